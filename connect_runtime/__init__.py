@@ -1,12 +1,12 @@
-"""A Kafka Connect worker for connectors written in Python, and the Kafka client code under it.
+"""A Kafka Connect worker for connectors written in Python, and the underlying Kafka client code.
 
-`protocol` encodes and decodes Kafka requests, `network` sends them, `group` is a member of the
-worker group, `storage` keeps the three Connect topics, `herder` decides what runs where, `worker`
-runs connectors and tasks, `rest` serves the REST API, `plugins` are the shipped converters and
-connectors, `api` is what a plugin imports. `kafka` implements the worker's interfaces with
-librdkafka and with our own connections, `app` builds `connect-distributed` and
-`connect-standalone`.
+`protocol` encodes and decodes Kafka requests, and `network` sends them. `group` is a member of the
+worker group, `storage` manages the three Connect topics, `herder` manages connectors and tasks
+across workers, `worker` runs them, and `rest` serves the REST API. `plugins` contains the shipped
+converters and connectors, and `api` is the interface that plugins import. `kafka` implements the
+worker's interfaces with librdkafka and with the runtime's own connections. `app` builds
+`connect-distributed` and `connect-standalone`.
 
-Import order, bottom to top: base < protocol, api, system < group, storage, plugins, network
-< herder, config < rest, worker < kafka, metrics_server < app.
+Import order, bottom to top: base < protocol, api, system < group, storage, plugins, network <
+herder, config < rest, worker < kafka, metrics_server < app.
 """

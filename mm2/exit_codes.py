@@ -1,7 +1,7 @@
-"""Exit codes of every command; `--help` and `mm2 docs exit-codes` print these tables.
+"""Exit codes of every command. `--help` and `mm2 docs exit-codes` print these tables.
 
-0 done, 1 problem, 2 bad input, 3 unknown, 4 unreachable. A command with several results exits
-with the worst of them (`combine_exit_codes`).
+0 done, 1 problem, 2 bad input, 3 unknown, 4 unreachable. A command with several results exits with
+the worst exit code (`combine_exit_codes`).
 """
 
 from __future__ import annotations
@@ -11,29 +11,29 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 DONE = 0
-"""Done, or healthy."""
+"""The command succeeded; everything it checked is healthy."""
 FAILED = 1
-"""A problem was found, or the request could not be carried out."""
+"""A problem was found, or the command failed."""
 BAD_INPUT = 2
-"""Wrong usage, or the configuration is invalid; nothing was done."""
+"""Wrong usage or an invalid configuration; nothing was changed."""
 UNKNOWN = 3
-"""Health could not be determined because some answers are missing."""
+"""Health could not be determined because some responses are missing."""
 UNREACHABLE = 4
-"""Nothing could be determined: neither a process nor a cluster answered."""
+"""No result could be determined: neither a process nor a cluster responded."""
 INTERRUPTED = 130
-"""Ended by SIGINT (Ctrl-C): 128 + 2, the shell convention."""
+"""The command was ended by SIGINT (Ctrl-C): 128 + 2, by shell convention."""
 TERMINATED = 143
-"""Ended by SIGTERM: 128 + 15, the shell convention."""
+"""The command was ended by SIGTERM: 128 + 15, by shell convention."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExitCode:
-    """One exit code of `mm2`."""
+    """An exit code of `mm2`, with its name and meaning."""
 
     number: int
     name: str
     meaning: str
-    """Meaning for commands that have no entry of their own in `COMMAND_EXIT_CODES`."""
+    """Meaning for commands without a specific entry in `COMMAND_EXIT_CODES`."""
 
 
 EXIT_CODES: Mapping[int, ExitCode] = {
@@ -57,31 +57,31 @@ EXIT_CODES: Mapping[int, ExitCode] = {
         ExitCode(
             number=UNKNOWN,
             name="unknown",
-            meaning="health could not be determined because some answers are missing",
+            meaning="health could not be determined because some responses are missing",
         ),
         ExitCode(
             number=UNREACHABLE,
             name="unreachable",
-            meaning="nothing could be determined: neither a process nor a cluster answered",
+            meaning="nothing could be determined: neither a process nor a cluster responded",
         ),
         ExitCode(number=INTERRUPTED, name="interrupted", meaning="ended by Ctrl-C (SIGINT)"),
         ExitCode(number=TERMINATED, name="terminated", meaning="ended by SIGTERM"),
     )
 }
 
-_NO_PROCESS_ANSWERED = "no mm2 process that runs this configuration answered on this machine"
+_NO_PROCESS_ANSWERED = "no mm2 process that runs this configuration responded on this machine"
 _NO_CLUSTER_ANSWERED = "no cluster answered"
 _WRONG_USAGE = "wrong usage; nothing was done"
 _TEXT_COMMAND_CODES: Mapping[int, str] = {DONE: "the text was printed", BAD_INPUT: _WRONG_USAGE}
 _FLOW_CONTROL_CODES: Mapping[int, str] = {
-    FAILED: "the process refused the change, or the change failed",
+    FAILED: "the process rejected the change, or the change failed",
     BAD_INPUT: "wrong usage, or no such flow or topic; nothing was done",
     UNREACHABLE: _NO_PROCESS_ANSWERED,
 }
 _MOVE_CODES: Mapping[int, str] = {
     DONE: "the verdict is GO or GO, AT A COST; with --execute: the groups were moved",
     FAILED: "the verdict is NO-GO, a step failed, or the move was not confirmed",
-    UNREACHABLE: "the clusters that the plan needs did not answer; nothing was changed",
+    UNREACHABLE: "the clusters that the plan needs did not respond; nothing was changed",
 }
 
 COMMAND_EXIT_CODES: Mapping[str, Mapping[int, str]] = {
@@ -98,7 +98,10 @@ COMMAND_EXIT_CODES: Mapping[str, Mapping[int, str]] = {
     },
     "config show": {DONE: "the effective configuration was printed"},
     "demo": {
-        DONE: "every record is equal on both clusters, and the group processed each record once",
+        DONE: (
+            "every record is equal on both clusters, and the group processed each record exactly "
+            "once"
+        ),
         FAILED: "records differ, or were lost or processed twice, or the demo failed",
         BAD_INPUT: _WRONG_USAGE,
     },
@@ -118,16 +121,18 @@ COMMAND_EXIT_CODES: Mapping[str, Mapping[int, str]] = {
         UNREACHABLE: EXIT_CODES[UNREACHABLE].meaning,
     },
     "offsets rebuild": {
-        DONE: "the offset map has every offset that can be determined",
-        FAILED: "the map of a partition could not be rebuilt, or only in part",
+        DONE: "the offset map contains every offset that can be determined",
+        FAILED: "a partition's offset map could not be rebuilt, or only partially",
         UNREACHABLE: _NO_CLUSTER_ANSWERED,
     },
     "offsets skip": {
-        DONE: "the record is skipped, and an incident names it",
+        DONE: "the record was skipped, and an incident identifies the record",
         FAILED: "the incident or the tombstone could not be written or read back; correct the "
         "reported error and run the command again",
-        BAD_INPUT: "wrong usage (--from is required for the record of an era and refused for "
-        "others), or there is no unreadable record at that offset; nothing was done",
+        BAD_INPUT: (
+            "wrong usage (--from is required for the record of an era and rejected for other "
+            "records), or the record at that offset is readable or missing; nothing was done"
+        ),
         UNREACHABLE: _NO_CLUSTER_ANSWERED,
     },
     "offsets translate": {
@@ -140,13 +145,13 @@ COMMAND_EXIT_CODES: Mapping[str, Mapping[int, str]] = {
         DONE: "every flow can replicate exactly once",
         FAILED: "a flow cannot replicate exactly once",
         UNKNOWN: "a flow can probably replicate exactly once, but a test could not be run",
-        UNREACHABLE: "a cluster did not answer",
+        UNREACHABLE: "a cluster did not respond",
     },
     "incidents": {
-        DONE: "every target answered (with --exit-code: and no incident counts)",
+        DONE: "every target responded (with --exit-code: and no incident counts)",
         FAILED: "with --exit-code: an incident or an unreadable record is listed; "
         "operator-action counts only if --kind selects it",
-        UNKNOWN: "a target could not be read; the incidents of the others are listed",
+        UNKNOWN: "a target could not be read; the incidents on the other targets are listed",
         UNREACHABLE: "no target could be read",
     },
     "reload": {
@@ -184,16 +189,16 @@ COMMAND_EXIT_CODES: Mapping[str, Mapping[int, str]] = {
     "sandbox kafka": {
         DONE: "the tool succeeded; other codes may be the tool's own",
         FAILED: "the tool failed, or no sandbox is running",
-        BAD_INPUT: "no such tool or cluster; nothing was done",
+        BAD_INPUT: "unknown tool or cluster; nothing was done",
     },
     "sandbox logs": {
         DONE: "the logs were printed",
-        FAILED: "there are no logs of this cluster",
+        FAILED: "this cluster has no logs",
         BAD_INPUT: _WRONG_USAGE,
     },
     "sandbox status": {
         DONE: "every broker of the sandbox is up",
-        FAILED: "a broker is dead or does not answer, or no sandbox is running",
+        FAILED: "a broker is dead or does not respond, or no sandbox is running",
         BAD_INPUT: _WRONG_USAGE,
     },
     "sandbox up": {
@@ -202,35 +207,43 @@ COMMAND_EXIT_CODES: Mapping[str, Mapping[int, str]] = {
         BAD_INPUT: _WRONG_USAGE,
     },
     "status": {
-        DONE: "every flow is healthy: it replicates, and no data loss is near",
-        FAILED: "a flow is not healthy: a cluster is unreachable, a partition or task has stopped, "
-        "data loss is near, or the flow is paused, stopped or starting",
+        DONE: "every flow is healthy: it replicates, and no data loss is imminent",
+        FAILED: (
+            "a flow is not healthy: a cluster is unreachable, a partition or task has stopped, "
+            "data loss is imminent, or the flow is paused, stopped or starting"
+        ),
         UNKNOWN: "the state of a flow is not known",
         UNREACHABLE: EXIT_CODES[UNREACHABLE].meaning,
     },
     "throttle": {DONE: "the limit is set", **_FLOW_CONTROL_CODES},
     "topic reset": {
-        DONE: "the partitions replicate again, or will when the flow is started or resumed",
+        DONE: (
+            "the partitions replicate again, or will replicate when the flow is started or resumed"
+        ),
         FAILED: "the reset is recorded, but a partition did not replicate within --timeout or its "
         "task could not be restarted; if only an error is printed, the reset could not be recorded",
         BAD_INPUT: "wrong usage, or the flow does not replicate this topic; nothing was done",
-        UNKNOWN: "the partitions restarted on a node that is not reachable from here: whether "
-        "they replicate is unknown",
-        UNREACHABLE: "the source or the target cluster did not answer; the reset was not recorded",
+        UNKNOWN: (
+            "the partitions restarted on a node that is not reachable from this machine: whether "
+            "they replicate is unknown"
+        ),
+        UNREACHABLE: "the source or the target cluster did not respond; the reset was not recorded",
     },
     "why": {
         DONE: "the command explained how the topic is replicated, or why it is not",
         BAD_INPUT: "wrong usage, an invalid configuration, or a topic that no flow knows",
-        UNKNOWN: "no flow that answered knows the topic, and another flow, or a process on this "
-        "machine, did not answer",
+        UNKNOWN: (
+            "no flow that responded knows the topic, and another flow, or a process on this "
+            "machine, did not respond"
+        ),
         UNREACHABLE: EXIT_CODES[UNREACHABLE].meaning,
     },
 }
-"""Meaning of each exit code of each command; the key is the command without `mm2`."""
+"""Meaning of each command's exit codes; the key is the command without `mm2`."""
 
 
 def list_meanings(command: str) -> dict[int, str]:
-    """Meaning of every exit code of a command, ordered by code.
+    """Return the meaning of every exit code of a command, ordered by code.
 
     BAD_INPUT is added for every command. INTERRUPTED (Ctrl-C) is possible for all commands but
     listed only for `run`. Raises `KeyError` if the command is unknown.
@@ -240,7 +253,7 @@ def list_meanings(command: str) -> dict[int, str]:
 
 
 def format_help(command: str, *, width: int = 78) -> str:
-    """The "Exit codes" section of a command's `--help`."""
+    """Return the "Exit codes" section of a command's `--help`."""
     lines = ["Exit codes:"]
     for number, means in list_meanings(command).items():
         head = f"  {number:<5}"
@@ -254,10 +267,11 @@ def format_help(command: str, *, width: int = 78) -> str:
 
 
 def combine_exit_codes(codes: Collection[int]) -> int:
-    """The exit code for several results.
+    """Combine the exit codes of several results into one.
 
-    UNREACHABLE only if all results are; otherwise the highest code, with UNREACHABLE counted as
-    UNKNOWN. UNKNOWN outranks FAILED because an unknown result may hide a worse problem.
+    Returns UNREACHABLE only if all results are UNREACHABLE. Otherwise returns the highest code,
+    where UNREACHABLE counts as UNKNOWN. UNKNOWN outranks FAILED because an unknown result may hide
+    a worse problem.
     """
     if not codes:
         return DONE
@@ -267,25 +281,25 @@ def combine_exit_codes(codes: Collection[int]) -> int:
 
 
 def render_reference_page() -> str:
-    """The reference page `exit-codes.md` as Markdown."""
+    """Render the reference page `exit-codes.md` as Markdown."""
     lines = [
         "# Exit codes",
         "",
         "All `mm2` commands use the same exit codes. A problem (1), an unknown state (3) and an "
-        "unreachable cluster or process (4) have distinct codes, so that scripts never take a "
-        "missing answer for health. `--help` of each command lists its codes. This page is "
+        "unreachable cluster or process (4) have distinct codes, so that scripts never interpret "
+        "a missing response as healthy. `--help` of each command lists its codes. This page is "
         "generated by `mm2 docs exit-codes`.",
         "",
         "| code | name | meaning |",
         "|---|---|---|",
         *(f"| {each.number} | {each.name} | {each.meaning} |" for each in EXIT_CODES.values()),
         "",
-        "A command that checks several flows or clusters exits with 4 if none answered, with 3 if "
-        "some did not answer, and with 1 if all answered and a problem was found. For `status` and "
-        "`lag`, a cluster that a flow cannot reach is a problem (1), because nothing is "
-        "replicated. Ctrl-C ends every command with 130.",
+        "A command that checks several flows or clusters exits with 4 if no flow or cluster "
+        "responded, with 3 if some did not respond, and with 1 if all responded and a problem was "
+        "found. For `status` and `lag`, a cluster that a flow cannot reach is a problem (1), "
+        "because nothing is replicated. Ctrl-C ends every command with 130.",
         "",
-        "Example of a script, and its output if there is no configuration file:",
+        "Example script, and its output if the configuration file does not exist:",
         "",
         "```sh",
         "code=0",
@@ -303,7 +317,7 @@ def render_reference_page() -> str:
         "",
         "## By command",
         "",
-        "Code 2 has the meaning above unless the command lists another one.",
+        "Code 2 has the meaning above unless the command lists a different meaning.",
         "",
         "| command | code | meaning |",
         "|---|---|---|",

@@ -1,7 +1,7 @@
-"""When a cluster, or the leader of a partition, counts as unreachable.
+"""Defines when a cluster, or the leader of a partition, counts as unreachable.
 
-If a broker has not responded for `unreachable.after.seconds`, the end offsets that it reported,
-and the lag computed from them, are unknown.
+If a broker has not responded for `unreachable.after.seconds`, the end offsets that it reported are
+unknown, and so is the lag computed from them.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ import enum
 from dataclasses import dataclass
 
 PROBE_INTERVAL_S = 2.5
-"""A broker without requests in flight for this long is sent a probe request."""
+"""Idle time in seconds after which a broker without in-flight requests is sent a probe request."""
 MIN_UNREACHABLE_AFTER_S, MAX_UNREACHABLE_AFTER_S = 5, 3600
-"""Limits of `unreachable.after.seconds`; the minimum is the time of two probes."""
+"""Limits of `unreachable.after.seconds`. The minimum is the duration of two probe intervals."""
 
 
 class ClusterSide(enum.Enum):
-    """The role of a cluster in a flow."""
+    """Role of a cluster in a flow."""
 
     SOURCE = "source"
     TARGET = "target"
@@ -25,20 +25,21 @@ class ClusterSide(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnreachableCluster:
-    """A cluster, or one of its brokers, that does not answer."""
+    """A cluster, or one of its brokers, that does not respond."""
 
     side: ClusterSide
     cluster: str
     reason: str
-    """The last connection error; "" if there was none."""
+    """Last connection error; "" if there was no error."""
     since_ms: int | None = None
-    """Wall-clock time of the last answer, or of the first attempt if it never answered; None if
-    unknown."""
+    """Wall-clock time of the last response in milliseconds, or of the first attempt if there was no
+    response; None if unknown."""
     broker: str = ""
-    """Address of the broker; empty if the whole cluster is unreachable."""
+    """Address of the unreachable broker; empty if the whole cluster is unreachable."""
 
     def describe(self) -> str:
-        """For example `source east unreachable since 22:03:28Z: connection to … refused`."""
+        """Describe the unreachable cluster, for example `source east unreachable since 22:03:28Z:
+        connection to … refused`."""
         broker = f" broker {self.broker}" if self.broker else ""
         since = "" if self.since_ms is None else f" since {format_utc_time(self.since_ms)}"
         reason = f": {self.reason}" if self.reason else ""
@@ -46,5 +47,5 @@ class UnreachableCluster:
 
 
 def format_utc_time(timestamp_ms: int) -> str:
-    """Wall-clock milliseconds as `22:03:28Z`."""
+    """Format wall-clock milliseconds as `22:03:28Z`."""
     return datetime.datetime.fromtimestamp(timestamp_ms / 1000, datetime.UTC).strftime("%H:%M:%SZ")

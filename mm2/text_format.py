@@ -1,7 +1,7 @@
 """Formats numbers, sizes, rates, durations and tables for terminal output.
 
-Sizes and rates use decimal units. Columns are left-aligned, two spaces apart and never cut,
-as Kafka's own tools print them, so that `grep` and `awk` work on them.
+Sizes and rates use decimal units. Columns are left-aligned, separated by two spaces and never
+truncated, as in Kafka's own tools, so that `grep` and `awk` work with the output.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _DURATION_UNITS = (("d", 86_400.0), ("h", 3_600.0), ("min", 60.0))
 
 
 def format_count(number: float | None) -> str:
-    """Format a count as `1,234,567`; fractions below 10 keep one digit."""
+    """Format a count as `1,234,567`. Fractions below 10 keep one digit."""
     if number is None:
         return UNKNOWN_NUMBER
     if 0 < number < 9.95 and number != int(number):
@@ -66,7 +66,8 @@ def format_duration(seconds: float | None) -> str:
 
 
 def format_columns(names: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Lines of a table with a header line. Cells are never cut, so that `grep` and `awk` work."""
+    """Yield the lines of a table with a header line. Cells are never truncated, so that `grep` and
+    `awk` work with the output."""
     rows = [[terminal_escape.escape(cell) for cell in row] for row in rows]
     widths = [max(map(len, cells)) for cells in zip(names, *rows, strict=True)]
     for row in (names, *rows):

@@ -1,4 +1,4 @@
-"""The version of mm2, the same as in the package's metadata (a test compares them)."""
+"""The version of mm2, identical to the version in the package's metadata (a test compares them)."""
 
 from __future__ import annotations
 

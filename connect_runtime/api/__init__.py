@@ -1,6 +1,7 @@
-"""The plugin API: every class and function that a connector, converter or transform needs.
+"""Plugin API: all classes and functions that connectors, converters and transforms need.
 
-Plugins use `from connect_runtime import api`. Code of this package imports the modules directly.
+Plugins use `from connect_runtime import api`. Code inside this package imports the modules
+directly.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
-"""ConfigDef: defines a plugin's configuration keys: type, default, validator and documentation.
+"""ConfigDef: defines the configuration keys of a plugin, with type, default, validator and
+documentation.
 
     CONFIG = ConfigDef().define("topic", Type.STRING, "Where to write", validator=NonEmptyString())
     topic = CONFIG.parse(props)["topic"]
 
-`parse` raises at the first error and is for starting a plugin. `validate_all` collects all errors
-of each key and is for the REST API and for forms. Undefined keys are ignored. `to_rst` renders the
-documentation. `embed` adds the keys of one definition to another under a prefix, for example those
-of a transform under its alias.
+`parse` raises an error for the first invalid value; use it to start a plugin. `validate_all`
+collects all errors of each key; use it for the REST API and for forms. Undefined keys are ignored.
+`to_rst` renders the documentation. `embed` adds the keys of one definition to another under a
+prefix, for example the keys of a transform under the transform's alias.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ class _NoDefault(enum.Enum):
 
 
 NO_DEFAULT = _NoDefault.NO_DEFAULT
-"""Marks a key as required."""
+"""Default value that marks a configuration key as required."""
 
 
 class Importance(enum.Enum):
-    """Importance of a key, in the order in which keys are listed."""
+    """Importance of a configuration key, from most to least important."""
 
     HIGH = "HIGH"
     MEDIUM = "MEDIUM"
@@ -43,7 +44,7 @@ class Importance(enum.Enum):
 
 
 class Width(enum.Enum):
-    """Width of the key's field in a form."""
+    """Width of the form field for a configuration key."""
 
     NONE = "NONE"
     SHORT = "SHORT"
@@ -52,20 +53,20 @@ class Width(enum.Enum):
 
 
 class Recommender(Protocol):
-    """Recommends values for a key, based on the values of the other keys.
+    """Recommends values for a configuration key, depending on the values of other keys.
 
     Both methods may raise ConfigError.
     """
 
     def valid_values(self, name: str, parsed: Mapping[str, Any]) -> Sequence[Any]:
-        """Return the values to choose from; empty if there is no recommendation."""
+        """Return the recommended values of the key; empty if there is no recommendation."""
 
     def visible(self, name: str, parsed: Mapping[str, Any]) -> bool:
-        """Return whether the key is relevant with the current values of the other keys."""
+        """Return True if the key is relevant for the current values of the other keys."""
 
 
 class KeyOptions(TypedDict, total=False):
-    """Keyword arguments of `ConfigDef.define`; see the fields of `ConfigKey`."""
+    """Keyword arguments of `ConfigDef.define`. See the fields of `ConfigKey`."""
 
     default: Any
     validator: Validator | None
@@ -81,13 +82,14 @@ class KeyOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigKey:
-    """A configuration key. The constructor raises ConfigError if the default is invalid."""
+    """Definition of a configuration key. The constructor raises ConfigError if the default is
+    invalid."""
 
     name: str
     type: Type
     documentation: str = ""
     default: Any = NO_DEFAULT
-    """`NO_DEFAULT` if the key is required."""
+    """Default value; `NO_DEFAULT` if the key is required."""
     validator: Validator | None = None
     importance: Importance = Importance.HIGH
     group: str | None = None
@@ -113,7 +115,7 @@ class ConfigKey:
         return self.default is not NO_DEFAULT
 
     def copy_default(self) -> Any:
-        """Return the default; a list is copied, so that callers may change it."""
+        """Return the default value. A list is copied, so that callers may modify it."""
         return list(self.default) if isinstance(self.default, list) else self.default
 
     def ensure_valid(self, value: Any) -> None:
@@ -123,7 +125,8 @@ class ConfigKey:
 
 @dataclass(slots=True, kw_only=True)
 class ConfigValue:
-    """Validation result of one key. A plugin's own `validate` may add to `error_messages`."""
+    """Validation result of one configuration key. A plugin's `validate` may append to
+    `error_messages`."""
 
     name: str
     value: Any = None
@@ -133,7 +136,7 @@ class ConfigValue:
 
 
 class ConfigDef:
-    """Configuration keys in order of definition, and their groups in order of first use."""
+    """Configuration keys in order of definition, and groups in order of first use."""
 
     def __init__(self, base: ConfigDef | None = None) -> None:
         self._keys: dict[str, ConfigKey] = {} if base is None else dict(base.keys)
@@ -150,16 +153,16 @@ class ConfigDef:
     def define(
         self, name: str, value_type: Type, documentation: str, **options: Unpack[KeyOptions]
     ) -> ConfigDef:
-        """Add a key and return this definition.
+        """Define a key and return this ConfigDef.
 
-        The key is required unless a `default` is passed.
+        The key is required unless `default` is passed.
         """
         return self.add(
             ConfigKey(name=name, type=value_type, documentation=documentation, **options)
         )
 
     def add(self, key: ConfigKey) -> ConfigDef:
-        """Add a key and return this definition.
+        """Add a key definition and return this ConfigDef.
 
         Raises ConfigError if the key is already defined.
         """
@@ -176,10 +179,10 @@ class ConfigDef:
         *,
         load: ClassLoader = config_types.find_imported_class,
     ) -> dict[str, Any]:
-        """Return the parsed value, or else the default, of every defined key.
+        """Return the parsed value of every defined key, or the default if the key is not set.
 
-        Raises ConfigError for the first invalid value. An explicit null stays null, whatever the
-        default.
+        Raises ConfigError for the first invalid value. An explicit null remains null, even if the
+        key has a default.
         """
         undefined = self._undefined_dependents()
         if undefined:
@@ -213,10 +216,10 @@ class ConfigDef:
         *,
         load: ClassLoader = config_types.find_imported_class,
     ) -> dict[str, ConfigValue]:
-        """Return value, errors and recommendations of every defined key.
+        """Return value, errors and recommended values of every defined key.
 
-        Like Java, validates a key once for each key that it depends on, so an error may be listed
-        twice.
+        As in Java, a key is validated once for each key that it depends on, so an error may be
+        listed twice.
         """
         values = {name: ConfigValue(name=name) for name in self._keys}
         for name in self._undefined_dependents():
@@ -236,8 +239,8 @@ class ConfigDef:
         props: Mapping[str, Any],
         into: tuple[ConfigValue, ClassLoader],
     ) -> Any:
-        """Parse and validate one key; a value that cannot be parsed is validated as null, as in
-        Java."""
+        """Parse and validate the value of one key. As in Java, a value that cannot be parsed is
+        validated as null."""
         result, load = into
         result.value = None
         if key.name in props:
@@ -258,8 +261,8 @@ class ConfigDef:
         return result.value
 
     def _depth_first(self, roots: Sequence[str]) -> list[str]:
-        """Return each root followed by its dependents, once per path from a root; cycles are
-        cut."""
+        """Return each root key followed by its dependents, depth first, once per path from a root.
+        Cycles are cut."""
         order: list[str] = []
         waiting = [(name, frozenset[str]()) for name in reversed(roots)]
         while waiting:
@@ -298,9 +301,9 @@ def _apply_recommender(key: ConfigKey, parsed: Mapping[str, Any], result: Config
 
 
 def with_prefix(props: Mapping[str, Any], prefix: str) -> dict[str, Any]:
-    """Return the entries whose keys have the prefix, without the prefix.
+    """Return the entries whose keys start with the prefix, and remove the prefix from their keys.
 
-    `{"a.b": 1}` with the prefix `a.` gives `{"b": 1}`.
+    For example, `{"a.b": 1}` with the prefix `a.` becomes `{"b": 1}`.
     """
     return {
         name[len(prefix) :]: value
@@ -314,9 +317,9 @@ _TIME_UNITS = (("second", 1000), ("minute", 60), ("hour", 60), ("day", 24))
 
 
 def sort_keys_for_docs(definition: ConfigDef) -> list[ConfigKey]:
-    """Sort keys for documentation: by group, order in group, required first, importance, then name.
+    """Sort keys for documentation: by group, order in the group, required first, importance, name.
 
-    Keys without a group come first.
+    Keys without a group precede all groups.
     """
     groups = {group: place for place, group in enumerate(definition.groups)}
     importances = list(Importance)
@@ -330,7 +333,7 @@ def sort_keys_for_docs(definition: ConfigDef) -> list[ConfigKey]:
 
 
 def to_rst(definition: ConfigDef) -> str:
-    """Render the definition as reStructuredText: a section per group, an entry per key."""
+    """Render a ConfigDef as reStructuredText, with a section per group and an entry per key."""
     lines: list[str] = []
     group: str | None = None
     for key in sort_keys_for_docs(definition):
@@ -360,9 +363,10 @@ def _format_key_docs(key: ConfigKey) -> list[str]:
 
 
 def format_default(key: ConfigKey) -> str:
-    """Format the default for documentation.
+    """Format the default value of a key for documentation.
 
-    Null is `null`, empty text is `""`, and times and sizes have a unit: `60000 (1 minute)`.
+    Null is rendered as `null`, empty text as `""`, and times and sizes with a unit, such as `60000
+    (1 minute)`.
     """
     text = config_types.convert_to_text(key.default, key.type)
     if text is None:
@@ -378,7 +382,8 @@ def format_default(key: ConfigKey) -> str:
 
 
 def _format_in_units(value: int, units: tuple[tuple[str, int], ...]) -> str:
-    """Express a value in the largest unit that divides it; empty if no unit does."""
+    """Express a value in the largest unit that divides it without remainder; empty if no unit
+    does."""
     result = ""
     for unit, factor in units:
         if value == 0 or value % factor:
@@ -398,7 +403,7 @@ def embed(
 ) -> None:
     """Add the child's keys to `target` as `<key_prefix><name>`, in documentation order.
 
-    The child's validators and recommenders still receive the names without the prefix.
+    Validators and recommenders of the child still receive key names without the prefix.
     """
     for order, key in enumerate(sort_keys_for_docs(child), start=first_order):
         target.add(
@@ -427,7 +432,7 @@ def _wrap_validator(prefix: str, validator: Validator | None) -> Validator | Non
 
 
 class _EmbeddedRecommender:
-    """Adapts a recommender to an embedded key: strips the prefix from names and values."""
+    """Adapts a recommender to an embedded key by removing the prefix from key names."""
 
     def __init__(self, prefix: str, key: ConfigKey) -> None:
         assert key.recommender is not None, key.name

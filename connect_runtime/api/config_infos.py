@@ -1,4 +1,5 @@
-"""ConfigInfos: the result of a validation, as Connect's REST API reports it."""
+"""ConfigInfos: the result of a configuration validation in the form that Connect's REST API
+returns."""
 
 from __future__ import annotations
 
@@ -12,13 +13,14 @@ from connect_runtime.api.config_types import Type
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigKeyInfo:
-    """Definition of a key."""
+    """Definition of a configuration key, as returned by the REST API."""
 
     name: str
     type: str
     required: bool
     default_value: str | None
-    """None if the default is null, or if the key is `required` and has no default."""
+    """Default value as text; None if the default is null, or if the key is `required` and has no
+    default."""
     importance: str
     documentation: str
     group: str | None
@@ -30,7 +32,7 @@ class ConfigKeyInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigValueInfo:
-    """Value and errors of a key; passwords are already masked."""
+    """Value and errors of a configuration key. Passwords are already masked."""
 
     name: str
     value: str | None
@@ -41,10 +43,11 @@ class ConfigValueInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigInfo:
-    """Definition and value of one key."""
+    """Definition and validated value of one configuration key."""
 
     definition: ConfigKeyInfo | None
-    """None if the plugin reported a value for a key that it does not define."""
+    """Definition of the key; None if the plugin reported a value for a key that it does not
+    define."""
     value: ConfigValueInfo | None
 
 
@@ -53,9 +56,9 @@ class ConfigInfos:
     """Validation result of a plugin's configuration."""
 
     name: str
-    """Class of the validated plugin."""
+    """Class name of the validated plugin."""
     error_count: int
-    """Number of errors of all values."""
+    """Total number of errors of all values."""
     groups: tuple[str, ...]
     configs: tuple[ConfigInfo, ...]
 
@@ -72,9 +75,11 @@ def build_config_infos(
     values: Sequence[ConfigValue],
     groups: Sequence[str],
 ) -> ConfigInfos:
-    """Build the result: values without a definition first, then every definition in order.
+    """Build a validation result: first the values without a definition, then all definitions in
+    order.
 
-    Same order as Java's `generateResult`. If a key was reported twice, the last value is used.
+    The order is the same as in Java's `generateResult`. If the plugin reported a key twice, the
+    last value is used.
     """
     by_name = {value.name: value for value in values}
     unknown = [
@@ -95,7 +100,7 @@ def build_config_infos(
 def merge_config_infos(
     name: str, configs: Sequence[ConfigInfo], *, groups: Sequence[str]
 ) -> ConfigInfos:
-    """Build one result from the infos of several definitions; duplicate groups are removed."""
+    """Merge the results of several definitions into one. Duplicate groups are removed."""
     result = [each.value for each in configs if each.value is not None]
     return ConfigInfos(
         name=name,

@@ -1,4 +1,4 @@
-"""Types of configuration values: parsing from text and formatting as text, with Java's error
+"""Configuration value types: parsing from text and formatting as text, with Java's error
 messages."""
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ from connect_runtime.api.errors import ConfigError
 
 HIDDEN_PASSWORD = "[hidden]"  # noqa: S105  # shown instead of a password
 ClassLoader = Callable[[str], type]
-"""Returns the class for the name in a key of type CLASS; raises LookupError if there is none."""
+"""Returns the class with the name given in a key of type CLASS. Raises LookupError if the class is
+not found."""
 
 JAVA_BLANKS = "".join(map(chr, range(33)))
-"""Characters that Java's `String.trim` removes: control characters and space, no Unicode spaces."""
+"""Characters that Java's `String.trim` removes: control characters and the space, but no other
+Unicode whitespace."""
 
 _ITEM_BLANKS = " \t\n\r\f\v"
 _INTEGER = re.compile(r"[+-]?[0-9]+")
@@ -28,7 +30,7 @@ _NUMBER = re.compile(
 
 
 class Type(enum.Enum):
-    """Type of a configuration key; the value is the name that Connect's REST API uses."""
+    """Type of a configuration key. The value is the type name in Connect's REST API."""
 
     BOOLEAN = "BOOLEAN"
     STRING = "STRING"
@@ -52,7 +54,7 @@ _INTEGER_TYPES = {
 
 
 class Password:
-    """A secret. `value` holds the text; `repr` and `str` mask it."""
+    """A secret. `value` is the plain text; `repr` and `str` mask it."""
 
     __slots__ = ("value",)
 
@@ -95,9 +97,9 @@ def get_class_name(cls: type) -> str:
 def load_class(name: str) -> type:
     """Import a class by `package.module.Class` or `package.module:Class`.
 
-    Only for trusted names (from the operator or from code), because importing runs the module's
-    code. Raises LookupError if the class does not exist or the import raises anything, even
-    `SystemExit`; only `KeyboardInterrupt` propagates.
+    Only for trusted names (from the operator or from code), because importing a module runs its
+    code. Raises LookupError if the class does not exist or if the import raises any exception
+    except `KeyboardInterrupt`, even `SystemExit`.
     """
     module_name, path = _split_class_name(name)
     try:
@@ -115,11 +117,11 @@ def load_class(name: str) -> type:
 
 
 def find_imported_class(name: str) -> type:
-    """Return the class with this name if its module is already imported; never imports or runs
-    code.
+    """Return the class with this name if its module is already imported. Never imports a module or
+    runs code.
 
-    For untrusted names, such as those in connector configurations that any REST client may submit.
-    Raises LookupError.
+    For untrusted names, such as names in connector configurations that any REST client may submit.
+    Raises LookupError if the class is not found.
     """
     module_name, path = _split_class_name(name)
     result: Any = sys.modules.get(module_name)
@@ -138,7 +140,7 @@ def find_imported_class(name: str) -> type:
 
 
 def _split_class_name(name: str) -> tuple[str, str]:
-    """Split a class name into the module and the path of the class in the module."""
+    """Split a class name into the module name and the class's qualified name in the module."""
     module, colon, path = name.partition(":")
     if not colon:
         module, _, path = name.rpartition(".")
@@ -154,9 +156,10 @@ def _require_class(result: object, name: str) -> type:
 def parse_value(
     name: str, value: object, value_type: Type, *, load: ClassLoader = find_imported_class
 ) -> Any:
-    """Parse a value as the given type; None stays None. Raises ConfigError.
+    """Parse a configuration value as the given type; None remains None. Raises ConfigError.
 
-    A value that already has the matching Python class is returned unchanged. Text is trimmed first.
+    A value that is already an instance of the matching Python class is returned unchanged. Text is
+    trimmed first.
     """
     if value is None:
         return None
@@ -253,7 +256,7 @@ def _parse_class(name: str, value: object, load: ClassLoader) -> type:
 
 
 def convert_to_text(value: Any, value_type: Type | None) -> str | None:
-    """Format a parsed value as configuration text; passwords are masked, None stays None."""
+    """Format a parsed value as configuration text. Passwords are masked; None remains None."""
     if value is None:
         return None
     if value_type is Type.LIST and isinstance(value, Sequence) and not isinstance(value, str):

@@ -1,7 +1,7 @@
-"""Validators: constraints on a configuration value beyond its type.
+"""Validators: constraints on configuration values beyond their type.
 
-`ensure_valid` raises ConfigError (`build_invalid_value_error` builds the usual message); `str()`
-describes the allowed values. The texts are those of Java's ConfigDef.
+`ensure_valid` raises ConfigError (`build_invalid_value_error` builds the usual message). `str()`
+describes the allowed values. The texts are the same as in Java's ConfigDef.
 """
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ class Validator(Protocol):
 
 
 class Range:
-    """Accepts numbers between `at_least` and `at_most`, both inclusive and both optional; rejects
-    null."""
+    """Accepts numbers from `at_least` to `at_most`, both inclusive and optional. Rejects null."""
 
     def __init__(self, *, at_least: float | None = None, at_most: float | None = None) -> None:
         self._least = at_least
@@ -66,7 +65,7 @@ class ValidString:
 
 
 class CaseInsensitiveValidString:
-    """Accepts only the listed strings, in any case."""
+    """Accepts only the listed strings, ignoring case."""
 
     def __init__(self, *allowed: str) -> None:
         self._allowed = tuple(each.upper() for each in allowed)
@@ -82,8 +81,8 @@ class CaseInsensitiveValidString:
 
 
 class ValidList:
-    """Accepts lists without empty or duplicate items, optionally only of the listed items
-    (KIP-1161)."""
+    """Accepts lists without empty or duplicate items. Optionally restricts items to the listed
+    values (KIP-1161)."""
 
     def __init__(
         self, *allowed: str, empty_allowed: bool = True, null_allowed: bool = False
@@ -115,7 +114,7 @@ class ValidList:
 
 
 class ListSize:
-    """Accepts lists of up to `at_most` items."""
+    """Accepts lists of at most `at_most` items."""
 
     def __init__(self, at_most: int) -> None:
         self._most = at_most
@@ -142,7 +141,7 @@ class NonNull:
 
 
 class NonEmptyString:
-    """Rejects empty strings; accepts null."""
+    """Rejects empty strings. Accepts null."""
 
     def ensure_valid(self, name: str, value: Any) -> None:
         if value == "":
@@ -153,7 +152,8 @@ class NonEmptyString:
 
 
 class NonEmptyStringWithoutControlChars:
-    """Rejects empty strings and control characters, as in connector names; accepts null."""
+    """Rejects empty strings and strings with control characters, as for connector names. Accepts
+    null."""
 
     def ensure_valid(self, name: str, value: Any) -> None:
         if value is None:
@@ -174,7 +174,7 @@ class NonEmptyStringWithoutControlChars:
 
 
 class Lambda:
-    """Validates with a function; `description` is the description of the allowed values."""
+    """Validates values with a function. `description` describes the allowed values."""
 
     def __init__(self, check: Callable[[str, Any], None], description: str) -> None:
         self._check = check

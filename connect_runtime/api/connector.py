@@ -1,9 +1,10 @@
-"""Connectors: what a user configures. A connector plans the work, and its tasks move the records.
+"""Connectors: the configurable part of a plugin, which divides the work into tasks that move the
+records.
 
-Two complete examples are in the package's README. A worker creates an instance, calls `initialize`
-and `start` on the connector's own thread, and `stop` at the end. It calls `task_configs` at start,
-after `request_task_reconfiguration` and when `tasks.max` changes. `config` and `validate` are also
-called on instances that are never started.
+The package's README contains two complete examples. A worker creates an instance and calls
+`initialize`, `start` and finally `stop` on the connector's own thread. It calls `task_configs` at
+start, after `request_task_reconfiguration`, and when `tasks.max` changes. `config` and `validate`
+are also called on instances that are never started.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ Item = TypeVar("Item")
 def group_partitions(items: Sequence[Item], groups: int) -> list[list[Item]]:
     """Split items into groups of consecutive items whose sizes differ by at most one.
 
-    The longer groups come first, and with more groups than items the last ones are empty. Raises
+    Larger groups come first. If there are more groups than items, the last groups are empty. Raises
     ValueError if `groups` is less than 1.
     """
     if groups < 1:
@@ -47,76 +48,77 @@ def group_partitions(items: Sequence[Item], groups: int) -> list[list[Item]]:
 
 
 class ExactlyOnceSupport(enum.Enum):
-    """Whether a source connector supports exactly-once delivery with a configuration (KIP-618)."""
+    """Exactly-once support of a source connector for a given configuration (KIP-618)."""
 
     SUPPORTED = "SUPPORTED"
     UNSUPPORTED = "UNSUPPORTED"
 
 
 class TransactionBoundaries(enum.Enum):
-    """Whether a source connector can define the transaction boundaries itself."""
+    """Support of a source connector for defining transaction boundaries itself (KIP-618)."""
 
     SUPPORTED = "SUPPORTED"
     UNSUPPORTED = "UNSUPPORTED"
 
 
 class Connector(abc.ABC):
-    """Base class of connectors; derive from SourceConnector or SinkConnector."""
+    """Base class of connectors. Derive from SourceConnector or SinkConnector."""
 
     self_applied_keys: ClassVar[frozenset[str]] = frozenset()
-    """Common connector keys that the connector applies itself instead of the worker.
-
-    For connectors whose tasks move the data themselves, for example `transforms` and `predicates`.
-    """
+    """Common connector keys, such as `transforms` and `predicates`, that the connector applies
+    instead of the worker. For connectors whose tasks move the data themselves."""
     context: ConnectorContext
     props: Mapping[str, str]
-    """The configuration that the connector was started with."""
+    """The configuration with which the connector was started."""
 
     def version(self) -> str:
-        """Return the version that is shown in the list of plugins and in the status."""
+        """Return the connector version that is shown in the plugin list and in the status."""
         return plugin.UNDEFINED_VERSION
 
     def initialize(self, context: ConnectorContext) -> None:
         self.context = context
 
     def start(self, props: Mapping[str, str]) -> None:
-        """Start with the connector's configuration. Override to monitor the source for changes."""
+        """Start the connector with its configuration. Override this method to monitor the source
+        for changes."""
         self.props = props
 
     @abc.abstractmethod
     def task_class(self) -> type[Task]:
-        """Return the task class.
+        """Return the class of the connector's tasks.
 
-        Also called before `start`, so it must not depend on the configuration.
+        Also called before `start`, so the class must not depend on the configuration.
         """
 
     @abc.abstractmethod
     def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
-        """Return one configuration per task, at most `max_tasks`; see `group_partitions`.
+        """Return the configurations of at most `max_tasks` tasks. See `group_partitions`.
 
-        The worker's herder waits for the result: return within milliseconds, from cached data.
+        The worker's herder waits for the result: return within milliseconds, using cached data.
         """
 
     def stop(self) -> None:  # noqa: B027  # most connectors have nothing to release
-        """Stop and release all resources; also called if `start` failed."""
+        """Stop the connector and release all resources. Also called if `start` failed."""
 
     def reconfigure(self, props: Mapping[str, str]) -> None:
-        """Restart with another configuration.
+        """Restart the connector with a new configuration.
 
-        The worker does not use it: it creates a new instance.
+        The worker does not call this method; it creates a new instance instead.
         """
         self.stop()
         self.start(props)
 
     @abc.abstractmethod
     def config(self) -> ConfigDef:
-        """Return the connector's own keys, without the keys common to all connectors."""
+        """Return the connector's own configuration keys, without the keys common to all
+        connectors."""
 
     def validate(self, props: Mapping[str, str]) -> list[ConfigValue]:
-        """Validate a configuration and return the result of each key.
+        """Validate a configuration and return the result for each key.
 
-        Override for checks that involve several keys: call this method, then append to
-        `error_messages` of the values. Raise only if validation itself is impossible.
+        Override this method for checks that involve several keys: call the base method, then append
+        to `error_messages` of the returned values. Raise an exception only if validation itself is
+        impossible.
         """
         definition = self.config()
         if definition is None:
@@ -127,41 +129,42 @@ class Connector(abc.ABC):
 
 
 class SourceConnector(Connector):
-    """Base class of source connectors; their tasks are SourceTasks or PipelineTasks."""
+    """Base class of source connectors. Their tasks are SourceTasks or PipelineTasks."""
 
     context: SourceConnectorContext
     default_converter: ClassVar[str | None] = None
-    """Class that converts keys and values if the connector's configuration names no converter.
-
-    None, the default, selects the worker's converter. Set it if consumers expect the raw bytes,
-    which a JsonConverter configured for the worker would wrap.
-    """
+    """Converter class for keys and values if the connector's configuration specifies no converter.
+    None, the default, selects the worker's converter. Set this field if consumers expect raw bytes,
+    which a JsonConverter configured for the worker would wrap."""
 
     def exactly_once_support(self, props: Mapping[str, str]) -> ExactlyOnceSupport | None:
-        """Return whether offsets let the source resume without lost or duplicate records.
+        """Return SUPPORTED if the source can resume from its offsets without lost or duplicate
+        records.
 
         None, the default, means UNSUPPORTED. Called before `start`.
         """
         return None
 
     def can_define_transaction_boundaries(self, props: Mapping[str, str]) -> TransactionBoundaries:
-        """Return whether the tasks use `context.transaction_context`. Called before `start`."""
+        """Return SUPPORTED if the tasks use `context.transaction_context`. Called before
+        `start`."""
         return TransactionBoundaries.UNSUPPORTED
 
     def alter_offsets(self, props: Mapping[str, str], offsets: Sequence[SourceOffset]) -> bool:
         """Handle a user's request to alter or reset source offsets (KIP-875).
 
-        Override to validate the offsets, or to apply them to an external system; return True if
-        that was done. With False, the default, the response says that only the worker's offsets
-        changed. The worker stores the offsets after this call. Raises UnsupportedOperationError if
-        offsets cannot be altered, ConnectError if these are rejected. Called before `start`,
+        Override this method to validate the offsets or to apply them to an external system. Return
+        True if the offsets were applied to the external system. If False, the default, is returned,
+        the REST response states that only the worker's offsets were changed. The worker stores the
+        offsets after this call. Raise UnsupportedOperationError if the connector does not support
+        altering offsets, ConnectError if the given offsets are rejected. Called before `start`,
         possibly several times for one request.
         """
         return False
 
 
 class SinkConnector(Connector):
-    """Base class of sink connectors; their tasks are SinkTasks that read `topics` or
+    """Base class of sink connectors. Their tasks are SinkTasks that consume `topics` or
     `topics.regex`."""
 
     context: SinkConnectorContext
@@ -169,5 +172,6 @@ class SinkConnector(Connector):
     def alter_offsets(
         self, props: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]
     ) -> bool:
-        """Like `SourceConnector.alter_offsets`, for offsets of the connector's consumer group."""
+        """Handle a request to alter or reset the offsets of the connector's consumer group. See
+        `SourceConnector.alter_offsets`."""
         return False

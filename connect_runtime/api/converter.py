@@ -17,7 +17,7 @@ TYPE_CONFIG = "converter.type"
 
 
 class ConverterType(enum.Enum):
-    """What a converter is used for; the value of `converter.type`."""
+    """Use of a converter; the value of `converter.type`."""
 
     KEY = "key"
     VALUE = "value"
@@ -25,42 +25,43 @@ class ConverterType(enum.Enum):
 
 
 class Converter(Plugin, abc.ABC):
-    """Converts record keys or values. Each instance serves one task, and either keys or values.
+    """Converts record keys or values. Each instance is used by one task, for either keys or values.
 
-    Raise DataError if the data cannot be converted; `errors.tolerance` decides what happens then.
+    Raise DataError if the data cannot be converted; `errors.tolerance` then decides how the task
+    continues.
     """
 
     def configure(self, configs: Mapping[str, Any], *, is_key: bool = False) -> None:
-        """Called first, with the keys under `key.converter.` or `value.converter.`, without the
-        prefix."""
+        """Configure the converter. Called first, with the keys under `key.converter.` or
+        `value.converter.`, without that prefix."""
 
     @abc.abstractmethod
     def from_connect_data(
         self, topic: str, data: SchemaAndValue, record_headers: Headers
     ) -> bytes | None:
-        """Serialize the data; None is a tombstone. May add to the record's headers."""
+        """Serialize the data; None is a tombstone. May add headers to `record_headers`."""
 
     @abc.abstractmethod
     def to_connect_data(
         self, topic: str, payload: bytes | None, record_headers: Headers
     ) -> SchemaAndValue:
-        """Deserialize the payload; `record_headers` are the headers of the consumed record."""
+        """Deserialize the payload. `record_headers` are the headers of the consumed record."""
 
 
 class HeaderConverter(Plugin, abc.ABC):
-    """Converts header values."""
+    """Converts header values between Connect data and the bytes stored in Kafka."""
 
     @abc.abstractmethod
     def from_connect_header(self, topic: str, key: str, data: SchemaAndValue) -> bytes | None:
-        """Serialize the value of the header `key` of a record for `topic`."""
+        """Serialize the value of the header `key` for a record of `topic`."""
 
     @abc.abstractmethod
     def to_connect_header(self, topic: str, key: str, payload: bytes | None) -> SchemaAndValue:
-        """Deserialize the value of the header `key` of a record from `topic`."""
+        """Deserialize the value of the header `key` of a record consumed from `topic`."""
 
 
 def converter_config() -> ConfigDef:
-    """Return a new definition with `converter.type`, for a converter to add its own keys to."""
+    """Return a new ConfigDef with `converter.type`, to which a converter adds its own keys."""
     return ConfigDef().define(
         TYPE_CONFIG,
         Type.STRING,
@@ -71,6 +72,6 @@ def converter_config() -> ConfigDef:
 
 
 def with_type(configs: Mapping[str, Any], *, is_key: bool) -> dict[str, Any]:
-    """Return the configuration with `converter.type` added if it is missing."""
+    """Return the configuration, with `converter.type` added if it is missing."""
     own = ConverterType.KEY if is_key else ConverterType.VALUE
     return {TYPE_CONFIG: own.value, **configs}

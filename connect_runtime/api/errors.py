@@ -1,6 +1,6 @@
-"""Errors that plugins raise, and that the plugin API raises in plugins.
+"""Errors that plugins raise, and errors that the plugin API raises to plugins.
 
-After a `RetriableError` the worker repeats the operation. Any other `ConnectError` fails the record
+After a `RetriableError` the worker retries the operation. Any other `ConnectError` fails the record
 or the task, depending on the connector's `errors.tolerance`.
 """
 
@@ -14,29 +14,30 @@ FatalError = errors.FatalError
 
 
 class DataError(FatalError):
-    """A value, schema or payload is invalid (Java's DataException)."""
+    """Raised for an invalid value, schema or payload (Java's DataException)."""
 
 
 class SchemaBuilderError(DataError):
-    """A schema definition is invalid: a property set twice, or a field without a name."""
+    """Raised for an invalid schema definition: a property is set twice, or a field has no name."""
 
 
 class ConfigError(FatalError):
-    """A configuration is invalid: a key is missing, or its value cannot be parsed or is not
+    """Raised for an invalid configuration: a key is missing, or a value cannot be parsed or is not
     allowed."""
 
 
 class NotFoundError(FatalError):
-    """The requested item does not exist."""
+    """Raised if the requested item does not exist."""
 
 
 class AlreadyExistsError(FatalError):
-    """The item to create already exists."""
+    """Raised if the item to create already exists."""
 
 
 class IllegalWorkerStateError(FatalError):
-    """A plugin used its context when that is not allowed, for example after it was stopped."""
+    """Raised if a plugin uses its context when this is not allowed, for example after the plugin
+    was stopped."""
 
 
 class UnsupportedOperationError(FatalError):
-    """A plugin does not support the requested operation, such as altering its offsets."""
+    """Raised if a plugin does not support the requested operation, such as altering its offsets."""

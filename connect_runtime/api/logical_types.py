@@ -1,9 +1,9 @@
-"""Logical types Decimal, Date, Time and Timestamp, stored in Connect's plain types as in Java.
+"""Logical types Decimal, Date, Time and Timestamp, stored as Connect's primitive types as in Java.
 
-A Date is a `datetime.date`, a Time a `datetime.time` (UTC time of day, without a time zone), a
-Timestamp a `datetime.datetime` with a time zone, a Decimal a `decimal.Decimal`. The precision is
-milliseconds; smaller parts are truncated. Stored values that Python cannot represent (years outside
-1 to 9999) raise DataError.
+A Decimal is a `decimal.Decimal`, a Date a `datetime.date`, a Time a `datetime.time` without a time
+zone (UTC time of day), and a Timestamp a `datetime.datetime` with a time zone. Times have
+millisecond precision; smaller parts are truncated. DataError is raised for stored values that
+Python cannot represent (years outside 1 to 9999).
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from connect_runtime.api.schema_builder import SchemaBuilder
 
 SCALE_FIELD = "scale"
 MAX_DECIMAL_DIGITS = 4_300
-"""Python's limit for converting integers to text, which takes quadratic time."""
+"""Python's limit for converting integers to text, because the conversion takes quadratic time."""
 _MAX_DECIMAL_BYTES = 1_785
-"""The largest number of bytes whose every value has at most `MAX_DECIMAL_DIGITS` digits."""
+"""Maximum number of bytes for which every value has at most `MAX_DECIMAL_DIGITS` digits."""
 _DAY_MS = 24 * 60 * 60 * 1000
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MILLISECOND = datetime.timedelta(milliseconds=1)
 
 
 def decimal_builder(scale: int) -> SchemaBuilder:
-    """Start a Decimal schema with `scale` digits after the decimal point.
+    """Create a builder for a Decimal schema with `scale` digits after the decimal point.
 
     A negative scale stands for trailing zeros before the decimal point.
     """
@@ -57,7 +57,7 @@ def decimal_schema(scale: int) -> Schema:
 
 
 def read_scale(described: Schema) -> int:
-    """Return the scale of a Decimal schema. Raises DataError if it is missing or invalid."""
+    """Return the scale of a Decimal schema. Raises DataError if the scale is missing or invalid."""
     text = (described.parameters or {}).get(SCALE_FIELD)
     if text is None:
         raise DataError("Invalid Decimal schema: scale parameter not found.")
@@ -71,9 +71,10 @@ def read_scale(described: Schema) -> int:
 
 
 def decimal_from_logical(described: Schema, value: decimal.Decimal) -> bytes:
-    """Encode the unscaled value as big-endian two's complement, in the fewest bytes.
+    """Encode a Decimal as the shortest big-endian two's complement of its unscaled value.
 
-    Raises DataError if the scales of value and schema differ; values are never rounded.
+    Raises DataError if the scale of the value differs from the scale of the schema. Values are
+    never rounded.
     """
     if not value.is_finite():
         raise DataError("A Decimal value must be a number, not NaN or infinite.")
@@ -108,7 +109,7 @@ def _decimal_too_long_error() -> DataError:
 
 
 def date_from_logical(described: Schema, value: datetime.date) -> int:
-    """Return the days since 1970-01-01."""
+    """Convert a date to the number of days since 1970-01-01."""
     _check_logical_type(described, schema.DATE_NAME, "Date")
     if isinstance(value, datetime.datetime):
         raise DataError("Kafka Connect Date type should not have any time fields.")
@@ -124,7 +125,7 @@ def date_to_logical(described: Schema, days: int) -> datetime.date:
 
 
 def time_from_logical(described: Schema, value: datetime.time) -> int:
-    """Return the milliseconds since midnight."""
+    """Convert a time of day to milliseconds since midnight."""
     _check_logical_type(described, schema.TIME_NAME, "Time")
     seconds = (value.hour * 60 + value.minute) * 60 + value.second
     return seconds * 1000 + value.microsecond // 1000
@@ -140,15 +141,16 @@ def time_to_logical(described: Schema, stored_ms: int) -> datetime.time:
 
 
 def timestamp_from_logical(described: Schema, value: datetime.datetime) -> int:
-    """Return the milliseconds since 1970-01-01 UTC. Raises DataError without a time zone."""
+    """Convert a datetime to milliseconds since 1970-01-01 UTC. Raises DataError if it has no time
+    zone."""
     _check_logical_type(described, schema.TIMESTAMP_NAME, "Timestamp")
     if value.tzinfo is None:
-        raise DataError("A Timestamp needs a datetime with a time zone, such as UTC.")
+        raise DataError("A Timestamp must be a datetime with a time zone, such as UTC.")
     return (value - _EPOCH) // _MILLISECOND
 
 
 def timestamp_to_logical(described: Schema, stored_ms: int) -> datetime.datetime:
-    """Return the datetime in UTC."""
+    """Convert milliseconds since 1970-01-01 UTC to a datetime in UTC."""
     _check_logical_type(described, schema.TIMESTAMP_NAME, "Timestamp")
     try:
         return _EPOCH + stored_ms * _MILLISECOND

@@ -12,10 +12,11 @@ UNDEFINED_VERSION = "undefined"
 
 
 class Plugin:
-    """Created without arguments, configured once, used by one task, closed once."""
+    """Base class of plugins that are created without arguments, configured once, used by one task,
+    and closed once."""
 
     def version(self) -> str:
-        """Return the version that is shown in the list of plugins."""
+        """Return the plugin version that is shown in the plugin list."""
         return UNDEFINED_VERSION
 
     def config(self) -> ConfigDef:
@@ -23,10 +24,12 @@ class Plugin:
         return ConfigDef()
 
     def configure(self, configs: Mapping[str, Any]) -> None:
-        """Called first, with the keys under the plugin's prefix, without the prefix.
+        """Configure the plugin. Called first, with the keys under the plugin's prefix, without the
+        prefix.
 
-        The prefix is `transforms.<alias>.` or `header.converter.`, for example. Raises ConfigError.
+        The prefix is, for example, `transforms.<alias>.` or `header.converter.`. Raises ConfigError
+        if the configuration is invalid.
         """
 
     def close(self) -> None:
-        """Release all resources; called last."""
+        """Close the plugin and release all resources. Called last."""

@@ -1,4 +1,4 @@
-"""SourceRecord and SinkRecord with their headers.
+"""SourceRecord and SinkRecord, and their headers.
 
 Headers are an ordered list in which a name may occur several times (Java's ConnectHeaders).
 """
@@ -19,7 +19,8 @@ from connect_runtime.api.structs import Struct
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """A header. `schema` may be omitted; for a Struct it is then the struct's own schema."""
+    """A record header. `schema` may be omitted. If the value is a Struct, `schema` then defaults to
+    the struct's schema."""
 
     key: str
     value: Any
@@ -36,11 +37,11 @@ class Header:
 
 
 HeaderChange = Callable[[Header], Header | None]
-"""Returns the replacement of a header; None removes the header."""
+"""Returns the replacement for a header, or None to remove the header."""
 
 
 class Headers:
-    """Mutable list of headers for transforms. Methods that change the list return it."""
+    """Mutable list of record headers for transforms. Methods that modify the list return it."""
 
     __slots__ = ("_headers",)
 
@@ -48,7 +49,7 @@ class Headers:
         self._headers = list(headers)
 
     def add(self, key: str, value: Any, described: Schema | None = None) -> Headers:
-        """Append a header. Raises DataError if the value does not have the schema's class."""
+        """Append a header. Raises DataError if the value's class does not match the schema."""
         if described is not None:
             _check_header_value(described, value)
         return self.append(Header(key, value, described))
@@ -77,7 +78,7 @@ class Headers:
         return self
 
     def retain_latest(self, key: str | None = None) -> Headers:
-        """Keep only the last header of each name, or of the given name."""
+        """Keep only the last header of each name, or only the last header named `key`."""
         kept: list[Header] = []
         seen: set[str] = set()
         for each in reversed(self._headers):
@@ -89,7 +90,8 @@ class Headers:
         return self
 
     def apply(self, change: HeaderChange, key: str | None = None) -> Headers:
-        """Replace every header, or every header with the given name, in place."""
+        """Replace every header, or every header named `key`, in place with the result of
+        `change`."""
         changed = (change(each) if key in (None, each.key) else each for each in self._headers)
         self._headers = [each for each in changed if each is not None]
         return self
@@ -117,7 +119,7 @@ class Headers:
 
 
 def _check_header_value(described: Schema, value: Any) -> None:
-    """Check only the outermost class of the value, as Java does."""
+    """Check only the outermost class of a header value against its schema, as Java does."""
     if value is None:
         if not described.optional:
             raise DataError(f"A null value requires an optional schema but was {described!r}")
@@ -145,7 +147,7 @@ _CHANGEABLE_FIELDS = frozenset(
 
 
 class TimestampType(enum.Enum):
-    """Who set a consumed record's timestamp; the value is Kafka's number."""
+    """Source of a consumed record's timestamp; the value is Kafka's number."""
 
     NO_TIMESTAMP_TYPE = -1
     CREATE_TIME = 0
@@ -154,7 +156,8 @@ class TimestampType(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectRecord:
-    """Base class of records. Two records are equal if all fields are; records are not hashable.
+    """Base class of records. Two records are equal if all fields are equal. Records are not
+    hashable.
 
     A key or value without a schema is schemaless data: numbers, text, bytes, lists, mappings.
     """
@@ -166,17 +169,17 @@ class ConnectRecord:
     value_schema: Schema | None = None
     value: Any = None
     timestamp: int | None = None
-    """Milliseconds since 1970-01-01 UTC."""
+    """Timestamp in milliseconds since 1970-01-01 UTC."""
     headers: Headers = field(default_factory=Headers)
 
     __hash__ = None  # type: ignore[assignment]  # parts of it are mutable
 
     def new_record(self: AnyRecord, **changes: Any) -> AnyRecord:
-        """Return a copy of this record with some fields changed.
+        """Return a copy of this record with the given fields changed.
 
-        Can change `topic`, `kafka_partition`, `key_schema`, `key`, `value_schema`, `value`,
-        `timestamp` and `headers`; raises TypeError for any other name. Everything else is kept, in
-        particular the source or original position. Headers are copied.
+        Allowed fields are `topic`, `kafka_partition`, `key_schema`, `key`, `value_schema`, `value`,
+        `timestamp` and `headers`; any other name raises TypeError. All other fields are kept, in
+        particular the source position or original position. Headers are copied.
         """
         unknown = sorted(set(changes) - _CHANGEABLE_FIELDS)
         if unknown:
@@ -188,13 +191,14 @@ class ConnectRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceRecord(ConnectRecord):
-    """A record to write to Kafka, with the source position to resume from after it.
+    """A record to write to Kafka, with the source position from which to resume after the record.
 
-    Position values are of JSON types. Without a partition or an offset no position is committed.
+    Position values must be JSON types. No position is committed for a record without a source
+    partition or source offset.
     """
 
     source_partition: Mapping[str, Any] | None = None
-    """Part of the source, such as `{"filename": "a.txt"}`."""
+    """Partition of the source, such as `{"filename": "a.txt"}`."""
     source_offset: Mapping[str, Any] | None = None
     """Position after this record in the source partition, such as `{"position": 17}`."""
 
@@ -203,11 +207,11 @@ class SourceRecord(ConnectRecord):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkRecord(ConnectRecord):
-    """A record that was consumed from Kafka.
+    """A record consumed from Kafka.
 
-    The `original_…` fields are the position where it was consumed, even if transforms changed topic
-    or partition (KIP-793); use them for tracking offsets and for `pre_commit`. They default to this
-    record's own position.
+    The `original_…` fields are the position from which the record was consumed, even if transforms
+    changed the topic or partition (KIP-793). Use them to track offsets and in `pre_commit`. They
+    default to the record's current position.
     """
 
     kafka_offset: int
@@ -226,19 +230,19 @@ class SinkRecord(ConnectRecord):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordMetadata:
-    """Where a source record was written."""
+    """Position at which a source record was written to Kafka."""
 
     topic: str
     partition: int
     offset: int
-    """-1 if the producer received no offset."""
+    """Offset of the record; -1 if the producer received no offset."""
     timestamp: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class SourceOffset:
-    """A position in a source partition; `offset` None deletes the position."""
+    """An offset of a source partition. If `offset` is None, the stored offset is deleted."""
 
     partition: Mapping[str, Any] | None
-    """None only if a user or connector uses null as the partition."""
+    """Source partition; None only if a user or connector uses null as the partition."""
     offset: Mapping[str, Any] | None

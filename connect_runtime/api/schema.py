@@ -1,6 +1,6 @@
 """Schema: describes a key, value or header, as in Kafka Connect.
 
-Schemas are immutable. `schema_builder` builds them, `structs` validates values against them.
+Schemas are immutable. `schema_builder` builds schemas, `structs` validates values against them.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ LOGICAL_NAMES = frozenset({DECIMAL_NAME, DATE_NAME, TIME_NAME, TIMESTAMP_NAME})
 
 
 class SchemaType(enum.Enum):
-    """Type of a schema; the value is Java's name.
+    """Type of a schema; the value is the type name in Java.
 
-    Python values: int for INT8 to INT64 (within range, no bool), float, bool, str, bytes, list or
+    Python values: int for INT8 to INT64 (within range, not bool), float, bool, str, bytes, list or
     tuple, mapping, Struct.
     """
 
@@ -57,28 +57,28 @@ _PLAIN_CLASSES = {
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field of a struct."""
+    """A field of a struct schema."""
 
     name: str
     index: int
-    """Position in the struct."""
+    """Position of the field in the struct."""
     schema: Schema
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Schema:
-    """An immutable schema; create it with `SchemaBuilder` or use the constants of this module.
+    """An immutable schema. Create it with `SchemaBuilder`, or use the constants of this module.
 
     Two schemas are equal if all properties and all nested schemas are equal. `fields`, `key_schema`
-    and `value_schema` return the nested schemas or raise DataError; the fields `struct_fields`,
-    `keys` and `elements` are None if the type has none, or if values parsed from text have no
-    common schema.
+    and `value_schema` return nested schemas, or raise DataError. The attributes `struct_fields`,
+    `keys` and `elements` are None if the type has no such schemas, or if values parsed from text
+    have no common schema.
     """
 
     type: SchemaType
     optional: bool = False
     default: Any = None
-    """In logical form: a `decimal.Decimal`, not bytes, for example."""
+    """Default value in logical form, for example a `decimal.Decimal` instead of bytes."""
     name: str | None = None
     version: int | None = None
     doc: str | None = None
@@ -87,8 +87,8 @@ class Schema:
     keys: Schema | None = None
     elements: Schema | None = None
     python_class: Any = field(init=False)
-    """The Python class whose every value is valid, if there is one: no further validation is
-    needed."""
+    """Python class of which every instance is valid without further validation; None if there is no
+    such class."""
     _by_name: Mapping[str, Field] = field(init=False)
     _hash: int = field(init=False)
 
@@ -107,20 +107,21 @@ class Schema:
 
     @property
     def fields(self) -> tuple[Field, ...]:
-        """Fields of a STRUCT. Raises DataError for every other type."""
+        """Return the fields of a STRUCT. Raises DataError for any other type."""
         if self.struct_fields is None:
             raise DataError(f"Cannot list fields on non-struct type {self.type}")
         return self.struct_fields
 
     def field(self, name: str) -> Field | None:
-        """Return the field with this name, or None. Raises DataError unless this is a STRUCT."""
+        """Return the field with this name; None if it does not exist. Raises DataError if the
+        schema is not a STRUCT."""
         if self.struct_fields is None:
             raise DataError(f"Cannot look up fields on non-struct type {self.type}")
         return self._by_name.get(name)
 
     @property
     def key_schema(self) -> Schema:
-        """Schema of a MAP's keys. Raises DataError for every other type."""
+        """Return the key schema of a MAP. Raises DataError for any other type."""
         if self.type is not SchemaType.MAP:
             raise DataError(f"Cannot look up key schema on non-map type {self.type}")
         if self.keys is None:
@@ -129,7 +130,8 @@ class Schema:
 
     @property
     def value_schema(self) -> Schema:
-        """Schema of a MAP's values or an ARRAY's elements. Raises DataError for other types."""
+        """Return the schema of a MAP's values or an ARRAY's elements. Raises DataError for any
+        other type."""
         if self.type not in (SchemaType.MAP, SchemaType.ARRAY):
             raise DataError(
                 f"Cannot look up value schema on non-array and non-map type {self.type}"
@@ -157,7 +159,7 @@ class Schema:
         return f"Schema{{{self.name}:{self.type}}}" if self.name else f"Schema{{{self.type}}}"
 
     def __reduce__(self) -> tuple[object, tuple[object, ...]]:
-        """Pickle without the hash, because hashes differ between processes."""
+        """Pickle the schema without its hash, because hashes differ between processes."""
         return _restore_schema, (self.default, *(getattr(self, name) for name in _COMPARED_FIELDS))
 
 
@@ -180,14 +182,14 @@ def _restore_schema(default: Any, *compared: Any) -> Schema:
 
 @dataclass(frozen=True, slots=True)
 class SchemaAndValue:
-    """A value with its schema; without a schema the value is schemaless data."""
+    """A value with its schema. Without a schema the value is schemaless data."""
 
     schema: Schema | None
     value: Any
 
 
 NULL_SCHEMA_AND_VALUE = SchemaAndValue(None, None)
-"""Null without a schema, as for a tombstone."""
+"""Null without a schema, which represents a tombstone."""
 
 INT8_SCHEMA = Schema(type=SchemaType.INT8)
 INT16_SCHEMA = Schema(type=SchemaType.INT16)

@@ -14,7 +14,7 @@ from connect_runtime.api.schema import Field, Schema, SchemaType
 
 
 class SchemaBuilder:
-    """Builds a Schema. Every method but `build` returns the builder.
+    """Builds a Schema. Every method except `build` returns the builder.
 
     Raises SchemaBuilderError where Java raises SchemaBuilderException.
     """
@@ -94,15 +94,15 @@ class SchemaBuilder:
         return self
 
     def required(self) -> SchemaBuilder:
-        """Make the schema required, which is the default, and prevent a later `optional`."""
+        """Make the schema required, which is the default, and reject a later call of `optional`."""
         _check_can_set("optional", self._optional, new=False)
         self._optional = False
         return self
 
     def default(self, value: Any) -> SchemaBuilder:
-        """Set the value that replaces null.
+        """Set the default value, which replaces null.
 
-        Call it last: the value is validated against the schema so far.
+        Call this method last, because the value is validated against the properties set before.
         """
         _check_can_set("default", self._default, new=value)
         try:
@@ -128,7 +128,7 @@ class SchemaBuilder:
         return self
 
     def parameter(self, name: str, value: str) -> SchemaBuilder:
-        """Set a parameter; unlike other properties it may be set again."""
+        """Set a parameter. Unlike other properties, a parameter may be set again."""
         return self.parameters({name: value})
 
     def parameters(self, parameters: Mapping[str, str]) -> SchemaBuilder:

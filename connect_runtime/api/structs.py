@@ -1,8 +1,8 @@
-"""Struct, and the validation of values against schemas (Java's Struct and ConnectSchema).
+"""Struct, and validation of values against schemas (Java's Struct and ConnectSchema).
 
-Validation checks the Python class, the range of an int, and for logical types the classes that
-`logical_types` converts: Decimal, date, time, datetime. Error messages name classes and fields, but
-never contain values, which may be secret.
+Validation checks the Python class and the range of integers. For logical types it checks the
+classes that `logical_types` converts: Decimal, date, time and datetime. Error messages contain
+class and field names, but never values, which may be secret.
 """
 
 from __future__ import annotations
@@ -43,21 +43,22 @@ _LOGICAL_CLASSES: Mapping[str, tuple[type, ...]] = {
     schema.TIMESTAMP_NAME: (datetime.datetime,),
 }
 _FLOAT32_OVERFLOW = (2.0 - 2.0**-24) * 2.0**127
-"""The smallest value that rounds to infinity as a 32-bit float."""
+"""The smallest value that rounds to infinity when converted to a 32-bit float."""
 
 
 class Struct:
-    """Values of the fields of a STRUCT schema.
+    """Field values of a STRUCT schema.
 
     An unset field is null; `get` and `[]` return the field's default instead. A value is validated
-    when it is set; `validate` finds required fields that are not set. Structs are equal if their
-    schemas and values are.
+    when it is set. `validate` detects required fields that are not set. Structs are equal if their
+    schemas and values are equal.
     """
 
     __slots__ = ("_values", "schema")
 
     def __init__(self, described: Schema, values: Mapping[str, Any] | None = None) -> None:
-        """Raises DataError if the schema is not a STRUCT, or a value is invalid."""
+        """Create a struct with the given values. Raises DataError if the schema is not a STRUCT or
+        a value is invalid."""
         if described.type is not SchemaType.STRUCT:
             raise DataError(f"Not a struct schema: {described!r}")
         self.schema = described
@@ -66,9 +67,9 @@ class Struct:
             self.put(name, value)
 
     def put(self, name: str, value: Any) -> Struct:
-        """Set a field and return this struct.
+        """Set a field's value and return this struct.
 
-        Raises DataError if the field is unknown or the value invalid.
+        Raises DataError if the field is unknown or the value is invalid.
         """
         found = self._find_field(name)
         validate_value(found.schema, value, field=name)
@@ -76,9 +77,9 @@ class Struct:
         return self
 
     def get(self, name: str) -> Any:
-        """Return the field's value, or its default if it is not set.
+        """Return the field's value, or its default if the field is not set.
 
-        Raises DataError for an unknown field.
+        Raises DataError if the field is unknown.
         """
         found = self._find_field(name)
         value = self._values[found.index]
@@ -88,14 +89,16 @@ class Struct:
         return self._values[self._find_field(name).index]
 
     def get_typed(self, name: str, expected: SchemaType) -> Any:
-        """Return the value that was set. Raises DataError if the field has another type."""
+        """Return the field's value. Raises DataError if the field does not have the expected
+        type."""
         found = self._find_field(name)
         if found.schema.type is not expected:
             raise DataError(f"Field '{name}' is not of type {expected}")
         return self._values[found.index]
 
     def validate(self) -> None:
-        """Raise DataError for the first field whose value is invalid, or missing but required."""
+        """Raise DataError for the first field whose value is invalid or missing although it is
+        required."""
         for each in self.schema.fields:
             value = self._values[each.index]
             if value is None and (each.schema.optional or each.schema.default is not None):
@@ -120,7 +123,8 @@ class Struct:
         return self.schema == other.schema and self._values == other._values
 
     def __hash__(self) -> int:
-        """Allow a struct as the key of a map; do not change it while it is one."""
+        """Hash the struct so that it can be used as a map key. Do not modify a struct while it is a
+        map key."""
         return hash((self.schema, *(_to_hashable(value) for value in self._values)))
 
     def __repr__(self) -> str:
@@ -138,7 +142,7 @@ def _to_hashable(value: Any) -> object:
 
 
 def infer_schema_type(value: Any) -> SchemaType | None:
-    """Return the schema type for schemaless data; None if Connect has no type for the value."""
+    """Infer the schema type of schemaless data; None if Connect has no type for the value."""
     if isinstance(value, Struct):
         return SchemaType.STRUCT
     if isinstance(value, bool):
@@ -181,7 +185,7 @@ def _validate_at(described: Schema, value: Any, where: str) -> None:
 
 
 def has_matching_class(described: Schema, value: Any) -> bool:
-    """Return whether the value's class is valid for the schema; nested values are not checked."""
+    """Return True if the value's class is valid for the schema. Nested values are not checked."""
     logical = _LOGICAL_CLASSES.get(described.name or "")
     if logical is not None:
         # A datetime is a subclass of date, but as a Date it would lose its time of day.
@@ -227,9 +231,10 @@ def _validate_elements(described: Schema, value: Any, where: str) -> None:
 
 
 def is_compatible_struct(of_value: Schema, described: Schema) -> bool:
-    """Return whether a struct with the schema `of_value` is valid for the schema `described`.
+    """Return True if a struct with the schema `of_value` is valid for the schema `described`.
 
-    The schemas must be equal; only the struct that is itself the default may lack the default.
+    The schemas must be equal, with one exception: if the struct is itself the default of
+    `described`, its own schema may have no default.
     """
     if of_value == described:
         return True

@@ -1,8 +1,9 @@
 """Tasks: the part of a connector that moves records.
 
-A worker creates a task, calls `initialize` and `start` once, then the methods of its kind
-repeatedly, and `stop` once, all on the task's own thread. An exception fails the task, and the
-status contains its stack trace; after a RetriableError from `poll` or `put` the call is repeated.
+A worker creates a task and calls `initialize` and `start` once, then the methods of the task's type
+repeatedly, and finally `stop`. All calls are made on the task's own thread. An exception fails the
+task, and the status then contains its stack trace. After a RetriableError from `poll` or `put`, the
+call is retried.
 """
 
 from __future__ import annotations
@@ -22,11 +23,12 @@ from connect_runtime.api.records import RecordMetadata, SinkRecord, SourceRecord
 from connect_runtime.base.ids import TopicPartition
 
 ConsumedOffsets = Mapping[TopicPartition, int]
-"""The next offset to consume, by partition."""
+"""The next offset to consume for each topic partition."""
 
 
 class TransactionBoundary(enum.Enum):
-    """`transaction.boundary` of a source connector: when a transaction is committed."""
+    """Transaction boundary of a source connector (`transaction.boundary`): defines when a
+    transaction is committed."""
 
     POLL = "poll"
     INTERVAL = "interval"
@@ -34,7 +36,8 @@ class TransactionBoundary(enum.Enum):
 
     @classmethod
     def parse(cls, text: str) -> TransactionBoundary:
-        """Parse the value, ignoring case. Raises ConfigError if it is not a boundary."""
+        """Parse a value of `transaction.boundary`, ignoring case. Raises ConfigError if the value
+        is invalid."""
         try:
             return cls(text.strip().lower())
         except ValueError as error:
@@ -48,16 +51,17 @@ class Task(abc.ABC):
     """Base class of all tasks."""
 
     def version(self) -> str:
-        """Return the version that is shown in the task's status; usually the connector's."""
+        """Return the task version that is shown in the status, usually the connector's version."""
         return plugin.UNDEFINED_VERSION
 
     @abc.abstractmethod
     def start(self, props: Mapping[str, str]) -> None:
-        """Start with one of the configurations that the connector's `task_configs` returned."""
+        """Start the task with one of the configurations that the connector's `task_configs`
+        returned."""
 
     @abc.abstractmethod
     def stop(self) -> None:
-        """Stop and release all resources; also called if `start` failed."""
+        """Stop the task and release all resources. Also called if `start` failed."""
 
 
 class SourceTask(Task):
@@ -70,29 +74,29 @@ class SourceTask(Task):
 
     @abc.abstractmethod
     def poll(self) -> Sequence[SourceRecord] | None:
-        """Return the next records, or None or an empty sequence if there are none now.
+        """Return the next records, or None or an empty sequence if no records are available.
 
         May wait for records (`context.wait`), but must return about every second, because a task
         can only be paused or stopped between calls.
         """
 
     def commit(self) -> None:
-        """Called after offsets of returned records were committed; for sources that track their
-        own.
+        """Handle the commit of offsets of returned records, for sources that track their own
+        offsets.
 
-        May be called from another thread than `poll`, unless the task writes exactly once.
+        May be called on a different thread than `poll`, unless the task writes exactly once.
         """
 
     def commit_record(self, record: SourceRecord, metadata: RecordMetadata | None) -> None:
-        """Called after Kafka acknowledged a record, or after it was filtered or skipped.
+        """Handle a record that Kafka acknowledged, or that was filtered or skipped.
 
-        `metadata` is None in the latter case. May be called from another thread than `poll`; must
-        return quickly.
+        `metadata` is None if the record was filtered or skipped. May be called on a different
+        thread than `poll`. Must return quickly.
         """
 
 
 class SinkTask(Task):
-    """Writes records that the worker has consumed from Kafka to a target system."""
+    """Writes records that the worker consumes from Kafka to a target system."""
 
     context: SinkTaskContext
 
@@ -101,37 +105,40 @@ class SinkTask(Task):
 
     @abc.abstractmethod
     def put(self, sink_records: Sequence[SinkRecord]) -> None:
-        """Write these records, possibly none. They may be buffered until `flush`."""
+        """Write these records; the sequence may be empty. The task may buffer records until
+        `flush`."""
 
     def flush(self, offsets: ConsumedOffsets) -> None:
-        """Store durably every record that was put before these offsets."""
+        """Durably store every record before these offsets that was passed to `put`."""
 
     def pre_commit(self, offsets: ConsumedOffsets) -> ConsumedOffsets:
-        """Return the offsets to commit: by default all of `offsets`, after a `flush`.
+        """Flush, and return the offsets to commit: by default all of `offsets`.
 
-        May return lower offsets, or an empty mapping to commit nothing.
+        May return lower offsets, or an empty mapping to commit no offsets.
         """
         self.flush(offsets)
         return offsets
 
     def open(self, partitions: Collection[TopicPartition]) -> None:
-        """Called after these partitions were assigned, before their first records."""
+        """Prepare for newly assigned partitions. Called after the assignment, before their first
+        records."""
 
     def close(self, partitions: Collection[TopicPartition]) -> None:
-        """Called after these partitions were revoked; their offsets were committed just before."""
+        """Release revoked partitions. Called after their offsets were committed."""
 
 
 class PipelineTask(Task):
-    """A source task that moves its data outside the worker, and reports its progress.
+    """A source task that moves data outside the worker and reports its progress.
 
-    The worker starts, pauses and stops it like any other task, publishes its status and commits the
-    offsets that it reports, but never sees the records. Order of the calls:
+    The worker starts, pauses and stops the task like any other task, publishes its status and
+    commits the offsets that the task reports, but never sees the records. Order of the calls:
 
         initialize · start · (pause | resume | reconfigure | run_once)* · stop
 
-    all on the task's thread. A task that is assigned while paused is started when it is resumed.
-    Its status becomes RUNNING only after `context.report` said so. An exception from `run_once`
-    fails the task; a pipeline that can recover by itself reports RESTARTING instead.
+    All calls are made on the task's thread. A task that is assigned while it is paused is started
+    when it is resumed. Its status becomes RUNNING only after a `context.report` with this state. An
+    exception from `run_once` fails the task. A pipeline that can recover without the worker reports
+    RESTARTING instead.
     """
 
     context: PipelineTaskContext
@@ -144,14 +151,14 @@ class PipelineTask(Task):
         """Supervise the pipeline: wait up to `timeout_s` for events, handle them, and report
         progress.
 
-        Called in a loop.
+        The worker calls this method in a loop.
         """
 
     @abc.abstractmethod
     def pause(self) -> None:
-        """Stop moving data until `resume`.
+        """Stop moving data until `resume` is called.
 
-        Must return quickly; draining may continue in `run_once`.
+        Must return quickly. `run_once` may continue to drain the pipeline.
         """
 
     @abc.abstractmethod
@@ -160,24 +167,24 @@ class PipelineTask(Task):
     def reconfigure(self, props: Mapping[str, str]) -> bool:
         """Apply a new configuration that was published while the task is running or paused.
 
-        Returns True if it was applied without a restart: the worker then treats the task as running
-        with `props`. With False the task is stopped and started with the new configuration. Not
-        called if only the connector's own configuration changed. Must return quickly; an exception
-        fails the task.
+        Returns True if the configuration was applied without a restart. The worker then treats the
+        task as running with `props`. If False is returned, the worker stops the task and starts it
+        with the new configuration. Not called if only the connector's own configuration changed.
+        Must return quickly. An exception fails the task.
         """
         del props
         return False
 
     @abc.abstractmethod
     def stop(self) -> None:
-        """Drain the pipeline, report the last offsets and end it.
+        """Drain the pipeline, report the last offsets, and stop the pipeline.
 
-        Must return within `context.stop_timeout_s`; nothing may be written after that, because
-        another worker may already run this task.
+        Must return within `context.stop_timeout_s`. Nothing may be written after that time, because
+        another worker may already be running this task.
         """
 
     def abandon(self) -> None:
-        """End the pipeline at once without draining, because `stop` did not return in time.
+        """Stop the pipeline immediately without draining, because `stop` did not return in time.
 
-        Called from another thread while `stop` is still running; must not block.
+        Called on a different thread while `stop` is still running. Must not block.
         """

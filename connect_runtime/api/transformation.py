@@ -10,29 +10,31 @@ from connect_runtime.api.records import AnyRecord, ConnectRecord
 
 
 class Transformation(Plugin, abc.ABC):
-    """A transform, configured by `transforms.<alias>.type`. Each instance belongs to one task."""
+    """A single message transform, configured by `transforms.<alias>.type`. Each instance is used by
+    one task."""
 
     deterministic: ClassVar[bool] = False
-    """True if equal input records always produce equal output records.
-
-    Declare it if that holds: replication can then recognize after a crash what is already written.
-    """
+    """True if equal input records always produce equal output records. Set it to True if this
+    holds, because replication can then recognize after a crash which records are already
+    written."""
 
     @abc.abstractmethod
     def apply(self, record: AnyRecord) -> AnyRecord | None:
-        """Return the record, a new one (`record.new_record`), or None to drop the record.
+        """Return the record, a changed copy (`record.new_record`), or None to drop the record.
 
-        Never modify headers, structs, lists or mappings of the record. Raise DataError if a record
-        cannot be transformed.
+        Never modify the record's headers, structs, lists or mappings in place. Raise DataError if
+        the record cannot be transformed.
         """
 
 
 class Predicate(Plugin, abc.ABC):
-    """Selects the records that a transform applies to, configured by `predicates.<alias>.type`."""
+    """Selects the records to which a transform is applied, configured by
+    `predicates.<alias>.type`."""
 
     deterministic: ClassVar[bool] = False
-    """True if equal records always get the same result; see `Transformation.deterministic`."""
+    """True if the result is always the same for equal records. See
+    `Transformation.deterministic`."""
 
     @abc.abstractmethod
     def test(self, record: ConnectRecord) -> bool:
-        """Return whether the record matches."""
+        """Return True if the record matches the predicate."""

@@ -1,7 +1,8 @@
-"""Options, exit codes and the main loop of `connect-distributed` and `connect-standalone`.
+"""Implements the options, exit codes and main loop of `connect-distributed` and
+`connect-standalone`.
 
-Exit codes are those of Java's commands. After a signal the code is 128 plus the signal's number, as
-in shells and the JVM. Java: AbstractConnectCli.
+Exit codes are the same as in Java's commands. After a signal the code is 128 plus the signal
+number, as in shells and the JVM. Java: AbstractConnectCli.
 """
 
 from __future__ import annotations
@@ -27,36 +28,37 @@ from connect_runtime.system.threads import OwnedThread, ThreadDied, ThreadGroup
 
 EXIT_DONE = 0
 EXIT_USAGE = 1
-"""Wrong arguments, or --help."""
+"""Exit code for wrong arguments or --help."""
 EXIT_WORKER_ENDED = 1
-"""The worker failed while it was running."""
+"""Exit code after the worker failed while it was running."""
 EXIT_BAD_SETTINGS = 2
 EXIT_NOT_STARTED = 3
-"""The worker, or a connector given on the command line, did not start."""
+"""Exit code if the worker, or a connector given on the command line, could not be started."""
 EXIT_SIGNAL_BASE = 128
 
 
 _LOG = logging.getLogger(__name__)
 _POLL_INTERVAL_S = 0.1
 _INTERRUPTED_START_TIMEOUT_S = 5.0
-"""How long to wait for a start that a signal interrupts, until it can be stopped cleanly."""
+"""How long to wait, after a signal during the start, until the worker can be stopped cleanly."""
 
 
 class RunnableWorker(Protocol):
-    """An assembled worker."""
+    """A worker that `serve_worker` can start, wait for and stop."""
 
     @property
     def failure(self) -> str | None:
-        """Why the worker failed; None if it did not."""
+        """Reason why the worker failed, or None if it has not failed."""
 
     def start(self) -> None:
-        """Start the worker. Raises `ConnectError` if that fails; then nothing is left running."""
+        """Start the worker. Raises `ConnectError` if the start fails; nothing is left running in
+        this case."""
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait for up to `timeout_s`; return whether the worker has failed."""
+        """Wait for up to `timeout_s`; return True if the worker has failed."""
 
     def stop(self) -> None:
-        """Stop everything within a bounded time. Idempotent."""
+        """Stop the worker within a bounded time. Idempotent."""
 
 
 R = TypeVar("R", bound=RunnableWorker)
@@ -70,9 +72,9 @@ def serve_worker(
 ) -> int:
     """Build a worker, run it until a signal or a failure, and return the exit code.
 
-    `after_start` is called after the start and may raise `ConnectError`. `stop` is entered: its
-    first signal stops the worker cleanly. A start that is blocked, because no broker answers, is
-    abandoned after a signal.
+    `after_start` is called after the start and may raise `ConnectError`. `stop` must already be
+    entered as a context manager: its first signal stops the worker cleanly. If a start is blocked
+    because no broker responds, it is abandoned after a signal.
     """
     try:
         made = build_worker()
@@ -84,13 +86,15 @@ def serve_worker(
         "start", lambda _: made.start()
     )
     if not _wait_for_start(starting, stop):
-        _LOG.warning("interrupted while starting; the start did not end in time and is abandoned")
+        _LOG.warning(
+            "interrupted while starting; the start did not complete in time and is abandoned"
+        )
         return EXIT_SIGNAL_BASE + (stop.signal_number or 0)
     try:
         code = _get_start_exit_code(starting.failure)
         if not code and after_start is not None and not stop.stop_requested.is_set():
             code = _run_after_start(made, after_start)
-        return code or _wait_for_end(made, stop)
+        return code or _wait_for_signal_or_failure(made, stop)
     finally:
         _LOG.info("Kafka Connect stopping")
         made.stop()
@@ -98,11 +102,13 @@ def serve_worker(
 
 
 def _ignore_thread_death(_: ThreadDied) -> None:
-    """Do nothing: the caller waits for the thread and checks its failure."""
+    """Ignore the death of the start thread, because the caller waits for the thread and checks its
+    failure."""
 
 
 def _wait_for_start(starting: OwnedThread, stop: StopSignals) -> bool:
-    """Wait until the start has ended, or for a short time after a signal; return whether it has."""
+    """Wait until the start has completed, or for a short time after a signal; return True if it has
+    completed."""
     while not starting.join(_POLL_INTERVAL_S):
         if stop.stop_requested.is_set():
             return starting.join(_INTERRUPTED_START_TIMEOUT_S)
@@ -110,7 +116,7 @@ def _wait_for_start(starting: OwnedThread, stop: StopSignals) -> bool:
 
 
 def _get_start_exit_code(failure: BaseException | None) -> int:
-    """Return 0 if the start succeeded."""
+    """Return the exit code for the result of the start; 0 if the start succeeded."""
     match failure:
         case None:
             _LOG.info("Kafka Connect started")
@@ -133,7 +139,7 @@ def _run_after_start(made: R, begin: Callable[[R], None]) -> int:
     return EXIT_DONE
 
 
-def _wait_for_end(made: RunnableWorker, stop: StopSignals) -> int:
+def _wait_for_signal_or_failure(made: RunnableWorker, stop: StopSignals) -> int:
     while not stop.stop_requested.is_set():
         if made.wait(_POLL_INTERVAL_S):
             if made.failure is None:
@@ -143,13 +149,14 @@ def _wait_for_end(made: RunnableWorker, stop: StopSignals) -> int:
     number = stop.signal_number
     assert number is not None
     _LOG.info(
-        "%s: stopping cleanly; repeat the signal to stop at once", signal.Signals(number).name
+        "%s: stopping cleanly; repeat the signal to stop immediately", signal.Signals(number).name
     )
     return EXIT_SIGNAL_BASE + number
 
 
 _VERBOSE_LOGGERS = ("httpx",)
-"""Loggers that log every request at INFO; the access log has requests of other workers."""
+"""Loggers that log every request at INFO. The access log already has the requests of other
+workers."""
 
 CommandBody = Callable[[tuple[pathlib.Path, ...], StopSignals], int]
 
@@ -180,7 +187,7 @@ class ApacheCommand(click.Command):
                     help="Minimum level of log lines.",
                 ),
             ],
-            callback=self._called,
+            callback=self._run_body,
             help=help_text,
             add_help_option=False,
         )
@@ -190,7 +197,7 @@ class ApacheCommand(click.Command):
     def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         formatter.write(f"Usage: {self._usage}\n")
 
-    def _called(
+    def _run_body(
         self,
         *,
         files: tuple[pathlib.Path, ...],
@@ -214,7 +221,7 @@ class ApacheCommand(click.Command):
 
 
 def run_command(command: click.Command, arguments: list[str]) -> int:
-    """Run a command and return its exit code; expected errors are printed without a stack trace."""
+    """Run a command and return its exit code. Expected errors are printed without a stack trace."""
     try:
         code = command.main(args=arguments, prog_name=command.name, standalone_mode=False)
     except click.ClickException as error:

@@ -1,4 +1,5 @@
-"""`connect-distributed`: builds and runs a worker that shares connectors and tasks with its group.
+"""Implements `connect-distributed`: builds and runs a worker that shares connectors and tasks with
+its group.
 
 Java: ConnectDistributed.
 """
@@ -31,7 +32,7 @@ from connect_runtime.worker.rebalance_metrics import RebalanceMetrics
 _LOG = logging.getLogger(__name__)
 
 CONFLICT_CHECK_TIMEOUT_S = 10.0
-"""Timeout of the check for other Connect clusters on the same internal topics."""
+"""Timeout of the check for other Connect clusters that use the same internal topics."""
 
 
 def build_worker(settings: DistributedSettings) -> WorkerProcess:
@@ -45,7 +46,8 @@ def build_worker_mode(
     *,
     on_trouble: Callable[[str], None] = lambda _: None,
 ) -> WorkerMode:
-    """Build the mode of a distributed worker. `on_trouble`: see `InternalTopicManager`."""
+    """Build the mode of a distributed worker. `on_trouble` is described in
+    `InternalTopicManager`."""
     config = settings.config
     logs = worker_logs.create_worker_logs(
         settings.access,
@@ -88,7 +90,7 @@ def _build_group(settings: DistributedSettings, around: WorkerGroupDeps) -> Work
 
 
 def _check_conflicting_clusters(group_id: str, admin: TopicAdmin, seen: StartupSnapshot) -> None:
-    """Raise `FatalError` if another Connect cluster certainly uses the same internal topics."""
+    """Raise `FatalError` if another Connect cluster definitely uses the same internal topics."""
     rival = conflicting_cluster.find_conflicting_cluster(
         admin.list_groups(CONFLICT_CHECK_TIMEOUT_S),
         InternalTopicsContent(config=seen.configs.snapshot(), statuses=seen.statuses.snapshot()),
@@ -129,7 +131,7 @@ COMMAND = ApacheCommand(
 
 
 def main() -> None:
-    """Entry point of the command; exits the process."""
+    """Run the command and exit the process with its exit code."""
     process_lifecycle.exit_process(command_line.run_command(COMMAND, sys.argv[1:]))
 
 

@@ -1,4 +1,5 @@
-"""`connect-standalone`: builds and runs a worker without a group, with connectors from files.
+"""Implements `connect-standalone`: builds and runs a worker without a group, with connectors from
+files.
 
 Java: ConnectStandalone.
 """
@@ -99,7 +100,8 @@ def _run_standalone(files: tuple[pathlib.Path, ...], stop: StopSignals) -> int:
 def _read_connector_files(
     files: tuple[pathlib.Path, ...],
 ) -> tuple[list[ConnectorFile], bool]:
-    """Read the connector files, and log each unreadable one; returns whether there was any."""
+    """Read the connector files, and log each unreadable file. The second value is True if any file
+    was unreadable."""
     found: list[ConnectorFile] = []
     for each in files:
         try:
@@ -130,7 +132,7 @@ COMMAND = ApacheCommand(
 
 
 def main() -> None:
-    """Entry point of the command; exits the process."""
+    """Run the command and exit the process with its exit code."""
     process_lifecycle.exit_process(command_line.run_command(COMMAND, sys.argv[1:]))
 
 

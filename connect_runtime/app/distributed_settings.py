@@ -36,12 +36,12 @@ class DistributedSettings(WorkerSettings):
     topics: RequiredTopics
     membership: GroupRebalanceConfig
     connect_protocol: ConnectProtocol
-    """`connect.protocol`: the newest protocol that this worker supports."""
+    """Newest protocol that this worker supports (`connect.protocol`)."""
     connections: ConnectionSettings
-    """Connections to the group's coordinator."""
+    """Settings for connections to the group coordinator."""
 
     def build_group_settings(self, *, worker_id: str, url: str) -> WorkerGroupSettings:
-        """Build the group's settings; `url` is the advertised URL, `worker_id` its host:port."""
+        """Build the group settings. `url` is the advertised URL, and `worker_id` its host:port."""
         return WorkerGroupSettings(
             session=GroupSessionSettings(
                 membership=self.membership,
@@ -67,7 +67,8 @@ def read_settings(
 
 
 def parse_settings(content: str, source: WorkerSettingsSource) -> DistributedSettings:
-    """Like `read_settings`, for the content of a file."""
+    """Parse the content of a worker file and import its plugins. Raises `SettingsError` with all
+    problems."""
     return _validate_and_build(
         properties_file.parse_file(
             content, file=source.file, folder=source.folder, environment=source.environment
@@ -80,9 +81,10 @@ def parse_settings(content: str, source: WorkerSettingsSource) -> DistributedSet
 def parse_derived_settings(
     properties: Mapping[str, str], source: WorkerSettingsSource
 ) -> DistributedSettings:
-    """Like `read_settings`, for properties derived from `source.file`.
+    """Parse worker properties that were derived from `source.file`. Raises `SettingsError` with all
+    problems.
 
-    For a worker of a `WorkerFleet`, which has no REST servers of its own.
+    Used for a worker of a `WorkerFleet`, which has no REST servers of its own.
     """
     return _validate_and_build(
         properties_file.resolve_properties(
@@ -163,7 +165,8 @@ def _is_unsigned(account: ErrorCollector) -> bool:
 
 
 def _require_signed_requests(account: ErrorCollector) -> None:
-    """Reject protocols without signatures: their internal requests would bypass the password."""
+    """Reject protocols without request signatures, because their internal requests would bypass the
+    password."""
     if _is_unsigned(account):
         account.add_problem(
             _PROTOCOL_KEY,

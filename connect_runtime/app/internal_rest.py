@@ -1,4 +1,5 @@
-"""Settings of the internal REST server that the workers of one process share (KIP-710)."""
+"""Reads the settings of the internal REST server that the workers of one process share
+(KIP-710)."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ class InternalRestSettings:
 
     settings: RestSettings
     https: HttpsContexts | None
-    """None if no listener uses https."""
+    """TLS contexts, or None if no listener uses https."""
     warnings: tuple[str, ...] = ()
     """Warnings to log once."""
 

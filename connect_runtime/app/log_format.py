@@ -1,13 +1,13 @@
-"""Log format: lines to stderr, in UTC, as text or JSON.
+"""Configures the log format: lines to stderr, in UTC, as text or JSON.
 
-Text: `2026-01-31T08:00:00.123Z INFO mm2.copier.copy_loop: [east->west|task 3] caught up`; the
+Text: `2026-01-31T08:00:00.123Z INFO mm2.copier.copy_loop: [east->west|task 3] caught up`. The
 message ends the line, so that a command at its end can be copied. Unprintable characters are
 escaped and continuation lines are indented, so that untrusted names and messages can neither move
 the cursor nor forge a line.
 
-JSON: one object per line with `time`, `level`, `logger`, `message`, and those of `flow`,
-`connector`, `task`, `topic`, `partition`, `operator` and `exception` that apply. Numbers are
-not quoted.
+JSON: one object per line with `time`, `level`, `logger` and `message`, and, where applicable,
+`flow`, `connector`, `task`, `topic`, `partition`, `operator` and `exception`. Numbers are not
+quoted.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ _NUMERIC_FIELDS = ("task", "partition")
 
 
 class TextFormatter(logging.Formatter):
-    """Formats a record as a text line; an exception's stack trace follows on further lines."""
+    """Formats a log record as a line of text. An exception's stack trace follows on further
+    lines."""
 
     def __init__(self) -> None:
         super().__init__("%(utc)s %(levelname)s %(name)s: %(context)s%(message)s")
@@ -41,7 +42,7 @@ class TextFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """Formats a record as one JSON line."""
+    """Formats a log record as one line of JSON."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, str | int] = {
@@ -80,7 +81,7 @@ def build_formatter(log_format: str) -> logging.Formatter:
 def configure_logging(
     log_format: str, *, level: int = logging.INFO, stream: TextIO | None = None
 ) -> None:
-    """Log to `stream` only (stderr if None). Call once per process."""
+    """Configure logging to write only to `stream` (stderr if None). Call once per process."""
     handler = logging.StreamHandler(sys.stderr if stream is None else stream)
     handler.setFormatter(build_formatter(log_format))
     handler.addFilter(LogContextFilter())

@@ -57,36 +57,38 @@ _LOG = logging.getLogger(__name__)
 
 _CLOCK = SystemClock()
 _API_SETTINGS = RestSettings()
-"""REST settings of all members; the fleet owns the listeners."""
+"""REST settings of all members. The listeners are owned by the fleet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetMemberAddress:
-    """A member's address, and the namespaces of the servers that it uses."""
+    """A member's address, and the routers of the servers that it uses."""
 
     url: str
     worker_id: str
     https: HttpsContexts | None
     internal_router: NamespaceRouter | None
-    """Router of the internal server; None: no requests from or to other nodes."""
+    """Router of the internal server, or None if the member exchanges no requests with other
+    nodes."""
     loopback_router: NamespaceRouter
     """Router of the loopback server."""
 
 
 MEMBER_CHECK_TIMEOUT_S = 3.0
-"""Timeout for checking whether the group has other members."""
+"""Timeout of the check whether the group has other members."""
 
 
 def join_immediately(_: Callable[[], bool]) -> None:
-    """Join without waiting for other members."""
+    """Join the group without waiting for other members."""
 
 
 def ignore_problem(_: str) -> None:
-    """Do nothing with problems that delay the start."""
+    """Ignore a problem that delays the start."""
 
 
 class FleetMember:
-    """A worker of a fleet. Call `start` and `stop` once, from one thread; the rest from any."""
+    """A worker of a fleet. Call `start` and `stop` once, from one thread; all other methods are
+    thread-safe."""
 
     def __init__(
         self,
@@ -99,7 +101,7 @@ class FleetMember:
         before_joining: Callable[[Callable[[], bool]], None],
         on_trouble: Callable[[str], None] = ignore_problem,
     ) -> None:
-        """See `WorkerFleet.create_member`."""
+        """Create the member; the parameters are described in `WorkerFleet.create_member`."""
         if settings.connect_protocol is ConnectProtocol.SESSIONED:
             settings = dataclasses.replace(
                 settings, connect_protocol=ConnectProtocol.SESSIONED_WHOLE
@@ -115,14 +117,14 @@ class FleetMember:
         )
 
     def start(self) -> None:
-        """Read the internal topics and join the group. Raises `ConnectError` if that fails.
+        """Read the internal topics and join the group. Raises `ConnectError` if this fails.
 
-        Then nothing is left running; create a new member to retry.
+        After a failure nothing is left running; create a new member to retry.
         """
         place, core = self._place, self._core
         try:
             core.look_up_cluster()
-            peers = None if place.internal_router is None else self._peers()
+            peers = None if place.internal_router is None else self._create_peer_client()
             parts = core.assemble(
                 WorkerAddress(worker_id=place.worker_id, url=place.url, peers=peers)
             )
@@ -148,24 +150,24 @@ class FleetMember:
 
     @property
     def herder(self) -> WorkerHerder:
-        """Its herder, for configurations, statuses and requests. Valid after `start`."""
+        """The member's herder, for configurations, statuses and requests. Valid after `start`."""
         assert self._core.herder is not None, "call start first"
         return self._core.herder
 
     @property
     def is_leader(self) -> bool:
-        """Whether it leads its group since the last rebalance."""
+        """True if this worker is its group's leader as of the last rebalance."""
         return self._core.is_leader
 
     @property
     def leader_url(self) -> str:
-        """URL of the group's leader since the last rebalance, "" if there is none."""
+        """URL of the group's leader as of the last rebalance, or "" if the group has no leader."""
         url = self._core.leader_url
         return url if "://" in url else ""
 
     @property
     def assignment(self) -> ConnectorsAndTasks:
-        """Connectors and tasks assigned to it in the last rebalance."""
+        """Connectors and tasks assigned to this worker in the last rebalance."""
         return self._core.assignment
 
     @property
@@ -175,51 +177,52 @@ class FleetMember:
 
     @property
     def started_items(self) -> Mapping[StatusSubject, StartedItem]:
-        """Connectors and tasks that it has started, with their configurations and statuses."""
+        """Connectors and tasks that this worker has started, with their configurations and
+        statuses."""
         return self._core.started_items
 
     @property
     def failure(self) -> str | None:
-        """Why it failed; None if it did not."""
+        """Reason why the worker failed, or None if it has not failed."""
         return self._core.failure
 
     @property
     def all_families(self) -> tuple[MetricFamily, ...]:
-        """All its current metrics, including those of its plugins."""
+        """All current metrics of the worker, including its plugins' metrics."""
         return () if self._core.metrics is None else self._core.metrics.all_families
 
     @property
     def own_metrics(self) -> tuple[MetricFamily, ...]:
-        """Its own current metrics, without those of its plugins."""
+        """Current metrics of the worker itself, without its plugins' metrics."""
         return () if self._core.metrics is None else self._core.metrics.worker_families
 
     @property
     def rebalance_count(self) -> int:
-        """Number of rebalances of its group that it took part in."""
+        """Number of group rebalances in which this worker took part."""
         return 0 if self._core.metrics is None else self._core.metrics.rebalances()
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait for up to `timeout_s`; return whether it has failed (see `failure`)."""
+        """Wait for up to `timeout_s`; return True if the worker has failed (see `failure`)."""
         return self._core.wait(timeout_s)
 
     def stop(self) -> None:
-        """Stop all work, leave the group and release resources. Idempotent."""
+        """Stop all connectors and tasks, leave the group and release resources. Idempotent."""
         with contextlib.ExitStack() as last_first:
             last_first.callback(self._core.stop)
             for leave in self._served:
                 last_first.callback(leave)
 
-    def _peers(self) -> NamespacedRestClient:
+    def _create_peer_client(self) -> NamespacedRestClient:
         https = self._place.https
         plain = RestClient(tls=None if https is None else https.client)
         return NamespacedRestClient(
             plain,
             prefix=self._prefix,
-            sign=self._sign,
+            sign=self._sign_request,
             has_java_workers=lambda: not self.herder.signs_whole_requests(),
         )
 
-    def _sign(self, call: PeerRequest) -> Mapping[str, str]:
+    def _sign_request(self, call: PeerRequest) -> Mapping[str, str]:
         target = f"{call.path}?{parse.urlencode(call.query)}" if call.query else call.path
         request = SignedUserRequest(
             receiver=call.url,
@@ -241,7 +244,8 @@ def _build_member_mode(
     on_trouble: Callable[[str], None],
     on_broken: Callable[[str], None],
 ) -> WorkerMode:
-    """Build a member's mode; no conflict check, because fleets derive group and topic names."""
+    """Build a member's mode without the check for conflicting clusters, because fleets derive group
+    and topic names."""
     return dataclasses.replace(
         connect_distributed.build_worker_mode(settings, on_broken, on_trouble=on_trouble),
         check_startup=lambda _: before_joining(functools.partial(_has_members, settings)),
@@ -249,7 +253,8 @@ def _build_member_mode(
 
 
 def _has_members(settings: DistributedSettings) -> bool:
-    """Whether the group has members, as far as visible; a crashed one counts until its timeout."""
+    """Return True if the group has visible members. A crashed member counts until its session
+    timeout."""
     group = settings.config.group_id
     asked = AdminRequestClient(
         settings.connections,
@@ -273,7 +278,7 @@ def _has_members(settings: DistributedSettings) -> bool:
 UNREACHABLE_URL = "NOTUSED"
 """Advertised URL of a worker without internal REST, as in Java's dedicated mode."""
 REST_STOP_TIMEOUT_S = 2
-"""How long running requests may take at a shutdown, which the operator waits for."""
+"""How long requests in progress may take at a shutdown. The operator waits for this."""
 _NO_PAGES: PagesByPath = MappingProxyType({})
 _LOOPBACK_USER = "mm2"
 _PASSWORD_BYTES = 24
@@ -284,9 +289,9 @@ _LOOPBACK_SETTINGS = RestSettings(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopbackApi:
-    """Address and credentials of the complete API: `<url>/<source>/<target>/connectors`.
+    """Address and credentials of the complete REST API: `<url>/<source>/<target>/connectors`.
 
-    Any user name is accepted together with the password; `on_change` reports it.
+    Any user name is accepted together with the password; `on_change` reports the user name.
     """
 
     url: str
@@ -295,7 +300,7 @@ class LoopbackApi:
 
 
 class _AnyUser(Mapping[str, str]):
-    """Users of the loopback server: every user name has the same password."""
+    """Users of the loopback server. Every user name is accepted with the same password."""
 
     def __init__(self, password: str) -> None:
         self._password = password
@@ -311,7 +316,8 @@ class _AnyUser(Mapping[str, str]):
 
 
 class WorkerFleet:
-    """Call `open`, create members, and `close`, all from one thread."""
+    """Runs several workers that share REST servers. Call `open`, create members, and call `close`,
+    all from one thread."""
 
     def __init__(
         self,
@@ -320,10 +326,11 @@ class WorkerFleet:
         pages: PagesByPath = _NO_PAGES,
         on_change: Callable[[AuditedRequest], None] = lambda _: None,
     ) -> None:
-        """`internal`: settings of the internal server; None: no requests from other nodes.
+        """Create the fleet.
 
-        `pages`: read-only pages on the loopback server, without a password. `on_change` is called
-        after each request to the loopback server that may change something.
+        `internal` has the settings of the internal server, or is None if no requests from other
+        nodes are accepted. `pages` are read-only pages on the loopback server, without a password.
+        `on_change` is called after each request to the loopback server that may change something.
         """
         self._https = None if internal is None else internal.https
         self._shared, self._own = NamespaceRouter(), NamespaceRouter()
@@ -344,7 +351,8 @@ class WorkerFleet:
             )
 
     def open(self) -> None:
-        """Open the listeners. Raises `RestServerError` if that fails; then none is open."""
+        """Open the listeners. Raises `RestServerError` if this fails; no listener is open in this
+        case."""
         try:
             if self._internal is not None:
                 self._internal.start()
@@ -378,15 +386,16 @@ class WorkerFleet:
     ) -> FleetMember:
         """Create a worker without starting it.
 
-        `prefix` is its namespace as a path, `/source/target`, encoded as in Java. `on_leading` is
-        called on a separate thread when it has become its group's leader (Java:
-        MirrorHerder.rebalanceSuccess). `before_joining` is called during the start, after the
-        topics were read, with a predicate: does the group have members? It may wait, or raise a
-        `ConnectError` to cancel the start. `on_trouble` is called on the starting thread with each
-        problem that delays the start and is retried, and with "" once it is resolved.
+        `prefix` is the worker's namespace as a path, `/source/target`, encoded as in Java.
+        `on_leading` is called on a separate thread when the worker has become its group's leader
+        (Java: MirrorHerder.rebalanceSuccess). `before_joining` is called during the start, after
+        the topics were read. Its argument is a predicate that returns True if the group has
+        members. `before_joining` may wait, or raise a `ConnectError` to cancel the start.
+        `on_trouble` is called on the starting thread with each problem that delays the start and is
+        retried, and with "" once the problem is resolved.
 
-        In statuses the worker has the id that Kafka 4.3 uses, which differs per node (3.9 uses one
-        id for all nodes), so that a late status of an earlier owner of a task changes nothing.
+        The worker id in statuses is the id that Kafka 4.3 uses, which differs per node (3.9 uses
+        one id for all nodes), so that a late status from an earlier owner of a task has no effect.
 
         Raises `FatalError` if the client library rejects the settings.
         """
@@ -410,7 +419,7 @@ class WorkerFleet:
         )
 
     def close(self, graceful_s: int = REST_STOP_TIMEOUT_S) -> None:
-        """Stop answering requests. Idempotent."""
+        """Stop serving requests. Idempotent."""
         with contextlib.ExitStack() as last_first:
             last_first.callback(self._outer_own.stop)
             last_first.callback(self._loopback.stop, graceful_s)
@@ -419,4 +428,4 @@ class WorkerFleet:
 
 
 def _log_thread_death(ended: ThreadDied) -> None:
-    _LOG.error("%s failed: %r; requests are not answered any more", ended.name, ended.error)
+    _LOG.error("%s failed: %r; requests are no longer answered", ended.name, ended.error)

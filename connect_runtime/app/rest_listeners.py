@@ -1,7 +1,8 @@
-"""REST settings of a worker: listeners, certificates, users, and warnings about exposed listeners.
+"""Reads the REST settings of a worker: listeners, certificates, users, and warnings about exposed
+listeners.
 
 Users of basic authentication are configured as in Kafka Connect: `KAFKA_OPTS` names a JAAS file
-(`-Djava.security.auth.login.config`), whose entry `KafkaConnect` names a properties file with a
+(`-Djava.security.auth.login.config`). Its entry `KafkaConnect` names a properties file with a
 password for each user (PropertyFileLoginModule). A listener that is reachable over the network
 without authentication or without TLS causes a warning.
 """
@@ -30,7 +31,8 @@ _JAAS_OPTION = "-Djava.security.auth.login.config="
 
 
 def read_users(environment: Mapping[str, str], folder: pathlib.Path) -> dict[str, str]:
-    """Read the passwords by user; empty: everyone is admitted. Raises `ConfigError`."""
+    """Read the passwords by user. If the result is empty, every user is admitted. Raises
+    `ConfigError`."""
     jaas = folder / _find_jaas_file(environment.get(JVM_OPTIONS_VARIABLE, ""))
     users = folder / basic_auth.find_users_file(_read_text(jaas, "utf-8"))
     try:
@@ -70,14 +72,14 @@ _EXTENSIONS_KEY = "rest.extension.classes"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestConfiguration:
-    """REST settings of a worker with everything that its servers need."""
+    """REST settings of a worker, with certificates and users for its servers."""
 
     settings: RestSettings
     https: HttpsContexts | None
     admin_https: HttpsContexts | None
     users: Mapping[str, str] | None = field(repr=False)
     uses_plain_ssl: bool
-    """Whether an https listener uses the worker's `ssl.*` settings."""
+    """True if an https listener uses the worker's `ssl.*` settings."""
 
 
 def read_rest_configuration(
@@ -87,7 +89,8 @@ def read_rest_configuration(
     environment: Mapping[str, str],
     folder: pathlib.Path,
 ) -> RestConfiguration:
-    """Read the configuration; problems are reported to `account`, and their values left out."""
+    """Read the REST configuration. Problems are reported to `account`, and the invalid values are
+    omitted."""
     found = _read_rest_settings(account)
     main = _read_https(account, found.needs_https(), prefix=rest_tls.LISTENERS_PREFIX, files=files)
     admin = _read_https(
@@ -109,7 +112,8 @@ def read_rest_configuration(
 
 
 def _read_rest_settings(account: ErrorCollector) -> RestSettings:
-    """Parse repeatedly, each time without the key reported last, to report all problems."""
+    """Parse the REST settings repeatedly, each time without the key that was reported last, to
+    report all problems."""
     properties = dict(account.values)
     while True:
         try:
@@ -158,9 +162,9 @@ _LISTENERS_KEY, _ADMIN_LISTENERS_KEY = "listeners", "admin.listeners"
 def warn_exposed_listeners(
     account: ErrorCollector, rest: RestConfiguration, *, in_group: bool
 ) -> None:
-    """Warn once for each of `listeners` and `admin.listeners`.
+    """Warn once about `listeners` and once about `admin.listeners` if they are exposed.
 
-    `in_group`: other workers must be able to reach this one.
+    `in_group` is true if other workers must be able to reach this worker.
     """
     if account.invalid_keys & {_LISTENERS_KEY, _ADMIN_LISTENERS_KEY}:
         return
@@ -225,7 +229,8 @@ def _requires_client_certificate(listener: RestListener, https: HttpsContexts | 
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a listener with this host is reachable only locally; "" means every interface."""
+    """Return True if a listener with this host is reachable only locally. The host "" means every
+    interface."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -233,7 +238,7 @@ def is_loopback(host: str) -> bool:
 
 
 def _format_addresses(listeners: Sequence[RestListener]) -> str:
-    """Format addresses for messages; every interface is shown as 0.0.0.0."""
+    """Format listener addresses for messages. Every interface is shown as 0.0.0.0."""
     return ", ".join(
         str(each) if each.host else f"{each.scheme}://0.0.0.0:{each.port} (every interface)"
         for each in listeners

@@ -1,7 +1,7 @@
-"""Settings of a standalone worker, and the connector files that `connect-standalone` reads.
+"""Reads the settings of a standalone worker, and the connector files of `connect-standalone`.
 
-A connector file is parsed as in Java's ConnectStandalone, in this order: a JSON object with only
-the configuration; a JSON object as in `POST /connectors`, ignoring unknown fields; Java
+A connector file is parsed as in Java's ConnectStandalone, in this order: as a JSON object with only
+the configuration; as a JSON object as in `POST /connectors`, ignoring unknown fields; as Java
 properties.
 """
 
@@ -33,13 +33,14 @@ class ConnectorFile:
 
     name: str
     config: Mapping[str, str | None] = field(repr=False)
-    """Unresolved configuration, including `name`."""
+    """Connector configuration, including `name`, with unresolved `${provider:path:key}`
+    references."""
     target_state: TargetState | None = None
-    """Initial state; None: keep the current one, or STARTED."""
+    """Initial state. None keeps the current state, or STARTED for a new connector."""
 
 
 def read_connector_file(path: pathlib.Path) -> ConnectorFile:
-    """Read a connector file. Raises `ConfigError`, whose message contains no values."""
+    """Read a connector file. Raises `ConfigError`; its message contains no configuration values."""
     try:
         content = files.read_bounded(path, max_bytes=_MAX_FILE_BYTES)
     except OSError as error:
@@ -79,7 +80,7 @@ def _parse_json(content: bytes) -> ConnectorFile:
     given = request.config.get(_NAME_KEY, request.name)
     if given != request.name:
         raise ConfigError(
-            "the 'name' in 'config' differs from the 'name' beside 'config'; keep one of them"
+            "the 'name' in 'config' differs from the 'name' next to 'config'; keep one of them"
         )
     if not request.name:
         raise ConfigError("the connector has no 'name'; add it")
@@ -103,7 +104,7 @@ class StandaloneSettings(WorkerSettings):
 
     config: StandaloneConfig
     offset_file: pathlib.Path
-    """`offset.storage.file.filename`"""
+    """File that stores source offsets (`offset.storage.file.filename`)."""
 
 
 def read_settings(
@@ -117,7 +118,8 @@ def read_settings(
 
 
 def parse_settings(content: str, source: WorkerSettingsSource) -> StandaloneSettings:
-    """Like `read_settings`, for the content of a file."""
+    """Parse the content of a worker file and import its plugins. Raises `SettingsError` with all
+    problems."""
     given = properties_file.parse_file(
         content, file=source.file, folder=source.folder, environment=source.environment
     )

@@ -60,32 +60,33 @@ from connect_runtime.worker.worker_metrics import WorkerMetrics
 _LOG = logging.getLogger(__name__)
 
 CLUSTER_ID_TIMEOUT_S = 60.0
-"""How long to wait for brokers at the start: Java's default.api.timeout.ms."""
+"""How long to wait for brokers during the start: Java's default.api.timeout.ms."""
 TOPIC_READ_TIMEOUT_S = 120.0
 """Timeout for creating and reading one internal topic."""
 _STOP_TIMEOUT_S = 5.0
 _MAX_CALL_THREADS = 32
 _MAX_WAITING_CALLS = 1000
 _HERDER_STOP_MARGIN_S = 180.0
-"""Time for stopping the herder beyond the graceful stop of connectors and tasks: it finishes its
-current action first, and without brokers every write of that action runs into its timeout."""
+"""Time allowed for stopping the herder in addition to the graceful stop of connectors and tasks.
+The herder finishes its current action first, and without brokers every write of the action runs
+into its timeout."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerAddress:
-    """A worker's address and its client for other workers."""
+    """A worker's address, and its REST client for other workers."""
 
     worker_id: str
-    """Name of the worker in statuses."""
+    """Worker id used in statuses."""
     url: str
-    """URL that it advertises to its group."""
+    """URL that the worker advertises to its group."""
     peers: PeerClient | None
-    """Client for other workers; None: nothing is forwarded."""
+    """Client for other workers, or None if no requests are forwarded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerGroupDeps:
-    """What a worker's group is built from."""
+    """Dependencies of a worker's group."""
 
     worker_id: str
     url: str
@@ -95,7 +96,7 @@ class WorkerGroupDeps:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartupSnapshot:
-    """What a worker knows before it starts: its id, configurations and statuses."""
+    """State that a worker has read before it starts: its id, configurations and statuses."""
 
     worker_id: str
     configs: ConfigBackingStore
@@ -104,7 +105,8 @@ class StartupSnapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerMode:
-    """What differs between distributed and standalone workers. Nothing is started yet."""
+    """Components that differ between distributed and standalone workers. None of the components is
+    started yet."""
 
     settings: WorkerSettings
     config: WorkerConfig
@@ -116,13 +118,13 @@ class WorkerMode:
     make_group: Callable[[WorkerGroupDeps], WorkerGroup]
     connect_protocol: ConnectProtocol
     has_peers: bool
-    """Whether there are other workers to forward requests to."""
+    """True if requests may be forwarded to other workers."""
     check_startup: Callable[[StartupSnapshot], None]
-    """Called once the stores are read; raises `FatalError` if the worker must not run."""
+    """Called after the stores were read. Raises `FatalError` if the worker must not run."""
 
 
 def _do_nothing() -> None:
-    """Default callback."""
+    """Do nothing; default callback."""
 
 
 class _EventPoster:
@@ -141,18 +143,18 @@ class _EventPoster:
 
 
 BuildWorkerMode = Callable[[Callable[[str], None]], WorkerMode]
-"""Builds a mode; the argument is called when a vital component has failed."""
+"""Function that builds a worker mode. Its argument is called when a vital component has failed."""
 
 
 class WorkerAssembly:
-    """Call `look_up_cluster`, `assemble`, `join_group` and `stop` from one thread; read properties
-    from any."""
+    """Builds and runs a worker without REST servers. Call `look_up_cluster`, `assemble`,
+    `join_group` and `stop` from one thread; properties may be read from any thread."""
 
     def __init__(
         self, build_mode: BuildWorkerMode, *, on_leading: Callable[[], None] = _do_nothing
     ) -> None:
-        """`on_leading`: see `BackgroundActionDeps`. Raises `FatalError` if the client library
-        rejects the settings."""
+        """Create the worker's components. `on_leading` is called when this worker becomes the
+        leader. Raises `FatalError` if the client library rejects the settings."""
         self._ended = threading.Event()
         self._broken: str | None = None
         self.kind = kind = build_mode(self.fail)
@@ -167,7 +169,10 @@ class WorkerAssembly:
         self._inbox = HerderInbox()
         self._tickets = PendingReplies()
         self._configs = ConfigBackingStore(
-            kind.config_log, clock=self._clock, on_change=self._changed, fenced=kind.fenced_writer
+            kind.config_log,
+            clock=self._clock,
+            on_change=self._on_config_change,
+            fenced=kind.fenced_writer,
         )
         self._statuses = StatusBackingStore(kind.status_log, clock=self._clock)
         self._offsets = LogOffsetBackingStore(kind.offset_log)
@@ -181,14 +186,14 @@ class WorkerAssembly:
 
     @property
     def failure(self) -> str | None:
-        """Why the worker failed; None if it did not."""
+        """Reason why the worker failed, or None if it has not failed."""
         if self._loop is not None and self._loop.failure is not None:
             return self._loop.failure
         return self._broken
 
     @property
     def is_leader(self) -> bool:
-        """Whether this worker leads its group since the last rebalance."""
+        """True if this worker is its group's leader as of the last rebalance."""
         return self._standing.is_leader
 
     @property
@@ -198,7 +203,7 @@ class WorkerAssembly:
 
     @property
     def assignment(self) -> ConnectorsAndTasks:
-        """Connectors and tasks assigned in the last rebalance."""
+        """Connectors and tasks assigned to this worker in the last rebalance."""
         return self._standing.assigned
 
     @property
@@ -208,11 +213,12 @@ class WorkerAssembly:
 
     @property
     def started_items(self) -> Mapping[StatusSubject, StartedItem]:
-        """Connectors and tasks that were started, with their configurations and statuses."""
+        """Connectors and tasks that this worker has started, with their configurations and
+        statuses."""
         return {} if self._worker is None else self._worker.started_items.snapshot()
 
     def look_up_cluster(self) -> None:
-        """Look up the id of the Kafka cluster. Raises `ConnectError` if no broker answers."""
+        """Look up the id of the Kafka cluster. Raises `ConnectError` if no broker responds."""
         end = Deadline.after(CLUSTER_ID_TIMEOUT_S, now_s=self._clock.now_s())
         self._cluster_id = self.kind.admin.get_cluster_id(end)
         _LOG.info("connected to Kafka cluster %s", self._cluster_id)
@@ -220,7 +226,8 @@ class WorkerAssembly:
     def assemble(self, home: WorkerAddress) -> RestDependencies:
         """Build the herder and return the dependencies of the REST API.
 
-        Requests are answered from now on; those that come too early are rejected.
+        Requests are accepted from then on. Requests that arrive before the worker is ready are
+        rejected.
         """
         settings = self.kind.settings
         self._home = home
@@ -238,16 +245,18 @@ class WorkerAssembly:
                 metrics=self.metrics,
             )
         )
-        around = self._surroundings(home, self.metrics, member)
+        around = self._build_worker_deps(home, self.metrics, member)
         self._worker = Worker(around, _EventPoster(self._inbox))
         checks = ConnectorValidator(
             installed=settings.plugins,
             worker=self.kind.config,
             resolve=settings.resolve_connector_config,
         )
-        ordered = self._make_orders(around, checks=checks, peers=home.peers, levels=levels)
-        self._loop = self._make_loop(ordered, around, member)
-        self.herder = self._make_herder(self._loop, ordered, checks)
+        ordered = self._build_background_action_runner(
+            around, checks=checks, peers=home.peers, levels=levels
+        )
+        self._loop = self._build_herder_loop(ordered, around, member)
+        self.herder = self._build_herder(self._loop, ordered, checks)
         return RestDependencies(
             herder=self.herder,
             peers=home.peers,
@@ -257,7 +266,8 @@ class WorkerAssembly:
         )
 
     def join_group(self) -> None:
-        """Read the internal topics and join the group. If it raises `ConnectError`, call `stop`."""
+        """Read the internal topics and join the group. Call `stop` if this raises
+        `ConnectError`."""
         assert self._loop is not None, "call assemble first"
         assert self._home is not None
         for store in (self._offsets, self._statuses, self._configs):
@@ -270,38 +280,38 @@ class WorkerAssembly:
         self._loop.start()
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait for up to `timeout_s`; return whether the worker has failed (see `failure`)."""
+        """Wait for up to `timeout_s`; return True if the worker has failed (see `failure`)."""
         return self._ended.wait(timeout_s)
 
     def fail(self, reason: str) -> None:
-        """Report the failure of a vital component, which ends `wait`. Callable from any thread."""
+        """Report the failure of a vital component, which ends `wait`. Thread-safe."""
         _LOG.error("this worker cannot continue: %s", reason)
         self._broken = self._broken or reason
         self._ended.set()
 
     def stop(self) -> None:
-        """Stop all work, leave the group and release resources. Idempotent."""
+        """Stop all connectors and tasks, leave the group and release resources. Idempotent."""
         with contextlib.ExitStack() as last_first:  # run each step even if an earlier one fails
             last_first.callback(self.kind.admin.close)
             for store in (self._offsets, self._statuses, self._configs):
                 last_first.callback(store.stop, _STOP_TIMEOUT_S)
-            last_first.callback(self._stop_calls)
+            last_first.callback(self._stop_thread_pools)
             last_first.callback(self._stop_herder)
 
     def _stop_herder(self) -> None:
         if self._loop is not None:
             self._loop.request_stop()
             if not self._loop.join(self.kind.config.graceful_stop_s + _HERDER_STOP_MARGIN_S):
-                _LOG.error("the herder did not stop in time, and is abandoned")
+                _LOG.error("the herder did not stop in time and is abandoned")
         self._inbox.close()
         self._tickets.refuse_all(background_actions.SHUTTING_DOWN_REPLY)
 
-    def _stop_calls(self) -> None:
+    def _stop_thread_pools(self) -> None:
         for calls in (self._calls, self._plugin_calls):
             for name in calls.stop(_STOP_TIMEOUT_S):
-                _LOG.warning("%s did not stop in time, and is abandoned", name)
+                _LOG.warning("%s did not stop in time and is abandoned", name)
 
-    def _make_herder(
+    def _build_herder(
         self, driven: HerderLoop, ordered: BackgroundActionRunner, checks: ConnectorValidator
     ) -> WorkerHerder:
         return WorkerHerder(
@@ -322,7 +332,7 @@ class WorkerAssembly:
             )
         )
 
-    def _make_orders(
+    def _build_background_action_runner(
         self,
         around: WorkerDeps,
         *,
@@ -348,7 +358,7 @@ class WorkerAssembly:
         )
         return BackgroundActionRunner(hands, pending_replies=self._tickets, post=self._inbox.post)
 
-    def _surroundings(
+    def _build_worker_deps(
         self, home: WorkerAddress, metrics: WorkerMetrics, membership: WorkerGroup
     ) -> WorkerDeps:
         settings = self.kind.settings
@@ -364,14 +374,14 @@ class WorkerAssembly:
             resolve=settings.resolve_connector_config,
             membership=membership,
             metrics=metrics,
-            published_task_configs=self._configs.given,
+            published_task_configs=self._configs.get_task_config_history,
             leaderless_period=lambda: self._configs.find_leaderless_period(
                 settings.herder.session_keys.ttl_ms
             ),
             clock=self._clock,
         )
 
-    def _make_loop(
+    def _build_herder_loop(
         self, ordered: BackgroundActionRunner, around: WorkerDeps, member: WorkerGroup
     ) -> HerderLoop:
         assert self._worker is not None
@@ -401,5 +411,5 @@ class WorkerAssembly:
             )
         )
 
-    def _changed(self, change: ConfigChange) -> None:
+    def _on_config_change(self, change: ConfigChange) -> None:
         self._inbox.post(ConfigRecordRead(change))

@@ -17,17 +17,19 @@ _LOG = logging.getLogger(__name__)
 
 
 class WorkerProcess:
-    """Call `start` and `stop` from one thread; `wait` and `failure` from any."""
+    """Runs one worker together with its REST and metrics servers. Call `start` and `stop` from one
+    thread; `wait` and `failure` are thread-safe."""
 
     def __init__(self, build_mode: BuildWorkerMode) -> None:
-        """Raises `FatalError` if the client library rejects the settings."""
+        """Create the worker and its servers. Raises `FatalError` if the client library rejects the
+        settings."""
         self.core = WorkerAssembly(build_mode)
         settings = self.core.kind.settings
         self._rest = RestServer(
             settings.rest,
             main_https=settings.https,
             admin_https=settings.admin_https,
-            on_thread_death=self._thread_ended,
+            on_thread_death=self._on_thread_death,
         )
         self._exporter: MetricsExporter | None = None
 
@@ -38,13 +40,13 @@ class WorkerProcess:
 
     @property
     def failure(self) -> str | None:
-        """Why the worker failed; None if it did not."""
+        """Reason why the worker failed, or None if it has not failed."""
         return self.core.failure
 
     def start(self) -> None:
         """Open the listeners, read the internal topics and join the group.
 
-        Raises `ConnectError` if that fails; then nothing is left running.
+        Raises `ConnectError` if this fails; nothing is left running in this case.
         """
         kind = self.core.kind
         try:
@@ -54,7 +56,7 @@ class WorkerProcess:
                 WorkerAddress(
                     worker_id=self._rest.worker_id,
                     url=self._rest.advertised_url,
-                    peers=self._peers() if kind.has_peers else None,
+                    peers=self._create_peer_client() if kind.has_peers else None,
                 )
             )
             assert self.core.metrics is not None
@@ -66,11 +68,12 @@ class WorkerProcess:
             raise
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait for up to `timeout_s`; return whether the worker has failed (see `failure`)."""
+        """Wait for up to `timeout_s`; return True if the worker has failed (see `failure`)."""
         return self.core.wait(timeout_s)
 
     def stop(self, rest_graceful_s: int = rest_server.GRACEFUL_STOP_TIMEOUT_S) -> None:
-        """Reject new requests, stop all work, leave the group and release resources. Idempotent."""
+        """Reject new requests, stop all connectors and tasks, leave the group and release
+        resources. Idempotent."""
         with contextlib.ExitStack() as last_first:  # run each step even if an earlier one fails
             if self._exporter is not None:
                 last_first.callback(self._exporter.stop)
@@ -84,9 +87,9 @@ class WorkerProcess:
             self._exporter.start()
             _LOG.info("Prometheus metrics at %s", self._exporter.url)
 
-    def _peers(self) -> RestClient:
+    def _create_peer_client(self) -> RestClient:
         https = self.core.kind.settings.https
         return RestClient(tls=None if https is None else https.client)
 
-    def _thread_ended(self, ended: ThreadDied) -> None:
+    def _on_thread_death(self, ended: ThreadDied) -> None:
         self.core.fail(f"thread {ended.name} failed: {ended.error!r}")

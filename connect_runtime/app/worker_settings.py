@@ -1,7 +1,7 @@
-"""Settings common to all workers, read and validated before anything starts.
+"""Reads and validates the settings common to all workers before anything starts.
 
-They include how the worker connects to its brokers, for its own clients and for its group. All
-problems are collected and reported together.
+The settings include how the worker connects to its brokers, for its own clients and for its group.
+All problems are collected and reported together.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ _CLIENT_KINDS = ClientKind
 
 
 def select_broker_properties(values: Mapping[str, str], *, rest_uses_ssl: bool) -> dict[str, str]:
-    """Return the properties without those that concern only the REST API.
+    """Return the worker properties without those that apply only to the REST API.
 
-    `rest_uses_ssl`: the REST listeners use the plain `ssl.*` settings, which then do not apply to
-    brokers unless the broker protocol uses TLS.
+    If `rest_uses_ssl` is true, the REST listeners use the plain `ssl.*` settings, which then do not
+    apply to brokers unless the broker protocol uses TLS.
     """
     uses_tls = values.get(_PROTOCOL_KEY, "").strip().upper().endswith("SSL")
     drops = rest_uses_ssl and not uses_tls
@@ -58,7 +58,8 @@ def select_broker_properties(values: Mapping[str, str], *, rest_uses_ssl: bool) 
 def validate_broker_security(
     account: ErrorCollector, values: Mapping[str, str], *, files: StoreFiles
 ) -> SecuritySettings | None:
-    """Parse the security settings; None if they are invalid, which is reported to `account`."""
+    """Parse the broker security settings. Return None if they are invalid, which is reported to
+    `account`."""
     parsed = security_settings.parse_security(values, files=files)
     for each in parsed.errors:
         account.add_problem(each.key, each.problem, allowed=each.allowed)
@@ -72,7 +73,8 @@ def validate_broker_security(
 def warn_about_client_security(
     account: ErrorCollector, values: Mapping[str, str], *, files: StoreFiles
 ) -> None:
-    """Check the clients of tasks. Only warn: connectors may set what is missing."""
+    """Check the security settings of the tasks' clients. Only warn about problems, because
+    connectors may set what is missing."""
     for kind in _CLIENT_KINDS:
         own = {
             key.removeprefix(kind.value): value
@@ -91,9 +93,9 @@ def warn_about_client_security(
 def parse_broker_access(
     account: ErrorCollector, values: Mapping[str, str], *, files: StoreFiles
 ) -> KafkaClusterAccess | None:
-    """Parse access to the Kafka cluster, after its security settings were validated.
+    """Parse how to access the Kafka cluster, after its security settings were validated.
 
-    Returns None if it is invalid, which is reported to `account`.
+    Returns None if the settings are invalid, which is reported to `account`.
     """
     try:
         return cluster_access.parse_cluster_access(values, files=files)
@@ -107,8 +109,8 @@ def build_connection_settings(
 ) -> ConnectionSettings:
     """Build the connection settings of a group member from raw and parsed properties.
 
-    Socket buffers that are not set keep the system's size: Java's defaults are too small for
-    connections with a long round trip.
+    Socket buffers that are not set keep the operating system's size, because Java's defaults are
+    too small for connections with a long round trip.
     """
     names = (
         connection_settings.CONNECTION_KEYS.difference(connection_settings.BUFFER_SIZE_KEYS)
@@ -123,26 +125,27 @@ def build_connection_settings(
 
 
 ResolveConnectorConfig: TypeAlias = Callable[[RawConfig], Mapping[str, str | None]]
-"""Resolves `${provider:path:key}` in a connector's configuration; raises `ConnectError`."""
+"""Function that resolves `${provider:path:key}` references in a connector's configuration. Raises
+`ConnectError`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerSettings:
-    """Settings of a worker; its plugins are imported, nothing is started."""
+    """Settings of a worker. Its plugins are already imported, but nothing is started."""
 
     file: str
-    """The file of the settings, for messages."""
+    """Path of the settings file, for messages."""
     rest: RestSettings
     https: HttpsContexts | None
-    """None without https listeners."""
+    """TLS contexts of the listeners, or None without https listeners."""
     admin_https: HttpsContexts | None
-    """None without https admin listeners."""
+    """TLS contexts of the admin listeners, or None without https admin listeners."""
     users: Mapping[str, str] | None = field(repr=False)
-    """Passwords by user; None without basic authentication."""
+    """Passwords by user, or None without basic authentication."""
     access: KafkaClusterAccess
-    """How the worker's own clients reach the Kafka cluster."""
+    """Settings with which the worker's own clients access the Kafka cluster."""
     files: StoreFiles
-    """Reads certificate files; relative paths start at the working directory."""
+    """Reads certificate files. Relative paths are resolved against the working directory."""
     plugins: PluginRegistry
     resolve_connector_config: ResolveConnectorConfig
     herder: HerderSettings
@@ -151,7 +154,7 @@ class WorkerSettings:
 
 
 DiscoverPlugins = Callable[[Sequence[str], Sequence[str]], PluginRegistry]
-"""Type of `plugin_discovery.discover_plugins`."""
+"""Function type of `plugin_discovery.discover_plugins`."""
 
 _KIND_BY_CONVERTER_KEY = {
     "key.converter": Kind.CONVERTER,
@@ -164,14 +167,18 @@ _KEYS_WITHOUT_EFFECT = {
     "plugin.discovery": _JAVA_ONLY,
     "metric.reporters": "has no effect here: Java classes cannot be loaded",
     "metrics.recording.level": _JAVA_ONLY,
-    "socket.connection.setup.timeout.max.ms": "has no effect here: every attempt is limited to"
-    " socket.connection.setup.timeout.ms",
+    "socket.connection.setup.timeout.max.ms": (
+        "has no effect here: each connection attempt is limited to "
+        "socket.connection.setup.timeout.ms"
+    ),
     "metadata.recovery.rebootstrap.trigger.ms": "has no effect here: bootstrap.servers are used"
     " as soon as no known broker answers",
     "bootstrap.resolve.timeout.ms": "has no effect here",
     "metadata.cluster.check.enable": "has no effect here",
     **{
-        f"{name}.plugin.version": "has no effect here: one version of a plugin is installed"
+        f"{name}.plugin.version": (
+            "has no effect here: only one version of a plugin can be installed"
+        )
         for name in _KIND_BY_CONVERTER_KEY
     },
 }
@@ -179,7 +186,7 @@ _KEYS_WITHOUT_EFFECT = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerSettingsSource:
-    """Where a worker's settings come from. Relative paths start at `folder`."""
+    """Source of a worker's settings. Relative paths are resolved against `folder`."""
 
     file: str
     folder: pathlib.Path
@@ -189,11 +196,12 @@ class WorkerSettingsSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerSettingsParts:
-    """Parsed settings; problems were reported to the `ErrorCollector`, None: invalid."""
+    """Parsed settings. A part is None if it is invalid; the problem was reported to the
+    `ErrorCollector`."""
 
     rest: RestConfiguration
     properties: Mapping[str, str] = field(repr=False)
-    """The properties without those that concern only the REST API."""
+    """Worker properties without those that apply only to the REST API."""
     security: SecuritySettings | None
     access: KafkaClusterAccess | None
     files: StoreFiles
@@ -204,7 +212,7 @@ class WorkerSettingsParts:
 def read_common_settings(
     source: WorkerSettingsSource, given: ResolvedProperties, definition: ConfigDef
 ) -> tuple[ErrorCollector, WorkerSettingsParts]:
-    """Read and validate everything; `account.finish` raises the collected problems."""
+    """Read and validate all common settings. `account.finish` raises the collected problems."""
     account = ErrorCollector(given)
     _validate_keys(account, definition)
     files = key_stores.create_store_files(source.folder)
@@ -232,7 +240,8 @@ def read_common_settings(
 def build_common_settings(
     source: WorkerSettingsSource, parts: WorkerSettingsParts, warnings: tuple[str, ...]
 ) -> dict[str, Any]:
-    """Return the fields of `WorkerSettings` except the herder's. Call only without problems."""
+    """Return the fields of `WorkerSettings` except the herder's. Call only if no problems were
+    reported."""
     assert parts.access is not None
     resolve: ResolveConnectorConfig = ConnectorConfigTransformer(
         providers=parts.providers.providers,
@@ -261,7 +270,7 @@ def _validate_keys(account: ErrorCollector, definition: ConfigDef) -> None:
             continue  # a key of the worker's own clients, which validate it
         account.add_warning(
             key,
-            "has no effect: it is not a key of Kafka Connect's worker",
+            "has no effect: it is not a key of the Kafka Connect worker",
             nearest=config_errors.find_nearest_name(key, definition.keys),
         )
     for key, text in _KEYS_WITHOUT_EFFECT.items():
@@ -270,7 +279,8 @@ def _validate_keys(account: ErrorCollector, definition: ConfigDef) -> None:
 
 
 def _discover_plugins(account: ErrorCollector, discover: DiscoverPlugins) -> PluginRegistry:
-    """Discover the plugins in `plugin.path`, and reject converters that are not among them."""
+    """Discover the plugins in `plugin.path`, and reject configured converters that are not
+    installed."""
     found = discover(_split_list(account, "plugin.path"), _read_file_paths(account))
     for key, kind in _KIND_BY_CONVERTER_KEY.items():
         name = account.values.get(key, "").strip()
@@ -284,7 +294,8 @@ def _discover_plugins(account: ErrorCollector, discover: DiscoverPlugins) -> Plu
 
 
 def _read_file_paths(account: ErrorCollector) -> list[str]:
-    """Read paths that must be absolute and exist, like Java's `allowed.paths` (KIP-993)."""
+    """Read a list of paths that must be absolute and exist, like Java's `allowed.paths`
+    (KIP-993)."""
     found = _split_list(account, worker_keys.FILE_PATHS_KEY)
     for each in found:
         path = pathlib.Path(each)

@@ -1,7 +1,7 @@
 """Basic types that every layer uses: ids, errors, time, metrics and limits. No I/O.
 
-`TopicPartition` and `ConnectorTaskId` (`ids`), `RetriableError` and `FatalError` (`errors`),
-`Clock` and `Deadline` (`timing`), `Backoff`, `MetricRegistry` (`metrics`).
+Main types: `TopicPartition` and `ConnectorTaskId` (`ids`), `RetriableError` and `FatalError`
+(`errors`), `Clock` and `Deadline` (`timing`), `Backoff`, `MetricRegistry` (`metrics`).
 
-Imports the standard library only.
+Imports only the standard library.
 """

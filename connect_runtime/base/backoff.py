@@ -1,4 +1,4 @@
-"""Retry delays: exponential, bounded, with jitter (the formula of KIP-580)."""
+"""Exponential retry delays with an upper bound and jitter (the formula of KIP-580)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 @dataclass(slots=True, kw_only=True)
 class Backoff:
-    """Exponential retry delays: initial_s, then times `multiplier` per attempt, up to max_s.
+    """Exponential retry delays. The delay starts at initial_s and is multiplied by `multiplier`
+    after each attempt, up to max_s.
 
     Each delay is randomized by +-`jitter` (a fraction), but never exceeds max_s.
     """
@@ -25,12 +26,12 @@ class Backoff:
         assert 0.0 <= self.jitter < 1.0, self.jitter
 
     def next_delay_s(self, rng: random.Random) -> float:
-        """Return the delay before the next attempt and count that attempt."""
+        """Return the delay before the next attempt, and count the attempt."""
         exponent = min(self.attempts, 63)  # larger exponents overflow a float; max_s applies anyway
         self.attempts += 1
         delay_s = min(self.initial_s * self.multiplier**exponent, self.max_s)
         return min(delay_s * rng.uniform(1.0 - self.jitter, 1.0 + self.jitter), self.max_s)
 
     def reset(self) -> None:
-        """Start again with the initial delay. Call after a success."""
+        """Restart with the initial delay. Call after a success."""
         self.attempts = 0

@@ -1,16 +1,16 @@
 """Matches regular expressions from configurations in bounded time (no catastrophic backtracking).
 
-The expressions are Java's; `compile_pattern` rejects syntax that Python's `re` would interpret
-differently. A pattern must match the whole name.
+The expressions use Java's syntax. `compile_pattern` rejects syntax that Python's `re` would
+interpret differently. A pattern must match the whole name.
 
 `re` backtracks while it holds the interpreter lock: `(a+)+b` takes hours for 40 characters and
-blocks every thread. Therefore the number of steps that `re` could need is estimated from the parsed
-expression, and `re` is used only if it is small. Other expressions are run as an NFA (Thompson's
-construction), which follows all alternatives at once: the number of steps is at most the size of
-the expression times the length of the name, and the result is the same. Expensive lookaheads are
-run in the same way. Lookbehind, atomic groups and possessive quantifiers are left to `re` and their
-steps are counted. An NFA cannot follow backreferences: an expression with backreferences that needs
-too many steps is rejected.
+blocks every thread. Therefore, the number of steps that `re` could need is estimated from the
+parsed expression, and `re` is used only if the number is small. Other expressions are run as an NFA
+(Thompson's construction), which follows all alternatives at the same time. The number of steps is
+then at most the size of the expression times the length of the name, and the result is the same.
+Expensive lookaheads are run in the same way. Lookbehind, atomic groups and possessive quantifiers
+are matched by `re`, and their steps are counted. An NFA cannot follow backreferences, so an
+expression with backreferences that needs too many steps is rejected.
 """
 
 from __future__ import annotations
@@ -25,24 +25,26 @@ from typing import Any
 from connect_runtime.base.errors import FatalError
 
 NAME_LENGTH_MAX = 256
-"""Shortest name length for which steps are estimated. Topic names have at most 249 characters,
-group names may have more."""
+"""Minimum name length for which steps are estimated. Topic names have at most 249 characters; group
+names may have more."""
 STEPS_MAX = 2_000_000
-"""Maximum number of `re` steps for one match: about 30 ms."""
+"""Maximum number of `re` steps for one match (about 30 ms)."""
 VISITS_MAX = 1_000_000
-"""Maximum number of NFA states visited in one match: about a second, while other threads run."""
+"""Maximum number of NFA states visited in one match (about a second, while other threads can
+run)."""
 PATTERN_LENGTH_MAX = 16 * 1024
-"""Maximum length of an expression, in characters."""
+"""Maximum length of a regular expression, in characters."""
 CLASS_CHARACTERS_MAX = 2_000_000
-"""Maximum number of characters that the ranges of all character classes of an expression cover
-together, because `re` lists each of them when it compiles the expression: about 0.1 s."""
+"""Maximum number of characters that all character classes of an expression cover together. `re`
+lists each character when it compiles the expression (about 0.1 s at this limit)."""
 _STATES_MAX = 1_000
 _LOOKAHEAD_STEP_RESERVE = STEPS_MAX // 2
-"""Lookaheads are left to `re` until only this many steps remain for the match."""
+"""Number of remaining steps at which lookaheads are no longer matched by `re`."""
 _LOOKAHEAD_STATES_MAX = 250_000
-"""Maximum number of (state, position) pairs kept for lookaheads: about 50 MB."""
+"""Maximum number of (state, position) pairs kept for lookaheads (about 50 MB)."""
 _PARTS_MAX = 100_000
-"""Maximum number of parts translated to NFA states; a repeated part counts once per repetition."""
+"""Maximum number of expression parts translated to NFA states. A repeated part counts once per
+repetition."""
 _ITEMS_PER_STEP = 8
 _UNBOUNDED_COST = 10**18
 _SHOWN_MAX = 80
@@ -67,7 +69,7 @@ _JAVA_GROUP = re.compile(r"\(\?<[a-zA-Z]")
 
 
 class PatternError(ValueError):
-    """A regular expression that cannot be used. The message quotes it and states the reason."""
+    """A regular expression cannot be used. The message quotes it and states the reason."""
 
     def __init__(self, pattern: str, reason: str) -> None:
         super().__init__(f"{pattern!r}: {reason}")
@@ -91,8 +93,8 @@ class BoundedPattern:
     def fullmatch(self, name: str, *, key: str = "") -> bool:
         """Return whether the whole name matches.
 
-        Raises `MatchLimitError` if that would take too many steps; `key` is the configuration key
-        for the message.
+        Raises `MatchLimitError` if matching would take too many steps. `key` is the configuration
+        key, which is shown in the message.
         """
         matches = self._match_within_limits(name)
         if matches is None:
@@ -105,7 +107,8 @@ class BoundedPattern:
         return matches
 
     def _match_within_limits(self, name: str) -> bool | None:
-        """Return whether the whole name matches; None after too many steps or a defect of `re`."""
+        """Return whether the whole name matches, or None after too many steps or a defect of
+        `re`."""
         try:
             if self.estimate_steps(len(name)) <= STEPS_MAX:
                 return self._compiled.fullmatch(name) is not None
@@ -115,7 +118,8 @@ class BoundedPattern:
             return None
 
     def estimate_steps(self, length: int) -> int:
-        """Upper bound of the steps that `re` needs for a name of this length (rounded up)."""
+        """Return an upper bound of the steps that `re` needs for a name of this length (rounded
+        up)."""
         rounded = max(NAME_LENGTH_MAX, 1 << (length - 1).bit_length())
         if rounded not in self._steps:
             self._steps[rounded] = _estimate_cost(self._parsed, rounded)[1]
@@ -130,8 +134,8 @@ def compile_pattern(pattern: str) -> BoundedPattern:
     if len(pattern) > PATTERN_LENGTH_MAX:
         raise PatternError(
             f"{pattern[:_SHOWN_MAX]}…",
-            f"the expression has {len(pattern):,} characters; allowed: at most "
-            f"{PATTERN_LENGTH_MAX:,}",
+            f"the expression has {len(pattern):,} characters, but at most {PATTERN_LENGTH_MAX:,} "
+            "are allowed",
         )
     return _compile_cached(pattern)
 
@@ -145,8 +149,8 @@ def _compile_cached(pattern: str) -> BoundedPattern:
         if _count_class_characters(parsed) > CLASS_CHARACTERS_MAX:
             raise PatternError(
                 pattern,
-                f"its character classes cover more than {CLASS_CHARACTERS_MAX:,} characters "
-                "together: use smaller ranges, or a dot",
+                f"its character classes cover more than {CLASS_CHARACTERS_MAX:,} characters in "
+                "total: use smaller ranges, or a dot",
             )
         compiled = BoundedPattern(pattern, _compiler.compile(parsed, parsed.state.flags), parsed)
         is_bounded = compiled.estimate_steps(NAME_LENGTH_MAX) <= STEPS_MAX
@@ -158,9 +162,8 @@ def _compile_cached(pattern: str) -> BoundedPattern:
     if not is_bounded:
         raise PatternError(
             pattern,
-            f"may take more than {STEPS_MAX:,} steps for one name: write it without "
-            "backreferences, atomic groups and possessive repetitions, or with fewer and smaller "
-            "repetitions",
+            f"may take more than {STEPS_MAX:,} steps for one name: avoid backreferences, atomic "
+            "groups and possessive repetitions, or use fewer and smaller repetitions",
         )
     return compiled
 
@@ -171,9 +174,9 @@ def compile_literal(name: str) -> BoundedPattern:
 
 
 def _parse_pattern(pattern: str) -> Any:
-    """Parse an expression, keeping only captures that backreferences need.
+    """Parse an expression, keeping only the captures that backreferences need.
 
-    `re` computes some captures wrongly, so unneeded ones are removed.
+    `re` computes some captures incorrectly, so unneeded captures are removed.
     """
     parsed = _parser.parse(pattern, re.ASCII)
     if not _has_backreference(parsed):
@@ -186,12 +189,12 @@ def _remove_captures(parsed: Any) -> None:
     for number, (op, argument) in enumerate(parsed):
         if op is _constants.SUBPATTERN:
             parsed[number] = (op, (None, *argument[1:]))
-        for inner in _subpatterns(op, argument):
+        for inner in _list_subpatterns(op, argument):
             _remove_captures(inner)
 
 
-def _subpatterns(op: Any, argument: Any) -> Sequence[Any]:
-    """Return the expressions nested in a part of an expression."""
+def _list_subpatterns(op: Any, argument: Any) -> Sequence[Any]:
+    """Return the expressions that are nested in a part of an expression."""
     if op is _constants.BRANCH:
         return list(argument[1])
     if op is _constants.GROUPREF_EXISTS:
@@ -208,20 +211,23 @@ def _subpatterns(op: Any, argument: Any) -> Sequence[Any]:
 
 
 def _count_class_characters(items: Any) -> int:
-    """Number of characters that the ranges of all character classes cover."""
+    """Return how many characters the ranges of all character classes cover."""
     count = 0
     for op, argument in items:
         if op is _constants.IN:
             ranges = [each for kind, each in argument if kind is _constants.RANGE]
             count += sum(last - first + 1 for first, last in ranges)
-        for inner in _subpatterns(op, argument):
+        for inner in _list_subpatterns(op, argument):
             count += _count_class_characters(inner)
     return count
 
 
 def _estimate_cost(items: Any, length: int) -> tuple[int, int]:
-    """Return (ways, steps): how many ways `re` may try to match the parts in sequence, and the
-    maximum number of steps, for a name of this length."""
+    """Return (ways, steps) for matching a sequence of parts against a name of this length.
+
+    `ways` is the number of ways in which `re` may try to match the parts. `steps` is the maximum
+    number of steps.
+    """
     ways, steps = 1, 1
     for op, argument in items:
         own_ways, own_steps = _estimate_part_cost(op, argument, length)
@@ -255,7 +261,7 @@ def _estimate_part_cost(op: Any, argument: Any, length: int) -> tuple[int, int]:
         return 1, length
     if op is _constants.IN:
         return 1, 1 + len(argument) // _ITEMS_PER_STEP
-    costs = [_estimate_cost(each, length) for each in _subpatterns(op, argument)]
+    costs = [_estimate_cost(each, length) for each in _list_subpatterns(op, argument)]
     return sum(ways for ways, _ in costs) or 1, sum(steps for _, steps in costs) + 1
 
 
@@ -271,27 +277,28 @@ _SINGLE_END_OPS = (
     _constants.ATOMIC_GROUP,
     _constants.POSSESSIVE_REPEAT,
 )
-"""Parts that have at most one match end at each position, as `re` returns it."""
+"""Expression parts that have at most one match end at each position, which `re` returns."""
 
 
 class _UnsupportedError(Exception):
-    """The expression has a backreference, or too many states."""
+    """The expression has a backreference or too many states, so no NFA can be built."""
 
 
 @dataclass(frozen=True, slots=True)
 class _NfaState:
     """An NFA state.
 
-    If `match` succeeds, matching continues after its end in all states of `following`; a state
-    without `match` continues in them at the same position.
+    If `match` succeeds, matching continues after the end of the match in all states of `following`.
+    A state without `match` continues in these states at the same position.
     """
 
     match: Callable[[str, int], re.Match[str] | None] | None
     part: Any
-    """The parsed part that `match` matches."""
+    """The parsed expression part that `match` matches."""
     following: tuple[int, ...]
     lookahead: tuple[int, int] | None = None
-    """First and last state of a lookahead's content; None if only `match` can decide it."""
+    """First and last state of a lookahead's content; None if the state is not a lookahead or is
+    decided by `match`."""
 
 
 class _TooManyStepsError(Exception):
@@ -309,27 +316,28 @@ class _Nfa:
         self._first = self._add_sequence(list(parsed), parsed.state.flags, 0)
 
     def max_re_steps(self, length: int) -> int:
-        """Upper bound of the steps of any single part that only `re` can match."""
+        """Return an upper bound of the steps of any single part that only `re` can match."""
         parts = [
             each.part for each in self._steps if each.match is not None and each.lookahead is None
         ]
         return max((_estimate_cost([part], length)[1] for part in parts), default=0)
 
     def fullmatch(self, name: str) -> bool | None:
-        """Return whether the whole name matches; None if `re` could need too many steps."""
+        """Return whether the whole name matches, or None if `re` could need too many steps."""
         try:
             return _NfaMatch(self._steps, name).reaches_end(self._first)
         except _TooManyStepsError:
             return None
 
-    def _add(self, step: _NfaState) -> int:
+    def _add_state(self, step: _NfaState) -> int:
         if len(self._steps) >= _STATES_MAX:
             raise _UnsupportedError
         self._steps.append(step)
         return len(self._steps) - 1
 
     def _add_sequence(self, items: Sequence[Any], flags: int, following: int) -> int:
-        """Add states for a sequence of parts that ends in state `following`; return its first."""
+        """Add states for a sequence of parts that continues in state `following`. Return the first
+        state."""
         for op, argument in reversed(items):
             following = self._add_part(op, argument, flags, following)
         return following
@@ -345,13 +353,13 @@ class _Nfa:
             return self._add_sequence(list(inner), (flags | more) & ~fewer, following)
         if op is _constants.BRANCH:
             begins = [self._add_sequence(list(each), flags, following) for each in argument[1]]
-            return self._add(_NfaState(None, None, tuple(begins)))
+            return self._add_state(_NfaState(None, None, tuple(begins)))
         if op in _SINGLE_END_OPS:
             part = (op, argument)
             lookahead = None
             if op in (_constants.ASSERT, _constants.ASSERT_NOT) and argument[0] > 0:
                 lookahead = self._add_lookahead(list(argument[1]), flags)
-            return self._add(
+            return self._add_state(
                 _NfaState(self._compile_part(part, flags), part, (following,), lookahead)
             )
         if op in _REPEAT_OPS:
@@ -360,10 +368,11 @@ class _Nfa:
         raise _UnsupportedError
 
     def _add_lookahead(self, inner: Sequence[Any], flags: int) -> tuple[int, int] | None:
-        """Add states for a lookahead; return its (first, last), None if only `re` can match it."""
+        """Add states for a lookahead. Return the (first, last) states, or None if only `re` can
+        match the lookahead."""
         count = len(self._steps)
         try:
-            end = self._add(_NfaState(None, None, ()))
+            end = self._add_state(_NfaState(None, None, ()))
             return self._add_sequence(inner, flags, end), end
         except _UnsupportedError:
             del self._steps[count:]
@@ -374,7 +383,7 @@ class _Nfa:
     ) -> int:
         begin = following
         if most is _constants.MAXREPEAT:
-            begin = self._add(_NfaState(None, None, ()))
+            begin = self._add_state(_NfaState(None, None, ()))
             once = self._add_sequence(inner, flags, begin)
             self._steps[begin] = _NfaState(None, None, (once, following))
         else:
@@ -382,7 +391,7 @@ class _Nfa:
                 once = self._add_sequence(inner, flags, begin)
                 if once == begin:  # an empty expression: repeating it changes nothing
                     break
-                begin = self._add(_NfaState(None, None, (once, following)))
+                begin = self._add_state(_NfaState(None, None, (once, following)))
         for _ in range(least):
             once = self._add_sequence(inner, flags, begin)
             if once == begin:
@@ -417,7 +426,7 @@ class _NfaMatch:
         self._matching: set[tuple[int, int]] = set()
 
     def reaches_end(self, first: int) -> bool:
-        """Return whether a path leads from state `first` through the whole name.
+        """Return whether a path exists from state `first` through the whole name.
 
         Raises `_TooManyStepsError` if the limits are exceeded.
         """
@@ -438,7 +447,7 @@ class _NfaMatch:
         return 0 in waiting[-1]
 
     def _match_state(self, number: int, at: int) -> int | None:
-        """Return the position after the state's match at `at`; None if it does not match."""
+        """Return the position after the state's match at `at`, or None if it does not match."""
         self._visits_left -= 1
         if self._visits_left < 0:
             raise _TooManyStepsError
@@ -449,7 +458,7 @@ class _NfaMatch:
             self._costs[number] = _estimate_cost([step.part], len(self._name))[1]
         left = self._steps_left - self._costs[number]
         if step.lookahead is not None and left < _LOOKAHEAD_STEP_RESERVE:
-            matches = self._lookahead_matches(*step.lookahead, at)
+            matches = self._matches_lookahead(*step.lookahead, at)
             return at if matches == (step.part[0] is _constants.ASSERT) else None
         self._steps_left = left
         if left < 0:
@@ -457,8 +466,8 @@ class _NfaMatch:
         match = step.match(self._name, at)
         return None if match is None else match.end()
 
-    def _lookahead_matches(self, first: int, last: int, at: int) -> bool:
-        """Return whether a path leads from state `first` at this position to state `last`.
+    def _matches_lookahead(self, first: int, last: int, at: int) -> bool:
+        """Return whether a path exists from state `first` at this position to state `last`.
 
         Each (state, position) pair can reach only one `last` state, so results are cached for later
         evaluations of the same lookahead.
@@ -492,7 +501,7 @@ class _NfaMatch:
 
 
 def _has_backreference(part: Any) -> bool:
-    """Return whether the part contains a backreference."""
+    """Return whether a part of an expression contains a backreference."""
     if isinstance(part, (tuple, list, _parser.SubPattern)):
         return any(_has_backreference(each) for each in part)
     return part is _constants.GROUPREF or part is _constants.GROUPREF_EXISTS
@@ -500,7 +509,8 @@ def _has_backreference(part: Any) -> bool:
 
 @functools.lru_cache(maxsize=1024)
 def _build_nfa(pattern: str) -> _Nfa | None:
-    """Build the NFA of an expression; None if it needs `re` or is too large."""
+    """Build the NFA of an expression, or return None if the expression needs `re` or is too
+    large."""
     try:
         return _Nfa(_parse_pattern(pattern))
     except _UnsupportedError:
@@ -519,7 +529,8 @@ def _reject_java_syntax(pattern: str) -> None:
         if in_class:
             if char == "[" or pattern.startswith("&&", at):
                 raise PatternError(
-                    pattern, "a class inside [...] and && are Java's alone: write one plain [...]"
+                    pattern,
+                    ("nested classes and && inside [...] are not supported: write one plain [...]"),
                 )
             in_class = char != "]"
         elif char == "[":
@@ -531,7 +542,10 @@ def _reject_java_syntax(pattern: str) -> None:
                 )
             continue
         elif _JAVA_GROUP.match(pattern, at):
-            raise PatternError(pattern, "a Java group name: write (?P<name>...) or (?:...)")
+            raise PatternError(
+                pattern,
+                ("Java's group name syntax is not supported: write (?P<name>...) or (?:...)"),
+            )
         at += 1
 
 

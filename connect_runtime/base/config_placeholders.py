@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placeholder:
-    """One placeholder, at `text[start:end]`. `path` is None for `${provider:key}`."""
+    """A placeholder at `text[start:end]`. `path` is None for `${provider:key}`."""
 
     start: int
     end: int
@@ -41,7 +41,8 @@ def find_placeholders(text: str) -> Iterator[Placeholder]:
 
 
 def replace_placeholders(text: str, fill: Callable[[Placeholder], str]) -> str:
-    """Replace each placeholder with the result of `fill`. Results are not expanded again."""
+    """Replace each placeholder with the result of `fill`. Placeholders in results are not
+    replaced."""
     pieces, at = [], 0
     for each in find_placeholders(text):
         pieces += [text[at : each.start], fill(each)]

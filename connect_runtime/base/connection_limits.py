@@ -1,4 +1,4 @@
-"""Limits on a server's open connections, and which connection is closed when one is reached.
+"""Limits a server's open connections, and selects the connection to close when a limit is reached.
 
 No client address may use all connections. When a limit is reached, the server closes the connection
 that has been idle longest, never one whose request is being answered. Loopback connections have
@@ -15,25 +15,28 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 LOOPBACK = "loopback"
-"""The client key shared by all loopback addresses of this machine."""
+"""Client key that all loopback addresses of this machine share."""
 _IPV6_PREFIX = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientConnectionLimits:
-    """Maximum numbers of open connections."""
+    """Maximum numbers of open connections of a server."""
 
     total: int
-    """All connections, except those over loopback."""
+    """Maximum connections in total, except loopback connections."""
     per_address: int
-    """Connections per client address, except loopback."""
+    """Maximum connections per client address, except loopback."""
     loopback: int
-    """Connections over loopback."""
+    """Maximum loopback connections."""
 
 
 def identify_client(host: str) -> str:
-    """Return the client key of a host: an IPv4 address, the /64 network of an IPv6 address (one
-    client can use every address in it), or `LOOPBACK`."""
+    """Return the client key of a host: an IPv4 address, the /64 network of an IPv6 address, or
+    `LOOPBACK`.
+
+    A /64 network counts as one client, because one client can use every address in it.
+    """
     try:
         address = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:
@@ -57,13 +60,14 @@ class OpenConnections(Generic[T]):
     _client: dict[T, str] = field(default_factory=dict)
     _counts: Counter[str] = field(default_factory=Counter)
     _idle: dict[T, None] = field(default_factory=dict)
-    """Idle connections (the server waits for the client), longest idle first."""
+    """Idle connections, whose client has not sent a request, ordered from the longest idle one."""
 
     def admit(self, connection: T, host: str) -> T | None:
-        """Register a new, idle connection.
+        """Register a new connection as idle.
 
-        Returns the connection to close to make room (already unregistered), None if there is room,
-        or `connection` itself if it is rejected because no other connection is idle.
+        Returns None if there is room; otherwise the connection to close, which is already
+        unregistered. Returns `connection` itself if it is rejected because no other connection is
+        idle.
         """
         client = identify_client(host)
         victim = None
@@ -77,13 +81,13 @@ class OpenConnections(Generic[T]):
         return victim
 
     def mark_idle(self, connection: T) -> None:
-        """Mark the connection idle: the server waits for a request, or for the client to read the
-        response. Idempotent."""
+        """Mark the connection idle: the server is waiting for a request, or for the client to read
+        the response. Idempotent."""
         if connection in self._client and connection not in self._idle:
             self._idle[connection] = None
 
     def mark_busy(self, connection: T) -> None:
-        """Mark the connection busy: a request is being answered."""
+        """Mark the connection busy: its request is being answered."""
         self._idle.pop(connection, None)
 
     def remove(self, connection: T) -> None:
@@ -106,8 +110,11 @@ class OpenConnections(Generic[T]):
         return self._counts[client] >= self.limits.per_address or others >= self.limits.total
 
     def _select_victim(self, client: str) -> T | None:
-        """Return the connection to close: the longest idle one of `client` if it is at its own
-        limit, else of the client with the most connections."""
+        """Select the connection to close, or None if no suitable connection is idle.
+
+        Selects the longest idle connection of `client` if the client is at its own limit; otherwise
+        of the client with the most connections.
+        """
         most = self.limits.loopback if client == LOOPBACK else self.limits.per_address
         if self._counts[client] >= most:
             return next((each for each in self._idle if self._client[each] == client), None)

@@ -1,18 +1,19 @@
-"""Base classes of operational errors: retriable or fatal.
+"""Base classes of operational errors, which are retriable or fatal.
 
-Every error that a user, a broker or a network can cause derives from one of them. Programming
-errors are assertions.
+Every error that a user, a broker or a network can cause derives from one of these classes.
+Programming errors are assertions.
 """
 
 from __future__ import annotations
 
 
 class ConnectError(Exception):
-    """An operational error. Its message says what failed, on what, and what to do next."""
+    """An operational error. Its message states what failed, where, and what to do next."""
 
 
 class RetriableError(ConnectError):
-    """An error that may disappear on retry. `delay_ms`: minimum delay before a retry, if known."""
+    """An error that a retry may resolve. `delay_ms` is the minimum delay before a retry, if
+    known."""
 
     def __init__(self, message: str, *, delay_ms: int | None = None) -> None:
         super().__init__(message)
@@ -20,4 +21,4 @@ class RetriableError(ConnectError):
 
 
 class FatalError(ConnectError):
-    """An error that remains until someone changes the configuration or the environment."""
+    """An error that persists until someone changes the configuration or the environment."""

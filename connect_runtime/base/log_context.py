@@ -2,7 +2,7 @@
 
 `with bind_fields(flow="east->west", task=3):` applies to every line that this thread or coroutine
 logs inside the block. `LogContextFilter` sets the attribute `context` for the text format (""
-without fields) and, for the JSON format, one attribute for each bound field of `FIELDS`.
+without fields). For the JSON format, it sets one attribute for each bound field of `FIELDS`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ _current: contextvars.ContextVar[tuple[tuple[str, str], ...]] = contextvars.Cont
 
 @contextlib.contextmanager
 def bind_fields(**parts: object) -> Iterator[None]:
-    """Bind context fields in a `with` block; inner values replace outer ones of the same name."""
+    """Bind context fields in a `with` block. Inner values replace outer values of the same
+    field."""
     merged = dict(_current.get())
     merged.update((name, str(value)) for name, value in parts.items())
     token = _current.set(tuple(merged.items()))
@@ -33,22 +34,25 @@ def bind_fields(**parts: object) -> Iterator[None]:
 
 
 def bind_current_flow() -> contextlib.AbstractContextManager[None]:
-    """Return a context that binds the caller's flow, if any, for use in a thread it starts."""
+    """Return a context manager that binds the caller's flow, if any, in a thread that the caller
+    starts."""
     flow = dict(_current.get()).get("flow")
     return contextlib.nullcontext() if flow is None else bind_fields(flow=flow)
 
 
 def format_prefix() -> str:
-    """Format the bound fields like Kafka Connect: `[east->west|task 3] ` (flow by value only)."""
+    """Format the bound fields as Kafka Connect does: `[east->west|task 3] ` (the flow without its
+    field name)."""
     parts = [value if name == "flow" else f"{name} {value}" for name, value in _current.get()]
     return f"[{'|'.join(parts)}] " if parts else ""
 
 
 class LogContextFilter(logging.Filter):
-    """Copies the bound fields to each log record. Fields that the record has already, from `extra`,
-    are kept.
+    """Copies the bound fields to each log record, but keeps fields that the record already has from
+    `extra`.
 
-    Attach it to handlers: filters of a logger do not see records of its child loggers.
+    Attach the filter to handlers, because a logger's filters do not see records of its child
+    loggers.
     """
 
     def filter(self, record: logging.LogRecord) -> bool:

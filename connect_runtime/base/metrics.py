@@ -1,8 +1,8 @@
 """Metric declarations (name, unit, help, labels) and a registry of their values.
 
-One thread writes to a registry and publishes. Exporters read `all_families`, an immutable snapshot
-that is replaced as a whole. Names follow the Prometheus conventions: base units, and counters end
-in `_total`.
+Only one thread writes to a registry and publishes it. Exporters read `all_families`, an immutable
+snapshot that is replaced as a whole. Names follow the Prometheus conventions: they use base units,
+and counter names end in `_total`.
 """
 
 from __future__ import annotations
@@ -29,24 +29,27 @@ _UNITS = (
 )
 
 Series = Mapping[tuple[str, ...], float]
-"""Values by label values, which are in the order of the metric's labels."""
+"""Metric values by label values. Label values are in the order of the metric's labels."""
 
 
 class HistogramValue(NamedTuple):
-    """The state of one histogram series."""
+    """The current counts and sum of one histogram series."""
 
     counts: tuple[int, ...]
-    """Number of values per bucket (not cumulative); the last bucket has no upper bound."""
+    """Number of observations per bucket (not cumulative). The last bucket has no upper bound."""
     sum: float
-    """Sum of all values."""
+    """Sum of all observed values."""
 
 
 HistogramSeries = Mapping[tuple[str, ...], HistogramValue]
 
 
 class MetricKind(enum.Enum):
-    """A COUNTER only increases; a GAUGE is the current value; a HISTOGRAM counts values per bucket,
-    and its counts only increase."""
+    """Kind of metric.
+
+    A COUNTER only increases. A GAUGE is the current value. A HISTOGRAM counts observations per
+    bucket, and its counts only increase.
+    """
 
     COUNTER = "counter"
     GAUGE = "gauge"
@@ -61,7 +64,7 @@ class Metric:
     kind: MetricKind
     help: str
     unit: str = ""
-    """The base unit, which is also part of the name; "" for dimensionless metrics."""
+    """Base unit, which is also part of the metric name; "" for dimensionless metrics."""
     labels: tuple[str, ...] = ()
     bounds: tuple[float, ...] = ()
     """Upper bounds (inclusive) of the histogram's buckets, ascending, without infinity."""
@@ -85,7 +88,7 @@ class Metric:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricFamily:
-    """A metric with all its published values; those of histograms are in `distributions`."""
+    """A metric with all its published values. Histogram values are in `distributions`."""
 
     metric: Metric
     series: Series
@@ -96,7 +99,7 @@ class MetricFamily:
 class MetricRegistry:
     """The current values of declared metrics. Only one thread may write.
 
-    Invariants: a metric name is declared once; the value of a counter never decreases.
+    Invariants: a metric name is declared only once; the value of a counter never decreases.
     """
 
     all_families: tuple[MetricFamily, ...] = ()
@@ -106,7 +109,7 @@ class MetricRegistry:
     _changed: set[str] = field(default_factory=set)
 
     def declare(self, metric: Metric) -> Metric:
-        """Register a metric. Its name must be new."""
+        """Declare a metric, whose name must be new."""
         assert metric.name not in self._metrics, f"{metric.name} is declared twice"
         self._metrics[metric.name] = metric
         self._values[metric.name] = {}
@@ -116,11 +119,11 @@ class MetricRegistry:
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
-        """All declarations, in order of declaration."""
+        """All declared metrics, in order of declaration."""
         return tuple(self._metrics.values())
 
     def add(self, metric: Metric, amount: float, *, labels: tuple[str, ...] = ()) -> None:
-        """Increase a counter; an amount of 0 only creates the series."""
+        """Increase a counter. An amount of 0 only creates the series."""
         assert metric.kind is MetricKind.COUNTER, metric.name
         assert amount >= 0, (metric.name, amount)
         assert len(labels) == len(metric.labels), (metric.name, labels)
@@ -132,7 +135,7 @@ class MetricRegistry:
     def observe(
         self, metric: Metric, added: HistogramValue, *, labels: tuple[str, ...] = ()
     ) -> None:
-        """Add values to a histogram; an empty `added` only creates the series."""
+        """Add observations to a histogram. An empty `added` only creates the series."""
         assert metric.kind is MetricKind.HISTOGRAM, metric.name
         assert len(added.counts) == len(metric.bounds) + 1, (metric.name, added)
         assert min(added.counts) >= 0, (metric.name, added)
@@ -146,7 +149,7 @@ class MetricRegistry:
         self._changed.add(metric.name)
 
     def set_series(self, metric: Metric, series: Series) -> None:
-        """Replace all series of a gauge; series that are not in `series` are removed."""
+        """Replace all series of a gauge. Series that are missing in `series` are removed."""
         assert metric.kind is MetricKind.GAUGE, metric.name
         assert all(len(labels) == len(metric.labels) for labels in series), metric.name
         if self._values[metric.name] != series:
@@ -156,7 +159,7 @@ class MetricRegistry:
     def remove_series(self, metric: Metric, labels: tuple[str, ...]) -> None:
         """Remove all series of a counter or histogram whose labels start with `labels`.
 
-        If counted again, the series restarts at 0, which Prometheus handles as a counter reset.
+        If a series is counted again, it restarts at 0, which Prometheus handles as a counter reset.
         """
         assert metric.kind is not MetricKind.GAUGE, metric.name
         for values in (self._values[metric.name], self._distributions[metric.name]):

@@ -1,4 +1,4 @@
-"""Formats counts for messages: `1 topic waits`, `1,234 topics wait`."""
+"""Formats counts for messages, for example `1 topic waits` or `1,234 topics wait`."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ _IRREGULAR_VERBS = {
     "may": "may",
     "must": "must",
 }
-"""Plural to singular form; every other verb adds an `s` in the singular."""
+"""Singular verb forms by plural form. All other verbs add an `s` in the singular."""
 _SIBILANT_ENDINGS = ("s", "x", "ch", "sh")
 
 
 def format_count(number: int, noun: str, verb: str = "") -> str:
-    """Format a count with its noun and verb: `1 topic waits`, `1,234 topics wait`.
+    """Format a count with its noun and verb, for example `1 topic waits` or `1,234 topics wait`.
 
-    `noun` is singular, and its last word gets the plural ending. `verb` is plural (`wait`, `are`).
+    `noun` is singular; its last word is pluralized. `verb` is plural (`wait`, `are`).
     """
     things = noun if number == 1 else _pluralize(noun)
     return f"{number:,} {things} {conjugate(number, verb)}".rstrip()
 
 
 def conjugate(number: int, verb: str) -> str:
-    """Return the plural verb in the form for `number`: `are` or `is`, `wait` or `waits`."""
+    """Return the form of a plural verb for `number`: `is` or `are`, `waits` or `wait`."""
     return _IRREGULAR_VERBS.get(verb, verb and verb + "s") if number == 1 else verb
 
 

@@ -1,9 +1,9 @@
 """Detects requests that a browser sends on behalf of another site's page (DNS rebinding, CSRF).
 
-With DNS rebinding, a page makes its own host name resolve to this server's address, and the
-browser then lets the page read every response. Such requests have the page's name in the `Host`
-header. Any page can also send requests without reading the responses (CSRF); browsers then set
-`Origin` and `Sec-Fetch-Site`. No I/O.
+With DNS rebinding, a page's own host name is changed to resolve to this server's address, so that
+the browser lets the page read every response. Such requests have the page's host name in the `Host`
+header. Any page can also send requests without reading the responses (CSRF). For these requests,
+browsers set `Origin` and `Sec-Fetch-Site`. No I/O.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from urllib import parse
 
 ALLOWED_HOST_NAMES_KEY = "rest.allowed.host.names"
-"""The configuration key for additional host names."""
+"""Configuration key for additional host names."""
 _HOST_PATTERN = re.compile(
     r"(?P<name>\[[0-9a-fA-F:.]+\]|[^\[\]:/@?#\s]+)(?::(?P<port>[0-9]{1,5}))?"
 )
@@ -37,14 +37,14 @@ class AllowedHosts:
 
     names: frozenset[str] = frozenset()
     suffixes: tuple[str, ...] = ()
-    """Domain suffixes, each with a leading dot."""
+    """Allowed domain suffixes, each with a leading dot."""
     allow_all: bool = False
-    """True accepts every host name."""
+    """Accept every host name."""
 
     def allows(self, host: str | None) -> bool:
         """Return whether the `Host` header (with or without port) is accepted.
 
-        None, a missing header, is accepted: browsers always send it.
+        A missing header (None) is accepted, because browsers always send the header.
         """
         if host is None or self.allow_all:
             return True
@@ -61,7 +61,8 @@ class AllowedHosts:
 
 
 def parse_allowed_hosts(names: Iterable[str]) -> AllowedHosts:
-    """Parse configured names: `*.example.org` is every name below `example.org`, `*` every name."""
+    """Parse configured host names: `*.example.org` allows every subdomain of `example.org`, `*`
+    every name."""
     given = [each.strip().lower().rstrip(".") for each in names if each.strip()]
     return AllowedHosts(
         names=frozenset(each for each in given if not each.startswith("*")),
@@ -71,7 +72,7 @@ def parse_allowed_hosts(names: Iterable[str]) -> AllowedHosts:
 
 
 def explain_refused_host(host: str) -> str:
-    """Error message for a request whose `Host` header is not allowed."""
+    """Return the error message for a request whose `Host` header is not allowed."""
     return (
         f"Host {host[:100]!a} is not allowed: use an IP address, or add the name to "
         f"{ALLOWED_HOST_NAMES_KEY}"
@@ -79,14 +80,15 @@ def explain_refused_host(host: str) -> str:
 
 
 def explain_refused_origin(origin: str | None) -> str:
-    """Error message for a request from a page of another origin."""
+    """Return the error message for a request from a page of another origin."""
     return f"{_CROSS_ORIGIN_MESSAGE}{'' if origin is None else f': {origin[:100]!a}'}; {_REMEDY}"
 
 
 def is_cross_origin(*, host: str | None, origin: str | None, fetch_site: str | None) -> bool:
     """Return whether a page of another origin sent the request.
 
-    `fetch_site` is the `Sec-Fetch-Site` header. Clients other than browsers send neither header.
+    `fetch_site` is the `Sec-Fetch-Site` header. Clients other than browsers send neither this
+    header nor `Origin`.
     """
     if origin is None:
         return fetch_site is not None and fetch_site.strip().lower() == _CROSS_SITE

@@ -1,9 +1,9 @@
 """Escapes untrusted text before it is printed to terminals and logs.
 
-Group ids, client and member ids, error messages of brokers, stack traces and header values are
-controlled by others. Printed unchanged, `ESC ] 52` sets the reader's clipboard, a carriage return
-or line feed forges lines, bidirectional marks reverse names, invisible characters make two names
-look alike, and many combining marks cover other lines.
+Group, client and member ids, broker error messages, stack traces and header values may be
+controlled by an attacker. If they are printed unchanged, `ESC ] 52` sets the reader's clipboard, a
+carriage return or line feed forges lines, bidirectional marks reverse names, invisible characters
+make two names look alike, and many combining marks cover other lines.
 """
 
 from __future__ import annotations
@@ -38,6 +38,9 @@ def escape(text: str) -> str:
 
 
 def escape_lines(text: str, *, indent: str = "") -> str:
-    """Escape like `escape`, but keep line breaks. Lines after the first start with `indent`, so
-    that they cannot be mistaken for separate entries. Tabs become spaces."""
+    """Escape a text like `escape`, but keep line breaks.
+
+    Lines after the first start with `indent`, so that they cannot be mistaken for separate entries.
+    Tabs become spaces.
+    """
     return f"\n{indent}".join(escape(each.expandtabs(4)) for each in text.split("\n"))

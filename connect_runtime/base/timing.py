@@ -1,6 +1,7 @@
 """The `Clock` interface (monotonic and wall-clock time) and deadlines on the monotonic clock.
 
-Code that needs the time receives a `Clock`; only `connect_runtime.system.clock` reads the system's.
+Code that needs the time receives a `Clock`. Only `connect_runtime.system.clock` reads the system
+clock.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ class Deadline:
     """A point in time on the monotonic clock."""
 
     at_s: float
-    """A value of `Clock.now_s`."""
+    """Time of the deadline as a value of `Clock.now_s`."""
 
     @classmethod
     def after(cls, timeout_s: float, *, now_s: float) -> Deadline:
@@ -32,7 +33,8 @@ class Deadline:
         return cls(now_s + timeout_s)
 
     def remaining_s(self, now_s: float) -> float:
-        """Seconds left, never negative, so it can be used as a wait timeout."""
+        """Return the remaining seconds. Never negative, so that the result can be used as a wait
+        timeout."""
         return max(0.0, self.at_s - now_s)
 
     def is_expired(self, now_s: float) -> bool:

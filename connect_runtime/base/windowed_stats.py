@@ -1,8 +1,8 @@
-"""Average, minimum, maximum and rate over the last few time windows, as in Kafka's metrics.
+"""Average, minimum, maximum and rate over recent time windows, as in Kafka's metrics.
 
-Values are collected in windows and only the newest windows are kept, so a result covers about the
-last `windows` x `window_s` seconds at constant cost. Java: `SampledStat` with `Avg`, `Max`, `Min`,
-`Rate` and `Frequencies`, and `CumulativeSum` for the total.
+Values are collected in windows, and only the newest windows are kept. A result therefore covers
+about the last `windows` x `window_s` seconds at constant cost. Java: `SampledStat` with `Avg`,
+`Max`, `Min`, `Rate` and `Frequencies`, and `CumulativeSum` for the total.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleWindows:
-    """`metrics.sample.window.ms` (in seconds) and `metrics.num.samples`."""
+    """Window settings: `metrics.sample.window.ms` (in seconds) and `metrics.num.samples`."""
 
     window_s: float = 30.0
     windows: int = 2
@@ -25,7 +25,7 @@ class SampleWindows:
 
     @property
     def span_s(self) -> float:
-        """Period that the windows cover, in seconds."""
+        """Period that all windows together cover, in seconds."""
         return self.windows * self.window_s
 
 
@@ -40,7 +40,7 @@ class _Window:
 
 
 class WindowedValues(NamedTuple):
-    """Statistics at one point in time. `avg`, `max` and `min` are nan without recent values."""
+    """Statistics at one point in time. `avg`, `max` and `min` are NaN without recent values."""
 
     total: float
     """Sum of all values ever observed."""
@@ -54,12 +54,12 @@ class WindowedValues(NamedTuple):
 
     @property
     def share(self) -> float:
-        """Share of ones among recent values that are 0 or 1; 0 without recent values."""
+        """Fraction of ones among recent values of a 0/1 statistic; 0 without recent values."""
         return 0.0 if math.isnan(self.avg) else self.avg
 
     @property
     def share_of_zeros(self) -> float:
-        """Share of zeros among recent values that are 0 or 1; 0 without recent values."""
+        """Fraction of zeros among recent values of a 0/1 statistic; 0 without recent values."""
         return 0.0 if math.isnan(self.avg) else 1.0 - self.avg
 
 
@@ -67,8 +67,8 @@ class WindowedValues(NamedTuple):
 class WindowedStat:
     """Collects observations in time windows. `now_s` must not decrease from call to call.
 
-    Invariant: windows are in time order; one window more than `windows` is kept, because the
-    oldest one may overlap the period of a result.
+    Invariant: windows are in time order. One window more than `windows` is kept, because the oldest
+    one may overlap the period of a result.
     """
 
     sampling: SampleWindows
@@ -82,7 +82,7 @@ class WindowedStat:
     def observe_many(
         self, count: int, total: float, *, minimum: float, maximum: float, now_s: float
     ) -> None:
-        """Observe `count` values at once, whose sum is `total`."""
+        """Observe `count` values with the sum `total` in one call."""
         assert count > 0, count
         windows = self._windows
         if not windows or now_s - windows[-1].begun_s >= self.sampling.window_s:
@@ -110,15 +110,15 @@ class WindowedStat:
                 begun_s = min(begun_s, each.begun_s)
         if count == 0:
             return WindowedValues(self.total, math.nan, math.nan, 0.0, 0.0, math.nan)
-        elapsed_s = self._elapsed_s(now_s - begun_s)
+        elapsed_s = self._compute_period_s(now_s - begun_s)
         rate, count_rate = added / elapsed_s, count / elapsed_s
         return WindowedValues(self.total, added / count, most, rate, count_rate, least)
 
-    def _elapsed_s(self, since_first_s: float) -> float:
-        """Return the period for rates, at least 1 ms.
+    def _compute_period_s(self, since_first_s: float) -> float:
+        """Compute the period for rates, at least 1 ms.
 
-        As in Java, all windows but the newest count as complete, since a rate over a period that
-        has just begun would fluctuate wildly.
+        As in Java, all windows except the newest count as complete. Otherwise, the rate would
+        fluctuate strongly when a period has just begun.
         """
         window_s = self.sampling.window_s
         missing = max(0, self.sampling.windows - 1 - int(since_first_s / window_s))

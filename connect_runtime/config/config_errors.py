@@ -20,22 +20,22 @@ HIDDEN_VALUE = "[hidden]"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigProblem:
-    """One problem of a configuration file."""
+    """One problem in a configuration file."""
 
     line: int
-    """0 if the problem concerns the file as a whole."""
+    """Line number; 0 if the problem concerns the whole file."""
     key: str
-    """Path in the file, such as `flows[0].tasks.max`; "" for the file as a whole."""
+    """Path in the file, such as `flows[0].tasks.max`; "" for the whole file."""
     text: str
     given: str | None = None
-    """The value in the file; never a secret."""
+    """The value in the file. Never a secret."""
     allowed: str | None = None
     """The allowed values."""
     nearest: str | None = None
-    """The known key that is most similar to an unknown one."""
+    """The known key most similar to the unknown one."""
 
     def describe(self, file: str) -> str:
-        """Format as one line: `file:line: key: problem`."""
+        """Format the problem as one line: `file:line: key: problem`."""
         place = f"{file}:{self.line}" if self.line else file
         key = self.key if self.key.isprintable() else repr(self.key)
         text = f"{place}: {key + ': ' if key else ''}{self.text}"
@@ -49,10 +49,10 @@ class ConfigProblem:
 
 
 class SettingsError(FatalError):
-    """A configuration is invalid; `problems` are in file order."""
+    """A configuration is invalid. `problems` are in file order."""
 
     consequence: str = ""
-    """What happened to the command, such as "nothing was started"; "" if not stated."""
+    """Consequence for the command, such as "nothing was started"; "" if not stated."""
 
     def __init__(self, file: str, problems: Iterable[ConfigProblem]) -> None:
         self.file = file
@@ -69,7 +69,7 @@ class SettingsError(FatalError):
 
 @contextlib.contextmanager
 def add_consequence(text: str) -> Iterator[None]:
-    """Context manager: append a consequence to a `SettingsError` that is raised inside."""
+    """Append a consequence to a `SettingsError` that is raised in this context."""
     try:
         yield
     except SettingsError as error:
@@ -78,12 +78,12 @@ def add_consequence(text: str) -> Iterator[None]:
 
 
 def build_unreadable_error(file: str, text: str, *, line: int = 0) -> SettingsError:
-    """Build an error for a problem of the file as a whole."""
+    """Build an error for a problem that concerns the whole file."""
     return SettingsError(file, [ConfigProblem(line=line, key="", text=text)])
 
 
 def find_nearest_name(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that is most similar to a mistyped one; None if none is similar."""
+    """Return the known name most similar to a mistyped one, or None if none is similar."""
     candidates = sorted(set(known))
     by_lower = {candidate.lower(): candidate for candidate in candidates}
     found = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.6)
@@ -91,7 +91,7 @@ def find_nearest_name(name: str, known: Iterable[str]) -> str | None:
 
 
 def _quote(text: str) -> str:
-    """Quote a value as in the file; escape it if it contains control characters."""
+    """Quote a value as in the file, escaping it if it contains control characters."""
     if text == HIDDEN_VALUE:
         return text
     return f"'{text}'" if text.isprintable() else repr(text)
@@ -101,7 +101,8 @@ _SECRET_NAME = re.compile(
     r"(?:secret|password|passphrase|token)[^.]*$|(?:secret|access|account|private|api)[._-]?key",
     re.IGNORECASE,
 )
-"""Only the last part of a key says what it is: a cluster may be called "token"."""
+"""Pattern of key names whose values are secret. Only the last part of a key is checked, because a
+cluster may be named "token"."""
 _SECRET_SUFFIXES = (
     "sasl.jaas.config",
     "ssl.keystore.certificate.chain",
@@ -109,20 +110,22 @@ _SECRET_SUFFIXES = (
     "ssl.truststore.certificates",
 )
 _PUBLIC_SUFFIXES = ("file", "path", "location", "url", "enabled", "mechanism", ".ms", ".name")
-"""Names that end so say where a secret is, or how it is used."""
+"""Suffixes of key names that describe where a secret is stored or how it is used, not the secret
+itself."""
 _SECRET_ASSIGNMENT = re.compile(
     r"((?:secret|password|passphrase|token|(?:access|account|private|api)[._-]?key)"
     r"[\w.-]{0,64}(?:\s{0,8}=\s{0,8}|[\"']\s{0,8}:\s{0,8}|:\s{1,8}))"
     r"""("[^"]*"?|'[^']*'?|[^\s&;]+)""",
     re.IGNORECASE,
 )
-"""Inside a value: a Java option (`-D…Password=x`), a query of a URL (`?client_secret=x`), JSON or
-YAML (`password: x`). A colon without a blank may stand before a port."""
+"""Pattern of a secret inside a value: a Java option (`-D…Password=x`), a URL query
+(`?client_secret=x`), JSON or YAML (`password: x`). A colon without a following blank may precede a
+port."""
 _URL_PASSWORD = re.compile(r"(//[^/\s:@]{0,256}:)[^/\s@]{1,256}(?=@)")
 
 
 def is_sensitive(name: str) -> bool:
-    """Return whether the key's value is a secret, by its name."""
+    """Return whether the key's name indicates that its value is a secret."""
     lower = name.lower()
     if lower.endswith(_SECRET_SUFFIXES):
         return True
@@ -130,6 +133,6 @@ def is_sensitive(name: str) -> bool:
 
 
 def hide_secrets(value: str) -> str:
-    """Replace the secrets that a value of a key that is not sensitive contains."""
+    """Replace secrets that are part of the value of a non-sensitive key."""
     value = _URL_PASSWORD.sub(lambda found: found[1] + HIDDEN_VALUE, value)
     return _SECRET_ASSIGNMENT.sub(lambda found: found[1] + HIDDEN_VALUE, value)

@@ -1,12 +1,12 @@
-"""Config providers: replaces `${env:NAME}`, `${file:path:key}` and `${dir:path:file}`.
+"""Config providers that replace `${env:NAME}`, `${file:path:key}` and `${dir:path:file}`.
 
 Syntax and semantics are those of Kafka's `ConfigTransformer` with `EnvVarConfigProvider`,
 `FileConfigProvider` (a properties file) and `DirectoryConfigProvider` (one file per value, as
-Kubernetes mounts secrets). Unlike Kafka, a placeholder that cannot be resolved is an error, and
+Kubernetes mounts secrets). Unlike in Kafka, a placeholder that cannot be resolved is an error, and
 every value from a provider is treated as a secret.
 
-YAML files have the three providers under the names `env`, `file` and `dir`. Properties files
-declare providers with `config.providers`; other placeholders are left unchanged, as in Kafka.
+In YAML files, the three providers are named `env`, `file` and `dir`. Properties files declare
+providers with `config.providers`; other placeholders are left unchanged, as in Kafka.
 """
 
 from __future__ import annotations
@@ -29,31 +29,31 @@ from connect_runtime.system import files
 
 _MAX_FILE_BYTES = 1024 * 1024
 RESOLVED_LENGTH_MAX = 4 * 1024 * 1024
-"""Maximum number of characters of a configuration's values with placeholders, once resolved: enough
-for several files, but a short configuration must not fill the memory by naming one file often."""
+"""Maximum number of characters of a configuration's resolved values with placeholders. Large enough
+for several files, but a short configuration that repeats one file cannot fill the memory."""
 PLACEHOLDERS_MAX = 10_000
-"""Maximum number of placeholders of a configuration, because each may read a file."""
+"""Maximum number of placeholders in a configuration. It is limited because each may read a file."""
 READ_BYTES_MAX = 16 * 1024 * 1024
-"""Maximum number of bytes read from files for one configuration: 16 files of the maximum size."""
+"""Maximum number of bytes read from files for one configuration (16 files of the maximum size)."""
 
 ALLOWED_PLACEHOLDERS = "${env:NAME}, ${file:path:key} or ${dir:path:file}"
 
 
 def find_provider_names(text: str) -> list[str]:
-    """Return the provider names of the text's placeholders, in order."""
+    """Return the provider names of all placeholders in the text, in order."""
     return [each.provider for each in config_placeholders.find_placeholders(text)]
 
 
 def rewrite_placeholders(text: str, format_placeholder: Callable[[str, str, str], str]) -> str:
-    """Replace each placeholder with `format_placeholder(provider, path, key)`; path is "" if there
-    is none."""
+    """Replace each placeholder with `format_placeholder(provider, path, key)`. The path is "" if it
+    is missing."""
     return config_placeholders.replace_placeholders(
         text, lambda each: format_placeholder(each.provider, each.path or "", each.key)
     )
 
 
 class ProviderError(ValueError):
-    """A placeholder cannot be resolved; the message contains no value."""
+    """A placeholder cannot be resolved. The message contains no values."""
 
 
 class ProviderKind(enum.Enum):
@@ -66,14 +66,14 @@ class ProviderKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigProvider:
-    """A declared provider."""
+    """A declared config provider."""
 
     kind: ProviderKind
     paths: tuple[pathlib.Path, ...] = ()
-    """`allowed.paths`: files must be in or below these, after symbolic links are resolved (unlike
-    in Kafka); empty allows all."""
+    """Value of `allowed.paths`. After symbolic links are resolved (unlike in Kafka), files must be
+    in or below these paths; empty allows all."""
     names: BoundedPattern | None = None
-    """`allowlist.pattern`: names of environment variables must match entirely."""
+    """Value of `allowlist.pattern`, which must match the entire name of an environment variable."""
 
 
 BUILT_IN_PROVIDERS: Mapping[str, ConfigProvider] = {
@@ -83,20 +83,21 @@ BUILT_IN_PROVIDERS: Mapping[str, ConfigProvider] = {
 
 @dataclass(frozen=True, slots=True)
 class ResolvedText:
-    """Text with its placeholders replaced; `is_secret` if a provider contributed."""
+    """Text with its placeholders replaced. `is_secret` is True if a provider supplied a part of the
+    text."""
 
     text: str = field(repr=False)
     is_secret: bool
 
 
 class ConfigTransformer:
-    """Replaces placeholders.
+    """Replaces placeholders in the texts of one configuration.
 
-    Create one for each configuration: the limits apply to all its texts, and each file is read
-    once. Relative paths are relative to `folder`.
+    Create one transformer for each configuration: the limits apply to all its texts together, and
+    each file is read once. Relative paths are relative to `folder`.
 
-    With `declared` None the built-in providers are used, and an unknown placeholder is an error.
-    Otherwise only the declared ones are used, and other placeholders are left unchanged.
+    If `declared` is None, the built-in providers are used, and an unknown placeholder is an error.
+    Otherwise, only declared providers are used, and other placeholders are left unchanged.
     """
 
     def __init__(
@@ -119,12 +120,12 @@ class ConfigTransformer:
 
     @property
     def environment_names(self) -> frozenset[str]:
-        """Environment variables that were used; they are secrets that child processes should not
-        inherit."""
+        """Names of the environment variables that were used. They are secrets that child processes
+        should not inherit."""
         return frozenset(self._names)
 
     def resolve(self, text: str) -> ResolvedText:
-        """Replace the placeholders; provided values are not searched again.
+        """Replace the placeholders in a text. Placeholders within provided values are not replaced.
 
         Raises `ProviderError`.
         """
@@ -157,15 +158,15 @@ class ConfigTransformer:
             )
 
     def has_placeholders(self, text: str) -> bool:
-        """Return whether the text contains a placeholder of one of these providers."""
+        """Return whether the text contains a placeholder of a declared or built-in provider."""
         return any(
             self._strict or found.provider in self._declared
             for found in config_placeholders.find_placeholders(text)
         )
 
     def _resolve_placeholder(self, found: Placeholder) -> str | None:
-        """Return the value; None for an unknown provider if those placeholders are left
-        unchanged."""
+        """Return a placeholder's value, or None if its provider is unknown and placeholders of
+        unknown providers are left unchanged."""
         name, path, key = found.provider, found.path or "", found.key
         provider = self._declared.get(name)
         if provider is None and not self._strict:
@@ -231,8 +232,8 @@ class ConfigTransformer:
         self._read_bytes += len(content)
         if self._read_bytes > READ_BYTES_MAX:
             raise ProviderError(
-                f"the files that the configuration names have more than {READ_BYTES_MAX >> 20} MiB "
-                "together: use fewer or smaller files"
+                "the files that the configuration refers to have more than "
+                f"{READ_BYTES_MAX >> 20} MiB together: use fewer or smaller files"
             )
         try:
             return content.decode("utf-8")
@@ -241,8 +242,10 @@ class ConfigTransformer:
 
 
 def _resolve_path(file: pathlib.Path, provider: ConfigProvider) -> pathlib.Path:
-    """Return the path without `..` and symbolic links, so that the file that is opened is the one
-    that was compared with `allowed.paths`."""
+    """Resolve `..` and symbolic links, and check the path against `allowed.paths`.
+
+    Returns the resolved path, so that the opened file is the one that was checked.
+    """
     try:
         real = pathlib.Path(os.path.realpath(file))
         os.fsencode(real)
@@ -276,7 +279,8 @@ ReportProblem = Callable[[ConfigProblem], None]
 def read_declared_providers(
     pairs: Mapping[str, JavaProperty], *, refuse: ReportProblem, warn: ReportProblem
 ) -> Mapping[str, ConfigProvider]:
-    """Return the declared providers by name; reports errors to `refuse`, unused keys to `warn`."""
+    """Return the declared providers by name. Reports errors to `refuse`, and unused keys to
+    `warn`."""
     listed = pairs.get(PROVIDERS_KEY)
     names = [name.strip() for name in listed.value.split(",")] if listed is not None else []
     found: dict[str, ConfigProvider] = {}
@@ -358,7 +362,8 @@ def _parse_allowed_names(pair: JavaProperty | None, refuse: ReportProblem) -> Bo
 class ConnectorConfigTransformer:
     """Resolves connector configurations with the worker's `config.providers`.
 
-    Files are read at every call: a changed secret takes effect at the connector's next start.
+    Files are read for every configuration, so that a changed secret takes effect when the connector
+    is restarted.
     """
 
     providers: Mapping[str, ConfigProvider]
@@ -366,9 +371,9 @@ class ConnectorConfigTransformer:
     folder: pathlib.Path
 
     def __call__(self, config: RawConfig) -> dict[str, str | None]:
-        """Resolve a configuration.
+        """Resolve the placeholders of a connector configuration.
 
-        Raises `ConfigError` for the first failure, without any value.
+        Raises `ConfigError` for the first failure. The error contains no values.
         """
         source = ConfigTransformer(
             environment=self.environment, folder=self.folder, declared=self.providers

@@ -1,4 +1,4 @@
-"""Configurations of connectors' Kafka clients, and what connectors may override.
+"""Configurations of connectors' Kafka clients, and the settings that connectors may override.
 
 Precedence: a connector's override, then the worker's `producer.`, `consumer.` or `admin.` setting,
 then Connect's default. Only settings that Connect depends on cannot be overridden. Override
@@ -35,7 +35,7 @@ _CONSUMER_DEFAULTS: Mapping[str, str] = {
 
 
 class ClientKind(enum.Enum):
-    """Kind of client; the value is the prefix of the worker's settings for it."""
+    """Kind of client. The value is the prefix of its settings in the worker's configuration."""
 
     PRODUCER = "producer."
     CONSUMER = "consumer."
@@ -43,13 +43,13 @@ class ClientKind(enum.Enum):
 
     @property
     def override_prefix(self) -> str:
-        """Prefix of a connector's overrides for it."""
+        """Prefix of a connector's overrides for this kind of client."""
         return f"{self.value}override."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientConfig:
-    """Complete client configuration, including secrets."""
+    """A complete client configuration, which includes secrets."""
 
     client_id: str
     properties: Mapping[str, str] = field(repr=False)
@@ -75,8 +75,8 @@ def build_sink_consumer_config(
     config: Mapping[str, str | None],
     task: ConnectorTaskId,
 ) -> ClientConfig:
-    """Build the configuration of a sink task's consumer, in the connector's group, without
-    auto-commit."""
+    """Build the configuration of a sink task's consumer, which joins the connector's group and does
+    not auto-commit."""
     plan = _build_sink_config(worker, config, task.connector, client_id=f"consumer-{task}")
     return ClientConfig(
         client_id=plan.client_id, properties={**plan.properties, "enable.auto.commit": "false"}
@@ -95,7 +95,7 @@ def get_sink_group_id(
 def build_admin_config(
     worker: WorkerConfig, config: Mapping[str, str | None], owner: str
 ) -> ClientConfig:
-    """Build the configuration of an admin client; inherits the worker's own client settings.
+    """Build the configuration of an admin client, including the worker's own client settings.
 
     `owner` is the id of the connector or task.
     """
@@ -105,8 +105,7 @@ def build_admin_config(
 def build_offsets_admin_config(
     worker: WorkerConfig, config: Mapping[str, str | None], connector: str
 ) -> ClientConfig:
-    """Build the configuration of the admin client for a sink group's offsets, with Java's client
-    id."""
+    """Build the admin client configuration for a sink group's offsets, with Java's client id."""
     return _build_admin_config_as(worker, config, client_id=f"worker-adminclient-{connector}")
 
 
@@ -139,8 +138,8 @@ def _build_sink_config(
 
 
 def find_overrides(config: Iterable[str], kind: ClientKind) -> dict[str, str]:
-    """Return a connector's overrides for this kind of client: key in the connector -> key of the
-    client."""
+    """Return a connector's overrides for a kind of client: the client's key by the connector's
+    key."""
     prefix = kind.override_prefix
     return {
         name: name.removeprefix(prefix)
@@ -152,7 +151,7 @@ def find_overrides(config: Iterable[str], kind: ClientKind) -> dict[str, str]:
 def find_refused_overrides(
     worker: WorkerConfig, config: Iterable[str], kind: ClientKind
 ) -> dict[str, str]:
-    """Return overrides that the worker's policy does not allow, with Java's message."""
+    """Return overrides that the worker's policy does not allow, with Java's error message."""
     return {
         name: f"The '{worker.override_policy.value}' policy does not allow '{key}' to be overridden"
         " in the connector configuration."
@@ -164,11 +163,11 @@ def find_refused_overrides(
 def find_refused_token_endpoints(
     worker: WorkerConfig, config: Mapping[str, str | None]
 ) -> dict[str, str]:
-    """Return keys that name an OAuth token endpoint the worker does not allow, with the error
+    """Return the keys that name an OAuth token endpoint the worker does not allow, with the error
     message.
 
-    Applies to connectors and tasks and to keys with any prefix, because connectors with their own
-    clients would also send requests there (CVE-2025-27817).
+    Applies to connectors and tasks, and to keys with any prefix, because connectors with their own
+    clients would also send requests to the endpoint (CVE-2025-27817).
     """
     own = {value for name, value in worker.raw.items() if name.endswith(_TOKEN_ENDPOINT_KEYS)}
     return {
@@ -200,7 +199,7 @@ def _build_config(
     base: Mapping[str, str],
     client_id: str,
 ) -> ClientConfig:
-    """Merge the settings. Raises `ConfigError` for overrides that are not allowed."""
+    """Merge the settings by precedence. Raises `ConfigError` for overrides that are not allowed."""
     refused = find_refused_overrides(worker, config, kind)
     if refused:
         raise ConfigError(" ".join(refused.values()))

@@ -1,9 +1,9 @@
-"""Parsed connector configuration, and the checks that involve more than one key.
+"""Parsed connector configuration, and checks that involve more than one key.
 
-Parsing raises at the first invalid value; the checks add errors to the `ConfigValue` of each
-key, as `PUT /connector-plugins/.../config/validate` reports them. Overrides of client settings
-are checked against the worker's policy. Java: SourceConnectorConfig, SinkConnectorConfig,
-AbstractHerder.validateConnectorConfig; of Kafka 4.3.
+Parsing raises at the first invalid value. The checks add errors to the `ConfigValue` of each key,
+as `PUT /connector-plugins/.../config/validate` reports them. Client overrides are checked against
+the worker's policy. Java: SourceConnectorConfig, SinkConnectorConfig and
+AbstractHerder.validateConnectorConfig of Kafka 4.3.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ _TOPIC_CREATION_UNSUPPORTED = (
 
 
 class ReloadAction(enum.Enum):
-    """`config.action.reload`: what happens when a provider's value changes."""
+    """`config.action.reload`: the action when a provider's value changes."""
 
     NONE = "none"
     RESTART = "restart"
 
 
 class ErrorTolerance(enum.Enum):
-    """`errors.tolerance`: whether records with errors are skipped."""
+    """`errors.tolerance`: the setting that determines whether records with errors are skipped."""
 
     NONE = "none"
     ALL = "all"
@@ -52,10 +52,10 @@ class ErrorTolerance(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorHandlingConfig:
-    """Settings `errors.*`."""
+    """Parsed `errors.*` settings of a connector."""
 
     retry_timeout_ms: int = 0
-    """-1 retries without limit."""
+    """Maximum time for retrying a failed operation; -1 retries without limit."""
     retry_delay_max_ms: int = 60_000
     tolerance: ErrorTolerance = ErrorTolerance.NONE
     log: bool = False
@@ -77,7 +77,7 @@ class ConnectorConfig:
     predicates: tuple[str, ...]
     errors: ErrorHandlingConfig
     unsupported_settings: Mapping[str, str]
-    """Unsupported settings, with the reason why the connector cannot run."""
+    """Unsupported settings by name, with the reason why the connector cannot run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,13 +88,13 @@ class SourceConnectorConfig(ConnectorConfig):
     exactly_once_required: bool
     boundary: TransactionBoundary
     boundary_interval_ms: int | None
-    """None selects the worker's flush interval."""
+    """Transaction boundary interval; None selects the worker's flush interval."""
     offsets_topic: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkConnectorConfig(ConnectorConfig):
-    """Settings of sink connectors; exactly one of `topics` and `topics_regex` is set."""
+    """Settings of sink connectors. Exactly one of `topics` and `topics_regex` is set."""
 
     topics: tuple[str, ...]
     topics_regex: BoundedPattern | None
@@ -124,7 +124,10 @@ def parse_source_config(
 def parse_sink_config(
     props: Mapping[str, str | None], *, load: ClassLoader = config_types.find_imported_class
 ) -> SinkConnectorConfig:
-    """Parse a sink connector's configuration. Raises `ConfigError`, also if its topics conflict."""
+    """Parse a sink connector's configuration.
+
+    Raises `ConfigError` for the first invalid value, or if its topic settings conflict.
+    """
     found = connector_keys.SINK.parse(props, load=load)
     topics, pattern = tuple(found["topics"]), found["topics.regex"]
     problems = find_sink_topic_problems(props)
@@ -141,7 +144,7 @@ def parse_sink_config(
 
 
 def find_sink_topic_problems(props: Mapping[str, str | None]) -> dict[str, str]:
-    """Check a sink's `topics`, `topics.regex` and dead letter topic together; errors by key.
+    """Return conflicts between a sink's `topics`, `topics.regex` and dead letter topic, by key.
 
     The messages are those of Java's SinkConnectorConfig.validate.
     """
@@ -174,8 +177,8 @@ def find_sink_topic_problems(props: Mapping[str, str | None]) -> dict[str, str]:
 def find_unsupported_settings(parsed: Mapping[str, Any], names: Iterable[str]) -> dict[str, str]:
     """Return the settings that this version does not support, with the reason and remedy.
 
-    `parsed` are parsed values, without invalid ones; `names` are all names, including those without
-    a definition. `errors.log.enable` is always accepted, because an error that fails the task is
+    `parsed` contains the valid parsed values. `names` are all names, including names without a
+    definition. `errors.log.enable` is always accepted, because an error that fails the task is
     logged anyway.
     """
     messages = {
@@ -270,7 +273,7 @@ _SECRET_PATTERN = re.compile(
 
 
 def add_error(values: ConfigValues, name: str, message: str, *, value: str | None = None) -> None:
-    """Add an error to a key, which may be one without a definition."""
+    """Add an error to a key, even if the key has no definition."""
     found = values.setdefault(name, ConfigValue(name=name, value=value))
     found.error_messages.append(message)
 
@@ -282,7 +285,7 @@ def check_null_values(values: ConfigValues, config: ConnectorProps) -> None:
 
 
 def check_sink_topics(values: ConfigValues, config: ConnectorProps) -> None:
-    """Add errors about conflicting topics of a sink."""
+    """Add errors for conflicting topic settings of a sink."""
     for name, message in find_sink_topic_problems(config).items():
         add_error(values, name, message)
 
@@ -290,7 +293,8 @@ def check_sink_topics(values: ConfigValues, config: ConnectorProps) -> None:
 def check_consumer_group(
     values: ConfigValues, config: ConnectorProps, *, worker_group: str
 ) -> None:
-    """Add an error if a sink's group is `worker_group`, the group of the Connect workers."""
+    """Add an error if a sink's consumer group is `worker_group`, the group of the Connect
+    workers."""
     if _GROUP_ID_OVERRIDE in config:
         group = config[_GROUP_ID_OVERRIDE]
         if group == worker_group:
@@ -308,9 +312,9 @@ def check_consumer_group(
 def check_unsupported_settings(
     values: ConfigValues, config: ConnectorProps, *, self_applied_keys: Collection[str] = ()
 ) -> None:
-    """Add errors for unsupported settings, except to keys that already have an error.
+    """Add errors for unsupported settings, except for keys that already have an error.
 
-    `self_applied_keys` are the keys that the connector applies itself.
+    `self_applied_keys` are keys that the connector applies itself.
     """
     found = {name: each.value for name, each in values.items() if not each.error_messages}
     for name, message in find_unsupported_settings(found, config).items():
@@ -321,7 +325,10 @@ def check_unsupported_settings(
 def check_token_endpoints(
     values: ConfigValues, config: ConnectorProps, worker: WorkerConfig
 ) -> None:
-    """Add errors for token endpoints; `check_client_overrides` covers those of client overrides."""
+    """Add errors for token endpoints that are not allowed, except those in client overrides.
+
+    `check_client_overrides` checks client overrides.
+    """
     for name, message in connector_client_settings.find_refused_token_endpoints(
         worker, config
     ).items():
@@ -334,7 +341,8 @@ def check_token_endpoints(
 def check_client_overrides(
     worker: WorkerConfig, config: ConnectorProps, *, sink: bool
 ) -> list[ConfigInfo]:
-    """Return every client override of the connector, with the errors of the worker's policy."""
+    """Return every client override of the connector, with errors for overrides the worker's policy
+    does not allow."""
     found = []
     for kind in _client_kinds(config, sink=sink):
         refused = {
@@ -354,7 +362,7 @@ def check_client_overrides(
 
 
 def _client_kinds(config: ConnectorProps, *, sink: bool) -> list[ClientKind]:
-    """Return the kinds of clients that a connector with this configuration has."""
+    """Return the kinds of clients that a connector with this configuration uses."""
     if sink:
         dead_letters = (config.get(DEAD_LETTER_TOPIC) or "").strip()
         return (

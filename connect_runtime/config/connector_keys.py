@@ -26,7 +26,8 @@ from connect_runtime.base.bounded_regex import PatternError
 
 _COMMON, _TRANSFORMS, _ERRORS = "Common", "Transforms", "Error Handling"
 _TOPIC_KEY_COUNT = 4
-"""Java's position of both keys in the common group, although other keys have the same position."""
+"""Order of `topics` and `topics.regex` in Java's common group, although other keys have the same
+order."""
 _CONVERTER_BASES = {
     "key": Converter,
     "value": Converter,
@@ -79,7 +80,8 @@ _SHARED_NUMBERING = {
 
 
 class _KeyBuilder:
-    """Numbers the keys of each group in order; some groups share a counter, as in Java."""
+    """Numbers the configuration keys of each group in order. As in Java, some groups share a
+    counter."""
 
     def __init__(self, base: ConfigDef | None = None) -> None:
         self.keys = ConfigDef(base)
@@ -87,7 +89,7 @@ class _KeyBuilder:
         for key in self.keys.keys.values():
             self._next_order(str(key.group))
 
-    def add(self, name: str, of: Type, text: str, *, group: str, **options: Any) -> None:
+    def add_key(self, name: str, of: Type, text: str, *, group: str, **options: Any) -> None:
         options.setdefault("order_in_group", self._next_order(group))
         self.keys.define(name, of, text, group=group, **options)
 
@@ -98,10 +100,10 @@ class _KeyBuilder:
 
 
 def explain_invalid_name(name: str) -> str:
-    """Return why a connector name is invalid; "" if it is valid.
+    """Return why a connector name is invalid, or "" if it is valid.
 
-    Java accepts these names, but then no URL reaches the connector, or its records cannot be
-    written.
+    Java accepts these names, although no URL can then address the connector, or its records cannot
+    be written.
     """
     if name in (".", ".."):
         return f"is {name!r}, which cannot be part of a URL"
@@ -121,7 +123,7 @@ def _check_name(name: str, value: Any) -> None:
 
 def _define_connector_keys() -> ConfigDef:
     builder = _KeyBuilder()
-    builder.add(
+    builder.add_key(
         "name",
         Type.STRING,
         "Unique name of the connector.",
@@ -130,7 +132,7 @@ def _define_connector_keys() -> ConfigDef:
         display_name="Connector name",
         width=Width.MEDIUM,
     )
-    builder.add(
+    builder.add_key(
         "connector.class",
         Type.STRING,
         "Class of the connector: the full name, or the short name if it is unique.",
@@ -139,7 +141,7 @@ def _define_connector_keys() -> ConfigDef:
         width=Width.LONG,
     )
     _add_version_key(builder, "connector")
-    builder.add(
+    builder.add_key(
         "tasks.max",
         Type.INT,
         "Maximum number of tasks.",
@@ -149,7 +151,7 @@ def _define_connector_keys() -> ConfigDef:
         display_name="Tasks max",
         width=Width.SHORT,
     )
-    builder.add(
+    builder.add_key(
         "tasks.max.enforce",
         Type.BOOLEAN,
         "Whether a connector fails if it generates more than tasks.max tasks. Deprecated.",
@@ -162,7 +164,7 @@ def _define_connector_keys() -> ConfigDef:
     for part in ("key", "value", "header"):
         _add_converter_keys(builder, part)
     _add_transform_keys(builder)
-    builder.add(
+    builder.add_key(
         "config.action.reload",
         Type.STRING,
         "Action when a value from a config provider changes: none or restart.",
@@ -179,10 +181,10 @@ def _define_connector_keys() -> ConfigDef:
 
 def _add_transform_keys(builder: _KeyBuilder) -> None:
     for name in ("transforms", "predicates"):
-        builder.add(
+        builder.add_key(
             name,
             Type.LIST,
-            f"Aliases of the {name} that are applied to records.",
+            f"Aliases of the {name} to apply to records.",
             group=_TRANSFORMS if name == "transforms" else "Predicates",
             default=[],
             validator=_ALIASES_VALIDATOR,
@@ -193,7 +195,7 @@ def _add_transform_keys(builder: _KeyBuilder) -> None:
 
 
 def _add_converter_keys(builder: _KeyBuilder, part: str) -> None:
-    builder.add(
+    builder.add_key(
         f"{part}.converter",
         Type.CLASS,
         f"Converter class for the {part}; the worker's converter by default.",
@@ -208,7 +210,7 @@ def _add_converter_keys(builder: _KeyBuilder, part: str) -> None:
 
 
 def _add_version_key(builder: _KeyBuilder, of: str) -> None:
-    builder.add(
+    builder.add_key(
         f"{of}.plugin.version",
         Type.STRING,
         f"Plugin version of the {of.replace('.', ' ')}; the newest by default.",
@@ -221,17 +223,17 @@ def _add_version_key(builder: _KeyBuilder, of: str) -> None:
 
 
 def _add_error_keys(builder: _KeyBuilder) -> None:
-    builder.add(
+    builder.add_key(
         "errors.retry.timeout",
         Type.LONG,
-        "How long a failed operation is retried, in milliseconds; -1 means without limit.",
+        "Maximum time for retrying a failed operation, in milliseconds; -1 retries without limit.",
         group=_ERRORS,
         default=0,
         importance=Importance.MEDIUM,
         display_name="Retry Timeout for Errors",
         width=Width.MEDIUM,
     )
-    builder.add(
+    builder.add_key(
         "errors.retry.delay.max.ms",
         Type.LONG,
         "Maximum delay between two retries, in milliseconds.",
@@ -241,10 +243,10 @@ def _add_error_keys(builder: _KeyBuilder) -> None:
         display_name="Maximum Delay Between Retries for Errors",
         width=Width.MEDIUM,
     )
-    builder.add(
+    builder.add_key(
         "errors.tolerance",
         Type.STRING,
-        "none: every error fails the task; all: records with errors are skipped.",
+        "Error tolerance: none fails the task on every error; all skips records with errors.",
         group=_ERRORS,
         default="none",
         validator=_ValidString("none", "all"),
@@ -256,10 +258,10 @@ def _add_error_keys(builder: _KeyBuilder) -> None:
         ("errors.log.enable", "Log Errors"),
         ("errors.log.include.messages", "Log Error Details"),
     ):
-        builder.add(
+        builder.add_key(
             name,
             Type.BOOLEAN,
-            "Whether errors are logged, or logged with the record.",
+            "Whether to log errors, or to log the record with the error.",
             group=_ERRORS,
             default=False,
             importance=Importance.MEDIUM,
@@ -270,7 +272,7 @@ def _add_error_keys(builder: _KeyBuilder) -> None:
 
 def _define_source_keys(base: ConfigDef) -> ConfigDef:
     builder = _KeyBuilder(base)
-    builder.add(
+    builder.add_key(
         "topic.creation.groups",
         Type.LIST,
         "Aliases of topic groups with their own creation settings.",
@@ -282,10 +284,11 @@ def _define_source_keys(base: ConfigDef) -> ConfigDef:
         width=Width.LONG,
     )
     once = "Exactly Once Support"
-    builder.add(
+    builder.add_key(
         "exactly.once.support",
         Type.STRING,
-        "required: the connector is refused unless it supports exactly-once delivery.",
+        "Exactly-once support: required rejects the connector unless it supports exactly-once "
+        "delivery.",
         group=once,
         default="requested",
         validator=_CaseInsensitiveValidString("required", "requested"),
@@ -293,10 +296,10 @@ def _define_source_keys(base: ConfigDef) -> ConfigDef:
         display_name="Exactly once support",
         width=Width.SHORT,
     )
-    builder.add(
+    builder.add_key(
         "transaction.boundary",
         Type.STRING,
-        "When a transaction is committed: after each poll, at an interval, or by the connector.",
+        "Transaction boundaries: after each poll, at an interval, or defined by the connector.",
         group=once,
         default="poll",
         validator=_CaseInsensitiveValidString("interval", "poll", "connector"),
@@ -304,7 +307,7 @@ def _define_source_keys(base: ConfigDef) -> ConfigDef:
         display_name="Transaction Boundary",
         width=Width.SHORT,
     )
-    builder.add(
+    builder.add_key(
         "transaction.boundary.interval.ms",
         Type.LONG,
         "Transaction interval in milliseconds; the worker's flush interval by default.",
@@ -315,7 +318,7 @@ def _define_source_keys(base: ConfigDef) -> ConfigDef:
         display_name="Transaction boundary interval",
         width=Width.SHORT,
     )
-    builder.add(
+    builder.add_key(
         "offsets.storage.topic",
         Type.STRING,
         "Separate topic for the connector's offsets.",
@@ -336,7 +339,7 @@ def _check_interval(name: str, value: Any) -> None:
 
 def _define_sink_keys(base: ConfigDef) -> ConfigDef:
     builder = _KeyBuilder(base)
-    builder.add(
+    builder.add_key(
         "topics",
         Type.LIST,
         "Topics to consume.",
@@ -347,7 +350,7 @@ def _define_sink_keys(base: ConfigDef) -> ConfigDef:
         width=Width.LONG,
         order_in_group=_TOPIC_KEY_COUNT,
     )
-    builder.add(
+    builder.add_key(
         "topics.regex",
         Type.STRING,
         "Regular expression that must match the whole name of the topics to consume.",
@@ -359,7 +362,7 @@ def _define_sink_keys(base: ConfigDef) -> ConfigDef:
         order_in_group=_TOPIC_KEY_COUNT,
     )
     dead = "errors.deadletterqueue."
-    builder.add(
+    builder.add_key(
         f"{dead}topic.name",
         Type.STRING,
         "Dead letter queue topic for records with errors.",
@@ -369,7 +372,7 @@ def _define_sink_keys(base: ConfigDef) -> ConfigDef:
         display_name="Dead Letter Queue Topic Name",
         width=Width.MEDIUM,
     )
-    builder.add(
+    builder.add_key(
         f"{dead}topic.replication.factor",
         Type.SHORT,
         "Replication factor for creating the dead letter queue topic.",
@@ -379,10 +382,10 @@ def _define_sink_keys(base: ConfigDef) -> ConfigDef:
         display_name="Dead Letter Queue Topic Replication Factor",
         width=Width.MEDIUM,
     )
-    builder.add(
+    builder.add_key(
         f"{dead}context.headers.enable",
         Type.BOOLEAN,
-        "Whether headers of dead letter queue records describe the error.",
+        "Whether to add headers that describe the error to dead letter queue records.",
         group=_ERRORS,
         default=False,
         importance=Importance.MEDIUM,

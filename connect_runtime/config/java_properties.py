@@ -1,7 +1,7 @@
 """Parser and writer for Java `.properties` text, compatible with `java.util.Properties`.
 
-Comments, continuation lines, the three separators and escapes follow `Properties.load`. The
-caller decodes the file: Kafka's `Utils.loadProps`, which reads `mm2.properties`, uses ISO-8859-1;
+Comments, continuation lines, the three separators and escapes follow `Properties.load`. The caller
+decodes the file: Kafka's `Utils.loadProps`, which reads `mm2.properties`, uses ISO-8859-1, whereas
 `FileConfigProvider` uses UTF-8.
 """
 
@@ -25,7 +25,7 @@ class JavaProperty:
     key: str
     value: str = field(repr=False)
     line: int
-    """Line where the pair begins, counted from 1."""
+    """Line where the pair begins, starting at 1."""
 
 
 def parse_properties(text: str) -> dict[str, str]:
@@ -53,8 +53,7 @@ def parse_entries(text: str) -> tuple[JavaProperty, ...]:
 
 
 def find_non_ascii_lines(text: str) -> list[int]:
-    """Return the lines, except comments, with non-ASCII characters, which most editors write as
-    UTF-8."""
+    """Return the non-comment lines with non-ASCII characters, which most editors write as UTF-8."""
     return [
         number
         for number, line in enumerate(text.split("\n"), 1)
@@ -63,16 +62,16 @@ def find_non_ascii_lines(text: str) -> list[int]:
 
 
 def format_property(key: str, value: str) -> str:
-    """Format a pair as one ASCII line that parses to the same pair."""
+    """Format a key-value pair as one ASCII line that parses to the same pair."""
     escaped = _escape(key, all_blanks=True, also="=:#!")
     return f"{escaped} = {_escape(value)}" if value else f"{escaped} ="
 
 
 def _join_logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Join continuation lines and skip comments and blank lines.
+    """Join continuation lines, and skip comments and blank lines.
 
     As in Java, a line that contains only continuation characters does not begin a pair: a comment
-    may follow it. Only at the end of the text it is a pair with an empty key.
+    may follow. Only at the end of the text is it a pair with an empty key.
     """
     pending, started, continued = "", 0, False
     lines = re.split(r"\r\n|\r|\n", text)

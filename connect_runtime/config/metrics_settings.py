@@ -1,9 +1,9 @@
 """Metrics settings of a worker: the sample window and the Prometheus listener.
 
 `metrics.sample.window.ms` and `metrics.num.samples` are Java's. `prometheus.listener` does not
-exist in Java, which exposes metrics only over JMX. Its form is `http://host:port`: no host means
-all interfaces, port 0 any free port, empty (the default) no listener. It needs no password, because
-it exposes only names of connectors, tasks and classes.
+exist in Java, which exposes metrics only over JMX. Its form is `http://host:port`. Without a host,
+it listens on all interfaces; port 0 selects any free port; empty (the default) disables it. It
+requires no password, because it exposes only names of connectors, tasks and classes.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _MIN_WINDOW_S = 0.001
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricsListener:
-    """Address of the Prometheus listener."""
+    """Address of the Prometheus metrics listener."""
 
     host: str
-    """"" for all interfaces."""
+    """Host name or address; "" for all interfaces."""
     port: int
-    """0 for any free port."""
+    """Port; 0 for any free port."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ class WorkerMetricsSettings:
 
     sampling: SampleWindows
     listener: MetricsListener | None
-    """None if metrics are not served."""
+    """Address of the metrics listener; None if metrics are not served."""
 
 
 def validate_listener(name: str, value: Any) -> None:
@@ -61,7 +61,7 @@ def parse_metrics_settings(found: Mapping[str, Any]) -> WorkerMetricsSettings:
 
 
 def _parse_listener(text: str) -> MetricsListener | None:
-    """Parse the address; None if it is invalid or empty."""
+    """Parse the listener address. Return None if it is invalid or empty."""
     match = _LISTENER_PATTERN.fullmatch(text.strip())
     if match is None or int(match["port"]) > _MAX_PORT:
         return None

@@ -1,7 +1,7 @@
 """Reads a worker's properties file, resolves its placeholders and collects its problems.
 
 The file is parsed as in Java, then `${provider:path:key}` is replaced. `ErrorCollector` keeps the
-first problem of each key and raises all of them together.
+first problem of each key and raises all problems together.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from connect_runtime.system import files
 
 PropertyPairs = Mapping[str, JavaProperty]
 MAX_FILE_BYTES = 4 * 1024 * 1024
-"""Size limit of a file, far above any real configuration."""
+"""Maximum file size, which is much larger than any real configuration."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,9 +28,9 @@ class ResolvedProperties:
 
     file: str
     pairs: PropertyPairs
-    """Pairs as in the file, by key."""
+    """Key-value pairs as in the file, by key."""
     values: Mapping[str, str] = field(repr=False)
-    """Resolved values; without the keys in `unresolved_keys`."""
+    """Resolved values by key, excluding the keys in `unresolved_keys`."""
     provided_keys: frozenset[str]
     """Keys whose value came from a provider."""
     unresolved_keys: frozenset[str]
@@ -41,7 +41,8 @@ class ResolvedProperties:
 
 
 def read_text(path: pathlib.Path) -> str:
-    """Read a properties file in Kafka's encoding, ISO-8859-1. Raises `SettingsError`."""
+    """Read a properties file in Kafka's encoding, ISO-8859-1. Raises `SettingsError` if it cannot
+    be read."""
     try:
         return files.read_bounded(path, max_bytes=MAX_FILE_BYTES).decode("iso-8859-1")
     except OSError as error:
@@ -63,9 +64,9 @@ def parse_pairs(content: str, *, file: str) -> tuple[JavaProperty, ...]:
 def parse_file(
     content: str, *, file: str, folder: pathlib.Path, environment: Mapping[str, str]
 ) -> ResolvedProperties:
-    """Parse and resolve a properties file; relative paths are relative to `folder`.
+    """Parse and resolve a properties file. Relative paths are relative to `folder`.
 
-    Raises `SettingsError` if it is not a valid properties file.
+    Raises `SettingsError` if the content is not a valid properties file.
     """
     warned = [
         _build_non_ascii_warning(line) for line in java_properties.find_non_ascii_lines(content)
@@ -74,7 +75,7 @@ def parse_file(
     for pair in parse_pairs(content, file=file):
         earlier = found.pop(pair.key, None)
         if earlier is not None:
-            words = f"has no effect: the key is repeated in line {pair.line}"
+            words = f"has no effect: the key is repeated on line {pair.line}"
             warned.append(_build_pair_problem(earlier, words))
         found[pair.key] = pair
     return _resolve_pairs(found, warned, file=file, folder=folder, environment=environment)
@@ -87,7 +88,7 @@ def resolve_properties(
     folder: pathlib.Path,
     environment: Mapping[str, str],
 ) -> ResolvedProperties:
-    """Resolve properties that were derived from `file`, and therefore have no line numbers."""
+    """Resolve properties that were derived from `file` and therefore have no line numbers."""
     found = {key: JavaProperty(key=key, value=value, line=0) for key, value in properties.items()}
     return _resolve_pairs(found, [], file=file, folder=folder, environment=environment)
 
@@ -107,7 +108,7 @@ def _resolve_pairs(
     providers = ConfigTransformer(environment=environment, folder=folder, declared=declared)
     filler = _PlaceholderFiller(providers)
     for pair in found.values():
-        filler.fill(pair)
+        filler.fill_pair(pair)
         warned += [
             _build_pair_problem(
                 pair,
@@ -135,7 +136,7 @@ class _PlaceholderFiller:
         self.filled: set[str] = set()
         self.problems: list[ConfigProblem] = []
 
-    def fill(self, pair: JavaProperty) -> None:
+    def fill_pair(self, pair: JavaProperty) -> None:
         try:
             resolved = self._providers.resolve(pair.value)
         except ProviderError as error:
@@ -159,13 +160,13 @@ _INVALID_VALUE_PATTERN = re.compile(
     r"Invalid value .* for configuration \S+?(?:: (?P<why>.*))?", re.DOTALL
 )
 _MIN_REDACTED_LENGTH = 4
-"""Shorter secrets appear in messages by coincidence."""
+"""Minimum length of secrets to redact. Shorter values occur in messages by coincidence."""
 
 
 class ErrorCollector:
     """Collects problems and warnings of a file, at most one problem per key.
 
-    For a key whose placeholder cannot be resolved only that problem is kept.
+    If a placeholder of a key cannot be resolved, only this problem is kept for the key.
     """
 
     def __init__(self, given: ResolvedProperties) -> None:
@@ -175,7 +176,7 @@ class ErrorCollector:
         self.values = given.values
 
     def add_problem(self, key: str, text: str, *, allowed: str | None = None) -> None:
-        """Record a problem; `key` "" stands for the whole file.
+        """Record a problem of a key; "" stands for the whole file.
 
         `text` may be a message of Java's ConfigDef.
         """
@@ -197,7 +198,7 @@ class ErrorCollector:
         )
 
     def add_warning(self, key: str, text: str, *, nearest: str | None = None) -> None:
-        """Record a warning about a setting without effect or with an unexpected one."""
+        """Record a warning about a setting that has no effect or an unexpected one."""
         self._warnings.append(
             ConfigProblem(
                 line=self._get_line(key), key=key, text=self._redact(key, text), nearest=nearest
@@ -206,7 +207,7 @@ class ErrorCollector:
 
     @property
     def invalid_keys(self) -> set[str]:
-        """Keys with a problem."""
+        """Keys that have a problem."""
         return {each.key for each in self._problems if each.key} | self._given.unresolved_keys
 
     def finish(self) -> tuple[str, ...]:
@@ -243,6 +244,6 @@ class ErrorCollector:
 
 
 def _find_repeated_parts(value: str, text: str) -> list[str]:
-    """Return the parts of a value that appear in the text."""
+    """Return the parts of a value that occur in the text."""
     parts = {value.strip(), *(each.strip() for each in value.split(","))} - {""}
     return [each for each in parts if each.lower() in text.lower()]

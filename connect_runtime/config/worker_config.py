@@ -40,7 +40,7 @@ _VERIFICATION_ALGORITHMS = "inter.worker.verification.algorithms"
 
 
 class ExactlyOnceSourceMode(enum.Enum):
-    """`exactly.once.source.support`."""
+    """Value of `exactly.once.source.support`."""
 
     DISABLED = "disabled"
     PREPARING = "preparing"
@@ -48,7 +48,8 @@ class ExactlyOnceSourceMode(enum.Enum):
 
 
 class ClientOverridePolicy(enum.Enum):
-    """`connector.client.config.override.policy`: which client settings connectors may override."""
+    """Value of `connector.client.config.override.policy`: the client settings that connectors may
+    override."""
 
     ALL = "All"
     NONE = "None"
@@ -61,7 +62,7 @@ class WorkerConfig:
     """Settings common to all workers."""
 
     raw: Mapping[str, str] = field(repr=False)
-    """All properties as given, for lookups by prefix."""
+    """All properties as given, for lookups by prefix; may contain secrets."""
     bootstrap_servers: str
     key_converter: str
     value_converter: str
@@ -78,13 +79,13 @@ class WorkerConfig:
     metrics: WorkerMetricsSettings
 
     def get_prefixed(self, prefix: str) -> dict[str, str]:
-        """Return the properties with this prefix, without the prefix."""
+        """Return the properties that start with a prefix, with the prefix removed."""
         return config_def.with_prefix(self.raw, prefix)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DistributedConfig(WorkerConfig):
-    """Settings of workers in a group; times are in seconds."""
+    """Settings of distributed workers (workers in a group). Times are in seconds."""
 
     group_id: str
     protocol: str
@@ -112,7 +113,8 @@ class StandaloneConfig(WorkerConfig):
 
 
 def parse_distributed_config(properties: Mapping[str, str]) -> DistributedConfig:
-    """Parse a distributed worker's properties. Raises `ConfigError` for the first invalid one."""
+    """Parse a distributed worker's properties. Raises `ConfigError` for the first invalid
+    property."""
     found = _parse_properties(properties, worker_keys.DISTRIBUTED)
     return DistributedConfig(
         **_parse_common_config(properties, found),
@@ -136,7 +138,8 @@ def parse_distributed_config(properties: Mapping[str, str]) -> DistributedConfig
 
 
 def parse_standalone_config(properties: Mapping[str, str]) -> StandaloneConfig:
-    """Parse a standalone worker's properties. Raises `ConfigError` for the first invalid one."""
+    """Parse a standalone worker's properties. Raises `ConfigError` for the first invalid
+    property."""
     found = _parse_properties(properties, worker_keys.STANDALONE)
     return StandaloneConfig(
         **_parse_common_config(properties, found), offset_file=found["offset.storage.file.filename"]
@@ -144,8 +147,7 @@ def parse_standalone_config(properties: Mapping[str, str]) -> StandaloneConfig:
 
 
 def find_unknown_properties(properties: Iterable[str], definition: ConfigDef) -> list[str]:
-    """Return properties that no worker uses; worth a warning, because Java ignores them
-    silently."""
+    """Return properties that no worker uses. Java ignores them silently, so a warning is useful."""
     return sorted(
         each
         for each in properties
@@ -181,7 +183,7 @@ def _parse_override_policy(name: str) -> ClientOverridePolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PropertyProblem:
-    """A problem of one property; the text continues a sentence that begins with the key."""
+    """A problem of one property. The text continues a sentence that begins with the key."""
 
     key: str
     text: str
@@ -193,7 +195,7 @@ class PropertyProblem:
 def find_problems(
     properties: Mapping[str, str], definition: ConfigDef
 ) -> tuple[PropertyProblem, ...]:
-    """Return the problems of the properties, at most one per key."""
+    """Return problems of the properties, at most one per key."""
     values = definition.validate_all(properties)
     single = [
         PropertyProblem(key=each.name, text=each.error_messages[0])
@@ -213,7 +215,7 @@ def _parse_properties(properties: Mapping[str, str], definition: ConfigDef) -> d
 
 
 def _find_contradictions(found: Mapping[str, Any]) -> Iterator[PropertyProblem]:
-    """Find conflicts between valid values; some values may be missing."""
+    """Find conflicts between valid values. Some values may be missing."""
     policy = "connector.client.config.override.policy"
     if policy in found:
         yield from _build_unknown_policy_problem(policy, found[policy])
@@ -222,8 +224,10 @@ def _find_contradictions(found: Mapping[str, Any]) -> Iterator[PropertyProblem]:
     if {heartbeat, session} <= found.keys() and found[heartbeat] >= found[session]:
         yield PropertyProblem(
             key=heartbeat,
-            text=f"is {found[heartbeat]} but must be less than {session} ({found[session]});"
-            " a third of it is recommended",
+            text=(
+                f"is {found[heartbeat]} but must be less than {session} ({found[session]}), "
+                "preferably at most a third of it"
+            ),
         )
 
 

@@ -77,11 +77,12 @@ ALLOWLISTED_OVERRIDES = (
     "socket.connection.setup.timeout.ms",
     "transaction.timeout.ms",
 )
-"""Default of the allowlist: no brokers or other endpoints, and no classes or files of the
-worker."""
+"""Default override allowlist. It excludes addresses of brokers and other endpoints, and classes and
+files of the worker."""
 _INT_MAX = 2**31 - 1
 _MIN_KEY_BITS = 128
-"""Java accepts 40 bits, which can be brute-forced from one signed request."""
+"""Minimum signing key size. Java accepts 40 bits, which can be brute-forced from one signed
+request."""
 
 _AT_LEAST_0 = Range(at_least=0)
 _AT_LEAST_1 = Range(at_least=1)
@@ -91,7 +92,7 @@ _NON_EMPTY = NonEmptyString()
 def _check_replication_factor(name: str, value: Any) -> None:
     if value is None or (value < 1 and value != -1):
         raise config_types.build_invalid_value_error(
-            name, value, "Value must be -1 for the brokers' default, or at least 1"
+            name, value, "Value must be at least 1, or -1 for the brokers' default"
         )
 
 
@@ -111,7 +112,7 @@ def _define_common_keys() -> ConfigDef:
     keys.define(
         "bootstrap.servers",
         Type.LIST,
-        "Brokers for the initial connection, as host:port.",
+        "Brokers for the initial connection to the cluster, as host:port.",
         validator=ValidList(empty_allowed=False),
     )
     for name in ("key.converter", "value.converter"):
@@ -131,7 +132,7 @@ def _define_common_keys() -> ConfigDef:
     keys.define(
         "offset.flush.interval.ms",
         Type.LONG,
-        "How often offsets are committed.",
+        "Interval at which offsets are committed.",
         default=60_000,
         validator=_AT_LEAST_0,
     )
@@ -139,7 +140,7 @@ def _define_common_keys() -> ConfigDef:
     keys.define(
         "plugin.discovery",
         Type.STRING,
-        "Java's class loading mode; has no effect.",
+        "Java's plugin discovery mode; has no effect.",
         default="hybrid_warn",
         validator=CaseInsensitiveValidString(
             "only_scan", "hybrid_warn", "hybrid_fail", "service_load"
@@ -156,13 +157,13 @@ def _define_common_keys() -> ConfigDef:
     keys.define(
         "connector.client.config.override.policy",
         Type.STRING,
-        "Which Kafka client settings connectors may override. (Java's default: All.)",
+        "Policy for the Kafka client settings that connectors may override. (Java's default: All.)",
         default="Allowlist",
     )
     keys.define(
         "connector.client.config.override.allowlist",
         Type.LIST,
-        "Settings that connectors may override with the policy Allowlist. (Java's default: none.)",
+        "Settings that connectors may override if the policy is Allowlist. (Java's default: none.)",
         default=list(ALLOWLISTED_OVERRIDES),
     )
     keys.define(
@@ -173,8 +174,8 @@ def _define_common_keys() -> ConfigDef:
         default=[],
     )
     for name, text in (
-        ("topic.creation.enable", "Whether topics are created for source connectors."),
-        ("topic.tracking.enable", "Whether the active topics of connectors are tracked."),
+        ("topic.creation.enable", "Whether to create topics for source connectors."),
+        ("topic.tracking.enable", "Whether to track the active topics of connectors."),
         ("topic.tracking.allow.reset", "Whether users may reset a connector's active topics."),
     ):
         keys.define(name, Type.BOOLEAN, text, default=True)
@@ -186,7 +187,7 @@ def _add_rest_keys(keys: ConfigDef) -> None:
     keys.define(
         "listeners",
         Type.LIST,
-        "Addresses that the REST API listens on. (Java's default: http://:8083, all interfaces.)",
+        "Addresses on which the REST API listens. (Java's default: http://:8083, all interfaces.)",
         default=["http://127.0.0.1:8083"],
     )
     keys.define("admin.listeners", Type.LIST, "Addresses of the admin REST API.", default=None)
@@ -198,18 +199,16 @@ def _add_rest_keys(keys: ConfigDef) -> None:
         "access.control.allow.methods",
         "response.http.headers.config",
     ):
-        keys.define(name, Type.STRING, "Header of the REST API's responses.", default="")
+        keys.define(name, Type.STRING, "HTTP response headers of the REST API.", default="")
     keys.define(
         request_origin.ALLOWED_HOST_NAMES_KEY,
         Type.LIST,
-        "Host names, besides the worker's own, that requests to the REST API may use:"
-        " *.example.org allows all subdomains of example.org, * any name. IP addresses, localhost"
-        " and names without a dot are always allowed.",
+        "Host names, in addition to the worker's own, that requests to the REST API may use: "
+        "*.example.org allows all subdomains of example.org, * any name. IP addresses, localhost "
+        "and names without a dot are always allowed.",
         default=[],
     )
-    keys.define(
-        "rest.extension.classes", Type.LIST, "Extension classes of the REST API.", default=[]
-    )
+    keys.define("rest.extension.classes", Type.LIST, "REST API extension classes.", default=[])
 
 
 def _add_client_keys(keys: ConfigDef) -> ConfigDef:
@@ -217,7 +216,7 @@ def _add_client_keys(keys: ConfigDef) -> ConfigDef:
     keys.define(
         "client.dns.lookup",
         Type.STRING,
-        "How broker host names are resolved.",
+        "Method of resolving broker host names.",
         default="use_all_dns_ips",
         validator=ValidString("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"),
     )
@@ -252,7 +251,7 @@ def _define_standalone_keys() -> ConfigDef:
     return ConfigDef(COMMON).define(
         "offset.storage.file.filename",
         Type.STRING,
-        "File in which offsets are stored.",
+        "File that stores the offsets.",
         validator=_NON_EMPTY,
     )
 
@@ -310,7 +309,7 @@ def _add_group_keys(keys: ConfigDef) -> None:
     keys.define(
         "exactly.once.source.support",
         Type.STRING,
-        "Whether exactly-once source connectors are supported.",
+        "Whether to enable exactly-once support for source connectors.",
         default="disabled",
         validator=CaseInsensitiveValidString("disabled", "preparing", "enabled"),
     )
@@ -329,7 +328,7 @@ def _add_security_keys(keys: ConfigDef) -> ConfigDef:
     keys.define(
         "inter.worker.key.size",
         Type.INT,
-        "Size of session keys in bits; by default that of the algorithm.",
+        "Size of session keys in bits; the default depends on the algorithm.",
         default=None,
         validator=_KEY_SIZE_VALIDATOR,
     )
@@ -359,31 +358,34 @@ def _add_connection_keys(keys: ConfigDef) -> None:
         ("metadata.recovery.rebootstrap.trigger.ms", 300_000),
         ("bootstrap.resolve.timeout.ms", 0),
     )
-    idle = "Time before an idle connection is closed, in milliseconds; negative: never."
+    idle = (
+        "Time before an idle connection is closed, in milliseconds; a negative value disables the "
+        "limit."
+    )
     keys.define("connections.max.idle.ms", Type.LONG, idle, default=540_000)
     for name, size in (("send.buffer.bytes", 131_072), ("receive.buffer.bytes", 32_768)):
         keys.define(
             name,
             Type.INT,
-            "Socket buffer size; -1 is the system's default.",
+            "Socket buffer size; -1 uses the system's default.",
             default=size,
             validator=Range(at_least=-1),
         )
     keys.define(
         "metadata.recovery.strategy",
         Type.STRING,
-        "What to do when no known broker is reachable.",
+        "Action when no known broker is reachable.",
         default="rebootstrap",
         validator=CaseInsensitiveValidString("none", "rebootstrap"),
     )
     for name, text in (
         (
             "internal.topics.automatic.creation.enable",
-            "Whether missing internal topics are created.",
+            "Whether to create missing internal topics.",
         ),
         (
             "metadata.cluster.check.enable",
-            "Whether clients check that they reach the same cluster.",
+            "Whether clients check that they are connected to the same cluster.",
         ),
     ):
         keys.define(name, Type.BOOLEAN, text, default=True)

@@ -1,8 +1,8 @@
 """YAML configuration with line numbers, in which every scalar is text.
 
-PyYAML parses, but its typing rules are disabled (`topics: 1.10` is the text "1.10", `no` is the
-text "no"), because Kafka's config types interpret the text later. Constructs that other loaders
-accept silently are reported as problems: duplicate keys, keys that are not text, multiple
+PyYAML parses the file, but its typing rules are disabled (`topics: 1.10` is the text "1.10", `no`
+is the text "no"), because Kafka's config types interpret the text later. Constructs that other
+loaders accept silently are reported as problems: duplicate keys, keys that are not text, multiple
 documents, recursive or exploding aliases, and excessive nesting, whose cost in PyYAML is quadratic.
 """
 
@@ -23,13 +23,13 @@ _SIGN_BY_ERROR = {
     "undefined tag handle": "!",
     "duplicate tag handle": "!",
 }
-"""PyYAML errors for unquoted texts that begin with a special character; their details are
-secret."""
+"""Special first character by PyYAML error, for unquoted texts. The error details may be secret and
+are not shown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class YamlScalar:
-    """A scalar. `text` is None for an empty value, `~` or `null` (unquoted)."""
+    """A YAML scalar. `text` is None for an empty value, `~` or `null` (unquoted)."""
 
     text: str | None = field(repr=False)
     line: int
@@ -37,7 +37,7 @@ class YamlScalar:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class YamlList:
-    """A sequence."""
+    """A YAML sequence."""
 
     items: tuple[YamlNode, ...]
     line: int
@@ -45,7 +45,7 @@ class YamlList:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class YamlEntry:
-    """A key of a mapping with its value."""
+    """A key of a YAML mapping, with its value."""
 
     key: str
     line: int
@@ -54,7 +54,7 @@ class YamlEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class YamlSection:
-    """A mapping in file order; keys are unique."""
+    """A YAML mapping in file order. Its keys are unique."""
 
     entries: tuple[YamlEntry, ...]
     line: int
@@ -68,7 +68,7 @@ YamlNode = YamlScalar | YamlList | YamlSection
 
 @dataclass(frozen=True, slots=True)
 class YamlProblem:
-    """A YAML problem of the file. Lines count from 1."""
+    """A problem in a YAML file. Line numbers start at 1."""
 
     line: int
     text: str
@@ -76,14 +76,14 @@ class YamlProblem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class YamlDocument:
-    """A parsed file. `root` is None if the file is empty or its syntax is invalid."""
+    """A parsed YAML file. `root` is None if the file is empty or its syntax is invalid."""
 
     root: YamlNode | None
     problems: tuple[YamlProblem, ...]
 
 
 def parse_yaml(text: str) -> YamlDocument:
-    """Parse YAML. Never raises; errors are in `problems`."""
+    """Parse YAML text. Never raises; errors are in the document's `problems`."""
     try:
         nodes = list(yaml.compose_all(text, Loader=_DepthLimitedLoader))
     except yaml.YAMLError as error:
@@ -95,7 +95,11 @@ def parse_yaml(text: str) -> YamlDocument:
         line = nodes[1].start_mark.line + 1
         return YamlDocument(
             root=None,
-            problems=(YamlProblem(line, "starts a second YAML document, but only one is allowed"),),
+            problems=(
+                YamlProblem(
+                    line, ("starts a second YAML document, but only one document is allowed")
+                ),
+            ),
         )
     if not nodes or nodes[0] is None:
         return YamlDocument(root=None, problems=())
@@ -118,7 +122,7 @@ def format_yaml(tree: object) -> str:
 
 
 class _NestingTooDeepError(Exception):
-    """Nesting exceeds `_MAX_DEPTH` levels."""
+    """The YAML nesting exceeds `_MAX_DEPTH` levels."""
 
     def __init__(self, line: int) -> None:
         super().__init__(line)
@@ -126,7 +130,7 @@ class _NestingTooDeepError(Exception):
 
 
 class _DepthLimitedLoader(yaml.SafeLoader):
-    """Stops at `_MAX_DEPTH` levels, before deeper levels are scanned."""
+    """YAML loader that stops at `_MAX_DEPTH` levels, before deeper levels are scanned."""
 
     _depth = 0
 
@@ -141,7 +145,7 @@ class _DepthLimitedLoader(yaml.SafeLoader):
 
 
 class _AliasExplosionError(Exception):
-    """Aliases are recursive or expand to too many nodes."""
+    """YAML aliases are recursive or expand to too many nodes."""
 
     def __init__(self, line: int) -> None:
         super().__init__(line)
@@ -149,7 +153,7 @@ class _AliasExplosionError(Exception):
 
 
 class _NodeReader:
-    """Converts PyYAML nodes and collects `problems`."""
+    """Converts PyYAML nodes, and collects problems in `problems`."""
 
     def __init__(self) -> None:
         self.problems: list[YamlProblem] = []
@@ -162,13 +166,13 @@ class _NodeReader:
         if self._count > _MAX_NODES or id(node) in self._open:
             raise _AliasExplosionError(line)
         if node.tag.startswith("!"):
-            self._report(line, f"has a tag: {_quoting_hint('!')}")
+            self._add_problem(line, f"has a tag: {_quoting_hint('!')}")
         self._open.add(id(node))
-        found = self._read(node, line)
+        found = self._convert_node(node, line)
         self._open.discard(id(node))
         return found
 
-    def _read(self, node: Any, line: int) -> YamlNode:
+    def _convert_node(self, node: Any, line: int) -> YamlNode:
         if isinstance(node, yaml.ScalarNode):
             empty = node.style is None and node.value in _NULLS
             return YamlScalar(text=None if empty else node.value, line=line)
@@ -182,22 +186,22 @@ class _NodeReader:
         for key_node, value_node in node.value:
             line = key_node.start_mark.line + 1
             if key_node.tag == _MERGE_TAG or not isinstance(key_node, yaml.ScalarNode):
-                self._report(line, "keys must be plain text (merge keys are not supported)")
+                self._add_problem(line, "keys must be plain text (merge keys are not supported)")
                 continue
             key = key_node.value
             if key in entries:
                 first = entries[key].line
-                self._report(line, f"duplicate key {key!r}, first defined in line {first}")
+                self._add_problem(line, f"duplicate key {key!r}, first defined on line {first}")
                 continue
             entries[key] = YamlEntry(key=key, line=line, value=self.read(value_node))
         return tuple(entries.values())
 
-    def _report(self, line: int, text: str) -> None:
+    def _add_problem(self, line: int, text: str) -> None:
         self.problems.append(YamlProblem(line, text))
 
 
 def _describe_syntax_error(error: yaml.YAMLError) -> YamlProblem:
-    """Describe the error without PyYAML's quote of the line, which may contain a password."""
+    """Describe a syntax error without PyYAML's quote of the line, which may contain a password."""
     if isinstance(error, yaml.MarkedYAMLError):
         mark = error.problem_mark or error.context_mark
         words = [_describe_parser_message(part) for part in (error.context, error.problem) if part]

@@ -1,18 +1,19 @@
-"""Assignors: the incremental cooperative one (KIP-415) and the eager one.
+"""Incremental cooperative (KIP-415) and eager assignors.
 
-Incremental cooperative: members keep what they run, and little is moved at a time. Moving takes two
-rounds: the first one revokes work from a member, and when the member has stopped it, the next one
-assigns it to another. Revocations in consecutive rounds are delayed by an increasing backoff. Work
-of a departed member is kept unassigned for up to `scheduled.rebalance.max.delay.ms`, so that a
-restarting member gets it back. Decisions equal those of Java's IncrementalCooperativeAssignor,
-because workers of either implementation may lead a group. The fields of Java's instance are an
-`AssignorState` here; a new leader starts with `AssignorState()`.
+Incremental cooperative: members keep their work, and only a small part is moved at a time. Moving
+takes two rounds. The first round revokes work from a member. After the member has stopped it, the
+next round assigns it to another member. Revocations in consecutive rounds are delayed by an
+increasing backoff. Work of a departed member remains unassigned for up to
+`scheduled.rebalance.max.delay.ms`, so that a restarting member receives it again. Decisions equal
+those of Java's IncrementalCooperativeAssignor, because workers of either implementation may lead a
+group. `AssignorState` contains the fields of Java's instance; a new leader starts with
+`AssignorState()`.
 
-Balancing counts connectors and tasks separately, so all tasks of one connector may be assigned to
-one member (KAFKA-17049).
+Connectors and tasks are balanced separately, so all tasks of one connector may be assigned to one
+member (KAFKA-17049).
 
-Eager: all work was stopped before, and is assigned round-robin, connectors first (Java:
-EagerAssignor).
+Eager: all members have stopped their work, and everything is assigned round-robin, connectors first
+(Java: EagerAssignor).
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class MemberLoads:
-    """Connectors and tasks assigned to each member, in the member's own order.
+    """Connectors and tasks assigned to each member, in the order in which the member reports them.
 
     Invariant: both maps have the same members in the same order.
     """
@@ -45,7 +46,7 @@ class MemberLoads:
     def from_members(
         cls, members: Mapping[str, ConnectorsAndTasks], *, without: Set[WorkItem]
     ) -> MemberLoads:
-        """Start from the work that members report, except the items in `without`."""
+        """Create loads from the work that members report, excluding the items in `without`."""
         left = {member: held.without(without) for member, held in members.items()}
         return cls(
             connectors={member: list(held.connectors) for member, held in left.items()},
@@ -59,7 +60,7 @@ class MemberLoads:
 
     @property
     def idle(self) -> tuple[str, ...]:
-        """Members without any work."""
+        """Ids of the members without any work."""
         return tuple(
             member
             for member, connectors in self.connectors.items()
@@ -73,20 +74,20 @@ class MemberLoads:
         self.tasks[member] += more.tasks
 
     def remove(self, member: str, items: Set[WorkItem]) -> None:
-        """Take items from a member."""
+        """Remove items from a member."""
         self.connectors[member] = [each for each in self.connectors[member] if each not in items]
         self.tasks[member] = [each for each in self.tasks[member] if each not in items]
 
     def assign_evenly(self, items: Iterable[WorkItem]) -> None:
-        """Assign items to the least loaded members, connectors and tasks separately."""
+        """Assign items to the least loaded members, balancing connectors and tasks separately."""
         fresh = ConnectorsAndTasks.from_items(items)
         spread_evenly(self.connectors, fresh.connectors)
         spread_evenly(self.tasks, fresh.tasks)
 
     def find_surplus_work(self, configured: ConnectorsAndTasks) -> dict[str, frozenset[WorkItem]]:
-        """Return the work to revoke per member so that all configured work can be balanced.
+        """Return the work to revoke from each member so that all configured work can be balanced.
 
-        Empty while no member runs anything or nothing is configured.
+        Empty while no member is running anything or nothing is configured.
         """
         if not configured or len(self.idle) == len(self.members):
             return {}
@@ -106,7 +107,8 @@ class MemberLoads:
 
 
 def spread_evenly(held: Mapping[str, list[T]], items: Sequence[T]) -> None:
-    """Assign items one by one to the members with the fewest, in the order of their ids."""
+    """Assign items one by one to the member with the fewest items. Ties are resolved by member
+    id."""
     order = sorted(
         held,
         key=lambda member: (len(held[member]), connectors_and_tasks.make_java_sort_key(member)),
@@ -123,10 +125,10 @@ def spread_evenly(held: Mapping[str, list[T]], items: Sequence[T]) -> None:
 
 
 def find_surplus(held: Mapping[str, Sequence[T]], total: int) -> dict[str, Sequence[T]]:
-    """Return the first items of each member that has more than its share of `total`.
+    """Return the first items of each member that exceeds its share of `total`.
 
-    `total` includes unassigned items. The first members may have one more if `total` is not
-    divisible.
+    `total` includes unassigned items. If `total` is not divisible, the first members may have one
+    more item.
     """
     least, extras = divmod(total, len(held))
     sizes = collections.Counter(len(items) for items in held.values())
@@ -145,30 +147,30 @@ def find_surplus(held: Mapping[str, Sequence[T]], total: int) -> dict[str, Seque
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DelayedRebalance:
-    """A scheduled rebalance: until then, lost work is not assigned."""
+    """A scheduled rebalance. Lost work remains unassigned until then."""
 
     candidates: tuple[str, ...] = ()
-    """Members that were idle during the delay, in the order of their arrival."""
+    """Members that were idle during the delay, in order of arrival."""
     scheduled_ms: int | None = None
     """End of the delay in the caller's time; None without a delay."""
     revoked_before: bool = False
-    """The previous round revoked work to balance the load."""
+    """True if the previous round revoked work to balance the load."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LostAssignments:
-    """The decision about lost work."""
+    """Decision about how to reassign lost work."""
 
     delayed_rebalance: DelayedRebalance
     reassign: Sequence[WorkItem] = ()
-    """Work to assign like new items."""
+    """Lost work to assign in the same way as new work."""
     returned: Mapping[str, Sequence[WorkItem]] = field(default_factory=dict)
-    """Work that candidates get back, by member id."""
+    """Work that is returned to candidates, by member id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebalanceTimes:
-    """The current time on a monotonic clock, and the delay limit (0 disables delays)."""
+    """The current time on a monotonic clock, and the rebalance delay limit (0 disables delays)."""
 
     now_ms: int
     delay_max_ms: int
@@ -182,11 +184,11 @@ def handle_lost_assignments(
     members_before: Set[str],
     times: RebalanceTimes,
 ) -> LostAssignments:
-    """Decide about `lost` work, which is sorted. `loads` has the work that members keep.
+    """Decide how to reassign `lost` work, which is sorted. `loads` has the work that members keep.
 
-    If every member of the previous round is present, nothing was lost: the round's assignments were
-    not received. As in Java, if an idle member leaves after a round that revoked work, the group
-    waits the whole delay although nothing was lost.
+    If every member of the previous round is present, the work was not lost: members did not receive
+    the round's assignments. As in Java, if an idle member leaves after a round that revoked work,
+    the group waits for the whole delay although no work was lost.
     """
     if not lost and not waiting.revoked_before:
         return LostAssignments(delayed_rebalance=DelayedRebalance())
@@ -219,7 +221,7 @@ def _schedule_rebalance(
 def _assign_round_robin(
     lost: Sequence[WorkItem], members: Sequence[str]
 ) -> dict[str, list[WorkItem]]:
-    """Assign connectors and tasks separately, each starting with the first member."""
+    """Assign connectors and tasks round-robin, each starting with the first member."""
     given: dict[str, list[WorkItem]] = {member: [] for member in members}
     apart = ConnectorsAndTasks.from_items(lost)
     kinds: tuple[Sequence[WorkItem], ...] = (apart.connectors, apart.tasks)
@@ -231,19 +233,19 @@ def _assign_round_robin(
 
 REVOCATION_BACKOFF_BASE_MS = 40
 _MAX_REVOCATION_BACKOFF_EXPONENT = 6
-"""With a larger exponent the delay exceeds every 32-bit value."""
+"""Maximum exponent of the revocation backoff. A larger exponent would exceed every 32-bit delay."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignorState:
-    """What a leader remembers of its last round."""
+    """State that a leader keeps from its previous round."""
 
     previous: frozenset[WorkItem] = frozenset()
-    """Work that was running or delayed after the round."""
+    """Work that was running or delayed after the previous round."""
     revoked: frozenset[WorkItem] = frozenset()
-    """Work that the round revoked."""
+    """Work that the previous round revoked."""
     members: frozenset[str] = frozenset()
-    """Members of the round."""
+    """Members of the previous round."""
     generation: int = -1
     delayed_rebalance: DelayedRebalance = field(default_factory=DelayedRebalance)
     revoking_rounds: int = 0
@@ -252,48 +254,50 @@ class AssignorState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignmentRound:
-    """The input of one generation."""
+    """Input of the assignor for one generation."""
 
     configured: ConfiguredWork
     members: Mapping[str, ConnectorsAndTasks]
-    """Work that each member reports, in its own order."""
+    """Work that each member reports, in the member's order."""
     generation: int
     last_completed: int
-    """Generation of the last assignment that this leader received, -1 for none."""
+    """Generation of the last assignment that this leader received; -1 if it has received none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignmentPlan:
-    """The assignment of one generation. Each map has all members."""
+    """Assignment plan for one generation. Each map contains all members."""
 
     assigned: Mapping[str, ConnectorsAndTasks]
-    """Work to start."""
+    """Work to start, by member id."""
     revoked: Mapping[str, ConnectorsAndTasks]
-    """Work to stop. May include lost work that a member was about to get back but that would
-    overload it: the revocation makes the member rejoin at once, so the work does not wait."""
+    """Work to stop, by member id. May include lost work that is returned to a member but would
+    overload it. Its revocation makes the member rejoin immediately, so that the work is reassigned
+    without delay."""
     running: Mapping[str, ConnectorsAndTasks]
-    """Work that runs after the round."""
+    """Work that is running after the round, by member id."""
     delay_ms: int
-    """Members rejoin after this delay; 0 for no scheduled rebalance."""
+    """Delay after which members rejoin; 0 without a scheduled rebalance."""
     state: AssignorState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _RoundComparison:
-    """Comparison of the previous round, the members' reports and the configuration."""
+    """Comparison of the previous round with the members' reports and the configuration."""
 
     withdrawn: frozenset[WorkItem]
-    """Work that was deleted, or that two members run: all of them stop it, and it is reassigned."""
+    """Work that was deleted or that several members are running. All members stop it, and
+    configured work is reassigned."""
     missing: list[WorkItem]
-    """Work that should be running but is not."""
+    """Work that should be running but is not reported by any member."""
     created: list[WorkItem]
-    """Work that was never assigned."""
+    """Configured work that has never been assigned."""
 
 
 def plan_cooperative_assignment(
     round_: AssignmentRound, state: AssignorState, *, times: RebalanceTimes
 ) -> AssignmentPlan:
-    """Compute the next step towards running all configured work exactly once and balanced."""
+    """Plan the next round towards running all configured work exactly once and balanced."""
     configured = round_.configured.work()
     compared = _compare_with_last_round(round_, state, configured=frozenset(configured.items))
     loads = MemberLoads.from_members(round_.members, without=compared.withdrawn)
@@ -338,7 +342,11 @@ def _compare_with_last_round(
 def _select_previous_items(
     round_: AssignmentRound, state: AssignorState, *, active: frozenset[WorkItem]
 ) -> frozenset[WorkItem]:
-    """Return the outcome of the last round; the actual work if it was not received or followed."""
+    """Return the work that should be running after the last round.
+
+    If members did not apply a revocation, returns the work that they report. Returns nothing if
+    this leader did not receive the round's assignment.
+    """
     if state.revoked & active:
         return active
     return state.previous if state.generation == round_.last_completed else frozenset()
@@ -354,7 +362,10 @@ def _find_duplicates(reported: list[WorkItem], active: frozenset[WorkItem]) -> f
 def _update_revocation_delay(
     state: AssignorState, *, needed: bool, times: RebalanceTimes
 ) -> AssignorState:
-    """Decide whether a needed (`needed`) revocation is delayed. No delay is active before."""
+    """Update the state for a round that does or does not need revocations (`needed`).
+
+    Starts a delay if consecutive rounds needed revocations. Call only while no delay is active.
+    """
     waiting = state.delayed_rebalance
     if not needed:
         rounds = 0 if waiting.revoked_before else state.revoking_rounds
@@ -374,7 +385,7 @@ def _set_revoked_before(state: AssignorState, *, value: bool) -> AssignorState:
 
 
 def compute_revocation_backoff_ms(rounds: int, delay_max_ms: int) -> int:
-    """Return the delay of a revocation: 40 ms, 1.6 s, 64 s, … up to `delay_max_ms`."""
+    """Compute the delay of a revocation: 40 ms, 1.6 s, 64 s, … up to `delay_max_ms`."""
     unbounded_ms: int = REVOCATION_BACKOFF_BASE_MS ** min(rounds, _MAX_REVOCATION_BACKOFF_EXPONENT)
     return min(unbounded_ms, delay_max_ms)
 
@@ -418,9 +429,9 @@ def _build_plan(
 def plan_eager_assignment(
     configured: ConfiguredWork, members: Iterable[str]
 ) -> dict[str, ConnectorsAndTasks]:
-    """Return each member's whole assignment; there must be at least one member."""
+    """Return the complete assignment of each member. Requires at least one member."""
     ordered = sorted(members, key=connectors_and_tasks.make_java_sort_key)
-    assert ordered, "a group has at least one member"
+    assert ordered, "a group must have at least one member"
     given: dict[str, list[WorkItem]] = {member: [] for member in ordered}
     for item, member in zip(configured.work().items, itertools.cycle(ordered), strict=False):
         given[member].append(item)

@@ -1,4 +1,4 @@
-"""Metadata and assignments that members of a Connect group exchange, as bytes (ConnectProtocol).
+"""Byte format of the metadata and assignments that members of a Connect group exchange.
 
 Big-endian Kafka primitives. STRING: i16 length, UTF-8. BYTES: i32 length, -1 for null. ARRAY: i32
 count, -1 for null. A member sends metadata, and its leader returns an assignment (Java:
@@ -11,8 +11,9 @@ ConnectProtocol, IncrementalCooperativeConnectProtocol, KIP-415, KIP-507):
                 since V1: revoked, an ARRAY of the same form, delay i32 (ms)
 
 Task number -1 is the connector itself. V2 has the layout of V1 and means that internal requests are
-signed. `sessioned-whole`, which is not in Java, has the layout of V2. Missing fields at the end are
-null or 0, and unknown bytes at the end are ignored, so every version can read every other.
+signed. `sessioned-whole`, which does not exist in Java, has the layout of V2. Missing fields at the
+end are read as null or 0, and unknown bytes at the end are ignored, so that every version can read
+every other.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ from connect_runtime.group.connectors_and_tasks import ConnectorsAndTasks
 
 NO_ERROR = 0
 CONFIG_MISMATCH = 1
-"""The leader has read less of the config topic than a member: read to its end and rejoin."""
+"""Assignment error code: the leader has read less of the config topic than a member. Members read
+the topic to its end and rejoin."""
 
 _CONNECTOR_ENTRY = -1
 _I16 = struct.Struct(">h")
@@ -38,15 +40,14 @@ _MAX_STRING_BYTES = 0x7FFF
 
 
 class MalformedBytesError(ValueError):
-    """Metadata or an assignment is malformed; the message has the problem and its position."""
+    """Metadata or an assignment is malformed. The message states the problem and its position."""
 
 
 class ConnectProtocol(enum.Enum):
-    """A sub-protocol of the group: its wire name and version.
+    """A sub-protocol of the group, with its wire name and version.
 
-    The broker selects one that all members support, in every generation. Values of
-    `connect.protocol` are the names of the first three in lower case. In order of preference, last
-    first.
+    The broker selects one that all members support, in every generation. The first three, in lower
+    case, are the values of `connect.protocol`. Ordered by increasing preference.
     """
 
     EAGER = ("default", 0)
@@ -54,21 +55,21 @@ class ConnectProtocol(enum.Enum):
     SESSIONED = ("sessioned", 2)
     SESSIONED_WHOLE = ("sessioned-whole", 2)
     """Not in Java: every member signs its requests to other workers as a whole
-    (`SignedUserRequest`). A Java worker in the group makes it fall back to SESSIONED."""
+    (`SignedUserRequest`). If a Java worker is in the group, SESSIONED is used instead."""
 
     @property
     def wire_name(self) -> str:
-        """Name in JoinGroup requests."""
+        """Protocol name in JoinGroup requests."""
         return self.value[0]
 
     @property
     def version(self) -> int:
-        """Version in metadata and assignments."""
+        """Version number in metadata and assignments."""
         return self.value[1]
 
     @property
     def signs_requests(self) -> bool:
-        """Whether internal requests between workers are signed (KIP-507)."""
+        """True if internal requests between workers are signed (KIP-507)."""
         return self in (ConnectProtocol.SESSIONED, ConnectProtocol.SESSIONED_WHOLE)
 
     @classmethod
@@ -83,48 +84,49 @@ class ConnectProtocol(enum.Enum):
         )
 
     def list_supported(self) -> tuple[ConnectProtocol, ...]:
-        """Return the protocols that a worker with this setting supports, preferred first."""
+        """Return the protocols that a worker with this setting supports, in order of preference."""
         oldest_first = list(ConnectProtocol)
         return tuple(reversed(oldest_first[: oldest_first.index(self) + 1]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectAssignment:
-    """A leader's assignment for one member; or, in metadata, all work of a member."""
+    """A leader's assignment for one member. In metadata, it contains all work of a member."""
 
     error: int = NO_ERROR
     leader: str
-    """Member id of the leader; "" without an assignment."""
+    """Member id of the leader; "" if there is no assignment."""
     leader_url: str
     config_offset: int
     """Offset in the config topic on which the assignment is based."""
     assigned: ConnectorsAndTasks = connectors_and_tasks.NO_WORK
     revoked: ConnectorsAndTasks = connectors_and_tasks.NO_WORK
     delay_ms: int = 0
-    """Delay after which the member rejoins, 0 for none."""
+    """Delay after which the member rejoins; 0 without a delay."""
 
     @property
     def failed(self) -> bool:
-        """Whether the leader returned an error."""
+        """True if the leader returned an error."""
         return self.error != NO_ERROR
 
 
 EMPTY_ASSIGNMENT = ConnectAssignment(leader="", leader_url="", config_offset=-1)
-"""The meaning of empty bytes: the leader left the member out, so nothing changes for it."""
+"""Assignment that empty bytes stand for. The leader left the member out, so its work does not
+change."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerMetadata:
-    """What a member reports when it joins."""
+    """Metadata that a member reports when it joins."""
 
     url: str
     config_offset: int
     allocation: ConnectAssignment | None = None
-    """All of its work; None before its first round."""
+    """All work of the member; None before its first round."""
 
     @property
     def running(self) -> ConnectorsAndTasks:
-        """All work of the member."""
+        """All work that the member reports."""
         return connectors_and_tasks.NO_WORK if self.allocation is None else self.allocation.assigned
 
 
@@ -167,7 +169,8 @@ def _encode_string(text: str) -> bytes:
 
 
 def _encode_entries(content: ConnectorsAndTasks) -> bytes:
-    """Encode one entry per connector: running connectors first, then those of tasks only."""
+    """Encode one entry per connector: first the running connectors, then connectors of which only
+    tasks are running."""
     numbers: dict[str, list[int]] = {name: [_CONNECTOR_ENTRY] for name in content.connectors}
     for task in content.tasks:
         numbers.setdefault(task.connector, []).append(task.task)
@@ -197,7 +200,8 @@ def decode_metadata(data: bytes) -> WorkerMetadata:
 def decode_assignment(data: bytes) -> ConnectAssignment:
     """Decode an assignment. Raises MalformedBytesError.
 
-    Empty bytes are EMPTY_ASSIGNMENT: the broker sends them to members that the leader left out.
+    Empty bytes decode to EMPTY_ASSIGNMENT. The broker sends them to members that the leader left
+    out.
     """
     if not data:
         return EMPTY_ASSIGNMENT
@@ -219,7 +223,7 @@ def decode_assignment(data: bytes) -> ConnectAssignment:
 
 
 class _ProtocolReader:
-    """Reads values one after another, checking every length against the remaining bytes."""
+    """Reads values in sequence, and checks every length against the remaining bytes."""
 
     def __init__(self, data: bytes, what: str) -> None:
         self._data = data
@@ -231,7 +235,7 @@ class _ProtocolReader:
         return self._at == len(self._data)
 
     def read_version(self) -> None:
-        """Check the version. Later versions are read like the newest supported one."""
+        """Read and check the version. Later versions are read like the newest supported version."""
         found = self.read_number(_I16, "version")
         if found < 0:
             raise self._create_error(f"version {found}")
@@ -249,7 +253,7 @@ class _ProtocolReader:
             raise self._create_error(f"{name} is not UTF-8: {error.reason}") from error
 
     def read_entries(self, name: str) -> ConnectorsAndTasks:
-        """Read an ARRAY of entries; empty if it is null or there are no bytes left."""
+        """Read an ARRAY of entries. It is empty if it is null or no bytes are left."""
         connectors: list[str] = []
         tasks: list[ConnectorTaskId] = []
         count = 0 if self.is_at_end else self.read_number(_I32, f"count of {name}")

@@ -1,7 +1,7 @@
-"""Connectors and tasks as assignable items, and the work that the config topic asks for.
+"""Connectors and tasks as assignable items, and the work that the config topic defines.
 
-A connector is identified by its name, a task by its id. A `WorkItem` is either, so that sets of
-both can be combined.
+A connector is identified by its name, a task by its id. A `WorkItem` is either of them, so that
+sets of both can be combined.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ WorkItem: TypeAlias = str | ConnectorTaskId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectorsAndTasks:
-    """Connectors and tasks. Work is revoked in this order."""
+    """Connectors and tasks. Work is revoked in the order of the items."""
 
     connectors: tuple[str, ...] = ()
     tasks: tuple[ConnectorTaskId, ...] = ()
@@ -35,7 +35,7 @@ class ConnectorsAndTasks:
 
     @property
     def items(self) -> tuple[WorkItem, ...]:
-        """Connectors, then tasks."""
+        """All items: first connectors, then tasks."""
         return (*self.connectors, *self.tasks)
 
     def __bool__(self) -> bool:
@@ -50,7 +50,7 @@ class ConnectorsAndTasks:
         )
 
     def union(self, more: ConnectorsAndTasks) -> ConnectorsAndTasks:
-        """Return these items, followed by the other items of `more`."""
+        """Return these items, followed by the items of `more` that are not among them."""
         known = frozenset(self.items)
         return ConnectorsAndTasks(
             connectors=self.connectors
@@ -60,7 +60,7 @@ class ConnectorsAndTasks:
 
     @property
     def summary(self) -> str:
-        """Counts for messages in which all names would be too long."""
+        """Counts of connectors and tasks, for messages in which the names would be too long."""
         return f"{len(self.connectors)} connector(s) and {len(self.tasks)} task(s)"
 
     def __str__(self) -> str:
@@ -72,19 +72,19 @@ NO_WORK = ConnectorsAndTasks()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfiguredWork:
-    """The configured work, as of an offset in the config topic."""
+    """Connectors and tasks that are configured, as of an offset in the config topic."""
 
     offset: int = -1
     """Offset of the next record to read; -1 before the first record, as members report it."""
     task_counts: Mapping[str, int] = field(default_factory=dict)
-    """Number of tasks by connector; 0 while its task configurations are incomplete."""
+    """Number of tasks by connector; 0 while a connector's task configurations are incomplete."""
 
     def connectors(self) -> list[str]:
         """Connector names in Java's string order."""
         return sorted(self.task_counts, key=make_java_sort_key)
 
     def work(self) -> ConnectorsAndTasks:
-        """All work in order: connectors by name, then tasks by connector and number."""
+        """All configured work: connectors by name, then tasks by connector and number."""
         names = self.connectors()
         tasks = [
             ConnectorTaskId(name, number)
@@ -95,7 +95,8 @@ class ConfiguredWork:
 
 
 def make_java_sort_key(name: str) -> bytes:
-    """Sort key for Java's string order: UTF-16 units, not code points."""
+    """Return a sort key for Java's string order, which compares UTF-16 units instead of code
+    points."""
     return name.encode("utf-16-be", "surrogatepass")
 
 

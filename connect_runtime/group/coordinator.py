@@ -1,4 +1,4 @@
-"""The group coordinator: finding it, and the reactions to error codes of its responses.
+"""Group coordinator lookup, and the reactions to error codes in the coordinator's responses.
 
 Java: AbstractCoordinator.
 """
@@ -22,7 +22,7 @@ INCONSISTENT_PROTOCOL = 23
 
 
 class CoordinatorErrorAction(enum.Enum):
-    """How a member reacts to the error code of a coordinator's response."""
+    """Reaction of a member to an error code in the coordinator's response."""
 
     NONE = enum.auto()
     """No error."""
@@ -31,7 +31,7 @@ class CoordinatorErrorAction(enum.Enum):
     RETRY_LATER = enum.auto()
     """Repeat the request after a backoff."""
     FIND_COORDINATOR = enum.auto()
-    """Find the coordinator, then repeat."""
+    """Find the coordinator, then repeat the request."""
     JOIN_AS_NEW_MEMBER = enum.auto()
     """Join as a new member."""
     REJOIN_SAME_ID = enum.auto()
@@ -39,7 +39,7 @@ class CoordinatorErrorAction(enum.Enum):
     REJOIN_WITH_NEW_ID = enum.auto()
     """Rejoin with the member id in the response (KIP-394)."""
     FATAL = enum.auto()
-    """Stop: the configuration or the cluster must be changed."""
+    """Stop, because the configuration or the cluster must be changed first."""
 
 
 _COORDINATOR_ERRORS = {
@@ -48,39 +48,43 @@ _COORDINATOR_ERRORS = {
     15: CoordinatorErrorAction.FIND_COORDINATOR,
     16: CoordinatorErrorAction.FIND_COORDINATOR,
 }
-"""COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR"""
+"""Reactions to COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE and NOT_COORDINATOR."""
 _JOIN_ERRORS = {
     **_COORDINATOR_ERRORS,
     25: CoordinatorErrorAction.JOIN_AS_NEW_MEMBER,
     27: CoordinatorErrorAction.REJOIN,
     79: CoordinatorErrorAction.REJOIN_WITH_NEW_ID,
 }
-"""UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS, MEMBER_ID_REQUIRED"""
+"""Reactions to JoinGroup errors, including UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS and
+MEMBER_ID_REQUIRED."""
 _SYNC_ERRORS = {
     **_COORDINATOR_ERRORS,
     22: CoordinatorErrorAction.REJOIN_SAME_ID,
     25: CoordinatorErrorAction.JOIN_AS_NEW_MEMBER,
     27: CoordinatorErrorAction.REJOIN,
 }
-"""ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS"""
+"""Reactions to SyncGroup errors, including ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID and
+REBALANCE_IN_PROGRESS."""
 _FATAL_HEARTBEAT_ERRORS = frozenset({GROUP_AUTHORIZATION_FAILED, 82})
-"""GROUP_AUTHORIZATION_FAILED and FENCED_INSTANCE_ID."""
+"""Fatal Heartbeat errors: GROUP_AUTHORIZATION_FAILED and FENCED_INSTANCE_ID."""
 
 _REMEDY_BY_CODE: Mapping[int, str] = {
-    INCONSISTENT_PROTOCOL: "other clients use this group.id, or workers without a protocol in "
-    "common with this one: choose another group.id, or check connect.protocol",
+    INCONSISTENT_PROTOCOL: (
+        "other clients use this group.id, or workers that have no protocol in common with this "
+        "worker: choose another group.id, or check connect.protocol"
+    ),
     24: "group.id must not be empty",
     26: "session.timeout.ms must be between the broker's group.min.session.timeout.ms and "
     "group.max.session.timeout.ms",
     GROUP_AUTHORIZATION_FAILED: "the principal needs READ permission on the group",
-    35: "the broker does not support a version of this request that Connect workers need",
-    81: "the group has as many members as the broker's group.max.size allows",
+    35: "the broker does not support the request version that Connect workers need",
+    81: "the group has reached the broker's group.max.size",
     82: "another member uses the same group.instance.id, which Connect workers do not set",
 }
 
 
 class GroupMembershipError(FatalError):
-    """The group cannot be joined; `error_code` is Kafka's."""
+    """The group cannot be joined. `error_code` is Kafka's error code."""
 
     def __init__(self, what: str, *, error_code: int) -> None:
         remedy = _REMEDY_BY_CODE.get(error_code, "check the broker's log")
@@ -89,7 +93,7 @@ class GroupMembershipError(FatalError):
 
 
 def classify_lookup_error(code: int) -> CoordinatorErrorAction:
-    """Return the reaction to an error of FindCoordinator."""
+    """Return the reaction to a FindCoordinator error code."""
     if code == 0:
         return CoordinatorErrorAction.NONE
     return (
@@ -100,18 +104,20 @@ def classify_lookup_error(code: int) -> CoordinatorErrorAction:
 
 
 def classify_join_error(code: int) -> CoordinatorErrorAction:
-    """Return the reaction to an error of JoinGroup."""
+    """Return the reaction to a JoinGroup error code."""
     return _JOIN_ERRORS.get(code, CoordinatorErrorAction.FATAL)
 
 
 def classify_sync_error(code: int) -> CoordinatorErrorAction:
-    """Return the reaction to an error of SyncGroup."""
+    """Return the reaction to a SyncGroup error code."""
     return _SYNC_ERRORS.get(code, CoordinatorErrorAction.FATAL)
 
 
 def classify_heartbeat_error(code: int) -> CoordinatorErrorAction:
-    """Return the reaction to an error of Heartbeat. Unexpected errors are retried, because the
-    membership lasts until the session times out."""
+    """Return the reaction to a Heartbeat error code.
+
+    Unexpected errors are retried, because the membership remains valid until the session times out.
+    """
     if code in _FATAL_HEARTBEAT_ERRORS:
         return CoordinatorErrorAction.FATAL
     return _SYNC_ERRORS.get(code, CoordinatorErrorAction.RETRY_LATER)
@@ -121,7 +127,7 @@ def classify_heartbeat_error(code: int) -> CoordinatorErrorAction:
 class CoordinatorLookup:
     """Finds the group's coordinator.
 
-    A coordinator that is returned repeatedly without ever responding counts as lost.
+    A coordinator that is found repeatedly without ever responding counts as lost.
     """
 
     settings: GroupRebalanceConfig
@@ -129,7 +135,7 @@ class CoordinatorLookup:
     node: int | None = None
     """Broker id of the coordinator; None while it is unknown."""
     lost_since_s: float | None = None
-    """When the last coordinator was lost; None once one has responded."""
+    """Time when the last coordinator was lost; None once a coordinator has responded."""
     pending_token: int | None = None
     """Token of the lookup in flight."""
     retry: Backoff = field(init=False)
@@ -142,7 +148,7 @@ class CoordinatorLookup:
         )
 
     def build_request(self) -> RequestBuilder:
-        """Return the lookup request."""
+        """Build the FindCoordinator request."""
         group_id = self.settings.group_id
         if self._one_by_one:
             return request_builders.find_coordinator(request_builders.GROUP_COORDINATOR, group_id)
@@ -150,24 +156,25 @@ class CoordinatorLookup:
 
     @property
     def work_deadline_s(self) -> float:
-        """When a member must stop its work for lack of a coordinator; inf while there is one."""
+        """Time when a member must stop its work if no coordinator is found; inf while one is
+        known."""
         if self.lost_since_s is None:
             return math.inf
         return self.lost_since_s + self.settings.heartbeat_interval_s
 
     def due_s(self) -> float:
-        """When to send a lookup; inf if none is needed."""
+        """Time of the next lookup; inf if no lookup is needed."""
         known = self.node is not None or self.pending_token is not None
         return math.inf if known else self._not_before_s
 
     def use_single_lookup(self) -> None:
-        """Switch to lookups of a single group, for brokers before 3.0 (KIP-699)."""
+        """Switch to lookups of a single group, which brokers before 3.0 require (KIP-699)."""
         self.pending_token = None
         self._one_by_one = True
 
     @property
     def uses_single_lookup(self) -> bool:
-        """Whether lookups are for a single group."""
+        """True if lookups are for a single group."""
         return self._one_by_one
 
     def on_found(self, node: int) -> None:
@@ -181,13 +188,15 @@ class CoordinatorLookup:
         self._not_before_s = now_s + self.retry.next_delay_s(self.rng)
 
     def on_response(self) -> None:
-        """Record a valid response of the coordinator."""
+        """Record a valid response from the coordinator."""
         self.lost_since_s = None
         self.retry.reset()
 
     def on_lost(self, now_s: float) -> None:
-        """Record that the node is not the coordinator or does not respond. The first retry has no
-        backoff."""
+        """Record that the broker is not the coordinator or does not respond.
+
+        The first retry has no backoff.
+        """
         self.node = None
         if self.lost_since_s is None:
             self.lost_since_s = now_s

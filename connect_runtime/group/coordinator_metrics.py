@@ -1,7 +1,7 @@
 """Coordinator metrics of a group member: requests to the coordinator, and rebalances.
 
-Updated when requests are sent and answered; read as attributes of `connect-coordinator-metrics`.
-Java: AbstractCoordinator.GroupCoordinatorMetrics.
+Updated when requests are sent and answered, and read as attributes of
+`connect-coordinator-metrics`. Java: AbstractCoordinator.GroupCoordinatorMetrics.
 """
 
 from __future__ import annotations
@@ -34,17 +34,18 @@ class CoordinatorMetrics:
         self._failures = WindowedStat(sampling)
 
     def record_request(self, api: str, now_s: float) -> None:
-        """Record that a request (`RequestBuilder.api`) was sent. Other APIs are ignored."""
+        """Record that a request (`RequestBuilder.api`) was sent. Requests of other APIs are
+        ignored."""
         if api == _HEARTBEAT_API:
             self._heartbeat_sent_s = now_s
         elif api == _JOIN_GROUP_API and self._rebalance_started_s is None:
             self._rebalance_started_s = now_s
 
     def record_response(self, api: str, *, code: int | None, took_s: float, now_s: float) -> None:
-        """Record the error code of a response (0 for none); None if there was no response.
+        """Record the error code of a response: 0 for success, None if no response was received.
 
-        Heartbeats count whatever their error code. As in Java, a JoinGroup counts as a failure if
-        it is refused because a new member must retry with its id.
+        Heartbeats count regardless of their error code. As in Java, a JoinGroup counts as a failure
+        if it is rejected with MEMBER_ID_REQUIRED because a new member must retry with its id.
         """
         if api == _HEARTBEAT_API and code is not None:
             self._heartbeats += 1
@@ -58,7 +59,7 @@ class CoordinatorMetrics:
             self._record_rebalance(took_s, now_s)
 
     def _record_rebalance(self, took_s: float, now_s: float) -> None:
-        """Record a complete rebalance."""
+        """Record a completed rebalance."""
         self._syncs += 1
         self._syncs_ms.observe(took_s * _MS_PER_S, now_s)
         begun_s = now_s if self._rebalance_started_s is None else self._rebalance_started_s
@@ -66,7 +67,7 @@ class CoordinatorMetrics:
         self._rebalance_started_s, self._rebalance_ended_s = None, now_s
 
     def collect(self, now_s: float) -> dict[str, float]:
-        """Return all metrics except those of assigned work."""
+        """Return all metrics except those about assigned work."""
         rounds, failures = self._rounds_ms.compute(now_s), self._failures.compute(now_s)
         beats = self._heartbeats_ms.compute(now_s)
         return {
@@ -97,5 +98,5 @@ def _collect_request_metrics(what: str, number: int, figures: WindowedValues) ->
 
 
 def _count_seconds_since(at_s: float | None, now_s: float) -> float:
-    """Return whole seconds, as in Java; -1 if it never happened."""
+    """Return the whole seconds since a time, as in Java; -1 if `at_s` is None."""
     return _NEVER_HAPPENED if at_s is None else float(int(now_s - at_s))

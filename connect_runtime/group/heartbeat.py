@@ -1,4 +1,4 @@
-"""Heartbeat timing: when to send one, and when the coordinator or the worker is overdue."""
+"""Heartbeat schedule, session timeout, and detection of a stuck worker loop."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from connect_runtime.base.backoff import Backoff
 from connect_runtime.group.member_state import GroupRebalanceConfig
 
 _MIN_HEARTBEAT_SPACING_S = 0.1
-"""Minimum interval between heartbeats that are requested out of schedule."""
+"""Minimum interval between heartbeats that are requested outside the regular schedule."""
 
 
 @dataclass(slots=True, kw_only=True)
 class HeartbeatTimer:
-    """Deadlines of heartbeats, session and worker loop, in monotonic seconds; inf for none.
+    """Deadlines of heartbeats, session and worker loop, in monotonic seconds; inf without a
+    deadline.
 
-    While the coordinator is unknown no heartbeats are due, and only the worker loop can time out.
-    A confirmation counts from when its heartbeat was sent, because the response may have waited
-    while the process was suspended.
+    While the coordinator is unknown, no heartbeats are due, and only the worker loop can time out.
+    A confirmation counts from the time when its heartbeat was sent, because the process may have
+    been suspended before it read the response.
 
     Invariants: nothing is due while `is_active` is False; a heartbeat in flight is not due; only
     sent heartbeats are confirmed.
@@ -29,18 +30,18 @@ class HeartbeatTimer:
     rng: random.Random
     retry: Backoff = field(init=False)
     is_active: bool = False
-    """The group counts this member in."""
+    """True while the group considers this worker a member."""
     in_flight: bool = False
     next_heartbeat_s: float = math.inf
-    """When to send the next heartbeat."""
+    """Time to send the next heartbeat."""
     session_deadline_s: float = math.inf
     loop_deadline_s: float = math.inf
-    """When the worker loop counts as stuck."""
+    """Time after which the worker loop is considered stuck."""
     last_sent_s: float = -math.inf
     last_confirmed_s: float = -math.inf
-    """When the last heartbeat was sent that was answered without error; -inf before the first."""
+    """Send time of the last heartbeat that was answered without error; -inf before the first."""
     last_contact_s: float = -math.inf
-    """When the last request was sent that proves the membership."""
+    """Send time of the last request that proves the membership."""
     _hurried: bool = False
 
     def __post_init__(self) -> None:
@@ -57,7 +58,7 @@ class HeartbeatTimer:
         self.last_contact_s = now_s
 
     def stop(self) -> None:
-        """Stop heartbeats, because this is not a member any more."""
+        """Stop heartbeats, because the worker is no longer a member."""
         self.is_active = False
         self.loop_deadline_s = math.inf
         self.pause()
@@ -68,13 +69,13 @@ class HeartbeatTimer:
         self.next_heartbeat_s = self.session_deadline_s = math.inf
 
     def resume(self, now_s: float) -> None:
-        """Send a heartbeat at once to a new coordinator, and restart the session timeout."""
+        """Schedule an immediate heartbeat to a new coordinator, and restart the session timeout."""
         if self.is_active:
             self.next_heartbeat_s = now_s
             self.session_deadline_s = now_s + self.settings.session_timeout_s
 
     def request_now(self, now_s: float) -> None:
-        """Send a heartbeat as soon as possible; it must be sent later than this call."""
+        """Schedule a heartbeat as soon as possible. It is sent after this call."""
         if self.in_flight:
             self._hurried = True
         elif self.next_heartbeat_s < math.inf:
@@ -89,7 +90,7 @@ class HeartbeatTimer:
         self.last_sent_s = now_s
 
     def on_response(self, now_s: float) -> None:
-        """Record a timely response: the session timeout restarts."""
+        """Record a timely response, and restart the session timeout."""
         self.in_flight = False
         self.last_contact_s = self.last_sent_s
         self.retry.reset()
@@ -105,7 +106,7 @@ class HeartbeatTimer:
         self.on_response(now_s)
 
     def on_failed(self, now_s: float) -> None:
-        """Retry after a temporary error of the coordinator; the session timeout continues."""
+        """Schedule a retry after a temporary coordinator error. The session timeout continues."""
         self.in_flight = False
         self.next_heartbeat_s = now_s + self.retry.next_delay_s(self.rng)
 
@@ -115,16 +116,16 @@ class HeartbeatTimer:
             self.loop_deadline_s = now_s + self.settings.rebalance_timeout_s
 
     def reassigned_at_s(self, *, was_leader: bool) -> float:
-        """Return when others may have been assigned this member's work, without further contact.
+        """Return when this member's work may be reassigned if it loses contact.
 
-        That is the end of the session plus the delay for which a leader keeps lost work unassigned.
-        The delay does not apply to work of a lost leader, which is reassigned at once.
+        This is the end of the session plus the delay for which a leader keeps lost work unassigned.
+        The delay does not apply to the work of a lost leader, which is reassigned immediately.
         """
         delay_s = 0.0 if was_leader else self.settings.rebalance_delay_s
         return self.last_contact_s + self.settings.session_timeout_s + delay_s
 
     def due_s(self) -> float:
-        """Earliest of the deadlines."""
+        """The earliest deadline."""
         return min(self.next_heartbeat_s, self.session_deadline_s, self.loop_deadline_s)
 
     def check_invariants(self) -> None:

@@ -1,9 +1,9 @@
 """A group member as a state machine: find the coordinator, join, sync, send heartbeats, leave.
 
-It does not know the purpose of the group: metadata and assignments are bytes (Java:
+The state machine is independent of the group's purpose: metadata and assignments are bytes (Java:
 AbstractCoordinator, and the membership parts of WorkerCoordinator). Every event has a time in
-monotonic seconds. The caller executes the instructions that `step` returns, in order, and calls it
-again with their outcome, or at `due_s`.
+monotonic seconds. The caller executes the instructions that `step` returns, in order, and calls
+`step` again with their outcome, or at `due_s`.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ from connect_runtime.protocol.request_errors import UnsupportedVersion
 class GroupMember:
     """Membership in one group.
 
-    Invariants: heartbeats are sent in SYNCING and STABLE only. A JoinGroup is in flight in JOINING,
-    a SyncGroup at most in SYNCING, and neither in other states.
+    Invariants: heartbeats are sent only in SYNCING and STABLE. A JoinGroup is in flight only in
+    JOINING, and a SyncGroup only in SYNCING.
     """
 
     def __init__(self, options: GroupRebalanceConfig, *, rng: random.Random) -> None:
@@ -74,14 +74,14 @@ class GroupMember:
     # public
 
     def step(self, event: MemberEvent, *, now_s: float) -> list[MemberInstruction]:
-        """Process an event; return the instructions to execute."""
+        """Process an event, and return the instructions to execute."""
         self._handle_event(event, now_s)
         if self.state in member_state.ACTIVE_STATES:
-            self._advance(now_s)
+            self._advance_membership(now_s)
         return self._out.pop_instructions()
 
     def due_s(self) -> float:
-        """When to send `MemberTick` if nothing else happens; inf for never."""
+        """Time to send `MemberTick` if no other event occurs; inf if none is needed."""
         if self.state not in member_state.ACTIVE_STATES:
             return math.inf
         join_s = self._join_not_before_s if self._may_prepare else math.inf
@@ -99,7 +99,7 @@ class GroupMember:
 
     @property
     def member_id(self) -> str:
-        """The member id in the current generation; "" outside of a complete one."""
+        """Member id in the current generation; "" unless the generation is complete."""
         return self.generation.member_id if self.state is MemberState.STABLE else ""
 
     def check_invariants(self) -> None:
@@ -181,7 +181,7 @@ class GroupMember:
         if searching and unknown_question and not self.coordinator_lookup.uses_single_lookup:
             self.coordinator_lookup.use_single_lookup()
         elif isinstance(event.failure, FatalError):
-            self._fail(event.failure)
+            self._fail_membership(event.failure)
         elif searching:
             self.coordinator_lookup.on_failed(now_s)
         else:
@@ -191,15 +191,15 @@ class GroupMember:
 
     @property
     def _awaits_assignments(self) -> bool:
-        """Whether the generation waits for this leader's assignments."""
+        """True if the generation is waiting for assignments from this leader."""
         return self.state is MemberState.SYNCING and self._round_token is None
 
     @property
     def _may_join(self) -> bool:
-        """Whether JoinGroup can be sent.
+        """True if JoinGroup can be sent.
 
-        Not to a coordinator that does not respond to heartbeats: it would not respond to JoinGroup
-        either, which takes much longer to detect.
+        A coordinator that does not respond to heartbeats would not respond to JoinGroup either, but
+        the longer JoinGroup timeout would delay its detection.
         """
         answers = self.coordinator_lookup.lost_since_s is None or not self.heartbeat_timer.is_active
         waits = (
@@ -214,11 +214,11 @@ class GroupMember:
 
     @property
     def _coordinator_timeout_s(self) -> float:
-        """When to stop all work for lack of a coordinator."""
+        """Time to stop all work if no coordinator is found."""
         waits = self._has_work and self.state is not MemberState.JOINING
         return self.coordinator_lookup.work_deadline_s if waits else math.inf
 
-    def _advance(self, now_s: float) -> None:
+    def _advance_membership(self, now_s: float) -> None:
         if now_s >= self.heartbeat_timer.loop_deadline_s:
             self._leave_for_slow_tick()
         if now_s >= self.heartbeat_timer.session_deadline_s:
@@ -232,7 +232,9 @@ class GroupMember:
             if self._has_work and now_s >= self.heartbeat_timer.reassigned_at_s(
                 was_leader=self._is_leader
             ):
-                self._stop_work("the group may have assigned it to others in the meantime")
+                self._stop_work(
+                    "the group may have assigned the work to other members in the meantime"
+                )
             self._preparing = self._out.request_prepare()
         if now_s >= self.heartbeat_timer.next_heartbeat_s:
             self.heartbeat_timer.on_sent(now_s)
@@ -240,15 +242,15 @@ class GroupMember:
 
     def _leave_for_slow_tick(self) -> None:
         limit_s = self._options.rebalance_timeout_s
-        reason = f"the worker's loop did not respond within {limit_s:g} s"
-        self._out.add(PollTimeoutExpired(reason))
+        reason = f"the worker loop did not respond within {limit_s:g} s"
+        self._out.add_instruction(PollTimeoutExpired(reason))
         self._leave_group(reason)
         self._rejoin_reason = reason
 
     def _stop_work(self, reason: str) -> None:
         self._has_work = False
-        self._rejoin_reason = f"the work was stopped: {reason}"
-        self._out.add(AbandonAssignment(reason))
+        self._rejoin_reason = f"stopped all work: {reason}"
+        self._out.add_instruction(AbandonAssignment(reason))
 
     # the coordinator
 
@@ -259,7 +261,7 @@ class GroupMember:
             case CoordinatorErrorAction.NONE:
                 self.coordinator_lookup.on_found(int(answer.node_id))
                 self.heartbeat_timer.resume(now_s)
-                self._out.log(f"broker {self.coordinator_lookup.node} is the coordinator")
+                self._out.add_log_line(f"broker {self.coordinator_lookup.node} is the coordinator")
             case CoordinatorErrorAction.RETRY_LATER:
                 self.coordinator_lookup.on_failed(now_s)
             case _:
@@ -267,8 +269,8 @@ class GroupMember:
 
     def _lose_coordinator(self, reason: str, now_s: float) -> None:
         if self.coordinator_lookup.node is not None:
-            self._out.log(
-                f"broker {self.coordinator_lookup.node} is not the coordinator any more: {reason}"
+            self._out.add_log_line(
+                f"broker {self.coordinator_lookup.node} is no longer the coordinator: {reason}"
             )
         self.coordinator_lookup.on_lost(now_s)
         self.heartbeat_timer.pause()
@@ -282,7 +284,7 @@ class GroupMember:
     def _send_join(self, protocols: tuple[tuple[str, bytes], ...]) -> None:
         if not self._may_join:
             return  # repeated when there is a coordinator
-        self._out.log(f"joining the group ({self._rejoin_reason})")
+        self._out.add_log_line(f"joining the group ({self._rejoin_reason})")
         self._stop_heartbeats(MemberState.JOINING)
         self._round_token = self._out.send_join(protocols, reason=self._rejoin_reason or "")
         self._rejoin_reason = None
@@ -311,7 +313,7 @@ class GroupMember:
             self._round_token = self._out.send_sync({})
 
     def _request_assignments(self, body: Any) -> None:
-        self._out.add(
+        self._out.add_instruction(
             ComputeAssignments(
                 generation=self.generation.number,
                 member_id=self.generation.member_id,
@@ -333,7 +335,7 @@ class GroupMember:
         self.state = MemberState.STABLE
         self._retry.reset()
         self._has_work = True
-        self._out.add(
+        self._out.add_instruction(
             RebalanceCompleted(
                 generation=self.generation.number,
                 member_id=self.generation.member_id,
@@ -344,7 +346,7 @@ class GroupMember:
         )
 
     def _is_foreign(self, body: Any, name: str, expected: str) -> bool:
-        """Return whether the response is from a group of another kind, and fail if so.
+        """Return whether the response is from another kind of group, and fail the membership if so.
 
         Older versions do not report the kind.
         """
@@ -374,7 +376,7 @@ class GroupMember:
     # heartbeats
 
     def _on_heartbeat_response(self, code: int, now_s: float) -> None:
-        reason = f"a heartbeat was answered with {request_errors.format_error_code(code)}"
+        reason = f"a heartbeat failed with {request_errors.format_error_code(code)}"
         action = coordinator.classify_heartbeat_error(code)
         if action is not CoordinatorErrorAction.FIND_COORDINATOR:
             self.coordinator_lookup.on_response()
@@ -405,7 +407,7 @@ class GroupMember:
         elif action is CoordinatorErrorAction.REJOIN_SAME_ID:
             self._out.generation = GroupGeneration(member_id=self.generation.member_id)
         if action is not CoordinatorErrorAction.REJOIN_WITH_NEW_ID:
-            self._out.log(f"out of the round: {reason}")
+            self._out.add_log_line(f"removed from the current rebalance round: {reason}")
         self._rejoin_reason = self._rejoin_reason or reason
         self._stop_heartbeats(MemberState.UNJOINED)
 
@@ -418,10 +420,10 @@ class GroupMember:
         self.state = state
 
     def _leave_group(self, reason: str) -> None:
-        """Leave the group at once, without waiting for the response."""
+        """Leave the group without waiting for the response."""
         if self.coordinator_lookup.node is not None and self.generation.member_id:
             self._out.send_leave(reason)
-        self._out.log(f"leaving the group: {reason}")
+        self._out.add_log_line(f"leaving the group: {reason}")
         self._out.generation = GroupGeneration()
         self._preparing = None
         self._stop_heartbeats(MemberState.UNJOINED)
@@ -432,19 +434,19 @@ class GroupMember:
         self._preparing = None
         self._stop_heartbeats(MemberState.CLOSING)
         if self.coordinator_lookup.node is not None and self.generation.member_id:
-            self._out.log(f"leaving the group: {reason}")
+            self._out.add_log_line(f"leaving the group: {reason}")
             self._leave_token = self._out.send_leave(reason)
         else:
             self._finish_close()
 
     def _finish_close(self) -> None:
         self.state = MemberState.CLOSED
-        self._out.add(MembershipClosed())
+        self._out.add_instruction(MembershipClosed())
 
     def _fail_with_code(self, doing: str, code: int) -> None:
         what = f"group {self._options.group_id}: {doing}"
-        self._fail(GroupMembershipError(what, error_code=code))
+        self._fail_membership(GroupMembershipError(what, error_code=code))
 
-    def _fail(self, error: FatalError) -> None:
+    def _fail_membership(self, error: FatalError) -> None:
         self._stop_heartbeats(MemberState.FAILED)
-        self._out.add(MembershipFailed(error))
+        self._out.add_instruction(MembershipFailed(error))

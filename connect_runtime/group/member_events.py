@@ -1,6 +1,6 @@
 """Events that a group member receives, and instructions that it returns.
 
-Events are facts, and `GroupMember` decides what follows. Its caller executes the instructions in
+Events are facts, and `GroupMember` decides how to react. Its caller executes the instructions in
 order and reports their outcome as further events.
 """
 
@@ -14,15 +14,16 @@ from connect_runtime.base.errors import ConnectError, FatalError
 from connect_runtime.protocol.request_builders import RequestBuilder, RequestTarget
 
 JOIN_PURPOSE = "group-join"
-"""Lane of JoinGroup and SyncGroup, which brokers answer after all members have joined."""
+"""Lane for JoinGroup and SyncGroup, which brokers answer only after all members have joined."""
 GROUP_PURPOSE = "group"
-"""Lane of all other requests, so that heartbeats do not wait behind a delayed JoinGroup: brokers
-process the requests of a connection one by one."""
+"""Lane for all other requests. Brokers process the requests of a connection one by one, so
+heartbeats must not wait behind a delayed JoinGroup."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendGroupRequest:
-    """Send the request once, then report one `GroupResponseReceived` or `GroupRequestFailed`."""
+    """Instruction to send a request once, then report `GroupResponseReceived` or
+    `GroupRequestFailed`."""
 
     token: int
     to: RequestTarget
@@ -33,9 +34,9 @@ class SendGroupRequest:
 
 @dataclass(frozen=True, slots=True)
 class PrepareJoin:
-    """Stop all work that must not run while joining, then report `JoinPrepared`.
+    """Instruction to stop all work that must not run while joining, then report `JoinPrepared`.
 
-    With the eager protocol that is all work. May be repeated during one rebalance.
+    This is all work under the eager protocol. May be repeated during one rebalance.
     """
 
     token: int
@@ -43,7 +44,7 @@ class PrepareJoin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComputeAssignments:
-    """This member is the leader: compute assignments, then report `AssignmentsComputed`.
+    """Instruction to the leader to compute assignments, then report `AssignmentsComputed`.
 
     Heartbeats continue in the meantime.
     """
@@ -52,12 +53,13 @@ class ComputeAssignments:
     member_id: str
     protocol: str
     members: Mapping[str, bytes]
-    """Metadata in the group's `protocol` by member id, including this member."""
+    """Metadata by member id in the group's `protocol`, including this member."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebalanceCompleted:
-    """The group was joined. `assignment`: from the leader; b"" if this member was left out."""
+    """The member has joined the group. `assignment` is from the leader; b"" if this member was left
+    out."""
 
     generation: int
     member_id: str
@@ -68,9 +70,9 @@ class RebalanceCompleted:
 
 @dataclass(frozen=True, slots=True)
 class AbandonAssignment:
-    """Stop all work and forget the assignment, because the coordinator was unavailable too long.
+    """Instruction to stop all work and drop the assignment after a long loss of the coordinator.
 
-    Others may be assigned this worker's work (KAFKA-9184). The group is joined again later.
+    The work may be assigned to other workers (KAFKA-9184). The member rejoins the group later.
     """
 
     reason: str
@@ -78,7 +80,7 @@ class AbandonAssignment:
 
 @dataclass(frozen=True, slots=True)
 class PollTimeoutExpired:
-    """The worker's loop is stuck, so this member leaves the group.
+    """The worker loop is stuck, so this member leaves the group.
 
     It rejoins when the worker responds to `PrepareJoin`.
     """
@@ -88,19 +90,20 @@ class PollTimeoutExpired:
 
 @dataclass(frozen=True, slots=True)
 class MembershipFailed:
-    """The group cannot be joined until someone intervenes; only `CloseRequested` is processed."""
+    """The group cannot be joined until an operator intervenes. Only `CloseRequested` is
+    processed."""
 
     error: FatalError
 
 
 @dataclass(frozen=True, slots=True)
 class MembershipClosed:
-    """The result of `CloseRequested`: no more requests are sent."""
+    """Result of `CloseRequested`. No more requests are sent."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemberLogLine:
-    """A line for the log about a change that operators need to know."""
+    """A log line about a change that operators need to know."""
 
     text: str
 
@@ -120,24 +123,24 @@ MemberInstruction: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class MemberTick:
-    """Time has passed. Send this event at `GroupMember.due_s` at the latest."""
+    """Time has passed. Must be sent at `GroupMember.due_s` at the latest."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerLoopTicked:
-    """The worker's loop is alive."""
+    """The worker loop is alive."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatRequested:
-    """Send a heartbeat now, because its confirmation is needed before the next interval."""
+    """Request for an immediate heartbeat, whose confirmation is needed before the next interval."""
 
 
 @dataclass(frozen=True, slots=True)
 class RejoinRequested:
-    """Start another rebalance, or rejoin after leaving.
+    """Request to start another rebalance, or to rejoin after leaving.
 
-    The request is kept until newer metadata has been sent.
+    The request remains pending until newer metadata has been sent.
     """
 
     reason: str
@@ -145,23 +148,23 @@ class RejoinRequested:
 
 @dataclass(frozen=True, slots=True)
 class LeaveRequested:
-    """Leave the group, until `RejoinRequested`."""
+    """Request to leave the group until the next `RejoinRequested`."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class CloseRequested:
-    """Leave the group for good; the result is `MembershipClosed`."""
+    """Request to leave the group permanently. Results in `MembershipClosed`."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinPrepared:
-    """The result of `PrepareJoin`: work that must not run while joining has stopped.
+    """Result of `PrepareJoin`: work that must not run while joining has stopped.
 
-    `protocols`: (name, current metadata), preferred first.
+    `protocols` are (name, current metadata) pairs in order of preference.
     """
 
     token: int
@@ -170,7 +173,8 @@ class JoinPrepared:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignmentsComputed:
-    """The leader's result of `ComputeAssignments`: assignment by member id, for every member."""
+    """Result of `ComputeAssignments` from the leader: an assignment for every member by member
+    id."""
 
     generation: int
     assignments: Mapping[str, bytes]
@@ -178,7 +182,7 @@ class AssignmentsComputed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupResponseReceived:
-    """A response arrived; `body` is its kio entity."""
+    """A response arrived. `body` is the kio entity."""
 
     token: int
     body: Any
@@ -186,7 +190,8 @@ class GroupResponseReceived:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupRequestFailed:
-    """A request failed: it was not sent, got no response in time, or its connection broke."""
+    """A request failed: it was not sent, no response arrived in time, or the connection was
+    lost."""
 
     token: int
     failure: ConnectError

@@ -1,6 +1,6 @@
 """JoinGroup, SyncGroup, Heartbeat and LeaveGroup requests, and the output of one step of a member.
 
-Connect workers have no `group.instance.id`: a worker that restarts is a new member.
+Connect workers have no `group.instance.id`, so that a restarted worker joins as a new member.
 """
 
 from __future__ import annotations
@@ -43,7 +43,11 @@ def join_group(
     rebalance_timeout_s: float,
     reason: str,
 ) -> RequestBuilder:
-    """Join a group. `protocols`: (name, metadata), preferred first; `member_id`: "" if new."""
+    """Build a JoinGroup request.
+
+    `protocols` are (name, metadata) pairs in order of preference. `member_id` is "" for a new
+    member.
+    """
 
     def build(version: int, m: Any) -> Any:
         reason_field = (
@@ -74,8 +78,11 @@ def sync_group(
     protocol: str,
     assignments: Mapping[str, bytes],
 ) -> RequestBuilder:
-    """Send (leader) or wait for assignments. `assignments`: assignment by member id; empty if not
-    leader."""
+    """Build a SyncGroup request, with which the leader sends assignments and other members wait for
+    them.
+
+    `assignments` are by member id; empty if this member is not the leader.
+    """
 
     def build(version: int, m: Any) -> Any:
         named: dict[str, str] = {}
@@ -96,7 +103,7 @@ def sync_group(
 
 
 def heartbeat(group_id: str, *, member_id: str, generation: int) -> RequestBuilder:
-    """Report that the member is alive."""
+    """Build a Heartbeat request, which reports that the member is alive."""
 
     def build(version: int, m: Any) -> Any:
         return m.HeartbeatRequest(group_id=group_id, generation_id=generation, member_id=member_id)
@@ -105,7 +112,7 @@ def heartbeat(group_id: str, *, member_id: str, generation: int) -> RequestBuild
 
 
 def leave_group(group_id: str, *, member_id: str, reason: str) -> RequestBuilder:
-    """Leave a group."""
+    """Build a LeaveGroup request."""
 
     def build(version: int, m: Any) -> Any:
         reason_field = (
@@ -120,7 +127,8 @@ def leave_group(group_id: str, *, member_id: str, reason: str) -> RequestBuilder
 
 @dataclass(slots=True, kw_only=True)
 class MemberStepOutput:
-    """Collects a member's instructions. Requests are sent to `search.node`, which must be known."""
+    """Collects the instructions of one step. Requests are sent to `search.node`, which must be
+    known."""
 
     settings: GroupRebalanceConfig
     coordinator_lookup: CoordinatorLookup
@@ -129,23 +137,23 @@ class MemberStepOutput:
     _instructions: list[MemberInstruction] = field(default_factory=list)
 
     def pop_instructions(self) -> list[MemberInstruction]:
-        """Return all instructions since the last call, in order."""
+        """Return and clear the instructions collected since the last call, in order."""
         instructions, self._instructions = self._instructions, []
         return instructions
 
-    def add(self, instruction: MemberInstruction) -> None:
+    def add_instruction(self, instruction: MemberInstruction) -> None:
         """Add an instruction."""
         self._instructions.append(instruction)
 
-    def log(self, text: str) -> None:
-        """Add a line for the log."""
-        self.add(MemberLogLine(f"group {self.settings.group_id}: {text}"))
+    def add_log_line(self, text: str) -> None:
+        """Add a log line."""
+        self.add_instruction(MemberLogLine(f"group {self.settings.group_id}: {text}"))
 
     # Each of these methods returns the token that identifies the result.
 
     def request_prepare(self) -> int:
         token = next(self._tokens)
-        self.add(PrepareJoin(token))
+        self.add_instruction(PrepareJoin(token))
         return token
 
     def send_find_coordinator(self) -> int:
@@ -219,7 +227,7 @@ class MemberStepOutput:
         self, message: RequestBuilder, to: RequestTarget, *, lane: str, timeout_s: float
     ) -> int:
         token = next(self._tokens)
-        self.add(
+        self.add_instruction(
             SendGroupRequest(token=token, to=to, message=message, lane=lane, timeout_s=timeout_s)
         )
         return token

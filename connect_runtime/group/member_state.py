@@ -1,16 +1,16 @@
 """States of a group member, its generation, and its settings.
 
-    state     what happens in it                                    what ends it
+    state     activity                                              transition
     UNJOINED  find the coordinator, ask to prepare, send JoinGroup  JoinPrepared -> JOINING
     JOINING   JoinGroup waits until all members have joined         response -> SYNCING
     SYNCING   the leader assigns work; SyncGroup; heartbeats        response -> STABLE
     STABLE    heartbeats; a rejoin request asks to prepare          JoinPrepared -> JOINING
-    LEFT      left, until a rejoin is requested                     RejoinRequested -> UNJOINED
-    FAILED    until it is closed                                    CloseRequested -> CLOSING
+    LEFT      outside the group until a rejoin is requested         RejoinRequested -> UNJOINED
+    FAILED    no activity until the membership is closed            CloseRequested -> CLOSING
     CLOSING   LeaveGroup is in flight                               response or none -> CLOSED
-    CLOSED    final                                                 nothing
+    CLOSED    no activity                                           none
 
-An error or a missing response leads from JOINING, SYNCING and STABLE to UNJOINED.
+An error or a missing response in JOINING, SYNCING or STABLE changes the state to UNJOINED.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 
 class MemberState(enum.Enum):
-    """State of a group member, see the table above."""
+    """State of a group member; see the table in the module docstring."""
 
     UNJOINED = enum.auto()
     JOINING = enum.auto()
@@ -41,18 +41,19 @@ ACTIVE_STATES = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupGeneration:
-    """The identity of a member in one generation."""
+    """Generation number, member id and protocol of a member in one generation."""
 
     number: int = -1
-    """-1 before the first generation."""
+    """Generation number; -1 before the first generation."""
     member_id: str = ""
-    """Empty for a new member."""
+    """Member id; empty for a new member."""
     protocol: str = ""
-    """Empty before the first generation."""
+    """Group protocol; empty before the first generation."""
 
 
 _JOIN_GRACE_S = 5.0
-"""As in Java: a broker may answer JoinGroup slightly after the rebalance timeout."""
+"""Extra time for JoinGroup responses, as in Java. A broker may respond slightly after the rebalance
+timeout."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,13 +64,14 @@ class GroupRebalanceConfig:
     protocol_type: str = "connect"
     session_timeout_s: float = 10.0
     rebalance_timeout_s: float = 60.0
-    """Also the time after which the worker's loop counts as stuck."""
+    """Rebalance timeout, after which the worker loop is also considered stuck."""
     heartbeat_interval_s: float = 3.0
     retry_backoff_s: float = 0.1
     retry_backoff_max_s: float = 1.0
     request_timeout_s: float = 40.0
     rebalance_delay_s: float = 300.0
-    """scheduled.rebalance.max.delay.ms: how long the work of a lost worker stays unassigned."""
+    """Time for which the work of a lost worker remains unassigned
+    (scheduled.rebalance.max.delay.ms)."""
 
     def __post_init__(self) -> None:
         if self.heartbeat_interval_s >= self.session_timeout_s:
@@ -80,5 +82,5 @@ class GroupRebalanceConfig:
 
     @property
     def join_timeout_s(self) -> float:
-        """Timeout of JoinGroup and SyncGroup, which wait for the other members."""
+        """Timeout of JoinGroup and SyncGroup requests, which wait for the other members."""
         return max(self.request_timeout_s, self.rebalance_timeout_s + _JOIN_GRACE_S)

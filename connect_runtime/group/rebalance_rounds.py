@@ -1,11 +1,12 @@
-"""One rebalance: what a member reports and applies, and how the leader computes the assignments.
+"""One rebalance: a member's metadata and assignment, and the leader's computation of all
+assignments.
 
-Under the eager protocol a member stops everything before it joins, and then runs its assignment.
-Under the other protocols it keeps running, stops what is revoked and starts what is assigned: its
-assignment changes incrementally and is reported as a whole (Java: WorkerCoordinator).
+Under the eager protocol, a member stops everything before it joins, and then runs its assignment.
+Under the other protocols, a member keeps running, stops revoked work and starts assigned work. Its
+assignment changes incrementally, and is reported as a whole (Java: WorkerCoordinator).
 
-The leader must have read the config topic at least as far as every member. If it has not, all
-members receive CONFIG_MISMATCH, read the topic to its end and rejoin.
+The leader must have read the config topic to at least the offset of every member. If it has not,
+all members receive CONFIG_MISMATCH, read the topic to its end and rejoin.
 """
 
 from __future__ import annotations
@@ -32,16 +33,16 @@ from connect_runtime.group.connectors_and_tasks import ConfiguredWork, Connector
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberAssignment:
-    """A worker's view of its membership."""
+    """A worker's protocol, assignment and last generation."""
 
     supported_protocol: ConnectProtocol
-    """The worker's `connect.protocol`."""
+    """Protocol in the worker's `connect.protocol` setting."""
     current_protocol: ConnectProtocol
-    """The group's protocol, as of the last assignment."""
+    """The group's protocol as of the last assignment."""
     assignment: ConnectAssignment | None = None
-    """All assigned work; None before the first assignment and after abandoning it."""
+    """All assigned work; None before the first assignment and after it was abandoned."""
     last_generation: int = -1
-    """Generation of the last assignment, -1 before the first."""
+    """Generation of the last assignment; -1 before the first."""
 
     @classmethod
     def initial(cls, offers: ConnectProtocol) -> MemberAssignment:
@@ -50,19 +51,19 @@ class MemberAssignment:
 
     @property
     def assigned_work(self) -> ConnectorsAndTasks:
-        """All assigned work, whether it has been started or not."""
+        """All assigned work, regardless of whether it has been started."""
         return connectors_and_tasks.NO_WORK if self.assignment is None else self.assignment.assigned
 
     @property
     def rejoin_needed(self) -> bool:
-        """Whether there is no valid assignment, so that the worker must rejoin."""
+        """True if there is no valid assignment, so that the worker must rejoin."""
         return self.assignment is None or self.assignment.failed
 
     def metadata(self, url: str, config_offset: int) -> tuple[tuple[str, bytes], ...]:
-        """Return (wire name, metadata) of each supported protocol, preferred first.
+        """Return the (wire name, metadata) pairs of the supported protocols in order of preference.
 
-        `url`: where other workers reach this one. `config_offset`: that of its config snapshot, to
-        be kept because this worker may become the leader.
+        `url` is the address at which other workers reach this worker. `config_offset` is the offset
+        of its config snapshot, which must be kept because this worker may become the leader.
         """
         state = WorkerMetadata(url=url, config_offset=config_offset, allocation=self.assignment)
         return tuple(
@@ -71,7 +72,7 @@ class MemberAssignment:
         )
 
     def work_to_stop_before_join(self) -> ConnectorsAndTasks:
-        """Return the work to stop before joining (again)."""
+        """Return the work to stop before joining or rejoining."""
         eager = self.current_protocol is ConnectProtocol.EAGER
         return (
             self.assigned_work if eager and not self.rejoin_needed else connectors_and_tasks.NO_WORK
@@ -80,11 +81,13 @@ class MemberAssignment:
     def apply_assignment(
         self, data: bytes, *, protocol_name: str, generation: int
     ) -> AssignmentChange:
-        """Apply an assignment. Raises MalformedBytesError, or ValueError for an unknown protocol.
+        """Apply an assignment.
 
-        A failed assignment revokes nothing: the next one has the changes. When a group falls back
-        to the eager protocol, its members have stopped nothing before joining: work that is
-        assigned to others is stopped here (Java's members forget about it, and it runs twice).
+        Raises MalformedBytesError, or ValueError for an unknown protocol. A failed assignment
+        revokes nothing, because the next one contains the changes. When a group falls back to the
+        eager protocol, its members have not stopped anything before joining. In this case, work
+        that is now assigned to other members is stopped here. Java's members keep running it, so
+        that it runs twice.
         """
         received = connect_protocol.decode_assignment(data)
         current = ConnectProtocol.from_wire_name(protocol_name)
@@ -102,71 +105,71 @@ class MemberAssignment:
         return AssignmentChange(member=after, work_to_stop=stop, assignment=received)
 
     def abandon_work(self) -> tuple[MemberAssignment, ConnectorsAndTasks]:
-        """Abandon all work after the loss of the coordinator. Returns (new state, work to stop)."""
+        """Abandon all work after losing the coordinator. Returns (new state, work to stop)."""
         return dataclasses.replace(self, assignment=None), self.assigned_work
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignmentChange:
-    """The effect of an assignment."""
+    """Changes to a member's work that result from an assignment."""
 
     member: MemberAssignment
     work_to_stop: ConnectorsAndTasks
-    """Work to stop before anything is started."""
+    """Work to stop before any other work is started."""
     assignment: ConnectAssignment
-    """All work from now on, with leader, config offset and delay."""
+    """The new assignment with all work, leader, config offset and delay."""
 
     def work_to_start(self, running: Iterable[WorkItem]) -> ConnectorsAndTasks:
-        """Return assigned work that is not running."""
+        """Return the assigned work that is not running."""
         return self.assignment.assigned.without(running)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderElection:
-    """The coordinator's response to the leader."""
+    """Response with which the coordinator makes this member the leader."""
 
     leader: str
     protocol: ConnectProtocol
     generation: int
     last_completed: int
-    """Generation of the last assignment that this worker received, -1 for none."""
+    """Generation of the last assignment that this worker received; -1 if it has received none."""
     members: Mapping[str, bytes]
     """Metadata by member id, including the leader."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignmentOwners:
-    """Owners of connectors and tasks in a generation, to route requests to them."""
+    """Workers that run the connectors and tasks of a generation, used to route requests to them."""
 
     urls: Mapping[str, str]
     members: Mapping[WorkItem, str]
 
     def url(self, item: WorkItem) -> str | None:
-        """Return the URL of the worker that runs an item; None if nobody does."""
+        """Return the URL of the worker that runs an item, or None if no worker runs it."""
         member = self.members.get(item)
         return None if member is None else self.urls[member]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderAssignments:
-    """The result of a rebalance on the leader."""
+    """Result of a rebalance on the leader."""
 
     assignments: Mapping[str, bytes]
-    """Assignment by member id, for every member, never empty."""
+    """Assignment by member id. Contains every member; no assignment is empty."""
     state: AssignorState
     owners: AssignmentOwners | None
-    """None if the leader has not read the config topic far enough."""
+    """None if the leader has read less of the config topic than a member."""
     configured: ConfiguredWork
     """The configured work on which the assignments are based."""
     delay_ms: int = 0
     malformed: Mapping[str, str] = field(default_factory=dict)
-    """Reason by member id for metadata that could not be read. Such a member gets no work, and its
-    previous work counts as lost."""
+    """Reason by member id for metadata that could not be read. Such a member is assigned no work,
+    and its previous work counts as lost."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigSnapshots:
-    """The configured work that this worker knew when it joined, and the newest."""
+    """The configured work as of this worker's last join, and the newest configured work."""
 
     at_join: ConfiguredWork
     newest: ConfiguredWork
@@ -179,7 +182,8 @@ def perform_assignment(
     *,
     times: RebalanceTimes,
 ) -> LeaderAssignments:
-    """Compute all assignments. Raises MalformedBytesError for malformed metadata of the leader."""
+    """Compute the assignments of all members. Raises MalformedBytesError if the leader's own
+    metadata is malformed."""
     states, malformed = _read_metadata(election)
     offset = max(each.config_offset for each in states.values())
     configured = snapshots.at_join
@@ -235,7 +239,8 @@ def _plan_assignment(
     states: Mapping[str, WorkerMetadata],
     times: RebalanceTimes,
 ) -> AssignmentPlan:
-    """Use the eager or the cooperative assignor; the eager one leaves the state unchanged."""
+    """Plan with the group's assignor, eager or cooperative. The eager assignor leaves the state
+    unchanged."""
     if election.protocol is ConnectProtocol.EAGER:
         assigned = assignor.plan_eager_assignment(configured, states)
         return AssignmentPlan(

@@ -1,6 +1,6 @@
 """Executes the herder's background actions without blocking the herder's thread.
 
-`PendingReplies` holds the futures of callers until the herder replies to them.
+`PendingReplies` contains the callers' futures until the herder replies.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ SHUTTING_DOWN_REPLY = RequestRefused(500, "Worker is shutting down")
 class PendingReplies:
     """Futures of submitted requests, by ticket.
 
-    Thread-safe; a second reply to a ticket is dropped.
+    Thread-safe. Any second reply to a ticket is dropped.
     """
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ class PendingReplies:
         self._waiting: dict[int, futures.Future[WorkerReply]] = {}
 
     def create(self) -> tuple[int, futures.Future[WorkerReply]]:
-        """Create a future and return it with its ticket."""
+        """Create a future and return it together with its ticket."""
         future: futures.Future[WorkerReply] = futures.Future()
         future.set_running_or_notify_cancel()  # a caller that gives up must not cancel it
         with self._lock:
@@ -78,33 +78,33 @@ class PendingReplies:
             self._waiting[ticket] = future
         return ticket, future
 
-    def answer(self, ticket: int, reply: WorkerReply) -> None:
-        """Complete the future with this reply."""
+    def complete(self, ticket: int, reply: WorkerReply) -> None:
+        """Complete the ticket's future with this reply."""
         future = self._pop_future(ticket)
         if future is not None:
             future.set_result(reply)
 
     def fail(self, ticket: int, error: BaseException) -> None:
-        """Complete the future with this error."""
+        """Complete the ticket's future with this error."""
         future = self._pop_future(ticket)
         if future is not None:
             future.set_exception(error)
 
     def complete_from(self, ticket: int, outcome: futures.Future[object]) -> None:
-        """Complete the future with the result or error of `outcome`, whose result must be a
-        reply."""
+        """Complete the ticket's future with the result or error of `outcome`, whose result must be
+        a reply."""
 
         def done(future: futures.Future[object]) -> None:
             error = future.exception()
             if error is not None:
                 self.fail(ticket, error)
             else:
-                self.answer(ticket, cast("WorkerReply", future.result()))
+                self.complete(ticket, cast("WorkerReply", future.result()))
 
         outcome.add_done_callback(done)
 
     def propagate_failure(self, ticket: int, outcome: futures.Future[object]) -> None:
-        """Fail the future if `outcome` fails; a success leaves it pending."""
+        """Fail the ticket's future if `outcome` fails. A success leaves the future pending."""
 
         def done(future: futures.Future[object]) -> None:
             error = future.exception()
@@ -114,11 +114,11 @@ class PendingReplies:
         outcome.add_done_callback(done)
 
     def refuse_all(self, reply: RequestRefused) -> None:
-        """Complete all pending futures with this refusal, because the herder ends."""
+        """Complete all pending futures with this refusal, because the herder is shutting down."""
         with self._lock:
             waiting: Iterable[int] = list(self._waiting)
         for ticket in waiting:
-            self.answer(ticket, reply)
+            self.complete(ticket, reply)
 
     def _pop_future(self, ticket: int) -> futures.Future[WorkerReply] | None:
         with self._lock:
@@ -134,7 +134,7 @@ _LEADER_UNREACHABLE_REASON = (
 
 
 class OffsetRequestHandler(Protocol):
-    """Handles requests to `…/offsets` (KIP-875). May be called from any thread; blocks."""
+    """Handles requests to `…/offsets` (KIP-875). May be called from any thread. Calls block."""
 
     def read(self, connector: str, config: RawConfig) -> ConnectorOffsets: ...
 
@@ -156,21 +156,21 @@ class BackgroundActionDeps:
     offsets: OffsetRequestHandler
     peer_client: PeerClient | None
     signature_algorithm: str
-    """`inter.worker.signature.algorithm`."""
+    """Setting `inter.worker.signature.algorithm`."""
     validate: Callable[[RawConfig], ConfigInfos]
     thread_pool: ThreadPool
     plugin_thread_pool: ThreadPool
-    """Threads for calls of plugin code, which may never return."""
+    """Threads for plugin calls, which may never return."""
     log_levels: LogLevels
     worker_id: str
     generation: Callable[[], int]
     on_leadership_acquired: Callable[[], None]
-    """Called in the thread pool when this worker became the leader (Java's `rebalanceSuccess`)."""
+    """Called in the thread pool after this worker became the leader (Java's `rebalanceSuccess`)."""
 
 
 class BackgroundActionRunner:
-    """Executes background actions; long ones run in thread pools and post events or complete
-    replies."""
+    """Executes background actions. Long actions run in thread pools and then post events or
+    complete replies."""
 
     def __init__(
         self,
@@ -184,11 +184,11 @@ class BackgroundActionRunner:
         self._post = post
 
     def execute(self, action: BackgroundAction) -> None:
-        """Execute an action, on the herder's thread. Actions for the group are ignored here."""
+        """Execute an action on the herder's thread. Group actions are ignored here."""
         deps = self._deps
         match action:
             case SendReply(ticket, reply):
-                self._replies.answer(ticket, reply)
+                self._replies.complete(ticket, reply)
             case WriteLogLine(text, warns):
                 _LOG.log(logging.WARNING if warns else logging.INFO, "%s", text)
             case ApplyTargetState(connector=name, state=state):
@@ -222,7 +222,7 @@ class BackgroundActionRunner:
             case HandleOffsetsRequest(ticket=ticket, request=request):
                 self._handle_offsets_request(ticket, request)
             case FenceZombieProducers(ticket=ticket):
-                self._replies.answer(
+                self._replies.complete(
                     ticket,
                     RequestRefused(
                         _FENCING_UNSUPPORTED_STATUS,
@@ -246,7 +246,7 @@ class BackgroundActionRunner:
 
     def validate_and_put(self, ticket: int, request: PutConnector) -> None:
         """Validate the configuration in the thread pool, then submit the request with the
-        result."""
+        validation result."""
 
         def run() -> None:
             infos = self._deps.validate(request.config)
@@ -258,7 +258,7 @@ class BackgroundActionRunner:
                 invalid=herder_requests.describe_config_errors(infos),
             )
             if not self._post(RequestSubmitted(ticket=ticket, request=validated)):
-                self._replies.answer(ticket, SHUTTING_DOWN_REPLY)
+                self._replies.complete(ticket, SHUTTING_DOWN_REPLY)
 
         self._replies.propagate_failure(
             ticket, self._submit_call(run, self._deps.plugin_thread_pool)
@@ -297,7 +297,7 @@ class BackgroundActionRunner:
     ) -> None:
         config = self._deps.configs.snapshot().config(request.connector)
         if config is None:
-            self._replies.answer(
+            self._replies.complete(
                 ticket, RequestRefused(404, f"Connector {request.connector} not found")
             )
             return
@@ -312,7 +312,7 @@ class BackgroundActionRunner:
         self._replies.complete_from(ticket, self._submit_call(run, self._deps.plugin_thread_pool))
 
     def _submit_call(self, run: Callable[[], object], calls: ThreadPool) -> futures.Future[object]:
-        """Run a call in the thread pool; the future fails with `HerderQueueFullError` if the
+        """Submit a call to the thread pool. The future fails with `HerderQueueFullError` if the
         pool is full."""
         try:
             return calls.submit(run)

@@ -1,7 +1,7 @@
-"""Executes the herder's blocking actions on its thread, each within its own deadline.
+"""Executes the herder's blocking actions on its thread, each with its own deadline.
 
-Connectors generate task configs on separate threads, because their code may raise anything or never
-return. A call that hangs blocks the herder only once.
+Connectors generate task configs on separate threads, because connector code may raise any exception
+or never return. A call that hangs blocks the herder only once.
 """
 
 from __future__ import annotations
@@ -65,12 +65,13 @@ from connect_runtime.system.threads import ThreadPool
 _LOG = logging.getLogger(__name__)
 
 GENERATE_TIMEOUT_S = 30.0
-"""Time limit for a connector to return its task configs; the request is retried later."""
+"""Time limit for a connector to return its task configs. After a timeout, the request is retried
+later."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _AppliedConfig:
-    """The connector configuration that the current tasks were generated from, raw and resolved."""
+    """Connector configuration, raw and resolved, that the current tasks were generated from."""
 
     generation: int | None
     raw: RawConfig = field(repr=False)
@@ -81,14 +82,14 @@ class _AppliedConfig:
 class _GeneratedConfigs:
     configs: Sequence[RawConfig] = field(repr=False)
     applied: _AppliedConfig | None
-    """The applied configuration, to be cached; None if unknown."""
+    """Applied configuration to cache; None if unknown."""
     is_applied: bool
-    """True if the tasks already run with the connector's current configuration."""
+    """True if the tasks are already running with the connector's current configuration."""
 
 
 @dataclass(slots=True, kw_only=True)
 class _PendingCall:
-    """A call that exceeded its time limit."""
+    """A task config generation call that exceeded its time limit."""
 
     answer: futures.Future[_GeneratedConfigs | None]
     outdated: bool = False
@@ -96,9 +97,9 @@ class _PendingCall:
 
 
 class TaskConfigGenerator:
-    """Asks connectors for their task configs. Used by the herder's thread only.
+    """Lets connectors generate their task configs. Used by the herder's thread only.
 
-    Invariant: at most one call per start of a connector is in progress.
+    Invariant: at most one call per started connector is in progress.
     """
 
     def __init__(
@@ -108,7 +109,7 @@ class TaskConfigGenerator:
         calls: ThreadPool,
         resolve: Callable[[RawConfig], object],
     ) -> None:
-        """`resolve` replaces `${…}` references in a configuration."""
+        """Create the generator. `resolve` replaces `${…}` references in a configuration."""
         self._worker = worker
         self._calls = calls
         self._resolve = resolve
@@ -170,7 +171,8 @@ class TaskConfigGenerator:
     def _resolve_applied_config(
         self, raw: RawConfig, generation: int | None
     ) -> _AppliedConfig | None:
-        """Resolve the applied configuration; None if a reference can no longer be resolved."""
+        """Resolve the applied configuration. Return None if a reference can no longer be
+        resolved."""
         try:
             return _AppliedConfig(generation=generation, raw=raw, resolved=self._resolve(raw))
         except ConnectError as error:
@@ -197,7 +199,8 @@ class TaskConfigGenerator:
 
 
 def _build_generation_failure(name: str, error: BaseException) -> ActionFailed:
-    """Build the outcome of a failed call; the error is the connector's, so the herder continues."""
+    """Build the outcome of a failed call. The herder continues, because the connector caused the
+    error."""
     if isinstance(error, ConnectError):
         lasting = isinstance(error, TooManyTasksError)
         if lasting:
@@ -208,7 +211,8 @@ def _build_generation_failure(name: str, error: BaseException) -> ActionFailed:
 
 
 STATUS_FLUSH_TIMEOUT_S = 10.0
-"""Covers a leader election of a broker; writes that are still unacknowledged are retried."""
+"""Time limit of a status flush. It covers a leader election of a broker. Writes that remain
+unacknowledged are retried."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,7 +238,7 @@ class BlockingActionRunner:
         )
 
     def execute(self, action: BlockingAction) -> ActionOutcome:
-        """Execute an action and return its outcome; raises only on a programming error."""
+        """Execute an action and return its outcome. Raises only on a programming error."""
         deps = self._deps
         try:
             match action:
@@ -278,7 +282,7 @@ class BlockingActionRunner:
         self._connectors.mark_outdated(connector)
 
     def stop_all(self) -> None:
-        """Stop all connectors and tasks, because the herder ends."""
+        """Stop all connectors and tasks, because the herder is shutting down."""
         self._deps.worker.close()
 
     def _read_config_topic(self, timeout_s: float) -> ActionOutcome:
@@ -290,7 +294,7 @@ class BlockingActionRunner:
         return ActionDone()
 
     def _flush_statuses(self) -> ActionOutcome:
-        """Flush statuses; a failure is logged here, because the herder does not retry it."""
+        """Flush statuses. A failure is only logged, because the herder does not retry the flush."""
         try:
             self._deps.statuses.flush(STATUS_FLUSH_TIMEOUT_S)
         except ConnectError as error:

@@ -1,13 +1,13 @@
 """The herder's state machine: decides what to start, stop and write, and replies to requests.
 
-Like Java's tick thread it does one thing at a time, in this order: rebalance, leader duties,
+Like Java's tick thread, it does one thing at a time, in this order: rebalance, leader duties,
 requests, restarts, changed configurations. While a blocking action is in progress, events are only
-recorded. `HerderLoop` executes the actions in order and reports the outcome of a blocking one with
-`ActionCompleted`. Standalone workers use the same state machine, with a group of one member.
+recorded. `HerderLoop` executes the actions in order and reports the outcome of a blocking action
+with `ActionCompleted`. Standalone workers use the same state machine, with a group of one member.
 
-A reconfigured connector is restarted in place, without a rebalance; new and removed connectors and
-new task configs need one. Unlike in Java, tasks whose configuration is unchanged, or that accept
-the new one, keep running.
+A reconfigured connector is restarted in place, without a rebalance. New connectors, removed
+connectors and new task configs require a rebalance. Unlike in Java, tasks keep running if their
+configuration is unchanged or if they accept the new one.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def apply_logger_levels(herder: HerderState) -> HerderScript[None]:
 
 
 def run_requested_restarts(herder: HerderState) -> HerderScript[None]:
-    """Restart the connectors and tasks of this worker that restart requests cover."""
+    """Restart the connectors and tasks on this worker that are covered by restart requests."""
     wanted, herder.changes.restarts = herder.changes.restarts, {}
     for _, request in sorted(wanted.items()):
         plan = restart_plan.plan_restart(request, herder.snapshot.statuses)
@@ -131,9 +131,9 @@ def run_requested_restarts(herder: HerderState) -> HerderScript[None]:
 
 
 def apply_config_changes(herder: HerderState) -> HerderScript[bool]:
-    """Apply changed configurations; returns False if that requires a rebalance.
+    """Apply changed configurations. Return False if they require a rebalance.
 
-    Under the eager protocol a rebalance is enough, because it stops everything anyway.
+    Under the eager protocol a rebalance is sufficient, because it stops all work anyway.
     """
     if not herder.changes.has_config_changes():
         return True
@@ -167,7 +167,8 @@ def _apply_target_states(herder: HerderState, names: set[str]) -> HerderScript[N
 
 
 def _offer_task_configs(herder: HerderState, connectors: set[str]) -> HerderScript[None]:
-    """Offer new configs to running tasks; those that refuse are restarted after the rebalance."""
+    """Offer new configs to running tasks. Tasks that refuse them are restarted after the
+    rebalance."""
     own_items = tuple(task for task in herder.running.tasks if task.connector in connectors)
     running = tuple(task for task in own_items if task not in herder.tasks_to_restart)
     outcome = (yield OfferTaskConfigs(running)) if running else None
@@ -183,10 +184,10 @@ QUEUE_FULL_STATUS = 503
 
 
 class DistributedHerder:
-    """State machine of the herder; `step` is called for each event.
+    """State machine of the herder. Call `step` for each event.
 
     Invariants: at most one blocking action is in progress; after a rejoin was requested, the
-    previous assignment is not acted on; no actions follow `CloseGroup`.
+    previous assignment is not acted on; no action follows `CloseGroup`.
     """
 
     def __init__(self, settings: HerderSettings, seen: EventSnapshot) -> None:
@@ -200,7 +201,8 @@ class DistributedHerder:
 
     @property
     def pending_action(self) -> BlockingAction | None:
-        """The blocking action in progress; `ActionCompleted` is expected."""
+        """The blocking action in progress, for which `ActionCompleted` is expected; None if there
+        is none."""
         return self._blocking_action
 
     @property
@@ -208,7 +210,8 @@ class DistributedHerder:
         return self._closed
 
     def next_tick_s(self) -> float | None:
-        """Return when the next `HerderTick` is due; None if only other events matter."""
+        """Return the time at which the next `HerderTick` is due; None if the herder only waits for
+        other events."""
         herder = self._state
         if self._blocking_action is not None or self._closed or not herder.stores_loaded:
             return None
@@ -238,7 +241,7 @@ class DistributedHerder:
         return actions
 
     def _record_event(self, event: HerderEvent) -> bool:
-        """Record an event of the group or the config topic; returns False for other events."""
+        """Record a group event or a config topic record. Return False for other events."""
         herder = self._state
         match event:
             case StoresLoaded():
@@ -262,7 +265,7 @@ class DistributedHerder:
         return True
 
     def _handle_event(self, event: HerderEvent) -> list[HerderAction]:
-        """Handle an event of the worker, the leader or a caller."""
+        """Handle an event from the worker, the leader or a caller."""
         match event:
             case ConnectorStateReached():
                 return request_service.handle_connector_state_reached(self._state, event)
@@ -294,8 +297,8 @@ class DistributedHerder:
         return [] if event.ticket is None else [SendReply(event.ticket, reply)]
 
     def _run_script(self, outcome: ActionOutcome | None, actions: list[HerderAction]) -> None:
-        """Run the procedure until it blocks or sleeps, then start the next one if there are new
-        events."""
+        """Run the procedure until it blocks or sleeps, then start the next procedure if new events
+        have arrived."""
         if not self._is_awake():
             return
         while self._script is not None or self._has_new_events:
@@ -324,8 +327,8 @@ class DistributedHerder:
                 return
 
     def _is_awake(self) -> bool:
-        """Return whether the sleep is over: it has expired, or shutdown or coordinator loss
-        ended it."""
+        """Return True if the procedure is not sleeping. Shutdown or coordinator loss ends a sleep
+        early."""
         if self._sleeps_until_s is None:
             return True
         herder = self._state
@@ -339,7 +342,8 @@ class DistributedHerder:
         return True
 
     def _tick(self) -> HerderScript[bool]:
-        """One iteration of the herder. Returns True if the next one must follow at once."""
+        """Run one iteration of the herder. Return True if the next iteration must follow
+        immediately."""
         herder = self._state
         if not herder.stores_loaded and not herder.is_closing:
             return False
@@ -395,7 +399,7 @@ class DistributedHerder:
             yield from request_service.handle_request(herder, waiting)
 
     def _has_urgent_event(self) -> bool:
-        """Return whether something more urgent than the next request has come up."""
+        """Return True if an event that is more urgent than the next request has arrived."""
         herder = self._state
         return (
             herder.is_closing

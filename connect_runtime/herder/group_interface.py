@@ -1,7 +1,7 @@
 """`WorkerGroup`: the interface through which the herder uses the worker group.
 
 The group requests preparation (`JoinRequested`), joins, and reports the assignment
-(`AssignmentReceived`), or that it has no coordinator (`CoordinatorLost`), after which all
+(`AssignmentReceived`). If the group has no coordinator, it reports `CoordinatorLost`, and all
 connectors and tasks must stop. The herder's thread both pops the events and calls the methods, in
 order, so that both always refer to the same rebalance.
 """
@@ -22,70 +22,71 @@ GroupFailed: TypeAlias = GroupSessionFailed
 GetConfiguredWork: TypeAlias = ReadConfiguredWork
 
 OnGroupEvent = Callable[[], None]
-"""Called when there are events to pop. Runs on a thread of the group: must only post an event."""
+"""Called when events can be popped. Runs on a group thread, so it must only post an event."""
 
 
 class WorkerGroup(Protocol):
-    """Membership in the worker group. All methods but `start` and `close` return at once.
+    """Membership in the worker group. All methods except `start` and `close` return immediately.
 
-    They are called by the herder's thread. Before `start` and after `close` they do nothing, and
-    there are no events.
+    The methods are called by the herder's thread. Before `start` and after `close` they do nothing,
+    and there are no events.
     """
 
     @property
     def member_id(self) -> str:
-        """This worker's id in the group; "" before a rebalance has completed."""
+        """Member id of this worker in the group; "" before a rebalance has completed."""
 
     def start(self, on_event: OnGroupEvent, read_configured_work: GetConfiguredWork) -> None:
-        """Find the group and join it; the first event is `JoinRequested`. Call once.
+        """Find the group and join it. The first event is `JoinRequested`. Call once.
 
-        `read_configured_work` is called when this worker joins and again when it leads, on any
-        thread, and must return at once. Raises `FatalError` for invalid settings.
+        `read_configured_work` is called when this worker joins and when it becomes the leader. It
+        is called on any thread and must return immediately. Raises `FatalError` for invalid
+        settings.
         """
 
     def pop_events(self) -> list[GroupEvent]:
-        """Return the events since the last call, in order; an outdated event is replaced by its
-        successor.
+        """Return the events since the last call, in order. A newer event replaces an outdated one.
 
-        `JoinRequested` may be repeated before a rebalance completes: the last one applies. Nothing
-        follows `GroupSessionFailed` (missing rights, a group of another type, a dead thread): close
-        the group then.
+        `JoinRequested` may be repeated before a rebalance completes; the last one applies. No event
+        follows `GroupSessionFailed` (missing permissions, a group of another type, a dead thread):
+        close the group after it.
         """
 
     def record_tick(self) -> None:
         """Report that the herder's loop is alive.
 
-        Call it more often than `rebalance.timeout.ms`; otherwise the worker leaves the group, and
-        rejoins at the next call of `rejoin`.
+        Call more often than every `rebalance.timeout.ms`. Otherwise the worker leaves the group,
+        and rejoins at the next call of `rejoin`.
         """
 
     def confirm_prepared(self) -> None:
-        """Confirm a `JoinRequested`: revoked work has stopped, and the worker may join.
+        """Confirm a `JoinRequested`: revoked work has stopped, so the worker may join.
 
-        Sends the current assignment and config offset. Ignored if it is a repetition, or if newer
-        events have not been popped yet.
+        Sends the current assignment and config offset. Repeated confirmations are ignored, and so
+        is a confirmation while newer events have not been popped yet.
         """
 
     def rejoin(self, reason: str) -> None:
         """Request a rebalance, or rejoin after `leave`.
 
-        May be called at any time and repeatedly; it stays in effect until newer metadata was sent.
+        May be called at any time and repeatedly. The request remains in effect until newer metadata
+        is sent.
         """
 
     def leave(self, reason: str) -> None:
-        """Leave the group until `rejoin`; running work continues and is reported when the worker
+        """Leave the group until `rejoin`. Work keeps running and is reported when the worker
         rejoins.
 
-        An assignment that was not popped yet is dropped.
+        An assignment that has not been popped yet is dropped.
         """
 
     def revoke_all(self) -> None:
         """Record that all work has stopped, so that the worker joins without an assignment."""
 
     def close(self, timeout_s: float) -> None:
-        """Leave the group for good within `timeout_s`, and end all threads in any case.
+        """Leave the group permanently within `timeout_s`, and end all group threads in any case.
 
-        Further calls do nothing. May be called from any thread but the group's own.
+        Repeated calls do nothing. May be called from any thread except the group's own.
         """
 
     # Implements `GroupMembership`

@@ -2,7 +2,8 @@
 
 Connects the member protocol, which handles opaque bytes, with assignments of connectors and tasks.
 Events are queued until the herder pops them. An assignment that was never popped is dropped when
-the worker leaves the group. `confirm_prepared` is ignored if the group was lost in the meantime.
+the worker leaves the group. `confirm_prepared` is ignored if the coordinator was lost in the
+meantime.
 """
 
 from __future__ import annotations
@@ -49,10 +50,12 @@ GroupSessionFailed = MembershipFailed
 GroupSessionEvent: TypeAlias = (
     JoinRequested | AssignmentReceived | CoordinatorLost | GroupSessionFailed
 )
-"""Events for the herder. `GroupSessionFailed` is the last: a new session is needed."""
+"""Events for the herder. `GroupSessionFailed` is always the last event: a new session must be
+created after it."""
 
 ReadConfiguredWork: TypeAlias = Callable[[], ConfiguredWork]
-"""Returns what the config topic asks to run; called on any thread and must return at once."""
+"""Returns the connectors and tasks configured in the config topic. May be called on any thread;
+must return immediately."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,16 +65,16 @@ class GroupSessionSettings:
     membership: GroupRebalanceConfig
     """Group id and timeouts."""
     url: str
-    """URL at which other workers reach this one."""
+    """URL at which other workers reach this worker."""
     protocol: ConnectProtocol = ConnectProtocol.SESSIONED
-    """`connect.protocol`."""
+    """Setting `connect.protocol`."""
     max_rebalance_delay_ms: int = 300_000
-    """`scheduled.rebalance.max.delay.ms`."""
+    """Setting `scheduled.rebalance.max.delay.ms`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignmentRequested:
-    """This worker was elected leader and must call `submit_assignments`; heartbeats continue in the
+    """This worker was elected leader and must call `submit_assignments`. Heartbeats continue in the
     meantime."""
 
     election: LeaderElection
@@ -87,7 +90,8 @@ class GroupSession:
     """Group membership of one worker. Not thread-safe: only one thread may use it at a time.
 
     After every call, `pop_actions` returns the actions to execute, in order. Invariant: at most one
-    event of each kind is queued, and no assignment together with a lost coordinator.
+    event of each kind is queued, and an assignment is never queued together with a lost
+    coordinator.
     """
 
     def __init__(
@@ -102,7 +106,7 @@ class GroupSession:
         self._machine = GroupMember(settings.membership, rng=rng)
         self._assignment = MemberAssignment.initial(settings.protocol)
         self._delivered_assignment = self._assignment
-        """As of the last events that the herder popped."""
+        """Assignment as of the last events that the herder popped."""
         self._events: list[GroupSessionEvent] = []
         self._actions: list[GroupSessionAction] = []
         self._prepare_token: int | None = None
@@ -111,18 +115,18 @@ class GroupSession:
 
     @property
     def member_id(self) -> str:
-        """This worker's id in the group; "" before a rebalance has completed."""
+        """Member id of this worker in the group; "" before a rebalance has completed."""
         return self._machine.member_id
 
     @property
     def assigned_work(self) -> ConnectorsAndTasks:
-        """The work that the group counts as assigned to this worker."""
+        """Connectors and tasks that the group considers assigned to this worker."""
         return self._assignment.assigned_work
 
     @property
     def last_heartbeat_s(self) -> float:
-        """Monotonic time at which the newest successful heartbeat was sent; -inf if there is
-        none."""
+        """Monotonic time at which the latest successful heartbeat was sent; -inf if none was
+        sent."""
         return self._machine.heartbeat_timer.last_confirmed_s
 
     @property
@@ -134,7 +138,7 @@ class GroupSession:
         return bool(self._events)
 
     def next_tick_s(self) -> float:
-        """Return when the next `MemberTick` event is due; inf for never."""
+        """Return the time at which the next `MemberTick` event is due; inf for never."""
         return self._machine.due_s()
 
     def pop_actions(self) -> list[GroupSessionAction]:
@@ -151,10 +155,10 @@ class GroupSession:
         return taken
 
     def confirm_prepared(self, now_s: float) -> None:
-        """Confirm that work has stopped, and join.
+        """Confirm that revoked work has stopped, and join the group.
 
-        Does nothing if no preparation was requested, or if newer events are queued: the herder will
-        be asked again.
+        Does nothing if no preparation was requested. Also does nothing if newer events are queued,
+        because another confirmation will be requested.
         """
         outdating = (JoinRequested, CoordinatorLost)
         if self._prepare_token is None or any(isinstance(each, outdating) for each in self._events):
@@ -168,7 +172,7 @@ class GroupSession:
         self.handle_event(RejoinRequested(reason), now_s)
 
     def leave(self, reason: str, now_s: float) -> None:
-        """Leave the group; an assignment that the herder has not popped is discarded."""
+        """Leave the group. An assignment that the herder has not popped is dropped."""
         self._assignment = self._delivered_assignment
         self._drop_events(AssignmentReceived, JoinRequested)
         self._prepare_token = None
@@ -181,7 +185,7 @@ class GroupSession:
         self._drop_events(AssignmentReceived)
 
     def close(self, reason: str, now_s: float) -> None:
-        """Leave the group for good and drop all events."""
+        """Leave the group permanently and drop all events."""
         self._prepare_token = None
         self.handle_event(CloseRequested(reason), now_s)
         self._events.clear()
@@ -191,7 +195,7 @@ class GroupSession:
     def submit_assignments(
         self, generation: int, assignments: LeaderAssignments, now_s: float
     ) -> None:
-        """Submit the assignments of all members; ignored if the generation is over."""
+        """Submit the assignments of all members. Ignored if `generation` is no longer current."""
         self._owners = (generation, assignments.owners)
         answers = AssignmentsComputed(generation=generation, assignments=assignments.assignments)
         self.handle_event(answers, now_s)
@@ -230,8 +234,8 @@ class GroupSession:
         self._events.append(JoinRequested(self._assignment.work_to_stop_before_join()))
 
     def _handle_coordinator_loss(self, reason: str) -> None:
-        """Record the loss; the herder forgets earlier requests then, so preparation is requested
-        again."""
+        """Record the coordinator loss, and request preparation again, because the herder forgets
+        earlier requests."""
         self._assignment, _ = self._assignment.abandon_work()
         self._delivered_assignment = self._assignment
         self._events[:] = [CoordinatorLost(reason)]

@@ -1,8 +1,9 @@
-"""Actions that the herder requests: blocking ones, whose outcome it waits for, and background ones.
+"""Actions that the herder requests: blocking actions, for whose outcome it waits, and background
+actions.
 
-A blocking action is always the last of a step: the herder does nothing more until it receives
-`ActionCompleted` with one of the outcomes that the action names. Background actions have no
-outcome. All are executed in the order given.
+A blocking action is always the last action of a step. The herder does nothing else until it
+receives `ActionCompleted` with one of the outcomes that the action documents. Background actions
+have no outcome. All actions are executed in the order given.
 
 `describe_action` describes a blocking action in Java's words, for requests that time out.
 """
@@ -31,7 +32,7 @@ from connect_runtime.storage.status_records import StatusSubject
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteConnectorConfig:
-    """Write a connector's configuration, after its target state if there is one. Privileged."""
+    """Write a connector's target state, if given, and then its configuration. Privileged."""
 
     connector: str
     config: RawConfig = field(repr=False)
@@ -47,7 +48,8 @@ class RemoveConnectorConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteTaskConfigs:
-    """Read to the end, write the task configs, read them back, write the commit record.
+    """Read the config topic to its end, write the task configs, read them back, and write the
+    commit record.
 
     Privileged.
     """
@@ -58,7 +60,7 @@ class WriteTaskConfigs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteTargetState:
-    """Write a connector's target state; completes when acknowledged. Not privileged."""
+    """Write a connector's target state, and wait for the acknowledgement. Not privileged."""
 
     connector: str
     state: TargetState
@@ -108,7 +110,7 @@ class ReadConfigTopic:
 
 @dataclass(frozen=True, slots=True)
 class FenceConfigWriters:
-    """Fence every other writer of the config topic, if exactly-once sources are enabled.
+    """Fence all other writers of the config topic if exactly-once sources are enabled.
 
     Otherwise does nothing. Outcome: `ActionDone` or `ActionFailed`.
     """
@@ -118,7 +120,7 @@ class FenceConfigWriters:
 class WriteConfigTopic:
     """Write to the config topic within 30 s.
 
-    Outcome: `ActionDone`, or `ActionFailed`, with `is_fenced` if the write privilege is lost.
+    Outcome: `ActionDone`, or `ActionFailed` (with `is_fenced` if the write privilege is lost).
     """
 
     write: ConfigWrite
@@ -126,9 +128,9 @@ class WriteConfigTopic:
 
 @dataclass(frozen=True, slots=True)
 class StopConnectorsAndTasks:
-    """Stop connectors and tasks in parallel, within their graceful timeouts.
+    """Stop connectors and tasks in parallel, within their graceful shutdown timeouts.
 
-    Items that do not run count as stopped. Outcome: always `ActionDone`.
+    Items that are not running count as stopped. Outcome: always `ActionDone`.
     """
 
     work: ConnectorsAndTasks
@@ -139,7 +141,7 @@ class StartConnectorsAndTasks:
     """Start connectors and tasks with the current configurations and target states.
 
     Outcome: `WorkStarted`, with the items that could not be created or no longer exist. A
-    `ConnectorStateReached` follows for every connector that was created.
+    `ConnectorStateReached` follows for every created connector.
     """
 
     work: ConnectorsAndTasks
@@ -149,7 +151,7 @@ class StartConnectorsAndTasks:
 class OfferTaskConfigs:
     """Offer the current configs to tasks that were started on this worker.
 
-    Outcome: `TaskConfigsOffered`, with the tasks that do not run or must be restarted.
+    Outcome: `TaskConfigsOffered`, with the tasks that are not running or must be restarted.
     """
 
     tasks: tuple[ConnectorTaskId, ...]
@@ -157,10 +159,10 @@ class OfferTaskConfigs:
 
 @dataclass(frozen=True, slots=True)
 class GenerateTaskConfigs:
-    """Ask a connector for its task configs.
+    """Let a connector generate its task configs.
 
-    Outcome: `TaskConfigsGenerated`, `ConnectorNotRunning`, or `ActionFailed`, with `is_permanent`
-    if a retry cannot help (more than `tasks.max`).
+    Outcome: `TaskConfigsGenerated`, `ConnectorNotRunning`, or `ActionFailed` (with `is_permanent`
+    if a retry cannot help, because there are more tasks than `tasks.max`).
     """
 
     connector: str
@@ -197,7 +199,7 @@ BLOCKING_ACTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class ConfirmJoinPrepared:
-    """Confirm a `JoinRequested`: revoked work has stopped, and the worker may join."""
+    """Confirm a `JoinRequested`: revoked work has stopped, so the worker may join."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +223,7 @@ class RevokeAssignment:
 
 @dataclass(frozen=True, slots=True)
 class CloseGroup:
-    """Leave the group for good, because the herder has ended."""
+    """Leave the group permanently, because the herder has ended."""
 
 
 # Background actions of the worker and its stores
@@ -231,7 +233,7 @@ class CloseGroup:
 class ApplyTargetState:
     """Set the target state of a connector and its tasks on this worker.
 
-    A `ConnectorStateReached` follows if the connector itself runs here.
+    A `ConnectorStateReached` follows if the connector itself is running on this worker.
     """
 
     connector: str
@@ -272,12 +274,12 @@ class SetLoggerLevel:
 
 @dataclass(frozen=True, slots=True)
 class LeadershipAcquired:
-    """This worker is the new leader, and its own work has started."""
+    """This worker is the new leader and has started its own work."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForwardTaskConfigs:
-    """POST task configs to the leader, signed with the session key if there is one.
+    """POST task configs to the leader, signed with the session key if available.
 
     `TaskConfigsForwarded` with the same `token` must follow. Must not block the herder, because the
     leader may be waiting for this worker to join.
@@ -300,9 +302,9 @@ class ValidateAndPutConnector:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandleOffsetsRequest:
-    """Read or modify a connector's offsets; the worker replies to the ticket.
+    """Read or modify a connector's offsets. The worker replies to the ticket.
 
-    A modification has passed all checks. For an exactly-once source, its producers are fenced
+    All checks have passed for a modification. The producers of an exactly-once source are fenced
     first.
     """
 
@@ -314,7 +316,7 @@ class HandleOffsetsRequest:
 class FenceZombieProducers:
     """Fence the producers of earlier tasks, write the task count record and reply to the ticket.
 
-    Fails with 409 if the task configs, and with them the `generation`, have changed.
+    Fails with 409 if the task configs (and therefore the `generation`) have changed.
     """
 
     ticket: int
@@ -327,7 +329,7 @@ class FenceZombieProducers:
 
 @dataclass(frozen=True, slots=True)
 class SendReply:
-    """Reply to a request: with the request's own reply, `ForwardRequest` or `RequestRefused`.
+    """Reply to a request with its own reply type, `ForwardRequest` or `RequestRefused`.
 
     At most one reply is sent per ticket.
     """
@@ -338,7 +340,7 @@ class SendReply:
 
 @dataclass(frozen=True, slots=True)
 class WriteLogLine:
-    """Log a line for operators, at INFO or, with `is_warning`, at WARNING."""
+    """Log a message for operators at INFO, or at WARNING if `is_warning` is set."""
 
     text: str
     is_warning: bool = False
@@ -367,7 +369,7 @@ HerderAction: TypeAlias = BlockingAction | BackgroundAction
 
 
 STAGE_JOINING = "ensuring membership in the cluster"
-"""Stage between rebalances."""
+"""Description of the herder's stage between rebalances."""
 STAGE_STARTING = "initializing and reading to the end of internal topics"
 STAGE_CLOSING = "shutting down"
 

@@ -1,11 +1,11 @@
 """`Herder`: the operations that the REST API can request from the herder and its worker.
 
-Every method may be called from any thread and returns at once, so that an event loop can call it;
-slow operations return a future. REST waits for a future until its own deadline and never cancels
-it; a later result is dropped.
+Every method may be called from any thread and returns immediately, so that an event loop can call
+it. Slow operations return a future. REST waits for a future until its own deadline and never
+cancels it; a later result is dropped.
 
-HTTP status of a failed future: the one in `ConnectRestError`, 404 for `NotFoundError`, 409 for
-`AlreadyExistsError`, 503 for `HerderQueueFullError`, and 500 with the error's message otherwise.
+HTTP status of a failed future: the status of a `ConnectRestError`, 404 for `NotFoundError`, 409 for
+`AlreadyExistsError`, 503 for `HerderQueueFullError`, and otherwise 500 with the error's message.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from connect_runtime.storage.status_topic import StatusSnapshot
 
 
 class ConnectRestError(FatalError):
-    """A request failed; the response has this HTTP status and message."""
+    """Raised if a request failed. The response has this HTTP status and message."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -34,8 +34,8 @@ class ConnectRestError(FatalError):
 
 
 class ConnectorType(enum.Enum):
-    """Type of a connector; UNKNOWN if the class is not installed on this worker or not a
-    connector."""
+    """Type of a connector. UNKNOWN if the class is not a connector or is not installed on this
+    worker."""
 
     SOURCE = "source"
     SINK = "sink"
@@ -66,20 +66,20 @@ class PluginInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HerderStage:
-    """The herder's current operation, or its last one if `completed_ms` is set.
+    """The herder's current operation, or its last operation if `completed_ms` is set.
 
     Explains why a request timed out.
     """
 
     description: str
-    """A gerund, such as "reading to the end of the config topic"."""
+    """Gerund phrase, such as "reading to the end of the config topic"."""
     started_ms: int
-    """Wall-clock milliseconds."""
+    """Start time in milliseconds since the epoch."""
     completed_ms: int | None = None
-    """Wall-clock milliseconds; None while the operation is in progress."""
+    """End time in milliseconds since the epoch; None while the operation is in progress."""
 
     def __str__(self) -> str:
-        """Describe the stage with the text of Java's Stage."""
+        """Format the stage with the text of Java's Stage."""
         began = f"{self.description}, which began at {_format_instant(self.started_ms)}"
         if self.completed_ms is None:
             return f"The worker is currently {began}."
@@ -88,7 +88,7 @@ class HerderStage:
 
 
 def _format_instant(wall_ms: int) -> str:
-    """Format wall-clock milliseconds like Java's Instant."""
+    """Format a time in milliseconds since the epoch like Java's Instant."""
     second, millisecond = divmod(wall_ms, 1000)
     text = datetime.datetime.fromtimestamp(second, tz=datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S")
     return f"{text}.{millisecond:03d}Z" if millisecond else f"{text}Z"
@@ -96,7 +96,7 @@ def _format_instant(wall_ms: int) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectorOffset:
-    """The offset of a source partition, or of a topic partition of a sink.
+    """Offset of a source partition, or of a topic partition of a sink.
 
     A sink uses `{"kafka_topic": …, "kafka_partition": …}` and `{"kafka_offset": …}`.
     """
@@ -114,7 +114,7 @@ class ConnectorOffsets:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorOffsetsModified:
-    """Reply to `ModifyConnectorOffsets`; the message is one sentence about what was done."""
+    """Reply to `ModifyConnectorOffsets`. The message is one sentence about the change."""
 
     message: str
 
@@ -128,34 +128,34 @@ class Herder(Protocol):
     # Read immediately from memory
 
     def ready(self) -> bool:
-        """Return whether the stores are loaded and the worker has joined its group once."""
+        """Return True if the stores are loaded and the worker has joined its group once."""
 
     def stage(self) -> HerderStage | None:
-        """Return the current or last operation; None if nothing is known."""
+        """Return the current or last operation; None if unknown."""
 
     def kafka_cluster_id(self) -> str | None:
-        """Return the id of the Kafka cluster, which was read once at startup."""
+        """Return the Kafka cluster id, which was read once at startup."""
 
     def config(self) -> ClusterConfigState:
-        """Return the newest state of the config topic."""
+        """Return the latest state of the config topic."""
 
     def statuses(self) -> StatusSnapshot:
-        """Return the newest statuses of connectors and tasks."""
+        """Return the latest statuses of connectors and tasks."""
 
     def plugins(self) -> Sequence[PluginInfo]:
-        """Return the plugins that are installed on this worker, in any order."""
+        """Return the plugins installed on this worker, in any order."""
 
     def connector_type(self, config: RawConfig | None) -> ConnectorType:
-        """Return the type of the configuration's `connector.class`; never raises."""
+        """Return the connector type of the configuration's `connector.class`. Never raises."""
 
     def signs_internal_requests(self) -> bool:
-        """Return whether all group members use the `sessioned` protocol or a newer one, which sign
-        internal requests."""
+        """Return True if all group members use the `sessioned` protocol or a newer one, so that
+        internal requests are signed."""
 
     def signs_whole_requests(self) -> bool:
-        """Return whether all group members sign requests to other workers as a whole.
+        """Return True if all group members sign the whole request to other workers.
 
-        False while a Java worker is in the group, which signs the body only.
+        False while a Java worker is in the group, because Java workers sign only the body.
         """
 
     def verify(
@@ -170,12 +170,12 @@ class Herder(Protocol):
     # Executed in order on the herder's thread
 
     def submit(self, request: HerderRequest) -> futures.Future[WorkerReply]:
-        """Queue a request; the reply is documented at the request, or `ForwardRequest` or
+        """Queue a request. The result is the reply documented at the request, `ForwardRequest` or
         `RequestRefused`.
 
-        A `PutConnector` must have `invalid` None: its configuration is first validated on another
-        thread. A standalone herder never replies `ForwardRequest`, and refuses `PutTaskConfigs` and
-        `FenceZombieTasks`, which only workers of a group send.
+        A `PutConnector` must have `invalid` None, because its configuration is first validated on
+        another thread. A standalone herder never replies `ForwardRequest`. It refuses
+        `PutTaskConfigs` and `FenceZombieTasks`, which only workers of a group send.
         """
 
     # Executed on other threads
@@ -183,14 +183,15 @@ class Herder(Protocol):
     def set_target_state(self, connector: str, state: TargetState) -> futures.Future[None]:
         """Write STARTED or PAUSED as the target state of an existing connector.
 
-        Any worker may do this.
+        Every worker may do this.
         """
 
     def reset_topics(self, connector: str) -> futures.Future[None]:
         """Delete the connector's set of active topics."""
 
     def set_cluster_logger_level(self, namespace: str, level: str) -> futures.Future[None]:
-        """Write a logger level for all workers; standalone, set it in this process only.
+        """Write a logger level for all workers. A standalone worker sets it only in its own
+        process.
 
         `level` is a Java level name.
         """
@@ -204,7 +205,7 @@ class Herder(Protocol):
     def plugin_config(
         self, plugin: str, version: str | None
     ) -> futures.Future[Sequence[ConfigKeyInfo]]:
-        """Return the configuration keys of a plugin, by class name or alias.
+        """Return the configuration keys of a plugin, which is named by class name or alias.
 
         `version` None selects the newest version. Fails with `NotFoundError` for an unknown plugin,
         and with `ConnectRestError` 400 for an unknown version or a plugin type without keys.

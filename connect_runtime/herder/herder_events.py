@@ -1,6 +1,6 @@
 """Events of the herder: group events, config topic records, requests, outcomes of actions.
 
-Each event is a fact; the herder decides what follows from it.
+An event is a fact. The herder decides how to react to it.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ from connect_runtime.storage.status_topic import StatusSnapshot
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventSnapshot:
-    """Time and state of the stores at an event; both are at least as new as the event."""
+    """Time and store contents when an event is processed. Both are at least as new as the event."""
 
     now_s: float
-    """Monotonic time."""
+    """Monotonic time in seconds."""
     wall_ms: int
-    """Wall-clock time."""
+    """Wall-clock time in milliseconds since the epoch."""
     config: ClusterConfigState
     statuses: StatusSnapshot
 
 
 @dataclass(frozen=True, slots=True)
 class StoresLoaded:
-    """All stores were read to their ends; the first event, sent once."""
+    """All stores have been read to their ends. This is the first event and is sent once."""
 
 
 @dataclass(frozen=True, slots=True)
 class HerderTick:
-    """Time has passed; sent when `next_tick_s` is reached or earlier."""
+    """Time has passed. Sent when `next_tick_s` is reached, or earlier."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigRecordRead:
-    """A record of the config topic was read; sent in log order."""
+    """A config topic record was read. Sent in log order."""
 
     change: ConfigChange
 
@@ -53,7 +53,8 @@ class ConfigRecordRead:
 
 @dataclass(frozen=True, slots=True)
 class JoinRequested:
-    """The group is about to rebalance: stop these items, then reply with `ConfirmJoinPrepared`."""
+    """The group is about to rebalance. The herder must stop these items, then reply with
+    `ConfirmJoinPrepared`."""
 
     items_to_stop: ConnectorsAndTasks
 
@@ -65,18 +66,19 @@ class AssignmentReceived:
     generation: int
     protocol: ConnectProtocol
     assignment: ConnectAssignment
-    """`assigned` is everything that this worker must run, including what it already runs."""
+    """`assigned` contains everything that this worker must run, including what is already
+    running."""
     items_to_stop: ConnectorsAndTasks
-    """Items to stop before starting others."""
+    """Items to stop before other items are started."""
     is_leader: bool
     """True if this worker is the leader."""
     owners: AssignmentOwners | None = None
-    """Owner of each item; known to the leader only."""
+    """Owner of each item. Known only to the leader; otherwise None."""
 
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorLost:
-    """The group had no coordinator for too long, so others may receive this worker's work
+    """The group had no coordinator for too long, so other workers may receive this worker's work
     (KAFKA-9184)."""
 
     reason: str
@@ -87,17 +89,17 @@ class CoordinatorLost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectorStateReached:
-    """A connector reached the target state it was started in or set to, or failed to."""
+    """A connector reached its requested target state, or failed to reach it."""
 
     connector: str
     state: TargetState
     error: str | None = None
-    """Why the state was not reached, including that a newer request replaced it."""
+    """Reason why the state was not reached, for example because a newer request replaced it."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskReconfigurationRequested:
-    """A connector requests a new call of `task_configs`."""
+    """A connector requests that its `task_configs` be called again."""
 
     connector: str
 
@@ -110,7 +112,7 @@ class TaskConfigsForwarded:
     error: str | None = None
     """None on success."""
     status: int | None = None
-    """HTTP status of the error, if the leader responded."""
+    """HTTP status of the error if the leader responded."""
 
 
 # Requests
@@ -121,16 +123,16 @@ class RequestSubmitted:
     """A request to the herder. Exactly one reply with its ticket follows."""
 
     ticket: int | None
-    """None for the herder's own requests, which get no reply; a newer restart replaces an older
-    one."""
+    """None for the herder's own requests, which receive no reply. A newer restart request of the
+    herder replaces an older one."""
     request: HerderRequest
     delay_s: float = 0.0
-    """Delay until the request is due."""
+    """Delay in seconds until the request is due."""
 
 
 @dataclass(frozen=True, slots=True)
 class HerderShutdownRequested:
-    """Stop everything and leave the group; the last action will be `CloseGroup`."""
+    """Stop everything and leave the group. The last action will be `CloseGroup`."""
 
 
 # Outcomes of blocking actions
@@ -143,7 +145,7 @@ class ActionDone:
 
 @dataclass(frozen=True, slots=True)
 class ActionTimedOut:
-    """The action exceeded its time limit; it may still complete."""
+    """The action exceeded its time limit. It may still complete."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,21 +154,18 @@ class ActionFailed:
 
     reason: str
     is_fenced: bool = False
-    """True if another worker has fenced this one as a writer of the config topic."""
+    """True if another worker has fenced this worker as a writer of the config topic."""
     is_permanent: bool = False
     """True if a retry cannot succeed."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkStarted:
-    """Outcome of a start."""
+    """Outcome of starting connectors and tasks."""
 
     failed: tuple[tuple[WorkItem, str], ...] = ()
-    """Items that could not be created, with the error.
-
-    An item that itself is at fault has the status FAILED and still counts as running on this
-    worker.
-    """
+    """Items that could not be created, with the error. An item that caused its own failure has the
+    status FAILED and still counts as running on this worker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,12 +173,12 @@ class TaskConfigsOffered:
     """Outcome of offering new configs to tasks."""
 
     to_restart: frozenset[ConnectorTaskId]
-    """Tasks that must be restarted; all others keep running."""
+    """Tasks that must be restarted. All other tasks keep running."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectorNotRunning:
-    """The connector does not run on this worker."""
+    """The connector is not running on this worker."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,7 +186,8 @@ class TaskConfigsGenerated:
     """A connector returned its task configs."""
 
     configs: Sequence[RawConfig] = field(repr=False)
-    """As written, with `${…}` references as in the connector's configuration."""
+    """Task configs as written to the config topic, with the `${…}` references of the connector's
+    configuration."""
     config_applied: bool
     """True if the running tasks were generated from the same connector configuration."""
 
@@ -205,7 +205,7 @@ ActionOutcome: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class ActionCompleted:
-    """The blocking action in progress has this outcome."""
+    """The blocking action in progress has completed with this outcome."""
 
     outcome: ActionOutcome
 

@@ -1,8 +1,8 @@
-"""Runs the herder's state machine: one thread passes it events and executes its actions.
+"""Runs the herder's state machine. One thread passes events to it and executes its actions.
 
-Every event comes with the newest view of the stores. Events that arrive during a blocking action
-are passed on before its outcome, so that a record that was read back is known before its write
-counts as done.
+Every event is processed with the latest snapshot of the stores. Events that arrive during a
+blocking action are processed before the action's outcome, so that a record that was read back is
+known before its write counts as done.
 """
 
 from __future__ import annotations
@@ -52,10 +52,11 @@ from connect_runtime.system.threads import OwnedThread, ThreadDied, ThreadGroup
 
 
 class HerderInbox:
-    """Queue of events for the herder: any thread posts, only the herder's thread takes.
+    """Queue of events for the herder. Any thread posts events; only the herder's thread removes
+    them.
 
-    Invariant: at most `MAX_QUEUED_REQUESTS` requests, and one reconfiguration per connector, are
-    queued; the number of other events is limited by what was written and what runs.
+    Invariant: at most `MAX_QUEUED_REQUESTS` requests and one reconfiguration per connector are
+    queued. The number of other events is limited by the records written and the items running.
     """
 
     def __init__(self) -> None:
@@ -67,9 +68,9 @@ class HerderInbox:
         self._closed = False
 
     def post(self, event: HerderEvent) -> bool:
-        """Queue an event; returns False if the inbox is closed.
+        """Queue an event. Return False if the inbox is closed.
 
-        Raises `HerderQueueFullError` if the event is a request and too many are queued.
+        Raises `HerderQueueFullError` if the event is a request and too many requests are queued.
         """
         with self._changed:
             if self._closed:
@@ -87,7 +88,7 @@ class HerderInbox:
         return True
 
     def wake(self) -> None:
-        """End a wait, because another source has events."""
+        """Interrupt a `wait`, because another source has events."""
         with self._changed:
             self._woken = True
             self._changed.notify_all()
@@ -106,9 +107,9 @@ class HerderInbox:
             self._changed.wait_for(lambda: self._events or self._woken, timeout=max(0.0, timeout_s))
 
     def close(self) -> None:
-        """Refuse further events.
+        """Refuse new events.
 
-        Events already queued can still be taken, such as a shutdown request.
+        Events that are already queued, such as a shutdown request, can still be popped.
         """
         with self._changed:
             self._closed = True
@@ -117,26 +118,26 @@ class HerderInbox:
 _LOG = logging.getLogger(__name__)
 _MAX_WAIT_S = 1.0
 LEAVE_TIMEOUT_S = 3.0
-"""Time limit for leaving the group; after it the group notices the absence by its session
-timeout."""
+"""Time limit for leaving the group. After it, the group removes the worker when its session timeout
+expires."""
 
 
 @dataclass(slots=True, kw_only=True)
 class WorkerGroupState:
-    """This worker's state in its group since the last rebalance; only the herder's loop writes
-    it."""
+    """This worker's state in its group since the last rebalance. Written only by the herder's
+    loop."""
 
     protocol: ConnectProtocol
-    """The group's protocol; before the first rebalance, the protocol that this worker offers."""
+    """The group's protocol. Before the first rebalance, the protocol that this worker offers."""
     generation: int = 0
-    """Generation in which this worker publishes statuses."""
+    """Group generation in which this worker publishes statuses."""
     is_leader: bool = False
     leader_url: str = ""
-    """The leader's URL; "" before the first rebalance."""
+    """URL of the leader; "" before the first rebalance."""
     assigned: ConnectorsAndTasks = connectors_and_tasks.NO_WORK
     """Items that the last rebalance assigned to this worker."""
     config_offset: int = -1
-    """Config offset that the assignment is based on."""
+    """Config offset on which the assignment is based."""
     has_joined: bool = False
 
 
@@ -169,7 +170,7 @@ class HerderLoop:
         self._threads = ThreadGroup(on_unexpected_end=_log_thread_death)
         self._thread: OwnedThread | None = None
         self.failure: str | None = None
-        """Why the herder ended without a stop request; None otherwise."""
+        """Reason why the herder ended without a stop request; otherwise None."""
         self.stage = HerderStage(
             description=herder_actions.STAGE_STARTING, started_ms=deps.clock.wall_ms()
         )
@@ -181,15 +182,15 @@ class HerderLoop:
 
     @property
     def has_started(self) -> bool:
-        """Whether the loop was started, so that requests will get replies."""
+        """True if the loop was started, so that requests will receive replies."""
         return self._thread is not None
 
     def request_stop(self) -> None:
-        """Request to stop all work, leave the group and end. May be called repeatedly."""
+        """Request the loop to stop all work, leave the group and end. May be called repeatedly."""
         self._deps.inbox.post(HerderShutdownRequested())
 
     def join(self, timeout_s: float) -> bool:
-        """Wait for the thread to end; returns False on timeout."""
+        """Wait for the herder's thread to end. Return False on timeout."""
         return self._thread is None or self._thread.join(timeout_s)
 
     def _read_configured_work(self) -> ConfiguredWork:
@@ -211,7 +212,8 @@ class HerderLoop:
             self._shut_down()
 
     def _shut_down(self) -> None:
-        """Clean up after any end of the loop; every step runs even if another one fails."""
+        """Clean up after the loop has ended for any reason. Every step runs even if another step
+        fails."""
         deps = self._deps
         self._begin_stage(herder_actions.STAGE_CLOSING)
         with contextlib.ExitStack() as last_first:
@@ -227,18 +229,18 @@ class HerderLoop:
         if self._herder.pending_action is not None:
             self._run_blocking_action(self._herder.pending_action)
             return
-        deps.inbox.wait(self._wait_s())
+        deps.inbox.wait(self._compute_wait_s())
         if not self._process_new_events():
             self._process_event(HerderTick())
 
-    def _wait_s(self) -> float:
+    def _compute_wait_s(self) -> float:
         due_s = self._herder.next_tick_s()
         if due_s is None:
             return _MAX_WAIT_S
         return min(_MAX_WAIT_S, due_s - self._deps.clock.now_s())
 
     def _process_new_events(self) -> bool:
-        """Process all new events; returns False if there were none."""
+        """Process all new events. Return False if there were none."""
         # Before the group's events, so that no wake-up is lost.
         posted = self._deps.inbox.pop_all()
         group_events = self._deps.group.pop_events()
@@ -329,7 +331,7 @@ class HerderLoop:
 
 
 def _log_protocol_change(before: ConnectProtocol, after: ConnectProtocol) -> None:
-    """Log a change of what the group's protocol signs."""
+    """Log a change of the parts of internal requests that the group's protocol signs."""
     if before.signs_requests and not after.signs_requests:
         _LOG.warning(
             "the group fell back to protocol %s because a member supports nothing newer:"

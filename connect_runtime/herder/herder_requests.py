@@ -1,7 +1,8 @@
 """Requests to the herder, their replies, and the queue of pending requests.
 
-Listings, statuses, topics and logger levels are not requests: every worker answers them without the
-herder. Neither are pause and resume, which only write a target state.
+Listings, statuses, topics and logger levels are not herder requests, because every worker can
+answer them without the herder. Pause and resume are not either, because they only write a target
+state.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from connect_runtime.storage.config_records import RestartRequest
 
 @dataclass(frozen=True, slots=True)
 class CheckHealth:
-    """Reply when the herder's loop reaches this request, which proves that it is alive."""
+    """Reply when the herder's loop reaches this request, to prove that the loop is alive."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +35,16 @@ class DescribeConnector:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PutConnector:
-    """Create or, with `replace`, reconfigure a connector. Reply: `PutConnectorResult`."""
+    """Create a connector, or reconfigure an existing one if `replace` is set. Reply:
+    `PutConnectorResult`."""
 
     connector: str
     config: RawConfig = field(repr=False)
     target_state: TargetState | None = None
     replace: bool = True
     invalid: str | None = None
-    """Error message of the validation, which runs where the request was received; None if valid."""
+    """Error message of the validation, which runs on the worker that received the request; None if
+    valid."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +56,7 @@ class PatchConnector:
 
     connector: str
     patch: RawConfig = field(repr=False)
-    """A value of None removes the property."""
+    """Properties to change. A value of None removes the property."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +78,9 @@ class StopConnector:
 
 @dataclass(frozen=True, slots=True)
 class RestartConnector:
-    """Restart a connector without its tasks, on its owner.
+    """Restart a connector without its tasks, on the worker that runs it.
 
-    Reply: `RequestAccepted`, once started.
+    Reply: `RequestAccepted`, after the connector has started.
     """
 
     connector: str
@@ -85,7 +88,8 @@ class RestartConnector:
 
 @dataclass(frozen=True, slots=True)
 class RestartTask:
-    """Restart a task on its owner. Reply: `RequestAccepted`, once started."""
+    """Restart a task on the worker that runs it. Reply: `RequestAccepted`, after the task has
+    started."""
 
     task: ConnectorTaskId
 
@@ -104,7 +108,7 @@ class RestartConnectorAndTasks:
 class PutTaskConfigs:
     """Write task configs that the connector's owner generated.
 
-    Internal; reply: `RequestAccepted`.
+    Internal. Reply: `RequestAccepted`.
     """
 
     connector: str
@@ -113,9 +117,9 @@ class PutTaskConfigs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FenceZombieTasks:
-    """Fence producers of earlier tasks, before a task starts.
+    """Fence the producers of earlier tasks before a task starts.
 
-    Internal; reply: `RequestAccepted`.
+    Internal. Reply: `RequestAccepted`.
     """
 
     connector: str
@@ -124,18 +128,18 @@ class FenceZombieTasks:
 
 @dataclass(frozen=True, slots=True)
 class ReadConnectorOffsets:
-    """Read a connector's offsets; the worker replies."""
+    """Read a connector's offsets. The worker replies."""
 
     connector: str
 
 
 RequestedOffsets: TypeAlias = Sequence[tuple[Mapping[str, object], Mapping[str, object] | None]]
-"""Partitions with their offsets from the REST request; an offset of None deletes it."""
+"""Partitions with their offsets from the REST request. An offset of None requests deletion."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModifyConnectorOffsets:
-    """Alter the given offsets, or with None reset all offsets; the worker replies."""
+    """Alter the given offsets, or reset all offsets if `offsets` is None. The worker replies."""
 
     connector: str
     offsets: RequestedOffsets | None
@@ -143,15 +147,16 @@ class ModifyConnectorOffsets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReconfigureConnectorTasks:
-    """Ask a connector for its task configs and publish them; submitted by the herder itself."""
+    """Let a connector generate its task configs, and publish them. Submitted by the herder
+    itself."""
 
     connector: str
     first_due_s: float
-    """When the first attempt was due."""
+    """Monotonic time at which the first attempt was due."""
     failed_attempts: int = 0
     """Number of failed attempts."""
     tickets: tuple[int, ...] = ()
-    """Tickets that get their reply after this attempt, whatever its outcome."""
+    """Tickets that receive their reply after this attempt, regardless of its outcome."""
 
 
 HerderRequest: TypeAlias = (
@@ -186,7 +191,7 @@ class ConnectorDescription:
     connector: str
     config: RawConfig = field(repr=False)
     task_configs: tuple[RawConfig | None, ...] = field(repr=False)
-    """By task number; None for an unknown one."""
+    """Task configs by task number; None for an unknown config."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,7 +201,7 @@ class PutConnectorResult:
     connector: str
     config: RawConfig = field(repr=False)
     tasks: tuple[ConnectorTaskId, ...]
-    """Tasks before the change; new ones are generated later."""
+    """Tasks before the change. New task configs are generated later."""
     created: bool
 
 
@@ -207,7 +212,7 @@ class ForwardRequest:
     url: str | None
     """None if the other worker is unknown."""
     reason: str
-    """Explanation for users."""
+    """Reason for forwarding, for users."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,8 +225,8 @@ class RequestRefused:
 
 @dataclass(frozen=True, slots=True)
 class RestartAccepted:
-    """The restart was published, and every worker restarts its part; `plan` has the resulting
-    statuses."""
+    """The restart request was published, and every worker restarts its own items. `plan` contains
+    the resulting statuses."""
 
     plan: RestartPlan
 
@@ -238,11 +243,11 @@ HerderReply: TypeAlias = (
 # Request queue
 
 MAX_QUEUED_REQUESTS = 10_000
-"""Further requests are refused."""
+"""Maximum number of queued requests. Additional requests are refused."""
 
 
 class HerderQueueFullError(Exception):
-    """Too many requests are queued; a new one would only time out."""
+    """Raised if too many requests are queued. Another request would only time out."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -264,7 +269,8 @@ class RequestQueue:
     _sequence: int = 0
 
     def add(self, request: HerderRequest, *, ticket: int | None, due_s: float) -> None:
-        """Add a request. Raises `HerderQueueFullError` if it has a ticket and the queue is full."""
+        """Add a request. Raises `HerderQueueFullError` if the request has a ticket and the queue is
+        full."""
         if ticket is not None and len(self._queued) >= MAX_QUEUED_REQUESTS:
             raise HerderQueueFullError(f"{len(self._queued)} requests are already queued")
         self._sequence += 1
@@ -283,14 +289,13 @@ class RequestQueue:
         return taken
 
     def pop_reconfigurations(self, connector: str) -> list[ReconfigureConnectorTasks]:
-        """Remove and return all reconfigurations of this connector, because a new one replaces
+        """Remove and return all reconfigurations of a connector, because a new one replaces
         them."""
         taken = self._remove_own(ReconfigureConnectorTasks, connector)
         return [each for each in taken if isinstance(each, ReconfigureConnectorTasks)]
 
     def drop_scheduled_restart(self, connector: str) -> None:
-        """Remove the herder's own restart of this connector, which it scheduled for expiring
-        secrets.
+        """Remove the restart of a connector that the herder scheduled because secrets expire.
 
         See `config.action.reload`.
         """
@@ -318,9 +323,9 @@ class RequestQueue:
 
 
 def describe_config_errors(infos: ConfigInfos) -> str | None:
-    """Build the message that lists all errors of a configuration; None if it is valid.
+    """Build a message that lists all errors of a configuration; None if it is valid.
 
-    The response has status 400 and Java's text, because clients show it unchanged.
+    The message is sent with status 400 and has Java's text, because clients display it unchanged.
     """
     messages = infos.error_messages
     if not messages:

@@ -1,6 +1,6 @@
-"""State of the herder between events, and the steps that its procedures share.
+"""State of the herder between events, and the steps that the herder's procedures share.
 
-A procedure (`HerderScript`) is a generator: it yields actions, receives the outcome of a blocking
+A procedure (`HerderScript`) is a generator. It yields actions, receives the outcome of a blocking
 action (None after a background action), and may yield `SleepUntil`. One procedure runs at a time.
 """
 
@@ -40,12 +40,12 @@ from connect_runtime.storage.config_records import RestartRequest
 from connect_runtime.storage.config_topic import LoggerLevelSet
 
 MAX_SYNC_ATTEMPTS = 5
-"""Failed reads of the config topic after which a worker stops all work."""
+"""Number of failed attempts to read the config topic after which a worker stops all work."""
 
 
 @dataclass(frozen=True, slots=True)
 class SleepUntil:
-    """Suspend the procedure; shutdown or a lost coordinator interrupts the sleep."""
+    """Suspend the procedure. Shutdown or coordinator loss interrupts the sleep."""
 
     until_s: float
 
@@ -56,7 +56,7 @@ HerderScript: TypeAlias = Generator["HerderAction | SleepUntil", "ActionOutcome 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HerderSettings:
-    """The worker settings that the herder uses; times are in seconds."""
+    """Worker settings that the herder uses. Times are in seconds."""
 
     sync_timeout_s: float = 3.0
     sync_retry_backoff_s: float = 300.0
@@ -67,7 +67,7 @@ class HerderSettings:
 
 @dataclass(slots=True)
 class PendingConfigChanges:
-    """Changes read from the config topic that no tick has handled yet.
+    """Config topic changes that no tick has handled yet.
 
     Invariant: a change is dropped only after it was handled or a rebalance made it irrelevant.
     """
@@ -103,42 +103,43 @@ class HerderState:
     snapshot: EventSnapshot
     stores_loaded: bool = False
     config: ClusterConfigState = cluster_config_state.EMPTY_CONFIG_STATE
-    """The configurations that this worker acts on; updated when it can apply the differences."""
+    """Configurations that this worker acts on. Updated when the worker can apply the
+    differences."""
     is_config_topic_readable: bool = True
-    """Whether the last attempt to read the config topic to its end succeeded."""
+    """True if the last attempt to read the config topic to its end succeeded."""
 
     new_assignment: AssignmentReceived | None = None
     """A new assignment that no tick has handled yet."""
     requested_stop: ConnectorsAndTasks | None = None
     """Items to stop for a requested rebalance that no tick has handled yet."""
     coordinator_loss: str | None = None
-    """Why the coordinator was lost, until a tick has handled it."""
+    """Reason why the coordinator was lost; None after a tick has handled the loss."""
     last_rebalance: AssignmentReceived | None = None
     """The last completed rebalance."""
     is_joined: bool = False
-    """True if the assignment is valid: no newer rebalance was requested by this worker or the
-    group."""
+    """True if the assignment is valid: neither this worker nor the group has requested a newer
+    rebalance."""
     has_left: bool = False
-    """True if this worker left the group by itself and must request to rejoin."""
+    """True if this worker left the group on its own initiative and must request to rejoin."""
     is_assignment_started: bool = False
     """True if the assigned work has been started."""
     was_leader: bool = False
-    """Whether this worker was the leader in the last assignment that it started."""
+    """True if this worker was the leader in the last assignment that it started."""
     rejoin_due_s: float | None = None
-    """When to rejoin, because the leader delayed the reassignment of a lost worker's items."""
+    """Time to rejoin, because the leader delayed the reassignment of a lost worker's items."""
     sync_attempts_left: int = MAX_SYNC_ATTEMPTS
     lost_write_privilege: bool = False
-    """True if this worker cannot write to the config topic, because it is or was never the
-    fencing leader."""
+    """True if this worker cannot write to the config topic, because another worker has fenced it or
+    its own attempt to fence other writers failed."""
 
     running: ConnectorsAndTasks = connectors_and_tasks.NO_WORK
-    """Items that were started and not stopped since, failed ones included."""
+    """Items that were started and have not been stopped since, including failed items."""
     tasks_to_restart: set[ConnectorTaskId] = field(default_factory=set)
     """Tasks to restart after the next rebalance."""
     changes: PendingConfigChanges = field(default_factory=PendingConfigChanges)
     queue: RequestQueue = field(default_factory=RequestQueue)
     restart_tickets: dict[str, list[int]] = field(default_factory=dict)
-    """Tickets that wait for a connector to restart."""
+    """Tickets of pending restart requests, by connector."""
     forwarded_task_configs: dict[int, ForwardedTaskConfigs] = field(default_factory=dict)
     last_forward_token: int = 0
     is_closing: bool = False
@@ -172,12 +173,12 @@ class HerderState:
 
     @property
     def signs_requests(self) -> bool:
-        """Whether the group's protocol signs internal requests."""
+        """True if the group's protocol signs internal requests."""
         return self.last_rebalance is not None and self.last_rebalance.protocol.signs_requests
 
     def routing_state(self) -> RoutingState:
-        """Return the routing state, with the newest configurations, so that earlier requests
-        count."""
+        """Return the routing state. It uses the latest configurations, so that earlier requests are
+        taken into account."""
         return RoutingState(
             config=self.snapshot.config,
             is_leader=self.is_leader,
@@ -191,7 +192,7 @@ class HerderState:
         assert not self.is_joined or self.last_rebalance is not None
         assert not (self.has_left and self.is_joined)
         assert not (self.has_left and self.new_assignment is not None), (
-            "assignment of a group it has left"
+            "assignment of a group that this worker has left"
         )
         assert self.tasks_to_restart <= set(self.running.tasks), (
             self.tasks_to_restart,
@@ -202,7 +203,7 @@ class HerderState:
 
 
 def rejoin_group(herder: HerderState, reason: str) -> HerderScript[None]:
-    """Request a rebalance; the current assignment is no longer acted on."""
+    """Request a rebalance. The current assignment is no longer acted on."""
     herder.is_joined = False
     herder.has_left = False
     yield RejoinGroup(reason)
@@ -213,7 +214,8 @@ def stop_items(
 ) -> HerderScript[None]:
     """Stop connectors and tasks.
 
-    With `for_good` they also leave `running`, because they are no longer this worker's.
+    With `for_good`, also remove them from `running`, because they are no longer assigned to this
+    worker.
     """
     if not items:
         return
@@ -233,8 +235,7 @@ def start_items(herder: HerderState, items: ConnectorsAndTasks) -> HerderScript[
 
 
 def read_config_topic(herder: HerderState) -> HerderScript[bool]:
-    """Read the config topic to its end and use its configurations; returns False if it timed
-    out."""
+    """Read the config topic to its end and use its configurations. Return False on timeout."""
     outcome = yield ReadConfigTopic(herder.settings.sync_timeout_s)
     herder.is_config_topic_readable = isinstance(outcome, ActionDone)
     if herder.is_config_topic_readable:
@@ -243,7 +244,7 @@ def read_config_topic(herder: HerderState) -> HerderScript[bool]:
 
 
 def write_config(herder: HerderState, write: ConfigWrite) -> HerderScript[str | None]:
-    """Write to the config topic; returns the reason if it failed, otherwise None."""
+    """Write to the config topic. Return the reason if the write failed, otherwise None."""
     outcome = yield WriteConfigTopic(write)
     if isinstance(outcome, ActionFailed):
         herder.lost_write_privilege = herder.lost_write_privilege or outcome.is_fenced

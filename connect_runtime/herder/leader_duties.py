@@ -1,5 +1,5 @@
-"""Duties of the leader: deletes stale statuses, fences config writers and rotates the session
-key."""
+"""Performs the leader's duties: deletes stale statuses, fences config writers and rotates the
+session key."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def assume_leadership(herder: HerderState) -> HerderScript[None]:
 def find_stale_statuses(
     config: ClusterConfigState, statuses: StatusSnapshot
 ) -> tuple[StatusSubject, ...]:
-    """Return statuses of connectors and tasks that no longer exist.
+    """Return the status subjects of connectors and tasks that no longer exist.
 
-    Delete them only after a rebalance: before it, workers still write UNASSIGNED when they stop
-    them.
+    Delete their statuses only after a rebalance. Before it, workers still write UNASSIGNED when
+    they stop the items.
     """
     stale: list[StatusSubject] = []
     for name in sorted({*statuses.by_connector, *statuses.by_task}):
@@ -47,7 +47,7 @@ def find_stale_statuses(
 
 
 def perform_due_duties(herder: HerderState) -> HerderScript[bool]:
-    """Perform the duties that are due; returns False if they failed and are retried later."""
+    """Perform the duties that are due. Return False if they failed and will be retried later."""
     if herder.lost_write_privilege:
         if not herder.is_leader:
             herder.lost_write_privilege = False  # expected: another worker is the leader now

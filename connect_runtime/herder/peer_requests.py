@@ -1,6 +1,6 @@
-"""Requests to other workers of the group, over their REST API.
+"""Requests to other workers of the group, through their REST APIs.
 
-Users' requests are forwarded to the worker that can serve them. Two internal requests (task configs
+User requests are forwarded to the worker that can handle them. Two internal requests (task configs
 for the leader, zombie fencing) are signed with the session key.
 """
 
@@ -23,13 +23,13 @@ class PeerRequest:
     """A request to another worker."""
 
     url: str
-    """The URL that the other worker advertises."""
+    """URL that the other worker advertises."""
     method: str
     path: str
-    """Percent-encoded."""
+    """Percent-encoded path."""
     query: Mapping[str, str] = field(default_factory=dict)
     body: bytes | None = field(default=None, repr=False)
-    """JSON."""
+    """JSON body."""
     authorization: str | None = field(default=None, repr=False)
     """`Authorization` header of the user's request."""
     signature: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -46,7 +46,7 @@ class PeerResponse:
 
 
 class PeerRefusedError(FatalError):
-    """The other worker responded with an error; the message is from its response."""
+    """Raised if the other worker responded with an error. The message is from its response."""
 
     def __init__(self, message: str, *, status: int, error_code: int) -> None:
         super().__init__(message)
@@ -55,20 +55,21 @@ class PeerRefusedError(FatalError):
 
 
 class PeerUnavailableError(RetriableError):
-    """No response, or an invalid one; the other worker may or may not have executed the request."""
+    """Raised if the response is missing or invalid. The other worker may or may not have executed
+    the request."""
 
 
 class PeerClient(Protocol):
-    """Sends requests to other workers. Thread-safe; every call has a time limit, 90 s by default.
+    """Sends requests to other workers. Thread-safe. Every call has a time limit, 90 s by default.
 
     Redirects are not followed. Both methods raise `PeerRefusedError` and `PeerUnavailableError`.
     """
 
     async def send(self, call: PeerRequest) -> PeerResponse:
-        """Send on the caller's event loop."""
+        """Send the request on the caller's event loop."""
 
     def send_and_wait(self, call: PeerRequest) -> PeerResponse:
-        """Send from a thread without an event loop."""
+        """Send the request from a thread without an event loop."""
 
 
 def build_connector_path(connector: str, *rest: str) -> str:
@@ -84,9 +85,9 @@ def build_task_configs_request(
     key: SessionKey | None,
     algorithm: str,
 ) -> PeerRequest:
-    """Build the request that hands a connector's task configs to the leader; the response is 204.
+    """Build the request that sends a connector's task configs to the leader. The response is 204.
 
-    Without a key (groups that do not use `sessioned`) the request is not signed.
+    Without a key (in groups that do not use `sessioned`) the request is not signed.
     """
     body = java_json.encode_json([dict(config) for config in configs])
     return PeerRequest(
@@ -105,8 +106,8 @@ def build_fence_request(
     key: SessionKey | None,
     algorithm: str,
 ) -> PeerRequest:
-    """Build the request to fence producers of a source connector's earlier tasks; the response
-    is 204."""
+    """Build the request to fence producers of a source connector's earlier tasks. The response is
+    204."""
     return PeerRequest(
         url=leader_url,
         method="PUT",

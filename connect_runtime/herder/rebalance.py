@@ -1,8 +1,9 @@
-"""Rebalances: stops revoked work, applies the new assignment and keeps in sync with the group.
+"""Handles rebalances: stops revoked work, applies the new assignment and stays in sync with the
+group.
 
-Sequence and reasons are those of Java's DistributedHerder. Unlike Java, this herder rejoins a
-delayed rebalance (lost worker) only when the delay has expired, and not at every tick. Otherwise
-each record in the config topic would cause another rebalance during the delay.
+The sequence and the reasons are those of Java's DistributedHerder. Unlike Java, this herder rejoins
+during a delayed rebalance (after a worker was lost) only when the delay has expired, not at every
+tick. Otherwise, each config topic record would cause another rebalance during the delay.
 """
 
 from __future__ import annotations
@@ -25,11 +26,12 @@ from connect_runtime.herder.herder_events import AssignmentReceived
 from connect_runtime.herder.herder_state import HerderScript, HerderState, SleepUntil
 
 _BACKOFF_FRACTION = 10
-"""Retries to sync wait a tenth of the rebalance delay, divided by the remaining attempts."""
+"""Divisor of the retry backoff: retries to sync wait a tenth of the rebalance delay, divided by the
+number of remaining attempts."""
 
 
 def prepare_to_join(herder: HerderState, stop: ConnectorsAndTasks) -> HerderScript[None]:
-    """Stop the work that may not run during the rebalance, then confirm."""
+    """Stop the work that must not run during the rebalance, then confirm."""
     herder.is_joined = False
     herder.has_left = False
     yield from _release_work(herder, stop)
@@ -37,7 +39,7 @@ def prepare_to_join(herder: HerderState, stop: ConnectorsAndTasks) -> HerderScri
 
 
 def _release_work(herder: HerderState, stop: ConnectorsAndTasks) -> HerderScript[None]:
-    """Stop work and flush its statuses, so that other workers can start it."""
+    """Stop work and flush its statuses, so that other workers can start the released items."""
     if not stop:
         return
     yield from herder_state.stop_items(herder, stop)
@@ -88,7 +90,7 @@ def _describe_assignment(assignment_event: AssignmentReceived) -> str:
 
 
 def handle_coordinator_loss(herder: HerderState, reason: str) -> HerderScript[None]:
-    """Stop everything, because without a coordinator other workers may receive the work."""
+    """Stop all work, because other workers may receive it while the group has no coordinator."""
     yield WriteLogLine(f"stopping all connectors and tasks: {reason}", is_warning=True)
     yield from _release_work(herder, herder.running)
     herder.last_rebalance, herder.is_joined, herder.is_assignment_started, herder.rejoin_due_s = (
@@ -102,7 +104,7 @@ def handle_coordinator_loss(herder: HerderState, reason: str) -> HerderScript[No
 def apply_assignment(herder: HerderState) -> HerderScript[bool]:
     """Sync with the config offset of the assignment and start the assigned work.
 
-    Returns False if another rebalance was requested or this worker left the group.
+    Return False if another rebalance was requested or this worker left the group.
     """
     if herder.rejoin_due_s is not None and herder.snapshot.now_s >= herder.rejoin_due_s:
         herder.rejoin_due_s = None
@@ -154,12 +156,12 @@ def _start_assigned(herder: HerderState) -> HerderScript[None]:
 
 
 def sync_config_topic(herder: HerderState) -> HerderScript[bool]:
-    """Read the config topic to its end; on timeout, leave the group and wait.
+    """Read the config topic to its end. On timeout, leave the group and wait.
 
-    A worker that keeps an assignment it cannot apply would block the whole group. A follower keeps
-    its work running meanwhile, because the leader waits longer for it than it retries. A leader's
-    work is not remembered by anyone and is reassigned at once, so a leader stops it first. (Java's
-    leader keeps running.)
+    A worker that keeps an assignment that it cannot apply would block the whole group. A follower
+    keeps its work running meanwhile, because the leader waits for the follower longer than the
+    follower retries. A leader's work is not remembered by any other worker and is reassigned
+    immediately, so the leader stops it first. (Java's leader keeps running.)
     """
     if (yield from herder_state.read_config_topic(herder)):
         herder.sync_attempts_left = herder_state.MAX_SYNC_ATTEMPTS
@@ -193,6 +195,6 @@ def _wait_before_retry(herder: HerderState) -> HerderScript[None]:
 
 
 def _revoke_everything(herder: HerderState) -> HerderScript[None]:
-    """Stop everything and join without an assignment."""
+    """Stop all work and join without an assignment."""
     yield from _release_work(herder, herder.running)
     yield RevokeAssignment()

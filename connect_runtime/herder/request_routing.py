@@ -1,7 +1,8 @@
 """Decides whether this worker handles a request, forwards it to another worker, or refuses it.
 
 Requests that depend on the current tasks and their owners are refused (409) while a rebalance is
-pending. The order of the checks and the messages are Java's, because clients match on them.
+pending. The order of the checks and the messages are the same as in Java, because clients match on
+them.
 """
 
 from __future__ import annotations
@@ -40,15 +41,15 @@ CONFLICT_STATUS = 409
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoutingState:
-    """State of this worker that routing depends on."""
+    """State of this worker on which request routing depends."""
 
     config: ClusterConfigState
     is_leader: bool
     leader_url: str | None
-    """None if there is no known leader."""
+    """URL of the leader; None if no leader is known."""
     assigned: ConnectorsAndTasks
     owners: AssignmentOwners | None
-    """Owner of each item; None unless this worker is the leader."""
+    """Owner of each item; None if this worker is not the leader."""
     rebalance_pending: bool
     """True if a configuration change was read that will cause a rebalance."""
 
@@ -71,7 +72,7 @@ _REFUSED_WHILE_REBALANCE_PENDING = (
 
 
 def route_request(request: HerderRequest, state: RoutingState) -> RoutingDecision:
-    """Decide where a request is handled."""
+    """Decide whether a request is handled locally, forwarded or refused."""
     if state.rebalance_pending and isinstance(request, _REFUSED_WHILE_REBALANCE_PENDING):
         return RequestRefused(
             CONFLICT_STATUS,
@@ -111,7 +112,7 @@ def _route_leader_request(
     | ModifyConnectorOffsets,
     state: RoutingState,
 ) -> RoutingDecision:
-    """Route a request that only the leader handles, for a connector that must exist."""
+    """Route a request for an existing connector that only the leader may handle."""
     decision = _require_leader(state, _LEADER_REQUESTS[type(request)])
     if isinstance(decision, HandleLocally):
         decision = _require_connector(request.connector, state)
@@ -198,7 +199,7 @@ def check_task_configs_allowed(
 def check_offsets_modifiable(connector: str, config: ClusterConfigState) -> RoutingDecision:
     """Refuse offset changes unless the connector is stopped and has no tasks.
 
-    `config` must be read to the end of the topic for this request.
+    `config` must have been read to the end of the config topic for this request.
     """
     if not config.has_connector(connector):
         return RequestRefused(NOT_FOUND_STATUS, f"Connector {connector} not found")

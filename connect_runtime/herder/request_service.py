@@ -1,4 +1,4 @@
-"""Handles queued requests in order: routes each one, executes it and replies."""
+"""Handles queued requests in order: routes and executes each request, and replies."""
 
 from __future__ import annotations
 
@@ -60,21 +60,23 @@ from connect_runtime.storage.cluster_config_state import RawConfig, TargetState
 INTERNAL_ERROR_STATUS = 500
 SHUTTING_DOWN_MESSAGE = "Worker is shutting down"
 NO_TICKET = -1
-"""Ticket of the herder's own requests; replies to it are dropped."""
+"""Ticket of the herder's own requests. Replies to this ticket are dropped."""
 
 
 def handle_request(herder: HerderState, queued: QueuedRequest) -> HerderScript[None]:
-    """Execute one request and reply if it has a ticket."""
+    """Execute one request, and reply if the request has a ticket."""
     if isinstance(queued.request, ReconfigureConnectorTasks):
         yield from task_reconfiguration.run_reconfiguration(herder, queued.request)
         return
-    reply = yield from _handle_now(herder, queued)
+    reply = yield from _execute_request(herder, queued)
     if reply is not None and queued.ticket is not None:
         yield SendReply(queued.ticket, reply)
 
 
-def _handle_now(herder: HerderState, waiting: QueuedRequest) -> HerderScript[HerderReply | None]:
-    """Execute a request; returns None if the reply is sent elsewhere."""
+def _execute_request(
+    herder: HerderState, waiting: QueuedRequest
+) -> HerderScript[HerderReply | None]:
+    """Execute a request. Return None if the reply is sent elsewhere."""
     decision = request_routing.route_request(waiting.request, herder.routing_state())
     if not isinstance(decision, HandleLocally):
         return decision
@@ -97,10 +99,10 @@ def _handle_now(herder: HerderState, waiting: QueuedRequest) -> HerderScript[Her
         case RestartTask() as request:
             return (yield from _restart_task(herder, request))
         case _:
-            return (yield from _handle_deferred(herder, waiting))
+            return (yield from _start_deferred_request(herder, waiting))
 
 
-def _handle_deferred(
+def _start_deferred_request(
     herder: HerderState, waiting: QueuedRequest
 ) -> HerderScript[HerderReply | None]:
     """Start a request whose reply is sent by another thread or after a later event."""
@@ -168,8 +170,8 @@ def _apply_patch(herder: HerderState, request: PatchConnector) -> RawConfig:
 
 
 def _stop_connector(herder: HerderState, name: str) -> HerderScript[HerderReply]:
-    """Remove the task configs first: if the second write fails, a running connector without
-    tasks is easier to understand than a stopped one with tasks."""
+    """Remove the task configs, then set the target state. If the second write fails, a running
+    connector without tasks is easier to understand than a stopped connector with tasks."""
     writes: tuple[ConfigWrite, ...] = (
         WriteTaskConfigs(connector=name, configs=()),
         WriteTargetState(connector=name, state=TargetState.STOPPED),
@@ -265,9 +267,9 @@ def _modify_offsets(
 def handle_connector_state_reached(
     herder: HerderState, event: ConnectorStateReached
 ) -> list[HerderAction]:
-    """Reply to requests that wait for a connector to start, pause, stop or fail.
+    """Reply to the requests that are waiting for a connector to start, pause, stop or fail.
 
-    A started connector is first asked for its task configs; the replies follow after that.
+    A connector that has started first generates its task configs; the replies follow after that.
     """
     waiting = tuple(herder.restart_tickets.pop(event.connector, ()))
     if event.error is not None:
@@ -283,7 +285,7 @@ def handle_connector_state_reached(
 
 
 def refuse_all_requests(herder: HerderState) -> HerderScript[None]:
-    """Refuse all pending requests, because the worker shuts down."""
+    """Refuse all pending requests, because the worker is shutting down."""
     tickets: list[int] = []
     for each in herder.queue.pop_all():
         if isinstance(each.request, ReconfigureConnectorTasks):

@@ -1,5 +1,4 @@
-"""Restart plan of a connector and its tasks (KIP-745): which of them restart, given their
-statuses."""
+"""Plans the restart of a connector and its tasks (KIP-745), based on their statuses."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ from connect_runtime.storage.status_topic import StatusSnapshot
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartPlan:
-    """Statuses of a connector and its tasks, with RESTARTING for those that the plan restarts."""
+    """Statuses of a connector and its tasks. Items to be restarted have the status RESTARTING."""
 
     request: RestartRequest
     connector: RunStatus
@@ -28,12 +27,13 @@ class RestartPlan:
         return self.connector.state is RunState.RESTARTING
 
     def restarted_tasks(self) -> tuple[ConnectorTaskId, ...]:
-        """Return the tasks to restart, in order."""
+        """Tasks to restart, in order."""
         restarting = RunState.RESTARTING
         return tuple(task for task, each in self.tasks.items() if each.state is restarting)
 
     def select_assigned(self, assigned: ConnectorsAndTasks) -> ConnectorsAndTasks:
-        """Return the part of the plan that a worker with this assignment executes."""
+        """Return the connectors and tasks of the plan that a worker with this assignment must
+        restart."""
         name = self.request.connector
         connectors = (name,) if self.restarts_connector and name in assigned.connectors else ()
         own_tasks = frozenset(assigned.tasks)
@@ -47,7 +47,7 @@ class RestartPlan:
 
 
 def plan_restart(request: RestartRequest, statuses: StatusSnapshot) -> RestartPlan | None:
-    """Plan a restart; returns None if the connector has no status yet."""
+    """Plan a restart. Return None if the connector has no status yet."""
     connector = statuses.connector(request.connector)
     if connector is None:
         return None
@@ -77,5 +77,5 @@ def _mark_restarting(status: RunStatus, *, restarts: bool) -> RunStatus:
 def choose_broader_request(
     pending: RestartRequest | None, request: RestartRequest
 ) -> RestartRequest:
-    """Of two restart requests for one connector, return the one that restarts more."""
+    """Return the restart request for a connector that restarts more."""
     return pending if pending is not None and pending.impact >= request.impact else request

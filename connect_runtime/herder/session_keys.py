@@ -2,8 +2,8 @@
 
 The group has one key, which is stored in the config topic and rotated by the leader. Requests are
 signed only while every member uses the `sessioned` protocol. As in Java, the two internal requests
-(task configs, zombie fencing) are signed; in addition, users' requests that a worker forwards are
-signed as `SignedUserRequest`.
+(task configs, zombie fencing) are signed. In addition, forwarded user requests are signed as
+`SignedUserRequest`.
 """
 
 from __future__ import annotations
@@ -25,18 +25,20 @@ SIGNATURE_HEADER = "X-Connect-Authorization"
 ALGORITHM_HEADER = "X-Connect-Request-Signature-Algorithm"
 TIMESTAMP_HEADER = "X-Connect-Request-Timestamp"
 NONCE_HEADER = "X-Connect-Request-Nonce"
-"""Not in Java: for forwarded user requests. 32 hexadecimal digits."""
+"""Nonce of a forwarded user request, as 32 hexadecimal digits. Not in Java."""
 BODY_HEADER = "X-Connect-Body-SHA256"
-"""Not in Java: `compute_body_digest` of the request body."""
+"""Digest of the request body (`compute_body_digest`). Not in Java."""
 
 FORBIDDEN_STATUS = 403
 KEY_CHANGE_GRACE_S = 60.0
-"""A signature that is refused this soon after the request was created may be due to a new key."""
+"""Time after a request was created during which a rejected signature may be caused by a new session
+key."""
 
 REPLAY_WINDOW_MS = 60_000
-"""A forwarded request is valid for this long before and after its signing time."""
+"""A forwarded request is valid for this time before and after its signing time."""
 CLOCK_SKEW_MS = 2_000
-"""A request may be signed this long before its receiver started, because clocks differ."""
+"""Maximum time by which a request's signing time may precede the receiver's start, because clocks
+differ."""
 _MAX_NONCES = 10_000
 _TIMESTAMP_PATTERN = re.compile(r"[0-9]{1,15}")
 _NONCE_PATTERN = re.compile(r"[0-9a-f]{32}")
@@ -49,18 +51,19 @@ _HASH_BY_ALGORITHM = {
     "hmacsha384": "sha384",
     "hmacsha512": "sha512",
 }
-"""Java's names of key and signature algorithms, in lower case because Java ignores case."""
+"""Hash by Java's key and signature algorithm name, in lower case because Java ignores case."""
 _KEY_BYTES_BY_HASH = {"sha1": 64, "sha224": 28, "sha256": 32, "sha384": 48, "sha512": 64}
-"""Default key sizes of Java's key generators."""
+"""Default key size in bytes of Java's key generators, by hash."""
 
 
 class UnknownSignatureAlgorithmError(FatalError):
-    """The signature algorithm is not supported; the message lists the supported ones."""
+    """Raised if the signature algorithm is not supported. The message lists the supported
+    algorithms."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionKeySettings:
-    """The worker's settings `inter.worker.*`."""
+    """The worker settings `inter.worker.*`."""
 
     ttl_ms: int = 3_600_000
     generation_algorithm: str = "HmacSHA256"
@@ -77,7 +80,7 @@ class SessionKeySettings:
 
     @property
     def key_bytes(self) -> int:
-        """Length of a new key."""
+        """Length of a new key in bytes."""
         if self.key_size_bits is not None:
             return (self.key_size_bits + _BITS_PER_BYTE - 1) // _BITS_PER_BYTE
         return _KEY_BYTES_BY_HASH[_get_hash_name(self.generation_algorithm)]
@@ -94,7 +97,8 @@ def _get_hash_name(algorithm: str) -> str:
 
 
 def compute_rotation_time_ms(key: SessionKey | None, settings: SessionKeySettings) -> int:
-    """Return the wall-clock time at which the leader must write a new key; 0 for at once."""
+    """Return the wall-clock time at which the leader must write a new key; 0 if it must do so
+    immediately."""
     if key is None or key.algorithm != settings.generation_algorithm:
         return 0
     if len(key.key) != settings.key_bytes:
@@ -103,13 +107,15 @@ def compute_rotation_time_ms(key: SessionKey | None, settings: SessionKeySetting
 
 
 def generate_key(settings: SessionKeySettings, *, entropy: bytes, wall_ms: int) -> SessionKey:
-    """Build a key from `entropy`: `key_bytes` bytes from a cryptographically secure source."""
+    """Build a session key from `entropy`, which is `key_bytes` bytes from a cryptographically
+    secure source."""
     assert len(entropy) == settings.key_bytes, len(entropy)
     return SessionKey(key=entropy, algorithm=settings.generation_algorithm, created_ms=wall_ms)
 
 
 def sign_body(key: SessionKey, body: bytes, *, algorithm: str) -> str:
-    """Sign a request body and return the value of the signature header; an absent body is empty.
+    """Sign a request body and return the value of the signature header. A missing body counts as
+    empty.
 
     Raises `UnknownSignatureAlgorithmError`.
     """
@@ -121,7 +127,7 @@ def _compute_hmac(key: SessionKey, body: bytes, *, algorithm: str) -> bytes:
 
 
 def build_headers(key: SessionKey | None, body: bytes, *, algorithm: str) -> dict[str, str]:
-    """Build the signature headers; empty without a key, in which case the receiver refuses the
+    """Build the signature headers. Without a key they are empty, and the receiver refuses the
     request."""
     if key is None:
         return {}
@@ -137,10 +143,10 @@ def compute_body_digest(body: bytes) -> str:
 
 
 def _derive_request_key(key: SessionKey | None) -> SessionKey | None:
-    """Return the key for `SignedUserRequest`.
+    """Derive the key for `SignedUserRequest` from the session key.
 
-    The session key itself signs bodies, as in Java: with one key for both, the signed bytes of a
-    recorded request would pass as a signed body.
+    As in Java, the session key itself signs bodies. If one key were used for both, the signed bytes
+    of a recorded request would be accepted as a signed body.
     """
     if key is None:
         return None
@@ -149,33 +155,35 @@ def _derive_request_key(key: SessionKey | None) -> SessionKey | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignedUserRequest:
-    """A user's request that one worker forwards to another, with all that the signature covers.
+    """A user request that one worker forwards to another, with everything that the signature
+    covers.
 
-    Method, path, receiver, time and a nonce are signed, so that a recorded request cannot be
-    replayed to any worker. The body is signed by its digest, so that the headers can be verified
-    before the body is read. (Java signs only two internal requests, and only their body.)
+    The method, path, receiver, time and a nonce are signed, so that a recorded request cannot be
+    replayed to any worker. The digest of the body is signed instead of the body, so that the
+    headers can be verified before the body is read. (Java signs only two internal requests, and
+    only their bodies.)
     """
 
     receiver: str
-    """The URL that the receiver advertises."""
+    """URL that the receiver advertises."""
     method: str
     target: str
-    """Path and query."""
+    """Path and query string."""
     digest: str
-    """`compute_body_digest` of the body."""
+    """Digest of the body (`compute_body_digest`)."""
     signed_ms: int
-    """Wall-clock time."""
+    """Signing time in milliseconds since the epoch."""
     nonce: str
 
     @property
     def signed_bytes(self) -> bytes:
-        """The bytes to sign."""
+        """The bytes to be signed."""
         when = f"{self.signed_ms} {self.nonce}"
         receiver = self.receiver.rstrip("/")
         return f"{receiver}\n{self.method} {self.target}\n{when}\n{self.digest}".encode()
 
     def build_headers(self, key: SessionKey | None, *, algorithm: str) -> dict[str, str]:
-        """Build the signature headers, with time, nonce and body digest; empty without a key."""
+        """Build the signature headers with time, nonce and body digest; empty without a key."""
         signature = build_headers(_derive_request_key(key), self.signed_bytes, algorithm=algorithm)
         return signature and {
             **signature,
@@ -202,14 +210,15 @@ SignatureCheck: TypeAlias = SignatureValid | SignatureInvalid
 
 
 class ReplayGuard:
-    """Accepts each `SignedUserRequest` to this worker once and within the replay window.
+    """Accepts each `SignedUserRequest` to this worker only once, and only within the replay window.
 
-    Not thread-safe. Nonces are lost when the process ends, so requests that were signed before its
-    start are refused.
+    Not thread-safe. Nonces are lost when the process ends, so requests that were signed before the
+    process started are refused.
     """
 
     def __init__(self, receiver: str, *, started_ms: int) -> None:
-        """`receiver` is the URL that this worker advertises, `started_ms` a wall-clock time."""
+        """Create the guard. `receiver` is the URL that this worker advertises, `started_ms` the
+        start time in milliseconds since the epoch."""
         self._receiver = receiver
         self._started_ms = started_ms
         self._expires_ms: dict[str, int] = {}  # by nonce, in the order in which they came
@@ -226,7 +235,7 @@ class ReplayGuard:
     ) -> SignatureCheck:
         """Verify the headers of a `SignedUserRequest`.
 
-        The caller must still compare the body's digest with `BODY_HEADER`.
+        The caller must also compare the digest of the body with `BODY_HEADER`.
         """
         by_name = {name.lower(): value for name, value in headers.items()}
         signed_at = by_name.get(TIMESTAMP_HEADER.lower(), "")
@@ -286,9 +295,10 @@ def verify_signature(
     key: SessionKey | None,
     settings: SessionKeySettings,
 ) -> SignatureCheck:
-    """Verify the signature of a request body; header names are case-insensitive.
+    """Verify the signature of a request body. Header names are case-insensitive.
 
-    Call it only while the group uses the `sessioned` protocol, because nothing is signed otherwise.
+    Call only while the group uses the `sessioned` protocol, because requests are not signed
+    otherwise.
     """
     by_name = {name.lower(): value for name, value in headers.items()}
     signature = by_name.get(SIGNATURE_HEADER.lower())

@@ -1,8 +1,8 @@
 """`StandaloneGroup`: the group of a standalone worker, which has one member and needs no brokers.
 
-The worker leads every rebalance and is assigned everything that is configured. Nothing is signed,
-because there are no other members. Generations still increase, so that a status of an earlier
-generation never replaces a later one.
+The worker leads every rebalance and is assigned everything that is configured. Requests are not
+signed, because there are no other members. Generations still increase, so that a status of an
+earlier generation never replaces a later one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from connect_runtime.storage.cluster_config_state import ClusterConfigState
 
 @dataclass(slots=True, kw_only=True)
 class StandaloneGroupMachine:
-    """State machine of the group; its events must reach the herder in order."""
+    """State machine of a standalone group. Its events must be passed to the herder in order."""
 
     url: str
     """This worker's REST URL."""
@@ -39,15 +39,17 @@ class StandaloneGroupMachine:
     _generation: int = 0
     _closed: bool = False
 
-    def begin(self) -> list[HerderEvent]:
-        """Return the first events; they must follow `StoresLoaded`."""
+    def create_initial_events(self) -> list[HerderEvent]:
+        """Return the first events, to be processed after `StoresLoaded`."""
         return [JoinRequested(connectors_and_tasks.NO_WORK)]
 
-    def execute(self, order: BackgroundAction, config: ClusterConfigState) -> list[HerderEvent]:
-        """Execute an action and return the resulting events; ignores actions that are not the
-        group's.
+    def execute_action(
+        self, order: BackgroundAction, config: ClusterConfigState
+    ) -> list[HerderEvent]:
+        """Execute an action and return the resulting events. Actions that do not concern the group
+        are ignored.
 
-        `config` must be the newest state.
+        `config` must be the latest state.
         """
         if self._closed:
             return []
@@ -96,7 +98,7 @@ class StandaloneGroup:
     """Implements `WorkerGroup` for the herder's thread."""
 
     session_timeout_s = math.inf
-    """No other worker ever receives the tasks."""
+    """Infinite, because no other worker ever receives the tasks."""
 
     def __init__(
         self,
@@ -105,7 +107,7 @@ class StandaloneGroup:
         *,
         clock: Clock,
     ) -> None:
-        """`url` is this worker's REST URL; `config` returns the newest state."""
+        """Create the group. `url` is this worker's REST URL; `config` returns the latest state."""
         self._clock = clock
         self._machine = StandaloneGroupMachine(url=url)
         self._config = config
@@ -114,20 +116,20 @@ class StandaloneGroup:
 
     @property
     def member_id(self) -> str:
-        """Always "": there is no group coordinator."""
+        """Always "", because a standalone worker has no group coordinator."""
         return ""
 
     def start(self, on_event: OnGroupEvent, read_configured_work: GetConfiguredWork) -> None:
         del read_configured_work  # `config` has more detail
         self._on_event = on_event
-        self._add_events(self._machine.begin())
+        self._add_events(self._machine.create_initial_events())
 
     def pop_events(self) -> list[GroupEvent]:
         events, self._events = self._events, []
         return events
 
     def record_tick(self) -> None:
-        """Does nothing: no rebalance waits for this worker."""
+        """Do nothing, because no rebalance waits for this worker."""
 
     def confirm_prepared(self) -> None:
         self._execute(ConfirmJoinPrepared())
@@ -150,11 +152,11 @@ class StandaloneGroup:
         return self._clock.now_s()
 
     def request_heartbeat(self) -> None:
-        """Does nothing: membership is always confirmed."""
+        """Do nothing, because membership never expires."""
 
     def _execute(self, order: BackgroundAction) -> None:
         if self._on_event is not None:
-            self._add_events(self._machine.execute(order, self._config()))
+            self._add_events(self._machine.execute_action(order, self._config()))
 
     def _add_events(self, events: list[HerderEvent]) -> None:
         for each in events:

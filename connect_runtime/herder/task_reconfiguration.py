@@ -1,8 +1,8 @@
 """Task reconfiguration: generates a connector's task configs and publishes them if they changed.
 
-Publishing causes a rebalance and restarts the connector's tasks, so an unchanged set is not
-published. Configs are compared as written, because `${...}` may resolve differently at different
-times.
+Publishing causes a rebalance and restarts the connector's tasks, so unchanged task configs are not
+published. Configs are compared as written, because `${...}` references may resolve to different
+values at different times.
 
 A failed attempt is retried without limit, with growing delays, because a connector does not repeat
 its request.
@@ -35,7 +35,8 @@ from connect_runtime.storage.cluster_config_state import ClusterConfigState, Raw
 RETRY_INITIAL_DELAY_S = 0.25
 RETRY_MAX_DELAY_S = 60.0
 _RETRY_MAX_DOUBLINGS = 16
-"""Prevents overflow; `RETRY_MAX_DELAY_S` applies long before."""
+"""Maximum number of delay doublings, to prevent overflow. `RETRY_MAX_DELAY_S` is reached long
+before."""
 
 
 def have_task_configs_changed(
@@ -45,10 +46,10 @@ def have_task_configs_changed(
     *,
     config_applied: bool,
 ) -> bool:
-    """Return whether the connector's task configs differ from the published ones.
+    """Return True if the connector's task configs differ from the published ones.
 
-    With `config_applied` False they count as changed, because converters, transforms or clients may
-    have changed, which task configs do not show (KAFKA-9228).
+    Without `config_applied`, they always count as changed, because converters, transforms or
+    clients may have changed, which task configs do not show (KAFKA-9228).
     """
     if view.task_count(connector) != len(configs):
         return True
@@ -62,7 +63,7 @@ def have_task_configs_changed(
 def get_published_configs(view: ClusterConfigState, connector: str) -> list[dict[str, str]]:
     """Return the connector's last committed task configs, in task order, without null values.
 
-    Empty if the set is incomplete.
+    Returns an empty list if some task configs are missing.
     """
     published = [view.task_config(task) or {} for task in view.tasks(connector)]
     return [
@@ -91,7 +92,7 @@ def restore_provider_references(
 
 
 def compute_retry_delay_s(attempts: int) -> float:
-    """Return the delay after this many failed attempts (1 or more), without jitter."""
+    """Return the retry delay after `attempts` failed attempts (at least 1), without jitter."""
     assert attempts >= 1, attempts
     return min(
         RETRY_INITIAL_DELAY_S * 2.0 ** min(attempts - 1, _RETRY_MAX_DOUBLINGS), RETRY_MAX_DELAY_S
@@ -101,7 +102,8 @@ def compute_retry_delay_s(attempts: int) -> float:
 def schedule_reconfiguration(
     herder: HerderState, connector: str, *, waiting: tuple[int, ...] = ()
 ) -> None:
-    """Schedule a reconfiguration now; it replaces pending retries and takes over their tickets."""
+    """Schedule an immediate reconfiguration that replaces pending retries and takes over their
+    tickets."""
     for each in herder.queue.pop_reconfigurations(connector):
         waiting += each.tickets
     request = ReconfigureConnectorTasks(
@@ -113,7 +115,7 @@ def schedule_reconfiguration(
 def run_reconfiguration(
     herder: HerderState, request: ReconfigureConnectorTasks
 ) -> HerderScript[None]:
-    """Generate the task configs, publish them if they changed, and reply to the waiting tickets."""
+    """Generate the task configs, publish them if they changed, and reply to the pending tickets."""
     failure = yield from _generate_and_publish(herder, dataclasses.replace(request, tickets=()))
     if failure is not None:
         yield from _schedule_retry(herder, request, failure)
@@ -124,7 +126,7 @@ def run_reconfiguration(
 def _generate_and_publish(
     herder: HerderState, request: ReconfigureConnectorTasks
 ) -> HerderScript[str | None]:
-    """Generate and publish task configs; returns the reason for a retry, or None."""
+    """Generate and publish task configs. Return the reason for a retry, or None on success."""
     name = request.connector
     started = herder.snapshot.config.target_state(name) is TargetState.STARTED
     if name not in herder.running.connectors or not started:

@@ -1,7 +1,7 @@
-"""`WorkerHerder`: implements `Herder`, the interface of the REST API.
+"""`WorkerHerder`: implements `Herder`, the interface that the REST API uses.
 
-Requests that change connectors and tasks are executed in order by the herder's loop. Requests that
-only read, or that write what any worker may write, do not wait for the loop.
+Requests that change connectors and tasks are executed in order by the herder's loop. Read requests,
+and writes that any worker may perform, do not wait for the loop.
 """
 
 from __future__ import annotations
@@ -42,18 +42,19 @@ from connect_runtime.system.threads import ThreadPool, ThreadPoolFull
 T = TypeVar("T")
 _STARTING_STATUS = 503
 _INTERNAL_ERROR_STATUS = 500
-"""Java's status for the UnsupportedOperationException of its StandaloneHerder."""
+"""Status that Java returns for the UnsupportedOperationException of its StandaloneHerder."""
 _STANDALONE_REFUSALS: Mapping[type, str] = {
     PutTaskConfigs: "Kafka Connect in standalone mode does not support externally setting"
     " task configurations.",
     FenceZombieTasks: "Kafka Connect in standalone mode does not support exactly-once source"
     " connectors.",
 }
-"""Refusals of internal requests, which only workers of a group send to each other."""
+"""Error messages for internal requests, which only workers of a group send to each other."""
 
 
 class PluginValidator(Protocol):
-    """Lists and validates plugins. May be called from any thread; plugin code may be slow."""
+    """Lists and validates plugins. May be called from any thread. Calls may be slow, because they
+    run plugin code."""
 
     def plugins(self) -> Sequence[PluginInfo]: ...
 
@@ -77,16 +78,16 @@ class WorkerHerderDeps:
     statuses: StatusBackingStore
     plugin_validator: PluginValidator
     session_key_settings: SessionKeySettings
-    """Settings `inter.worker.*`."""
+    """The settings `inter.worker.*`."""
     thread_pool: ThreadPool
     plugin_thread_pool: ThreadPool
     cluster_id: str | None
     is_standalone: bool = False
-    """True if there are no other workers, so internal requests are refused."""
+    """True if this is a standalone worker, which refuses internal requests."""
 
 
 class WorkerHerder:
-    """Implements `Herder`; the methods are documented there."""
+    """Implements `Herder`, which documents the methods."""
 
     def __init__(self, deps: WorkerHerderDeps) -> None:
         self._deps = deps
@@ -131,7 +132,7 @@ class WorkerHerder:
         deps = self._deps
         ticket, future = deps.pending_replies.create()
         if deps.is_standalone and isinstance(request, tuple(_STANDALONE_REFUSALS)):
-            deps.pending_replies.answer(
+            deps.pending_replies.complete(
                 ticket, RequestRefused(_INTERNAL_ERROR_STATUS, _STANDALONE_REFUSALS[type(request)])
             )
             return future
@@ -144,7 +145,7 @@ class WorkerHerder:
             deps.pending_replies.fail(ticket, error)
         else:
             if not accepted:
-                deps.pending_replies.answer(ticket, background_actions.SHUTTING_DOWN_REPLY)
+                deps.pending_replies.complete(ticket, background_actions.SHUTTING_DOWN_REPLY)
         return future
 
     def set_target_state(self, connector: str, state: TargetState) -> futures.Future[None]:
@@ -169,7 +170,7 @@ class WorkerHerder:
         )
 
     def _write(self, run: Callable[[], None]) -> futures.Future[None]:
-        """Run a write to an internal topic in the thread pool, unless the stores are not loaded
+        """Run a write to an internal topic in the thread pool. Fails if the stores are not loaded
         yet."""
         if self._deps.loop.has_started:
             return _run_in_pool(self._deps.thread_pool, run)
@@ -179,7 +180,7 @@ class WorkerHerder:
 
 
 def _run_in_pool(calls: ThreadPool, run: Callable[[], T]) -> futures.Future[T]:
-    """Run a call in the thread pool; the future fails with `HerderQueueFullError` if the pool is
+    """Run a call in the thread pool. The future fails with `HerderQueueFullError` if the pool is
     full."""
     try:
         return calls.submit(run)

@@ -15,76 +15,78 @@ from connect_runtime.storage.status_records import RunStatus, StatusSubject, Top
 
 
 class TooManyTasksError(ConfigError):
-    """A connector returned more task configs than `tasks.max`; retrying cannot help."""
+    """Raised if a connector returned more task configs than `tasks.max`. Retrying cannot help."""
 
 
 class WorkerListener(Protocol):
-    """Callbacks on threads of the worker; they must only post an event."""
+    """Callbacks on the worker's threads. They must only post an event."""
 
     def on_target_state_reached(
         self, connector: str, state: TargetState, error: str | None
     ) -> None:
-        """Called when a connector reached its target state, or with `error` if it could not."""
+        """Called when a connector has reached its target state, or with `error` if it could not
+        reach the state."""
 
     def on_reconfiguration_requested(self, connector: str) -> None:
-        """Called when a connector requests a new call of `task_configs`."""
+        """Called when a connector requests that its `task_configs` be called again."""
 
 
 class GroupMembership(Protocol):
     """Heartbeat state of this worker in its group.
 
-    May be called from any thread; returns at once.
+    Methods may be called from any thread and return immediately.
     """
 
     @property
     def session_timeout_s(self) -> float:
-        """After this long without a heartbeat the group assigns this worker's work to others."""
+        """Time without a heartbeat after which the group assigns this worker's work to other
+        workers."""
 
     def last_heartbeat_s(self) -> float:
-        """Return the monotonic time at which the newest successful heartbeat was sent.
+        """Return the monotonic time at which the latest successful heartbeat was sent.
 
-        A response that reports a rebalance in progress counts as success. -inf before the first
-        heartbeat; the current time on a standalone worker.
+        A response that reports a rebalance in progress counts as success. The result is -inf before
+        the first heartbeat, and the current time on a standalone worker.
         """
 
     def request_heartbeat(self) -> None:
-        """Request a heartbeat now instead of at the next interval."""
+        """Request an immediate heartbeat instead of waiting for the next interval."""
 
 
 class StatusWriterInterface(Protocol):
-    """Writes statuses to the status topic; does not block."""
+    """Writes statuses to the status topic. Does not block."""
 
     def put(self, subject: StatusSubject, status: RunStatus, *, safe: bool = False) -> None: ...
 
     def put_topic(self, topic: TopicStatus) -> None: ...
 
     def is_topic_recorded(self, connector: str, topic: str) -> bool:
-        """Return whether the topic is already recorded as active for the connector."""
+        """Return True if the topic is already recorded as active for the connector."""
 
     def last_runs(self, connector: str) -> LastTaskRuns:
-        """Return the last runs of the connector's tasks; `configs` and `leaderless_period` are left
+        """Return the last runs of the connector's tasks. `configs` and `leaderless_period` are left
         empty."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfiguredTask:
-    """Unresolved configurations of a task and of its connector."""
+    """Unresolved configurations of a task and its connector."""
 
     connector: RawConfig = field(repr=False)
     config: RawConfig = field(repr=False)
 
 
 class WorkerInterface(Protocol):
-    """Runs connectors and tasks; called by one thread.
+    """Runs connectors and tasks. Called by one thread only.
 
     Plugin errors are published as a FAILED status and never raised, except as documented.
     """
 
     def start_connector(self, name: str, config: RawConfig, state: TargetState) -> None:
-        """Start a connector; `on_target_state_reached` is called later.
+        """Start a connector. `on_target_state_reached` is called later.
 
-        Raises `ConnectError` if it cannot be created; its status is then FAILED and there is no
-        callback.
+        Raises `ConnectError` if the connector cannot be created. In this case its status is FAILED,
+        and the callback is not called.
         """
 
     def start_task(
@@ -96,11 +98,10 @@ class WorkerInterface(Protocol):
         state: TargetState,
         tasks: int,
     ) -> None:
-        """Start a task; `tasks` is the number of tasks of its connector.
+        """Start a task. `tasks` is the number of tasks of its connector.
 
-        Raises as `start_connector`.
-
-        Raises `TooManyTasksError` if there are more tasks than `tasks.max`.
+        Raises the same errors as `start_connector`, and `TooManyTasksError` if there are more tasks
+        than `tasks.max`.
         """
 
     def offer_task_configs(
@@ -108,7 +109,7 @@ class WorkerInterface(Protocol):
     ) -> frozenset[ConnectorTaskId]:
         """Offer new configurations to running tasks, and return the tasks that must be restarted.
 
-        A task whose configuration is unchanged, or that accepts the new one, keeps running.
+        A task keeps running if its configuration is unchanged or if it accepts the new one.
         """
 
     def set_target_state(self, connector: str, state: TargetState) -> None:
@@ -118,19 +119,20 @@ class WorkerInterface(Protocol):
         """
 
     def stop(self, items: ConnectorsAndTasks) -> None:
-        """Stop these connectors and tasks in parallel; those that exceed the graceful timeout
+        """Stop connectors and tasks in parallel. Those that exceed the graceful shutdown timeout
         are abandoned."""
 
     def running(self) -> ConnectorsAndTasks:
-        """Return all items that were started and not stopped, failed ones included."""
+        """Return all items that were started and not stopped, including failed items."""
 
     def task_configs(self, connector: str, config: RawConfig) -> Sequence[RawConfig] | None:
-        """Ask a connector for its task configs; None if it does not run on this worker.
+        """Let a connector generate its task configs. Return None if it is not running on this
+        worker.
 
-        `config` is its current configuration. Raises `ConfigError` for more than `tasks.max`
-        configs; the status is then FAILED. Raises another `ConnectError` if the connector raises or
-        returns an invalid result.
+        `config` is its current configuration. Raises `ConfigError` if there are more configs than
+        `tasks.max`; the connector's status is then FAILED. Raises another `ConnectError` if the
+        connector raises or returns an invalid result.
         """
 
     def close(self) -> None:
-        """Stop everything that runs."""
+        """Stop all connectors and tasks."""

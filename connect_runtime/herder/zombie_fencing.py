@@ -18,16 +18,18 @@ class FencingNotNeeded:
 
 @dataclass(frozen=True, slots=True)
 class RecordTaskCount:
-    """Nothing to fence; only write the number of tasks, for the next fencing."""
+    """Nothing needs to be fenced. Only write the number of tasks, which the next fencing uses."""
 
     tasks: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FencePreviousProducers:
-    """Fence the producers of earlier tasks, then write the number of tasks, for the next fencing.
+    """Fence the producers of earlier tasks, then write the number of tasks, which the next fencing
+    uses.
 
-    Invalid if the `generation` of the connector's task configs has changed by then.
+    Invalid if the `generation` of the connector's task configs has changed before the fencing
+    completes.
     """
 
     producers: int
@@ -40,7 +42,8 @@ FencingPlan: TypeAlias = FencingNotNeeded | RecordTaskCount | FencePreviousProdu
 
 
 def plan_fencing(view: ClusterConfigState, connector: str) -> FencingPlan:
-    """Decide what to fence; `view` must be read to the end of the config topic."""
+    """Decide which producers to fence. `view` must have been read to the end of the config
+    topic."""
     if not view.fencing_pending(connector):
         return FencingNotNeeded()
     producers, tasks = view.fencing_count(connector), view.task_count(connector)

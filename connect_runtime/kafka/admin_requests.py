@@ -1,7 +1,7 @@
 """Sends admin requests over the runtime's own connections, with retries.
 
-For requests about groups, offsets and ACLs that librdkafka does not support or cannot batch. The
-calling thread blocks; many requests are in flight at once.
+Used for group, offset and ACL requests that librdkafka does not support or cannot batch. The
+calling thread blocks while many requests are in flight concurrently.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from connect_runtime.protocol.request_builders import (
 )
 
 AdminResponse: TypeAlias = Any | ConnectError
-"""The body of a response, or the failure."""
+"""Response body, or the error if the request failed."""
 
 _MIN_WAIT_S = 0.001
 _POLL_INTERVAL_S = 0.25
@@ -37,23 +37,24 @@ _MAX_IN_FLIGHT = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdminRequest:
-    """A request with its retry rules."""
+    """An admin request and its retry rules."""
 
     to: RequestTarget
     message: RequestBuilder
     doing: str
-    """Start of error messages, such as "reading the offsets of group g"."""
+    """Prefix of error messages, such as "reading the offsets of group g"."""
     get_error_code: Callable[[Any], int] = group_requests.find_error_code
     """Returns the error code of a response body."""
     accepted_errors: frozenset[int] = frozenset()
     """Error codes that count as success."""
     retry: bool = True
-    """Retry if the request may not have been received."""
+    """True to retry after a network failure, although a broker may have executed the request."""
 
 
 @dataclass(slots=True, kw_only=True)
 class _PendingAdminRequest:
-    """The state of a request. `send_at_s`: when to send it; None while it is in flight."""
+    """State of a pending request. `send_at_s` is the time of the next attempt, or None while in
+    flight."""
 
     request: AdminRequest
     backoff: Backoff
@@ -78,8 +79,8 @@ class AdminRequestClient:
         advice: Mapping[int, ErrorAdvice] | None = None,
         is_cancelled: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`where` names the cluster in messages, `advice` has the remedies for error codes, and a
-        true `is_cancelled` aborts waiting."""
+        """`where` names the cluster in messages. `advice` has remedies by error code. `send_all` is
+        aborted when `is_cancelled` returns True."""
         self._settings = settings
         self._clock = clock
         self._rng = rng
@@ -96,14 +97,20 @@ class AdminRequestClient:
             raise FatalError(f"connecting to {self._where}: {error}") from error
 
     def send(self, request: AdminRequest, timeout_s: float) -> Any:
-        """Return the response body. Raises `ConnectError`: `RetriableError` after the timeout."""
+        """Send a request and return the response body.
+
+        Raises `ConnectError`, after the timeout `RetriableError`.
+        """
         (answer,) = self.send_all([request], timeout_s)
         if isinstance(answer, ConnectError):
             raise answer
         return answer
 
     def send_all(self, requests: Sequence[AdminRequest], timeout_s: float) -> list[AdminResponse]:
-        """Return a response or failure per request, in order. `RetriableError` if aborted."""
+        """Send requests, and return a response or failure for each in the same order.
+
+        Raises `RetriableError` if aborted.
+        """
         now_s = self._clock.now_s()
         end = Deadline.after(timeout_s, now_s=now_s)
         all_pending = [
@@ -115,7 +122,7 @@ class AdminRequestClient:
         while left:
             if self._gone():
                 raise RetriableError(f"{left[0].request.doing} was aborted")
-            self._send_due(left[:_MAX_IN_FLIGHT], replies, end)
+            self._send_due_requests(left[:_MAX_IN_FLIGHT], replies, end)
             self._poll_once(left[:_MAX_IN_FLIGHT], replies)
             while replies:
                 self._handle_response(*replies.popleft(), end)
@@ -123,7 +130,7 @@ class AdminRequestClient:
         return [each.answer for each in all_pending]
 
     def translate_error_code(self, code: int, doing: str) -> ConnectError:
-        """Return the failure for an error code of a response."""
+        """Translate an error code of a response to a `ConnectError`."""
         return client_errors.translate_error_code(
             code, doing, where=self._where, advice_overrides=self._advice
         )
@@ -138,7 +145,7 @@ class AdminRequestClient:
             initial_s=self._settings.retry_backoff_s, max_s=self._settings.retry_backoff_max_s
         )
 
-    def _send_due(
+    def _send_due_requests(
         self,
         pending: Sequence[_PendingAdminRequest],
         replies: deque[tuple[_PendingAdminRequest, ClientResponse]],
@@ -161,7 +168,7 @@ class AdminRequestClient:
         pending: Sequence[_PendingAdminRequest],
         replies: deque[tuple[_PendingAdminRequest, ClientResponse]],
     ) -> None:
-        """Process due work, and otherwise wait briefly for a response."""
+        """Process due work. Wait briefly for a response if none has arrived."""
         wait_s = self._connections.tick(self._clock.now_s())
         if replies:
             return

@@ -1,9 +1,9 @@
-"""Errors of Kafka clients, and the only place that translates librdkafka's errors.
+"""Kafka client errors. Only this module translates librdkafka's errors.
 
 Errors that callers distinguish have their own types; all others are plain `RetriableError` or
 `FatalError`. Every message has three parts: what was being done and where, what the cluster or
 network reported, and the remedy. librdkafka reports why a connection fails only to its error
-callback; `ConnectionReports` stores that, so that "timed out" becomes "wrong password".
+callback. `ConnectionReports` stores the reason, so that "timed out" becomes "wrong password".
 """
 
 from __future__ import annotations
@@ -18,11 +18,13 @@ from connect_runtime.base.errors import ConnectError, FatalError, RetriableError
 
 
 class UnreachableError(RetriableError):
-    """No broker responded in time: wrong address, network problem, or the cluster is down."""
+    """No broker responded in time: the address is wrong, the network fails, or the cluster is
+    down."""
 
 
 class AuthenticationError(FatalError):
-    """The brokers refused the client's credentials, or the client their certificate."""
+    """The brokers rejected the client's credentials, or the client rejected a broker's
+    certificate."""
 
 
 class NotAuthorizedError(FatalError):
@@ -30,15 +32,15 @@ class NotAuthorizedError(FatalError):
 
 
 class TopicMissingError(FatalError):
-    """The topic does not exist, or DESCRIBE on it is not granted."""
+    """The topic does not exist, or the principal may not DESCRIBE it."""
 
 
 class TopicExistsError(FatalError):
-    """The topic exists already."""
+    """The topic to create already exists."""
 
 
 class UnsupportedByBrokersError(FatalError):
-    """The brokers are too old for the request."""
+    """The brokers are too old to support the request."""
 
 
 # ruff: noqa: SLF001 - the library spells its local error codes with a leading underscore
@@ -67,7 +69,7 @@ _ADDRESS_ADVICE = (
     "check bootstrap.servers, security.protocol and the network, and that brokers are up"
 )
 _GRANT_ADVICE = "grant the permission with kafka-acls.sh --add, or use another principal"
-_RETRY_ADVICE = "usually transient: check the brokers if it persists"
+_RETRY_ADVICE = "usually transient; check the brokers if the error persists"
 _TLS_REFUSAL = re.compile(
     r"alert (bad |unknown |unsupported )?(certificate|ca\b|handshake failure)"
 )
@@ -115,7 +117,8 @@ _MISSING_TOPIC_ERRORS: dict[int, ErrorAdvice] = dict.fromkeys(
     ),
     (
         TopicMissingError,
-        "create the topic, or grant DESCRIBE on it: without that permission it seems missing",
+        "create the topic, or grant DESCRIBE on it: brokers report topics without this permission "
+        "as missing",
     ),
 )
 
@@ -126,19 +129,20 @@ _REFUSAL_ERRORS: dict[int, ErrorAdvice] = {
     ),
     KafkaError.TOPIC_EXCEPTION: (
         FatalError,
-        "names have at most 249 letters, digits, '.', '_' and '-', and '.' collides with '_'",
+        "use at most 249 letters, digits, '.', '_' and '-'; names that differ only in '.' and '_' "
+        "collide",
     ),
     KafkaError.POLICY_VIOLATION: (
         FatalError,
-        "a policy of the cluster forbids it: change the request or the policy",
+        "a cluster policy forbids this: change the request or the policy",
     ),
     KafkaError.INVALID_REPLICATION_FACTOR: (
         RetriableError,  # brokers may still be starting
-        "set a replication.factor of at most the number of brokers",
+        "set replication.factor to at most the number of brokers",
     ),
     KafkaError.INVALID_PARTITIONS: (
         FatalError,
-        "a topic has at least one partition, and their number only grows",
+        "a topic has at least one partition, and partitions can be added but not removed",
     ),
     KafkaError.INVALID_CONFIG: (
         FatalError,
@@ -146,8 +150,8 @@ _REFUSAL_ERRORS: dict[int, ErrorAdvice] = {
     ),
     KafkaError._UNSUPPORTED_FEATURE: (UnsupportedByBrokersError, "this needs newer brokers"),
     KafkaError.UNSUPPORTED_VERSION: (UnsupportedByBrokersError, "this needs newer brokers"),
-    KafkaError.MSG_SIZE_TOO_LARGE: (FatalError, "raise max.message.bytes of the topic"),
-    KafkaError.RECORD_LIST_TOO_LARGE: (FatalError, "raise segment.bytes of the topic"),
+    KafkaError.MSG_SIZE_TOO_LARGE: (FatalError, "raise the topic's max.message.bytes"),
+    KafkaError.RECORD_LIST_TOO_LARGE: (FatalError, "raise the topic's segment.bytes"),
 }
 
 _RETRIABLE_ERRORS: dict[int, ErrorAdvice] = dict.fromkeys(
@@ -200,10 +204,10 @@ class ConnectionReports:
     _latest: dict[int, KafkaError] = field(default_factory=dict)
 
     def on_error(self, error: KafkaError) -> None:
-        """The client's `error_cb`.
+        """Record a connection error. Used as the client's `error_cb`.
 
-        With TLS 1.3 a broker rejects the client certificate after the handshake, which librdkafka
-        reports as a broken connection.
+        A TLS 1.3 broker rejects a client certificate after the handshake. librdkafka reports this
+        as a broken connection, but it is recorded as a TLS error.
         """
         if error.code() == KafkaError._TRANSPORT and _TLS_REFUSAL.search(error.str()):
             error = KafkaError(KafkaError._SSL, error.str())
@@ -211,15 +215,17 @@ class ConnectionReports:
             self._latest[error.code()] = error
 
     def clear(self) -> None:
-        """Call after a response: earlier errors are resolved."""
+        """Clear the recorded errors. Call after a successful response."""
         self._latest.clear()
 
     def get_refusal(self) -> KafkaError | None:
-        """Return a refusal by the brokers or by the TLS library, which no retry resolves."""
+        """Return the recorded authentication or TLS error, which no retry resolves; None without
+        one."""
         return self._find_first(_AUTHENTICATION_ERRORS)
 
     def get_reason(self) -> KafkaError | None:
-        """Return the most specific error: a refusal, else a network error."""
+        """Return the most specific recorded error: an authentication or TLS error, else a network
+        error."""
         return self.get_refusal() or self._find_first(_NETWORK_ERRORS)
 
     def _find_first(self, codes: dict[int, ErrorAdvice]) -> KafkaError | None:
@@ -228,17 +234,18 @@ class ConnectionReports:
 
 
 def is_network_error(error: KafkaError) -> bool:
-    """Return whether librdkafka timed out, so that `ConnectionReports` may know the reason."""
+    """Return whether the error is a network error or timeout that `ConnectionReports` may
+    explain."""
     return error.code() in _NETWORK_ERRORS
 
 
 def create_timeout_error() -> KafkaError:
-    """Create librdkafka's timeout error, for waits that the library does not end itself."""
+    """Create librdkafka's timeout error, for waits that librdkafka does not time out itself."""
     return KafkaError(KafkaError._TIMED_OUT)
 
 
 def may_concern_whole_request(error: KafkaError) -> bool:
-    """Return whether one bad topic of a request may have caused this error for all its topics."""
+    """Return whether one invalid topic may have caused this error for all topics of the request."""
     return error.code() in _WHOLE_REQUEST_ERRORS
 
 
@@ -248,7 +255,7 @@ def is_missing_topic(error: KafkaError) -> bool:
 
 
 def is_retriable(error: KafkaError) -> bool:
-    """Return whether a retry may succeed, judged by the error code."""
+    """Return whether the error code indicates that a retry may succeed."""
     return error.code() in _NETWORK_ERRORS or error.code() in _RETRIABLE_ERRORS
 
 
@@ -260,10 +267,11 @@ def translate_error(
     reports: ConnectionReports | None = None,
     advice_overrides: Mapping[int, ErrorAdvice] | None = None,
 ) -> ConnectError:
-    """Translate a librdkafka error. `doing` starts the message: "creating topic orders".
+    """Translate a librdkafka error to a `ConnectError`.
 
-    `where` names the cluster with its bootstrap addresses. With `reports`, a timeout is explained
-    by the client's connection errors. `advice_overrides`: remedies specific to this request.
+    `doing` starts the message, for example "creating topic orders". `where` names the cluster and
+    its bootstrap addresses. With `reports`, a timeout is explained by the client's connection
+    errors. `advice_overrides` has remedies for this request by error code.
     """
     if reports is not None and is_network_error(error):
         error = reports.get_reason() or error
@@ -275,7 +283,8 @@ def translate_error(
 
 
 def _strip_local_detail(text: str) -> str:
-    """Strip a suffix ` (after 5ms in state CONNECT, 30 identical error(s) suppressed)`."""
+    """Strip librdkafka's suffix, such as ` (after 5ms in state CONNECT, 30 identical error(s)
+    suppressed)`."""
     found = _LOCAL_DETAIL.search(text)
     return text[: found.start()] if found and text.endswith(")") else text
 
@@ -283,5 +292,6 @@ def _strip_local_detail(text: str) -> str:
 def translate_error_code(
     code: int, doing: str, *, where: str, advice_overrides: Mapping[int, ErrorAdvice] | None = None
 ) -> ConnectError:
-    """Translate an error code in a response of the runtime's own connections."""
+    """Translate an error code of a response on the runtime's own connections to a
+    `ConnectError`."""
     return translate_error(KafkaError(code), doing, where=where, advice_overrides=advice_overrides)

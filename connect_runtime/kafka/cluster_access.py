@@ -1,4 +1,4 @@
-"""Connection settings of a cluster: parsed from Kafka properties, translated to librdkafka's.
+"""Connection settings of a cluster, parsed from Kafka properties and translated for librdkafka.
 
 Certificates are passed inline, never as files. Properties without a librdkafka counterpart are not
 passed.
@@ -23,14 +23,17 @@ _INT_MAX = 2_147_483_647
 
 @dataclass(frozen=True, slots=True)
 class LibrdkafkaNumber:
-    """A librdkafka setting that is an integer within bounds."""
+    """An integer librdkafka setting with its bounds."""
 
     name: str
     minimum: int
     maximum: int
 
     def convert(self, key: str, text: str) -> int:
-        """Convert a value, limited to the bounds. Raises `FatalError` if it is not an integer."""
+        """Convert a property value to an integer within the bounds.
+
+        Raises `FatalError` if the value is not an integer.
+        """
         try:
             return min(max(int(text), self.minimum), self.maximum)
         except ValueError:
@@ -53,14 +56,17 @@ NUMBER_SETTINGS: Mapping[str, LibrdkafkaNumber] = {
         "socket.connection.setup.timeout.ms", 1_000, _INT_MAX
     ),
 }
-"""librdkafka's setting by Java's property name."""
+"""librdkafka settings by Java property name."""
 
 TEXT_SETTINGS = ("client.dns.lookup", "metadata.recovery.strategy")
-"""Properties with the same name in librdkafka, whose values are the same in lower case."""
+"""Properties that have the same name in librdkafka. Their values are converted to lower case."""
 
 
 def translate_client_settings(properties: Mapping[str, str]) -> dict[str, object]:
-    """Translate properties other than security ones. Raises `FatalError` for an invalid number."""
+    """Translate all properties except security settings to librdkafka settings.
+
+    Raises `FatalError` for an invalid number.
+    """
     settings: dict[str, object] = {
         rule.name: rule.convert(name, properties[name])
         for name, rule in NUMBER_SETTINGS.items()
@@ -71,7 +77,7 @@ def translate_client_settings(properties: Mapping[str, str]) -> dict[str, object
 
 
 def translate_security(given: SecuritySettings) -> dict[str, object]:
-    """Translate security settings. The result contains secrets."""
+    """Translate security settings to librdkafka settings. The result contains secrets."""
     settings: dict[str, object] = {"security.protocol": given.protocol}
     if given.oauth is not None:
         settings |= _translate_oauth(given.oauth)
@@ -93,7 +99,10 @@ def translate_security(given: SecuritySettings) -> dict[str, object]:
 
 
 def _translate_oauth(oauth: OAuthSettings) -> dict[str, object]:
-    """librdkafka requests and refreshes tokens itself, on its own thread."""
+    """Translate OAuth settings to librdkafka settings.
+
+    librdkafka requests and refreshes tokens on its own thread.
+    """
     extensions = ",".join(f"{name}={value}" for name, value in oauth.extensions.items())
     quoted = urllib.parse.quote_plus if oauth.urlencode else str
     return {
@@ -116,19 +125,19 @@ _KEPT_KEYS = frozenset({*NUMBER_SETTINGS, *TEXT_SETTINGS})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaClusterAccess:
-    """How to connect to one cluster."""
+    """Addresses, security settings and client properties needed to connect to one cluster."""
 
     name: str = ""
     """The cluster's name for messages and logs; "" if only one cluster is in use."""
     bootstrap: tuple[str, ...]
-    """Each as host:port."""
+    """Bootstrap addresses, each as host:port."""
     security: SecuritySettings = field(default_factory=SecuritySettings)
     properties: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Client properties with Java's names; `security` takes precedence."""
 
     @property
     def where(self) -> str:
-        """The cluster's name and addresses, for messages."""
+        """Cluster name and addresses, for messages."""
         addresses = ",".join(self.bootstrap)
         return f"{self.name} ({addresses})" if self.name else addresses
 
@@ -139,7 +148,7 @@ class KafkaClusterAccess:
         return translate_client_settings(self.properties) | security
 
     def to_connection_settings(self, client_id: str) -> ConnectionSettings:
-        """Settings for the runtime's own connections; `client_id` as brokers see it."""
+        """Create settings for the runtime's own connections. `client_id` is sent to the brokers."""
         return connection_settings.create_connection_settings(
             self.properties,
             bootstrap=self.bootstrap,
@@ -149,16 +158,16 @@ class KafkaClusterAccess:
 
     @property
     def oauth_secret(self) -> str | None:
-        """The OAuth client secret, which librdkafka may log with an issuer's response."""
+        """OAuth client secret, which librdkafka may log with a token issuer's response."""
         return None if self.security.oauth is None else self.security.oauth.client_secret
 
 
 def parse_cluster_access(
     properties: Mapping[str, str], *, files: StoreFiles, name: str = ""
 ) -> KafkaClusterAccess:
-    """Parse the properties of a worker or client.
+    """Parse the connection properties of a worker or client.
 
-    `files` reads certificates. Raises `FatalError` that names every unsupported setting.
+    `files` reads certificates. Raises a `FatalError` that names every unsupported setting.
     """
     parsed = security_settings.parse_security(properties, files=files)
     if parsed.security is None:
@@ -174,16 +183,17 @@ def parse_cluster_access(
 
 
 def shorten_request_timeout(access: KafkaClusterAccess) -> KafkaClusterAccess:
-    """Time out requests to silent brokers after 10 s by default.
+    """Return a copy whose request timeout defaults to 10 s, so that silent brokers are detected.
 
-    Internal topics must be readable and writable within 30 s, also after a leader change.
+    Internal topics must be readable and writable within 30 s, even after a leader change.
     """
     properties = {_REQUEST_TIMEOUT_KEY: str(_SHORT_REQUEST_TIMEOUT_MS), **access.properties}
     return dataclasses.replace(access, properties=properties)
 
 
 def _parse_bootstrap(properties: Mapping[str, str]) -> tuple[str, ...]:
-    """Return validated host:port entries. A protocol prefix is ignored, as in Java."""
+    """Parse and validate the bootstrap addresses (host:port). Ignores protocol prefixes, as Java
+    does."""
     given = (each.strip() for each in properties.get(_BOOTSTRAP_KEY, "").split(","))
     found = tuple(each.rpartition("://")[2] for each in given if each)
     if not found:

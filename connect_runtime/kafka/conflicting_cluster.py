@@ -1,8 +1,8 @@
 """Detects another Connect cluster (group) that uses the same internal topics.
 
-Two groups on one config topic run every connector twice and overwrite each other's statuses. The
-topics do not contain the group id, but groups report what their members run, and statuses report
-which worker runs it.
+Two groups that share a config topic both run every connector, and overwrite each other's statuses.
+The topics do not contain the group id. Therefore, the connectors and tasks that a group's members
+report are compared with the worker ids in the status topic.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ _NOT_RUNNING_STATES = (RunState.UNASSIGNED, RunState.DESTROYED)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribedGroup:
-    """A group as described by its coordinator: (metadata, assignment) bytes of each member."""
+    """A group as described by its coordinator, with the (metadata, assignment) bytes of each
+    member."""
 
     group_id: str
     protocol_type: str
@@ -35,7 +36,7 @@ class DescribedGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InternalTopicsContent:
-    """State read from the internal topics."""
+    """Snapshot of the config and status topics."""
 
     config: ClusterConfigState
     statuses: StatusSnapshot
@@ -47,16 +48,17 @@ class ConflictingCluster:
 
     group_id: str
     evidence: str
-    """Clause of a sentence that follows the group id."""
+    """Clause that follows the group id in the message."""
     certain: bool = True
-    """False if a cluster with its own topics, configured in the same way, would look the same."""
+    """False if a cluster that has its own topics and the same configuration would look the same."""
 
     def __str__(self) -> str:
         uses = "uses" if self.certain else "may use"
         return (
-            f"another Connect cluster {uses} the same internal topics: in group "
-            f"{self.group_id} {self.evidence}; give each cluster its own config.storage.topic, "
-            "offset.storage.topic and status.storage.topic, or its workers the same group.id"
+            f"another Connect cluster {uses} the same internal topics: in group {self.group_id} "
+            f"{self.evidence}; give each cluster its own config.storage.topic, "
+            "offset.storage.topic and status.storage.topic, or set the same group.id if the "
+            "workers form one cluster"
         )
 
 
@@ -69,8 +71,9 @@ def find_conflicting_cluster(
 ) -> ConflictingCluster | None:
     """Return the first conflicting group by name, preferring certain conflicts.
 
-    `own_address`: host:port of the calling worker. A group that has a worker with this address
-    probably runs on a container network with reused addresses, so addresses prove nothing there.
+    `own_address` is the host:port of the calling worker. If a group has another worker with this
+    address, it probably runs on a container network that reuses addresses. Its worker addresses are
+    then not used as evidence.
     """
     own: _AssignedItems = {}
     others: dict[str, _AssignedItems] = {}
@@ -92,7 +95,7 @@ def find_conflicting_cluster(
 
 
 def parse_worker_address(worker_id: str) -> str:
-    """Return host:port of a worker id from a status; in dedicated mode `/flow` follows it."""
+    """Return the host:port part of a worker id. Worker ids of dedicated mode end with `/flow`."""
     return worker_id.partition("/")[0]
 
 
@@ -108,12 +111,12 @@ def _find_status_evidence(
             and offset <= topics.config.offset
             and own.get(item, ("", 0))[0] != worker_id
         ):
-            return f"worker {worker_id} runs {item}, as the status topic says too"
+            return f"worker {worker_id} runs {item}, which the status topic confirms"
     return None
 
 
 def _find_offset_evidence(assigned: _AssignedItems, topics: InternalTopicsContent) -> str | None:
-    """Compare the group's assignments and config offset with the whole config topic."""
+    """Return evidence if the group's assignments and config offset match the whole config topic."""
     everything = {
         item for name in topics.config.connectors() for item in (name, *topics.config.tasks(name))
     }
@@ -122,13 +125,13 @@ def _find_offset_evidence(assigned: _AssignedItems, topics: InternalTopicsConten
     if any(offset != topics.config.offset for _, offset in assigned.values()):
         return None
     return (
-        f"all {len(everything)} connectors and tasks of this config topic run, with the same "
-        f"config offset {topics.config.offset}"
+        f"all {len(everything)} connectors and tasks of this config topic are running with the "
+        f"same config offset {topics.config.offset}"
     )
 
 
 def _read_assignments(group: DescribedGroup) -> _AssignedItems:
-    """Return (worker, config offset of its assignment) by connector or task."""
+    """Return the worker address and config offset of every assigned connector and task."""
     found: dict[WorkItem, tuple[str, int]] = {}
     for metadata, assignment in group.members:
         try:

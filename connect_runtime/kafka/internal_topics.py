@@ -1,6 +1,6 @@
-"""Creates the three internal topics of a Connect cluster if missing, and checks them.
+"""Creates missing internal topics of a Connect cluster, and validates existing ones.
 
-Topics whose settings would lose records are rejected; `internal_topic_settings` has the rules.
+Topics whose settings would lose records are rejected. `internal_topic_settings` has the rules.
 """
 
 from __future__ import annotations
@@ -41,20 +41,20 @@ _PERMISSION_ERRORS = (NotAuthorizedError, UnsupportedByBrokersError)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InternalTopicManager:
-    """Creates and checks internal topics."""
+    """Creates and validates internal topics."""
 
     admin: TopicAdmin
     clock: Clock
     may_create: bool = True
-    """The setting internal.topics.automatic.creation.enable."""
+    """Value of internal.topics.automatic.creation.enable."""
     on_trouble: Callable[[str], None] = lambda _: None
     """Called with the reason while a topic is missing, and with "" once it exists."""
 
     def ensure(self, topic: InternalTopic, timeout_s: float) -> int:
-        """Create the topic if missing, check it, and return its number of partitions.
+        """Create the topic if it is missing, validate it, and return its partition count.
 
-        Without permission to create it, waits up to 30 s for someone else to do so. Raises
-        `FatalError` if the topic is unusable or missing, `RetriableError` after the timeout.
+        Without permission to create the topic, waits up to 30 s until someone else creates it.
+        Raises `FatalError` if the topic is unusable or missing, `RetriableError` after the timeout.
         """
         end = Deadline.after(timeout_s, now_s=self.clock.now_s())
         partitions = self._count_partitions(topic, end)
@@ -80,15 +80,16 @@ class InternalTopicManager:
     ) -> None:
         match decision:
             case CreateTopic():
-                self._create(topic, end)
+                self._create_topic(topic, end)
             case TopicAccepted(warnings):
                 for each in warnings:
                     _LOG.warning("%s", each)
             case TopicRefused(reason):
                 raise FatalError(f"on {self.admin.where}: {reason}")
 
-    def _create(self, topic: InternalTopic, end: Deadline) -> None:
-        """Create the topic. Retries while there are too few brokers, which may be starting."""
+    def _create_topic(self, topic: InternalTopic, end: Deadline) -> None:
+        """Create the topic. Retries while too few brokers are available, because they may be
+        starting."""
         wanted = library.NewTopic(
             topic.name,
             num_partitions=topic.partitions,
@@ -112,7 +113,7 @@ class InternalTopicManager:
                         f"{error}: brokers before Kafka 2.4 do not support -1 (broker default); "
                         f"set {topic.kind.value}replication.factor to a number"
                     ) from error
-                _LOG.warning("%s; waiting for someone else to create the topic", error)
+                _LOG.warning("%s; waiting until someone else creates the topic", error)
                 self.on_trouble(f"{error}; waiting for someone else to create the topic")
             except RetriableError as error:
                 if failure is None or not isinstance(error, UnreachableError):
@@ -137,7 +138,10 @@ class InternalTopicManager:
             return None
 
     def _wait_for_topic(self, topic: InternalTopic, end: Deadline) -> int:
-        """Wait until the brokers know the topic: after creation, only the controller does."""
+        """Wait until the brokers know the topic, and return its partition count.
+
+        Immediately after creation, only the controller knows the topic.
+        """
         found: int | None = None
 
         def find_topic() -> bool:
@@ -151,8 +155,10 @@ class InternalTopicManager:
         return found
 
     def _read_cleanup_policy(self, topic: InternalTopic, end: Deadline) -> str | None:
-        """Return the cleanup policy; None without permission to read it. Retries on brokers that do
-        not know the topic yet."""
+        """Return the cleanup policy, or None without permission to read it.
+
+        Retries while a broker does not know the topic yet.
+        """
         found: str | None = None
 
         def read_policy() -> bool:
@@ -174,7 +180,8 @@ class InternalTopicManager:
 
     def _create_missing_error(self, topic: InternalTopic) -> ConnectError:
         return TopicMissingError(
-            f"looking for topic {topic.name} on {self.admin.where}: it does not exist; create it"
-            f" with {internal_topic_settings.CLEANUP_POLICY}={internal_topic_settings.COMPACT}"
-            f" ({topic.kind.topic_key} names it)"
+            f"looking for topic {topic.name} on {self.admin.where}: the topic does not exist; "
+            "create it with "
+            f"{internal_topic_settings.CLEANUP_POLICY}={internal_topic_settings.COMPACT}, or "
+            f"correct {topic.kind.topic_key}"
         )

@@ -1,8 +1,9 @@
-"""A shared log on one topic: a consumer that reads it to its end, and a producer (KafkaBasedLog).
+"""Shared log on a topic: a consumer that reads to its end, and a producer (Java: KafkaBasedLog).
 
-The consumer reads from the beginning, without a group or committed offsets: the log itself is the
-state. Only librdkafka knows that the end is reached after compacted or transactional offsets, so
-`enable.partition.eof` is on. Concurrent requests of many tasks for end offsets are combined.
+The consumer reads from the beginning, without a group or committed offsets, because the log itself
+is the state. The last offsets may have no records because of compaction or transaction markers.
+Only librdkafka can detect the end in this case, so `enable.partition.eof` is on. Concurrent
+end-offset requests of many tasks are combined.
 """
 
 from __future__ import annotations
@@ -35,10 +36,10 @@ EndOffsets = Mapping[int, int]
 
 
 class EndOffsetsQuery:
-    """Requests for a log's end offsets, combined when many tasks start at the same time.
+    """Fetches a log's end offsets, combining the requests of tasks that start at the same time.
 
-    A caller never receives the response of a request that was in flight when it called, because
-    its own record may have been written after that response.
+    A caller never receives the response to a request that was already in flight when it called,
+    because the caller's own record may have been written after that response.
     """
 
     def __init__(self, ask: Callable[[Deadline], EndOffsets], *, clock: Clock) -> None:
@@ -61,7 +62,9 @@ class EndOffsetsQuery:
             if self._answered >= wanted:
                 return self._ends
             if self._under_way:
-                raise RetriableError("requesting the end offsets of a log: another request hangs")
+                raise RetriableError(
+                    "requesting the end offsets of a log: an earlier request is still pending"
+                )
             self._under_way = True
             self._begun += 1
         ends: EndOffsets | None = None
@@ -92,14 +95,14 @@ _MAX_BATCH_RECORDS = 5_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogOffsetRanges:
-    """First offset and end offset (exclusive) by partition."""
+    """Start offsets and end offsets (exclusive) by partition."""
 
     starts: Mapping[int, int]
     ends: Mapping[int, int]
 
 
 class SharedLogReader:
-    """A consumer; `run` is the body of its thread, on which other threads can wait.
+    """Consumer of a shared log. `run` is its thread body; other threads can wait for its progress.
 
     Invariant: the listener has received every record below `_positions`.
     """
@@ -115,8 +118,8 @@ class SharedLogReader:
         listener: LogListener,
         request_ranges: Callable[[], LogOffsetRanges],
     ) -> None:
-        """`request_ranges` requests the current offset ranges, to read the log from the start
-        again."""
+        """`request_ranges` returns the current offset ranges. It is called before the log is reread
+        from the start."""
         self._where = access.where
         self._topic = topic
         self._clock = clock
@@ -141,8 +144,9 @@ class SharedLogReader:
         )
 
     def assign(self, span: LogOffsetRanges) -> None:
-        """Call before `run`: records in `span` are replayed as the past."""
-        self._assign(span)
+        """Assign the partitions. Call before `run`. Records within `span` count as initial
+        content."""
+        self._assign_offsets(span)
 
     def run(self, stop: threading.Event) -> None:
         """Read until stopped, then close the consumer."""
@@ -160,20 +164,21 @@ class SharedLogReader:
             self._consumer.close()
 
     def mark_ended(self, reason: BaseException) -> None:
-        """Record that the thread ended, so that nobody waits for it."""
+        """Record that the thread has ended, and wake all waiting threads."""
         with self._moved:
             self._ended = reason
             self._moved.notify_all()
 
     def wait_until_replayed(self, end: Deadline) -> None:
-        """Wait until the past has been replayed. Raises like `SharedLog.start`."""
-        self._wait(lambda: self._replay_to is None, end)
+        """Wait until the initial content has been read. Raises the errors of `SharedLog.start`."""
+        self._wait_until(lambda: self._replay_to is None, end)
 
     def wait_until_read(self, ends: Mapping[int, int], end: Deadline) -> None:
-        """Wait until all before `ends` has been read. Raises like `SharedLog.read_to_end`."""
-        self._wait(lambda: self._has_read_to(ends), end)
+        """Wait until all records before `ends` have been read. Raises the errors of
+        `SharedLog.read_to_end`."""
+        self._wait_until(lambda: self._has_read_to(ends), end)
 
-    def _wait(self, reached: Callable[[], bool], end: Deadline) -> None:
+    def _wait_until(self, reached: Callable[[], bool], end: Deadline) -> None:
         with self._moved:
             troubles = self._failure_count
             self._moved.wait_for(
@@ -189,18 +194,22 @@ class SharedLogReader:
                 ) from self._ended
             if self._failure is not None and self._failure_count > troubles:
                 raise self._failure
-        raise self._translate(self._reports.get_reason() or client_errors.create_timeout_error())
+        raise self._translate_error(
+            self._reports.get_reason() or client_errors.create_timeout_error()
+        )
 
     def _cannot_succeed(self, troubles: int) -> bool:
-        """Return whether waiting is useless: the reader has ended, or was refused access."""
+        """Return whether waiting cannot succeed because the reader has ended or was refused
+        access."""
         refused = isinstance(self._failure, AuthenticationError | NotAuthorizedError)
         return self._ended is not None or (refused and self._failure_count > troubles)
 
     def _has_read_to(self, ends: Mapping[int, int]) -> bool:
         return all(self._positions.get(each, 0) >= offset for each, offset in ends.items())
 
-    def _assign(self, span: LogOffsetRanges) -> None:
-        """Assign explicit offsets: librdkafka takes half a second to find a beginning itself."""
+    def _assign_offsets(self, span: LogOffsetRanges) -> None:
+        """Assign explicit start offsets, because librdkafka needs half a second to look up the
+        beginning."""
         self._positions = dict(span.starts)
         self._replay_to = span.ends
         self._consumer.assign(
@@ -218,7 +227,7 @@ class SharedLogReader:
             if error is None:
                 self._deliver_record(message)
             elif error.code() == client_errors.PARTITION_EOF:
-                self._advance(message.partition(), message.offset())
+                self._advance_position(message.partition(), message.offset())
             elif error.code() in client_errors.OUT_OF_RANGE_ERRORS:
                 self._start_over(error, stop)
                 self._check_replayed()
@@ -244,9 +253,9 @@ class SharedLogReader:
                 wall_ms=log_writer.read_timestamp_ms(message),
             )
         )
-        self._advance(partition, offset + 1)
+        self._advance_position(partition, offset + 1)
 
-    def _advance(self, partition: int | None, offset: int | None) -> None:
+    def _advance_position(self, partition: int | None, offset: int | None) -> None:
         if partition is not None and offset is not None:
             self._positions[partition] = max(self._positions.get(partition, 0), offset)
             self._reports.clear()
@@ -260,17 +269,17 @@ class SharedLogReader:
 
     def _start_over(self, error: confluent_kafka.KafkaError, stop: threading.Event) -> None:
         _LOG.error(
-            "%s: records that were already read are gone: the topic was truncated, or deleted and "
-            "recreated. Reading it again from its beginning",
-            self._translate(error),
+            "%s: records that were already read no longer exist because the topic was truncated, "
+            "or deleted and recreated. Rereading it from the beginning",
+            self._translate_error(error),
         )
-        span = self._request_span(stop)
+        span = self._fetch_offset_ranges(stop)
         if span is not None:
             self._listener.on_start_over()
-            self._assign(span)
+            self._assign_offsets(span)
 
-    def _request_span(self, stop: threading.Event) -> LogOffsetRanges | None:
-        """Return the current offset ranges; None if stopped."""
+    def _fetch_offset_ranges(self, stop: threading.Event) -> LogOffsetRanges | None:
+        """Fetch the current offset ranges, retrying transient errors. Return None if stopped."""
         while not stop.is_set():
             try:
                 return self._span()
@@ -297,7 +306,7 @@ class SharedLogReader:
 
     def _record_error(self, error: confluent_kafka.KafkaError | None) -> None:
         if error is not None:
-            self._record_failure(self._translate(error))
+            self._record_failure(self._translate_error(error))
 
     def _record_failure(self, failure: ConnectError) -> None:
         with self._moved:
@@ -305,7 +314,7 @@ class SharedLogReader:
             self._failure_count += 1
             self._moved.notify_all()
 
-    def _translate(self, error: confluent_kafka.KafkaError) -> ConnectError:
+    def _translate_error(self, error: confluent_kafka.KafkaError) -> ConnectError:
         doing = f"reading {self._topic}"
         return client_errors.translate_error(error, doing, where=self._where, reports=self._reports)
 
@@ -315,15 +324,17 @@ _END_OFFSETS_RETRY_DELAY_S = 0.05
 _THREADS_STOP_TIMEOUT_S = 10.0
 
 PrepareTopic = Callable[[float], int]
-"""Creates and checks the topic within a timeout in seconds; returns its number of partitions."""
+"""Creates and validates the topic within a timeout in seconds; returns its partition count."""
 
 OnLogBroken = Callable[[str], None]
-"""Called with the reason on the thread that ends. It should only record it."""
+"""Called with the reason on the thread that is ending. The callback should only record the
+reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogOptions:
-    """How a log is written and read. `committed_only`: skip records that are not committed."""
+    """Read and write options of a log. `committed_only`: skip records of open or aborted
+    transactions."""
 
     retry_policy: LogRetryPolicy = LogRetryPolicy.RETRY_FOREVER
     committed_only: bool = False
@@ -335,10 +346,10 @@ _DEFAULT_OPTIONS = LogOptions()
 class KafkaSharedLog:
     """Implements `SharedLog`. `admin` may be shared and is not closed.
 
-    `on_broken` is called when a thread ends unexpectedly: from then on the log is neither read nor
+    `on_broken` is called when a thread ends unexpectedly. From then on the log is neither read nor
     written, and its content is outdated.
 
-    Invariant: reader and writer exist both (started) or not at all.
+    Invariant: the reader and the writer either both exist (started) or both do not.
     """
 
     def __init__(
@@ -373,14 +384,14 @@ class KafkaSharedLog:
 
     @property
     def name(self) -> str:
-        """See `SharedLog`, as for all methods below."""
+        """See `SharedLog`, which documents the public methods of this class."""
         return self._topic
 
     def start(self, listener: LogListener, timeout_s: float) -> None:
-        assert self._reader is None, f"the log of {self._topic} was started before"
+        assert self._reader is None, f"the log of {self._topic} has already been started"
         end = Deadline.after(timeout_s, now_s=self._clock.now_s())
         self._partitions = self._prepare(timeout_s)
-        span = self._span(end)
+        span = self._fetch_offset_ranges(end)
         self._writer = SharedLogWriter(
             self._access,
             topic=self._topic,
@@ -395,7 +406,7 @@ class KafkaSharedLog:
             committed_only=self._manner.committed_only,
             clock=self._clock,
             listener=listener,
-            request_ranges=self._request_new_span,
+            request_ranges=self._fetch_new_offset_ranges,
         )
         self._reader.assign(span)
         self._threads.start(f"reads {self._topic}", self._reader.run)
@@ -416,7 +427,7 @@ class KafkaSharedLog:
         if self._stopped:
             raise FatalError(f"reading {self._topic} to its end: the log was stopped")
         writer.flush(end)
-        reader.wait_until_read(self._ends(writer, end), end)
+        reader.wait_until_read(self._fetch_end_offsets(writer, end), end)
 
     def stop(self, timeout_s: float) -> None:
         writer, reader = self._writer, self._reader
@@ -435,11 +446,11 @@ class KafkaSharedLog:
         assert self._writer is not None, f"start the log of {self._topic} first"
         return self._writer
 
-    def _ends(self, writer: SharedLogWriter, end: Deadline) -> Mapping[int, int]:
+    def _fetch_end_offsets(self, writer: SharedLogWriter, end: Deadline) -> Mapping[int, int]:
         """Return the current end offsets.
 
-        Retries a response that is older than the acknowledged writes: it comes from a former leader
-        that does not know of its replacement yet.
+        Retries while an end offset is below that of the acknowledged writes, because a former
+        leader may respond before it learns that it was replaced.
         """
         known = writer.get_acknowledged_ends()
         self._check_added_partitions(known)
@@ -456,13 +467,14 @@ class KafkaSharedLog:
         ):
             raise RetriableError(
                 f"requesting the end offsets of {self._topic} on {self._admin.where}: "
-                f"{dict(found)} is before {dict(known)}, where records were written: the topic "
-                "was truncated, or its leader has changed"
+                f"{dict(found)} is below {dict(known)}, the end of the acknowledged records: the "
+                "topic was truncated, or its leader has changed"
             )
         return found
 
     def _check_added_partitions(self, known: Mapping[int, int]) -> None:
-        """Log added partitions, which are not read: as in Java, they are assigned only once."""
+        """Log added partitions. They are not read because, as in Java, partitions are assigned only
+        once."""
         if not self._grown and any(each >= self._partitions for each in known):
             self._grown = True
             _LOG.error(
@@ -472,20 +484,25 @@ class KafkaSharedLog:
                 plurals.format_count(self._partitions, "partition"),
             )
 
-    def _span(self, end: Deadline) -> LogOffsetRanges:
+    def _fetch_offset_ranges(self, end: Deadline) -> LogOffsetRanges:
         return LogOffsetRanges(
             starts=self._admin.list_start_offsets(self._topic, self._partitions, end),
             ends=self._admin.list_end_offsets(self._topic, self._partitions, end),
         )
 
-    def _request_new_span(self) -> LogOffsetRanges:
-        """Return the offset ranges of a topic that was truncated or recreated."""
+    def _fetch_new_offset_ranges(self) -> LogOffsetRanges:
+        """Fetch the offset ranges after the topic was truncated or recreated.
+
+        Clears the acknowledged end offsets first.
+        """
         if self._writer is not None:
             self._writer.clear_acknowledged_ends()
-        return self._span(Deadline.after(_OFFSET_RANGES_TIMEOUT_S, now_s=self._clock.now_s()))
+        return self._fetch_offset_ranges(
+            Deadline.after(_OFFSET_RANGES_TIMEOUT_S, now_s=self._clock.now_s())
+        )
 
     def _on_unexpected_end(self, ended: ThreadDied) -> None:
-        reason = ended.error or FatalError("it ended without an error")
+        reason = ended.error or FatalError("the thread ended without an error")
         _LOG.error("the thread that %s ended: %s", ended.name, reason, exc_info=ended.error)
         if self._reader is not None:
             self._reader.mark_ended(reason)

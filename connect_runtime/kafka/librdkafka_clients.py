@@ -2,10 +2,11 @@
 
 Connection errors are collected, and logs and errors contain no secrets.
 
-librdkafka resolves the futures of an admin client on that client's own thread, which may drop the
-last reference to the client: in a callback, or with the frames held by a failed request's error. A
-client freed on its own thread aborts the process ("rd_kafka_destroy() called from librdkafka owned
-thread"). Dropped admin clients are therefore kept until another thread creates or polls one.
+librdkafka resolves an admin client's futures on that client's own thread. This thread may drop the
+last reference to the client, either in a callback or with the stack frames of a failed request's
+error. A client that is freed on its own thread aborts the process ("rd_kafka_destroy() called from
+librdkafka owned thread"). Dropped admin clients are therefore kept until another thread creates or
+polls an admin client.
 """
 
 from __future__ import annotations
@@ -25,16 +26,16 @@ from connect_runtime.kafka.cluster_access import KafkaClusterAccess
 
 
 class SafelyFreedAdminClient(library.AdminClient):
-    """An AdminClient that is freed only by a thread that creates or polls such a client.
+    """AdminClient that is freed only by a thread that creates or polls a client of this class.
 
-    A process that does neither keeps dropped clients until it ends.
+    If no thread does so, dropped clients are kept until the process exits.
     """
 
     # A class attribute, because module globals are gone when the interpreter shuts down.
     _dropped: queue.SimpleQueue[SafelyFreedAdminClient] = queue.SimpleQueue()
 
     def __init__(self, config: dict[str, Any], **kwargs: Any) -> None:
-        """Free dropped clients, then create one. Raises as `AdminClient`."""
+        """Free dropped clients, then create a client. Raises the errors of `AdminClient`."""
         self._free_dropped_clients()
         super().__init__(config, **kwargs)
 
@@ -44,7 +45,10 @@ class SafelyFreedAdminClient(library.AdminClient):
         return super().poll(timeout)
 
     def __del__(self) -> None:
-        """Move the last reference to the queue, whose `put` is reentrant."""
+        """Put the last reference into the queue, so that another thread frees the client.
+
+        The queue's `put` is reentrant.
+        """
         self._dropped.put(self)
 
     def _free_dropped_clients(self) -> None:
@@ -124,7 +128,10 @@ def _build_config(
 def _redact_errors(
     access: KafkaClusterAccess, on_error: Callable[[confluent_kafka.KafkaError], None]
 ) -> Callable[[confluent_kafka.KafkaError], None]:
-    """librdkafka repeats an issuer's response, which may contain the secret that was sent."""
+    """Wrap an error callback so that secrets are redacted from the errors.
+
+    librdkafka repeats a token issuer's response, which may contain the secret that was sent.
+    """
     forms = librdkafka_log.list_secret_forms(access)
     if not forms:
         return on_error
@@ -135,8 +142,10 @@ def _redact_errors(
 
 @contextlib.contextmanager
 def _explain_creation_failure(access: KafkaClusterAccess) -> Iterator[None]:
-    """Translate creation errors: invalid settings or certificates, and too many clients (each one
-    uses one of the 1,024 thread-local keys of a process)."""
+    """Translate client creation errors: invalid settings or certificates, and too many clients.
+
+    Each client uses one of the 1,024 thread-local keys of a process.
+    """
     try:
         yield
     except confluent_kafka.KafkaException as error:

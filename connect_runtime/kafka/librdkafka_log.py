@@ -1,6 +1,7 @@
-"""Forwards librdkafka's log lines to Python loggers below `librdkafka`, one per cluster.
+"""Forwards librdkafka's log lines to Python loggers under `librdkafka`, one per cluster.
 
-Lines are delivered when a client is polled. Secrets are redacted and repeated lines suppressed.
+Lines are delivered when a client is polled. Secrets are redacted, and repeated lines are
+suppressed.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ _DURATION_PATTERN = re.compile(r"\(after \d{1,20}ms in state [^)]{0,200}\)|(?<!\
 
 
 def get_cluster_logger(access: KafkaClusterAccess) -> logging.Logger:
-    """Return the logger of a cluster's clients, named after the cluster, or its addresses' hash."""
+    """Return the logger of a cluster's clients, named after the cluster or else a hash of its
+    addresses."""
     addresses = ",".join(access.bootstrap)
     found = LIBRDKAFKA_LOGGER.getChild(
         access.name or hashlib.sha256(addresses.encode()).hexdigest()[:8]
@@ -50,7 +52,7 @@ def list_secret_forms(access: KafkaClusterAccess) -> frozenset[str]:
 
 
 def redact_secrets(text: str, forms: Collection[str]) -> str:
-    """Return the text without these secrets and without the response of a token issuer."""
+    """Remove the given secret forms and token issuer responses from a text."""
     text = _strip_issuer_response(text)
     for each in sorted(forms, key=len, reverse=True):
         text = text.replace(each, "…")
@@ -58,10 +60,10 @@ def redact_secrets(text: str, forms: Collection[str]) -> str:
 
 
 def _strip_issuer_response(text: str) -> str:
-    """Reduce an issuer's response to its error code.
+    """Reduce a token issuer's response to its error code.
 
-    librdkafka logs the whole body of a refusal. Any host may be configured as issuer, so its
-    response would otherwise be readable in statuses.
+    librdkafka logs the whole body of an error response. Any host may be configured as the issuer,
+    so that its response would otherwise be readable in statuses.
     """
     for mark in _ISSUER_ERROR_PREFIXES:
         before, found, rest = text.partition(mark)
@@ -92,8 +94,8 @@ def _keep_error_code(answer: str) -> str:
 class _RedactingFilter(logging.Filter):
     """Redacts secrets of a cluster's clients, and suppresses repeated lines.
 
-    `forms` also has former secrets, which clients may still use. While brokers are unreachable, a
-    client logs the same line many times per second.
+    `forms` also contains former secrets, because clients may still use them. While brokers are
+    unreachable, a client logs the same line many times per second.
     """
 
     def __init__(self) -> None:

@@ -1,12 +1,12 @@
 """Writers of the internal topics: a plain producer, and the leader's fenced one (KIP-618).
 
-Records of one partition stay in order, because only one request is in flight. As with Java workers,
-a key is always written to the same partition. Records have a header that marks them as written by
-this implementation; Java workers ignore it.
+Records of one partition remain in order because only one request is in flight. As with Java
+workers, a key is always written to the same partition. Records have a header that marks them as
+written by this implementation; Java workers ignore it.
 
 Each write of the fenced writer is one transaction. Claiming its transactional id fences every
-earlier writer. After any failure the producer is discarded, and the next claim finishes the open
-transaction.
+earlier writer. After any failure the producer is discarded, and the next claim completes or aborts
+the open transaction.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ MARK_HEADERS: list[tuple[str, str | bytes | None]] = [(_MARK_HEADER, b"")]
 
 
 def is_own_record(message: confluent_kafka.Message) -> bool:
-    """Return whether this implementation, not a Java worker, wrote the record."""
+    """Return whether the record was written by this implementation rather than by a Java worker."""
     return any(each[0] == _MARK_HEADER for each in message.headers() or ())
 
 
 def read_timestamp_ms(message: confluent_kafka.Message) -> int:
-    """Return the record's timestamp, -1 without one."""
+    """Return the record's timestamp in milliseconds, or -1 without one."""
     kind, found = message.timestamp()
     return -1 if kind == confluent_kafka.TIMESTAMP_NOT_AVAILABLE else int(found)
 
@@ -60,21 +60,24 @@ _FINAL_REPORTS_TIMEOUT_S = 5.0  # after a purge librdkafka reports at once, give
 
 
 class LogRetryPolicy(enum.Enum):
-    """Whether to retry records that a broker does not accept."""
+    """Retry policy for records that a broker does not accept."""
 
     RETRY_FOREVER = "forever"
     TRY_ONCE = "once"
 
     @property
     def settings(self) -> Mapping[str, object]:
-        """librdkafka settings. With one try, the caller may write newer data after a failure."""
+        """librdkafka settings of this policy.
+
+        `TRY_ONCE` never resends, so the caller may write newer data after a failure.
+        """
         if self is LogRetryPolicy.RETRY_FOREVER:
             return {"message.timeout.ms": 0}
         return {"message.timeout.ms": 120_000, "retries": 0}
 
 
 class SharedLogWriter:
-    """A producer; `run` is the body of its thread.
+    """Producer of a shared log. `run` is its thread body.
 
     Invariant: `_waiting` counts every accepted record whose callback has not returned.
     """
@@ -109,7 +112,7 @@ class SharedLogWriter:
             self._producer.poll(_REPORT_POLL_S)
 
     def send(self, record: KeyedRecord, *, on_recorded: OnRecorded) -> None:
-        """See `SharedLog.send`."""
+        """Send a record. See `SharedLog.send`."""
         if self._closed:
             raise FatalError(f"{self._describe_write()}: the log was stopped")
         number = self._waiting.begin()
@@ -124,7 +127,7 @@ class SharedLogWriter:
             )
         except confluent_kafka.KafkaException as error:
             self._waiting.end(number)
-            raise self._translate(error.args[0]) from error
+            raise self._translate_error(error.args[0]) from error
         except BufferError as error:
             self._waiting.end(number)
             waiting = plurals.format_count(len(self._waiting), "record", "wait")
@@ -141,7 +144,7 @@ class SharedLogWriter:
             return
         reason = self._reports.get_reason() or client_errors.create_timeout_error()
         raise RetriableError(
-            f"{self._translate(reason)}; "
+            f"{self._translate_error(reason)}; "
             f"{plurals.format_count(len(self._waiting), 'record', 'are')} "
             "not acknowledged yet"
         )
@@ -157,7 +160,10 @@ class SharedLogWriter:
             self._recorded.clear()
 
     def close(self, timeout_s: float) -> None:
-        """Wait for sent records, then give them up. The thread must still be running."""
+        """Wait until sent records are acknowledged; after the timeout, discard the others.
+
+        The thread that runs `run` must still be running.
+        """
         self._closed = True
         if not self._waiting.wait(timeout_s):
             self._producer.purge(in_queue=True, in_flight=True, blocking=True)
@@ -175,7 +181,7 @@ class SharedLogWriter:
             self._reports.clear()
             self._update_end(message)
         try:
-            on_recorded(None if error is None else self._translate(error))
+            on_recorded(None if error is None else self._translate_error(error))
         finally:
             self._waiting.end(number)
 
@@ -188,7 +194,7 @@ class SharedLogWriter:
     def _describe_write(self) -> str:
         return f"writing to {self._topic} on {self._where}"
 
-    def _translate(self, error: confluent_kafka.KafkaError) -> ConnectError:
+    def _translate_error(self, error: confluent_kafka.KafkaError) -> ConnectError:
         if error.code() in client_errors.PURGED_ERRORS:
             return RetriableError(
                 f"{self._describe_write()}: stopped before it was acknowledged; it may or "
@@ -229,7 +235,7 @@ class KafkaFencedWriter:
         self._producer: confluent_kafka.Producer | None = None
 
     def claim(self, timeout_s: float) -> None:
-        """See `FencedWriter`, as for all methods below."""
+        """See `FencedWriter`, which documents the public methods of this class."""
         self.stop()
         self._reports = ConnectionReports()
         producer = librdkafka_clients.create_producer(
@@ -244,7 +250,7 @@ class KafkaFencedWriter:
         try:
             producer.init_transactions(timeout_s)
         except confluent_kafka.KafkaException as error:
-            raise self._translate(error.args[0], "claiming the write privilege") from error
+            raise self._translate_error(error.args[0], "claiming the write privilege") from error
         self._producer = producer
 
     def write(self, records: Sequence[KeyedRecord], timeout_s: float) -> None:
@@ -252,7 +258,7 @@ class KafkaFencedWriter:
         if producer is None:
             raise WritePrivilegeLost(
                 f"writing to {self._topic} on {self._access.where}: the write privilege was not "
-                "claimed, or is lost"
+                "claimed or has been lost"
             )
         try:
             self._write_transaction(producer, records, timeout_s)
@@ -271,7 +277,10 @@ class KafkaFencedWriter:
         records: Sequence[KeyedRecord],
         timeout_s: float,
     ) -> None:
-        """Write one transaction. Committing waits for all records and raises the first error."""
+        """Write the records in one transaction.
+
+        Committing waits for all records and raises the first error.
+        """
         end = Deadline.after(timeout_s, now_s=self._clock.now_s())
         producer.begin_transaction()
         for record in records:
@@ -282,12 +291,12 @@ class KafkaFencedWriter:
         self, error: confluent_kafka.KafkaException | BufferError
     ) -> ConnectError:
         if isinstance(error, confluent_kafka.KafkaException):
-            reason: object = self._translate(error.args[0], "writing")
+            reason: object = self._translate_error(error.args[0], "writing")
         else:
             reason = error
         return WritePrivilegeLost(f"{reason}; the write privilege is lost as well")
 
-    def _translate(self, error: confluent_kafka.KafkaError, doing: str) -> ConnectError:
+    def _translate_error(self, error: confluent_kafka.KafkaError, doing: str) -> ConnectError:
         doing = f"{doing} to {self._topic}"
         where = self._access.where
         return client_errors.translate_error(error, doing, where=where, reports=self._reports)

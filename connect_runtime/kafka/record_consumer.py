@@ -33,14 +33,14 @@ from connect_runtime.worker.task_client_interfaces import (
 TOPIC_LOOKUP_RETRY_DELAY_S = 10.0
 """Delay before the next lookup of topics after a failure."""
 _INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
-"""Topics that Java consumers exclude as well: exclude.internal.topics."""
+"""Internal topics, which Java consumers also exclude (`exclude.internal.topics`)."""
 
 
 class TopicPatternMatcher:
-    """The topics that match a consumer's pattern; `topics` is the last result, sorted."""
+    """Matches topic names against a consumer's pattern. `topics` is the latest result, sorted."""
 
     def __init__(self, pattern: BoundedPattern, *, refresh_s: float) -> None:
-        """`refresh_s`: interval of the lookups, metadata.max.age.ms."""
+        """`refresh_s` is the interval between topic lookups (metadata.max.age.ms)."""
         self._pattern = pattern
         self._refresh_s = refresh_s
         self._due_s = float("-inf")
@@ -73,10 +73,11 @@ class TopicPatternMatcher:
 COOPERATIVE_STRATEGY = "cooperative-sticky"
 """Value of `partition.assignment.strategy` for incremental rebalances."""
 RESET_TO_ERROR = "error"
-"""Value of `auto.offset.reset` that raises an error for a group without offset."""
+"""Value of `auto.offset.reset` that raises an error if the group has no committed offset."""
 _LOG = logging.getLogger(__name__)
 _POSITIONS_TIMEOUT_S = 60.0
-"""Java's default.api.timeout.ms: a newly elected coordinator must load its offsets first."""
+"""Same as Java's default.api.timeout.ms, because a newly elected coordinator must load its offsets
+first."""
 _REQUEST_TIMEOUT_S = 10.0
 _RETRY_DELAY_S = 0.1
 _Partition = TopicPartition
@@ -129,7 +130,7 @@ class KafkaRecordConsumer:
     def subscribe(
         self, topics: Sequence[str] | BoundedPattern, listener: ConsumerRebalanceListener
     ) -> None:
-        """See `RecordConsumer`, as for all methods below."""
+        """See `RecordConsumer`, which documents the public methods of this class."""
 
         def assigned(_: object, partitions: list[confluent_kafka.TopicPartition]) -> None:
             self._assign(partitions, listener.on_assigned)
@@ -172,7 +173,7 @@ class KafkaRecordConsumer:
         try:
             messages = self._consume(timeout_s)
         except confluent_kafka.KafkaException as error:
-            raise self._translate(error.args[0], "consuming") from error
+            raise self._translate_error(error.args[0], "consuming") from error
         raised, self._raised = self._raised, None
         if raised is not None:
             raise raised
@@ -182,7 +183,7 @@ class KafkaRecordConsumer:
             if wrong is None:
                 found.append(_to_consumed_record(message))
             elif not client_errors.is_retriable(wrong) and not _is_transient_poll_error(wrong):
-                raise self._translate(wrong, f"consuming {message.topic()}")
+                raise self._translate_error(wrong, f"consuming {message.topic()}")
         if found:
             self._reports.clear()
         elif not self._has_joined:
@@ -204,13 +205,13 @@ class KafkaRecordConsumer:
                 if end.is_expired(self._clock.now_s()) or not _is_transient_offset_error(
                     error.args[0]
                 ):
-                    raise self._translate(error.args[0], "fetching offsets") from error
+                    raise self._translate_error(error.args[0], "fetching offsets") from error
                 return False
             return True
 
         left_s = end.remaining_s(self._clock.now_s())
         if not clock.wait_until(answered, timeout_s=left_s, interval_s=_RETRY_DELAY_S):
-            raise self._translate(client_errors.create_timeout_error(), "fetching offsets")
+            raise self._translate_error(client_errors.create_timeout_error(), "fetching offsets")
         return found
 
     def seek(self, offsets: Mapping[_Partition, int]) -> None:
@@ -223,7 +224,7 @@ class KafkaRecordConsumer:
                     confluent_kafka.TopicPartition(each.topic, each.partition, offset)
                 )
         except confluent_kafka.KafkaException as error:
-            raise self._translate(error.args[0], "seeking") from error
+            raise self._translate_error(error.args[0], "seeking") from error
 
     def pause(self, partitions: Collection[_Partition]) -> None:
         if self._start_offsets is not None:
@@ -243,30 +244,33 @@ class KafkaRecordConsumer:
             self._consumer.commit(offsets=_to_library_offsets(offsets), asynchronous=True)
         except confluent_kafka.KafkaException as error:
             del self._commits[frozenset(offsets.items())]
-            raise self._translate(error.args[0], "committing offsets") from error
+            raise self._translate_error(error.args[0], "committing offsets") from error
 
     def commit_now(self, offsets: Mapping[_Partition, int], timeout_s: float) -> None:
-        """librdkafka applies its own timeout, `socket.timeout.ms`."""
+        """Commit offsets synchronously. librdkafka applies `socket.timeout.ms` instead of
+        `timeout_s`."""
         del timeout_s
         try:
             answers = self._consumer.commit(
                 offsets=_to_library_offsets(offsets), asynchronous=False
             )
         except confluent_kafka.KafkaException as error:
-            raise self._translate(error.args[0], "committing offsets") from error
+            raise self._translate_error(error.args[0], "committing offsets") from error
         for each in answers or ():
             if each.error is not None:
-                raise self._translate(each.error, f"committing offsets of {each.topic}")
+                raise self._translate_error(each.error, f"committing offsets of {each.topic}")
 
     def close(self, timeout_s: float) -> None:
-        """librdkafka leaves the group within `session.timeout.ms` at the latest."""
+        """Close the consumer. librdkafka leaves the group within `session.timeout.ms`, not
+        `timeout_s`."""
         del timeout_s
         self._consumer.close()
 
     def _consume(self, timeout_s: float) -> list[confluent_kafka.Message]:
-        """Wait for the first message only: librdkafka would wait until the whole batch is complete.
+        """Consume a batch of messages, but wait only for the first one.
 
-        A rebalance between the two calls may revoke the partition of the first message.
+        librdkafka would wait until the whole batch is complete. A rebalance between the two calls
+        may revoke the partition of the first message, which is then dropped.
         """
         first = self._consumer.consume(1, timeout_s)
         if not first or self._records_max == 1:
@@ -276,13 +280,14 @@ class KafkaRecordConsumer:
         return [each for each in first if _partition_of_message(each) not in self._revoked] + more
 
     def _raise_refusal(self) -> None:
-        """Raise if credentials or certificates have been refused from the start.
+        """Raise an error if the credentials or certificates have been rejected.
 
-        Later refusals (issuer unavailable, password being changed) may be transient and are logged.
+        Call only before the consumer has first joined the group. Later rejections (issuer
+        unavailable, password being changed) may be transient and are only logged.
         """
         refused = self._reports.get_refusal()
         if refused is not None:
-            raise self._translate(refused, "joining the group")
+            raise self._translate_error(refused, "joining the group")
 
     def _assign(
         self, partitions: list[confluent_kafka.TopicPartition], callback: _RebalanceCallback
@@ -307,7 +312,7 @@ class KafkaRecordConsumer:
     def _call_listener(
         self, callback: _RebalanceCallback, partitions: list[confluent_kafka.TopicPartition]
     ) -> None:
-        """Call the listener and store its exception, since none may be raised into librdkafka."""
+        """Call the listener and store its exception, which must not propagate into librdkafka."""
         try:
             callback(_from_library_partitions(partitions))
         except BaseException as error:  # noqa: BLE001 - raised by `poll`
@@ -316,7 +321,10 @@ class KafkaRecordConsumer:
     def _fetch_positions(
         self, partitions: Collection[_Partition], end: Deadline
     ) -> Mapping[_Partition, int]:
-        """Return committed offsets, or start offsets without one. Raises `KafkaException`."""
+        """Return each partition's committed offset, or its start offset if none is committed.
+
+        Raises `KafkaException`.
+        """
         left_s = end.remaining_s(self._clock.now_s())
         committed = self._consumer.committed(
             _to_library_partitions(partitions), timeout=min(_REQUEST_TIMEOUT_S, left_s)
@@ -332,12 +340,15 @@ class KafkaRecordConsumer:
         }
 
     def _find_start_offset(self, of: confluent_kafka.TopicPartition, end: Deadline) -> int:
-        """Return the start offset of a group that has none; `FatalError` if that is forbidden."""
+        """Return the start offset of a partition without a committed offset.
+
+        Raises `FatalError` if `auto.offset.reset` is none.
+        """
         if self._reset == RESET_TO_ERROR:
             raise FatalError(
-                f"consuming {of.topic}-{of.partition} on {self._where}: the group has no committed "
-                "offset, and auto.offset.reset=none allows no default; commit one, or set earliest "
-                "or latest"
+                f"consuming {of.topic}-{of.partition} on {self._where}: the group has no "
+                "committed offset, and auto.offset.reset=none allows no default; commit an "
+                "offset, or set auto.offset.reset to earliest or latest"
             )
         low, high = self._consumer.get_watermark_offsets(
             confluent_kafka.TopicPartition(of.topic, of.partition),
@@ -357,20 +368,24 @@ class KafkaRecordConsumer:
         callback = self._commits.pop(key, None)
         failed = error or next((each.error for each in partitions if each.error), None)
         if callback is not None:
-            callback(None if failed is None else self._translate(failed, "committing offsets"))
+            callback(
+                None if failed is None else self._translate_error(failed, "committing offsets")
+            )
 
-    def _translate(self, error: confluent_kafka.KafkaError, doing: str) -> ConnectError:
+    def _translate_error(self, error: confluent_kafka.KafkaError, doing: str) -> ConnectError:
         return client_errors.translate_error(error, doing, where=self._where, reports=self._reports)
 
 
 def _is_transient_offset_error(error: confluent_kafka.KafkaError) -> bool:
-    """Return whether a retry may succeed, also while a transaction's offsets are pending."""
+    """Return whether the error is retriable, including while a transaction's offsets are
+    pending."""
     unstable = error.code() == confluent_kafka.KafkaError.UNSTABLE_OFFSET_COMMIT
     return unstable or client_errors.is_retriable(error)
 
 
 def _is_transient_poll_error(error: confluent_kafka.KafkaError) -> bool:
-    """Return whether polling can continue: the topic may be created, the member may rejoin."""
+    """Return whether polling can continue after an error, such as a topic that does not exist
+    yet."""
     return error.code() in _TRANSIENT_ERROR_CODES or client_errors.is_missing_topic(error)
 
 

@@ -1,7 +1,7 @@
 """Producer of a source task: a confluent-kafka producer and a thread for delivery reports.
 
-The producer is created for the first record, because a worker may run many idle tasks and a process
-can have only about a thousand librdkafka clients.
+The producer is created when the first record is sent. A worker may run many idle tasks, but a
+process can have only about a thousand librdkafka clients.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from connect_runtime.worker.task_client_interfaces import OnDelivered, ProducerR
 _LOG = logging.getLogger(__name__)
 _POLL_TIMEOUT_S = 0.2
 _STOP_CHECK_INTERVAL_S = 0.5
-"""How often an idle thread checks whether to stop."""
+"""Interval at which an idle thread checks whether to stop."""
 _DELIVERY_REPORT_TIMEOUT_S = 5.0
 
 
 class KafkaRecordProducer:
     """Implements `RecordProducer`, the producer of a source task, with confluent-kafka.
 
-    Invariant: `_waiting` counts every accepted record whose callback has not returned; without a
-    producer there are none.
+    Invariant: `_waiting` counts every accepted record whose callback has not returned. It is empty
+    until the producer exists.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class KafkaRecordProducer:
         self._creation_lock = threading.Lock()
 
     def send(self, record: ProducerRecord, *, on_delivered: OnDelivered) -> None:
-        """See `RecordProducer`, as for all methods below."""
+        """See `RecordProducer`, which documents the public methods of this class."""
         producer = self._get_producer(record.topic)
         number = self._waiting.begin()
         callback = functools.partial(
@@ -85,12 +85,13 @@ class KafkaRecordProducer:
             )
         except confluent_kafka.KafkaException as error:
             self._waiting.end(number)
-            raise self._translate(error.args[0], record.topic) from error
+            raise self._translate_error(error.args[0], record.topic) from error
         except BufferError as error:
             self._waiting.end(number)
             waiting = plurals.format_count(len(self._waiting), "record", "wait")
             raise RetriableError(
-                f"writing to {record.topic} on {self._where}: {waiting} already; check the brokers"
+                f"writing to {record.topic} on {self._where}: {waiting} for acknowledgment; check "
+                "the brokers"
             ) from error
 
     def flush(self, timeout_s: float) -> bool:
@@ -128,9 +129,10 @@ class KafkaRecordProducer:
         producer.poll(0)
 
     def _get_early_refusal(self) -> confluent_kafka.KafkaError | None:
-        """Return a refusal of credentials or certificates if it exists from the start.
+        """Return a rejection of credentials or certificates before the first delivered record.
 
-        Later refusals (issuer unavailable, password being changed) may be transient and are logged.
+        Later rejections (issuer unavailable, password being changed) may be transient and are only
+        logged.
         """
         return None if self._has_delivered else self._reports.get_refusal()
 
@@ -145,7 +147,7 @@ class KafkaRecordProducer:
     ) -> None:
         try:
             if error is not None:
-                on_delivered(None, self._translate(error, topic))
+                on_delivered(None, self._translate_error(error, topic))
             else:
                 self._has_delivered = True
                 self._reports.clear()
@@ -153,7 +155,7 @@ class KafkaRecordProducer:
         finally:
             self._waiting.end(number)
 
-    def _translate(self, error: confluent_kafka.KafkaError, topic: str) -> ConnectError:
+    def _translate_error(self, error: confluent_kafka.KafkaError, topic: str) -> ConnectError:
         doing = f"writing to {topic}"
         if error.code() in client_errors.PURGED_ERRORS:
             refusal = self._get_early_refusal()

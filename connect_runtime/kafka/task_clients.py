@@ -1,8 +1,8 @@
 """Creates the producers, consumers and group clients of connectors and tasks.
 
-Settings use Java's names; those without a librdkafka counterpart are not passed. Group offsets are
-altered over the runtime's own connections, because librdkafka cannot delete single offsets of a
-group.
+Settings use Java's names. Settings without a librdkafka counterpart are not passed. Group offsets
+are altered over the runtime's own connections, because librdkafka cannot delete individual offsets
+of a group.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class KafkaGroupOffsets:
         self._calls = AdminRequestClient(settings, clock=clock, rng=rng, advice=_ERROR_ADVICE)
 
     def fetch(self, group: str, timeout_s: float) -> Mapping[TopicPartition, int]:
-        """See `GroupOffsetsClient`, as for all methods below."""
+        """See `GroupOffsetsClient`, which documents the public methods of this class."""
         doing = f"reading the offsets of group {group}"
         body = self._send_request(
             group, group_requests.fetch_offsets(group), timeout_s, doing=doing
@@ -176,14 +176,14 @@ _PRODUCER_DEFAULTS: Mapping[str, object] = {
 
 
 class KafkaTaskClients:
-    """Implements `TaskClientFactory`. `files` resolves relative paths of certificates."""
+    """Implements `TaskClientFactory`. `files` resolves relative certificate paths."""
 
     def __init__(self, *, files: StoreFiles, clock: Clock) -> None:
         self._files = files
         self._clock = clock
 
     def producer(self, plan: ClientConfig) -> RecordProducer:
-        """See `TaskClientFactory`, as for all methods below."""
+        """See `TaskClientFactory`, which documents the public methods of this class."""
         settings = {
             **_PRODUCER_DEFAULTS,
             **_translate_properties(plan.properties, _PRODUCER_NUMBERS, _PRODUCER_PASSED_KEYS),
@@ -229,7 +229,10 @@ class KafkaTaskClients:
 
 
 def _translate_strategy(properties: Mapping[str, str]) -> dict[str, object]:
-    """Translate Java's assignors. Eager ones take precedence, as in Java."""
+    """Translate Java's assignor classes to librdkafka strategies.
+
+    Eager assignors take precedence, as in Java.
+    """
     given = [
         each.strip().rpartition(".")[2]
         for each in properties.get(_ASSIGNMENT_STRATEGY, "").split(",")
@@ -248,7 +251,7 @@ def _translate_strategy(properties: Mapping[str, str]) -> dict[str, object]:
 
 
 def _translate_offset_reset(properties: Mapping[str, str]) -> dict[str, object]:
-    """Translate Java's `none` to librdkafka's `error`."""
+    """Translate Java's `auto.offset.reset` value `none` to librdkafka's `error`."""
     given = properties.get(_AUTO_OFFSET_RESET)
     if given is None:
         return {}

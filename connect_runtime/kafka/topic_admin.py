@@ -41,9 +41,9 @@ _CLEANUP_POLICY = "cleanup.policy"
 
 
 class TopicAdmin:
-    """One admin client. Every wait ends at its deadline.
+    """Admin client of a worker. Every wait ends at its deadline.
 
-    Failures are raised as errors of `client_errors`.
+    Failures are raised as `client_errors` types.
     """
 
     def __init__(self, access: KafkaClusterAccess, *, client_id: str, clock: Clock) -> None:
@@ -80,7 +80,7 @@ class TopicAdmin:
         ]
 
     def count_partitions(self, topic: str, end: Deadline) -> int:
-        """Return the topic's number of partitions. Raises `TopicMissingError`."""
+        """Return the topic's partition count. Raises `TopicMissingError`."""
 
         def request(left_s: float) -> futures.Future[Any]:
             topics = confluent_kafka.TopicCollection([topic])
@@ -115,7 +115,8 @@ class TopicAdmin:
         return self._list_offsets(topic, partitions, end, spec=_EARLIEST_OFFSET)
 
     def list_end_offsets(self, topic: str, partitions: int, end: Deadline) -> Mapping[int, int]:
-        """Return the end offset (exclusive) by partition, including open transactions."""
+        """Return the end offset (exclusive) by partition, including records of open
+        transactions."""
         return self._list_offsets(topic, partitions, end, spec=_LATEST_OFFSET)
 
     def _list_offsets(
@@ -126,7 +127,10 @@ class TopicAdmin:
         *,
         spec: library.OffsetSpec,
     ) -> Mapping[int, int]:
-        """Request offsets of an existing topic, which some brokers may not know yet."""
+        """Request partition offsets of an existing topic.
+
+        Retries while some brokers do not know the topic yet.
+        """
         asked = [confluent_kafka.TopicPartition(topic, number) for number in range(partitions)]
         now_s = self._clock.now_s()
         spread = Deadline.after(min(_METADATA_PROPAGATION_S, end.remaining_s(now_s)), now_s=now_s)
@@ -144,7 +148,7 @@ class TopicAdmin:
         return self._request(request, end, doing=doing, spread=spread)
 
     def close(self) -> None:
-        """Process pending events; librdkafka frees the client by itself."""
+        """Process pending events. The client itself is freed with its last reference."""
         self._client.poll(0)
 
     def _request(
@@ -155,9 +159,9 @@ class TopicAdmin:
         doing: str,
         spread: Deadline | None = None,
     ) -> T:
-        """Repeat a request until there is a response: it may have been sent to a dead broker.
+        """Repeat a request until a broker responds, because it may have been sent to a dead broker.
 
-        Until `spread`, an unknown topic counts as not yet known to every broker.
+        Until `spread`, an unknown-topic error means that not every broker knows the topic yet.
         """
         while True:
             left_s = max(0.01, end.remaining_s(self._clock.now_s()))
@@ -172,7 +176,7 @@ class TopicAdmin:
                     and client_errors.is_missing_topic(error.args[0])
                 )
                 if not is_transient or end.is_expired(now_s):
-                    raise self._translate(error.args[0], doing) from error
+                    raise self._translate_error(error.args[0], doing) from error
                 self._find_another_broker()
             else:
                 self._client.poll(0)
@@ -180,7 +184,7 @@ class TopicAdmin:
                 return answer
 
     def _wait(self, future: futures.Future[T], end: Deadline, *, doing: str) -> T:
-        """Wait for a future, which librdkafka should end at its timeout, until the deadline."""
+        """Wait for a future until the deadline, in case librdkafka does not complete it in time."""
         while True:
             try:
                 return future.result(timeout=_WAIT_SLICE_S)
@@ -192,19 +196,19 @@ class TopicAdmin:
                     ) from None
 
     def _find_another_broker(self) -> None:
-        """Refresh the metadata, without which librdkafka keeps waiting for a dead broker."""
+        """Refresh the metadata, because librdkafka otherwise keeps waiting for a dead broker."""
         with contextlib.suppress(confluent_kafka.KafkaException):  # the request reports it
             self._client.list_topics(timeout=_BROKER_SEARCH_S)
         self._client.poll(_BROKER_SEARCH_POLL_S)
 
     def _check_refusal(self, doing: str) -> None:
-        """Poll for connection errors and raise a refusal."""
+        """Poll for connection errors, and raise an authentication or TLS error."""
         self._client.poll(0)
         refused = self._reports.get_refusal()
         if refused is not None:
-            raise self._translate(refused, doing)
+            raise self._translate_error(refused, doing)
 
-    def _translate(self, error: confluent_kafka.KafkaError, doing: str) -> Exception:
+    def _translate_error(self, error: confluent_kafka.KafkaError, doing: str) -> Exception:
         return client_errors.translate_error(error, doing, where=self.where, reports=self._reports)
 
 

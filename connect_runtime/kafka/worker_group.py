@@ -1,9 +1,9 @@
 """A worker's membership in its Connect group, over the runtime's own connections.
 
-One thread drives the connections, so heartbeats are sent in time whatever the herder does. Another
-thread computes assignments while this worker is the leader. Any thread may advance the group
-session under a lock that is never held while waiting; the first thread sends the resulting
-requests.
+One thread drives the connections, so that heartbeats are sent in time even if the herder is busy.
+Another thread computes assignments while this worker is the leader. Any thread may advance the
+group session under a lock that is never held while waiting. The connection thread sends the
+resulting requests.
 """
 
 from __future__ import annotations
@@ -59,15 +59,15 @@ _LOG = logging.getLogger(__name__)
 _MAX_POLL_INTERVAL_S = 1.0
 _BUFFER_POOL_BYTES = 4 << 20
 _STOP_TIMEOUT_S = 5.0
-"""Stop timeout: threads wait at most one poll interval, and an assignment computation ends."""
+"""Time limit for stopping threads, which first finish one poll interval or one assignment."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerGroupSettings:
     """Settings of the group membership.
 
-    The client id of `connections` starts the member id; Java uses `client.id`, or else `connect-`
-    and the worker's host:port.
+    The member id starts with the client id of `connections`. In Java, this is `client.id`, or else
+    `connect-` and the worker's host:port.
     """
 
     session: GroupSessionSettings
@@ -78,8 +78,8 @@ class WorkerGroupSettings:
 class KafkaWorkerGroup:
     """Implements `WorkerGroup`.
 
-    Invariant: the session and the metrics are accessed under the lock only, and the connections by
-    their own thread only.
+    Invariant: the session and the metrics are accessed only under the lock, and the connections
+    only by their own thread.
     """
 
     def __init__(
@@ -90,7 +90,8 @@ class KafkaWorkerGroup:
         rng: random.Random,
         on_taken: Callable[[GroupEvent], None] = lambda _: None,
     ) -> None:
-        """`on_taken` is called on the herder's thread with each event it takes, for metrics."""
+        """`on_taken` is called on the herder's thread with each event that `pop_events` returns,
+        for metrics."""
         self._settings = settings
         self._on_taken = on_taken
         self._clock = clock
@@ -115,7 +116,7 @@ class KafkaWorkerGroup:
             return "" if self._session is None else self._session.member_id
 
     def start(self, on_event: OnGroupEvent, read_configured_work: GetConfiguredWork) -> None:
-        assert self._session is None, "a group is started only once"
+        assert self._session is None, "the group membership has already been started"
         loop = _ConnectionLoop(self._settings, clock=self._clock, rng=self._rng)
         self._wakeup_sender = loop.wakeup_sender
         self._on_events, self._configured = on_event, read_configured_work
@@ -212,7 +213,7 @@ class KafkaWorkerGroup:
                 return
             act(part, self._clock.now_s())
             for each in part.pop_actions():
-                self._execute(each)
+                self._execute_action(each)
             news = part.has_events and not self._is_notified
             self._is_notified = self._is_notified or news
             if part.is_closed:
@@ -221,7 +222,7 @@ class KafkaWorkerGroup:
         if news:
             self._on_events()
 
-    def _execute(self, action: GroupSessionAction) -> None:
+    def _execute_action(self, action: GroupSessionAction) -> None:
         match action:
             case SendGroupRequest():
                 self._requests.append(action)
@@ -241,12 +242,14 @@ class KafkaWorkerGroup:
             ):  # full: a wake-up is pending; closed: not needed any more
                 self._wakeup_sender.send(b"\0")
 
-    def _fail(self, error: FatalError) -> None:
+    def _fail_session(self, error: FatalError) -> None:
         _LOG.error("%s", error)
         self._advance_session(lambda part, now_s: part.fail(error, now_s))
 
     def _on_thread_ended(self, end: ThreadDied) -> None:
-        self._fail(FatalError(f"thread {end.name} ended: {end.error!r}; restart the worker"))
+        self._fail_session(
+            FatalError(f"thread {end.name} ended: {end.error!r}; restart the worker")
+        )
         self._has_left.set()
 
     # the connections' thread
@@ -293,7 +296,7 @@ class KafkaWorkerGroup:
     # the planning thread
 
     def _compute_assignments(self, stop: threading.Event) -> None:
-        """Compute assignments one after another; only this thread uses the assignor's state."""
+        """Compute requested assignments in order. Only this thread uses the assignor's state."""
         remembered = AssignorState()
         while not stop.is_set():
             try:
@@ -305,11 +308,11 @@ class KafkaWorkerGroup:
             try:
                 lead = self._compute_assignment(asked, remembered)
             except ValueError as error:
-                self._fail(FatalError(f"computing the group's assignment: {error}"))
+                self._fail_session(FatalError(f"computing the group's assignment: {error}"))
                 continue
             remembered = lead.state
             for name, reason in lead.malformed.items():
-                _LOG.warning("group member %s gets no work: %s", name, reason)
+                _LOG.warning("group member %s is not assigned any work: %s", name, reason)
             self._submit_assignment(asked.election.generation, lead)
 
     def _compute_assignment(
@@ -330,11 +333,11 @@ class KafkaWorkerGroup:
 
 
 def _ignore_events() -> None:
-    """Initial listener."""
+    """Ignore the notification; used until a listener is set."""
 
 
 class _ConnectionLoop:
-    """Connections, and a socket that interrupts their wait. Used by one thread after creation."""
+    """Connections and a socket that wakes up their poll. Used by only one thread after creation."""
 
     def __init__(self, settings: WorkerGroupSettings, *, clock: Clock, rng: random.Random) -> None:
         self._clock = clock
@@ -356,7 +359,7 @@ class _ConnectionLoop:
         self._poller.register(self._wakeup_receiver, transport.READABLE, handler=self._on_wakeup)
 
     def poll_once(self, due_s: float) -> None:
-        """Process due work, and wait for events at most until `due_s`."""
+        """Process due work, then wait for events until `due_s` at the latest."""
         wait_s = self.connections.tick(self._clock.now_s())
         self._poller.poll(min(wait_s, due_s - self._clock.now_s(), _MAX_POLL_INTERVAL_S))
 

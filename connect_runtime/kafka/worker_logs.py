@@ -1,4 +1,4 @@
-"""Creates the logs of a worker's three internal topics (configs, offsets, status)."""
+"""Creates the shared logs on a worker's three internal topics (configs, offsets, status)."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _LOG_CLIENT_NAMES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerLogs:
-    """The logs of a worker's internal topics, not started."""
+    """Logs of a worker's internal topics, which the caller must start."""
 
     config: KafkaSharedLog
     offset: KafkaSharedLog
     status: KafkaSharedLog
     admin: TopicAdmin
     fenced_writer: KafkaFencedWriter | None
-    """The leader's writer if leaders fence each other, else None."""
+    """Writer of the leader, which fences earlier leaders; None if fencing is disabled."""
 
 
 def create_worker_logs(
@@ -48,9 +48,9 @@ def create_worker_logs(
     on_trouble: Callable[[str], None] = lambda _: None,
     clock: Clock,
 ) -> WorkerLogs:
-    """Create the logs. Client ids are those of Java: `<group.id>-<client.id>-configs` and so on.
+    """Create the logs. Client ids follow Java's pattern, such as `<group.id>-<client.id>-configs`.
 
-    `exactly_once`: leaders fence each other unless DISABLED; with ENABLED only committed records
+    `exactly_once`: leaders fence each other unless DISABLED. With ENABLED, only committed records
     are read (KIP-618). `may_create`: internal.topics.automatic.creation.enable. `on_broken`: see
     `KafkaSharedLog`. `on_trouble`: see `InternalTopicManager`.
 

@@ -1,10 +1,9 @@
-"""Serves Prometheus metrics and further pages over HTTP, on its own threads.
+"""Serves Prometheus metrics and additional pages over HTTP, on its own threads.
 
-One thread with an event loop reads and writes for all clients; pages are rendered on thread pools,
+One thread with an event loop reads and writes for all clients. Pages are rendered on thread pools,
 a few at a time per pool. `REQUEST_TIMEOUT_S` limits a whole request, so that slow clients do not
 block others. If there are too many connections, the one that has been idle longest is closed, but
-never one whose response is being rendered. Failures here do not affect
-replication.
+never one whose response is being rendered. Failures here do not affect replication.
 """
 
 from __future__ import annotations
@@ -46,9 +45,9 @@ from connect_runtime.system.server_loop import ServerLoop
 from connect_runtime.system.threads import ThreadDied, ThreadGroup, ThreadPoolFull
 
 HEAD_TIMEOUT_S = 5.0
-"""Limit for receiving a request."""
+"""Time limit for receiving a request head."""
 REQUEST_TIMEOUT_S = 30.0
-"""Limit for a whole request, until the response was received."""
+"""Time limit for a whole request, until the client has received the response."""
 CONNECTION_LIMITS = ClientConnectionLimits(total=256, per_address=64, loopback=64)
 MAX_HEAD_BYTES = 16 * 1024
 _WRITE_CHUNK_BYTES = 1024 * 1024
@@ -60,9 +59,9 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricsHttpRequest:
-    """A request as sent: `path` and `query` are percent-encoded.
+    """An HTTP request. `path` and `query` are percent-encoded, as sent.
 
-    Names in `headers` are in lower case; of repeated headers the first counts.
+    Header names in `headers` are in lower case. Of repeated headers, the first is used.
     """
 
     method: str
@@ -73,7 +72,7 @@ class MetricsHttpRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricsHttpResponse:
-    """A response; `body` None for HEAD, although `headers` contain the length."""
+    """An HTTP response. `body` is None for HEAD, although `headers` contain the length."""
 
     status: HTTPStatus
     headers: Mapping[str, str]
@@ -81,7 +80,7 @@ class MetricsHttpResponse:
 
 
 Respond = Callable[[MetricsHttpRequest], Awaitable[MetricsHttpResponse]]
-"""Answers a request on the event loop: must neither raise nor block."""
+"""Function that answers a request on the event loop. It must neither raise nor block."""
 
 
 class BadRequestError(ValueError):
@@ -89,7 +88,7 @@ class BadRequestError(ValueError):
 
 
 class MetricsHttpServer:
-    """HTTP server on an event loop; `run` is the body of its thread."""
+    """HTTP server on an event loop. `run` is its thread body."""
 
     def __init__(
         self,
@@ -98,7 +97,7 @@ class MetricsHttpServer:
         *,
         limits: ClientConnectionLimits = CONNECTION_LIMITS,
     ) -> None:
-        """`opened` is a bound socket, which the caller closes."""
+        """`opened` is a bound socket, which the caller must close."""
         self._opened = opened
         self._respond = respond
         self._held = OpenConnections[asyncio.Task[None]](limits)
@@ -132,11 +131,13 @@ class MetricsHttpServer:
     ) -> None:
         try:
             async with asyncio.timeout(REQUEST_TIMEOUT_S):
-                await self._exchange(reader, writer)
+                await self._handle_exchange(reader, writer)
         except (TimeoutError, EOFError, OSError, asyncio.LimitOverrunError, BadRequestError):
-            _log.debug("a client disconnected, or timed out", exc_info=True)
+            _log.debug("a client disconnected or timed out", exc_info=True)
 
-    async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _handle_exchange(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         writer.transport.set_write_buffer_limits(0)  # `drain` returns once everything was sent
         async with asyncio.timeout(HEAD_TIMEOUT_S):
             head = await reader.readuntil(_HEAD_END)
@@ -171,7 +172,8 @@ def parse_request_head(head: bytes) -> MetricsHttpRequest:
 
 
 def _split_response(answer: MetricsHttpResponse) -> Iterator[bytes | memoryview]:
-    """Split a response into chunks, because asyncio copies what it cannot send at once."""
+    """Split a response into chunks, because asyncio copies the part that it cannot send
+    immediately."""
     lines = [f"HTTP/1.1 {answer.status.value} {answer.status.phrase}"]
     lines += [f"{name}: {value}" for name, value in answer.headers.items()]
     lines += ["Connection: close", "", ""]
@@ -189,7 +191,7 @@ _STOP_TIMEOUT_S = 1.0
 
 
 class MetricsSource(Protocol):
-    """Source of the metrics, read for every scrape on a thread of the exporter."""
+    """Source of metrics. It is read for every scrape on a thread of the exporter."""
 
     @property
     def all_families(self) -> tuple[MetricFamily, ...]: ...
@@ -200,14 +202,15 @@ class ExporterError(FatalError):
 
 
 def build_metrics_page(source: MetricsSource) -> PageResponse:
-    """Render the current metrics in Prometheus' text format."""
+    """Render the current metrics in the Prometheus text format."""
     return PageResponse(
         body=prometheus_text.render_families(source.all_families), content_type=_CONTENT_TYPE
     )
 
 
 class MetricsExporter:
-    """Serves metrics at `url` and the pages of `pages` at their paths, from `start` to `stop`."""
+    """Serves metrics at `url`, and the pages in `pages` at their paths, between `start` and
+    `stop`."""
 
     def __init__(
         self,
@@ -218,10 +221,10 @@ class MetricsExporter:
         pages: PagesByPath = _NO_PAGES,
         hosts: AllowedHosts = _OWN_ADDRESSES,
     ) -> None:
-        """`host` "" means every interface, `port` 0 any free port. `pages` is looked up at each
-        request, so pages can be added later. `hosts`: host names under which pages for people are
-        served. Metrics and health pages, which are read-only and contain no secrets, are served
-        under any name."""
+        """`host` "" means every interface, `port` 0 any free port. `pages` is looked up for each
+        request, so that pages can be added later. `hosts` are the host names under which pages for
+        people are served. Metrics and health pages are served under any name, because they are
+        read-only and contain no secrets."""
         self._host = host
         self._port = port
         self._scrape = MountedPage(PageThreadPool.SCRAPES, lambda _: build_metrics_page(source))
@@ -233,13 +236,14 @@ class MetricsExporter:
 
     @property
     def url(self) -> str:
-        """URL of the metrics. Valid after `start`."""
+        """URL of the metrics page. Valid after `start`."""
         assert self._opened is not None, "call start first"
         host = f"[{self._host}]" if ":" in self._host else self._host or "localhost"
         return f"http://{host}:{self._port}{METRICS_PATH}"
 
     def start(self) -> None:
-        """Start listening. Raises `ExporterError` if that fails, such as for a port in use."""
+        """Start listening. Raises `ExporterError` if listening fails, for example because the port
+        is in use."""
         try:
             self._opened = _open_listener(self._host, self._port)
         except OSError as error:
@@ -261,7 +265,7 @@ class MetricsExporter:
         self._lanes.stop(_STOP_TIMEOUT_S)
 
     async def _respond(self, request: MetricsHttpRequest) -> MetricsHttpResponse:
-        """Render and compress a page on its thread pool."""
+        """Render and compress a page on the page's thread pool."""
         make = self._scrape if request.path == METRICS_PATH else self._beside.get(request.path)
         if request.method not in ("GET", "HEAD"):
             told = "this server is read-only"
@@ -341,4 +345,4 @@ def _build_text_page(status: HTTPStatus, text: str, **headers: str) -> PageRespo
 
 
 def _log_thread_end(end: ThreadDied) -> None:
-    _log.error("metrics are not served any more: %r", end.error)
+    _log.error("metrics are no longer served: %r", end.error)

@@ -1,7 +1,7 @@
-"""Renders metrics in Prometheus' text format 0.0.4, byte for byte like prometheus_client.
+"""Renders metrics in the Prometheus text format 0.0.4, byte for byte like prometheus_client.
 
 The library validates and escapes the names of every sample, which dominates the time of a scrape
-with a thousand tasks. Here metric names are validated when they are declared, and label values are
+with a thousand tasks. Here, metric names are validated when they are declared, and label values are
 escaped once for all families that share them.
 """
 
@@ -18,7 +18,7 @@ _LabelledSeries = tuple[tuple[str, ...], str]
 
 
 def render_families(families: Iterable[MetricFamily]) -> bytes:
-    """Render metric families; series are sorted by their label values."""
+    """Render metric families. Series are sorted by label values."""
     lines: list[str] = []
     written = _RenderedSeries()
     for family in families:
@@ -26,21 +26,21 @@ def render_families(families: Iterable[MetricFamily]) -> bytes:
         explained = metric.help.replace("\\", r"\\").replace("\n", r"\n")
         lines.append(f"# HELP {metric.name} {explained}\n")
         lines.append(f"# TYPE {metric.name} {metric.kind.value}\n")
-        lines.append(written.text(metric, family.series))
+        lines.append(written.render_series(metric, family.series))
         for values, found in sorted(family.distributions.items()):
             lines += _render_histogram(metric, values, found)
     return "".join(lines).encode()
 
 
 class _RenderedSeries:
-    """Caches the rendered lines of series, which are shared by families with several names."""
+    """Caches rendered series lines, because several families may share the same series."""
 
     def __init__(self) -> None:
         self._orders = _SeriesOrders()
         self._numbers = _FormattedNumbers()
         self._known: dict[int, tuple[Metric, Series, str]] = {}
 
-    def text(self, metric: Metric, series: Series) -> str:
+    def render_series(self, metric: Metric, series: Series) -> str:
         known = self._known.get(id(series))
         if known is not None and known[0].labels == metric.labels and metric.labels:
             before, _, text = known
@@ -50,7 +50,7 @@ class _RenderedSeries:
         found = "".join(
             [
                 f"{name}{text} {numbers[series[values]]}\n"
-                for values, text in self._orders.of(metric.labels, series)
+                for values, text in self._orders.get_sorted_series(metric.labels, series)
             ]
         )
         self._known[id(series)] = (metric, series, found)
@@ -58,7 +58,7 @@ class _RenderedSeries:
 
 
 class _FormattedNumbers(dict[float, str]):
-    """Caches the text of numbers."""
+    """Caches the formatted text of numbers."""
 
     def __missing__(self, value: float) -> str:
         text = self[value] = _format_number(value)
@@ -66,23 +66,23 @@ class _FormattedNumbers(dict[float, str]):
 
 
 class _SeriesOrders:
-    """Caches the order and the label text of series: with a thousand partitions, a dozen successive
+    """Caches the order and label text of series. With a thousand partitions, a dozen successive
     families have the same labels."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, ...], tuple[Series, list[_LabelledSeries]]] = {}
         self._texts: dict[tuple[tuple[str, ...], tuple[str, ...]], str] = {}
 
-    def of(self, labels: tuple[str, ...], series: Series) -> list[_LabelledSeries]:
-        """Return label values and label text of each series, sorted."""
+    def get_sorted_series(self, labels: tuple[str, ...], series: Series) -> list[_LabelledSeries]:
+        """Return the label values and label text of each series, sorted by label values."""
         known = self._known.get(labels)
         if known is not None and known[0].keys() == series.keys():
             return known[1]
-        found = [(values, self._text(labels, values)) for values in sorted(series)]
+        found = [(values, self._get_label_text(labels, values)) for values in sorted(series)]
         self._known[labels] = (series, found)
         return found
 
-    def _text(self, labels: tuple[str, ...], values: tuple[str, ...]) -> str:
+    def _get_label_text(self, labels: tuple[str, ...], values: tuple[str, ...]) -> str:
         key = (labels, values)
         text = self._texts.get(key)
         if text is None:

@@ -1,10 +1,10 @@
-"""The brokers of one cluster: their addresses, and the connections to each by purpose.
+"""Manages the connections to the brokers of one cluster, by broker and purpose.
 
 `BrokerConnections` connects when there is a request to send, reconnects with exponential backoff
 and passes queued calls to the connection in order. Calls for an unreachable broker are returned to
 the owner, which may send them to another broker. Each purpose has its own connection per broker (a
-lane), so a request that a broker delays does not delay others. Bootstrap addresses are brokers with
-negative ids until the metadata names the real ones.
+lane), so that a request that a broker delays does not delay others. Bootstrap addresses are treated
+as brokers with negative ids until the metadata contains the actual ids.
 """
 
 from __future__ import annotations
@@ -34,27 +34,28 @@ from connect_runtime.protocol.request_errors import (
 log = logging.getLogger(__name__)
 
 _FAILURE_RELEVANCE_S = 30.0
-"""After this long without a new attempt, a connection failure is not reported any more."""
+"""Time after which a connection failure is no longer reported unless another attempt fails."""
 MAX_IN_FLIGHT = 64
-"""More requests would only wait in the socket buffer: brokers process one at a time."""
+"""Maximum requests in flight. More would only wait in the socket buffer, because brokers process
+one at a time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionCallbacks:
-    """Called by `BrokerConnections` on its owner."""
+    """Callbacks that `BrokerConnections` calls on its owner."""
 
     ready: Callable[[BrokerConnections], None]
-    """The connection is ready for requests."""
+    """Called when the connection is ready for requests."""
     failed: Callable[[BrokerConnections, ConnectError, list[ClientCall]], None]
-    """The connection failed; the list has the calls that are returned to the owner."""
+    """Called when the connection fails, with the calls that are returned to the owner."""
     wake: Callable[[BrokerConnections], None]
-    """`pump` is due."""
+    """Called when `pump` must be called."""
 
 
 class BrokerConnections:
     """One lane: the connection to a broker for one purpose, with its queue and reconnect backoff.
 
-    Invariant: calls in `_queue` are waiting, or have meanwhile expired.
+    Invariant: calls in `_queue` are waiting or have expired since they were queued.
     """
 
     def __init__(
@@ -88,12 +89,13 @@ class BrokerConnections:
     # requests
 
     def submit(self, call: ClientCall) -> None:
-        """Queue a call. The next `pump` sends it, or starts to connect."""
+        """Queue a call. The next `pump` sends it, or connects first."""
         self._queue.append(call)
         self._owner.wake(self)
 
     def send_now(self, call: ClientCall) -> bool:
-        """Pass a call to the connection if nothing is queued; False if it must be submitted."""
+        """Pass a call to the connection if nothing is queued. If this returns False, `submit` the
+        call."""
         link = self.connection
         if link is None or self._queue or link.in_flight >= MAX_IN_FLIGHT:
             return False
@@ -104,7 +106,7 @@ class BrokerConnections:
         return True
 
     def request_connection(self) -> None:
-        """Connect although no request is queued."""
+        """Connect even if no request is queued."""
         if self.connection is None and not self._wanted:
             self._wanted = True
             self._owner.wake(self)
@@ -115,7 +117,8 @@ class BrokerConnections:
         return len(self._queue)
 
     def connection_error(self, now_s: float, *, broker_ready_s: float) -> ConnectError | None:
-        """Return why the broker is unreachable; None without a request for it or a recent attempt.
+        """Return why the broker is unreachable, or None without a pending request or a recent
+        attempt.
 
         Failures before `broker_ready_s`, the last successful connection of any lane, are ignored.
         """
@@ -124,12 +127,12 @@ class BrokerConnections:
 
     @property
     def last_response_s(self) -> float:
-        """When the broker last responded on this lane; -inf before the first response."""
+        """Time of the broker's last response on this lane; -inf before the first response."""
         link = self.connection
         return self._answered_s if link is None else max(self._answered_s, link.last_response_s)
 
     def node_state(self) -> NodeConnectionState:
-        """Return the state for `pick_node`."""
+        """Return the connection state from which `pick_node` chooses a broker."""
         link = self.connection
         ready = link is not None and link.state is ConnectionState.READY
         return NodeConnectionState(
@@ -146,13 +149,13 @@ class BrokerConnections:
         found = self._address()
         where = cluster_metadata.format_address(*found) if found is not None else str(self.node_id)
         if self._trouble is not None:
-            return f"a connection to {where} (last try: {self._trouble})"
+            return f"a connection to {where} (last attempt: {self._trouble})"
         return f"the connection to {where}"
 
     # time
 
     def pump(self, now_s: float) -> None:
-        """Connect if due, pass queued calls to the connection, and send them."""
+        """Connect if due, then pass queued calls to the connection and send them."""
         link = self.connection
         if link is None:
             if (self._queue or self._wanted) and now_s >= self.retry_at_s:
@@ -178,14 +181,16 @@ class BrokerConnections:
         return link.next_due_s
 
     def tick(self, now_s: float) -> None:
-        """Do all that is due on the connection, and pump."""
+        """Process due work of the connection, then call `pump`."""
         if self.connection is not None and now_s >= self.connection.next_due_s:
             self.connection.tick(now_s)
         self.pump(now_s)
 
     def close_if_idle(self, now_s: float, idle_s: float) -> None:
-        """Close an idle connection before the broker does, since requests sent to a closing
-        connection are lost."""
+        """Close an idle connection before the broker does.
+
+        Requests sent while the broker is closing the connection would be lost.
+        """
         link = self.connection
         if link is None or self._queue or link.in_flight or now_s - link.last_used_s < idle_s:
             return
@@ -193,7 +198,7 @@ class BrokerConnections:
 
     @property
     def is_unused(self) -> bool:
-        """Whether there is no connection and nothing to send."""
+        """True if there is no connection and nothing to send."""
         return self.connection is None and not self._queue and not self._wanted
 
     def remove_expired(self) -> None:
@@ -201,7 +206,7 @@ class BrokerConnections:
         self._queue = deque(call for call in self._queue if call.waiting)
 
     def close(self) -> None:
-        """Close the connection and fail every call."""
+        """Close the connection, and fail every queued or pending call."""
         if self.connection is not None:
             self.connection.close()
         queue, self._queue = self._queue, deque()
@@ -243,7 +248,10 @@ class BrokerConnections:
         self._owner.wake(self)
 
     def _log_recovery(self) -> None:
-        """Log that the broker responds again (being connected does not prove a Kafka listener)."""
+        """Log that the broker is responding again.
+
+        An established connection alone does not prove that the peer is a Kafka listener.
+        """
         self._failure_logged = False
         self._reconnect.reset()
         level = logging.DEBUG if self._env.quiet else logging.INFO
@@ -353,22 +361,24 @@ class ClusterBrokers:
         return lane
 
     def get_address(self, node_id: int) -> tuple[str, int] | None:
-        """Return (host, port) of a broker, None if unknown."""
+        """Return the (host, port) of a broker, or None if unknown."""
         broker = self._view.brokers.get(node_id)
         return self.bootstrap.get(node_id) if broker is None else (broker.host, broker.port)
 
     def pick_broker(self, nodes: Iterable[int], lane: str) -> int | None:
-        """Return the best of these brokers for a request, None if none is available."""
+        """Return the most suitable of the given brokers for a request, or None if none is
+        available."""
         states = [self.get_lane(node_id, lane).node_state() for node_id in nodes]
         return cluster_metadata.pick_node(states, self._env.clock.now_s())[0]
 
     @property
     def is_any_connected(self) -> bool:
-        """Whether any connection is ready."""
+        """True if at least one connection is ready."""
         return any(lane.node_state().connected for lane in self._lanes.values())
 
     def last_response_s(self, node_id: int) -> float:
-        """When the broker last responded on any lane; -inf before its first response."""
+        """Return the time of the broker's last response on any lane; -inf before its first
+        response."""
         return max(
             (lane.last_response_s for (node, _), lane in self._lanes.items() if node == node_id),
             default=-math.inf,
@@ -377,7 +387,8 @@ class ClusterBrokers:
     # errors
 
     def connection_error(self, node_id: int) -> ConnectError | None:
-        """Return why a broker is unreachable, None if it is reachable or was not tried recently."""
+        """Return why a broker is unreachable, or None if it is reachable or no recent attempt was
+        made."""
         now_s = self._env.clock.now_s()
         lanes = [lane for (node, _), lane in self._lanes.items() if node == node_id]
         ready_s = max((lane.last_ready_s for lane in lanes), default=-math.inf)
@@ -385,7 +396,8 @@ class ClusterBrokers:
         return next((trouble for trouble in found if trouble is not None), None)
 
     def connection_errors(self) -> dict[str, ConnectError]:
-        """Return connection errors by broker; by bootstrap address before the first metadata."""
+        """Return connection errors by broker, or by bootstrap address before metadata is
+        available."""
         found: dict[str, ConnectError] = {}
         for node_id in {node_id: None for node_id, _ in self._lanes}:
             trouble = self.connection_error(node_id)
@@ -401,11 +413,11 @@ class ClusterBrokers:
 
     @property
     def needs_tick(self) -> bool:
-        """Whether a lane needs `tick` immediately."""
+        """True if a lane needs `tick` immediately."""
         return bool(self._dirty)
 
     def tick(self, now_s: float) -> float:
-        """Connect and send where due; return the latest time of the next call."""
+        """Connect and send where due. Return the latest time of the next call."""
         dirty, self._dirty = self._dirty, {}
         due_s = math.inf
         for lane in list(self._lanes.values()):
@@ -415,7 +427,8 @@ class ClusterBrokers:
         return due_s
 
     def close_idle(self, now_s: float) -> None:
-        """Close connections that have been idle for too long, and forget brokers that are gone."""
+        """Close connections that have been idle for too long, and drop brokers that left the
+        cluster."""
         for (node_id, _), lane in self._lanes.items():
             bootstrap = node_id < 0 and self._view.brokers
             lane.close_if_idle(

@@ -1,7 +1,7 @@
-"""Client calls: one request from submission to response, over whichever connection.
+"""Client calls, each of which is one request from submission to response.
 
-A call waits for a broker, then for a connection, then for its response, until its deadline. It ends
-exactly once, with a `ClientResponse` that says whether any byte was sent.
+Until its deadline, a call waits for a broker, then for a connection, then for its response. It ends
+exactly once, with a `ClientResponse` that reports whether any byte was sent.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ NO_VERSION = -1
 
 
 class ClientResponse(NamedTuple):
-    """The end of a call: a kio response entity in `body`, or a `failure`."""
+    """Result of a call: the kio response entity in `body`, or a `failure`."""
 
     body: Any
     version: int
     failure: ConnectError | None
     sent: bool
-    """With a failure: False if no byte was sent, so the request was certainly not executed; True if
-    that is unknown."""
+    """After a failure, False if no byte was sent, so that the broker cannot have executed the
+    request. True if a byte may have been sent."""
     node_id: int
-    """The broker that the request was last sent to, -1 for none."""
+    """The broker to which the request was last sent, or -1 if it was not sent."""
     elapsed_s: float
-    """From the first byte sent to the response."""
+    """Time from the first byte sent to the response."""
 
 
 class RawClientResponse(NamedTuple):
-    """Like `ClientResponse`, but `body` is a writable view of the undecoded response body."""
+    """Like `ClientResponse`, but with a writable view of the undecoded response body."""
 
     body: memoryview | None
     version: int
@@ -52,7 +52,7 @@ class RawClientResponse(NamedTuple):
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class ClientCall:
-    """A request that waits for a broker, for a connection, or for its response."""
+    """A request that is waiting for a broker, for a connection, or for its response."""
 
     api_key: int
     to: RequestTarget
@@ -60,33 +60,34 @@ class ClientCall:
     queued_s: float
     deadline_s: float
     waiting: bool = True
-    """False once it was passed to a connection: it can then no longer be rerouted or expire."""
+    """False once the call was passed to a connection. From then on it can neither be rerouted nor
+    expire."""
 
     @property
     def api(self) -> str:
-        """Name of the API."""
+        """Name of the request's API."""
         return api_versions.API_NAMES.get(self.api_key, f"API {self.api_key}")
 
     @property
     def can_reroute(self) -> bool:
-        """Return whether another node may be used if the first one is unreachable."""
+        """Return whether another broker may be used if the first one is unreachable."""
         return not isinstance(self.to, NodeTarget)
 
     def can_encode(self, known: NodeApiVersions | None) -> bool:
-        """Return whether `encode` is certain not to raise."""
+        """Return whether `encode` is certain to succeed with these API versions."""
         return False
 
     def encode(
         self, known: NodeApiVersions, *, node_id: int, on_throttle: Callable[[int], None]
     ) -> OutgoingRequest:
-        """Encode the request for a broker. `on_throttle` is called with milliseconds.
+        """Encode the request for a broker. `on_throttle` is called with the throttle time in ms.
 
         Raises UnsupportedVersion.
         """
         raise NotImplementedError
 
     def fail(self, failure: ConnectError, *, node_id: int = NO_NODE) -> None:
-        """End the call without having sent it."""
+        """Fail the call before it is sent."""
         raise NotImplementedError
 
 
@@ -146,7 +147,7 @@ class VersionedCall(ClientCall):
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class EncodedCall(ClientCall):
-    """A request that the caller encoded for one broker."""
+    """A request that the caller has already encoded for one broker."""
 
     version: int
     chunks: Sequence[SendChunk] = field(repr=False)
@@ -187,7 +188,10 @@ class EncodedCall(ClientCall):
 
 
 class CallDeadlines:
-    """Deadlines of waiting calls. Invariant: every added call that still waits is in `_heap`."""
+    """Deadlines of waiting calls.
+
+    Invariant: every added call that is still waiting is in `_heap`.
+    """
 
     def __init__(self, waiting_max: int) -> None:
         self._waiting_max = waiting_max
@@ -195,11 +199,11 @@ class CallDeadlines:
         self._order = itertools.count()
 
     def __len__(self) -> int:
-        """Number of waiting calls; may include some that ended."""
+        """Return the number of waiting calls, which may include calls that have ended."""
         return len(self._heap)
 
     def add(self, call: ClientCall) -> bool:
-        """Add a call; return False if too many calls wait already."""
+        """Add a call. Return False if too many calls are already waiting."""
         if len(self._heap) >= self._waiting_max:
             self._heap = [entry for entry in self._heap if entry[2].waiting]
             heapq.heapify(self._heap)
@@ -210,7 +214,7 @@ class CallDeadlines:
 
     @property
     def due_s(self) -> float:
-        """Earliest deadline (monotonic), infinity for none."""
+        """Earliest deadline (monotonic); infinity without waiting calls."""
         return self._heap[0][0] if self._heap else math.inf
 
     def pop_expired(self, now_s: float) -> Iterator[ClientCall]:

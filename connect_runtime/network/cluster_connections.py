@@ -45,9 +45,8 @@ _MAX_TICK_INTERVAL_S = 3600.0
 class ClusterConnections:
     """The connections of one client. `view` is the cluster's metadata.
 
-    Raises UnusableCertificate, or ValueError for an invalid bootstrap address.
-    Invariant: a call is in the queue of one lane, or parked under its target, or passed to a
-    connection.
+    Raises UnusableCertificate, or ValueError for an invalid bootstrap address. Invariant: a call is
+    either in the queue of one lane, parked under its target, or passed to a connection.
     """
 
     def __init__(
@@ -63,9 +62,9 @@ class ClusterConnections:
         self._clock = clock
         self._pool = pool
         self.view = ClusterMetadata(
-            random, retry=self._retry_backoff(), max_age_s=options.metadata_max_age_s
+            random, retry=self._create_retry_backoff(), max_age_s=options.metadata_max_age_s
         )
-        self._coordinators = CoordinatorCache(rng=random, retry=self._retry_backoff())
+        self._coordinators = CoordinatorCache(rng=random, retry=self._create_retry_backoff())
         shared = network_context.create_network_context(
             options, poller=poller, clock=clock, rng=random, pool=pool
         )
@@ -96,7 +95,7 @@ class ClusterConnections:
     # requests
 
     def request_topics(self, names: Iterable[str]) -> None:
-        """Keep the metadata of these topics, and of no others, up to date in `view`."""
+        """Keep the metadata of exactly these topics up to date in `view`."""
         self.view.request_topics(names)
 
     def refresh_metadata(self) -> None:
@@ -116,8 +115,8 @@ class ClusterConnections:
         """Send a request to a target, waiting until the target is known and reachable.
 
         Retries an unreachable broker until the deadline, or switches to another one if `to` allows.
-        Nothing is retried once the first byte was sent: that is up to the caller. `get_lane` names
-        the connection to use, one per purpose.
+        Nothing is retried once the first byte was sent: that is up to the caller. `lane` names the
+        connection to use, one per purpose.
         """
         now_s = self._clock.now_s()
         request = VersionedCall(
@@ -130,8 +129,8 @@ class ClusterConnections:
             max_version=max_version,
             done=done,
         )
-        if not self._closed and self._admit(request):
-            self._route(request)
+        if not self._closed and self._register_deadline(request):
+            self._route_call(request)
 
     def call_raw(
         self,
@@ -144,7 +143,7 @@ class ClusterConnections:
         done: Callable[[calls.RawClientResponse], None],
         timeout_s: float | None = None,
     ) -> None:
-        """Send an encoded body (the header is added). Fails if the broker is unreachable."""
+        """Send an encoded request body, adding the header. Fails if the broker is unreachable."""
         now_s = self._clock.now_s()
         place = self._brokers.get_lane(node_id, lane)
         request = EncodedCall(
@@ -157,12 +156,14 @@ class ClusterConnections:
             chunks=chunks,
             done=done,
         )
-        if not self._closed and not place.send_now(request) and self._admit(request):
+        if not self._closed and not place.send_now(request) and self._register_deadline(request):
             place.submit(request)
 
     def choose_version(self, node_id: int, api_key: int, low: int, high: int) -> int | None:
-        """Return the version to use; None until connected, which this starts. Raises
-        UnsupportedVersion."""
+        """Return the API version to use. If not connected, start connecting and return None.
+
+        Raises UnsupportedVersion.
+        """
         known = self._brokers.versions.get(node_id)
         if known is None:
             self._brokers.get_lane(node_id, broker_connections.CONTROL_PURPOSE).request_connection()
@@ -170,47 +171,53 @@ class ClusterConnections:
         return known.choose(api_key, low=low, high=high)
 
     def throttle(self, node_id: int, lane: str, throttle_ms: int) -> None:
-        """Apply the throttle time of a raw response (for `call` this happens automatically)."""
+        """Apply the throttle time of a raw response. `call` applies throttle times
+        automatically."""
         link = self._brokers.get_lane(node_id, lane).connection
         if link is not None:
             link.throttle(throttle_ms)
 
     def forget_coordinator(self, kind: int, key: str) -> None:
-        """Drop a coordinator after error 15 or 16, so that it is looked up again."""
-        self._coordinators.forget(CoordinatorTarget(kind, key))
+        """Drop a coordinator after COORDINATOR_NOT_AVAILABLE or NOT_COORDINATOR, so that it is
+        looked up again."""
+        self._coordinators.forget_coordinator(CoordinatorTarget(kind, key))
 
     # state
 
     def connection_error(self, node_id: int) -> ConnectError | None:
-        """Return why a broker is unreachable, None if it is reachable or was not tried recently."""
+        """Return why a broker is unreachable, or None if it is reachable or no recent attempt was
+        made."""
         return self._brokers.connection_error(node_id)
 
     def connection_errors(self) -> dict[str, ConnectError]:
-        """Return connection errors by broker; by bootstrap address before the first metadata."""
+        """Return connection errors by broker, or by bootstrap address before metadata is
+        available."""
         return self._brokers.connection_errors()
 
     def last_response_s(self, node_id: int) -> float:
-        """When the broker last responded to any request; -inf before its first response."""
+        """Return the time of the broker's last response to any request; -inf before its first
+        response."""
         return self._brokers.last_response_s(node_id)
 
     def rtt_s(self, node_id: int) -> float | None:
-        """Shortest time that a small request to this broker took, about one round trip."""
+        """Return the shortest response time of a small request to this broker, about one round
+        trip."""
         return self._brokers.rtt_s.get(node_id)
 
     @property
     def lent_bytes(self) -> int:
-        """Bytes of pool buffers that are still referenced by responses."""
+        """Size in bytes of the pool buffers that responses still reference."""
         return 0 if self._pool is None else self._pool.lent_bytes
 
     # time
 
     def tick(self, now_s: float) -> float:
-        """Do all that is due; return the seconds until the next call."""
+        """Process all due work. Return the seconds until the next call."""
         if self._closed:
             return _MAX_TICK_INTERVAL_S
         self._run_deferred()
         if self._route_again:
-            self._route_parked()
+            self._route_parked_calls()
         self._discovery.tick(now_s)
         if self._deadlines.due_s <= now_s:
             self._fail_expired_calls(now_s)
@@ -226,7 +233,7 @@ class ClusterConnections:
         return min(max(0.0, due_s - now_s), _MAX_TICK_INTERVAL_S)
 
     def close(self) -> None:
-        """Close all connections and end all calls. Calls made later get no response at all."""
+        """Close all connections and end all calls. Later calls never receive a response."""
         self._closed = True
         self._brokers.close()
         if self._tokens is not None:
@@ -246,7 +253,7 @@ class ClusterConnections:
 
     # waiting calls
 
-    def _admit(self, call: ClientCall) -> bool:
+    def _register_deadline(self, call: ClientCall) -> bool:
         if self._deadlines.add(call):
             return True
         full = CallQueueFull(
@@ -287,7 +294,7 @@ class ClusterConnections:
     # routing
 
     def _find_node(self, call: ClientCall) -> int | None:
-        """Return the broker for a call's target, None while it is unknown."""
+        """Return the broker for a call's target, or None while it is unknown."""
         match call.to:
             case NodeTarget(node_id):
                 return node_id if self._brokers.get_address(node_id) is not None else None
@@ -303,7 +310,7 @@ class ClusterConnections:
                 node = self._coordinators.get_node(coordinator)
                 return node if node in self.view.brokers else None
 
-    def _route(self, call: ClientCall) -> None:
+    def _route_call(self, call: ClientCall) -> None:
         node_id = self._find_node(call)
         if node_id is not None:
             self._brokers.get_lane(node_id, call.lane).submit(call)
@@ -321,22 +328,22 @@ class ClusterConnections:
         if self._coordinators.get_node(coordinator) is None:
             self._coordinators.request_lookup(coordinator)
         else:  # the coordinator is not in the metadata: refresh both
-            self._coordinators.forget(coordinator)
-            self._coordinators.retry_later((coordinator,), self._clock.now_s())
+            self._coordinators.forget_coordinator(coordinator)
+            self._coordinators.retry_lookups((coordinator,), self._clock.now_s())
             self.view.request_refresh()
 
-    def _route_parked(self) -> None:
+    def _route_parked_calls(self) -> None:
         self._route_again = False
         parked, self._parked = self._parked, {}
         for call in itertools.chain.from_iterable(parked.values()):
             if call.waiting:
-                self._route(call)
+                self._route_call(call)
 
     def get_lane(self, node_id: int, name: str) -> BrokerConnections:
         """Return the connection to a broker for a purpose."""
         return self._brokers.get_lane(node_id, name)
 
-    def _retry_backoff(self) -> Backoff:
+    def _create_retry_backoff(self) -> Backoff:
         return Backoff(
             initial_s=self._options.retry_backoff_s, max_s=self._options.retry_backoff_max_s
         )
@@ -371,7 +378,7 @@ class ClusterConnections:
         self._route_again = True
 
     def fail_calls(self, target: RequestTarget | None, failure: ConnectError) -> None:
-        """Fail the calls that wait for this target; None fails all parked calls."""
+        """Fail the calls that are waiting for this target. None fails all parked calls."""
         if target is None:
             parked, self._parked = self._parked, {}
         else:

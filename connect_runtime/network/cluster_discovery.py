@@ -1,6 +1,6 @@
 """Refreshes cluster metadata and looks up coordinators.
 
-Uses a separate connection, so closing one that hangs does not end other requests.
+Uses a separate connection, so that other requests continue when a hanging one is closed.
 """
 
 from __future__ import annotations
@@ -33,11 +33,12 @@ log = logging.getLogger(__name__)
 
 METADATA_PURPOSE = "metadata"
 DISCOVERY_TIMEOUT_S = 5.0
-"""Timeout before another broker is used: short, because every leader change depends on it."""
+"""Timeout before another broker is used. It is short, because recovery from every leader change
+depends on discovery."""
 
 
 class DiscoveryOwner(Protocol):
-    """The operations that discovery needs of its owner."""
+    """Operations of the connections' owner that discovery requires."""
 
     def call(
         self,
@@ -48,16 +49,16 @@ class DiscoveryOwner(Protocol):
         timeout_s: float | None = None,
         lane: str = METADATA_PURPOSE,
     ) -> None:
-        """Send a request, see `ClusterConnections.call`."""
+        """Send a request; see `ClusterConnections.call`."""
 
     def get_lane(self, node_id: int, name: str) -> BrokerConnections:
         """Return the connection to a broker for a purpose."""
 
     def request_routing(self) -> None:
-        """Metadata or coordinators changed: calls without a broker may have one now."""
+        """Route calls without a broker again, because metadata or coordinators have changed."""
 
     def fail_calls(self, target: RequestTarget | None, failure: ConnectError) -> None:
-        """Fail the calls that wait for this target; None fails all parked calls."""
+        """Fail the calls that are waiting for this target. None fails all parked calls."""
 
 
 class ClusterDiscovery:
@@ -84,27 +85,27 @@ class ClusterDiscovery:
         self._logged_problem = ""
 
     def wake(self) -> None:
-        """Try again at once, because a connection opened or closed."""
+        """Retry immediately, because a connection was opened or closed."""
         self._not_before_s = -math.inf
 
     def tick(self, now_s: float) -> None:
-        """Send a due metadata request and due coordinator lookups."""
-        if now_s >= self._refresh_due_s():
-            self._refresh(now_s)
-        batch = self._coordinators.next_batch(now_s)
+        """Send metadata requests and coordinator lookups that are due."""
+        if now_s >= self._compute_refresh_due_s():
+            self._request_metadata(now_s)
+        batch = self._coordinators.start_lookup_batch(now_s)
         if batch:
-            self._look_up(batch)
+            self._look_up_coordinators(batch)
 
     def due_s(self) -> float:
-        """Latest time of the next `tick` (monotonic)."""
-        return min(self._refresh_due_s(), self._coordinators.due_s())
+        """Return the latest time of the next `tick` (monotonic)."""
+        return min(self._compute_refresh_due_s(), self._coordinators.due_s())
 
     # metadata
 
-    def _refresh_due_s(self) -> float:
+    def _compute_refresh_due_s(self) -> float:
         return max(self._view.refresh_due_s(), self._not_before_s)
 
-    def _refresh(self, now_s: float) -> None:
+    def _request_metadata(self, now_s: float) -> None:
         nodes = [*self._view.brokers]
         if self._rebootstrap or not nodes:
             nodes += self._bootstrap
@@ -141,14 +142,14 @@ class ClusterDiscovery:
             self._cluster.request_routing()
 
     def _log_refused(self, failure: TruncatedResponse) -> None:
-        """Log a response that was refused, once until it changes."""
+        """Log a rejected metadata response, once until the reason changes."""
         if str(failure) != self._logged_problem:
             self._logged_problem = str(failure)
-            log.warning("the cluster's metadata is not used: %s", failure)
+            log.warning("ignoring the cluster's metadata: %s", failure)
 
     # coordinators
 
-    def _look_up(self, batch: Sequence[CoordinatorTarget]) -> None:
+    def _look_up_coordinators(self, batch: Sequence[CoordinatorTarget]) -> None:
         if not self._one_by_one:
             keys = [coordinator.key for coordinator in batch]
             self._send_lookup(request_builders.find_coordinators(batch[0].kind, keys), batch)
@@ -170,7 +171,7 @@ class ClusterDiscovery:
         if isinstance(reply.failure, UnsupportedVersion):
             self._one_by_one = True  # a broker before 3.0 (KIP-699)
         if reply.failure is not None:
-            self._coordinators.retry_later(batch, self._clock.now_s())
+            self._coordinators.retry_lookups(batch, self._clock.now_s())
             return
         found: Sequence[Any] = getattr(reply.body, "coordinators", (reply.body,))
         by_key = {getattr(each, "key", batch[0].key): each for each in found}
@@ -187,5 +188,5 @@ class ClusterDiscovery:
                 refused = CoordinatorLookupRefused(coordinator.describe(), error_code=code)
                 self._cluster.fail_calls(coordinator, refused)
         if again:
-            self._coordinators.retry_later(again, self._clock.now_s())
+            self._coordinators.retry_lookups(again, self._clock.now_s())
         self._cluster.request_routing()

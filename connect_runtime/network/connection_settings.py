@@ -15,13 +15,13 @@ from connect_runtime.protocol.security_settings import SecuritySettings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionSettings:
-    """Connection settings under Kafka's names, but in seconds instead of milliseconds.
+    """Connection settings with Kafka's names, but in seconds instead of milliseconds.
 
-    Backoffs grow exponentially from the first value to the maximum, with jitter.
+    Backoffs grow exponentially from the initial value to the maximum, with jitter.
     """
 
     bootstrap: tuple[str, ...]
-    """Each as host:port."""
+    """Bootstrap addresses, each as host:port."""
     security: SecuritySettings = field(default_factory=SecuritySettings)
     client_id: str = "mm2"
     request_timeout_s: float = 30.0
@@ -34,11 +34,12 @@ class ConnectionSettings:
     connections_max_idle_s: float = 540.0
     max_response_bytes: int = 256 << 20
     socket_buffer_bytes: int | None = None
-    """None for the system's autotuning, which is faster on connections with high latency."""
+    """Socket buffer size. None uses the system's autotuning, which is faster on high-latency
+    connections."""
     waiting_calls_max: int = 50_000
     canonical_bootstrap: bool = False
-    """Use the canonical host names of the bootstrap addresses (`client.dns.lookup`). All addresses
-    of a host are tried in any case."""
+    """Use the canonical host names of the bootstrap addresses (`client.dns.lookup`). In either
+    case, all addresses of a host are tried."""
     rebootstrap: bool = True
     """Use the bootstrap addresses again when no known broker is reachable (KIP-899)."""
     quiet: bool = False
@@ -61,7 +62,7 @@ _CANONICAL_LOOKUP = "resolve_canonical_bootstrap_servers_only"
 _RECOVERY_KEY = "metadata.recovery.strategy"
 BUFFER_SIZE_KEYS = ("receive.buffer.bytes", "send.buffer.bytes")
 CONNECTION_KEYS = frozenset({*_DURATION_KEYS, *BUFFER_SIZE_KEYS, _DNS_LOOKUP_KEY, _RECOVERY_KEY})
-"""Supported client properties; none of them is secret."""
+"""Supported client properties, none of which is secret."""
 
 _MIN_DURATION_S = 0.001
 _DEFAULT_BACKOFF_S, _DEFAULT_BACKOFF_MAX_S = 0.05, 1.0
@@ -76,7 +77,7 @@ def create_connection_settings(
 ) -> ConnectionSettings:
     """Convert client properties, ignoring those that are not in `CONNECTION_KEYS`.
 
-    The values must have been validated before. `client_id`: as brokers see it.
+    The values must have been validated. `client_id` is sent to the brokers.
     """
     given: dict[str, Any] = {
         option: _convert_to_seconds(name, int(properties[name]))

@@ -1,8 +1,8 @@
 """One connection to one broker: connect, TLS, ApiVersions, SASL, then pipelined requests.
 
-All work happens in the poller's callback and in `tick`; `send` only queues. Responses
-arrive in the order of the requests, so a missing one ends the connection. Every request ends
-exactly once. Errors of sockets, TLS and framing are explained with the setting to check.
+All work happens in the poller's callback and in `tick`; `send` only queues. Responses arrive in
+request order, so a missing response ends the connection. Every request ends exactly once. Socket,
+TLS and framing errors are explained with the setting to check.
 
     CONNECTING -> OPENING (handshake) -> READY <-> renewing its SASL session -> CLOSED
 """
@@ -47,11 +47,12 @@ from connect_runtime.protocol.security_settings import SecuritySettings
 _TLS_RECORD_TYPES = {20, 21, 22, 23}
 _TLS_MAJOR_VERSION = 3
 _CLOSED_ERRORS = (EOFError, ssl.SSLEOFError, ssl.SSLZeroReturnError)
-"""Ways for a connection to end: without TLS, in the middle of TLS, or in order."""
+"""Errors that indicate a closed connection: without TLS, or with TLS before or after its shutdown
+alert."""
 
 
 def describe_stage(*, connected: bool, ready: bool, pending: int) -> str:
-    """Describe what a connection is doing, given its number of unanswered requests."""
+    """Describe what a connection is doing. `pending` is its number of unanswered requests."""
     if not connected:
         return "connecting"
     if not ready:
@@ -67,10 +68,10 @@ def explain_failure(
     security: SecuritySettings,
     has_responded: bool,
 ) -> ConnectError:
-    """Convert an error of a socket, TLS or framing to a failure; ConnectErrors are kept.
+    """Convert a socket, TLS or framing error to a failure. ConnectErrors are returned unchanged.
 
-    `stage`: from `describe_stage`. `has_responded`: whether the broker ever responded after the
-    handshake. If not, a connection that just closes often indicates wrong settings.
+    `stage` is from `describe_stage`. `has_responded` is True if the broker has responded after the
+    handshake. If it is False, a closed connection often indicates wrong settings.
     """
     if isinstance(error, ConnectError):
         return error
@@ -95,21 +96,31 @@ def _suggest_cause(stage: str, security: SecuritySettings) -> str:
     if stage == "connecting":
         return ""
     if stage == "opening" and not security.uses_tls:
-        return f" (security.protocol is {security.protocol}: does the listener require TLS?)"
+        return (
+            f" (security.protocol is {security.protocol}; check whether the listener requires TLS)"
+        )
     if stage == "opening":
-        return f" (security.protocol is {security.protocol}: does the listener support TLS?)"
+        return (
+            f" (security.protocol is {security.protocol}; check whether the listener supports TLS)"
+        )
     if not security.uses_sasl:
-        return f" (security.protocol is {security.protocol}: does the listener require SASL?)"
+        return (
+            f" (security.protocol is {security.protocol}; check whether the listener requires SASL)"
+        )
     return ""
 
 
 def _explain_tls_error(error: ssl.SSLError, address: str) -> ConnectError:
     reason = (error.reason or str(error)).replace("_", " ").lower()
     if "wrong version number" in reason or "record layer failure" in reason:
-        problem = f"TLS: {reason}: the listener does not use TLS; check security.protocol and port"
+        problem = (
+            f"TLS: {reason}: the listener does not use TLS; check security.protocol and the port"
+        )
         return AuthenticationFailed(address, problem, layer=FailureLayer.LISTENER)
     if "alert" in reason:
-        problem = f"TLS: refused by the broker: {reason}; does it require a client certificate?"
+        problem = (
+            f"TLS: rejected by the broker: {reason}; check whether it requires a client certificate"
+        )
         return AuthenticationFailed(address, problem, layer=FailureLayer.TLS)
     return ConnectionFailed(address, f"TLS: {reason}", layer=FailureLayer.TLS)
 
@@ -121,25 +132,27 @@ def _explain_invalid_size(error: InvalidFrameSize, address: str) -> ConnectError
         return AuthenticationFailed(address, problem, layer=FailureLayer.LISTENER)
     if raw.isascii() and raw.decode("ascii").isprintable():
         problem = (
-            f"it responds {raw.decode('ascii')!r}…, which is not Kafka's protocol; wrong port?"
+            f"the server responds {raw.decode('ascii')!r}…, which is not Kafka's protocol; check "
+            "the port"
         )
     else:
-        problem = f"a response of {error.size} bytes is not possible; check the port"
+        problem = f"the response size of {error.size} bytes is invalid; check the port"
     return ConnectionFailed(address, problem, layer=FailureLayer.LISTENER)
 
 
 log = logging.getLogger(__name__)
 
 _MAX_HANDSHAKE_FRAME_BYTES = 1 << 20
-"""Limit during the handshake, when no legitimate frame is larger; other bytes easily claim more."""
+"""Maximum frame size during the handshake. Legitimate frames are smaller, but data of another
+protocol may look like a larger size."""
 _MAX_READ_PER_EVENT_BYTES = 8 << 20
-"""After reading this many bytes, other connections are served."""
+"""Number of bytes to read before other connections are served."""
 _STREAMING_TIMEOUT_FACTOR = 4.0
-"""A request whose bytes keep flowing may take this multiple of its timeout."""
+"""Factor by which a request may exceed its timeout while its bytes keep flowing."""
 
 
 class ConnectionState(enum.Enum):
-    """State of a connection, see the diagram above."""
+    """State of a connection; see the diagram in the module docstring."""
 
     CONNECTING = enum.auto()
     OPENING = enum.auto()
@@ -150,8 +163,8 @@ class ConnectionState(enum.Enum):
 class KafkaConnection:
     """A connection to one broker.
 
-    Invariants: correlation ids increase; `_pending` has the requests that are queued or sent and
-    not answered.
+    Invariants: correlation ids increase; `_pending` contains the requests that are queued or sent
+    and not yet answered.
     """
 
     def __init__(
@@ -195,17 +208,17 @@ class KafkaConnection:
         self._progress_s = self.last_used_s
         self.has_responded = False
         self.last_response_s = -math.inf
-        """When the last bytes of a response arrived on the ready connection."""
+        """Time when the last bytes of a response arrived on the ready connection."""
 
     # requests
 
     @property
     def in_flight(self) -> int:
-        """Number of requests that are queued or sent and not answered."""
+        """Number of requests that are queued or sent and not yet answered."""
         return len(self._pending)
 
     def can_send(self, now_s: float) -> bool:
-        """False while connecting, renewing the session, or throttled by the broker."""
+        """Return False while connecting, renewing the session, or throttled by the broker."""
         ready = self.state is ConnectionState.READY and self._conversation is None
         return ready and now_s >= self.throttled_until_s
 
@@ -227,12 +240,12 @@ class KafkaConnection:
         self.next_due_s = min(self.next_due_s, request.deadline_s)
 
     def throttle(self, throttle_ms: int) -> None:
-        """Stop accepting requests for the throttle time requested by the broker (KIP-219)."""
+        """Delay further requests by the throttle time that the broker requested (KIP-219)."""
         until_s = self._env.clock.now_s() + throttle_ms / 1000
         self.throttled_until_s = max(self.throttled_until_s, until_s)
 
     def flush(self) -> None:
-        """Send queued bytes, as many as the socket accepts now."""
+        """Send as many queued bytes as the socket accepts."""
         if self._transport is None or not self._queue or self.state is ConnectionState.CONNECTING:
             return
         now_s = self._env.clock.now_s()
@@ -242,17 +255,25 @@ class KafkaConnection:
             self._close_after_error(error)
             return
         self.last_used_s = self._progress_s = now_s
-        self._poll_for(transport.READABLE if done else transport.READABLE | transport.WRITABLE)
+        self._set_poll_interest(
+            transport.READABLE if done else transport.READABLE | transport.WRITABLE
+        )
 
     def start(self) -> None:
-        """Start to connect. Call once. Failures are passed to `on_closed`, immediately or later."""
+        """Start to connect. Call once.
+
+        Failures are passed to `on_closed`, possibly before this method returns.
+        """
         now_s = self._env.clock.now_s()
         self._opening_ends_s = now_s + self._env.limits.connect_timeout_s
         self._dialling.resolve(now_s, ends_s=self._opening_ends_s, resolved=self._on_resolved)
         self.next_due_s = self._compute_due_s()
 
     def close(self, failure: ConnectError | None = None) -> None:
-        """Close, and end every request. `failure` is None for a regular close (idle, shutdown)."""
+        """Close the connection and end every request.
+
+        `failure` is None for a regular close (idle, shutdown).
+        """
         if self.state is ConnectionState.CLOSED:
             return
         self.idle_when_closed = self.state is ConnectionState.READY and not self._pending
@@ -270,7 +291,7 @@ class KafkaConnection:
     # time
 
     def tick(self, now_s: float) -> None:
-        """Do all that is due and set `next_due_s`, the latest time of the next call."""
+        """Process all due work, and set `next_due_s`, the latest time of the next call."""
         if self.state is ConnectionState.CLOSED:
             return
         if self.state is ConnectionState.CONNECTING and now_s >= self._dialling.attempt_ends_s:
@@ -294,7 +315,7 @@ class KafkaConnection:
         return min(first, opening_s, self._session.renew_at_s)
 
     def _get_deadline_s(self, request: OutgoingRequest) -> float:
-        """Extend the deadline while bytes keep flowing: a slow network is not a dead one."""
+        """Return the request's deadline, extended while bytes keep flowing on a slow network."""
         if request.unsent_bytes == 0 and not self._reader.has_partial_frame():
             return request.deadline_s
         timeout_s = request.deadline_s - request.queued_s
@@ -341,12 +362,12 @@ class KafkaConnection:
             self._transport.close()
             self._transport = None
 
-    def _poll_for(self, interest: int) -> None:
+    def _set_poll_interest(self, interest: int) -> None:
         if self._transport is not None and interest != self._polled_for:
             self._polled_for = interest
             self._env.poller.modify(self._transport.socket, interest)
 
-    def _advance(self) -> None:
+    def _continue_connecting(self) -> None:
         assert self._transport is not None
         now_s = self._env.clock.now_s()
         try:
@@ -359,7 +380,7 @@ class KafkaConnection:
             else:
                 self._try_next_address(now_s, error)
             return
-        self._poll_for(self._transport.interest)
+        self._set_poll_interest(self._transport.interest)
         if connected:
             self.state = ConnectionState.OPENING
             self._dialling.on_connected()
@@ -368,7 +389,7 @@ class KafkaConnection:
     # handshake and session renewal
 
     def _authenticate(self, known: NodeApiVersions | None) -> None:
-        """Start the handshake; with `known` versions, only authenticate again."""
+        """Start the handshake. If the API versions are `known`, only authenticate again."""
         tokens = self._env.tokens
         if tokens is not None:
             self._token = tokens.get_current_token()
@@ -385,7 +406,7 @@ class KafkaConnection:
         self._continue_conversation(None)
 
     def _continue_conversation(self, body: memoryview | None) -> None:
-        """Continue the handshake or session renewal with the next response."""
+        """Process the next response of the handshake or session renewal."""
         assert self._conversation is not None
         try:
             talk = self._conversation
@@ -432,7 +453,7 @@ class KafkaConnection:
         self._on_ready()
 
     def _renew_session(self, now_s: float) -> None:
-        """Authenticate again, after the requests in flight and before all others."""
+        """Authenticate again, after the requests in flight and before all other requests."""
         tokens = self._env.tokens
         if tokens is not None and not tokens.outlasts(self._session.ends_s):
             if not self._session.postpone_renewal(now_s):
@@ -446,7 +467,7 @@ class KafkaConnection:
 
     def _on_event(self, mask: int) -> None:
         if self.state is ConnectionState.CONNECTING:
-            self._advance()
+            self._continue_connecting()
             return
         if mask & transport.WRITABLE:
             self.flush()

@@ -1,4 +1,5 @@
-"""Objects that all connections of a cluster share: poller, resolver, clock, TLS context, tokens."""
+"""The objects that all connections of a cluster share: poller, resolver, clock, TLS context and
+tokens."""
 
 from __future__ import annotations
 
@@ -17,17 +18,17 @@ from connect_runtime.protocol.security_settings import SecuritySettings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerConnectionLimits:
-    """Limits of one connection."""
+    """Connect timeout, maximum response size and socket buffer size of one connection."""
 
     connect_timeout_s: float = 10.0
     max_response_bytes: int = 256 << 20
     socket_buffer_bytes: int | None = None
-    """None leaves them to the system's autotuning."""
+    """Socket buffer size. None uses the system's autotuning."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkContext:
-    """Objects that all connections of a cluster share."""
+    """The objects that all connections of a cluster share."""
 
     poller: Poller
     names: HostResolver
@@ -35,15 +36,15 @@ class NetworkContext:
     rng: random.Random
     security: SecuritySettings
     tls: ssl.SSLContext | None
-    """None for connections without TLS."""
+    """TLS context; None for connections without TLS."""
     client_id: bytes
     limits: BrokerConnectionLimits
     pool: BufferPool | None
-    """None allocates a buffer for every response."""
+    """Pool of response buffers. None allocates a new buffer for every response."""
     canonical_bootstrap: bool = False
-    """See `ConnectionSettings`."""
+    """Use canonical host names of the bootstrap addresses; see `ConnectionSettings`."""
     quiet: bool = False
-    """See `ConnectionSettings`."""
+    """Log failed connections at DEBUG; see `ConnectionSettings`."""
     tokens: OAuthTokenSource | None = None
     """Source of OAUTHBEARER tokens; None with other mechanisms."""
 
@@ -56,7 +57,7 @@ def create_network_context(
     rng: random.Random,
     pool: BufferPool | None,
 ) -> NetworkContext:
-    """Create the shared objects from settings. Raises UnusableCertificate."""
+    """Create the objects that the connections of a cluster share. Raises UnusableCertificate."""
     oauth = options.security.oauth
     names = HostResolver(poller=poller)
     return NetworkContext(

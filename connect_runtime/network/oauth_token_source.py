@@ -1,7 +1,7 @@
-"""Keeps an OIDC issuer's token fresh for OAUTHBEARER: HTTP requests in the connections' loop.
+"""Keeps an OIDC issuer's token fresh for OAUTHBEARER, with HTTP requests in the connections' loop.
 
-Non-blocking. There is at most one request at a time, each on its own connection; `TokenRefresher`
-decides when.
+Non-blocking. At most one request is in flight at a time, and each uses its own connection.
+`TokenRefresher` decides when to send a request.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _HTTP_READ_BYTES = 16 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpRequestLimits:
-    """Limits of an HTTP request: seconds to connect, seconds to respond, size of the response."""
+    """Limits of an HTTP request: seconds to connect, seconds to respond, and response size."""
 
     connect_timeout_s: float
     read_timeout_s: float
@@ -42,7 +42,7 @@ class HttpRequestLimits:
 
 
 class HttpRequest:
-    """One HTTP request. Use it once.
+    """One HTTP request, used once.
 
     `on_answer` receives each piece of the response, and whether it is the last one. `on_failure` is
     called at most once, and not after `close`. Both may be called from `start`, `tick` and the
@@ -85,12 +85,12 @@ class HttpRequest:
         if now_s >= self._dialling.attempt_ends_s:
             self._try_next_address(now_s, TimeoutError("connection timed out"))
         elif now_s >= self._ends_s:
-            self._fail(TimeoutError("no response in time"))
+            self._fail_request(TimeoutError("no response in time"))
         elif self._transport is not None and self._transport.has_buffered_bytes():
-            self._read()
+            self._read_response()
 
     def close(self) -> None:
-        """Close the connection at any stage."""
+        """Close the connection, whatever its state."""
         self._dialling.close()
         self._close_transport()
         self._ends_s = math.inf
@@ -108,27 +108,27 @@ class HttpRequest:
         self._close_transport()
         found = self._dialling.next_transport(now_s, error)
         if isinstance(found, Exception):
-            self._fail(found)
+            self._fail_request(found)
             return
         self._transport = found
         self._poller.register(found.socket, found.interest, handler=self._on_event)
 
     def _on_event(self, mask: int) -> None:
         if not self._open:
-            self._advance()
+            self._continue_connecting()
             return
         if self._unsent and mask & transport.WRITABLE:
-            self._write()
+            self._send_request_bytes()
         if mask & transport.READABLE and self._transport is not None:
-            self._read()
+            self._read_response()
 
-    def _advance(self) -> None:
+    def _continue_connecting(self) -> None:
         assert self._transport is not None
         try:
             self._open = self._transport.continue_connecting()
         except (OSError, ValueError) as error:  # ValueError: TLS does not accept the host name
             if self._transport.connected:
-                self._fail(error)
+                self._fail_request(error)
             else:
                 self._try_next_address(self._clock.now_s(), error)
             return
@@ -137,9 +137,9 @@ class HttpRequest:
         if self._open:
             self._dialling.on_connected()
             self._ends_s = self._clock.now_s() + self._limits.read_timeout_s
-            self._write()
+            self._send_request_bytes()
 
-    def _write(self) -> None:
+    def _send_request_bytes(self) -> None:
         assert self._transport is not None
         try:
             while self._unsent:
@@ -148,12 +148,12 @@ class HttpRequest:
                     break
                 self._unsent = self._unsent[sent:]
         except OSError as error:
-            self._fail(error)
+            self._fail_request(error)
             return
         waiting = transport.READABLE | transport.WRITABLE if self._unsent else transport.READABLE
         self._poller.modify(self._transport.socket, waiting)
 
-    def _read(self) -> None:
+    def _read_response(self) -> None:
         room = memoryview(bytearray(_HTTP_READ_BYTES))
         ended = False
         while self._transport is not None and not ended:
@@ -162,25 +162,26 @@ class HttpRequest:
             except EOFError:
                 ended, received = True, 0
             except OSError as error:
-                self._fail(error)
+                self._fail_request(error)
                 return
             if received == 0 and not ended:
                 return
             self._answer_bytes += received
             if self._answer_bytes > self._limits.max_response_bytes:
-                self._fail(OSError("the response is too large"))
+                self._fail_request(OSError("the response is too large"))
                 return
             self._on_answer(bytes(room[:received]), ended)
 
-    def _fail(self, error: Exception) -> None:
+    def _fail_request(self, error: Exception) -> None:
         self.close()
         if isinstance(error, ConnectError):
             self._on_failure(error)
             return
         if isinstance(error, ssl.SSLCertVerificationError):
             problem = (
-                f"TLS: its certificate was rejected: {error.verify_message}; set its certificate "
-                "authority in sasl.jaas.config: ssl.truststore.type=PEM ssl.truststore.location=…"
+                f"TLS: the token endpoint's certificate was rejected: {error.verify_message}; set "
+                "its certificate authority in sasl.jaas.config: ssl.truststore.type=PEM "
+                "ssl.truststore.location=…"
             )
             self._on_failure(AuthenticationFailed(self._dialling.address, problem))
             return
@@ -192,8 +193,10 @@ log = logging.getLogger(__name__)
 
 
 class OAuthTokenSource:
-    """Tokens of one cluster's connections. Raises UnusableCertificate for the endpoint's trust
-    store."""
+    """Provides the tokens of one cluster's connections.
+
+    Raises UnusableCertificate for the token endpoint's trust store.
+    """
 
     def __init__(
         self,
@@ -219,46 +222,47 @@ class OAuthTokenSource:
     # used by connections
 
     def get_current_token(self) -> str | None:
-        """Return the current token; None if there is none or it is about to expire."""
+        """Return the current token, or None if it is missing or about to expire."""
         return self._refresher.get_current_token(self._clock.now_s())
 
     def get_or_request_token(self) -> str | ConnectError | None:
-        """Return the token or the reason for having none; None while it is being requested."""
+        """Return the token, or the error if none could be obtained. None while a request is in
+        flight."""
         return self._refresher.get_or_request_token(self._clock.now_s())
 
     def outlasts(self, ends_s: float) -> bool:
-        """Return whether the token outlasts `ends_s`; if not, request another token.
+        """Return whether the token is valid beyond `ends_s`. If not, request another token.
 
-        A renewal with the same token would not extend the session, and brokers refuse renewals
+        Renewing a session with the same token would not extend it, and brokers reject renewals
         within a second.
         """
         return self._refresher.outlasts(ends_s, self._clock.now_s())
 
     @property
     def last_failure(self) -> ConnectError:
-        """The reason why `get_current_token` returned None."""
+        """Reason why `get_current_token` returned None."""
         address = cluster_metadata.format_address(self._host, self._port)
         return self._refresher.last_failure or ConnectionFailed(
-            address, "no token was received yet"
+            address, "no token has been received yet"
         )
 
     @property
     def is_requesting(self) -> bool:
-        """True while a token is being requested; until then no attempt to connect is useful."""
+        """True while a token is being requested. Attempts to connect must wait for the token."""
         return self._refresher.is_in_flight
 
     def on_token_refused(self, text: str, failure: ConnectError) -> None:
-        """Report that a broker refused this token."""
+        """Record that a broker rejected this token."""
         self._refresher.on_token_refused(text, failure, self._clock.now_s())
 
     def on_token_accepted(self) -> None:
-        """Report that a broker accepted the token."""
+        """Record that a broker accepted the token."""
         self._refresher.on_token_accepted()
 
     # time
 
     def tick(self, now_s: float) -> float:
-        """Do all that is due; return the latest time of the next call (monotonic)."""
+        """Process all due work. Return the latest time of the next call (monotonic)."""
         if self._request is not None:
             self._request.tick(now_s)
         if now_s >= self._refresher.due_s():
@@ -267,7 +271,7 @@ class OAuthTokenSource:
         return min(request_s, self._refresher.due_s())
 
     def close(self) -> None:
-        """Cancel a request in flight."""
+        """Cancel the request in flight, if any."""
         if self._request is not None:
             self._request.close()
             self._request = None

@@ -1,7 +1,7 @@
-"""Resolves host names on separate threads, and tries the addresses of a host one after another.
+"""Resolves host names on separate threads, and tries the addresses of a host in order.
 
-The system's resolver blocks, for ten seconds and more if no name server responds. Lookups run on a
-few threads that are started on demand; a wake-up through the poller passes their results to the
+The system's resolver blocks for ten seconds or more if no name server responds. Lookups run on a
+few threads that are started on demand. A wake-up through the poller passes their results to the
 loop's thread, where everything else happens. Numeric addresses need no lookup and no thread. The
 last result for each name is cached, and used if a lookup fails or takes too long.
 """
@@ -29,17 +29,19 @@ from connect_runtime.system.threads import ThreadDied, ThreadGroup
 log = logging.getLogger(__name__)
 
 _MAX_CONCURRENT_LOOKUPS = 4
-"""Concurrent lookups: one whose name server does not respond leaves room for others."""
+"""Maximum concurrent lookups. A few are allowed so that an unresponsive name server does not block
+others."""
 _MAX_PENDING_LOOKUPS = 256
 _MAX_CACHED_NAMES = 1024
-"""Cached names, enough for the brokers of a cluster; beyond that the oldest is evicted."""
+"""Maximum cached names, enough for the brokers of a cluster. The oldest name is evicted first."""
 _THREAD_STOP_TIMEOUT_S = 0.2
-"""Idle threads end at once; those inside the system's resolver cannot be interrupted."""
+"""Time limit for stopping threads. Idle threads end immediately; lookups in the system's resolver
+cannot be interrupted."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostLookup:
-    """A host name to resolve. `canonical`: use the canonical host name of each address."""
+    """A host name to resolve. With `canonical`, the canonical host name of each address is used."""
 
     host: str
     port: int
@@ -48,7 +50,7 @@ class HostLookup:
 
 @dataclass(frozen=True, slots=True)
 class ResolvedAddress:
-    """An address. `name` is the host name that TLS verifies."""
+    """A resolved address. `name` is the host name that TLS verifies."""
 
     address: SocketAddress
     name: str
@@ -57,11 +59,11 @@ class ResolvedAddress:
 LookupResult: TypeAlias = list[ResolvedAddress] | ConnectionFailed
 OnLookupDone: TypeAlias = Callable[[LookupResult], None]
 LookUpHost: TypeAlias = Callable[[HostLookup], list[ResolvedAddress]]
-"""Blocking lookup. Raises OSError, or ValueError for a malformed name."""
+"""Function that looks up a host and blocks. Raises OSError, or ValueError for a malformed name."""
 
 
 def parse_numeric_address(question: HostLookup) -> list[ResolvedAddress] | None:
-    """Return the address of a numeric host; None if a lookup is needed."""
+    """Return the address if the host is numeric, or None if a lookup is needed."""
     if question.canonical:
         return None
     try:
@@ -74,7 +76,8 @@ def parse_numeric_address(question: HostLookup) -> list[ResolvedAddress] | None:
 
 
 def look_up_host(question: HostLookup) -> list[ResolvedAddress]:
-    """Look up all addresses, in the system's order. Blocks and raises as `LookUpHost`."""
+    """Look up all addresses of a host in the system's order. Blocks; raises the errors of
+    `LookUpHost`."""
     found = transport.resolve_addresses(question.host, question.port)
     if question.canonical:
         return [
@@ -86,7 +89,8 @@ def look_up_host(question: HostLookup) -> list[ResolvedAddress]:
 class HostResolver:
     """Resolves host names for the thread of one poller.
 
-    Invariant: a question in `_waiting` is in `_questions`, on a thread, or in `_answers`.
+    Invariant: a question in `_waiting` is in `_questions`, being looked up by a thread, or in
+    `_answers`.
     """
 
     def __init__(self, *, poller: Poller, look_up: LookUpHost = look_up_host) -> None:
@@ -103,10 +107,10 @@ class HostResolver:
         self._stale: set[HostLookup] = set()
 
     def start_lookup(self, question: HostLookup, done: OnLookupDone) -> None:
-        """Look up a host; the poller calls `done`, unless `cancel` or `close` are called before.
+        """Look up a host. The poller calls `done` unless `cancel` or `close` is called first.
 
-        Identical concurrent lookups are combined. If too many are pending, `done` is called at once
-        with a failure.
+        Identical concurrent lookups are combined. If too many lookups are pending, `done` is called
+        immediately with a failure.
         """
         waiting = self._waiting.get(question)
         if waiting is not None:
@@ -130,7 +134,7 @@ class HostResolver:
         self._questions.put(question)
 
     def cancel(self, question: HostLookup, done: OnLookupDone) -> None:
-        """Withdraw a callback. The lookup continues, and its result is cached."""
+        """Remove a callback. The lookup continues, and its result is cached."""
         waiting = self._waiting.get(question, [])
         if done in waiting:
             waiting.remove(done)
@@ -140,11 +144,14 @@ class HostResolver:
         return list(self._known.get(question, ()))
 
     def get_fallback(self, question: HostLookup) -> LookupResult:
-        """Return the result to use when a lookup takes too long."""
-        return self._last_known(question) or _make_lookup_failure(question, "no response in time")
+        """Return the cached result, or else a failure, for a lookup that takes too long."""
+        return self._get_last_known_addresses(question) or _make_lookup_failure(
+            question, "no response in time"
+        )
 
     def close(self) -> None:
-        """Stop without calling any callback. A thread inside the system's resolver ends with it."""
+        """Stop without calling any callback. A blocked lookup thread ends when its lookup
+        returns."""
         self._waiting.clear()
         for _ in range(self._started):
             self._questions.put(None)
@@ -216,13 +223,15 @@ class HostResolver:
             self._stale.discard(question)
             return found
         if isinstance(found, socket.gaierror) and found.errno == socket.EAI_AGAIN:
-            known = self._last_known(question)  # a temporary failure: the name may still exist
+            known = self._get_last_known_addresses(
+                question
+            )  # a temporary failure: the name may still exist
             if known:
                 return known
         said = (found.strerror if isinstance(found, OSError) else None) or str(found)
         return _make_lookup_failure(question, said)
 
-    def _last_known(self, question: HostLookup) -> list[ResolvedAddress]:
+    def _get_last_known_addresses(self, question: HostLookup) -> list[ResolvedAddress]:
         known = self.get_cached(question)
         if known and question not in self._stale:
             self._stale.add(question)
@@ -262,16 +271,14 @@ def _log_thread_end(end: ThreadDied) -> None:
 
 
 _MAX_ADDRESS_ATTEMPT_S = 3.0
-"""Maximum time for one address of a host that has several.
-
-With many addresses each one gets less, so that all are tried in time.
-"""
+"""Maximum time to connect to one of several addresses of a host. With many addresses, each has less
+time so that all can be tried."""
 _MAX_RESOLVE_WAIT_S = 2.0
 """Maximum time to wait for the resolver if there is a cached result."""
 
 
 class ConnectAttempts:
-    """The attempts to connect to one host, address by address.
+    """Attempts to connect to the addresses of one host in order.
 
     Call `resolve` first, then `next_transport` for every attempt, and `close` when giving up.
     """
@@ -296,12 +303,12 @@ class ConnectAttempts:
         self._on_resolved: Callable[[], None] | None = None
         self._ends_s = math.inf
         self.attempt_ends_s = math.inf
-        """When the current attempt or lookup times out (monotonic); inf for none."""
+        """Time when the current attempt or lookup times out (monotonic); inf without a limit."""
 
     def resolve(self, now_s: float, *, ends_s: float, resolved: Callable[[], None]) -> None:
-        """Look up the addresses. Calls `resolved` in any case, possibly at once.
+        """Look up the addresses. Always calls `resolved`, possibly before this method returns.
 
-        If that takes longer than `attempt_ends_s`, call `next_transport`, which uses cached
+        If the lookup takes longer than `attempt_ends_s`, call `next_transport`, which uses cached
         addresses.
         """
         self._ends_s = ends_s
@@ -317,9 +324,9 @@ class ConnectAttempts:
         self._names.start_lookup(self._question, self._on_lookup_done)
 
     def next_transport(self, now_s: float, failed: Exception) -> Transport | Exception:
-        """Start to connect to the next address, after the previous attempt ended with `failed`.
+        """Start connecting to the next address after the previous attempt failed with `failed`.
 
-        Returns the last failure if there is no address or no time left.
+        Returns the last failure if no address or no time is left.
         """
         if self._on_resolved is not None:
             self.close()
@@ -343,11 +350,11 @@ class ConnectAttempts:
         return self._unresolved or failed
 
     def on_connected(self) -> None:
-        """The connection is established: no more time limits."""
+        """End the time limits, because the connection is established."""
         self.attempt_ends_s = math.inf
 
     def close(self) -> None:
-        """Withdraw a pending lookup."""
+        """Cancel a pending lookup."""
         if self._on_resolved is not None:
             self._on_resolved = None
             self._names.cancel(self._question, self._on_lookup_done)

@@ -1,7 +1,7 @@
 """TLS contexts for clients and servers from security settings.
 
-OpenSSL can read a certificate and key only from files. On Linux they are passed as in-memory files,
-so keys are never written to disk.
+OpenSSL can read a certificate and key only from files. On Linux, in-memory files are used so that
+keys are never written to disk.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from connect_runtime.protocol.security_settings import SecuritySettings
 
 
 class UnusableCertificate(FatalError):
-    """A PEM text that OpenSSL rejects. `store`: prefix of the property names, `ssl.keystore`."""
+    """A PEM text that OpenSSL rejects. `store` is the prefix of the property names, such as
+    `ssl.keystore`."""
 
     def __init__(self, store: str, problem: str) -> None:
         super().__init__(f"{store}: {problem}")
@@ -35,7 +36,7 @@ def find_unusable_certificates(security: SecuritySettings) -> list[UnusableCerti
 
 
 def create_tls_context(security: SecuritySettings) -> ssl.SSLContext | None:
-    """Create a client context; None without TLS. Raises UnusableCertificate."""
+    """Create a client TLS context, or return None without TLS. Raises UnusableCertificate."""
     if not security.uses_tls:
         return None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -52,14 +53,14 @@ def create_tls_context(security: SecuritySettings) -> ssl.SSLContext | None:
 def create_server_tls_context(
     security: SecuritySettings, *, client_verify_mode: ssl.VerifyMode
 ) -> ssl.SSLContext:
-    """Create a server context. `client_verify_mode`: whether clients must present a trusted
-    certificate.
+    """Create a server TLS context. `client_verify_mode` determines whether clients must present a
+    trusted certificate.
 
     Raises UnusableCertificate.
     """
     if security.certificate_pem is None:
         raise UnusableCertificate(
-            "ssl.keystore", "a server needs a certificate and its key: set both"
+            "ssl.keystore", "a TLS server needs a certificate and a key: set both"
         )
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -84,7 +85,7 @@ def _load_authorities(context: ssl.SSLContext, security: SecuritySettings) -> No
 
 
 def _load_own_certificate(context: ssl.SSLContext, security: SecuritySettings) -> None:
-    """Load the certificate and key through an in-memory file, since OpenSSL reads files only."""
+    """Load the certificate and key through an in-memory file, because OpenSSL reads only files."""
     if security.certificate_pem is None:
         return
     chain = security.certificate_pem.encode()
@@ -102,8 +103,8 @@ def _load_own_certificate(context: ssl.SSLContext, security: SecuritySettings) -
         said = getattr(error, "reason", None) or type(error).__name__
         raise UnusableCertificate(
             "ssl.keystore",
-            f"OpenSSL reports {said}; check that certificate, key and ssl.key.password belong "
-            "together",
+            f"OpenSSL reports {said}; check that the certificate, the key and ssl.key.password "
+            "match",
         ) from None
     finally:
         os.close(descriptor)

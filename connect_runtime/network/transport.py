@@ -1,15 +1,15 @@
-"""Non-blocking TCP and TLS transports, the poller they share, and Kafka's frames over them.
+"""Non-blocking TCP and TLS transports with a shared poller, and Kafka frames over them.
 
-Nothing in this module waits or interprets what is sent. The owner of a `Transport` reads from it
-which events to poll for, and calls it again after an event. A received frame has a size of four
-bytes and one buffer of exactly that size, which is filled in place; large buffers come from a
-pool. The system gives a large buffer memory only where it is filled, so a peer cannot claim a large
-frame and occupy its memory without sending it. The chunks of many requests are sent in one system
-call, without joining them.
+Nothing in this module blocks, or interprets what is sent. The owner of a `Transport` reads from it
+which events to poll for, and calls it again after an event. A received frame consists of a
+four-byte size and a body, which is read into one buffer of exactly that size. Large buffers come
+from a pool. The system allocates the memory of a large buffer only where it is filled, so a peer
+cannot occupy memory by claiming a large frame without sending it. The chunks of many requests are
+sent in one system call, without joining them.
 
-A pooled buffer returns to its pool when the last view of it is gone, so no view can see reused
-memory: a ctypes array sits between views and buffer, views keep it alive, and a weak reference
-reports its end.
+A pooled buffer returns to its pool when its last view is garbage-collected, so no view can see
+reused memory. A ctypes array between the views and the buffer is kept alive by the views, and a
+weak reference reports its deletion.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ PollHandler = Callable[[int], None]
 
 
 class PollableFile(Protocol):
-    """A file object with a descriptor."""
+    """A file object with a file descriptor."""
 
     def fileno(self) -> int: ...
 
 
 class Poller:
-    """Waits for many file objects and calls each one's handler with its ready mask (READ | WRITE).
+    """Polls many file objects, and calls the handler of each with its ready mask (READ | WRITE).
 
     Owned by one thread. A handler may register, modify and unregister any source, including its
     own.
@@ -55,7 +55,7 @@ class Poller:
         self._selector = selectors.DefaultSelector()
 
     def register(self, source: PollableFile, interest: int, *, handler: PollHandler) -> None:
-        """Poll `source` for the events in `interest`."""
+        """Start polling `source` for the events in `interest`."""
         self._selector.register(source, interest, handler)
 
     def modify(self, source: PollableFile, interest: int) -> None:
@@ -69,7 +69,7 @@ class Poller:
         self._selector.unregister(source)
 
     def poll(self, timeout_s: float, *, woken: Callable[[], None] | None = None) -> int:
-        """Wait at most `timeout_s`, then run the handlers of ready sources; return how many ran.
+        """Wait for at most `timeout_s`, run the handlers of ready sources, and return their number.
 
         `woken` is called when the wait ends, before the handlers.
         """
@@ -93,14 +93,15 @@ SocketAddress: TypeAlias = tuple[socket.AddressFamily, tuple[object, ...]]
 
 MAX_IOVECS = min(os.sysconf("SC_IOV_MAX"), 1024) if hasattr(os, "sysconf") else 16
 _MAX_TLS_WRITE_BYTES = 256 * 1024
-"""Chunks are joined up to this size before TLS encrypts them: a TLS record has up to 16 KB."""
+"""Maximum size up to which chunks are joined before TLS encrypts them. A TLS record has up to 16
+KB."""
 _IN_PROGRESS_ERRNOS = {errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EALREADY, errno.EINTR}
 
 
 class Transport:
-    """A TCP or TLS socket to one address.
+    """A TCP or TLS socket connected to one address.
 
-    Errors are OSErrors (ssl.SSLError is one). Reads and writes return 0 if they would block.
+    Raises OSError, including ssl.SSLError. Reads and writes return 0 if they would block.
     """
 
     def __init__(
@@ -155,7 +156,8 @@ class Transport:
         return True
 
     def send(self, chunks: Sequence[SendChunk]) -> int:
-        """Send as many bytes as the socket accepts; return their number, 0 if it would block."""
+        """Send as many bytes as the socket accepts, and return their number; 0 if it would
+        block."""
         try:
             if self._tls is None:
                 return self.socket.sendmsg(chunks[:MAX_IOVECS])
@@ -164,7 +166,10 @@ class Transport:
             return 0
 
     def receive_into(self, view: memoryview) -> int:
-        """Receive into `view`; return the size, 0 if it would block. Raises EOFError at the end."""
+        """Receive into `view`, and return the number of bytes; 0 if it would block.
+
+        Raises EOFError at the end of the stream.
+        """
         try:
             received = self.socket.recv_into(view)
         except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
@@ -174,7 +179,7 @@ class Transport:
         return received
 
     def has_buffered_bytes(self) -> bool:
-        """Return whether decrypted bytes are buffered, which no poll would report."""
+        """Return whether decrypted bytes are buffered. The poller does not report these bytes."""
         return self._tls is not None and self._tls.pending() > 0
 
     def close(self) -> None:
@@ -182,7 +187,7 @@ class Transport:
 
 
 def _join_chunks(chunks: Sequence[SendChunk]) -> SendChunk:
-    """Return the first chunk if it is large, else several chunks joined to a good TLS write."""
+    """Return the first chunk if it is large; otherwise join several chunks to one TLS write."""
     if len(chunks) == 1 or len(chunks[0]) >= _MAX_TLS_WRITE_BYTES:
         return chunks[0][:_MAX_TLS_WRITE_BYTES]
     taken: list[SendChunk] = []
@@ -201,7 +206,8 @@ def _raise_unless_in_progress(code: int) -> None:
 
 
 def look_up_canonical_name(address: SocketAddress) -> str:
-    """Return the host name of an address by reverse lookup, else the address. Blocks."""
+    """Return the host name of an address by reverse lookup, or the address without a name.
+    Blocks."""
     try:
         return socket.getnameinfo(address[1], 0)[0]  # type: ignore[arg-type]  # as resolved
     except OSError:
@@ -211,26 +217,27 @@ def look_up_canonical_name(address: SocketAddress) -> str:
 def resolve_addresses(host: str, port: int, *, flags: int = 0) -> list[SocketAddress]:
     """Return all addresses of a host name in the system's order. Blocks during the lookup.
 
-    `flags`: AI_… of getaddrinfo. Raises OSError, or ValueError for a malformed name.
+    `flags` are AI_… flags of getaddrinfo. Raises OSError, or ValueError for a malformed name.
     """
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=flags)
     return [(family, address) for family, _, _, _, address in found]
 
 
 def _allocate_buffer(size: int) -> mmap.mmap:
-    """Return a zeroed buffer that occupies memory only where it was written. Raises OSError."""
+    """Return a zeroed buffer that occupies memory only where it has been written. Raises
+    OSError."""
     return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 
 
 _BUFFER_ROUNDING_BYTES = 64 * 1024
 _MAX_BUFFER_WASTE = 2
-"""A free buffer is reused if it is at most this many times as large as requested."""
+"""Maximum ratio of a free buffer's size to the requested size for reuse."""
 
 
 class BufferPool:
-    """Reusable buffers: at most `max_free_bytes` of free ones, sorted by size. Not thread-safe.
+    """A pool of reusable buffers. Keeps at most `max_free_bytes` of free buffers. Not thread-safe.
 
-    `lent_bytes` counts whole buffers in use: a small view keeps its entire buffer.
+    `lent_bytes` counts whole buffers in use, because a small view keeps its entire buffer.
     """
 
     def __init__(self, max_free_bytes: int) -> None:
@@ -274,24 +281,24 @@ def _make_array_type(size: int) -> type[ctypes.Array[ctypes.c_ubyte]]:
 
 _SIZE_FIELD = struct.Struct(">i")
 _MIN_POOLED_BYTES = 128 * 1024
-"""Smaller buffers are cheap to allocate."""
+"""Minimum size of pooled buffers. Smaller buffers are cheap to allocate."""
 _MIN_FRAME_BYTES = 4
 
 
 class RequestOutcome(NamedTuple):
-    """The end of a request: `body` without the response header, or `failure`."""
+    """Result of a request: `body` without the response header, or `failure`."""
 
     body: memoryview | None
     failure: ConnectError | None
     sent: bool
-    """True if a part was sent, so the broker may have executed the request."""
+    """True if any byte was sent, so that the broker may have executed the request."""
     elapsed_s: float
-    """From the first byte sent to the response."""
+    """Time from the first byte sent to the response."""
 
 
 @dataclass(slots=True, kw_only=True)
 class OutgoingRequest:
-    """A request in flight. Its chunks must not change until `done` is called (once)."""
+    """A request in flight. Its chunks must not change until `done` is called (exactly once)."""
 
     api_key: int
     version: int
@@ -305,7 +312,7 @@ class OutgoingRequest:
 
 
 class InvalidFrameSize(Exception):
-    """A frame's size field is out of bounds; `raw` has its four bytes."""
+    """A frame size is out of bounds. `raw` contains the four bytes of the size field."""
 
     def __init__(self, raw: bytes, size: int) -> None:
         super().__init__(f"invalid frame size {size}")
@@ -325,18 +332,18 @@ class FrameReader:
         self._body: memoryview | None = None
 
     def has_partial_frame(self) -> bool:
-        """Return whether a frame has been received in part."""
+        """Return whether part of a frame has been received."""
         return self._filled > 0 or self._body is not None
 
     def close(self) -> None:
-        """Release the buffer of a partial frame. Read nothing more afterwards."""
+        """Release the buffer of a partial frame. The reader cannot be used afterwards."""
         self._body = None
         self._target, self._filled = memoryview(self._raw_size), 0
 
     def next_frame(self, source: Transport) -> memoryview | None:
-        """Return the next complete frame without its size field, None if there is none yet.
+        """Return the next complete frame without its size field, or None if it is incomplete.
 
-        Raises InvalidFrameSize, and errors of the transport.
+        Raises InvalidFrameSize and the transport's errors.
         """
         while True:
             received = source.receive_into(self._target[self._filled :])
@@ -346,13 +353,13 @@ class FrameReader:
             if self._filled < len(self._target):
                 continue
             if self._body is None:
-                self._begin_body()
+                self._allocate_body()
                 continue
             whole, self._body = self._body, None
             self._target, self._filled = memoryview(self._raw_size), 0
             return whole
 
-    def _begin_body(self) -> None:
+    def _allocate_body(self) -> None:
         (size,) = _SIZE_FIELD.unpack(self._raw_size)
         if not _MIN_FRAME_BYTES <= size <= self.max_bytes:
             raise InvalidFrameSize(bytes(self._raw_size), size)
@@ -367,12 +374,12 @@ class FrameReader:
 
 @dataclass(slots=True)
 class RequestSendQueue:
-    """Requests that are not completely sent, in order."""
+    """Queue of requests that have not been sent completely, in order."""
 
     _requests: deque[OutgoingRequest] = field(default_factory=deque)
 
     def push(self, request: OutgoingRequest) -> None:
-        """Append a request."""
+        """Append a request to the queue."""
         request.unsent_bytes = sum(map(len, request.chunks))
         self._requests.append(request)
 
@@ -380,12 +387,15 @@ class RequestSendQueue:
         return bool(self._requests)
 
     def flush(self, target: Transport, now_s: float) -> bool:
-        """Send as much as possible; return True if all is sent. Raises errors of the transport."""
+        """Send as many queued bytes as possible. Return True if the queue is empty.
+
+        Raises the transport's errors.
+        """
         while self._requests:
             sent = target.send(self._list_chunks())
             if sent == 0:
                 return False
-            self._consume(sent, now_s)
+            self._remove_sent_bytes(sent, now_s)
         return True
 
     def _list_chunks(self) -> list[SendChunk]:
@@ -396,7 +406,7 @@ class RequestSendQueue:
                 break
         return pieces
 
-    def _consume(self, sent: int, now_s: float) -> None:
+    def _remove_sent_bytes(self, sent: int, now_s: float) -> None:
         while sent:
             request = self._requests[0]
             if request.sent_s is None:

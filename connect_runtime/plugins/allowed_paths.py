@@ -1,9 +1,9 @@
 """Restricts the FileStream connectors to files under the worker's `file.stream.allowed.paths`.
 
-Connector configurations arrive over the REST API: without this check its users could read and write
-every file that the worker's user can. Symbolic links are resolved before paths are compared. Only
-the null device and regular files with a single name are opened: hard links would bypass the check,
-and opening a pipe can block forever.
+Connector configurations arrive over the REST API. Without this check, users of the API could read
+and write every file that the worker's user can. Symbolic links are resolved before paths are
+compared. Only the null device and regular files with a single name are opened: hard links would
+bypass the check, and opening a pipe can block forever.
 """
 
 from __future__ import annotations
@@ -19,19 +19,20 @@ from connect_runtime.api.errors import ConfigError
 
 FILE_CONFIG = "file"
 ALLOWED_PATHS_CONFIG = "file.stream.allowed.paths"
-"""Worker property with the allowed paths."""
+"""Worker property that lists the allowed paths."""
 
 _Class = TypeVar("_Class", bound=type)
 
 
 class AllowedPaths:
-    """Allows the files in `paths` and below them; without any path, no file."""
+    """Allows access to the files in `paths` and below them. Without any path, no file is
+    allowed."""
 
     def __init__(self, paths: Iterable[str] = ()) -> None:
         self._paths = tuple(pathlib.Path(os.path.realpath(each)) for each in paths)
 
     def check(self, name: str) -> str:
-        """Return the file's resolved path. Raises `ConfigError` if it is not allowed."""
+        """Return the file's resolved path. Raises `ConfigError` if the file is not allowed."""
         try:
             real = os.path.realpath(name)
             os.fsencode(real)
@@ -47,7 +48,7 @@ class AllowedPaths:
         )
 
     def open(self, name: str, flags: int) -> int:
-        """Open an allowed file; return its descriptor. Raises `ConfigError` or `OSError`."""
+        """Open an allowed file and return its descriptor. Raises `ConfigError` or `OSError`."""
         real = self.check(name)
         flags |= os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
         opened = os.open(real, flags, 0o666)
@@ -59,7 +60,7 @@ class AllowedPaths:
 
 
 def _explain_refusal(opened: int, real: str) -> str:
-    """Why the opened file may not be used; "" if it may."""
+    """Explain why the opened file may not be used; return "" if it may."""
     found = os.fstat(opened)
     # A folder in the path may have been replaced by a link since the path was resolved.
     if os.path.realpath(real) != real or not _is_same_file(opened, real):
@@ -81,7 +82,8 @@ def _is_same_file(opened: int, path: str) -> bool:
 
 
 def restrict_to_paths(plugin_class: _Class, allowed: AllowedPaths) -> _Class:
-    """Return a subclass of the same name that is restricted to the allowed paths."""
+    """Return a subclass of the plugin class with the same name that is restricted to the allowed
+    paths."""
     names = {
         "__module__": plugin_class.__module__,
         "__qualname__": plugin_class.__qualname__,
@@ -91,7 +93,7 @@ def restrict_to_paths(plugin_class: _Class, allowed: AllowedPaths) -> _Class:
 
 
 def add_path_errors(values: list[ConfigValue], allowed: AllowedPaths) -> list[ConfigValue]:
-    """Add an error to the key `file` if its value is not allowed."""
+    """Add an error to the configuration key `file` if its value is not an allowed path."""
     for each in values:
         if each.name == FILE_CONFIG and each.value and not each.error_messages:
             try:

@@ -1,6 +1,7 @@
-"""FileStreamSource and FileStreamSink: lines of a file to records, and records to lines of a file.
+"""Implements FileStreamSource and FileStreamSink: converts lines of a file to records, and records
+to lines of a file.
 
-Configuration keys, offsets, checks and lines are those of Apache Kafka's demo connectors. The
+Configuration keys, offsets, checks and lines are the same as in Apache Kafka's demo connectors. The
 source reads a growing file or standard input. It does not detect that a file was truncated or
 replaced, so it is not suitable for log shipping. The sink appends to a file or writes to standard
 output. Only files under the worker's `file.stream.allowed.paths` are used.
@@ -30,13 +31,13 @@ from connect_runtime.plugins.allowed_paths import AllowedPaths
 
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 LINE_BYTES_MAX = 16 * 1024 * 1024
-"""Maximum length of a line, which is kept in memory until its end is read: far beyond the size of a
-record that brokers accept by default, 1 MiB."""
+"""Maximum length of a line, which is kept in memory until its end is read. Far larger than a record
+that brokers accept by default (1 MiB)."""
 
 
 @dataclass(slots=True)
 class LineSplitter:
-    """Splits bytes into lines; an incomplete line is kept until the rest has been added."""
+    """Splits bytes into lines. An incomplete line is buffered until its end has been added."""
 
     _waiting: bytearray = field(default_factory=bytearray)
     _seen: int = 0
@@ -60,7 +61,7 @@ class LineSplitter:
 
     @property
     def is_too_long(self) -> bool:
-        """Whether the line that `next_line` waits for is longer than `LINE_BYTES_MAX`."""
+        """Return True if the incomplete line is longer than `LINE_BYTES_MAX`."""
         return self._seen > LINE_BYTES_MAX
 
 
@@ -100,7 +101,8 @@ _log = logging.getLogger(__name__)
 
 
 class FileStreamSourceConnector(SourceConnector):
-    """Runs one task regardless of `tasks.max`, because a file has one reader."""
+    """Source connector that reads lines from a file. Runs one task regardless of `tasks.max`,
+    because a file can have only one reader."""
 
     allowed: ClassVar[AllowedPaths] = AllowedPaths()
 
@@ -127,7 +129,7 @@ class FileStreamSourceConnector(SourceConnector):
         return [self.props]
 
     def exactly_once_support(self, props: Mapping[str, str]) -> ExactlyOnceSupport:
-        """Supported for files, which have offsets, but not for standard input."""
+        """Return SUPPORTED for files, which have offsets, and UNSUPPORTED for standard input."""
         if SOURCE_CONFIG.parse(props)[FILE_CONFIG]:
             return ExactlyOnceSupport.SUPPORTED
         return ExactlyOnceSupport.UNSUPPORTED
@@ -171,7 +173,7 @@ def _describe_file(config: Mapping[str, Any]) -> str:
 
 
 class FileStreamSourceTask(SourceTask):
-    """Reads lines; a record's offset is the byte position after its line.
+    """Reads lines from a file. A record's offset is the byte position after its line.
 
     Java counts characters but skips bytes, which is the same only for ASCII.
     """
@@ -198,13 +200,13 @@ class FileStreamSourceTask(SourceTask):
         if self._stream is None:
             self.context.wait(IDLE_POLL_INTERVAL_S)
             return None
-        found = self._take_lines()
+        found = self._convert_lines()
         while len(found) < self._config[BATCH_SIZE_CONFIG] and not self._lines.is_too_long:
             chunk = self._read(self._stream)
             if not chunk:
                 break
             self._lines.add(chunk)
-            found += self._take_lines(self._config[BATCH_SIZE_CONFIG] - len(found))
+            found += self._convert_lines(self._config[BATCH_SIZE_CONFIG] - len(found))
         if not found:
             self._check_line_length()
             self.context.wait(IDLE_POLL_INTERVAL_S)
@@ -213,7 +215,7 @@ class FileStreamSourceTask(SourceTask):
     def _open(self) -> BinaryIO | None:
         """Open the file; return None while it does not exist."""
         name = self._config[FILE_CONFIG]
-        position = self._stored_position(name)
+        position = self._read_stored_position(name)
         try:
             stream = open(self.allowed.open(name, os.O_RDONLY), "rb", buffering=0)  # noqa: SIM115  # closed by `stop`
         except FileNotFoundError:
@@ -225,7 +227,7 @@ class FileStreamSourceTask(SourceTask):
         self._position = position
         return stream
 
-    def _stored_position(self, name: str) -> int:
+    def _read_stored_position(self, name: str) -> int:
         stored = self.context.offset_reader.offset({FILENAME_FIELD: name}) or {}
         position = stored.get(POSITION_FIELD)
         if position is None:
@@ -238,7 +240,7 @@ class FileStreamSourceTask(SourceTask):
         return position
 
     def _read(self, stream: BinaryIO) -> bytes:
-        """Read up to `READ_CHUNK_BYTES` that are available now, without blocking."""
+        """Read up to `READ_CHUNK_BYTES` that are currently available, without blocking."""
         try:
             if self._config[FILE_CONFIG]:
                 return stream.read(READ_CHUNK_BYTES)
@@ -249,8 +251,8 @@ class FileStreamSourceTask(SourceTask):
                 f"reading {_describe_file(self._config)}: {error.strerror}"
             ) from error
 
-    def _take_lines(self, limit: int | None = None) -> list[SourceRecord]:
-        """Convert complete lines that were read already to records."""
+    def _convert_lines(self, limit: int | None = None) -> list[SourceRecord]:
+        """Convert the complete lines in the buffer to records, up to `limit` lines."""
         wanted = self._config[BATCH_SIZE_CONFIG] if limit is None else limit
         found: list[SourceRecord] = []
         now_ms = self.context.clock.wall_ms()
@@ -296,7 +298,7 @@ SINK_CONFIG = ConfigDef().define(
 
 
 class FileStreamSinkConnector(SinkConnector):
-    """Runs tasks that all append to the same file."""
+    """Sink connector that writes records to a file. All its tasks append to the same file."""
 
     allowed: ClassVar[AllowedPaths] = AllowedPaths()
 
@@ -323,12 +325,12 @@ class FileStreamSinkConnector(SinkConnector):
     def alter_offsets(
         self, props: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]
     ) -> bool:
-        """Accept any offsets: they are stored by the worker alone."""
+        """Accept any offsets, because only the worker stores the sink's offsets."""
         return True
 
 
 class FileStreamSinkTask(SinkTask):
-    """Writes records as lines; they are in the file once `flush` has returned."""
+    """Writes records to a file as lines. The lines are in the file once `flush` has returned."""
 
     allowed: ClassVar[AllowedPaths] = AllowedPaths()
 
@@ -354,19 +356,19 @@ class FileStreamSinkTask(SinkTask):
             ) from error
 
     def put(self, sink_records: Sequence[SinkRecord]) -> None:
-        stream = self._opened()
+        stream = self._get_open_stream()
         for each in sink_records:
             stream.write(f"{java_text.format_value(each.value)}\n")
 
     def flush(self, offsets: ConsumedOffsets) -> None:
         try:
-            self._opened().flush()
+            self._get_open_stream().flush()
         except OSError as error:
             raise ConnectError(
                 f"writing {self._name or 'standard output'}: {error.strerror}"
             ) from error
 
-    def _opened(self) -> TextIO:
+    def _get_open_stream(self) -> TextIO:
         assert self._stream is not None, "call start before put and flush"
         return self._stream
 

@@ -1,10 +1,11 @@
-"""SimpleHeaderConverter: headers as text, whose type is inferred on reading (Java's Values).
+"""SimpleHeaderConverter: writes headers as text, and infers their type when reading (Java's
+Values).
 
-Writing: JSON-like text with ISO-8601 dates in UTC (Java uses its own time zone). Reading, as in
-Values.parseString: numbers get the smallest type that holds them; `true`, `false`, `null`, lists
-and maps are parsed; dates, times and timestamps are recognized, also inside quotes. Everything else
-is a string, also text that only starts with a number (Java reads `12:30` as 12), and text longer
-than `PARSED_LENGTH_MAX`.
+Writing produces JSON-like text with ISO-8601 dates in UTC (Java uses its own time zone). Reading
+follows Values.parseString: a number is parsed as the smallest type that can represent it; `true`,
+`false`, `null`, lists and maps are parsed; dates, times and timestamps are recognized, also inside
+quotes. Any other text is a string, including text that only starts with a number (Java reads
+`12:30` as 12), and text longer than `PARSED_LENGTH_MAX`.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ _MIDNIGHT = datetime.time()
 
 
 def format_value(described: Schema | None, value: Any) -> str | None:
-    """Format a value as text; null gives None. Raises `DataError` for types unknown to Connect."""
+    """Format a value as text; return None for null. Raises `DataError` for types unknown to
+    Connect."""
     if value is None:
         return None
     if isinstance(value, str):
@@ -40,7 +42,7 @@ def format_value(described: Schema | None, value: Any) -> str | None:
 
 
 def _format_embedded(described: Schema | None, value: Any) -> str:
-    """Format a value inside a list, map or struct, where strings are quoted."""
+    """Format a value inside a list, map or struct. Strings are quoted there."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -97,7 +99,7 @@ def _format_temporal(value: datetime.date | datetime.time) -> str:
 
 
 ParsedValue = SchemaAndValue | None
-"""None for the text null."""
+"""Result of parsing a value; None for the text null."""
 
 _TOKEN = re.compile(r'(?:[^\\:,{}\[\]"]++|\\.|\\\Z)++|[:,{}\[\]"]', re.DOTALL)
 _NUMBER = re.compile(r"[+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]{1,9})?")
@@ -127,16 +129,16 @@ _FLOAT_TYPES = (SchemaType.FLOAT32, SchemaType.FLOAT64)
 _MAX_INTEGER_DIGITS = 19
 _MAX_DEPTH = 100
 PARSED_LENGTH_MAX = 65_536
-"""Maximum number of characters of a text whose type is inferred: parsing takes a few microseconds
-per character, and a task converts its records one after the other."""
+"""Maximum number of characters of a text whose type is inferred. Parsing takes a few microseconds
+per character, and a task converts its records sequentially."""
 
 
 class _NoValueError(Exception):
-    """The text is not a valid list or map."""
+    """Raised if the text is not a valid list or map."""
 
 
 def parse_value(text: str) -> SchemaAndValue:
-    """Parse any text; what is too long or not recognized becomes a STRING, unchanged."""
+    """Parse any text. Text that is too long or not recognized becomes a STRING, unchanged."""
     if len(text) > PARSED_LENGTH_MAX:
         return SchemaAndValue(schema.STRING_SCHEMA, text)
     word = text.strip()
@@ -152,7 +154,7 @@ def parse_value(text: str) -> SchemaAndValue:
 
 
 class _ValueParser:
-    """Recursive descent parser over tokens."""
+    """Recursive descent parser for header values, over tokens."""
 
     def __init__(self, tokens: Sequence[str]) -> None:
         self._tokens = tokens
@@ -161,12 +163,12 @@ class _ValueParser:
     def value(self, depth: int) -> ParsedValue:
         if depth > _MAX_DEPTH:
             raise _NoValueError
-        if self._accept('"'):
-            return self._quoted()
-        if self._accept("["):
-            return self._array(depth)
-        if self._accept("{"):
-            return self._map(depth)
+        if self._accept_token('"'):
+            return self._parse_quoted_text()
+        if self._accept_token("["):
+            return self._parse_array(depth)
+        if self._accept_token("{"):
+            return self._parse_map(depth)
         found = self._join_temporal()
         if found is not None:
             return found
@@ -180,7 +182,7 @@ class _ValueParser:
         return found
 
     def _peek(self) -> str:
-        """Return the next token that is not blank, stripped."""
+        """Return the next nonblank token, stripped."""
         while self._at < len(self._tokens):
             token = self._tokens[self._at].strip()
             if token:
@@ -188,12 +190,12 @@ class _ValueParser:
             self._at += 1
         raise _NoValueError
 
-    def _accept(self, expected: str) -> bool:
+    def _accept_token(self, expected: str) -> bool:
         found = self._peek() == expected
         self._at += found
         return found
 
-    def _quoted(self) -> SchemaAndValue:
+    def _parse_quoted_text(self) -> SchemaAndValue:
         start = self._at
         while self._at < len(self._tokens) and self._tokens[self._at] != '"':
             self._at += 1
@@ -202,7 +204,8 @@ class _ValueParser:
         return parse_temporal(content) or SchemaAndValue(schema.STRING_SCHEMA, content)
 
     def _join_temporal(self) -> ParsedValue:
-        """Parse a date, time or timestamp from several tokens: colons are separate tokens."""
+        """Parse a date, time or timestamp from several tokens, because colons are separate
+        tokens."""
         self._peek()
         joined = "".join(self._tokens[self._at : self._at + 5]).strip()
         found = parse_temporal(joined)
@@ -210,27 +213,27 @@ class _ValueParser:
             self._at += 5
         return found
 
-    def _array(self, depth: int) -> SchemaAndValue:
+    def _parse_array(self, depth: int) -> SchemaAndValue:
         items: list[Any] = []
         element = _CommonSchema()
-        while not self._accept("]"):
+        while not self._accept_token("]"):
             found = self.value(depth + 1)
             element.add(found)
             items.append(None if found is None else found.value)
-            if self._peek() != "]" and not self._accept(","):
+            if self._peek() != "]" and not self._accept_token(","):
                 raise _NoValueError
         described = Schema(type=SchemaType.ARRAY, elements=element.schema)
-        return SchemaAndValue(described, [element.aligned(each) for each in items])
+        return SchemaAndValue(described, [element.align_value(each) for each in items])
 
-    def _map(self, depth: int) -> SchemaAndValue:
+    def _parse_map(self, depth: int) -> SchemaAndValue:
         entries: list[tuple[Any, Any]] = []
         keys, values = _CommonSchema(), _CommonSchema()
-        while not self._accept("}"):
+        while not self._accept_token("}"):
             key = self.value(depth + 1)
-            if key is None or not self._accept(":"):
+            if key is None or not self._accept_token(":"):
                 raise _NoValueError
             value = self.value(depth + 1)
-            self._accept(",")
+            self._accept_token(",")
             keys.add(key)
             values.add(value)
             entries.append((_to_map_key(key.value), None if value is None else value.value))
@@ -239,12 +242,13 @@ class _ValueParser:
             keys=keys.schema,
             elements=values.schema if keys.schema is not None else None,
         )
-        aligned = {keys.aligned(key): values.aligned(value) for key, value in entries}
+        aligned = {keys.align_value(key): values.align_value(value) for key, value in entries}
         return SchemaAndValue(described, aligned)
 
 
 class _CommonSchema:
-    """Determines the schema common to all items of a list, the widest for numbers; or none."""
+    """Determines the common schema of a list's items, which is the widest number type for numbers,
+    or None."""
 
     def __init__(self) -> None:
         self.schema: Schema | None = None
@@ -261,10 +265,11 @@ class _CommonSchema:
         widest = max(both, key=_rank_number_type)
         self.schema = widest if self._compatible else None
 
-    def aligned(self, value: Any) -> Any:
-        """Convert a value to the common schema: an integer among floats becomes a float.
+    def align_value(self, value: Any) -> Any:
+        """Convert a value to the common schema; for example, an integer among floats becomes a
+        float.
 
-        A null among other values does not fit, so the whole text stays a string, as in Java.
+        A null among other values does not match, so the whole text remains a string, as in Java.
         """
         if self.schema is None:
             return value
@@ -291,7 +296,8 @@ def _to_map_key(value: Any) -> Any:
 
 
 def parse_number(text: str) -> ParsedValue:
-    """Parse a number: the smallest integer type, FLOAT32, FLOAT64 or Decimal; None if not one."""
+    """Parse a number as the smallest integer type, FLOAT32, FLOAT64 or Decimal; return None if the
+    text is not a number."""
     if not _NUMBER.fullmatch(text):
         return None
     try:
@@ -313,7 +319,8 @@ def parse_number(text: str) -> ParsedValue:
 
 
 def _parse_integer(exact: decimal.Decimal) -> ParsedValue:
-    """Check the magnitude first, so that `1e999999999` is not expanded."""
+    """Parse an integer as the smallest type. The magnitude is checked first, so that `1e999999999`
+    is not expanded."""
     if exact.adjusted() >= _MAX_INTEGER_DIGITS or exact != exact.to_integral_value():
         return None
     value = int(exact)
@@ -324,7 +331,7 @@ def _parse_integer(exact: decimal.Decimal) -> ParsedValue:
 
 
 def parse_temporal(text: str) -> ParsedValue:
-    """Parse a date, time or timestamp in UTC; None if the text is not a valid one."""
+    """Parse a date, time or timestamp in UTC; return None if the text is invalid."""
     text = text.replace("\\:", ":")
     try:
         if _TIMESTAMP.fullmatch(text):
@@ -342,7 +349,8 @@ def parse_temporal(text: str) -> ParsedValue:
 
 
 class SimpleHeaderConverter(HeaderConverter):
-    """The worker's default `header.converter`. Bytes that are not UTF-8 are read as BYTES."""
+    """Converts headers to and from text; the worker's default `header.converter`. Bytes that are
+    not UTF-8 are read as BYTES."""
 
     def version(self) -> str:
         return kafka_version.KAFKA_VERSION

@@ -1,8 +1,8 @@
-"""JSON text as read and written by Jackson, the library of Java's JsonConverter.
+"""Reads and writes JSON text like Jackson, the library of Java's JsonConverter.
 
-Output is identical byte for byte: no spaces, short escapes, upper-case hex, two escapes for
-characters outside the basic plane. Input is read with Jackson's tolerance (leading zeros, anything
-after the first value) and without Python's (NaN, Infinity).
+Output is identical byte for byte: no spaces, short escapes, upper-case hex, and two escapes for
+characters outside the basic plane. Input is read as leniently as by Jackson (leading zeros,
+anything after the first value) but without Python's extensions (NaN, Infinity).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Value = TypeVar("Value")
 
 
 class LruCache(Generic[Key, Value]):
-    """A least recently used cache of at most `limit` entries; not thread-safe."""
+    """A least recently used cache with at most `limit` entries. Not thread-safe."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -44,7 +44,8 @@ class LruCache(Generic[Key, Value]):
 
 
 JsonNode = Any
-"""None, bool, int, Decimal (numbers with a fraction or exponent), str, or list or dict of these."""
+"""Parsed JSON: None, bool, int, Decimal (numbers with a fraction or exponent), str, or a list or
+dict of these."""
 
 
 class MissingJson:
@@ -58,7 +59,8 @@ _SHORT_ESCAPES |= {"\n": "\\n", "\f": "\\f", "\r": "\\r"}
 _CHARACTERS_TO_ESCAPE = re.compile('["\\\\\x00-\x1f\ud800-\udfff\U00010000-\U0010ffff]')
 _BLANKS = " \t\r\n"
 _LEADING_ZEROS = re.compile(r'"(?:[^"\\]++|\\.)*+"?|(?<![0-9.eE+\-])(-?)0+(?=[0-9])', re.DOTALL)
-"""Matches a string up to its closing quote or the end of the text, or leading zeros of a number."""
+"""Matches either a string up to its closing quote or the end of the text, or the leading zeros of a
+number."""
 
 
 def _escape_character(found: re.Match[str]) -> str:
@@ -74,25 +76,27 @@ def _escape_character(found: re.Match[str]) -> str:
 
 
 def quote_text(text: str) -> str:
-    """Quote a string as JSON."""
+    """Encode a string as a JSON string, with quotes and escapes."""
     return f'"{_CHARACTERS_TO_ESCAPE.sub(_escape_character, text)}"'
 
 
 @functools.lru_cache(maxsize=4096)
 def quote_field_name(name: str) -> str:
-    """Like `quote_text`, but cached, for field names, which recur with each record."""
+    """Encode a field name as a JSON string. The result is cached, because field names recur in each
+    record."""
     return quote_text(name)
 
 
-def _refuse_constant(constant: str) -> JsonNode:
+def _reject_constant(constant: str) -> JsonNode:
     raise ValueError(f"{constant} is not JSON")
 
 
-_decoder = json.JSONDecoder(parse_float=Decimal, parse_constant=_refuse_constant)
+_decoder = json.JSONDecoder(parse_float=Decimal, parse_constant=_reject_constant)
 
 
 def parse_payload(payload: bytes) -> JsonNode | MissingJson:
-    """Parse the first JSON value, NOTHING if there is none. Raises `DataError` if invalid."""
+    """Parse the first JSON value of a payload; return `MISSING_JSON` if the payload is empty.
+    Raises `DataError` if it is invalid."""
     try:
         text = payload.decode(json.detect_encoding(payload)).lstrip(_BLANKS)
         if not text:

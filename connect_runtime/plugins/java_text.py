@@ -1,4 +1,5 @@
-"""Formats values like Java's String.valueOf, for StringConverter, FileStreamSink and others."""
+"""Formats values like Java's String.valueOf, for StringConverter, FileStreamSink and other
+plugins."""
 
 from __future__ import annotations
 
@@ -14,10 +15,10 @@ _INFINITY_NAMES = {math.inf: "Infinity", -math.inf: "-Infinity"}
 
 
 def format_value(value: Any) -> str:
-    """Format a value like Java's `String.valueOf`, except where Java's text is useless.
+    """Format a value like Java's `String.valueOf`, except where Java's text is not useful.
 
-    Bytes are decoded as UTF-8 (Java prints an address); dates and times are ISO-8601 (Java uses
-    its own time zone).
+    Bytes are decoded as UTF-8 (Java prints an object address); dates and times are ISO-8601 (Java
+    uses its own time zone).
     """
     if value is None:
         return "null"
@@ -46,8 +47,8 @@ def _format_struct(value: Struct) -> str:
 
 
 def format_double(value: float) -> str:
-    """Format like Java's Double.toString: `1.0`, `1.0E10`, `NaN`, with the fewest digits that
-    identify the number, and at least one after the point."""
+    """Format a number like Java's Double.toString: `1.0`, `1.0E10`, `NaN`. The text has the fewest
+    digits that identify the number, and at least one after the decimal point."""
     if not math.isfinite(value):
         return _INFINITY_NAMES.get(value, "NaN")
     digits = repr(value)
@@ -57,7 +58,8 @@ def format_double(value: float) -> str:
 
 
 def format_float(value: float) -> str:
-    """Like `format_double`, with the fewest digits that identify the 32-bit number."""
+    """Format a 32-bit number like Java's Float.toString, with the fewest digits that identify the
+    number."""
     narrow = narrow_to_float32(value)
     if not math.isfinite(narrow) or narrow == 0:
         return format_double(narrow)
@@ -69,7 +71,7 @@ def format_float(value: float) -> str:
 
 
 def narrow_to_float32(value: float) -> float:
-    """Return the nearest 32-bit number, like Java's cast to float."""
+    """Return the nearest 32-bit floating-point number, like Java's cast to float."""
     try:
         return float(struct.unpack(">f", struct.pack(">f", value))[0])
     except OverflowError:
@@ -77,7 +79,7 @@ def narrow_to_float32(value: float) -> float:
 
 
 def _to_java_notation(text: str) -> str:
-    """Convert Python's number notation, with or without exponent, to Java's."""
+    """Convert a number from Python's notation to Java's, with or without an exponent."""
     sign = "-" if text.startswith("-") else ""
     mantissa, _, exponent = text.lstrip("-").partition("e")
     before, _, after = mantissa.partition(".")

@@ -1,4 +1,4 @@
-"""JsonConverter: JSON with an embedded schema, or without schemas."""
+"""JsonConverter: converts to and from JSON with an embedded schema, or without schemas."""
 
 from __future__ import annotations
 
@@ -26,10 +26,11 @@ _ENVELOPE_FIELDS = {"schema", "payload"}
 
 
 class JsonConverter(PlainConverter):
-    """Converts to and from JSON: `{"schema":…,"payload":…}` if `schemas.enable`, else plain data.
+    """Converts to and from JSON: `{"schema":…,"payload":…}` if `schemas.enable` is set, otherwise
+    plain data.
 
     The output is identical to Java's JsonConverter. Without schemas, integers are read as INT64,
-    other numbers as FLOAT64, objects as mappings.
+    other numbers as FLOAT64, and objects as mappings.
     """
 
     def __init__(self) -> None:
@@ -52,10 +53,11 @@ class JsonConverter(PlainConverter):
         self._reader = JsonReader(
             default_for_null=config[REPLACE_NULL_WITH_DEFAULT_CONFIG], schemas=LruCache(cache_size)
         )
-        self._fixed = self._read_fixed(config[SCHEMA_CONTENT_CONFIG])
+        self._fixed = self._parse_fixed_schema(config[SCHEMA_CONTENT_CONFIG])
 
-    def _read_fixed(self, text: str | None) -> Schema | None:
-        """Parse `schema.content` (KIP-1054): the schema of all payloads, which have no envelope."""
+    def _parse_fixed_schema(self, text: str | None) -> Schema | None:
+        """Parse `schema.content` (KIP-1054), the common schema of all payloads, which then have no
+        envelope."""
         if not text:
             return None
         try:
@@ -68,7 +70,7 @@ class JsonConverter(PlainConverter):
 
     @property
     def cached_schemas(self) -> tuple[int, int]:
-        """Number of cached schemas for writing and for reading."""
+        """Number of schemas cached for writing and for reading."""
         return len(self._writer.schemas), len(self._reader.schemas)
 
     def encode(self, data: SchemaAndValue) -> bytes | None:
@@ -141,7 +143,7 @@ def _define_config() -> ConfigDef:
     definition.define(
         SCHEMA_CONTENT_CONFIG,
         Type.STRING,
-        "Schema, as JSON, of everything that is read; keys and values then contain no schema.",
+        "Schema, as JSON, of all keys and values that are read, which then contain no schema.",
         default=None,
         group="Schemas",
         order_in_group=2,

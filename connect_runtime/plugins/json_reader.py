@@ -1,7 +1,8 @@
 """Converts JSON to Connect data and schemas.
 
-Follows Java's JsonConverter, except for data that does not match its schema: Java converts it to
-some value (0 for a string, the lowest byte of a number), this module raises `DataError`.
+Follows Java's JsonConverter, except for data that does not match its schema. Java converts such
+data to an arbitrary value (0 for a string, the lowest byte of a number); this module raises
+`DataError`.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ _MAX_INTEGER_DIGITS = 20
 
 @dataclass(slots=True, kw_only=True)
 class JsonReader:
-    """Converts JSON nodes to values and schemas, and caches schemas. Raises `DataError`."""
+    """Converts JSON nodes to Connect values and schemas, and caches schemas. Raises `DataError` if
+    a node is invalid."""
 
     default_for_null: bool = True
     schemas: LruCache[str, Schema] = field(default_factory=lambda: LruCache(1000))
@@ -48,17 +50,17 @@ class JsonReader:
         key = repr(node)
         known = self.schemas.get(key)
         if known is None:
-            known = self._schema_of(node)
+            known = self._parse_required_schema(node)
             self.schemas.put(key, known)
         return known
 
-    def _schema_of(self, node: JsonNode) -> Schema:
+    def _parse_required_schema(self, node: JsonNode) -> Schema:
         name = node.get("type") if isinstance(node, dict) else None
         if not isinstance(name, str):
             raise DataError("Schema must contain 'type' field")
         if name not in _TYPES_BY_NAME:
             raise DataError(f"Unknown schema type: {name}")
-        builder = self._builder(_TYPES_BY_NAME[name], node)
+        builder = self._create_schema_builder(_TYPES_BY_NAME[name], node)
         _read_schema_properties(builder, node)
         if "default" in node:
             # The default value is parsed with the schema that it belongs to.
@@ -66,26 +68,30 @@ class JsonReader:
             builder.default(default)
         return builder.build()
 
-    def _builder(self, of: SchemaType, node: Mapping[str, Any]) -> SchemaBuilder:
+    def _create_schema_builder(self, of: SchemaType, node: Mapping[str, Any]) -> SchemaBuilder:
         match of:
             case SchemaType.ARRAY:
-                items = self._element(node, "items", "Array schema did not specify the element")
+                items = self._parse_nested_schema(
+                    node, "items", "Array schema did not specify the element"
+                )
                 return SchemaBuilder.array(items)
             case SchemaType.MAP:
-                keys = self._element(node, "keys", "Map schema did not specify the key")
-                values = self._element(node, "values", "Map schema did not specify the value")
+                keys = self._parse_nested_schema(node, "keys", "Map schema did not specify the key")
+                values = self._parse_nested_schema(
+                    node, "values", "Map schema did not specify the value"
+                )
                 return SchemaBuilder.map(keys, values)
             case SchemaType.STRUCT:
-                return self._struct_builder(node.get("fields"))
+                return self._create_struct_builder(node.get("fields"))
         return SchemaBuilder(of)
 
-    def _element(self, node: Mapping[str, Any], name: str, complaint: str) -> Schema:
+    def _parse_nested_schema(self, node: Mapping[str, Any], name: str, complaint: str) -> Schema:
         found = self.parse_schema(node.get(name))
         if found is None:
             raise DataError(f"{complaint} type")
         return found
 
-    def _struct_builder(self, fields: Any) -> SchemaBuilder:
+    def _create_struct_builder(self, fields: Any) -> SchemaBuilder:
         if not isinstance(fields, list):
             raise DataError('Struct schema\'s "fields" argument is not an array.')
         builder = SchemaBuilder.struct()
@@ -102,7 +108,7 @@ class JsonReader:
 
     def parse_value(self, described: Schema | None, node: JsonNode) -> Any:
         if described is None:
-            return self._schemaless(node)
+            return self._convert_schemaless(node)
         if node is None:
             if described.default is not None and self.default_for_null:
                 return described.default
@@ -117,24 +123,24 @@ class JsonReader:
                 _check_node_class(node, list, described.type)
                 return [self.parse_value(described.value_schema, each) for each in node]
             case SchemaType.MAP:
-                return self._map(described, node)
+                return self._convert_map(described, node)
             case SchemaType.STRUCT:
-                return self._struct(described, node)
+                return self._convert_struct(described, node)
         return _read_scalar(described.type, node)
 
-    def _schemaless(self, node: JsonNode) -> Any:
+    def _convert_schemaless(self, node: JsonNode) -> Any:
         """Convert a node without a schema: integers to INT64, other numbers to FLOAT64."""
         if isinstance(node, list):
-            return [self._schemaless(each) for each in node]
+            return [self._convert_schemaless(each) for each in node]
         if isinstance(node, dict):
-            return {name: self._schemaless(each) for name, each in node.items()}
+            return {name: self._convert_schemaless(each) for name, each in node.items()}
         if isinstance(node, decimal.Decimal):
             return float(node)
         if isinstance(node, int) and not isinstance(node, bool):
             return _read_integer(SchemaType.INT64, node)
         return node
 
-    def _map(self, described: Schema, node: JsonNode) -> dict[Any, Any]:
+    def _convert_map(self, described: Schema, node: JsonNode) -> dict[Any, Any]:
         values = described.value_schema
         if described.key_schema.type is SchemaType.STRING:
             if not isinstance(node, dict):
@@ -164,7 +170,7 @@ class JsonReader:
             )
         return found
 
-    def _struct(self, described: Schema, node: JsonNode) -> Struct:
+    def _convert_struct(self, described: Schema, node: JsonNode) -> Struct:
         if not isinstance(node, dict):
             raise DataError(
                 "Structs should be encoded as JSON objects, but found "
@@ -177,8 +183,8 @@ class JsonReader:
 
 
 def _read_schema_properties(builder: SchemaBuilder, node: Mapping[str, Any]) -> None:
-    """Apply version, name, doc and parameters; wrong JSON types are ignored, as in Java, except for
-    parameters."""
+    """Apply version, name, doc and parameters to a schema builder. As in Java, values of wrong JSON
+    types are ignored, except for parameters."""
     if node.get("optional") is True:
         builder.optional()
     else:
@@ -213,7 +219,7 @@ def _read_scalar(of: SchemaType, node: JsonNode) -> Any:
 
 
 def _read_integer(of: SchemaType, node: JsonNode) -> int:
-    """Convert a node to an integer; numbers like 12.0 or 1e2 are accepted."""
+    """Convert a JSON node to an integer. Numbers like 12.0 or 1e2 are accepted."""
     if (
         isinstance(node, decimal.Decimal)
         and node.is_finite()
@@ -260,7 +266,7 @@ def _type_mismatch_error(of: SchemaType | str, node: JsonNode) -> DataError:
 
 
 def _get_jackson_node_type(node: JsonNode) -> str:
-    """Return Jackson's name for the type of a node."""
+    """Return Jackson's type name of a JSON node."""
     if node is None:
         return "NULL"
     for kind, name in ((bool, "BOOLEAN"), (str, "STRING"), (list, "ARRAY"), (dict, "OBJECT")):
@@ -279,7 +285,7 @@ def _to_map_key(value: Any) -> Any:
 
 
 def _read_decimal(described: Schema, node: JsonNode) -> decimal.Decimal:
-    """Convert a number or base64 bytes to a Decimal, whatever `decimal.format` is."""
+    """Convert a number or base64 bytes to a Decimal, regardless of `decimal.format`."""
     if isinstance(node, (int, decimal.Decimal)) and not isinstance(node, bool):
         return decimal.Decimal(node)
     if not isinstance(node, str):

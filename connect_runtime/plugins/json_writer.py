@@ -35,7 +35,7 @@ _NULL = "null"
 
 
 class DecimalFormat(enum.Enum):
-    """Values of `decimal.format`: unscaled bytes as base64, or a JSON number."""
+    """Format of decimals (`decimal.format`): unscaled bytes as base64, or a JSON number."""
 
     BASE64 = "BASE64"
     NUMERIC = "NUMERIC"
@@ -43,7 +43,8 @@ class DecimalFormat(enum.Enum):
 
 @dataclass(slots=True, kw_only=True)
 class JsonWriter:
-    """Converts values and schemas to JSON text, and caches schemas. Raises `DataError`."""
+    """Converts Connect values and schemas to JSON text, and caches schemas. Raises `DataError` if a
+    value is invalid."""
 
     decimal_format: DecimalFormat = DecimalFormat.BASE64
     default_for_null: bool = True
@@ -52,16 +53,16 @@ class JsonWriter:
     # Schemas
 
     def format_schema(self, described: Schema | None) -> str:
-        """Return the schema as JsonConverter writes it to the envelope, in Java's field order."""
+        """Format a schema as JsonConverter writes it to the envelope, in Java's field order."""
         if described is None:
             return _NULL
         known = self.schemas.get(described)
         if known is None:
-            known = self._schema_text(described)
+            known = self._format_uncached_schema(described)
             self.schemas.put(described, known)
         return known
 
-    def _schema_text(self, described: Schema) -> str:
+    def _format_uncached_schema(self, described: Schema) -> str:
         parts = [f'"type":"{TYPE_NAMES[described.type]}"']
         match described.type:
             case SchemaType.ARRAY:
@@ -70,7 +71,7 @@ class JsonWriter:
                 parts.append(f'"keys":{self.format_schema(described.keys)}')
                 parts.append(f'"values":{self.format_schema(described.elements)}')
             case SchemaType.STRUCT:
-                fields = ",".join(self._field_text(each) for each in described.fields)
+                fields = ",".join(self._format_field(each) for each in described.fields)
                 parts.append(f'"fields":[{fields}]')
         parts.append(f'"optional":{_write_boolean(described.optional)}')
         if described.name is not None:
@@ -85,16 +86,16 @@ class JsonWriter:
             parts.append(f'"default":{self.format_value(described, described.default)}')
         return f"{{{','.join(parts)}}}"
 
-    def _field_text(self, of: Field) -> str:
+    def _format_field(self, of: Field) -> str:
         return f'{self.format_schema(of.schema)[:-1]},"field":{jackson_json.quote_text(of.name)}}}'
 
     # Values
 
     def format_value(self, described: Schema | None, value: Any) -> str:
         if value is None:
-            return self._null_text(described)
+            return self._format_null(described)
         if described is None:
-            return self._schemaless_text(value)
+            return self._format_schemaless(value)
         convert = _LOGICAL_WRITERS.get(described.name or "")
         if convert is not None:
             return convert(self, described, value)
@@ -103,7 +104,7 @@ class JsonWriter:
         structs.validate_value(described, value)
         return _SCALAR_WRITERS[described.type](value)
 
-    def _null_text(self, described: Schema | None) -> str:
+    def _format_null(self, described: Schema | None) -> str:
         if described is None:
             return _NULL
         if described.default is not None and self.default_for_null:
@@ -114,7 +115,7 @@ class JsonWriter:
             "Conversion error: null value for field that is required and has no default value"
         )
 
-    def _schemaless_text(self, value: Any) -> str:
+    def _format_schemaless(self, value: Any) -> str:
         of = structs.infer_schema_type(value)
         if of is None:
             raise DataError(
@@ -128,14 +129,14 @@ class JsonWriter:
             return _CONTAINER_WRITERS[of](self, None, value)
         return _SCALAR_WRITERS[of](value)
 
-    def array_text(self, described: Schema | None, value: Any) -> str:
+    def format_array(self, described: Schema | None, value: Any) -> str:
         if not isinstance(value, (list, tuple)):
             raise _type_mismatch_error(SchemaType.ARRAY, value)
         element = None if described is None else described.elements
         return f"[{','.join(self.format_value(element, each) for each in value)}]"
 
-    def map_text(self, described: Schema | None, value: Any) -> str:
-        """Convert a map to an object if its keys are strings, otherwise to an array of pairs."""
+    def format_map(self, described: Schema | None, value: Any) -> str:
+        """Format a map as a JSON object if its keys are strings, otherwise as an array of pairs."""
         if not isinstance(value, Mapping):
             raise _type_mismatch_error(SchemaType.MAP, value)
         keys = None if described is None else described.keys
@@ -151,17 +152,17 @@ class JsonWriter:
             )
             return f"[{','.join(pairs)}]"
         entries = (
-            f"{self._name_text(keys, key)}:{self.format_value(values, each)}"
+            f"{self._format_map_key(keys, key)}:{self.format_value(values, each)}"
             for key, each in value.items()
         )
         return f"{{{','.join(entries)}}}"
 
-    def _name_text(self, keys: Schema | None, key: Any) -> str:
-        """Convert a key to a field name; a null key becomes the text null."""
+    def _format_map_key(self, keys: Schema | None, key: Any) -> str:
+        """Format a map key as a field name; a null key becomes the text null."""
         text = self.format_value(keys, key)
         return text if text.startswith('"') else jackson_json.quote_text(text)
 
-    def struct_text(self, described: Schema | None, value: Any) -> str:
+    def format_struct(self, described: Schema | None, value: Any) -> str:
         if not isinstance(value, Struct):
             raise _type_mismatch_error(SchemaType.STRUCT, value)
         if described is None or not structs.is_compatible_struct(value.schema, described):
@@ -173,10 +174,10 @@ class JsonWriter:
         )
         return f"{{{','.join(entries)}}}"
 
-    def decimal_text(self, described: Schema, value: Any) -> str:
+    def format_decimal(self, described: Schema, value: Any) -> str:
         if not isinstance(value, decimal.Decimal):
             raise _type_mismatch_error("Decimal", value)
-        stored = logical_types.decimal_from_logical(described, value) if self._base64 else None
+        stored = logical_types.decimal_from_logical(described, value) if self._uses_base64 else None
         if stored is not None:
             return _write_base64(stored)
         if not value.is_finite():
@@ -184,7 +185,7 @@ class JsonWriter:
         return str(value)
 
     @property
-    def _base64(self) -> bool:
+    def _uses_base64(self) -> bool:
         return self.decimal_format is DecimalFormat.BASE64
 
 
@@ -216,7 +217,7 @@ def _write_double(value: float) -> str:
 
 
 def _write_number(text: str) -> str:
-    """Quote values that JSON numbers cannot express, such as NaN."""
+    """Return a number as JSON. Values that JSON numbers cannot express, such as NaN, are quoted."""
     return f'"{text}"' if text[-1] in "Ny" else text
 
 
@@ -239,15 +240,15 @@ def _write_timestamp(_: JsonWriter, described: Schema, value: Any) -> str:
 
 
 _LOGICAL_WRITERS: Mapping[str, Callable[[JsonWriter, Schema, Any], str]] = {
-    schema.DECIMAL_NAME: JsonWriter.decimal_text,
+    schema.DECIMAL_NAME: JsonWriter.format_decimal,
     schema.DATE_NAME: _write_date,
     schema.TIME_NAME: _write_time,
     schema.TIMESTAMP_NAME: _write_timestamp,
 }
 _CONTAINER_WRITERS: Mapping[SchemaType, Callable[[JsonWriter, Schema | None, Any], str]] = {
-    SchemaType.ARRAY: JsonWriter.array_text,
-    SchemaType.MAP: JsonWriter.map_text,
-    SchemaType.STRUCT: JsonWriter.struct_text,
+    SchemaType.ARRAY: JsonWriter.format_array,
+    SchemaType.MAP: JsonWriter.format_map,
+    SchemaType.STRUCT: JsonWriter.format_struct,
 }
 _SCALAR_WRITERS: Mapping[SchemaType, Callable[[Any], str]] = {
     SchemaType.INT8: str,

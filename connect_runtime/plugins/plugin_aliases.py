@@ -1,10 +1,10 @@
-"""Kinds of plugins, the shipped plugins with their names and aliases, and the protocol
+"""Defines the plugin kinds, the shipped plugins with their names and aliases, and the protocol
 `PluginRegistry`.
 
-Data only: `plugin_discovery` loads the classes. Java's class names map to Python classes, so that a
-connector configuration works unchanged. As in Java, a class is also known by its simple name, and
-by that name without the suffix of its kind (`FileStreamSource`, `Json`). An alias that two
-plugins of one kind share cannot be used.
+This module contains only data: `plugin_discovery` loads the classes. Java class names are mapped to
+Python classes, so that an existing connector configuration works unchanged. As in Java, a class can
+also be referenced by its simple name, and by the simple name without the suffix of its kind
+(`FileStreamSource`, `Json`). An alias that two plugins of one kind share cannot be used.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _PLUGINS_PACKAGE = "connect_runtime.plugins"
 
 
 class PluginKind(enum.Enum):
-    """Kinds of plugins; the value is the kind's name in Connect's REST API."""
+    """Kind of a plugin. The value is the name of the kind in Connect's REST API."""
 
     SOURCE = "source"
     SINK = "sink"
@@ -44,7 +44,7 @@ _CLASS_NAME_SUFFIXES = {
 
 @dataclass(frozen=True, slots=True)
 class ShippedPlugin:
-    """A plugin with its class name in Apache Kafka, and the Python class as `module:Class`."""
+    """A shipped plugin: its class name in Apache Kafka, and its Python class as `module:Class`."""
 
     kind: PluginKind
     java_name: str
@@ -56,9 +56,11 @@ class ShippedPlugin:
 
 
 def list_short_names(class_name: str, kind: PluginKind) -> tuple[str, ...]:
-    """Return the simple name, and the name without its kind's suffix (Java's prunedName).
+    """Return a class's simple name, and its simple name without the suffix of its kind (Java's
+    prunedName).
 
-    For `…InsertField$Value` this is `Value`, which many transforms share: unusable, as in Java.
+    For `…InsertField$Value` the simple name is `Value`, which many transforms share. It therefore
+    cannot be used, as in Java.
     """
     simple = class_name.rpartition(".")[2].rpartition("$")[2].rpartition(":")[2]
     place = simple.rfind(_CLASS_NAME_SUFFIXES[kind])
@@ -88,7 +90,7 @@ FILE_STREAM_PLUGINS: tuple[ShippedPlugin, ...] = (
         f"{_PLUGINS_PACKAGE}.file_stream:FileStreamSinkConnector",
     ),
 )
-"""Connectors that access files of the worker's machine: available only if the worker sets
+"""Connectors that access files on the worker's machine. They are available only if the worker sets
 `file.stream.allowed.paths`. (Apache removed them from its class path in 3.2, KAFKA-13748.)"""
 
 SHIPPED_PLUGINS: tuple[ShippedPlugin, ...] = (
@@ -110,9 +112,9 @@ SHIPPED_PLUGINS: tuple[ShippedPlugin, ...] = (
 
 
 def build_alias_table(plugins: Iterable[ShippedPlugin], kind: PluginKind) -> dict[str, str]:
-    """Map every name of the plugins of one kind to its class.
+    """Map every name of the plugins of one kind to the plugin's class.
 
-    Full names take precedence over short names; ambiguous short names are left out.
+    Full names take precedence over short names. Ambiguous short names are omitted.
     """
     wanted = [each for each in plugins if each.kind is kind]
     found: dict[str, str] = {}
@@ -133,7 +135,8 @@ Kind = PluginKind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstalledPlugin:
-    """An installed plugin; `class_name` is Java's if there is one, `version` None if unknown."""
+    """An installed plugin. `class_name` is the Java class name if one exists; `version` is None if
+    unknown."""
 
     kind: Kind
     class_name: str
@@ -144,9 +147,10 @@ class PluginRegistry(Protocol):
     """Finds plugin classes by name. Thread-safe."""
 
     def find(self, name: str, *kinds: Kind) -> type[Any]:
-        """Return the class of these kinds with this full name, simple name or alias.
+        """Return the plugin class of one of these kinds with the given full name, simple name or
+        alias.
 
-        Raises `ConfigError` if there is none, or if a short name is ambiguous.
+        Raises `ConfigError` if no plugin matches, or if a short name is ambiguous.
         """
 
     def list_installed(self) -> Sequence[InstalledPlugin]:

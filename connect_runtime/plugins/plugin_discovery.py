@@ -1,12 +1,13 @@
-"""Finds plugins: shipped ones, entry points of installed packages, folders of `plugin.path`.
+"""Finds plugins: shipped plugins, entry points of installed packages, and modules in folders of
+`plugin.path`.
 
-All are imported once, when the worker starts. Names in connector configurations never trigger an
-import, because users of the REST API could then run any module.
+All plugins are imported once, when the worker starts. Names in connector configurations never
+trigger an import, because users of the REST API could then run any module.
 
-Entry points belong to the group `connect_runtime.plugins`; an entry point name with a dot, such as
-a Java class name, is also an alias. A folder of `plugin.path` contains Python modules and packages;
-all plugin classes in them are found. All plugins share one interpreter: two versions of a library
-cannot coexist. Modules that cannot be imported are logged and left out.
+Entry points belong to the group `connect_runtime.plugins`. An entry point name that contains a dot,
+such as a Java class name, is also an alias. A folder of `plugin.path` contains Python modules and
+packages; all plugin classes in them are found. All plugins share one interpreter, so two versions
+of a library cannot coexist. Modules that cannot be imported are logged and skipped.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ _KIND_NAMES = {
 
 
 class DiscoveredPlugins:
-    """Implements `PluginRegistry`. Invariant: every target is a class of its kind."""
+    """Stores the discovered plugins by name; implements `PluginRegistry`. Invariant: every alias
+    refers to a class of its kind."""
 
     def __init__(self, classes: Iterable[tuple[ShippedPlugin, type[Any]]]) -> None:
         self._classes: dict[tuple[_Kind, str], type[Any]] = {}
@@ -62,10 +64,10 @@ class DiscoveredPlugins:
         self._full: dict[tuple[_Kind, str], str] = {}
         self._short: dict[tuple[_Kind, str], set[str]] = {}
         for shipped, of in classes:
-            self._add(shipped, of)
+            self._add_plugin(shipped, of)
 
     def find(self, name: str, *kinds: PluginKind) -> type[Any]:
-        """See `PluginRegistry`."""
+        """Return the plugin class with the given name; implements `PluginRegistry.find`."""
         name = name.strip()
         for kind in kinds:
             target = self._full.get((kind, name))
@@ -81,14 +83,14 @@ class DiscoveredPlugins:
             )
         for each in meant:
             return self._classes[each]
-        raise ConfigError(self._not_found(name, kinds))
+        raise ConfigError(self._describe_missing_plugin(name, kinds))
 
     def list_installed(self) -> Sequence[InstalledPlugin]:
-        return self._installed
+        return self._installed_plugins
 
     @functools.cached_property
-    def _installed(self) -> tuple[InstalledPlugin, ...]:
-        """Create an instance of each plugin once, to read its version."""
+    def _installed_plugins(self) -> tuple[InstalledPlugin, ...]:
+        """List the installed plugins. Each plugin is instantiated once to read its version."""
         found = {
             (kind, plugin.java_name): InstalledPlugin(
                 kind=kind,
@@ -104,7 +106,7 @@ class DiscoveredPlugins:
 
         return tuple(found[each] for each in sorted(found, key=place))
 
-    def _add(self, plugin: ShippedPlugin, of: type[Any]) -> None:
+    def _add_plugin(self, plugin: ShippedPlugin, of: type[Any]) -> None:
         key = plugin.kind, plugin.target
         self._classes[key] = of
         known = self._plugins.setdefault(key, plugin)
@@ -116,7 +118,7 @@ class DiscoveredPlugins:
             for short in plugin_aliases.list_short_names(name, plugin.kind):
                 self._short.setdefault((plugin.kind, short), set()).add(plugin.target)
 
-    def _not_found(self, name: str, kinds: Sequence[PluginKind]) -> str:
+    def _describe_missing_plugin(self, name: str, kinds: Sequence[PluginKind]) -> str:
         available = ", ".join(
             sorted({each.java_name for (kind, _), each in self._plugins.items() if kind in kinds})
         )
@@ -143,8 +145,8 @@ def discover_plugins(
 ) -> DiscoveredPlugins:
     """Import and return all plugins.
 
-    `folders`: the worker's `plugin.path`. `file_paths`: its `file.stream.allowed.paths`; if empty,
-    the FileStream connectors are left out.
+    `folders` is the worker's `plugin.path`, and `file_paths` its `file.stream.allowed.paths`. If
+    `file_paths` is empty, the FileStream connectors are omitted.
     """
     found = [*_load_shipped(), *_load_file_streams(file_paths), *_load_entry_points()]
     for folder in folders:
@@ -228,7 +230,7 @@ def _name_plugin(of: type[Any], name: str | None) -> list[tuple[ShippedPlugin, t
 
 
 def _find_kinds(of: type[Any]) -> list[PluginKind]:
-    """Return the kinds that a class implements; none for abstract classes."""
+    """Return the plugin kinds that a class implements; empty for abstract classes."""
     if inspect.isabstract(of):
         return []
     return [kind for kind, base in _PLUGIN_BASES.items() if issubclass(of, base)]
@@ -239,7 +241,8 @@ def _to_dotted_name(target: str) -> str:
 
 
 def _read_version(of: type[Any]) -> str | None:
-    """Return the version that an instance reports; None if it reports none or fails."""
+    """Return the version that an instance of the plugin reports; None if it reports none or
+    fails."""
     try:
         version = of().version()
     except BaseException as error:  # noqa: BLE001 - of others' code, which may do anything

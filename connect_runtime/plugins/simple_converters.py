@@ -1,6 +1,6 @@
-"""Converters for strings, bytes, numbers and booleans, which ignore the schema of a value.
+"""Converters for strings, bytes, numbers and booleans, which ignore a value's schema.
 
-Each converts keys, values and headers. Numbers and booleans are big-endian, as in Kafka's own
+Each class converts keys, values and headers. Numbers and booleans are big-endian, as in Kafka's own
 serializers.
 """
 
@@ -22,7 +22,8 @@ from connect_runtime.plugins import java_text, kafka_version
 
 
 class PlainConverter(Converter, HeaderConverter):
-    """Base of converters without schemas; subclasses implement `encode` and `decode`."""
+    """Base class of converters that do not use schemas. Subclasses implement `encode` and
+    `decode`."""
 
     def version(self) -> str:
         return kafka_version.KAFKA_VERSION
@@ -38,11 +39,11 @@ class PlainConverter(Converter, HeaderConverter):
 
     @abc.abstractmethod
     def encode(self, data: SchemaAndValue) -> bytes | None:
-        """Convert a value to bytes. Raises `DataError` if it has the wrong type."""
+        """Convert a value to bytes. Raises `DataError` if the value has the wrong type."""
 
     @abc.abstractmethod
     def decode(self, payload: bytes | None) -> SchemaAndValue:
-        """Convert bytes to a value. Raises `DataError` if they are invalid."""
+        """Convert bytes to a value. Raises `DataError` if the bytes are invalid."""
 
     def from_connect_data(
         self, topic: str, data: SchemaAndValue, record_headers: Headers
@@ -65,7 +66,8 @@ ENCODING_CONFIG = "converter.encoding"
 
 
 class StringConverter(PlainConverter):
-    """Converts text in the charset `converter.encoding`; characters outside it become `?`."""
+    """Converts text to and from bytes in the charset `converter.encoding`. Characters that the
+    charset lacks become `?`."""
 
     def __init__(self) -> None:
         self._encoding = "utf-8"
@@ -99,7 +101,7 @@ class StringConverter(PlainConverter):
 
 
 class ByteArrayConverter(PlainConverter):
-    """Passes bytes and null through unchanged; rejects everything else."""
+    """Passes bytes and null through unchanged, and rejects all other values."""
 
     def encode(self, data: SchemaAndValue) -> bytes | None:
         if data.schema is not None and data.schema.type is not SchemaType.BYTES:
@@ -118,7 +120,7 @@ class ByteArrayConverter(PlainConverter):
 
 
 class _NumberConverter(PlainConverter):
-    """Converts numbers of one type; the Python type of a value is checked, not its schema."""
+    """Base class of number converters. The Python type of a value is checked, not its schema."""
 
     kind: ClassVar[str]
     layout: ClassVar[struct.Struct]
@@ -147,7 +149,7 @@ class _NumberConverter(PlainConverter):
 
 
 class ShortConverter(_NumberConverter):
-    """INT16 in 2 bytes."""
+    """Converts INT16 numbers to and from 2 bytes."""
 
     kind = "short"
     layout = struct.Struct(">h")
@@ -155,7 +157,7 @@ class ShortConverter(_NumberConverter):
 
 
 class IntegerConverter(_NumberConverter):
-    """INT32 in 4 bytes."""
+    """Converts INT32 numbers to and from 4 bytes."""
 
     kind = "integer"
     layout = struct.Struct(">i")
@@ -163,7 +165,7 @@ class IntegerConverter(_NumberConverter):
 
 
 class LongConverter(_NumberConverter):
-    """INT64 in 8 bytes."""
+    """Converts INT64 numbers to and from 8 bytes."""
 
     kind = "long"
     layout = struct.Struct(">q")
@@ -171,7 +173,7 @@ class LongConverter(_NumberConverter):
 
 
 class FloatConverter(_NumberConverter):
-    """FLOAT32 in 4 bytes."""
+    """Converts FLOAT32 numbers to and from 4 bytes."""
 
     kind = "float"
     layout = struct.Struct(">f")
@@ -179,7 +181,7 @@ class FloatConverter(_NumberConverter):
 
 
 class DoubleConverter(_NumberConverter):
-    """FLOAT64 in 8 bytes."""
+    """Converts FLOAT64 numbers to and from 8 bytes."""
 
     kind = "double"
     layout = struct.Struct(">d")
@@ -187,7 +189,7 @@ class DoubleConverter(_NumberConverter):
 
 
 class BooleanConverter(PlainConverter):
-    """BOOLEAN in 1 byte, 0 or 1."""
+    """Converts booleans to and from one byte, 0 or 1."""
 
     def encode(self, data: SchemaAndValue) -> bytes | None:
         if data.schema is not None and data.schema.type is not SchemaType.BOOLEAN:

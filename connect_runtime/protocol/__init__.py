@@ -1,13 +1,13 @@
-"""The Kafka wire protocol and client security settings, without I/O.
+"""Kafka wire protocol and client security settings, without I/O.
 
-All code is pure: it turns requests into bytes and bytes into responses. The state machines (cluster
-metadata, coordinator lookups, fetch sessions, SASL exchanges, OAuth tokens) are driven by the code
-that owns the sockets. Fetch and Produce are encoded and decoded by hand, without copying record
-batches; every other API uses kio's entities.
+All code is pure: it encodes requests to bytes and decodes responses from bytes. The code that owns
+the sockets drives the state machines (cluster metadata, coordinator lookups, fetch sessions, SASL
+exchanges, OAuth tokens). Fetch and Produce have hand-written codecs that do not copy record
+batches. Every other API uses kio's entities.
 
-Main types: `RequestBuilder` (a request in every version that brokers support), `RequestTarget`
-(the broker that a request is sent to), `SecuritySettings` (TLS and SASL from client properties)
-and `ClusterMetadata` (brokers, topics and leaders).
+Main types: `RequestBuilder` (a request in every version that brokers support), `RequestTarget` (the
+broker that a request is sent to), `SecuritySettings` (TLS and SASL from client properties) and
+`ClusterMetadata` (brokers, topics and leaders).
 
-May import `connect_runtime.base` only.
+Allowed import: `connect_runtime.base` only.
 """

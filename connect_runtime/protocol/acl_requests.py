@@ -1,7 +1,8 @@
-"""Requests that list and create topic ACLs, or report the client's authorized operations (KIP-430).
+"""Requests that list and create topic ACLs, and requests for the client's authorized operations
+(KIP-430).
 
-librdkafka is not used for ACLs, because it reports a refusal to list them as an empty list.
-Describing authorized operations changes nothing on the cluster.
+librdkafka is not used for ACLs, because it returns an empty list if listing ACLs is not authorized.
+Requests for authorized operations are read-only.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _TOPIC_RESOURCE = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AclDescription:
-    """One ACL, with the names of Kafka's enumerations; unknown codes are decimal numbers."""
+    """An ACL. Enum values are Kafka's names, or decimal numbers for unknown codes."""
 
     resource: str
     name: str
@@ -50,7 +51,7 @@ class AclDescription:
 
 
 def describe_topic_acls() -> RequestBuilder:
-    """List all ACLs of topics, with any pattern type."""
+    """Build a request that lists all topic ACLs of any pattern type."""
 
     def build(_: int, m: Any) -> Any:
         return m.DescribeAclsRequest(
@@ -67,20 +68,21 @@ def describe_topic_acls() -> RequestBuilder:
 
 
 def create_acls(bindings: Iterable[AclDescription]) -> RequestBuilder:
-    """Create ACLs; the response has one result per ACL, in order."""
+    """Build a request that creates ACLs. The response contains one result per ACL, in the same
+    order."""
     given = tuple(bindings)
 
     def build(_: int, m: Any) -> Any:
         return m.CreateAclsRequest(
             creations=tuple(
                 m.AclCreation(
-                    resource_type=_get_code(RESOURCE_TYPES, each.resource),
+                    resource_type=_get_enum_code(RESOURCE_TYPES, each.resource),
                     resource_name=each.name,
-                    resource_pattern_type=_get_code(PATTERN_TYPES, each.pattern),
+                    resource_pattern_type=_get_enum_code(PATTERN_TYPES, each.pattern),
                     principal=each.principal,
                     host=each.host,
-                    operation=_get_code(ACL_OPERATIONS, each.operation),
-                    permission_type=_get_code(PERMISSION_TYPES, each.permission),
+                    operation=_get_enum_code(ACL_OPERATIONS, each.operation),
+                    permission_type=_get_enum_code(PERMISSION_TYPES, each.permission),
                 )
                 for each in given
             )
@@ -90,16 +92,16 @@ def create_acls(bindings: Iterable[AclDescription]) -> RequestBuilder:
 
 
 def decode_acls(body: Any) -> list[AclDescription]:
-    """Decode the response to `describe_topic_acls`."""
+    """Decode the response to `describe_topic_acls` into ACLs."""
     return [
         AclDescription(
-            resource=_get_name(RESOURCE_TYPES, found.resource_type),
+            resource=_get_enum_name(RESOURCE_TYPES, found.resource_type),
             name=found.resource_name,
-            pattern=_get_name(PATTERN_TYPES, found.pattern_type),
+            pattern=_get_enum_name(PATTERN_TYPES, found.pattern_type),
             principal=each.principal,
             host=each.host,
-            operation=_get_name(ACL_OPERATIONS, each.operation),
-            permission=_get_name(PERMISSION_TYPES, each.permission_type),
+            operation=_get_enum_name(ACL_OPERATIONS, each.operation),
+            permission=_get_enum_name(PERMISSION_TYPES, each.permission_type),
         )
         for found in body.resources
         for each in found.acls
@@ -107,15 +109,16 @@ def decode_acls(body: Any) -> list[AclDescription]:
 
 
 def decode_creation_errors(body: Any) -> list[int]:
-    """Decode the response to `create_acls`: one error code per ACL, 0 if it exists now."""
+    """Decode the response to `create_acls` into one error code per ACL; 0 if the ACL was created or
+    already existed."""
     return [int(each.error_code) for each in body.results]
 
 
-def _get_name(words: dict[int, str], code: int) -> str:
+def _get_enum_name(words: dict[int, str], code: int) -> str:
     return words.get(code, str(int(code)))
 
 
-def _get_code(words: dict[int, str], word: str) -> int:
+def _get_enum_code(words: dict[int, str], word: str) -> int:
     found = next((code for code, each in words.items() if each == word), None)
     return int(word) if found is None else found
 
@@ -126,8 +129,8 @@ _METADATA_WITH_CLUSTER_OPERATIONS_LAST = 10
 
 
 def describe_topic_operations(names: Sequence[str]) -> RequestBuilder:
-    """Request the client's operations on topics, which need not exist. Topics on which it lacks
-    DESCRIBE fail with an error code."""
+    """Request the client's authorized operations on topics. The topics need not exist. A topic that
+    the client may not DESCRIBE has an error code in the response."""
 
     def build(version: int, m: Any) -> Any:
         if version >= _METADATA_WITH_TOPIC_IDS:
@@ -150,7 +153,8 @@ def describe_topic_operations(names: Sequence[str]) -> RequestBuilder:
 
 
 def describe_group_operations(name: str) -> RequestBuilder:
-    """Request the client's operations on a group, which need not exist. Send to its coordinator."""
+    """Request the client's authorized operations on a group. The group need not exist. Send the
+    request to the group's coordinator."""
 
     def build(_: int, m: Any) -> Any:
         return m.DescribeGroupsRequest(groups=(name,), include_authorized_operations=True)
@@ -159,7 +163,7 @@ def describe_group_operations(name: str) -> RequestBuilder:
 
 
 def describe_cluster_operations() -> RequestBuilder:
-    """Request the client's operations on the cluster (brokers since 2.8)."""
+    """Request the client's authorized operations on the cluster (brokers 2.8 and later)."""
 
     def build(_: int, m: Any) -> Any:
         return m.DescribeClusterRequest(include_cluster_authorized_operations=True)
@@ -168,7 +172,8 @@ def describe_cluster_operations() -> RequestBuilder:
 
 
 def decode_authorized_operations(bits: int) -> frozenset[str] | None:
-    """Decode a bit field to names of `ACL_OPERATIONS`; None if the broker did not report them."""
+    """Decode an authorized-operations bit field to names from `ACL_OPERATIONS`; return None if the
+    broker did not report authorized operations."""
     if bits == _OPERATIONS_UNKNOWN:
         return None
     return frozenset(word for code, word in ACL_OPERATIONS.items() if bits & (1 << code))

@@ -1,8 +1,9 @@
-"""API version negotiation: the newest version that both sides support, within the caller's range.
+"""API version negotiation: the newest version that client and broker both support, within the
+caller's range.
 
-The named ranges are deliberate choices, not limits of the codecs. Transactional Produce from
-version 12 on adds partitions implicitly, which is unsafe with EndTxn below 5. AddPartitionsToTxn 4
-and later is for brokers, so clients use at most 3.
+The named ranges are deliberate choices, not limits of the codecs. Transactional Produce adds
+partitions implicitly since version 12, which is unsafe with EndTxn below version 5.
+AddPartitionsToTxn 4 and later is reserved for brokers, so clients use version 3 or lower.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ FETCH_KEY = API_KEYS["fetch"]
 API_VERSIONS_KEY = API_KEYS["api_versions"]
 
 FETCH_VERSIONS = (12, 17)
-"""12: topic names, brokers since 2.7; 13 and later: topic ids, since 3.1."""
+"""Version 12 identifies topics by name (brokers 2.7 and later); versions 13 to 17 use topic ids
+(brokers 3.1 and later)."""
 PRODUCE_VERSIONS = (7, 13)
 TRANSACTIONAL_PRODUCE_VERSIONS = (7, 11)
 INIT_PRODUCER_ID_VERSIONS = (1, 3)
@@ -32,7 +34,7 @@ END_TXN_VERSIONS = (1, 3)
 
 @dataclass(frozen=True, slots=True)
 class ApiVersionRange:
-    """Versions from `low` to `high`, both inclusive."""
+    """API versions from `low` to `high`, both inclusive."""
 
     low: int
     high: int
@@ -40,7 +42,7 @@ class ApiVersionRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeApiVersions:
-    """The API versions that a broker supports. `address` is for error messages."""
+    """The API versions that a broker supports. `address` is used in error messages."""
 
     address: str
     ranges: Mapping[int, ApiVersionRange] = field(default_factory=dict)
@@ -48,7 +50,7 @@ class NodeApiVersions:
     def choose(self, api_key: int, *, low: int, high: int) -> int:
         """Return the newest version in [low, high] that the broker supports.
 
-        Raises `UnsupportedVersion` if there is none.
+        Raises `UnsupportedVersion` if the broker supports no version in this range.
         """
         theirs = self.ranges.get(api_key)
         if theirs is not None:
@@ -63,6 +65,6 @@ class NodeApiVersions:
         )
 
     def supports(self, api_key: int, version: int) -> bool:
-        """Return whether the broker supports the API in this version."""
+        """Return True if the broker supports the API in the given version."""
         theirs = self.ranges.get(api_key)
         return theirs is not None and theirs.low <= version <= theirs.high

@@ -1,10 +1,10 @@
-"""Cached cluster metadata: brokers, topics, leaders and coordinators, and when to refresh it.
+"""Cached cluster metadata: brokers, topics, leaders and coordinators, and the refresh schedule.
 
-A state machine whose input is metadata responses and leaders reported by other responses. A newer
-leader epoch replaces an older one whatever its source (KIP-320), so a lagging broker cannot bring
-back an old leader. Brokers before 2.8 have no topic ids: a topic that was deleted and recreated
-starts at epoch 0 and looks like the old one. For such topics an older epoch is accepted once every
-refresh for `OLDER_EPOCH_GRACE_S` has returned one.
+The state machine's inputs are Metadata responses and the leaders that other responses report. A
+newer leader epoch replaces an older one whatever its source (KIP-320), so a lagging broker cannot
+restore an old leader. Brokers before 2.8 have no topic ids: a topic that was deleted and recreated
+starts at epoch 0 and cannot be told from the old topic. For such topics an older epoch is accepted
+after every refresh has returned an older epoch for `OLDER_EPOCH_GRACE_S`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from connect_runtime.protocol.request_builders import CoordinatorTarget
 NO_NODE = -1
 OLDER_EPOCH_GRACE_S = 10.0
 _REFRESH_BACKOFF_RESET_S = 10.0
-"""After this long without a refresh, the backoff restarts at its initial delay."""
+"""Time without a refresh after which the refresh backoff restarts at its initial delay."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,24 +43,26 @@ class PartitionLeader(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicMetadata:
-    """One topic as of the last refresh."""
+    """Metadata of one topic as of the last refresh."""
 
     name: str
     topic_id: bytes
-    """16 bytes; all zero if brokers do not support topic ids (before 2.8)."""
+    """Topic id of 16 bytes; all zero if the brokers do not support topic ids (before 2.8)."""
     error_code: int
-    """0, or why there is no metadata: 3 means that the topic does not exist."""
+    """0, or the error code that explains why the topic has no metadata, for example 3 for
+    UNKNOWN_TOPIC_OR_PARTITION."""
     leaders: Mapping[int, PartitionLeader]
-    """Leader by partition; node id -1 if the partition has no leader."""
+    """Leader of each partition; its node id is -1 if the partition has no leader."""
 
 
 class ClusterMetadata:
-    """The metadata cache. Reading is free; only its `ClusterConnections` may change it, except for
-    `update_leader`."""
+    """Cache of cluster metadata. Any code may read it. Only the owning `ClusterConnections` may
+    change it, except through `update_leader`."""
 
     def __init__(self, rng: random.Random, *, retry: Backoff, max_age_s: float) -> None:
         self.generation = 0
-        """Counts changes. Compare it with an earlier value to detect them."""
+        """Incremented with every metadata change. Compare it with an earlier value to detect
+        changes."""
         self.controller_id = NO_NODE
         self.brokers: Mapping[int, BrokerAddress] = {}
         self._rng = rng
@@ -68,7 +70,8 @@ class ClusterMetadata:
         self._max_age_s = max_age_s
         self._topics: dict[str, TopicMetadata] = {}
         self._older_since_s: dict[tuple[str, int], float] = {}
-        """For partitions without topic id: since when each refresh has returned an older epoch."""
+        """Start of the period in which every refresh returned an older leader epoch, for partitions
+        without a topic id."""
         self._wanted: dict[str, None] = {}
         self._in_flight: tuple[str, ...] | None = None
         self._last_s = -math.inf
@@ -78,23 +81,24 @@ class ClusterMetadata:
     # reading
 
     def topic(self, name: str) -> TopicMetadata | None:
-        """Return a topic's metadata; None if it is not requested or not received yet."""
+        """Return a topic's metadata; None if it was not requested or has not been received yet."""
         return self._topics.get(name)
 
     def leader(self, topic: str, partition: int) -> PartitionLeader | None:
-        """Return the partition's leader; None if there is none or it is unknown."""
+        """Return the partition's leader; None if the partition has no leader or its leader is
+        unknown."""
         view = self._topics.get(topic)
         found = view.leaders.get(partition) if view is not None else None
         return found if found is not None and found.node_id in self.brokers else None
 
     def list_requested_topics(self) -> tuple[str, ...]:
-        """Names of the topics whose metadata is requested."""
+        """Return the names of the topics whose metadata is requested."""
         return tuple(self._wanted)
 
     # requested topics
 
     def request_topics(self, names: Iterable[str]) -> None:
-        """Request metadata of these topics and drop that of all others."""
+        """Request metadata for these topics and drop the metadata of all other topics."""
         self._wanted = dict.fromkeys(names)
         for name in [name for name in self._topics if name not in self._wanted]:
             del self._topics[name]
@@ -105,11 +109,12 @@ class ClusterMetadata:
             self.request_refresh()
 
     def request_refresh(self) -> None:
-        """Refresh as soon as the backoff allows, because the metadata turned out to be wrong."""
+        """Schedule a refresh as soon as the backoff allows, because the cached metadata is
+        stale."""
         self._due_s = min(self._due_s, self._not_before_s)
 
     def update_leader(self, topic: str, partition: int, node_id: int, epoch: int) -> None:
-        """Apply a leader that a response reported, if its epoch is newer than the cached one."""
+        """Apply a leader reported by another response if its epoch is newer than the cached one."""
         view = self._topics.get(topic)
         known = view.leaders.get(partition) if view is not None else None
         if view is None or known is None or epoch <= known.epoch:
@@ -125,24 +130,26 @@ class ClusterMetadata:
     # refreshing
 
     def refresh_due_s(self) -> float:
-        """When to send the next Metadata request (monotonic); inf while one is in flight."""
+        """Return the monotonic time of the next Metadata request; infinity while a request is in
+        flight."""
         return math.inf if self._in_flight is not None else max(self._due_s, self._not_before_s)
 
     def start_refresh(self) -> tuple[str, ...]:
-        """Return the topics to request. Call `apply_response` or `on_refresh_failed` afterwards."""
+        """Start a refresh and return the topics to request. Call `apply_response` or
+        `on_refresh_failed` afterwards."""
         assert self._in_flight is None, "only one refresh may be in flight"
         self._in_flight = tuple(self._wanted)
         self._due_s = math.inf
         return self._in_flight
 
     def on_refresh_failed(self, now_s: float) -> None:
-        """Schedule another refresh after a backoff."""
+        """Schedule another refresh after a backoff, because the last refresh failed."""
         self._in_flight = None
         self._start_backoff(now_s)
         self._due_s = self._not_before_s
 
     def apply_response(self, response: Any, now_s: float) -> None:
-        """Apply a kio MetadataResponse (version 7 and later)."""
+        """Apply a kio MetadataResponse of version 7 or later to the cache."""
         requested, self._in_flight = self._in_flight, None
         assert requested is not None, "response without a request"
         again_s = self._due_s  # inf, unless a refresh was requested in the meantime
@@ -168,7 +175,7 @@ class ClusterMetadata:
         self._not_before_s = now_s + self._retry.next_delay_s(self._rng)
 
     def _is_complete(self) -> bool:
-        """Return whether every requested topic exists and every partition has a leader."""
+        """Return True if every requested topic exists and every partition has a leader."""
         if not self.brokers or self._older_since_s:
             return False
         topics = [self._topics.get(name) for name in self._wanted]
@@ -208,8 +215,8 @@ class ClusterMetadata:
         )
 
     def _is_older_epoch_accepted(self, of: tuple[str, int], now_s: float) -> bool:
-        """Return whether to accept an older epoch of a partition without topic id: after the grace
-        period."""
+        """Return True if an older leader epoch of a partition without a topic id may be accepted,
+        which is the case after the grace period."""
         since_s = self._older_since_s.setdefault(of, now_s)
         if now_s - since_s < OLDER_EPOCH_GRACE_S:
             return False
@@ -218,12 +225,13 @@ class ClusterMetadata:
 
 
 def format_address(host: str, port: int) -> str:
-    """Format as host:port, with IPv6 addresses in brackets."""
+    """Format an address as host:port, with brackets around an IPv6 address."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def parse_address(text: str) -> tuple[str, int]:
-    """Parse an entry of bootstrap.servers to (host, port). Raises ValueError."""
+    """Parse an entry of bootstrap.servers into (host, port). Raises ValueError if the entry is
+    malformed."""
     host, colon, port = text.strip().rpartition(":")
     bare = host.removeprefix("[").removesuffix("]")
     in_brackets = host.startswith("[") and host.endswith("]")
@@ -235,7 +243,8 @@ def parse_address(text: str) -> tuple[str, int]:
 
 
 class NodeConnectionState(NamedTuple):
-    """State of one broker's connection, for `pick_node`. Bootstrap entries have negative ids."""
+    """Connection state of one broker, as input to `pick_node`. Bootstrap entries have negative node
+    ids."""
 
     node_id: int
     connected: bool
@@ -246,15 +255,17 @@ class NodeConnectionState(NamedTuple):
 
 
 _PARALLEL_CONNECT_DELAY_S = 1.0
-"""If a connection attempt takes longer, the next address is tried in parallel."""
+"""Time after which a connection attempt is considered slow, so that the next address is tried in
+parallel."""
 
 
 def pick_node(nodes: Iterable[NodeConnectionState], now_s: float) -> tuple[int | None, float]:
-    """Return (broker to use or connect to, None; when to try again if None).
+    """Pick the broker to use or connect to. Returns (node id or None, time of the next attempt if
+    None).
 
-    Prefers the connected broker with the fewest requests in flight. Otherwise returns the broker
-    whose last attempt is oldest and that is not backing off, brokers before bootstrap entries, so
-    that unreachable entries are tried in turn.
+    Prefers the connected broker with the fewest requests in flight. Otherwise picks the broker with
+    the oldest connection attempt among those that are not backing off, so that unreachable entries
+    are tried in turn. If attempts are equally old, brokers precede bootstrap entries.
     """
     states = list(nodes)
     connected = [state for state in states if state.connected]
@@ -277,19 +288,20 @@ def pick_node(nodes: Iterable[NodeConnectionState], now_s: float) -> tuple[int |
 
 
 RETRIABLE_LOOKUP_ERRORS = frozenset({-1, 5, 7, 14, 15, 16})
-"""UNKNOWN_SERVER_ERROR, LEADER_NOT_AVAILABLE (5), REQUEST_TIMED_OUT (7), and the coordinator is
-loading (14), not available (15) or has moved (16)."""
+"""UNKNOWN_SERVER_ERROR (-1), LEADER_NOT_AVAILABLE (5), REQUEST_TIMED_OUT (7),
+COORDINATOR_LOAD_IN_PROGRESS (14), COORDINATOR_NOT_AVAILABLE (15) and NOT_COORDINATOR (16)."""
 MAX_LOOKUP_BATCH = 500
 _LOOKUP_BACKOFF_RESET_S = 10.0
-"""After this long without a failure, the backoff restarts at its initial delay."""
+"""Time without a failed lookup after which the lookup backoff restarts at its initial delay."""
 
 
 @dataclass(slots=True, kw_only=True)
 class CoordinatorCache:
-    """Coordinators of groups and transactional ids, and the lookups of those that are not known.
+    """Cache of the coordinators of groups and transactional ids, with lookups for uncached
+    coordinators.
 
-    Invariant: each id is in at most one of the states cached, waiting for a lookup, and in a lookup
-    that is in flight.
+    Invariant: each id is in at most one of three states: cached, waiting for a lookup, or part of a
+    lookup in flight.
     """
 
     rng: random.Random
@@ -301,30 +313,31 @@ class CoordinatorCache:
     _failed_s: float = -math.inf
 
     def get_node(self, coordinator: CoordinatorTarget) -> int | None:
-        """Return the node id of a coordinator; None if it is not cached."""
+        """Return the node id of a coordinator; None if the coordinator is not cached."""
         return self._nodes.get(coordinator)
 
     def request_lookup(self, coordinator: CoordinatorTarget) -> None:
-        """Schedule a lookup, unless the coordinator is cached or a lookup is in flight."""
+        """Schedule a coordinator lookup, unless the coordinator is cached or its lookup is in
+        flight."""
         if coordinator not in self._nodes and coordinator not in self._in_flight:
             self._waiting[coordinator] = None
 
-    def forget(self, coordinator: CoordinatorTarget) -> None:
+    def forget_coordinator(self, coordinator: CoordinatorTarget) -> None:
         """Drop a coordinator that is unreachable or returned NOT_COORDINATOR (16)."""
         self._nodes.pop(coordinator, None)
 
     def forget_node(self, node_id: int) -> None:
-        """Drop all coordinators on an unreachable broker, since they may have moved."""
+        """Drop all coordinators on an unreachable broker, because they may have moved."""
         for coordinator in [c for c, node in self._nodes.items() if node == node_id]:
             del self._nodes[coordinator]
 
     def due_s(self) -> float:
-        """When to send the next lookup; inf if none is scheduled."""
+        """Return the monotonic time of the next lookup; infinity if no lookup is scheduled."""
         return self._not_before_s if self._waiting else math.inf
 
-    def next_batch(self, now_s: float) -> tuple[CoordinatorTarget, ...]:
-        """Return ids of one kind to look up now. Call `store_result`, `retry_later` or
-        `drop_lookup` for each."""
+    def start_lookup_batch(self, now_s: float) -> tuple[CoordinatorTarget, ...]:
+        """Start a lookup of waiting ids of one kind, and return the ids. Call `store_result`,
+        `retry_later` or `drop_lookup` for each id."""
         if now_s < self.due_s():
             return ()
         kind = next(iter(self._waiting)).kind
@@ -335,13 +348,14 @@ class CoordinatorCache:
         return batch
 
     def store_result(self, coordinator: CoordinatorTarget, node_id: int) -> None:
-        """Store the result of a lookup."""
+        """Store the coordinator that a lookup returned."""
         self._in_flight.discard(coordinator)
         self._waiting.pop(coordinator, None)
         self._nodes[coordinator] = node_id
 
-    def retry_later(self, coordinators: Iterable[CoordinatorTarget], now_s: float) -> None:
-        """Schedule the lookups again after a backoff: no response or a retriable error."""
+    def retry_lookups(self, coordinators: Iterable[CoordinatorTarget], now_s: float) -> None:
+        """Schedule the lookups again after a backoff, because they got no response or a retriable
+        error."""
         if now_s - self._failed_s > _LOOKUP_BACKOFF_RESET_S:
             self.retry.reset()
         self._failed_s = now_s
@@ -351,7 +365,8 @@ class CoordinatorCache:
             self._waiting[coordinator] = None
 
     def drop_lookup(self, coordinator: CoordinatorTarget) -> None:
-        """Drop a lookup that failed with a fatal error. The caller fails the waiting requests."""
+        """Drop a lookup that failed with a fatal error. The caller fails the requests that are
+        waiting for it."""
         self._in_flight.discard(coordinator)
         self._waiting.pop(coordinator, None)
 

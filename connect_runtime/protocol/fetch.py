@@ -1,13 +1,13 @@
 """Fetch requests and responses without copying records, and incremental fetch sessions (KIP-227).
 
-Supports versions 12 (topics by name) to 17 (by id since 13). The `records` of a decoded partition
-are a view of the response body, writable if the body is, so that batches can be patched in place.
-Unit tests compare the codec with kio's encoding.
+Supports versions 12 (topics by name) to 17 (topics by id since 13). The `records` of a decoded
+partition are a view of the response body. The view is writable if the body is, so that batches can
+be patched in place. Unit tests compare the codec with kio's encoding.
 
-A broker remembers the partitions and offsets of a session: a request contains only changes, and a
-response only partitions with news, so idle partitions cost nothing. A session has at most one
-request in flight, because its epoch counts requests. Lost, refused and closed sessions are handled
-as in Java's FetchSessionHandler.
+The broker remembers the partitions and offsets of a fetch session. A request contains only changed
+partitions and a response only partitions with new data, so idle partitions cost nothing. A session
+has at most one request in flight, because its epoch counts requests. Lost, rejected and closed
+sessions are handled as in Java's FetchSessionHandler.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _TAG_LEADER = 1
 
 
 class FetchRequestPartition(NamedTuple):
-    """Fetch parameters of one partition. `topic_id` has 16 bytes; unknown epochs are -1."""
+    """Fetch parameters of one partition. `topic_id` is 16 bytes long; unknown epochs are -1."""
 
     topic: str
     topic_id: bytes
@@ -58,9 +58,10 @@ class FetchRequestPartition(NamedTuple):
 
 
 class FetchResponsePartition(NamedTuple):
-    """One partition of a response.
+    """One partition of a Fetch response.
 
-    `topic` is "" in versions with topic ids, and `topic_id` zero in versions with names.
+    `topic` is "" in versions that use topic ids, and `topic_id` is all zero in versions that use
+    names.
     """
 
     topic: str
@@ -74,16 +75,18 @@ class FetchResponsePartition(NamedTuple):
     """(producer_id, first_offset) of aborted transactions, in the broker's order (not sorted)."""
     preferred_read_replica: int
     diverging_end_offset: int
-    """Where the log was truncated if it diverged from what was fetched (KIP-595), else -1."""
+    """End offset at which the leader's log diverges from the fetched log (KIP-595); -1 if the logs
+    do not diverge."""
     current_leader: tuple[int, int] | None
-    """(node id, leader epoch), if the broker reported it with error 6 or 74."""
+    """(node id, leader epoch) of the current leader, if the broker reported it with error 6 or 74;
+    otherwise None."""
     records: memoryview
     diverging_epoch: int = -1
-    """Epoch of `diverging_end_offset`, or -1."""
+    """Epoch of `diverging_end_offset`; -1 if the logs do not diverge."""
 
 
 class FetchResponse(NamedTuple):
-    """A decoded response; without partitions if `error_code` is not 0."""
+    """A decoded Fetch response. It has no partitions if `error_code` is not 0."""
 
     throttle_ms: int
     error_code: int
@@ -104,8 +107,8 @@ def encode_fetch_request(
     forgotten: Iterable[FetchRequestPartition],
     rack_id: str,
 ) -> bytes:
-    """Encode the request body (without header). Partitions are grouped by topic; the order is kept
-    otherwise."""
+    """Encode the body of a Fetch request (without the header). Partitions are grouped by topic and
+    otherwise keep their order."""
     assert FETCH_MIN_VERSION <= version <= FETCH_MAX_VERSION, version
     limits = (max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch)
     if version < _REPLICA_IS_TAGGED:
@@ -144,7 +147,7 @@ def _write_topics(out: bytearray, topics: dict[bytes, list[bytes]]) -> None:
 
 
 def decode_fetch_response(version: int, body: memoryview) -> FetchResponse:
-    """Decode a response body (without header). Raises TruncatedResponse."""
+    """Decode the body of a Fetch response (without the header). Raises TruncatedResponse."""
     assert FETCH_MIN_VERSION <= version <= FETCH_MAX_VERSION, version
     try:
         return _decode_response_body(version, body)
@@ -208,7 +211,8 @@ def _decode_aborted(body: memoryview, position: int) -> tuple[list[tuple[int, in
 def _decode_partition_tags(
     body: memoryview, position: int
 ) -> tuple[int, int, tuple[int, int] | None, int]:
-    """(diverging epoch, diverging end offset, current leader, next position)."""
+    """Decode a partition's tagged fields. Returns (diverging epoch, diverging end offset, current
+    leader, next position)."""
     fields, position = varints.read_tags(body, position)
     epoch, end_offset, leader = -1, -1, None
     if _TAG_DIVERGING in fields:
@@ -221,7 +225,8 @@ def _decode_partition_tags(
 SESSION_NOT_FOUND = 70
 NO_SESSION_ID = 0
 INITIAL_SESSION_EPOCH = 0
-"""Epoch of a request that opens a session, and closes the session with the given id."""
+"""Epoch of a full fetch request. The request closes the session with the given id, if any, and
+opens a new session."""
 _MAX_SESSION_EPOCH = 2**31 - 1
 
 
@@ -236,9 +241,12 @@ class FetchSessionRequest(NamedTuple):
 
 @dataclass(slots=True)
 class FetchSession:
-    """The fetch session with one broker: requested partitions, and those the broker knows.
+    """The fetch session with one broker: the requested partitions, and the partitions that the
+    broker knows.
 
-    A partition stays in the session until it is dropped: drop it to pause its data.
+    A partition remains in the session until `remove_partition` is called. Remove a partition to
+    pause fetching it.
+
     Invariant: every key for which `_wanted` and `_known` differ is in `_changed`.
     """
 
@@ -250,22 +258,23 @@ class FetchSession:
     _in_flight: FetchSessionRequest | None = None
 
     def set_partition(self, key: Hashable, partition: FetchRequestPartition) -> None:
-        """Fetch a partition from the given offset. Call again whenever the offset changes."""
+        """Fetch a partition from the given offset. Call again whenever the fetch offset changes."""
         if self._wanted.get(key) != partition:
             self._wanted[key] = partition
             self._changed[key] = None
 
     def remove_partition(self, key: Hashable) -> None:
-        """Stop fetching a partition; does nothing if it is not in the session."""
+        """Stop fetching a partition. Does nothing if the partition is not in the session."""
         if self._wanted.pop(key, None) is not None:
             self._changed[key] = None
 
     def count_partitions(self) -> int:
-        """Number of partitions to fetch; if 0, there is nothing to request."""
+        """Return the number of partitions to fetch. If it is 0, no request is needed."""
         return len(self._wanted)
 
-    def get_requested(self, key: Hashable) -> FetchRequestPartition | None:
-        """Return the parameters with which the request in flight asks for a partition, or None."""
+    def get_requested_partition(self, key: Hashable) -> FetchRequestPartition | None:
+        """Return the fetch parameters of a partition in the newest request; None if the request did
+        not contain the partition."""
         return self._known.get(key)
 
     def is_in_flight(self) -> bool:
@@ -273,8 +282,9 @@ class FetchSession:
         return self._in_flight is not None
 
     def next_request(self) -> FetchSessionRequest:
-        """Return the next request. Call `on_response` or `on_failure` before the next one."""
-        assert self._in_flight is None, "a session has one request in flight"
+        """Start the next fetch request and return it. Call `on_response` or `on_failure` before the
+        next call."""
+        assert self._in_flight is None, "a session can have only one request in flight"
         request = (
             self._build_full_request()
             if self._epoch == INITIAL_SESSION_EPOCH
@@ -285,7 +295,8 @@ class FetchSession:
         return request
 
     def on_response(self, response: FetchResponse) -> None:
-        """Apply a response with any top-level error code; errors of partitions are ignored."""
+        """Apply a response to the session, whatever its top-level error code. Partition errors are
+        ignored."""
         request, self._in_flight = self._in_flight, None
         assert request is not None, "response without a request"
         if response.error_code != 0:
@@ -299,7 +310,8 @@ class FetchSession:
             self._epoch = 1 if self._epoch == _MAX_SESSION_EPOCH else self._epoch + 1
 
     def on_failure(self) -> None:
-        """Reopen the session after a request without response, as the broker's state is unknown."""
+        """Reopen the session after a request failed without a response, because the broker's
+        session state is unknown."""
         request, self._in_flight = self._in_flight, None
         assert request is not None, "failure without a request"
         self._restart(request.session_id)
@@ -312,14 +324,14 @@ class FetchSession:
             assert same or key in self._changed, key
 
     def _build_full_request(self) -> FetchSessionRequest:
-        """Build a request with all partitions, which opens a session."""
+        """Build a full request with all partitions, which opens a new session."""
         self._known = dict(self._wanted)
         return FetchSessionRequest(
             self._session_id, INITIAL_SESSION_EPOCH, list(self._known.values()), []
         )
 
     def _build_incremental_request(self) -> FetchSessionRequest:
-        """Build a request with the changed partitions only."""
+        """Build an incremental request that contains only the changed partitions."""
         partitions: list[FetchRequestPartition] = []
         forgotten: list[FetchRequestPartition] = []
         for key in self._changed:

@@ -1,12 +1,12 @@
-"""Frames, headers and kio entities of requests and responses, validated before decoding.
+"""Encodes and decodes the frames, headers and kio entities of requests and responses.
 
-Request:  size i32 | api_key i16 | version i16 | correlation_id i32 | client_id (i16 length) | tags
-Response: size i32 | correlation_id i32 | tags            (tags: flexible versions only, KIP-482)
+  Request: size i32 | api_key i16 | version i16 | correlation_id i32 | client_id (i16 length) | tags
+  Response: size i32 | correlation_id i32 | tags            (tags: flexible versions only, KIP-482)
 
-A response body is validated against the shape of its entity first. kio's native reader allocates
-whatever a length field claims, and an excessive claim would end the process without an exception.
-The validation also removes unknown tagged fields, which brokers may add to any version and for
-which kio raises KeyError, and rejects null for non-nullable arrays.
+A response body is validated against the structure of its entity before it is decoded. kio's native
+reader allocates whatever a length field claims, and an excessive length would kill the process
+without an exception. The validation also rejects null for non-nullable arrays. It removes unknown
+tagged fields, which brokers may add to any version and for which kio raises KeyError.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from connect_runtime.protocol.request_errors import TruncatedResponse
 
 
 class BodyEdit(NamedTuple):
-    """Replace the bytes from `start` to `end` of a body with `data`."""
+    """An edit of a response body that replaces the bytes from `start` to `end` with `data`."""
 
     start: int
     end: int
@@ -36,16 +36,14 @@ class BodyEdit(NamedTuple):
 
     @property
     def shrinks_by(self) -> int:
-        """Number of bytes by which the edit shortens the body."""
+        """Return the number of bytes by which the edit shortens the body."""
         return self.end - self.start - len(self.data)
 
 
 FieldValidator: TypeAlias = Callable[[memoryview, int, list[BodyEdit]], int]
-"""A function of (body, position, edits) that returns the position after a value.
-
-Raises IndexError or ValueError if the value is malformed. Appends the edits that remove unknown
-tagged fields, ordered by position.
-"""
+"""A function of (body, position, edits) that validates a value and returns the position after the
+value. Raises IndexError or ValueError if the value is malformed. Appends the edits that remove
+unknown tagged fields, ordered by position."""
 
 _FIXED_SIZES = {
     "int8": 1, "uint8": 1, "bool": 1, "int16": 2, "uint16": 2, "error_code": 2, "int32": 4,
@@ -57,10 +55,11 @@ _I32 = struct.Struct(">i")
 
 
 def check_shape(entity_type: Any, body: memoryview) -> memoryview:
-    """Validate the only entity in `body` and return the bytes to decode with kio.
+    """Validate that `body` contains exactly one valid entity, and return the bytes for kio to
+    decode.
 
-    The result is `body` itself unless unknown tagged fields had to be removed. Raises IndexError or
-    ValueError for an invalid length.
+    Returns `body` itself unless unknown tagged fields had to be removed. Raises IndexError or
+    ValueError if a length is invalid.
     """
     data, end = check_entity_shape(entity_type, body, 0)
     if end != len(body):
@@ -69,9 +68,9 @@ def check_shape(entity_type: Any, body: memoryview) -> memoryview:
 
 
 def check_entity_shape(entity_type: Any, body: memoryview, position: int) -> tuple[memoryview, int]:
-    """Validate the entity at `position`. Returns (bytes as in `check_shape`, next position).
+    """Validate the entity at `position`. Returns (the bytes for kio to decode, next position).
 
-    Raises IndexError or ValueError for an invalid length.
+    Raises IndexError or ValueError if a length is invalid.
     """
     edits: list[BodyEdit] = []
     end = _make_entity_validator(entity_type)(body, position, edits)
@@ -98,7 +97,7 @@ def _make_fixed_validator(size: int) -> FieldValidator:
 
 
 def _read_compact_length(body: memoryview, position: int) -> tuple[int, int]:
-    """Return (length, position after it); the length is -1 for null."""
+    """Read a compact length. Returns (length, next position); the length is -1 for null."""
     claimed, position = varints.read_varint(body, position)
     return claimed - 1, position
 
@@ -134,7 +133,7 @@ def _make_array_validator(
         count, position = read_length(body, position)
         if count < 0:
             if not nullable:
-                raise ValueError(f"null at {at} for an array that is not nullable")
+                raise ValueError(f"null at position {at} for a non-nullable array")
             return position
         if item_size is not None:
             return _skip_bytes(body, position, count * item_size)
@@ -173,7 +172,9 @@ def _make_tags_validator(known: dict[int, FieldValidator]) -> FieldValidator:
             else:
                 inner_edit = len(edits)
                 if known[tag](body[:end], position, edits) != end:
-                    raise ValueError(f"tagged field {tag} at {position} is not {size} bytes long")
+                    raise ValueError(
+                        f"tagged field {tag} at position {position} is not {size} bytes long"
+                    )
                 if len(edits) > inner_edit:
                     shorter = size - sum(each.shrinks_by for each in edits[inner_edit:])
                     edits.insert(
@@ -192,9 +193,10 @@ def _make_tags_validator(known: dict[int, FieldValidator]) -> FieldValidator:
 
 
 def _remove_bytes(edits: list[BodyEdit], first_edit: int, start: int, end: int) -> None:
-    """Append the removal of these bytes, merged with an adjacent previous removal.
+    """Append an edit that removes the bytes from `start` to `end`, or extend the previous removal
+    if it is adjacent.
 
-    Edits before `first_edit` belong to another section and are not changed.
+    Edits before `first_edit` are in another section and are not changed.
     """
     if len(edits) > first_edit and edits[-1].end == start and not edits[-1].data:
         start = edits.pop().start
@@ -204,7 +206,8 @@ def _remove_bytes(edits: list[BodyEdit], first_edit: int, start: int, end: int) 
 def _make_primitive_validator(
     kafka_type: str, *, flexible: bool
 ) -> tuple[FieldValidator, int | None]:
-    """Return (validator, size if fixed)."""
+    """Create the validator of a primitive Kafka type. Returns (validator, size in bytes, or None if
+    the size varies)."""
     if kafka_type in _FIXED_SIZES:
         return _make_fixed_validator(_FIXED_SIZES[kafka_type]), _FIXED_SIZES[kafka_type]
     assert kafka_type in {"string", "bytes", "records"}, kafka_type
@@ -218,7 +221,8 @@ def _make_primitive_validator(
 def _make_field_validator(
     hint: Any, kafka_type: str | None, *, flexible: bool
 ) -> tuple[FieldValidator, int | None]:
-    """Return the validator of a field, from its annotation and its Kafka type."""
+    """Create the validator of a field from its annotation and Kafka type. Returns (validator, size
+    in bytes, or None if the size varies)."""
     optional = typing.get_origin(hint) in {types.UnionType, typing.Union}
     if optional:
         (hint,) = (part for part in typing.get_args(hint) if part is not type(None))
@@ -276,7 +280,7 @@ _RESPONSE_HEADER_WITH_TAGS = 1
 def encode_request_header(
     api_key: int, version: int, correlation_id: int, *, client_id: bytes, body_size: int
 ) -> bytes:
-    """Encode the size field and the header of a request whose body has `body_size` bytes."""
+    """Encode the size field and the header of a request whose body is `body_size` bytes long."""
     tags = b"\x00" if has_tagged_headers(api_key, version)[0] else b""
     size = _HEADER_BYTES_AFTER_SIZE + len(client_id) + len(tags) + body_size
     fixed = _REQUEST_HEADER.pack(size, api_key, version, correlation_id, len(client_id))
@@ -284,20 +288,20 @@ def encode_request_header(
 
 
 def encode_request_body(entity: Any) -> bytes:
-    """Encode a kio request entity without header."""
+    """Encode a kio request entity as a request body (without the header)."""
     with io.BytesIO() as buffer:
         entity_writer(type(entity))(buffer, entity)
         return buffer.getvalue()
 
 
 def read_correlation_id(frame: memoryview) -> int:
-    """Read the correlation id of a response frame (without size field)."""
+    """Read the correlation id of a response frame (without the size field)."""
     (value,) = _CORRELATION_ID.unpack_from(frame)
     return int(value)
 
 
 def strip_response_header(frame: memoryview, api_key: int, version: int) -> memoryview:
-    """Return the body of a response frame. Raises TruncatedResponse."""
+    """Strip the header from a response frame and return the body. Raises TruncatedResponse."""
     if not has_tagged_headers(api_key, version)[1]:
         return frame[4:]
     if len(frame) > 4 and frame[4] == 0:
@@ -314,8 +318,9 @@ def decode_response(entity_type: type[Any], body: memoryview) -> Any:
     """Decode the kio response entity in `body`, ignoring tagged fields that kio does not know
     (KIP-482).
 
-    Raises TruncatedResponse for every body that does not decode, whatever the decoder raised: the
-    bytes come from the network, and one bad response must not end a process.
+    Raises TruncatedResponse for every body that cannot be decoded, whatever exception the decoder
+    raises: the bytes come from the network, and a malformed response must not terminate the
+    process.
     """
     name = api_versions.API_NAMES.get(entity_type.__api_key__, entity_type.__name__)
     version = entity_type.__version__
@@ -329,7 +334,8 @@ def decode_response(entity_type: type[Any], body: memoryview) -> Any:
 
 @functools.cache
 def has_tagged_headers(api_key: int, version: int) -> tuple[bool, bool]:
-    """Return whether the (request header, response header) of an API version have tagged fields."""
+    """Return whether the request header and the response header of an API version have tagged
+    fields, as a pair."""
     request = kio.index.load_request_schema(api_key, version)
     response = kio.index.load_response_schema(api_key, version)
     return (

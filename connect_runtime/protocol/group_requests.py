@@ -1,8 +1,8 @@
-"""Admin requests about consumer groups and their offsets, one or many groups at once (KIP-709).
+"""Admin requests for consumer groups and their offsets, for one group or many groups (KIP-709).
 
 Brokers allow offset changes only while the group has no members. Only versions that identify topics
-by name are used. To fetch offsets of many groups repeatedly, pass each group's bytes of the earlier
-response: groups whose bytes are unchanged are skipped without decoding.
+by name are used. To fetch the offsets of many groups repeatedly, pass each group's bytes from the
+previous response. Groups with unchanged bytes are then skipped without decoding.
 """
 
 from __future__ import annotations
@@ -23,12 +23,14 @@ from connect_runtime.protocol.request_builders import RequestBuilder
 from connect_runtime.protocol.request_errors import TruncatedResponse
 
 COORDINATOR_MOVED_ERRORS = frozenset({15, 16})
-"""COORDINATOR_NOT_AVAILABLE and NOT_COORDINATOR: look up the coordinator again."""
+"""COORDINATOR_NOT_AVAILABLE (15) and NOT_COORDINATOR (16), after which the coordinator must be
+looked up again."""
 RETRIABLE_GROUP_ERRORS = frozenset({*COORDINATOR_MOVED_ERRORS, 14, 27})
-"""Also COORDINATOR_LOAD_IN_PROGRESS and REBALANCE_IN_PROGRESS: retry."""
+"""Retriable group errors: COORDINATOR_MOVED_ERRORS, COORDINATOR_LOAD_IN_PROGRESS (14) and
+REBALANCE_IN_PROGRESS (27)."""
 GROUP_ID_NOT_FOUND = 69
 UNSUPPORTED_VERSION = 35
-"""Also returned by brokers on which the group protocol of KIP-848 is disabled."""
+"""UNSUPPORTED_VERSION, which brokers also return if the group protocol of KIP-848 is disabled."""
 
 _NO_GENERATION = -1
 _LIST_WITH_STATES, _LIST_WITH_TYPES = 4, 5
@@ -40,14 +42,14 @@ _BROKER_DEFAULT_RETENTION = datetime.timedelta(milliseconds=-1)
 
 @dataclass(frozen=True, slots=True)
 class CommittedOffset:
-    """A committed offset (-1: none) with the metadata that the group stored with it."""
+    """A committed offset (-1 if none is committed) and the metadata that was committed with it."""
 
     offset: int
     metadata: str = ""
 
 
 def list_groups() -> RequestBuilder:
-    """List the groups that a broker coordinates. Send to every broker."""
+    """Build a request that lists the groups that a broker coordinates. Send it to every broker."""
 
     def build(version: int, m: Any) -> Any:
         every: dict[str, Any] = {}
@@ -61,7 +63,8 @@ def list_groups() -> RequestBuilder:
 
 
 def describe_consumer_groups(*groups: str) -> RequestBuilder:
-    """Describe groups of the KIP-848 protocol; groups of other types are reported as not found."""
+    """Describe groups that use the KIP-848 protocol. Groups of other types are reported as not
+    found."""
 
     def build(_: int, m: Any) -> Any:
         return m.ConsumerGroupDescribeRequest(group_ids=groups, include_authorized_operations=False)
@@ -70,7 +73,7 @@ def describe_consumer_groups(*groups: str) -> RequestBuilder:
 
 
 def describe_classic_groups(*groups: str) -> RequestBuilder:
-    """Describe classic groups; other or missing groups have the state "Dead"."""
+    """Describe classic groups. Missing groups and groups of other types have the state "Dead"."""
 
     def build(version: int, m: Any) -> Any:
         more: dict[str, Any] = {}
@@ -82,7 +85,7 @@ def describe_classic_groups(*groups: str) -> RequestBuilder:
 
 
 def describe_share_group_offsets(group: str) -> RequestBuilder:
-    """Fetch a share group's start offset (KIP-932) of every partition that it has read from."""
+    """Fetch a share group's start offset (KIP-932) for every partition that the group has read."""
 
     def build(_: int, m: Any) -> Any:
         asked = m.DescribeShareGroupOffsetsRequestGroup(group_id=group, topics=None)
@@ -92,8 +95,8 @@ def describe_share_group_offsets(group: str) -> RequestBuilder:
 
 
 def fetch_offsets(group: str, *, stable: bool = False) -> RequestBuilder:
-    """Fetch all committed offsets of a group. `stable`: partitions with an open transaction return
-    error 88, if the broker supports that."""
+    """Fetch all committed offsets of a group. With `stable`, partitions with an open transaction
+    return error 88 if the broker supports it."""
 
     def build(version: int, m: Any) -> Any:
         more = {"require_stable": stable} if version >= _FETCH_STABLE else {}
@@ -134,7 +137,7 @@ def commit_offsets(group: str, offsets: Mapping[TopicPartition, CommittedOffset]
 
 
 def delete_offsets(group: str, partitions: Collection[TopicPartition]) -> RequestBuilder:
-    """Delete a group's offsets of these partitions."""
+    """Delete a group's committed offsets of these partitions."""
 
     def build(_: int, m: Any) -> Any:
         return m.OffsetDeleteRequest(
@@ -154,7 +157,7 @@ def delete_offsets(group: str, partitions: Collection[TopicPartition]) -> Reques
 
 
 def delete_group(group: str) -> RequestBuilder:
-    """Delete a group with all its offsets."""
+    """Delete a group and all its committed offsets."""
 
     def build(_: int, m: Any) -> Any:
         return m.DeleteGroupsRequest(groups_names=(group,))
@@ -170,7 +173,8 @@ def _group_by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]
 
 
 def find_error_code(body: Any) -> int:
-    """Return the first error code in the response to any request of this module; 0 if none."""
+    """Return the first error code in a response to any request of this module; 0 if the response
+    has no error."""
     codes = [getattr(body, "error_code", 0)]
     codes += [each.error_code for each in getattr(body, "results", ())]
     codes += [getattr(each, "error_code", 0) for each in getattr(body, "groups", ())]
@@ -179,7 +183,7 @@ def find_error_code(body: Any) -> int:
 
 
 def read_partition_errors(body: Any) -> dict[TopicPartition, int]:
-    """Return the error codes of partitions that failed."""
+    """Return the error code of each partition that failed."""
     return {
         TopicPartition(topic.name, each.partition_index): int(each.error_code)
         for topic in getattr(body, "topics", ())
@@ -189,7 +193,8 @@ def read_partition_errors(body: Any) -> dict[TopicPartition, int]:
 
 
 def read_fetched_offsets(body: Any) -> dict[TopicPartition, CommittedOffset]:
-    """Decode a response to `fetch_offsets` that has no errors."""
+    """Decode an error-free response to `fetch_offsets` into the committed offset of each
+    partition."""
     return {
         TopicPartition(topic.name, each.partition_index): CommittedOffset(
             int(each.committed_offset), each.metadata or ""
@@ -210,34 +215,34 @@ _POSITION_AFTER_THROTTLE_TIME = 4
 
 @dataclass(frozen=True, slots=True)
 class FetchedGroupOffsets:
-    """The offsets of one group in a response."""
+    """One group's offsets in an OffsetFetch response."""
 
     group: str
     offsets: Mapping[TopicPartition, CommittedOffset]
     error_code: int
-    """First error code of the group or its partitions, 0 if none."""
+    """First error code of the group or of its partitions; 0 if there is no error."""
     data: bytes
-    """The group's bytes in the response; pass them as `seen` to the next request."""
+    """The group's raw bytes in the response. Pass them as `seen` to the next request."""
 
 
 @dataclass(frozen=True, slots=True)
 class FetchedOffsetsOfGroups:
-    """Result of `fetch_offsets_of_groups`."""
+    """Result of `fetch_offsets_of_groups`: changed and unchanged groups."""
 
     changed: Sequence[FetchedGroupOffsets]
-    """Groups whose bytes changed since the earlier response."""
+    """Groups whose bytes changed since the previous response."""
     unchanged: Sequence[str]
-    """Ids of unchanged groups."""
+    """Ids of the groups whose bytes are unchanged since the previous response."""
 
 
 def fetch_offsets_of_groups(
     groups: Sequence[str], *, stable: bool = False, seen: Mapping[str, bytes] | None = None
 ) -> RequestBuilder:
-    """Fetch the offsets of many groups with one coordinator; the response body is a
+    """Fetch the offsets of many groups with the same coordinator. The response body is a
     `FetchedOffsetsOfGroups`.
 
-    `stable`: partitions with an open transaction return error 88. `seen`: each group's `data` of
-    an earlier response.
+    With `stable`, partitions with an open transaction return error 88. `seen` maps each group to
+    its `data` from the previous response.
     """
     known = seen or {}
 
@@ -276,7 +281,7 @@ def _read_groups_response(
     same: list[str] = []
     if count == 0:
         raise ValueError(
-            f"null at {_POSITION_AFTER_THROTTLE_TIME} for an array that is not nullable"
+            f"null at position {_POSITION_AFTER_THROTTLE_TIME} for a non-nullable array"
         )
     for number in range(count - 1):
         group = asked[number] if number < len(asked) else ""

@@ -1,8 +1,9 @@
-"""The handshake of a new connection: ApiVersions, then SASL; and re-authentication (KIP-368).
+"""Connection handshake: ApiVersions, SASL authentication, and re-authentication (KIP-368).
 
-Conversations are generators without a socket: each yields a kio request, receives the response body
-and finally returns the negotiated result. Order: ApiVersions, SaslHandshake, SaslAuthenticate until
-the exchange is complete. `authenticate` alone renews a session before the broker ends it.
+A handshake is a generator without a socket: it yields a kio request, receives the response body,
+and finally returns the negotiated result. The order is ApiVersions, SaslHandshake, then
+SaslAuthenticate until the exchange is complete. `authenticate` alone re-authenticates before the
+broker ends the session.
 """
 
 from __future__ import annotations
@@ -27,21 +28,25 @@ from connect_runtime.protocol.sasl import SaslExchange, SaslExchangeRefused
 from connect_runtime.protocol.security_settings import SecuritySettings
 
 _RENEWAL_WINDOW_START, _RENEWAL_WINDOW_END = 0.85, 0.95
-"""Sessions are renewed within this fraction of their lifetime, as in Java's clients."""
+"""Sessions are renewed at a random point between these fractions of their lifetime, as in Java's
+clients."""
 _RENEWAL_RETRY_DELAY_S = 0.25
 _MIN_SESSION_LEFT_S = 0.2
-"""Close a session with less time left: requests that reach its end would be lost."""
+"""Close a session that has less time left, because requests in flight when it expires would be
+lost."""
 
 
 @dataclass(slots=True)
 class SaslSessionLifetime:
-    """Renewal and end of a SASL session, in monotonic seconds; infinity if it does not end."""
+    """Renewal time and end of a SASL session in monotonic seconds; infinity if the session does not
+    expire."""
 
     renew_at_s: float = math.inf
     ends_s: float = math.inf
 
     def start(self, life_s: float | None, now_s: float, rng: random.Random) -> None:
-        """Start a session. `life_s`: lifetime granted by the broker, None for unlimited."""
+        """Start a session. `life_s` is the lifetime in seconds that the broker granted; None if it
+        is unlimited."""
         self.renew_at_s = self.ends_s = math.inf
         if life_s is not None:
             self.ends_s = now_s + life_s
@@ -50,11 +55,13 @@ class SaslSessionLifetime:
             )
 
     def start_renewal(self) -> None:
-        """Record that renewal is in progress, until `start` is called or the connection closes."""
+        """Record that a renewal is in progress until `start` is called or the connection is
+        closed."""
         self.renew_at_s = math.inf
 
     def postpone_renewal(self, now_s: float) -> bool:
-        """Delay the renewal because no token is available yet. Returns False if no time is left."""
+        """Postpone the renewal, because no token is available yet. Returns False if the session is
+        about to expire."""
         self.renew_at_s = min(
             now_s + _RENEWAL_RETRY_DELAY_S, max(now_s, self.ends_s - _MIN_SESSION_LEFT_S)
         )
@@ -66,12 +73,14 @@ UNSUPPORTED_MECHANISM = 33
 ILLEGAL_SASL_STATE = 34
 _SOFTWARE_VERSION = "1"
 _HANDSHAKE_VERSION = 1
-"""Since version 1, tokens are sent in SaslAuthenticate requests (brokers since 1.0)."""
+"""Since SaslHandshake version 1, tokens are sent in SaslAuthenticate requests (brokers 1.0 and
+later)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandshakeResult:
-    """Negotiated result. `session_lifetime_s`: session lifetime in seconds; None if unlimited."""
+    """Result of a connection handshake. `session_lifetime_s` is the session lifetime in seconds;
+    None if it is unlimited."""
 
     versions: NodeApiVersions
     session_lifetime_s: float | None
@@ -83,9 +92,9 @@ HandshakeConversation: TypeAlias = Generator[Any, memoryview, HandshakeResult]
 def perform_handshake(
     security: SecuritySettings, *, address: str, token: str | None = None
 ) -> HandshakeConversation:
-    """Perform the whole handshake.
+    """Perform the complete handshake of a new connection.
 
-    `token`: the OAUTHBEARER token. Raises AuthenticationFailed, UnsupportedVersion or
+    `token` is the OAUTHBEARER token. Raises AuthenticationFailed, UnsupportedVersion or
     TruncatedResponse.
     """
     known = yield from _request_versions(address)
@@ -122,20 +131,22 @@ def authenticate(
     known: NodeApiVersions,
     token: str | None = None,
 ) -> HandshakeConversation:
-    """Authenticate with SASL on a connection whose API versions are known."""
+    """Authenticate with SASL on a connection whose API versions are already known."""
     mechanism, username = security.mechanism or "", security.username or ""
     yield from _negotiate_mechanism(mechanism, address)
     key = api_versions.API_KEYS["sasl_authenticate"]
     version = known.choose(key, low=0, high=2)
     request_type = kio.index.load_request_schema(key, version)
-    exchange = _create_exchange(security, token)
+    exchange = _create_sasl_exchange(security, token)
     message: bytes | None = exchange.first_message()
     lifetime_ms = 0
     while True:  # ends with the exchange: PLAIN after one round trip, SCRAM after two
         body = yield request_type(auth_bytes=message)  # type: ignore[call-arg]  # generated class
         response = framing.decode_response(kio.index.load_response_schema(key, version), body)
         if response.error_code != ErrorCode.none:
-            raise AuthenticationFailed(address, _explain_refusal(response, mechanism, username))
+            raise AuthenticationFailed(
+                address, _explain_sasl_refusal(response, mechanism, username)
+            )
         try:
             message = exchange.respond(bytes(response.auth_bytes))
         except SaslExchangeRefused as refused:
@@ -148,12 +159,12 @@ def authenticate(
             )
 
 
-def _create_exchange(security: SecuritySettings, token: str | None) -> SaslExchange:
+def _create_sasl_exchange(security: SecuritySettings, token: str | None) -> SaslExchange:
     if security.oauth is None:
         return sasl.create_exchange(
             security.mechanism or "", security.username or "", password=security.password or ""
         )
-    assert token is not None, "OAUTHBEARER needs a token to connect"
+    assert token is not None, "OAUTHBEARER requires a token to connect"
     return sasl.create_oauthbearer_exchange(token, security.oauth.extensions)
 
 
@@ -176,7 +187,7 @@ def _negotiate_mechanism(mechanism: str, address: str) -> Generator[Any, memoryv
         raise AuthenticationFailed(address, problem)
 
 
-def _explain_refusal(response: Any, mechanism: str, username: str) -> str:
-    """Describe a SASL refusal for the error message."""
+def _explain_sasl_refusal(response: Any, mechanism: str, username: str) -> str:
+    """Describe why the broker refused SASL authentication, for the error message."""
     said = response.error_message or response.error_code.name
     return f"{mechanism} as {username!r} was refused: {said} ({response.error_code.value})"

@@ -1,10 +1,10 @@
-"""Parses `sasl.jaas.config` as Java's JaasConfig does, and recognizes vendors' login modules.
+"""Parses `sasl.jaas.config` like Java's JaasConfig, and recognizes vendor login modules.
 
     <login module class> required|requisite|sufficient|optional  key=value key="va"lue" ... ;
 
 Values may be quoted, with backslash escapes. Error messages never contain values, which may be
-passwords. Vendor login modules and callback handlers fetch credentials from the vendor's service
-with Java code; for each known one, the error message names the standard mechanism to use instead.
+passwords. Vendor login modules and callback handlers obtain credentials from the vendor's service
+with Java code. For each known class, the error message names a standard mechanism to use instead.
 """
 
 from __future__ import annotations
@@ -29,34 +29,35 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 
 
 class JaasConfigError(FatalError):
-    """A JAAS configuration is malformed. The message never contains values."""
+    """Raised for a malformed JAAS configuration. The message never contains option values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoginModule:
-    """One entry of a JAAS configuration."""
+    """One login module entry of a JAAS configuration."""
 
     class_name: str
     options: Mapping[str, str] = field(repr=False)
-    """Contains secrets, so it is not in the repr."""
+    """Options of the login module. They contain secrets and are excluded from the repr."""
 
     @property
     def simple_name(self) -> str:
-        """Class name without its package."""
+        """Class name of the login module without its package."""
         return self.class_name.rpartition(".")[2]
 
 
 def parse_jaas_config(text: str) -> LoginModule:
-    """Parse a configuration with exactly one entry. Raises JaasConfigError."""
+    """Parse a JAAS configuration with exactly one entry. Raises JaasConfigError if it is
+    malformed."""
     tokens = _tokenize(text)
     if not tokens or tokens[-1] != (";", True):
-        raise JaasConfigError("it must end with a semicolon")
+        raise JaasConfigError("the entry must end with a semicolon")
     entry = tokens[:-1]
     if (";", True) in entry:
-        raise JaasConfigError("it must contain one login module, without a second semicolon")
+        raise JaasConfigError("the entry must contain exactly one login module and one semicolon")
     if len(entry) < 2 or entry[0][1] or entry[1][0].lower() not in CONTROL_FLAGS:
         raise JaasConfigError(
-            f"it must start with a login module class and one of {', '.join(CONTROL_FLAGS)}"
+            f"the entry must start with a login module class and one of {', '.join(CONTROL_FLAGS)}"
         )
     return LoginModule(class_name=entry[0][0], options=_parse_options(entry[2:]))
 
@@ -74,13 +75,14 @@ def _parse_options(tokens: list[tuple[str, bool]]) -> dict[str, str]:
 
 
 def _tokenize(text: str) -> list[tuple[str, bool]]:
-    """Split into (token, True for the marks '=' and ';'), with quotes and escapes resolved."""
+    """Split a JAAS configuration into (token, True if the token is '=' or ';'), resolving quotes
+    and escapes."""
     tokens: list[tuple[str, bool]] = []
     position, end = 0, len(text.rstrip())
     while position < end:
         match = _JAAS_TOKEN.match(text, position, end)
         if match is None:
-            raise JaasConfigError("a quotation mark is not closed")
+            raise JaasConfigError("a closing quotation mark is missing")
         if match["quoted"] is not None:
             tokens.append((_unescape(match["quoted"][1:-1]), False))
         else:
@@ -124,11 +126,11 @@ VENDOR_MECHANISM_ADVICE = {
     "GSSAPI": _VENDOR_CLASS_ADVICE["com.sun.security.auth.module.Krb5LoginModule"],
     "AWS_MSK_IAM": _VENDOR_CLASS_ADVICE["software.amazon.msk."],
 }
-"""Advice by value of sasl.mechanism."""
+"""Advice for unsupported vendor mechanisms, by value of sasl.mechanism."""
 
 
-def advise_on_vendor_class(class_name: str) -> str | None:
-    """Return the advice for a vendor's Java class; None if the class is not known."""
+def get_vendor_class_advice(class_name: str) -> str | None:
+    """Return the advice for a vendor's Java class; None if the class is unknown."""
     return next(
         (told for prefix, told in _VENDOR_CLASS_ADVICE.items() if class_name.startswith(prefix)),
         None,

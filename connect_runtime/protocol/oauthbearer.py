@@ -1,17 +1,19 @@
 """OAUTHBEARER with OIDC client credentials (KIP-768, KIP-1139): settings, token request, refresh.
 
-Settings: client id, secret and scope come from their own properties (since 4.1) or from options in
-`sasl.jaas.config`. As in Java, the certificate authorities of the token endpoint are options there
-too (`ssl.truststore.*`); those of the brokers are not used.
+Settings: client id, client secret and scope are read from their own properties (since Kafka 4.1) or
+from options in `sasl.jaas.config`. As in Java, the certificate authorities of the token endpoint
+are also options there (`ssl.truststore.*`). The certificate authorities of the brokers are not
+used.
 
-Token request (RFC 6749, 4.4), as sent by Java's ClientCredentialsJwtRetriever: id and secret in a
-Basic header, grant type and scope in the body, one connection per request. Error messages never
-contain the secret, a token or text from the issuer: a connector configuration may name any host as
-its issuer, and the text would be readable in the connector's status.
+Token request (RFC 6749, 4.4), as sent by Java's ClientCredentialsJwtRetriever: the Basic
+authorization header contains client id and secret, the body contains grant type and scope, and
+every request uses a new connection. Error messages never contain the secret, a token or text from
+the issuer, because a connector configuration may name any host as its issuer, and the text would be
+visible in the connector's status.
 
-Refresh follows Java's ExpiringCredentialRefreshConfig: at a fraction of the token's lifetime, but
-not earlier than a minimum after it arrived and not later than a buffer before it expires. Both
-limits are dropped if the lifetime is too short for them.
+Refresh follows Java's ExpiringCredentialRefreshConfig: a token is refreshed after a fraction of its
+lifetime, but not before a minimum age and not later than a buffer before its expiry. Both limits
+are ignored if the lifetime is too short for them.
 """
 
 from __future__ import annotations
@@ -85,30 +87,31 @@ _INT_MAX = 2_147_483_647
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OAuthSettings:
-    """How to obtain tokens. Durations are in seconds."""
+    """Settings for requesting OAuth tokens. Durations are in seconds."""
 
     endpoint: str
     client_id: str
     client_secret: str = field(repr=False)
     scope: str = ""
-    """"Empty to request no scope."""
+    """Scope of the requested token; empty to request no scope."""
     urlencode: bool = False
     extensions: Mapping[str, str] = field(default_factory=dict)
     ca_pem: str | None = field(default=None, repr=False)
-    """Certificate authorities of the token endpoint; None for the system's."""
+    """PEM text of the certificate authorities for the token endpoint; None for the system's
+    authorities."""
     connect_timeout_s: float = 10.0
     read_timeout_s: float = 10.0
     retry_s: float = 0.1
     retry_max_s: float = 10.0
     refresh_factor: float = 0.8
-    """Fraction of the token's lifetime after which it is refreshed."""
+    """Fraction of the token's lifetime after which the token is refreshed."""
     refresh_jitter: float = 0.05
     refresh_min_period_s: float = 60.0
     refresh_buffer_s: float = 300.0
 
     @property
     def is_unencrypted(self) -> bool:
-        """Return whether the secret would travel over a network unencrypted."""
+        """Return True if the client secret would be sent over a network unencrypted."""
         parts = urllib.parse.urlsplit(self.endpoint)
         host = parts.hostname or ""
         try:
@@ -118,16 +121,16 @@ class OAuthSettings:
         return parts.scheme == "http" and not loopback
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-serializable dict, which contains the secret."""
+        """Return a JSON-serializable dict that contains the client secret in plain text."""
         return asdict(self)
 
 
 def read_oauth_settings(
     reader: PropertyReader, options: Mapping[str, str], files: StoreFiles
 ) -> OAuthSettings:
-    """Read the OAUTHBEARER settings; `options` are those of the login module.
+    """Read the OAUTHBEARER settings from client properties and the login module's `options`.
 
-    Errors are collected in `reader`, and missing values stay empty.
+    Errors are collected in `reader`. Missing values remain empty.
     """
     _check_classes(reader)
     _check_options(reader, options)
@@ -178,8 +181,8 @@ def _check_classes(reader: PropertyReader) -> None:
         name = reader.get(key)
         if not name or name in ours:
             continue
-        advice = (
-            jaas.advise_on_vendor_class(name) or "remove it: Java classes cannot be loaded here"
+        advice = jaas.get_vendor_class_advice(name) or (
+            "remove this setting: Java classes cannot be loaded here"
         )
         reader.add_error(
             key, f"{name} is not supported", f"{advice}; {property_reader.format_choices(ours)}"
@@ -194,19 +197,21 @@ def _check_options(reader: PropertyReader, options: Mapping[str, str]) -> None:
         and not name.startswith((_EXTENSION_PREFIX, _TRUST_STORE_PREFIX))
     )
     for name in unknown[:1]:  # one error per key
-        reader.add_error(
-            "sasl.jaas.config", f"its option {name} is not supported", JAAS_FORM_ADVICE
-        )
+        reader.add_error("sasl.jaas.config", f"option {name} is not supported", JAAS_FORM_ADVICE)
     for name, value in options.items():
-        if name.startswith(_EXTENSION_PREFIX) and not _is_extension(
+        if name.startswith(_EXTENSION_PREFIX) and not _is_valid_extension(
             name.removeprefix(_EXTENSION_PREFIX), value
         ):
-            allowed = "letters in the name, printable ASCII in the value, and not extension_auth"
-            reader.add_error("sasl.jaas.config", f"its option {name} is malformed", allowed)
+            allowed = (
+                "use letters in the name and printable ASCII in the value, and do not use "
+                "extension_auth"
+            )
+            reader.add_error("sasl.jaas.config", f"option {name} is malformed", allowed)
 
 
-def _is_extension(name: str, value: str) -> bool:
-    """Validate an extension by RFC 7628, 3.1, as Java's OAuthBearerClientInitialResponse does."""
+def _is_valid_extension(name: str, value: str) -> bool:
+    """Return True if a SASL extension is valid according to RFC 7628, 3.1, as in Java's
+    OAuthBearerClientInitialResponse."""
     return (
         name.isascii()
         and name.isalpha()
@@ -216,7 +221,7 @@ def _is_extension(name: str, value: str) -> bool:
 
 
 def _read_endpoint(reader: PropertyReader) -> str:
-    allowed = "the issuer's token endpoint, https://host/path"
+    allowed = "the issuer's token endpoint, such as https://host/path"
     text = reader.get(TOKEN_ENDPOINT_KEY)
     if not text:
         reader.add_error(TOKEN_ENDPOINT_KEY, "it is missing", allowed)
@@ -227,10 +232,12 @@ def _read_endpoint(reader: PropertyReader) -> str:
     except ValueError:
         right = None
     if not right:
-        reader.add_error(TOKEN_ENDPOINT_KEY, "it is not an http or https URL", allowed)
+        reader.add_error(TOKEN_ENDPOINT_KEY, "the value is not an http or https URL", allowed)
     elif parts.username or parts.password:
         reader.add_error(
-            TOKEN_ENDPOINT_KEY, "it contains credentials", "set them as clientId and clientSecret"
+            TOKEN_ENDPOINT_KEY,
+            "it contains credentials",
+            ("set the credentials as clientId and clientSecret"),
         )
     return text
 
@@ -241,10 +248,11 @@ def _read_credential(
     *,
     option: tuple[str, Mapping[str, str]],
 ) -> str:
-    """Read a property or a login module option; the property wins, as in Java's ConfigOrJaas."""
+    """Read a credential from a property or a login module option. The property takes precedence, as
+    in Java's ConfigOrJaas."""
     found = reader.get(name) or option[1].get(option[0], "")
     if not found:
-        where = f"it, and {option[0]} in sasl.jaas.config, are missing"
+        where = f"this property, and {option[0]} in sasl.jaas.config, are not set"
         reader.add_error(name, where, f"set it, or {JAAS_FORM_ADVICE}")
     return found
 
@@ -255,9 +263,7 @@ def _read_authorities(
     trust = {name: value for name, value in options.items() if name.startswith(_TRUST_STORE_PREFIX)}
     inner = PropertyReader(trust)
     for name in sorted(trust.keys() - tls_settings.TLS_KEYS)[:1]:
-        reader.add_error(
-            "sasl.jaas.config", f"its option {name} is not supported", JAAS_FORM_ADVICE
-        )
+        reader.add_error("sasl.jaas.config", f"option {name} is not supported", JAAS_FORM_ADVICE)
     found = tls_settings.read_tls_settings(inner, files, uses_tls=True)
     for error in inner.errors[:1]:
         problem = f"its option {error.key}: {error.problem}"
@@ -271,7 +277,8 @@ _CONTENT_LENGTH = re.compile("[0-9]{1,9}")
 _CHUNK_SIZE = re.compile(rb"[0-9a-fA-F]{1,6}")
 _MAX_CHUNK_LINE_BYTES = 1024
 _TOKEN_PATTERN = re.compile(r"[A-Za-z0-9._~+/=-]+")
-"""RFC 6750, 2.1: none of these characters can end a SASL message early."""
+"""Characters allowed in a bearer token (RFC 6750, 2.1). None of them can terminate a SASL message
+early."""
 _RETRIABLE_STATUS_CODES = frozenset({408, 425, 429})
 OAUTH_ERROR_CODES = frozenset(
     {
@@ -286,26 +293,27 @@ OAUTH_ERROR_CODES = frozenset(
         "temporarily_unavailable",
     }
 )
-"""RFC 6749, 4.1.2.1 and 5.2. Only these values of an issuer's response are shown in messages."""
+"""Error codes of RFC 6749, 4.1.2.1 and 5.2. Error messages contain only these values from an
+issuer's response."""
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessToken:
-    """A token. `lifetime_s`: seconds until it expires, counted from its receipt."""
+    """An OAuth access token. `lifetime_s` is the number of seconds from receipt to expiry."""
 
     text: str = field(repr=False)
     lifetime_s: float
 
 
 def parse_endpoint(endpoint: str) -> tuple[str, int, bool]:
-    """Return (host, port, whether it uses TLS) of a token endpoint."""
+    """Parse a token endpoint URL into (host, port, True if it uses TLS)."""
     parts = urllib.parse.urlsplit(endpoint)
     return parts.hostname or "", parts.port or _DEFAULT_PORTS[parts.scheme], parts.scheme == "https"
 
 
 def encode_token_request(oauth: OAuthSettings) -> bytes:
-    """Encode the HTTP request, which contains the secret."""
+    """Encode the HTTP token request, which contains the client secret."""
     parts = urllib.parse.urlsplit(oauth.endpoint)
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     asked = {"grant_type": "client_credentials"} | ({"scope": oauth.scope} if oauth.scope else {})
@@ -331,8 +339,8 @@ def _encode_basic_credentials(oauth: OAuthSettings) -> str:
 
 
 class TokenResponseReader:
-    """Parses an issuer's HTTP response incrementally; each byte is scanned once, however small the
-    pieces are."""
+    """Parses the issuer's HTTP response incrementally. Each byte is scanned once, even if the data
+    arrives in small pieces."""
 
     def __init__(self, oauth: OAuthSettings) -> None:
         host, port, _ = parse_endpoint(oauth.endpoint)
@@ -340,17 +348,18 @@ class TokenResponseReader:
         self._address = cluster_metadata.format_address(host, port)
         self._data = bytearray()
         self._at = 0
-        """Where the header section, the body or the next chunk begins."""
+        """Position at which the header section, the body or the next chunk starts."""
         self._searched = 0
         self._status = 0
         self._headers: dict[str, str] = {}
         self._chunks: list[bytes] = []
 
     def feed(self, data: bytes, *, ended: bool, wall_ms: int) -> AccessToken | None:
-        """Parse more bytes; return the token, or None if the response is incomplete.
+        """Parse more bytes of the response. Returns the token, or None if the response is
+        incomplete.
 
-        `ended`: no more bytes will arrive. Raises AuthenticationFailed if the issuer refuses the
-        request, ConnectionFailed if a retry may succeed.
+        `ended` is True if no more bytes will arrive. Raises AuthenticationFailed if the issuer
+        rejects the request, ConnectionFailed if a retry may succeed.
         """
         self._data += data
         while self._status < 200:  # interim responses (RFC 9110, 15.2) precede the final one
@@ -370,7 +379,7 @@ class TokenResponseReader:
         return _read_token(content, address=self._address, wall_ms=wall_ms)
 
     def _parse_header(self) -> bool:
-        """Parse the next header section; return False if it is incomplete."""
+        """Parse the next HTTP header section; return False if it is incomplete."""
         end = self._data.find(_HEAD_END, max(self._at, self._searched - len(_HEAD_END) + 1))
         self._searched = len(self._data)
         if end < 0:
@@ -382,7 +391,7 @@ class TokenResponseReader:
         return True
 
     def _read_body(self, *, ended: bool) -> bytes | None:
-        """Return the body; None if it is incomplete."""
+        """Return the response body; None if it is incomplete."""
         if "chunked" in self._headers.get("transfer-encoding", "").lower():
             return self._read_chunked_body()
         length = self._headers.get("content-length", "")
@@ -392,7 +401,7 @@ class TokenResponseReader:
         return bytes(self._data[self._at : end]) if len(self._data) >= end else None
 
     def _read_chunked_body(self) -> bytes | None:
-        """Return the body; None if a chunk is missing or malformed."""
+        """Return the decoded chunked body; None if a chunk is missing or malformed."""
         while True:
             end = self._data.find(b"\r\n", self._at, self._at + _MAX_CHUNK_LINE_BYTES)
             if end < 0:
@@ -414,7 +423,7 @@ def _read_http_head(head: bytes, address: str) -> tuple[int, dict[str, str]]:
     first, *lines = head.decode("latin-1").split("\r\n")
     match = re.match(r"HTTP/1\.[01] (\d{3})", first)
     if match is None:
-        raise ConnectionFailed(address, "the server does not respond with HTTP")
+        raise ConnectionFailed(address, "the server's response is not HTTP")
     pairs = (line.partition(":") for line in lines)
     return int(match[1]), {name.strip().lower(): value.strip() for name, _, value in pairs}
 
@@ -435,17 +444,18 @@ def _explain_refusal(
     if status >= 500 or status in _RETRIABLE_STATUS_CODES:
         return ConnectionFailed(address, problem)
     if 300 <= status < 400:
-        advice = "it redirects to another address: set the endpoint's own address"
+        advice = "the token endpoint redirects to another address: configure the final address"
     else:
         advice = (
-            f"the token request of client {oauth.client_id!r} was refused: check client id, "
-            "secret, scope and sasl.oauthbearer.token.endpoint.url"
+            f"it refused the token request of client {oauth.client_id!r}: check client "
+            "id, secret, scope and sasl.oauthbearer.token.endpoint.url"
         )
     return AuthenticationFailed(address, f"{problem}; {advice}")
 
 
 def read_oauth_error_code(content: Mapping[str, Any]) -> str | None:
-    """Return the error code of an issuer's response if it is one of `OAUTH_ERROR_CODES`."""
+    """Return the error code of an issuer's response if it is in `OAUTH_ERROR_CODES`, otherwise
+    None."""
     code = content.get("error")
     return code if isinstance(code, str) and code in OAUTH_ERROR_CODES else None
 
@@ -459,7 +469,7 @@ def _read_token(content: dict[str, Any], *, address: str, wall_ms: int) -> Acces
         expires_s = _read_finite_number(_read_jwt_claims(text).get("exp"))
         life_s = None if expires_s is None else expires_s - wall_ms / 1000
     if life_s is None:
-        problem = "the issuer's response has no expires_in, and its token has no exp claim"
+        problem = "the issuer's response contains no expires_in, and the token has no exp claim"
         raise AuthenticationFailed(address, problem)
     if life_s <= 0:
         raise ConnectionFailed(address, "the issuer returned a token that has already expired")
@@ -467,7 +477,7 @@ def _read_token(content: dict[str, Any], *, address: str, wall_ms: int) -> Acces
 
 
 def _read_jwt_claims(token: str) -> dict[str, Any]:
-    """Return the claims of a JWT without verifying them; empty for opaque tokens."""
+    """Return the claims of a JWT without verifying the signature; empty for an opaque token."""
     parts = token.split(".")
     if len(parts) != 3:
         return {}
@@ -478,7 +488,8 @@ def _read_jwt_claims(token: str) -> dict[str, Any]:
 
 
 def _read_finite_number(value: object) -> float | None:
-    """Parse a finite number, which some issuers send as a string; None if it is not one."""
+    """Parse a finite number, which some issuers send as a string. Returns None if the value is not
+    a finite number."""
     try:
         found = float(value)  # type: ignore[arg-type]  # None and others raise TypeError
     except (TypeError, ValueError, OverflowError):
@@ -488,21 +499,23 @@ def _read_finite_number(value: object) -> float | None:
 
 _EXPIRY_MARGIN_S = 2.0
 _EXPIRY_MARGIN_FRACTION = 0.02
-"""A token this close to its expiry is not used for new connections."""
+"""Fraction of a token's lifetime before its expiry in which the token is not used for new
+connections."""
 
 _MIN_EXPIRY_GAIN_S = 0.5
-"""Tolerance for comparing expiry times, which have whole seconds and come from two clocks."""
+"""Tolerance for comparing expiry times, because they have a resolution of one second and come from
+two clocks."""
 
 
 class TokenRefresher:
-    """State machine that decides when to request tokens. Monotonic time in seconds.
+    """State machine that schedules token requests. Times are monotonic seconds.
 
-    Invariant: no request is due while one is in flight.
+    Invariant: no request is due while another request is in flight.
     """
 
     def __init__(self, oauth: OAuthSettings, rng: random.Random) -> None:
         self.last_failure: ConnectError | None = None
-        """Why the last request, or the token that it returned, failed."""
+        """Error of the last token request, or of the token that the request returned."""
         self.is_in_flight = False
         self._oauth = oauth
         self._rng = rng
@@ -513,14 +526,15 @@ class TokenRefresher:
         self._not_before_s = -math.inf
 
     def get_current_token(self, now_s: float) -> str | None:
-        """Return the token; None if there is none or it is about to expire."""
+        """Return the current token; None if there is no token or the token is about to expire."""
         if self._token is None:
             return None
         margin_s = min(_EXPIRY_MARGIN_S, _EXPIRY_MARGIN_FRACTION * self._token.lifetime_s)
         return self._token.text if now_s < self._expires_s - margin_s else None
 
     def get_or_request_token(self, now_s: float) -> str | ConnectError | None:
-        """Return the token or the reason for having none; None if a request is due or in flight."""
+        """Return the token, or the error of the last request during its backoff. Returns None if a
+        request is due or in flight."""
         found = self.get_current_token(now_s)
         if found is not None:
             return found
@@ -532,24 +546,26 @@ class TokenRefresher:
         return None
 
     def outlasts(self, ends_s: float, now_s: float) -> bool:
-        """Return whether the token clearly outlasts `ends_s`; if not, schedule a refresh."""
+        """Return True if the token expires clearly later than `ends_s`, the end of the SASL
+        session. Otherwise schedule a refresh."""
         if self._token is not None and self._expires_s > ends_s + _MIN_EXPIRY_GAIN_S:
             return True
         self._due_s = min(self._due_s, now_s)
         return False
 
     def due_s(self) -> float:
-        """When to send a request (monotonic); infinity for never."""
+        """Return the monotonic time of the next token request; infinity if no request is
+        scheduled."""
         return math.inf if self.is_in_flight else max(self._due_s, self._not_before_s)
 
     def on_request_sent(self) -> None:
-        """Record that a request was sent. Call `on_token_received` or `on_request_failed`
+        """Record that a token request was sent. Call `on_token_received` or `on_request_failed`
         afterwards."""
-        assert not self.is_in_flight, "only one request may be in flight"
+        assert not self.is_in_flight, "only one token request may be in flight"
         self.is_in_flight = True
 
     def on_token_received(self, token: AccessToken, now_s: float) -> None:
-        """Store a new token, whose lifetime counts from `now_s`."""
+        """Store a new token. Its lifetime starts at `now_s`."""
         self.is_in_flight = False
         self.last_failure = None
         if now_s + token.lifetime_s <= self._expires_s + _MIN_EXPIRY_GAIN_S:
@@ -561,14 +577,14 @@ class TokenRefresher:
         self._due_s = now_s + self._compute_refresh_delay_s(token.lifetime_s)
 
     def on_request_failed(self, failure: ConnectError, now_s: float) -> None:
-        """Record a failed request and schedule a retry."""
+        """Record a failed token request and schedule a retry."""
         self.is_in_flight = False
         self.last_failure = failure
         self._start_backoff(now_s)
         self._due_s = self._not_before_s if self._token is not None else math.inf
 
     def on_token_refused(self, text: str, failure: ConnectError, now_s: float) -> None:
-        """Drop a token that a broker refused. Another one is requested after a backoff."""
+        """Drop a token that a broker rejected. A new token is requested after a backoff."""
         if self._token is not None and self._token.text == text:
             self._token = None
             self._due_s = math.inf
@@ -576,7 +592,7 @@ class TokenRefresher:
             self._start_backoff(now_s)
 
     def on_token_accepted(self) -> None:
-        """Reset the backoff, because a broker accepted the token."""
+        """Reset the retry backoff, because a broker accepted the token."""
         self._retry.reset()
 
     def _start_backoff(self, now_s: float) -> None:

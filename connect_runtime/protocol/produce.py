@@ -1,7 +1,7 @@
-"""Produce requests as chunks for sendmsg, and their responses, without copying record batches.
+"""Produce requests as chunks for sendmsg, and Produce responses, without copying record batches.
 
-Supports versions 7 to 13: flexible since 9, topics by id in 13. A request has at most one batch per
-partition, because brokers reject more. Unit tests compare the codec with kio's encoding.
+Supports versions 7 to 13 (flexible since 9, topics by id in 13). A request contains at most one
+batch per partition, because brokers reject more. Unit tests compare the codec with kio's encoding.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ _LEADER = struct.Struct(">ii")
 
 
 class ProduceBatch(NamedTuple):
-    """One encoded record batch. `topic_id` (16 bytes) is used since version 13."""
+    """One encoded record batch to produce. `topic_id` (16 bytes) is used in version 13 and
+    later."""
 
     topic: str
     topic_id: bytes
@@ -39,9 +40,10 @@ class ProduceBatch(NamedTuple):
 
 
 class ProduceResponsePartition(NamedTuple):
-    """One partition of a response.
+    """One partition of a Produce response.
 
-    `topic` is "" in versions with topic ids, and `topic_id` zero in versions with names.
+    `topic` is "" in versions that use topic ids, and `topic_id` is all zero in versions that use
+    names.
     """
 
     topic: str
@@ -50,7 +52,7 @@ class ProduceResponsePartition(NamedTuple):
     error_code: int
     base_offset: int
     log_append_time_ms: int
-    """-1 for topics with CreateTime."""
+    """Log append time in milliseconds; -1 if the topic uses CreateTime."""
     log_start_offset: int
     error_message: str | None
     current_leader: tuple[int, int] | None
@@ -59,7 +61,7 @@ class ProduceResponsePartition(NamedTuple):
 
 
 class ProduceResponse(NamedTuple):
-    """A decoded response."""
+    """A decoded Produce response."""
 
     throttle_ms: int
     partitions: list[ProduceResponsePartition]
@@ -73,9 +75,10 @@ def encode_produce_request(
     timeout_ms: int,
     batches: Sequence[ProduceBatch],
 ) -> list[bytes | memoryview]:
-    """Encode the request body (without header) as chunks: the batches, and the bytes around them.
+    """Encode the body of a Produce request (without the header) as chunks: the batches and the
+    bytes between them.
 
-    Batches of one topic must be adjacent.
+    Batches of the same topic must be adjacent.
     """
     assert PRODUCE_MIN_VERSION <= version <= PRODUCE_MAX_VERSION, version
     flexible = version >= _FIRST_FLEXIBLE_VERSION
@@ -127,7 +130,7 @@ def _encode_array_length(count: int, *, flexible: bool) -> bytes:
 
 
 def decode_produce_response(version: int, body: memoryview) -> ProduceResponse:
-    """Decode a response body (without header). Raises TruncatedResponse."""
+    """Decode the body of a Produce response (without the header). Raises TruncatedResponse."""
     assert PRODUCE_MIN_VERSION <= version <= PRODUCE_MAX_VERSION, version
     try:
         decoded = (
@@ -178,7 +181,7 @@ def _decode_record_errors(
 ) -> tuple[tuple[tuple[int, str | None], ...], int]:
     count, position = varints.read_varint(body, position)
     if count == 0:
-        raise ValueError("null record errors, but the array is not nullable")
+        raise ValueError("null in record_errors, which is not nullable")
     errors: list[tuple[int, str | None]] = []
     for _ in range(count - 1):
         (index,) = _INDEX.unpack_from(body, position)
@@ -189,7 +192,7 @@ def _decode_record_errors(
 
 
 def _decode_legacy(version: int, body: memoryview) -> tuple[ProduceResponse, int]:
-    """Decode versions 7 and 8, for brokers before 2.8."""
+    """Decode a Produce response of version 7 or 8, for brokers before 2.8."""
     found: list[ProduceResponsePartition] = []
     topics, position = _read_count(body, 0)
     for _ in range(topics):
@@ -219,10 +222,10 @@ def _read_i32(body: memoryview, position: int) -> tuple[int, int]:
 
 
 def _read_count(body: memoryview, position: int) -> tuple[int, int]:
-    """Read the length of an array that must not be null."""
+    """Read the length of a non-nullable array."""
     count, after = _read_i32(body, position)
     if count < 0:
-        raise ValueError(f"null at {position} for an array that is not nullable")
+        raise ValueError(f"null at position {position} for a non-nullable array")
     return count, after
 
 

@@ -1,6 +1,6 @@
 """Reads typed values from client properties and collects all errors.
 
-Shared by the readers of TLS, SASL and OAuth settings, so that users see all errors at once.
+Used by the readers of TLS, SASL and OAuth settings, so that users see all errors together.
 """
 
 from __future__ import annotations
@@ -22,22 +22,24 @@ class SettingError:
 
 
 class PropertyReader:
-    """Client properties, stripped of whitespace; `errors` are in the order of detection."""
+    """Reads typed client properties. Values are stripped of whitespace; `errors` are in order of
+    detection."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         self.properties = {key: str(value).strip() for key, value in properties.items()}
         self.errors: list[SettingError] = []
 
     def get(self, key: str, default: str = "") -> str:
-        """Return a value; an empty value counts as missing."""
+        """Return a property value or the default. An empty value counts as missing."""
         return self.properties.get(key) or default
 
     def add_error(self, key: str, problem: str, allowed: str) -> None:
-        """Record an error."""
+        """Record an invalid setting."""
         self.errors.append(SettingError(key=key, problem=problem, allowed=allowed))
 
     def get_integer(self, key: str, default: int, *, minimum: int, maximum: int) -> int:
-        """Return an integer within bounds; on an error, record it and return the default."""
+        """Return an integer property that is within bounds. If it is invalid, record an error and
+        return the default."""
         text = self.get(key)
         if not text:
             return default
@@ -51,7 +53,8 @@ class PropertyReader:
         return default
 
     def get_decimal(self, key: str, default: float, *, minimum: float, maximum: float) -> float:
-        """Return a decimal number within bounds; on an error, record it and return the default."""
+        """Return a decimal property that is within bounds. If it is invalid, record an error and
+        return the default."""
         text = self.get(key)
         if not text:
             return default
@@ -65,7 +68,8 @@ class PropertyReader:
         return default
 
     def get_boolean(self, key: str) -> bool:
-        """Return a boolean, False if missing; true and false in any case, as in Java."""
+        """Return a boolean property, False if it is missing. As in Java, true and false are
+        case-insensitive."""
         text = self.get(key, "false").lower()
         if text not in {"true", "false"}:
             self.add_error(key, f"{text} is not allowed", "true or false")
@@ -73,5 +77,5 @@ class PropertyReader:
 
 
 def format_choices(choices: tuple[str, ...]) -> str:
-    """Format allowed values for an error message."""
+    """Format allowed values as text for an error message."""
     return f"one of {', '.join(choices)}"

@@ -1,9 +1,9 @@
-"""Kafka requests as version-independent builders, and the brokers they are sent to.
+"""Kafka requests as version-independent builders, and the brokers that receive the requests.
 
 One function per Kafka API returns a `RequestBuilder`. `RequestBuilder.build(version, m)` receives
-the module `kio.schema.<api>.v<version>.request` with the entity and its nested types, and handles
-fields that differ between versions. A `RequestTarget` names the broker by id or by role: any
-broker, the controller, a partition leader or a coordinator.
+the module `kio.schema.<api>.v<version>.request`, which contains the entity and its nested types,
+and handles fields that differ between versions. A `RequestTarget` identifies the broker by id or by
+role: any broker, the controller, a partition leader or a coordinator.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TRANSACTION_COORDINATOR = 1
 
 @dataclass(frozen=True, slots=True)
 class NodeTarget:
-    """The broker with this id."""
+    """Request target: the broker with this id."""
 
     node_id: int
 
@@ -37,7 +37,7 @@ class NodeTarget:
 
 @dataclass(frozen=True, slots=True)
 class AnyNodeTarget:
-    """Any broker that is reachable."""
+    """Request target: any reachable broker."""
 
     def __str__(self) -> str:
         return "any broker"
@@ -45,7 +45,8 @@ class AnyNodeTarget:
 
 @dataclass(frozen=True, slots=True)
 class ControllerTarget:
-    """The cluster's controller (KRaft: any broker, which forwards the request)."""
+    """Request target: the cluster's controller. With KRaft, any broker forwards the request to the
+    controller."""
 
     def __str__(self) -> str:
         return "the controller"
@@ -53,7 +54,8 @@ class ControllerTarget:
 
 @dataclass(frozen=True, slots=True)
 class LeaderTarget:
-    """The leader of a partition. Its topic must be one of the requested topics of the metadata."""
+    """Request target: the leader of a partition. The metadata of the topic must have been
+    requested."""
 
     topic: str
     partition: int
@@ -64,7 +66,7 @@ class LeaderTarget:
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorTarget:
-    """The coordinator of a group or a transactional id, by `kind`."""
+    """Request target: the coordinator of a group or transactional id, depending on `kind`."""
 
     kind: int
     key: str
@@ -73,7 +75,7 @@ class CoordinatorTarget:
         return f"the coordinator of {self.describe()}"
 
     def describe(self) -> str:
-        """Describe the id for error messages."""
+        """Describe the group or transactional id for error messages."""
         return f"{'group' if self.kind == GROUP_COORDINATOR else 'transactional id'} {self.key}"
 
 
@@ -83,15 +85,16 @@ RequestTarget: TypeAlias = (
 
 
 BROKERS_MAX = 5_000
-"""Maximum number of brokers of a cluster, several times as many as the largest clusters have: each
-takes memory, and time in every iteration of the network loop."""
+"""Maximum number of brokers of a cluster, several times the size of the largest known clusters.
+Every broker costs memory, and time in each iteration of the network loop."""
 HOST_LENGTH_MAX = 255
 """Maximum length of a host name (RFC 1035)."""
 PORT_MAX = 65_535
 
 BuildRequest = Callable[[int, Any], Any]
 ReadResponse = Callable[[int, memoryview], Any]
-"""Decodes a response of (version, bytes). Must not keep the bytes. Raises `TruncatedResponse`."""
+"""Decodes a response from (version, bytes). Must not keep a reference to the bytes. Raises
+`TruncatedResponse`."""
 
 _METADATA_WITH_TOPIC_IDS = 10
 _METADATA_WITH_OPERATIONS = 8
@@ -99,14 +102,14 @@ _METADATA_WITH_CLUSTER_OPERATIONS_LAST = 10
 _LIST_OFFSETS_WITH_TIMEOUT = 10
 _EPOCH_END_WITH_REPLICA = 3
 _CONSUMER_REPLICA_ID = -1
-"""Replica id that marks a request as a consumer's."""
+"""Replica id that identifies the sender of a request as a consumer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestBuilder:
     """A request that can be encoded in any version from `low` to `high`.
 
-    `read` decodes the response; None decodes it to its kio entity.
+    `read` decodes the response. If it is None, the response is decoded to its kio entity.
     """
 
     api: str
@@ -117,22 +120,22 @@ class RequestBuilder:
 
     @property
     def api_key(self) -> int:
-        """Numeric key of the API."""
+        """Return the numeric API key."""
         return api_versions.API_KEYS[self.api]
 
     def build_entity(self, version: int) -> Any:
-        """Build the kio request entity of a version."""
+        """Build the kio request entity of the given version."""
         module = kio.index.load_payload_module(self.api_key, version, EntityType.request)
         return self.build(version, module)
 
     def decode_response(self, version: int, body: memoryview) -> Any:
-        """Decode a response body. Raises `TruncatedResponse`."""
+        """Decode a response body of the given version. Raises `TruncatedResponse`."""
         if self.read is not None:
             return self.read(version, body)
         return framing.decode_response(self.get_response_type(version), body)
 
     def get_response_type(self, version: int) -> type[Any]:
-        """Return the kio response entity type of a version."""
+        """Return the kio response entity type of the given version."""
         return kio.index.load_response_schema(self.api_key, version)
 
 
@@ -148,7 +151,8 @@ def request_api_versions(*, software_version: str) -> RequestBuilder:
 
 
 def request_metadata(topics: Sequence[str]) -> RequestBuilder:
-    """Request brokers, controller and these topics, without creating missing topics."""
+    """Request metadata of brokers, controller and these topics, without auto-creating missing
+    topics."""
 
     def build(version: int, m: Any) -> Any:
         if version >= _METADATA_WITH_TOPIC_IDS:
@@ -175,7 +179,8 @@ def _read_metadata(version: int, body: memoryview) -> Any:
 
 
 def _find_invalid_broker(brokers: Sequence[Any]) -> str | None:
-    """Return what is impossible about the brokers of a kio MetadataResponse; None if nothing is."""
+    """Return a description of the first invalid broker in a kio MetadataResponse; None if all
+    brokers are valid."""
     if len(brokers) > BROKERS_MAX:
         return f"{len(brokers)} brokers, but at most {BROKERS_MAX} are supported"
     for broker in brokers:
@@ -183,12 +188,13 @@ def _find_invalid_broker(brokers: Sequence[Any]) -> str | None:
             return f"the broker id {broker.node_id} is negative"
         if not 0 < broker.port <= PORT_MAX:
             return (
-                f"broker {broker.node_id} has port {broker.port}, which is not in 1 to {PORT_MAX}"
+                f"broker {broker.node_id} has port {broker.port}, but ports must be from 1 to "
+                f"{PORT_MAX}"
             )
         if not 0 < len(broker.host) <= HOST_LENGTH_MAX:
             return (
-                f"broker {broker.node_id} has a host name of {len(broker.host)} characters, which "
-                f"is not 1 to {HOST_LENGTH_MAX}"
+                f"broker {broker.node_id} has a host name of {len(broker.host)} characters; the "
+                f"length must be from 1 to {HOST_LENGTH_MAX}"
             )
         if not broker.host.isprintable():
             return f"broker {broker.node_id} has a host name with control characters"
@@ -214,7 +220,8 @@ def find_coordinator(kind: int, key: str) -> RequestBuilder:
 
 
 def init_producer_id(transactional_id: str | None, timeout_ms: int) -> RequestBuilder:
-    """Request a producer id and epoch; fences older producers of the transactional id."""
+    """Request a producer id and epoch. The request fences older producers with the transactional
+    id."""
 
     def build(version: int, m: Any) -> Any:
         return m.InitProducerIdRequest(
@@ -266,7 +273,8 @@ def end_txn(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetQuery:
-    """An offset to look up: by timestamp in ms, or -1 for latest, -2 for earliest (KIP-79)."""
+    """A timestamp in ms to look up the offset for; -1 for the latest offset, -2 for the earliest
+    (KIP-79)."""
 
     partition: int
     timestamp: int
@@ -276,7 +284,8 @@ class OffsetQuery:
 def list_offsets(
     topics: Mapping[str, Sequence[OffsetQuery]], *, read_committed: bool, timeout_ms: int = 30_000
 ) -> RequestBuilder:
-    """Look up offsets. Send to leaders. With `read_committed`, latest is the last stable offset."""
+    """Look up offsets by timestamp. Send the request to partition leaders. With `read_committed`,
+    the latest offset is the last stable offset."""
 
     def build(version: int, m: Any) -> Any:
         asked = tuple(
@@ -308,9 +317,9 @@ def list_offsets(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochEndQuery:
-    """The end offset of `leader_epoch` to look up.
+    """A query for the end offset of `leader_epoch`.
 
-    Refused with error 74 to 76 unless `current_epoch` is the leader's current epoch.
+    The leader returns error 74 to 76 unless `current_epoch` is its current epoch.
     """
 
     partition: int
@@ -319,8 +328,8 @@ class EpochEndQuery:
 
 
 def offsets_for_leader_epochs(topics: Mapping[str, Sequence[EpochEndQuery]]) -> RequestBuilder:
-    """Look up end offsets of epochs (KIP-320). Send to leaders. -1 if the leader does not know the
-    epoch."""
+    """Look up the end offsets of leader epochs (KIP-320). Send the request to partition leaders.
+    The end offset is -1 if the leader does not know the epoch."""
 
     def build(version: int, m: Any) -> Any:
         asked = tuple(
@@ -345,7 +354,8 @@ def offsets_for_leader_epochs(topics: Mapping[str, Sequence[EpochEndQuery]]) -> 
 
 
 def describe_producers(topics: Mapping[str, Collection[int]]) -> RequestBuilder:
-    """List active producers and open transactions of partitions (KIP-664). Send to leaders."""
+    """List active producers and open transactions of partitions (KIP-664). Send the request to
+    partition leaders."""
 
     def build(version: int, m: Any) -> Any:
         asked = tuple(

@@ -1,7 +1,7 @@
-"""Reasons why a request got no response: one exception type per reason, retriable or fatal.
+"""Errors for requests that got no response: one exception type per cause, retriable or fatal.
 
-Error codes inside a response are not included: the caller reads them from the response. Messages
-never contain secrets.
+Error codes inside a response are not included, because the caller reads them from the response.
+Messages never contain secrets.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from connect_runtime.base.errors import ConnectError, FatalError, RetriableError
 
 
 def format_error_code(code: int) -> str:
-    """Format an error code with Kafka's name: `NOT_COORDINATOR (16)`; unknown ones as `error N`."""
+    """Format an error code with Kafka's name, such as `NOT_COORDINATOR (16)`; an unknown code as
+    `error N`."""
     try:
         return f"{ErrorCode(code).name.upper()} ({code})"
     except ValueError:
@@ -22,8 +23,8 @@ def format_error_code(code: int) -> str:
 
 
 class FailureLayer(enum.Enum):
-    """The layer at which a request failed. `LISTENER`: the listener does not match
-    `security.protocol`, or is not Kafka."""
+    """The layer at which a request failed. `LISTENER` means that the listener does not match
+    `security.protocol` or is not a Kafka listener."""
 
     DNS = "DNS"
     NETWORK = "NETWORK"
@@ -34,7 +35,7 @@ class FailureLayer(enum.Enum):
 
 
 class ConnectionFailed(RetriableError):
-    """A connection could not be established, or broke. `address` is host:port."""
+    """A connection could not be established or was lost. `address` is host:port."""
 
     def __init__(
         self, address: str, cause: str, *, layer: FailureLayer = FailureLayer.NETWORK
@@ -46,7 +47,8 @@ class ConnectionFailed(RetriableError):
 
 
 class RequestTimedOut(RetriableError):
-    """The deadline passed. `waiting_for`: the missing response, connection or leader."""
+    """The request's deadline expired. `waiting_for` names the missing response, connection or
+    leader."""
 
     def __init__(self, api: str, *, waiting_for: str, after_s: float) -> None:
         super().__init__(f"{api}: no answer within {after_s:g} s, waiting for {waiting_for}")
@@ -55,7 +57,7 @@ class RequestTimedOut(RetriableError):
 
 
 class TruncatedResponse(RetriableError):
-    """A response is too short or too long, cannot be decoded, or has impossible values."""
+    """A response is too short or too long, cannot be decoded, or contains invalid values."""
 
     def __init__(self, api: str, version: int, problem: str) -> None:
         super().__init__(f"{api} response, version {version}: {problem}")
@@ -64,10 +66,10 @@ class TruncatedResponse(RetriableError):
 
 
 class UnknownBroker(RetriableError):
-    """The cluster's metadata does not contain the broker (any more)."""
+    """The cluster metadata does not contain the broker, or no longer contains it."""
 
     def __init__(self, node_id: int) -> None:
-        super().__init__(f"the cluster currently has no broker {node_id}")
+        super().__init__(f"broker {node_id} is currently not in the cluster metadata")
         self.node_id = node_id
 
 
@@ -76,7 +78,8 @@ class CallQueueFull(RetriableError):
 
 
 class AuthenticationFailed(FatalError):
-    """TLS or SASL authentication was refused by either side; a retry cannot succeed."""
+    """TLS or SASL authentication was refused by the client or the broker. A retry cannot
+    succeed."""
 
     def __init__(
         self, address: str, problem: str, *, layer: FailureLayer = FailureLayer.AUTH
@@ -88,18 +91,19 @@ class AuthenticationFailed(FatalError):
 
 
 class CoordinatorLookupRefused(FatalError):
-    """The cluster refuses to return a coordinator, usually because DESCRIBE is not granted."""
+    """The cluster refuses to return a coordinator, usually because the client lacks DESCRIBE
+    permission."""
 
     def __init__(self, what: str, *, error_code: int) -> None:
         super().__init__(
-            f"finding the coordinator of {what}: {format_error_code(error_code)}; "
-            "the principal needs DESCRIBE permission on it"
+            f"finding the coordinator of {what} failed: {format_error_code(error_code)}; the "
+            "principal needs DESCRIBE permission on it"
         )
         self.error_code = error_code
 
 
 class UnsupportedVersion(FatalError):
-    """This client and the broker have no version of an API in common."""
+    """This client and the broker support no common version of an API."""
 
     def __init__(
         self,
@@ -124,7 +128,7 @@ class UnsupportedVersion(FatalError):
 
 
 def find_failure_layer(failure: ConnectError) -> FailureLayer:
-    """Return the layer of a failure, as far as it is known; timeouts count as NETWORK."""
+    """Return the layer at which a request failed. Timeouts and unknown causes count as NETWORK."""
     match failure:
         case ConnectionFailed() | AuthenticationFailed():
             return failure.layer

@@ -1,9 +1,9 @@
 """SASL exchanges without a socket: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER.
 
-RFC 4616, 5802, 7677, 7628. An exchange returns its `first` message and is then fed the broker's
-challenges until it has nothing more to send. Kafka compares names and passwords as plain UTF-8
-(Java's ScramFormatter does not apply SASLprep), so they are sent unprepared. Messages and reprs
-never contain secrets.
+Follows RFC 4616, 5802, 7677 and 7628. An exchange returns its `first_message` and then responds to
+the broker's challenges until it has nothing more to send. Kafka compares names and passwords as
+plain UTF-8 (Java's ScramFormatter does not apply SASLprep), so they are sent without SASLprep.
+Messages and reprs never contain secrets.
 """
 
 from __future__ import annotations
@@ -22,27 +22,30 @@ SASL_MECHANISMS = (PLAIN, *SCRAM_MECHANISMS, OAUTHBEARER)
 
 MIN_SCRAM_ITERATIONS = 4096
 MAX_SCRAM_ITERATIONS = 1_000_000
-"""Kafka stores 16,384 at most. Each iteration takes about 0.3 us and blocks all other threads."""
+"""Maximum number of SCRAM iterations. Kafka stores at most 16,384. Each iteration takes about 0.3
+us and blocks all other threads."""
 
 
 class SaslExchangeRefused(FatalError):
-    """The broker's message is malformed, out of bounds, or has a wrong signature."""
+    """The broker's SASL message is malformed, contains an out-of-range value, or has a wrong
+    signature."""
 
 
 class SaslExchange(Protocol):
-    """One authentication attempt. Use it once."""
+    """A single SASL authentication attempt. Not reusable."""
 
     def first_message(self) -> bytes:
-        """Return the first message to the broker."""
+        """Return the first SASL message to send to the broker."""
 
     def respond(self, challenge: bytes) -> bytes | None:
-        """Return the next message, None when the exchange succeeded. Raises SaslExchangeRefused."""
+        """Return the response to a challenge; None if the exchange has succeeded. Raises
+        SaslExchangeRefused."""
 
 
 def create_exchange(
     mechanism: str, username: str, *, password: str, nonce: str | None = None
 ) -> SaslExchange:
-    """Create a PLAIN or SCRAM exchange. `nonce` is for tests; by default it is random."""
+    """Create a PLAIN or SCRAM exchange. `nonce` is random unless a test passes one."""
     if mechanism == PLAIN:
         return _PlainExchange(username, password)
     assert mechanism in SCRAM_MECHANISMS, mechanism
@@ -50,7 +53,7 @@ def create_exchange(
 
 
 class _PlainExchange:
-    """PLAIN (RFC 4616)."""
+    """SASL exchange for PLAIN (RFC 4616)."""
 
     def __init__(self, username: str, password: str) -> None:
         self._message = b"\0".join((b"", username.encode(), password.encode()))
@@ -65,12 +68,12 @@ class _PlainExchange:
 
 
 def create_oauthbearer_exchange(token: str, extensions: Mapping[str, str]) -> SaslExchange:
-    """Create an OAUTHBEARER exchange with a token and the extensions of RFC 7628, 3.1."""
+    """Create an OAUTHBEARER exchange with a token and SASL extensions (RFC 7628, 3.1)."""
     return _OAuthBearerExchange(token, extensions)
 
 
 class _OAuthBearerExchange:
-    """OAUTHBEARER (RFC 7628)."""
+    """SASL exchange for OAUTHBEARER (RFC 7628)."""
 
     def __init__(self, token: str, extensions: Mapping[str, str]) -> None:
         pairs = {"auth": f"Bearer {token}", **extensions}
@@ -84,7 +87,7 @@ class _OAuthBearerExchange:
     def respond(self, challenge: bytes) -> bytes | None:
         """Handle a challenge, which contains the broker's error as JSON.
 
-        The broker returns the actual error after one more message.
+        Returns the message after which the broker reports the error.
         """
         if self._refused:
             raise SaslExchangeRefused(f"{OAUTHBEARER}: the broker refused the token and continued")
@@ -95,7 +98,7 @@ class _OAuthBearerExchange:
 
 
 class _UnpreparedText:
-    """A name or password that scramp must not prepare with SASLprep."""
+    """A name or password that scramp sends without applying SASLprep."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -108,7 +111,7 @@ class _UnpreparedText:
 
 
 class _ScramExchange:
-    """SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, 7677)."""
+    """SASL exchange for SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, 7677)."""
 
     def __init__(self, mechanism: str, username: str, *, password: str, nonce: str | None) -> None:
         self._mechanism = mechanism

@@ -1,8 +1,8 @@
 """Reads a client's `security.*`, `sasl.*` and `ssl.*` properties into `SecuritySettings`.
 
-`parse_security` returns either the settings or every error at once. Keys that Java would use are
-never ignored: unsupported keys are rejected by name, with the alternative. TLS is read by
-`tls_settings`, OAUTHBEARER by `oauthbearer`.
+`parse_security` returns either the settings or the complete list of errors. Keys that Java would
+use are never ignored: an unsupported key is reported with the alternative. `tls_settings` reads TLS
+keys, `oauthbearer` reads OAUTHBEARER keys.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ class SaslSettings:
 
     mechanism: str
     username: str | None = None
-    """The client id with OAUTHBEARER, for messages only."""
+    """Username; with OAUTHBEARER the client id, which is used only in messages."""
     password: str | None = field(default=None, repr=False)
     oauth: oauthbearer.OAuthSettings | None = None
-    """Set with OAUTHBEARER only."""
+    """OAuth settings; None unless the mechanism is OAUTHBEARER."""
 
 
 def read_sasl_settings(reader: PropertyReader, files: StoreFiles) -> SaslSettings:
-    """Read the sasl.* properties of a client that uses SASL; errors are collected in `reader`."""
+    """Read the sasl.* properties of a client that uses SASL. Errors are collected in `reader`."""
     mechanism = reader.get("sasl.mechanism", "GSSAPI").upper()
     if mechanism not in sasl.SASL_MECHANISMS:
         missing = "" if "sasl.mechanism" in reader.properties else " (Java's default)"
@@ -52,13 +52,14 @@ def read_sasl_settings(reader: PropertyReader, files: StoreFiles) -> SaslSetting
         return SaslSettings(mechanism=mechanism, username=oauth.client_id, oauth=oauth)
     for key in sorted(oauthbearer.OAUTH_KEYS & reader.properties.keys()):
         advice = f"remove it, or set sasl.mechanism={sasl.OAUTHBEARER}"
-        reader.add_error(key, f"it has no effect with {mechanism}", advice)
+        reader.add_error(key, f"this setting has no effect with {mechanism}", advice)
     username, password = _read_credentials(reader, mechanism)
     return SaslSettings(mechanism=mechanism, username=username, password=password)
 
 
 def _read_oauth_options(reader: PropertyReader) -> Mapping[str, str]:
-    """Return the options of the login module, which is optional if properties have all values."""
+    """Return the options of the login module. The login module is optional if the properties
+    contain all values."""
     if not reader.get(_JAAS_KEY):
         return {}
     module = _read_login_module(
@@ -80,7 +81,7 @@ def _read_credentials(reader: PropertyReader, mechanism: str) -> tuple[str | Non
     if missing:
         reader.add_error(_JAAS_KEY, f"{' and '.join(missing)} missing", form)
     for name in sorted(module.options.keys() - {"username", "password"}):
-        reader.add_error(_JAAS_KEY, f"its option {name} is not supported", form)
+        reader.add_error(_JAAS_KEY, f"option {name} is not supported", form)
     return module.options.get("username"), module.options.get("password")
 
 
@@ -92,7 +93,7 @@ def _read_login_module(reader: PropertyReader, expected: str, *, form: str) -> L
         return None
     if module.simple_name == expected:
         return module
-    advice = jaas.advise_on_vendor_class(module.class_name)
+    advice = jaas.get_vendor_class_advice(module.class_name)
     problem = f"{module.simple_name} does not belong to this sasl.mechanism"
     reader.add_error(_JAAS_KEY, problem, f"{advice}; or {form}" if advice else form)
     return None
@@ -107,9 +108,10 @@ OAuthSettings: TypeAlias = oauthbearer.OAuthSettings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecuritySettings:
-    """All TLS and SASL settings, with PEM texts instead of paths, so they can be sent to executors.
+    """All TLS and SASL settings. They contain PEM texts instead of paths, so that they can be sent
+    to other processes.
 
-    Secrets are not in the repr.
+    Secrets are excluded from the repr.
     """
 
     protocol: str = "PLAINTEXT"
@@ -117,15 +119,15 @@ class SecuritySettings:
     username: str | None = None
     password: str | None = field(default=None, repr=False)
     ca_pem: str | None = field(default=None, repr=False)
-    """Trusted certificate authorities; None for the system's."""
+    """PEM text of the trusted certificate authorities; None for the system's authorities."""
     certificate_pem: str | None = field(default=None, repr=False)
-    """The client's own certificate chain."""
+    """PEM text of the client's certificate chain."""
     key_pem: str | None = field(default=None, repr=False)
     key_password: str | None = field(default=None, repr=False)
-    """Set if the key is encrypted."""
+    """Password of the private key; None if the key is not encrypted."""
     check_hostname: bool = True
     oauth: OAuthSettings | None = None
-    """How to obtain tokens, with OAUTHBEARER."""
+    """Settings for requesting OAuth tokens; None unless the mechanism is OAUTHBEARER."""
 
     @property
     def uses_tls(self) -> bool:
@@ -136,7 +138,7 @@ class SecuritySettings:
         return self.protocol.startswith("SASL")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-serializable dict, which contains the secrets."""
+        """Return a JSON-serializable dict that contains the secrets in plain text."""
         values = {item.name: getattr(self, item.name) for item in fields(self)}
         return values | {"oauth": None if self.oauth is None else self.oauth.to_dict()}
 
@@ -150,20 +152,24 @@ class SecuritySettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedSecurity:
-    """Either `security`, or None and at least one error."""
+    """Result of `parse_security`: either `security`, or None and at least one error."""
 
     security: SecuritySettings | None
     errors: tuple[SettingError, ...]
 
 
 SUPPORTED_KEYS = frozenset({"security.protocol"}) | SASL_KEYS | tls_settings.TLS_KEYS
-"""Supported keys; all other keys that start with security., sasl. or ssl. are rejected."""
+"""Supported keys. All other keys that start with security., sasl. or ssl. are rejected."""
 
-_JVM_ONLY_ADVICE = "remove it: it configures Java's TLS, but this client uses the system's OpenSSL"
-_BROKERS_ONLY_ADVICE = "remove it: tokens are validated by brokers, not by clients"
+_JVM_ONLY_ADVICE = (
+    "remove this setting: it configures Java's TLS, but this client uses the system's OpenSSL"
+)
+_BROKERS_ONLY_ADVICE = "remove this setting: brokers validate tokens, clients do not"
 _REFUSED_KEYS = {
-    "ssl.protocol": "remove it: the newest TLS version of both sides is used, at least 1.2",
-    "ssl.enabled.protocols": "remove it: TLS 1.2 and 1.3 are used",
+    "ssl.protocol": (
+        "remove this setting: the newest TLS version that both sides support is used, at least 1.2"
+    ),
+    "ssl.enabled.protocols": "remove this setting: TLS 1.2 and 1.3 are used",
     "ssl.cipher.suites": _JVM_ONLY_ADVICE,
     "ssl.provider": _JVM_ONLY_ADVICE,
     "ssl.keymanager.algorithm": _JVM_ONLY_ADVICE,
@@ -184,20 +190,20 @@ _REFUSED_PREFIXES = {
     "sasl.oauthbearer.assertion.": (
         "only the client credentials grant is supported: set the client's id and secret"
     ),
-    "sasl.login.class": "no login class is needed: remove it",
+    "sasl.login.class": "remove this setting: no login class is needed",
 }
 _CALLBACK_KEY = "sasl.client.callback.handler.class"
 
 
 def parse_security(properties: Mapping[str, str], *, files: StoreFiles) -> ParsedSecurity:
-    """Read the security.*, sasl.* and ssl.* properties of a client; other keys are ignored."""
+    """Parse the security.*, sasl.* and ssl.* properties of a client. Other keys are ignored."""
     reader = PropertyReader(properties)
     _reject_unsupported_keys(reader)
     protocol = reader.get("security.protocol", "PLAINTEXT").upper()
     if protocol not in SECURITY_PROTOCOLS:
         allowed = property_reader.format_choices(SECURITY_PROTOCOLS)
         reader.add_error("security.protocol", f"{protocol} is unknown", allowed)
-    _reject_keys_plaintext_ignores(reader)
+    _reject_keys_unused_with_plaintext(reader)
     security = SecuritySettings(protocol=protocol)
     if security.uses_sasl:
         sasl = read_sasl_settings(reader, files)
@@ -224,7 +230,7 @@ def _reject_unsupported_keys(reader: PropertyReader) -> None:
     for key in sorted(reader.properties):
         if not key.startswith(_PREFIXES) or key in SUPPORTED_KEYS:
             continue
-        advice = _advise_on_key(key, reader.properties[key])
+        advice = _get_unsupported_key_advice(key, reader.properties[key])
         if advice is not None:
             reader.add_error(key, "it is not supported", advice)
             continue
@@ -233,19 +239,24 @@ def _reject_unsupported_keys(reader: PropertyReader) -> None:
         reader.add_error(key, "no such setting", f"did you mean {near[0]}?" if near else known)
 
 
-def _advise_on_key(key: str, value: str) -> str | None:
-    """Return the advice for an unsupported key of Java; None if Java does not know it either."""
+def _get_unsupported_key_advice(key: str, value: str) -> str | None:
+    """Return the advice for an unsupported key that Java supports; None if Java does not support
+    the key either."""
     if key == _CALLBACK_KEY:
-        return jaas.advise_on_vendor_class(value) or "remove it: Java classes cannot be loaded here"
+        return jaas.get_vendor_class_advice(value) or (
+            "remove this setting: Java classes cannot be loaded here"
+        )
     found = (advice for prefix, advice in _REFUSED_PREFIXES.items() if key.startswith(prefix))
     return _REFUSED_KEYS.get(key) or next(found, None)
 
 
-def _reject_keys_plaintext_ignores(reader: PropertyReader) -> None:
+def _reject_keys_unused_with_plaintext(reader: PropertyReader) -> None:
     if reader.get("security.protocol"):
         return
     for key in sorted(SUPPORTED_KEYS & reader.properties.keys() - {"security.protocol"}):
-        problem = "it has no effect: security.protocol is not set, so connections are PLAINTEXT"
+        problem = (
+            "this setting has no effect: security.protocol is not set, so connections are PLAINTEXT"
+        )
         reader.add_error(
             key,
             problem,

@@ -1,8 +1,9 @@
-"""Reads a client's `ssl.*` properties: trusted authorities, certificate, key and hostname check.
+"""Reads a client's `ssl.*` properties: trusted authorities, certificate, key and hostname
+verification.
 
-Stores are PEM or PKCS12. A file that is declared as JKS but contains PKCS12 (keytool's default
-since Java 9) is read, as in Java (`keystore.type.compat`). A real JKS store is rejected with the
-command that converts it.
+Stores are PEM or PKCS12. A store that is declared as JKS but contains PKCS12 (keytool's default
+since Java 9) is accepted, as in Java (`keystore.type.compat`). A real JKS store is rejected, and
+the error message contains the command that converts it.
 """
 
 from __future__ import annotations
@@ -31,43 +32,45 @@ _STORE_TYPES = ("PEM", "PKCS12", "JKS")
 _CERTIFICATE_MARK = "-----BEGIN CERTIFICATE-----"
 _KEY_MARK = "PRIVATE KEY-----"
 _NO_STORE_PASSWORD_ADVICE = (
-    "remove it: PEM stores have no password (for an encrypted key: ssl.key.password)"  # noqa: S105
+    "remove this setting: PEM stores have no password (for an encrypted key, set ssl.key.password)"  # noqa: S105
 )
 _CONVERT_ADVICE = (
-    "convert it: keytool -importkeystore -srckeystore <store> -destkeystore store.p12 "
-    "-deststoretype PKCS12, then set type PKCS12 and location store.p12; or further to PEM: "
-    "openssl pkcs12 -in store.p12 -nodes -out store.pem, then set type PEM and location store.pem"
+    "convert the store: keytool -importkeystore -srckeystore <store> -destkeystore store.p12 "
+    "-deststoretype PKCS12, then set type PKCS12 and location store.p12; or convert the result to "
+    "PEM: openssl pkcs12 -in store.p12 -nodes -out store.pem, then set type PEM and location "
+    "store.pem"
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyStoreContent:
-    """Content of a key store as PEM texts; "" for missing parts. The key is unencrypted."""
+    """Content of a key store as PEM texts; "" for missing parts. The private key is unencrypted."""
 
     certificates_pem: str = ""
-    """The store's own chain first if it has a key, then all other certificates."""
+    """The certificate chain of the store's private key, if any, followed by all other
+    certificates."""
     key_pem: str = field(default="", repr=False)
 
 
 class JksFormatError(ValueError):
-    """The store has Sun's JKS format, which only Java can read."""
+    """The store is in Sun's JKS format, which only Java can read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreFiles:
-    """Functions that read files. Both may raise OSError."""
+    """Functions that read PEM files and key stores. Both functions may raise OSError."""
 
     read_text: Callable[[str], str]
-    """Reads a text file at a path. Raises UnicodeError."""
+    """Reads the text file at a path. Raises UnicodeError if the file is not text."""
     read_store: Callable[[str, str], KeyStoreContent]
-    """Reads a PKCS12 file at (path, password). Raises ValueError if it is unusable, also
-    JksFormatError."""
+    """Reads the PKCS12 file at (path, password). Raises ValueError, or its subclass JksFormatError,
+    if the file is unusable."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsSettings:
-    """TLS settings as PEM texts; None for the system's authorities, no client certificate, no
-    password."""
+    """TLS settings as PEM texts. None stands for the system's authorities, no client certificate or
+    no key password."""
 
     ca_pem: str | None = field(default=None, repr=False)
     certificate_pem: str | None = field(default=None, repr=False)
@@ -77,14 +80,14 @@ class TlsSettings:
 
 
 def read_tls_settings(reader: PropertyReader, files: StoreFiles, *, uses_tls: bool) -> TlsSettings:
-    """Read the ssl.* properties; errors are collected in `reader`. Without TLS, stores are not
-    read."""
+    """Read the ssl.* properties. Errors are collected in `reader`. Stores are not read unless TLS
+    is used."""
     check_hostname = _read_hostname_check(reader)
     if not uses_tls:
         return TlsSettings(check_hostname=check_hostname)
     store_reader = _TlsSettingsReader(reader, files)
     authorities = store_reader.read_authorities()
-    certificate, key, password = store_reader.read_own()
+    certificate, key, password = store_reader.read_client_certificate()
     return TlsSettings(
         ca_pem=authorities,
         certificate_pem=certificate,
@@ -98,25 +101,28 @@ def _read_hostname_check(reader: PropertyReader) -> bool:
     key = "ssl.endpoint.identification.algorithm"
     algorithm = reader.properties.get(key, "https").lower()
     if algorithm not in {"https", ""}:
-        reader.add_error(key, f"{algorithm} is unknown", "https, or empty to check no host names")
+        reader.add_error(
+            key, f"{algorithm} is unknown", ("https, or empty to disable hostname verification")
+        )
     return algorithm != ""
 
 
 class _TlsSettingsReader:
-    """Reads the stores named by ssl.* properties."""
+    """Reads the stores that the ssl.* properties specify."""
 
     def __init__(self, reader: PropertyReader, files: StoreFiles) -> None:
         self._reader = reader
         self._files = files
 
     def read_authorities(self) -> str | None:
-        """Return the trusted certificate authorities; None for those of the system."""
+        """Return the trusted certificate authorities as PEM text; None for the system's
+        authorities."""
         name = "ssl.truststore.certificates"
         given = self._reader.get(name)
         if given:
             self._require_pem_type("truststore", name)
             return self._check_pem(name, given, needs=_CERTIFICATE_MARK)
-        if not self._is_configured("truststore"):
+        if not self._is_store_configured("truststore"):
             return None
         if self._read_type("truststore") == "PEM":
             return self._read_pem_file("truststore", needs=_CERTIFICATE_MARK)
@@ -128,8 +134,8 @@ class _TlsSettingsReader:
             self._reader.add_error("ssl.truststore.location", problem, "name a trust store")
         return store.certificates_pem
 
-    def read_own(self) -> tuple[str | None, str | None, str | None]:
-        """Return (certificate chain, key, password of the key)."""
+    def read_client_certificate(self) -> tuple[str | None, str | None, str | None]:
+        """Return the client's (certificate chain, private key, key password)."""
         chain_name, key_name = "ssl.keystore.certificate.chain", "ssl.keystore.key"
         chain, key = self._reader.get(chain_name), self._reader.get(key_name)
         password = self._reader.get("ssl.key.password") or None
@@ -142,32 +148,35 @@ class _TlsSettingsReader:
                 )
             found = self._check_pem(chain_name, chain, needs=_CERTIFICATE_MARK) if chain else None
             return found, self._check_key(key_name, key) if key else None, password
-        if not self._is_configured("keystore"):
+        if not self._is_store_configured("keystore"):
             return None, None, None
         if self._read_type("keystore") != "PEM":
-            return self._read_own_store()
+            return self._read_client_store()
         text = self._read_pem_file("keystore", needs=_CERTIFICATE_MARK)
         if text is None:
             return None, None, None
         return text, self._check_key("ssl.keystore.location", text), password
 
-    def _read_own_store(self) -> tuple[str | None, str | None, str | None]:
+    def _read_client_store(self) -> tuple[str | None, str | None, str | None]:
         password = self._reader.get("ssl.key.password")
         if password and password != self._reader.get("ssl.keystore.password"):
             problem = "it differs from ssl.keystore.password"
-            self._reader.add_error("ssl.key.password", problem, "a PKCS12 store has one password")
+            self._reader.add_error(
+                "ssl.key.password", problem, ("a PKCS12 store has a single password")
+            )
         store = self._read_store("keystore")
         if store is None:
             return None, None, None
         if not (store.key_pem and store.certificates_pem):
-            problem = "it contains no private key with its certificate"
+            problem = "the store contains no private key with its certificate"
             self._reader.add_error(
-                "ssl.keystore.location", problem, "name the client's own key store"
+                "ssl.keystore.location", problem, "specify the client's own key store"
             )
         return store.certificates_pem, store.key_pem, None
 
-    def _is_configured(self, store: str) -> bool:
-        """Return whether a store is configured; a type alone counts (its location is missing)."""
+    def _is_store_configured(self, store: str) -> bool:
+        """Return True if the store's location or type is configured. A type without a location is
+        reported as an error later."""
         found = (self._reader.get(f"ssl.{store}.{key}") for key in ("location", "type"))
         return any(found)
 
@@ -209,12 +218,12 @@ class _TlsSettingsReader:
         kind = self._reader.get(f"ssl.{store}.type", "PEM").upper()
         if kind != "PEM":
             self._reader.add_error(
-                f"ssl.{store}.type", f"it is {kind}, but {name} is set", "set it to PEM"
+                f"ssl.{store}.type", f"the type is {kind}, but {name} is set", "set the type to PEM"
             )
 
     def _check_key(self, name: str, text: str) -> str | None:
         if "ENCRYPTED" in text and not self._reader.get("ssl.key.password"):
-            problem = f"it is missing, but the key in {name} is encrypted"
+            problem = f"not set, but the key in {name} is encrypted"
             self._reader.add_error("ssl.key.password", problem, "set it")
         return self._check_pem(name, text, needs=_KEY_MARK)
 

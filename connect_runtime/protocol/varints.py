@@ -1,9 +1,9 @@
 """Kafka's unsigned varints, compact strings, tagged fields and topic arrays (KIP-482).
 
-Readers take (buffer, position) and return (value, next position). Beyond the end of the buffer they
-raise IndexError, which decoders convert to `TruncatedResponse`. A varint is base 128, low group
-first; a compact length is length + 1, and 0 means null. Topic arrays are those of Fetch and Produce
-responses.
+Readers are called with (buffer, position) and return (value, next position). They raise IndexError
+beyond the end of the buffer, which decoders convert to `TruncatedResponse`. A varint is base 128,
+lowest group first. A compact length is length + 1; 0 means null. Topic arrays are those in Fetch
+and Produce responses.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ ReadBuffer: TypeAlias = bytes | bytearray | memoryview
 
 _ONE_BYTE_VARINTS = tuple(bytes((value,)) for value in range(128))
 MAX_TAGGED_FIELDS = 256
-"""Maximum number of tagged fields in one section. Brokers write only a few."""
+"""Maximum number of tagged fields in a section. Brokers write only a few."""
 _MAX_VARINT_BYTES = 5
-"""Kafka's unsigned varints have 32 bits; a sixth byte is invalid."""
+"""Maximum size of an unsigned varint. Kafka's varints have 32 bits, so a sixth byte is invalid."""
 
 
 def encode_varint(value: int) -> bytes:
@@ -43,7 +43,7 @@ def read_varint(buffer: ReadBuffer, position: int) -> tuple[int, int]:
         value |= (byte & 0x7F) << 7 * index
         if byte < 128:
             return value, position + index + 1
-    raise ValueError(f"varint of more than {_MAX_VARINT_BYTES} bytes at {position}")
+    raise ValueError(f"varint at {position} is longer than {_MAX_VARINT_BYTES} bytes")
 
 
 def encode_compact_string(text: str) -> bytes:
@@ -53,7 +53,7 @@ def encode_compact_string(text: str) -> bytes:
 
 
 def read_bytes(buffer: ReadBuffer, position: int, length: int) -> tuple[bytes, int]:
-    """Return a copy of `length` bytes."""
+    """Read `length` bytes and return a copy."""
     end = position + length
     if end > len(buffer):
         raise IndexError(f"{length} bytes expected at {position}, {len(buffer) - position} left")
@@ -70,7 +70,7 @@ def read_compact_string(buffer: ReadBuffer, position: int) -> tuple[str | None, 
 
 
 def read_tag_count(buffer: ReadBuffer, position: int) -> tuple[int, int]:
-    """Return (number of tagged fields that follow, position after the count).
+    """Read the number of tagged fields that follow. Returns (count, next position).
 
     Raises ValueError if there are more than `MAX_TAGGED_FIELDS`.
     """
@@ -83,7 +83,8 @@ def read_tag_count(buffer: ReadBuffer, position: int) -> tuple[int, int]:
 
 
 def read_tags(buffer: ReadBuffer, position: int) -> tuple[dict[int, bytes], int]:
-    """Return the raw tagged fields at `position` by tag number, usually none."""
+    """Read the tagged fields at `position` as raw bytes by tag number. The section is usually
+    empty."""
     count, position = read_tag_count(buffer, position)
     fields: dict[int, bytes] = {}
     for _ in range(count):
@@ -94,7 +95,7 @@ def read_tags(buffer: ReadBuffer, position: int) -> tuple[dict[int, bytes], int]
 
 
 def skip_tags(buffer: ReadBuffer, position: int) -> int:
-    """Return the position after the tagged fields at `position`, without copying them."""
+    """Return the position after the tagged fields at `position` without copying them."""
     if buffer[position] == 0:  # the usual case: no tagged fields
         return position + 1
     count, position = read_tag_count(buffer, position)
@@ -111,7 +112,7 @@ T = TypeVar("T")
 
 NO_TOPIC_ID = bytes(16)
 FIRST_VERSION_BY_TOPIC_ID = 13
-"""Since this version, Fetch and Produce identify topics by id instead of name."""
+"""First version of Fetch and Produce that identifies topics by id instead of by name."""
 
 
 def read_topics(
@@ -121,7 +122,7 @@ def read_topics(
     *,
     version: int,
 ) -> tuple[list[T], int]:
-    """Read all partitions of all topics. Returns (partitions, next position).
+    """Read all partitions of all topics in a response. Returns (partitions, next position).
 
     `decode` reads one partition from (body, position, topic name or "", topic id).
     """
@@ -143,8 +144,8 @@ def read_topics(
 
 
 def _read_array_length(body: memoryview, position: int) -> tuple[int, int]:
-    """Read the length of an array. Raises ValueError if it is null."""
+    """Read the length of an array. Raises ValueError if the array is null."""
     count, after = read_varint(body, position)
     if count == 0:
-        raise ValueError(f"null at {position} for an array that is not nullable")
+        raise ValueError(f"null at position {position} for a non-nullable array")
     return count - 1, after

@@ -1,12 +1,12 @@
-"""Kafka Connect's REST API, with the paths, JSON documents and status codes of Java's.
+"""Kafka Connect's REST API, with the same paths, JSON documents and status codes as Java's.
 
-`RestServer` owns the sockets and one thread with an event loop. `rest_app` combines the
-resources (`ConnectorsResource`, `ConnectorPluginsResource`, `RootResource`, `LoggingResource`,
-`InternalConnectResource`) with the middleware around them: access log, CORS, host check, basic
-authentication, response headers. Resources submit requests to the herder through
-`HerderClient`, which forwards a request to the leader or the owner where this worker cannot
-serve it. `RestClient` is the HTTP client for that.
+`RestServer` owns the sockets and a thread with an event loop. `rest_app` combines the resources
+(`ConnectorsResource`, `ConnectorPluginsResource`, `RootResource`, `LoggingResource`,
+`InternalConnectResource`) with their middleware: access log, CORS, host check, basic
+authentication, response headers. Resources submit requests to the herder through `HerderClient`,
+which forwards a request to the leader or the owner if this worker cannot serve it. `RestClient` is
+the HTTP client for forwarded requests.
 
-May import `connect_runtime.api`, `base`, `system`, `protocol`, `network`, `storage`, `plugins`,
-`config` and `herder`. Here alone starlette and uvicorn are imported.
+Allowed imports: `connect_runtime.api`, `base`, `system`, `protocol`, `network`, `storage`,
+`plugins`, `config` and `herder`. No other package imports starlette or uvicorn.
 """

@@ -1,4 +1,5 @@
-"""Access log: one line per request, as in Kafka Connect (NCSA extended format and duration)."""
+"""Access log with one line per request, as in Kafka Connect (NCSA extended format plus the
+duration)."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ _log = logging.getLogger(__name__)
 
 
 class AccessLogMiddleware:
-    """ASGI middleware: logs each request after its response, or after it failed without one."""
+    """ASGI middleware that logs each request after its response, or after it failed without a
+    response."""
 
     def __init__(self, app: types.ASGIApp, *, clock: Clock) -> None:
         self._app = app
@@ -42,9 +44,9 @@ class AccessLogMiddleware:
             await self._app(scope, receive, send_counted)
         finally:
             took_ms = round((self._clock.now_s() - began_s) * 1000)
-            self._line(scope, status=status, size=size, took_ms=took_ms)
+            self._format_log_line(scope, status=status, size=size, took_ms=took_ms)
 
-    def _line(self, scope: types.Scope, *, status: int, size: int, took_ms: int) -> None:
+    def _format_log_line(self, scope: types.Scope, *, status: int, size: int, took_ms: int) -> None:
         headers = datastructures.Headers(scope=scope)
         client = scope.get("client")
         at_s = self._clock.wall_ms() // 1000
@@ -68,5 +70,5 @@ class AccessLogMiddleware:
 
 
 def _escape_unprintable(text: str) -> str:
-    """Keep clients from injecting line breaks into the log."""
+    """Escape unprintable characters, so that clients cannot inject line breaks into the log."""
     return _UNPRINTABLE.sub("?", text)

@@ -1,4 +1,4 @@
-"""Reports every request that may change something: its sender, content and status."""
+"""Audit log: reports the sender, content and status of every request that may change something."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from starlette import datastructures, types
 from connect_runtime.rest import basic_auth
 
 MAX_AUDITED_BODY_BYTES = 64 * 1024
-"""Longer bodies are reported as empty."""
+"""Maximum size of a reported body. Longer bodies are reported as empty."""
 _READ_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditedRequest:
-    """A request that may change something, and how it was answered."""
+    """A request that may change something, and the status of its response."""
 
     method: str
     path: str
-    """With the namespace, percent-encoded."""
+    """Request path with the namespace, percent-encoded."""
     query: str
     body: bytes = field(repr=False)
     user: str
-    """The user of basic authentication, "" for none."""
+    """User name in the request's basic authentication header; "" if it has none."""
     client: str
-    """The client's IP address."""
+    """The client's address as host:port; "" if it is unknown."""
     status: int
-    """HTTP status, 0 if the request was never answered."""
+    """HTTP status of the response; 0 if no response was sent."""
 
 
 class AuditLog:
-    """ASGI middleware: calls `report` on the server's thread after each response."""
+    """ASGI middleware that calls `report` on the server's thread after each response."""
 
     def __init__(self, app: types.ASGIApp, report: Callable[[AuditedRequest], None]) -> None:
         self._app = app

@@ -1,9 +1,9 @@
-"""HTTP basic authentication, as Kafka Connect's BasicAuthSecurityRestExtension.
+"""HTTP basic authentication, as in Kafka Connect's BasicAuthSecurityRestExtension.
 
-Users and passwords are read from a properties file, as `PropertyFileLoginModule` does. The two
-internal requests between workers need no password if they are signed (KIP-507): the group must
-use the protocol `sessioned`, and the signature must be valid. (Java admits them under every
-protocol.) Basic authentication encrypts nothing: use https.
+Users and passwords are read from a properties file, as in `PropertyFileLoginModule`. The two
+internal requests between workers need no password if they are signed (KIP-507): the group must use
+the protocol `sessioned`, and the signature must be valid. (Java accepts them under every protocol.)
+Basic authentication does not encrypt passwords, so use it with https.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ _INTERNAL_REQUESTS = (
 
 
 def find_users_file(jaas_text: str) -> str:
-    """Return the path of the users file in a JAAS file (`java.security.auth.login.config`).
+    """Return the path of the users file from a JAAS file (`java.security.auth.login.config`).
 
         KafkaConnect { ….PropertyFileLoginModule required file="/etc/connect/users.properties"; };
 
-    Raises `ConfigError` if the entry `KafkaConnect` is missing or not supported.
+    Raises `ConfigError` if the `KafkaConnect` entry is missing or not supported.
     """
     plain = _JAAS_COMMENT.sub(lambda each: each[0] if each[0].startswith('"') else " ", jaas_text)
     entry = _extract_jaas_section(plain)
@@ -52,7 +52,7 @@ def find_users_file(jaas_text: str) -> str:
         module = jaas.parse_jaas_config(entry.strip())
     except JaasConfigError as error:
         raise ConfigError(
-            f"basic authentication, the entry {_JAAS_ENTRY} of the JAAS file: {error}"
+            f"basic authentication, {_JAAS_ENTRY} entry of the JAAS file: {error}"
         ) from None
     if module.simple_name != _LOGIN_MODULE:
         raise ConfigError(
@@ -67,7 +67,8 @@ def find_users_file(jaas_text: str) -> str:
 
 
 def _extract_jaas_section(plain: str) -> str | None:
-    """Return the text between the braces of the first complete entry `KafkaConnect`."""
+    """Return the text between the braces of the first complete `KafkaConnect` entry; None if there
+    is no such entry."""
     at = 0
     while (found := _JAAS_SECTION.search(plain, at)) and (
         closing := plain.find("}", found.end())
@@ -79,7 +80,8 @@ def _extract_jaas_section(plain: str) -> str | None:
 
 
 def parse_credentials(authorization: str | None) -> tuple[str, str] | None:
-    """Return user and password of an `Authorization` header, None if it has no valid ones."""
+    """Parse user and password from an `Authorization` header; return None if it contains no valid
+    credentials."""
     scheme, _, encoded = (authorization or "").partition(" ")
     if scheme.lower() != "basic":
         return None
@@ -92,7 +94,8 @@ def parse_credentials(authorization: str | None) -> tuple[str, str] | None:
 
 
 class BasicAuthMiddleware:
-    """ASGI middleware: answers unknown users with 401. Without any users, everyone is admitted."""
+    """ASGI middleware that responds with 401 to requests without valid credentials. If no users are
+    configured, all requests are accepted."""
 
     def __init__(
         self,
@@ -101,13 +104,15 @@ class BasicAuthMiddleware:
         users: Mapping[str, str],
         signs_internal_requests: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`signs_internal_requests`: see `Herder`. Unless it returns True, internal requests need a
-        password like all others."""
+        """`signs_internal_requests` returns True if the group signs internal requests (see
+        `Herder`). Unless it returns True, internal requests need a password like all other
+        requests."""
         self._app = app
         self._users = users
         self._signs_internal_requests = signs_internal_requests
         self._unverified_slots = BodySlots()
-        """For large bodies without a password, so that they take no slot from users' bodies."""
+        """Slots for large bodies without a password, so that they do not occupy slots for users'
+        bodies."""
 
     async def __call__(self, scope: types.Scope, receive: types.Receive, send: types.Send) -> None:
         if scope["type"] != "http" or not self._users or self._has_password(scope):

@@ -1,5 +1,5 @@
-"""Endpoints under `/connector-plugins`: installed plugins, their keys, validation of
-configurations.
+"""Endpoints under `/connector-plugins`: installed plugins, their configuration keys, and
+configuration validation.
 
 Follows Java's ConnectorPluginsResource.
 """
@@ -25,7 +25,7 @@ _CONNECTOR_TYPES = (PluginType.SINK, PluginType.SOURCE)
 
 
 class ConnectorPluginsResource:
-    """Handlers of `/connector-plugins`; stateless."""
+    """Handlers of the `/connector-plugins` endpoints; stateless."""
 
     def __init__(self, herder: Herder, *, client: HerderClient) -> None:
         self._herder = herder
@@ -40,8 +40,9 @@ class ConnectorPluginsResource:
         ]
 
     async def list_all(self, request: RestRequest) -> responses.Response:
-        """List plugins: only connectors unless `connectorsOnly=false`; sinks first, as in Java."""
-        only_connectors = request.query_flag("connectorsOnly", default=True)
+        """List plugins, sinks first as in Java. Lists only connectors unless
+        `connectorsOnly=false`."""
+        only_connectors = request.get_query_flag("connectorsOnly", default=True)
         found = [
             each
             for each in self._herder.plugins()
@@ -58,7 +59,8 @@ class ConnectorPluginsResource:
         version = request.query("version")
         keys = await self._asks.wait(
             self._herder.plugin_config(
-                request.path_parameter("plugin"), None if version == _LATEST_VERSION else version
+                request.get_path_parameter("plugin"),
+                None if version == _LATEST_VERSION else version,
             )
         )
         return rest_responses.respond_json(
@@ -66,7 +68,7 @@ class ConnectorPluginsResource:
         )
 
     async def validate(self, request: RestRequest) -> responses.Response:
-        plugin, config = request.path_parameter("plugin"), await request.parse_config()
+        plugin, config = request.get_path_parameter("plugin"), await request.parse_config()
         included = config.get(_CLASS_KEY)
         if included is not None and not _strip_connector_suffix(included).endswith(
             _strip_connector_suffix(plugin)
@@ -80,5 +82,6 @@ class ConnectorPluginsResource:
 
 
 def _strip_connector_suffix(name: str) -> str:
-    """Strip the suffix `Connector` from a class name or alias, unless nothing would be left."""
+    """Strip the suffix `Connector` from a class name or alias, unless the name would become
+    empty."""
     return name.removesuffix(_CONNECTOR_SUFFIX) or name

@@ -1,4 +1,4 @@
-"""Endpoints under `/connectors`: configuration and status, lifecycle, offsets (KIP-875).
+"""Endpoints under `/connectors`: configuration, status, lifecycle and offsets (KIP-875).
 
 Follows Java's ConnectorsResource.
 """
@@ -53,7 +53,8 @@ _log = logging.getLogger(__name__)
 
 
 class ConnectorsResource:
-    """Handlers of `/connectors`: list, create, configure, delete, status and topics; stateless."""
+    """Handlers of `/connectors` that list, create, configure and delete connectors and return their
+    status and topics; stateless."""
 
     def __init__(self, herder: Herder, *, client: HerderClient, settings: RestSettings) -> None:
         self._herder = herder
@@ -81,28 +82,31 @@ class ConnectorsResource:
 
     async def list_all(self, request: RestRequest) -> responses.Response:
         view = self._herder.config()
-        expansions = request.queries("expand")
+        expansions = request.get_query_values("expand")
         if not expansions:
             return rest_responses.respond_json(view.connectors())
-        expanded = {name: self._expanded(name, view, expansions) for name in view.connectors()}
+        expanded = {
+            name: self._expand_connector(name, view, expansions) for name in view.connectors()
+        }
         return rest_responses.respond_json(
             {name: each for name, each in expanded.items() if each is not None}
         )
 
-    def _expanded(
+    def _expand_connector(
         self, name: str, view: ClusterConfigState, expansions: list[str]
     ) -> dict[str, Any] | None:
-        """Returns None if the status is requested but not known yet, as for a new connector."""
+        """Return the requested expansions of one connector; None if the status is requested but not
+        yet known, as for a new connector."""
         told: dict[str, Any] = {}
         for each in expansions:
             if each == "status":
-                status = self._status(name)
+                status = self._encode_status(name)
                 if status is None:
                     return None
                 told["status"] = status
             elif each == "info":
                 config = view.config(name) or {}
-                told["info"] = self._info(name, config, view.tasks(name))
+                told["info"] = self._encode_info(name, config, view.tasks(name))
             else:
                 _log.info("ignoring unknown value '%s' of the query parameter 'expand'", each)
         return told
@@ -110,16 +114,16 @@ class ConnectorsResource:
     # One connector
 
     async def info(self, request: RestRequest) -> responses.Response:
-        found = await self._describe(request)
+        found = await self._describe_connector(request)
         numbers = range(len(found.task_configs))
         tasks = [ConnectorTaskId(found.connector, number) for number in numbers]
-        return rest_responses.respond_json(self._info(found.connector, found.config, tasks))
+        return rest_responses.respond_json(self._encode_info(found.connector, found.config, tasks))
 
     async def config(self, request: RestRequest) -> responses.Response:
-        return rest_responses.respond_json(dict((await self._describe(request)).config))
+        return rest_responses.respond_json(dict((await self._describe_connector(request)).config))
 
     async def tasks(self, request: RestRequest) -> responses.Response:
-        found = await self._describe(request)
+        found = await self._describe_connector(request)
         return rest_responses.respond_json(
             [
                 rest_responses.encode_task_info(ConnectorTaskId(found.connector, number), config)
@@ -127,14 +131,14 @@ class ConnectorsResource:
             ]
         )
 
-    async def _describe(self, request: RestRequest) -> ConnectorDescription:
+    async def _describe_connector(self, request: RestRequest) -> ConnectorDescription:
         reply = await self._asks.submit(DescribeConnector(request.connector))
         assert isinstance(reply, ConnectorDescription), reply
         return reply
 
     async def status(self, request: RestRequest) -> responses.Response:
         name = request.connector
-        status = self._status(name)
+        status = self._encode_status(name)
         if status is None:
             raise RestError(HTTPStatus.NOT_FOUND, f"No status found for connector {name}")
         return rest_responses.respond_json(status)
@@ -149,19 +153,19 @@ class ConnectorsResource:
     # Active topics
 
     async def topics(self, request: RestRequest) -> responses.Response:
-        self._check_tracking()
+        self._require_topic_tracking()
         return rest_responses.respond_json(
             rest_responses.encode_active_topics(request.connector, self._herder.statuses())
         )
 
     async def reset_topics(self, request: RestRequest) -> responses.Response:
-        self._check_tracking()
+        self._require_topic_tracking()
         if not self._settings.topic_reset:
             raise RestError(HTTPStatus.FORBIDDEN, "Topic tracking reset is disabled.")
         await self._asks.wait(self._herder.reset_topics(request.connector))
         return rest_responses.respond_empty(HTTPStatus.ACCEPTED)
 
-    def _check_tracking(self) -> None:
+    def _require_topic_tracking(self) -> None:
         if not self._settings.topic_tracking:
             raise RestError(HTTPStatus.FORBIDDEN, "Topic tracking is disabled.")
 
@@ -180,7 +184,7 @@ class ConnectorsResource:
             ForwardedRequest(method="POST", path="/connectors", body=wanted.to_json()),
             rest_request=request,
         )
-        return self._put(wanted.name, reply, request=request, created=True)
+        return self._respond_with_connector(wanted.name, reply, request=request, created=True)
 
     async def put_config(self, request: RestRequest) -> responses.Response:
         name, config = request.connector, await request.parse_config()
@@ -191,7 +195,7 @@ class ConnectorsResource:
             rest_request=request,
         )
         created = reply.status == HTTPStatus.CREATED if isinstance(reply, PeerResponse) else None
-        return self._put(name, reply, request=request, created=created)
+        return self._respond_with_connector(name, reply, request=request, created=created)
 
     async def patch_config(self, request: RestRequest) -> responses.Response:
         name, patch = request.connector, await request.parse_config()
@@ -200,9 +204,9 @@ class ConnectorsResource:
             _build_forwarded_config("PATCH", name, patch),
             rest_request=request,
         )
-        return self._put(name, reply, request=request, created=False)
+        return self._respond_with_connector(name, reply, request=request, created=False)
 
-    def _put(
+    def _respond_with_connector(
         self,
         name: str,
         reply: WorkerReply | PeerResponse,
@@ -210,13 +214,17 @@ class ConnectorsResource:
         request: RestRequest,
         created: bool | None,
     ) -> responses.Response:
-        """`created`: whether the connector is new; None: take it from the herder's reply."""
+        """Build the response to a request that created or changed a connector.
+
+        `created` is True if the connector is new. If it is None, the herder's reply determines the
+        status.
+        """
         if isinstance(reply, PeerResponse):
             told: JsonValue = reply.value
         else:
             assert isinstance(reply, PutConnectorResult), reply
             created = reply.created if created is None else created
-            told = self._info(name, reply.config, reply.tasks)
+            told = self._encode_info(name, reply.config, reply.tasks)
         if not created:
             return rest_responses.respond_json(told)
         location = request.absolute_url(peer_requests.build_connector_path(name))
@@ -235,7 +243,7 @@ class ConnectorsResource:
 
     # Documents that need data of the herder
 
-    def _info(
+    def _encode_info(
         self,
         name: str,
         config: RawConfig,
@@ -244,7 +252,7 @@ class ConnectorsResource:
         kind = self._herder.connector_type(config)
         return rest_responses.encode_connector_info(name, config, tasks, kind=kind)
 
-    def _status(self, name: str) -> JsonValue:
+    def _encode_status(self, name: str) -> JsonValue:
         statuses = self._herder.statuses()
         connector = statuses.connector(name)
         if connector is None:
@@ -276,7 +284,7 @@ def _build_forwarded_config(
 
 
 class ConnectorLifecycleResource:
-    """Handlers for restart, pause, resume and stop of connectors and tasks; stateless."""
+    """Handlers that restart, pause, resume and stop connectors and tasks; stateless."""
 
     def __init__(self, herder: Herder, *, client: HerderClient) -> None:
         self._herder = herder
@@ -293,12 +301,13 @@ class ConnectorLifecycleResource:
         ]
 
     async def restart(self, request: RestRequest) -> responses.Response:
-        """Restart the connector alone and wait, or as KIP-745 asks, without waiting."""
+        """Restart only the connector and wait for it, or restart connector and tasks without
+        waiting (KIP-745)."""
         name = request.connector
         wanted = RestartRequest(
             connector=name,
-            include_tasks=request.query_flag("includeTasks"),
-            only_failed=request.query_flag("onlyFailed"),
+            include_tasks=request.get_query_flag("includeTasks"),
+            only_failed=request.get_query_flag("onlyFailed"),
         )
         path = peer_requests.build_connector_path(name, "restart")
         if not wanted.include_tasks and not wanted.only_failed:
@@ -317,9 +326,11 @@ class ConnectorLifecycleResource:
             ForwardedRequest(method="POST", path=path, query=flags),
             rest_request=request,
         )
-        return rest_responses.respond_json(self._planned(name, reply), status=HTTPStatus.ACCEPTED)
+        return rest_responses.respond_json(
+            self._encode_restart_plan(name, reply), status=HTTPStatus.ACCEPTED
+        )
 
-    def _planned(self, name: str, reply: WorkerReply | PeerResponse) -> JsonValue:
+    def _encode_restart_plan(self, name: str, reply: WorkerReply | PeerResponse) -> JsonValue:
         if isinstance(reply, PeerResponse):
             return reply.value
         assert isinstance(reply, RestartAccepted), reply
@@ -329,12 +340,12 @@ class ConnectorLifecycleResource:
         )
 
     async def pause(self, request: RestRequest) -> responses.Response:
-        return await self._set(request.connector, TargetState.PAUSED)
+        return await self._set_target_state(request.connector, TargetState.PAUSED)
 
     async def resume(self, request: RestRequest) -> responses.Response:
-        return await self._set(request.connector, TargetState.STARTED)
+        return await self._set_target_state(request.connector, TargetState.STARTED)
 
-    async def _set(self, connector: str, state: TargetState) -> responses.Response:
+    async def _set_target_state(self, connector: str, state: TargetState) -> responses.Response:
         if not self._herder.config().has_connector(connector):
             raise RestError(HTTPStatus.NOT_FOUND, f"Unknown connector {connector}")
         await self._asks.wait(self._herder.set_target_state(connector, state))
@@ -386,12 +397,12 @@ class ConnectorOffsetsResource:
                 HTTPStatus.BAD_REQUEST,
                 "Partitions / offsets need to be provided for an alter offsets request",
             )
-        return await self._modify(request, "PATCH", offsets)
+        return await self._modify_offsets(request, "PATCH", offsets)
 
     async def reset(self, request: RestRequest) -> responses.Response:
-        return await self._modify(request, "DELETE", None)
+        return await self._modify_offsets(request, "DELETE", None)
 
-    async def _modify(
+    async def _modify_offsets(
         self, request: RestRequest, method: str, offsets: list[OffsetChange] | None
     ) -> responses.Response:
         name = request.connector

@@ -1,9 +1,9 @@
 """Cross-origin resource sharing: `access.control.allow.*`.
 
-Follows the Jetty handler that Kafka Connect uses: the headers decide what a browser shows to a
-page, and preflight requests are always answered. Unlike Jetty's handler, changes requested by
-pages of other origins are rejected (`host_check`). Credentials are never allowed. An origin is a
-literal with stars as wildcards, or a regular expression.
+Follows the Jetty handler that Kafka Connect uses: the headers tell the browser what a page may
+read, and preflight requests are always answered. Unlike Jetty's handler, `host_check` rejects
+changes requested by pages of other origins. Credentials are never allowed. An origin is a literal
+with `*` as wildcard, or a regular expression.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ _SIMPLE_METHODS = ("GET", "POST", "HEAD")
 _ALLOWED_HEADERS = "Content-Type"
 _MAX_AGE_S = 60
 _REGULAR_EXPRESSION = re.compile(r"[\\\[(|^$+?]|\.\*")
-"""Characters that no literal origin contains: an entry with one is a regular expression."""
+"""Characters that a literal origin cannot contain. An entry with any of them is a regular
+expression."""
 
 
 def parse_origins(text: str) -> tuple[BoundedPattern, ...]:
@@ -34,9 +35,10 @@ def parse_origins(text: str) -> tuple[BoundedPattern, ...]:
 
 
 def build_origin_check(access: CorsSettings) -> Callable[[str], bool]:
-    """Return a predicate: does `access.control.allow.origin` allow an origin?
+    """Return a predicate that checks an origin against `access.control.allow.origin`.
 
-    An origin that cannot be matched within the time limit is not allowed; the first one is logged.
+    An origin that cannot be matched within the time limit is rejected. Only the first such origin
+    is logged.
     """
     everybody, patterns = "*" in _split_list(access.origins), parse_origins(access.origins)
     is_limit_logged = False
@@ -52,7 +54,7 @@ def build_origin_check(access: CorsSettings) -> Callable[[str], bool]:
         except MatchLimitError as error:
             if not is_limit_logged:
                 is_limit_logged = True
-                _LOG.warning("rejected an origin that could not be matched: %s", error)
+                _LOG.warning("rejected an origin because matching failed: %s", error)
             return False
 
     return allowed
@@ -74,7 +76,7 @@ def _split_list(text: str) -> list[str]:
 
 
 class CorsMiddleware:
-    """ASGI middleware: adds the CORS headers for allowed origins."""
+    """ASGI middleware that adds CORS headers to responses for allowed origins."""
 
     def __init__(self, app: types.ASGIApp, *, access: CorsSettings) -> None:
         self._app = app
@@ -90,12 +92,14 @@ class CorsMiddleware:
         async def send_with(message: types.Message) -> None:
             if message["type"] == "http.response.start":
                 message.setdefault("headers", [])
-                self._add(datastructures.MutableHeaders(scope=message), scope=scope)
+                self._add_cors_headers(datastructures.MutableHeaders(scope=message), scope=scope)
             await send(message)
 
         await self._app(scope, receive, send_with)
 
-    def _add(self, headers: datastructures.MutableHeaders, *, scope: types.Scope) -> None:
+    def _add_cors_headers(
+        self, headers: datastructures.MutableHeaders, *, scope: types.Scope
+    ) -> None:
         headers.add_vary_header("Origin")
         request = datastructures.Headers(scope=scope)
         origin = request.get("origin")

@@ -1,6 +1,7 @@
-"""Rejects requests with a foreign host name (DNS rebinding) or from pages of other origins.
+"""Rejects requests for an unknown host name (DNS rebinding), and changes requested by pages of
+other origins.
 
-`base.request_origin` has the rules.
+The rules are defined in `base.request_origin`.
 """
 
 from __future__ import annotations
@@ -18,12 +19,14 @@ from connect_runtime.rest.rest_errors import RestError
 from connect_runtime.rest.rest_settings import RestSettings
 
 HEALTH_PATH = "/health"
-"""Served under any host name, for probes. It contains no secrets and changes nothing."""
+"""Path that is served under any host name, for health probes. Its response contains no secrets, and
+a request changes nothing."""
 _SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 
 
 def collect_allowed_hosts(configured: RestSettings) -> AllowedHosts:
-    """Collect this machine's names, those of listeners, the advertised and the configured ones."""
+    """Collect the allowed host names: this machine's names, and the listener, advertised and
+    configured host names."""
     own = socket.gethostname()
     names = [own, *configured.allowed_hosts, *(each.host for each in configured.listeners)]
     names += [each.host for each in configured.admin_listeners or ()]
@@ -38,8 +41,8 @@ def collect_allowed_hosts(configured: RestSettings) -> AllowedHosts:
 
 
 class HostCheckMiddleware:
-    """ASGI middleware: answers requests under a foreign host name, and changes requested by pages
-    of other origins, with 403."""
+    """ASGI middleware that responds with 403 to requests for an unknown host name and to changes
+    requested by pages of other origins."""
 
     def __init__(
         self,
@@ -48,20 +51,20 @@ class HostCheckMiddleware:
         hosts: AllowedHosts,
         allows_origin: Callable[[str], bool] = lambda _: False,
     ) -> None:
-        """`allows_origin`: whether pages of an origin may request changes."""
+        """`allows_origin` returns True if pages of an origin may request changes."""
         self._app = app
         self._hosts = hosts
         self._allows_origin = allows_origin
 
     async def __call__(self, scope: types.Scope, receive: types.Receive, send: types.Send) -> None:
-        why = self._refusal(scope) if scope["type"] == "http" else ""
+        why = self._explain_refusal(scope) if scope["type"] == "http" else ""
         if not why:
             await self._app(scope, receive, send)
             return
         answer = rest_errors.respond_error(RestError(HTTPStatus.FORBIDDEN, why))
         await answer(scope, receive, send)
 
-    def _refusal(self, scope: types.Scope) -> str:
+    def _explain_refusal(self, scope: types.Scope) -> str:
         if scope["path"] == HEALTH_PATH and scope["method"] in _SAFE_METHODS:
             return ""
         headers = datastructures.Headers(scope=scope)

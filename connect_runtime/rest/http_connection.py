@@ -1,8 +1,8 @@
-"""One HTTP connection of the REST API: client deadlines and limits, and logging of bad requests.
+"""An HTTP connection of the REST API, with client deadlines and limits and a log of client errors.
 
-uvicorn only limits how long a connection may be idle. This module also limits how long a client
-may take to send a request's head, to send the rest of a body that is not read any more, and to
-receive a response.
+uvicorn only limits how long a connection may be idle. This module also limits the time in which a
+client must send a request's head, send the rest of a body that is no longer read, and receive a
+response.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from connect_runtime.system.server_loop import AcceptedConnection
 
 CONNECTION_LIMITS = ClientConnectionLimits(total=512, per_address=128, loopback=128)
 _READ_BYTES = 64 * 1024
-"""Bytes of a request that are read ahead of the application."""
+"""Number of bytes of a request that are read ahead of the application."""
 MAX_HEAD_BYTES = 16 * 1024
-"""Limit for a request's head: request line and headers."""
+"""Maximum size of a request's head: request line and headers."""
 MAX_BODY_CHUNKS = 2_000
-"""Limit for chunks within `_READ_BYTES` of a body, because each chunk has an overhead."""
+"""Maximum number of chunks per `_READ_BYTES` of a body, because each chunk has an overhead."""
 _CLIENT_ERROR_LOG_INTERVAL_S = 60.0
 
 _log = logging.getLogger(__name__)
@@ -34,23 +34,26 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientDeadlines:
-    """Time limits for what a client sends and receives."""
+    """Time limits for sending a request and receiving a response."""
 
     head_s: float = 10.0
-    """For the head of a request from its first byte; for the first request, from the connection."""
+    """Time limit for receiving a request's head, from its first byte. For the first request, the
+    time starts with the connection."""
     idle_s: float = 90.0
-    """Between requests."""
+    """Maximum idle time between two requests."""
     unread_body_s: float = 10.0
-    """For the rest of a body, after the request was answered without it."""
+    """Time limit for receiving the rest of a body that the application did not read before it
+    responded."""
     response_s: float = 60.0
-    """For receiving a response."""
+    """Time limit for the client to receive a response."""
 
 
 class ClientErrorLog:
-    """Replaces uvicorn's logger: client errors take one line, and each kind at most one a minute.
+    """Replaces uvicorn's logger, so that a client error takes one log line and each kind is logged
+    at most once a minute.
 
-    The line contains the number of suppressed errors. Other messages are logged unchanged. Used on
-    one server's event loop.
+    The line contains the number of suppressed errors. Other messages are logged unchanged. Used
+    only on the server's event loop.
     """
 
     def __init__(self, now_s: Callable[[], float]) -> None:
@@ -59,7 +62,7 @@ class ClientErrorLog:
         self._left_out: dict[str, int] = {}
 
     level = logging.WARNING
-    """Read by uvicorn to decide whether to trace."""
+    """Log level that uvicorn reads to decide whether to log a trace."""
 
     def warning(self, message: str, *_: object) -> None:
         self.log_client_error(message.rstrip("."))
@@ -73,7 +76,8 @@ class ClientErrorLog:
             _log.error(message.rstrip(), *args, exc_info=exc_info)
 
     def log_client_error(self, kind: str, client: str = "") -> None:
-        """Log a client error of this kind; `client`: its address, "" if unknown."""
+        """Log a client error of the given kind. `client` is the client's address, or "" if it is
+        unknown."""
         now_s, logged_s = self._now_s(), self._logged_s.get(kind)
         if logged_s is not None and now_s - logged_s < _CLIENT_ERROR_LOG_INTERVAL_S:
             self._left_out[kind] = self._left_out.get(kind, 0) + 1
@@ -86,7 +90,7 @@ class ClientErrorLog:
 
 @dataclass(slots=True, kw_only=True)
 class ServerConnections:
-    """State shared by all connections of a server; implements `ConnectionAdmission`."""
+    """State shared by all connections of a server. Implements `ConnectionAdmission`."""
 
     open_connections: OpenConnections[AcceptedConnection]
     deadlines: ClientDeadlines
@@ -96,7 +100,7 @@ class ServerConnections:
     def admit(self, connection: AcceptedConnection) -> bool:
         closed = self.open_connections.admit(connection, connection.host)
         if closed is not None:
-            kind = "too many connections: closed the connection that has been idle longest"
+            kind = "too many connections: closed the connection that has been idle the longest"
             self.client_errors.log_client_error(kind, closed.host)
             if closed is connection:
                 return False
@@ -109,13 +113,14 @@ class ServerConnections:
         if self._accepted.get(connection.descriptor) is connection:
             del self._accepted[connection.descriptor]
 
-    def find_accepted(self, transport: asyncio.Transport) -> AcceptedConnection:
-        """Return the accepted connection of a transport, plain or TLS."""
+    def find_accepted_connection(self, transport: asyncio.Transport) -> AcceptedConnection:
+        """Return the accepted connection for a plain or TLS transport."""
         return self._accepted[transport.get_extra_info("socket").fileno()]
 
 
 class _LimitedParser(h11.Connection):
-    """HTTP parser that rejects long heads and bodies of very many small chunks."""
+    """HTTP parser that rejects request heads that are too long and bodies with too many small
+    chunks."""
 
     def __init__(self) -> None:
         super().__init__(h11.SERVER, MAX_HEAD_BYTES)
@@ -126,21 +131,22 @@ class _LimitedParser(h11.Connection):
         self._chunks_left = MAX_BODY_CHUNKS * (1 + len(data) // _READ_BYTES)
 
     def next_event(self) -> Any:
-        """Raises `h11.RemoteProtocolError` if a limit is exceeded."""
+        """Return the next event. Raises `h11.RemoteProtocolError` if a limit is exceeded."""
         size = len(self.trailing_data[0]) if self.their_state is h11.IDLE else 0
         event = super().next_event()
         if isinstance(event, h11.Request):
             if size - len(self.trailing_data[0]) > MAX_HEAD_BYTES:
-                raise h11.RemoteProtocolError("the head is too long", error_status_hint=431)
+                raise h11.RemoteProtocolError("the request head is too long", error_status_hint=431)
         elif isinstance(event, h11.Data):
             self._chunks_left -= 1
             if self._chunks_left < 0:
-                raise h11.RemoteProtocolError("the body has too many small chunks")
+                raise h11.RemoteProtocolError("the request body has too many small chunks")
         return event
 
 
 class HttpConnection(h11_impl.H11Protocol):
-    """Protocol of one connection; called by its transport and by uvicorn's request cycles."""
+    """HTTP protocol of one connection. Its methods are called by the transport and by uvicorn's
+    request cycles."""
 
     def __init__(self, *args: Any, shared: ServerConnections, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -150,7 +156,7 @@ class HttpConnection(h11_impl.H11Protocol):
         self._accepted: AcceptedConnection
         self._deadline: asyncio.TimerHandle | None = None
         self._deadline_kind = ""
-        """What the running deadline `_deadline` is for: "head", "rest", "taken" or ""."""
+        """Kind of the running deadline `_deadline`: "head", "rest", "taken", "idle" or ""."""
         self._asked = False
 
     # Called by the transport
@@ -159,7 +165,7 @@ class HttpConnection(h11_impl.H11Protocol):
         if hasattr(transport, "max_size"):
             transport.max_size = _READ_BYTES
         super().connection_made(transport)
-        self._accepted = self._shared.find_accepted(transport)
+        self._accepted = self._shared.find_accepted_connection(transport)
         self._accepted.abort = transport.abort
         self._update_deadline()
 
@@ -183,7 +189,8 @@ class HttpConnection(h11_impl.H11Protocol):
         )
 
     def send_400_response(self, msg: str) -> None:
-        """Do nothing if a response has begun already."""
+        """Send a 400 response, unless a response has already been started, and close the
+        connection."""
         if self._is_serving():
             self.cycle.disconnected = True
             self.cycle.message_event.set()
@@ -196,24 +203,25 @@ class HttpConnection(h11_impl.H11Protocol):
         self._update_deadline()
 
     def timeout_keep_alive_handler(self) -> None:
-        """Do nothing: uvicorn's deadline ignores unsent responses, unlike `_update_deadline`."""
+        """Do nothing, because uvicorn's keep-alive timeout ignores unsent responses.
+        `_update_deadline` sets the deadlines instead."""
 
     # Deadlines
 
     def close(self) -> None:
-        """Close without waiting for a client that receives nothing."""
+        """Close the connection. Abort it if the client has not received all data."""
         if self.transport.get_write_buffer_size():
             self.transport.abort()
         else:
             self.transport.close()
 
     def _is_serving(self) -> bool:
-        """Whether a request is being served."""
+        """Return True if a request is being served."""
         cycle = cast("h11_impl.RequestResponseCycle | None", self.cycle)
         return cycle is not None and not cycle.response_complete
 
     def _update_deadline(self) -> None:
-        """Set the deadline for what the client has to do next."""
+        """Set the deadline for the client's next action."""
         deadlines = self._shared.deadlines
         self._asked = self._asked or self._is_serving()
         if self._is_serving() and not self.cycle.more_body:
@@ -232,15 +240,18 @@ class HttpConnection(h11_impl.H11Protocol):
             self._set_deadline("idle", deadlines.idle_s)
 
     def _set_deadline(self, of: str, after_s: float) -> None:
-        """Keep a running deadline of the same kind: more bytes do not extend it."""
+        """Start a deadline. A running deadline of the same kind is kept, so that more bytes do not
+        extend it."""
         if of == self._deadline_kind:
             return
         if self._deadline is not None:
             self._deadline.cancel()
         self._deadline_kind = of
-        self._deadline = self.loop.call_later(after_s, self._cut_off) if of else None
+        self._deadline = (
+            self.loop.call_later(after_s, self._close_overdue_connection) if of else None
+        )
 
-    def _cut_off(self) -> None:
+    def _close_overdue_connection(self) -> None:
         if self._deadline_kind == "taken" and not self.transport.get_write_buffer_size():
             self._deadline, self._deadline_kind = None, ""  # received in the meantime
             if not self.transport.is_closing():
@@ -250,8 +261,8 @@ class HttpConnection(h11_impl.H11Protocol):
             self.transport.close()
             return
         kind = {
-            "head": "a client did not send the head of its request in time",
-            "rest": "a client did not send the rest of its body in time",
+            "head": "a client did not send the request head in time",
+            "rest": "a client did not send the rest of the request body in time",
             "taken": "a client did not receive its response in time",
         }[self._deadline_kind]
         self._shared.client_errors.log_client_error(kind, self.client[0] if self.client else "")

@@ -1,6 +1,8 @@
-"""One HTTP request as handlers see it: decoded names, flags parsed as in Java, a bounded body.
+"""An HTTP request in the form that handlers use: decoded names, flags parsed as in Java, and a
+size-limited body.
 
-`BodySlots` limits how many large bodies a server holds at a time, however many clients send them.
+`BodySlots` limits the number of large bodies that a server reads concurrently, whatever the number
+of clients.
 """
 
 from __future__ import annotations
@@ -27,14 +29,16 @@ from connect_runtime.rest.request_bodies import (
 from connect_runtime.rest.rest_errors import RestError
 
 BODY_SLOTS_SCOPE_KEY = "connect_runtime.body_slots"
-"""Key in an ASGI scope: the server's `BodySlots`."""
+"""Key of the server's `BodySlots` in an ASGI scope."""
 SMALL_BODY_BYTES = 64 * 1024
-"""Bodies up to this size need no slot, because this much of each request is read anyway."""
+"""Maximum size of a body that needs no slot, because the server reads this much of each request
+ahead anyway."""
 
 
 @dataclass(slots=True)
 class BodySlots:
-    """Limits large bodies on one event loop; a request keeps its slot until it was answered."""
+    """Limits the number of large bodies on an event loop. A request keeps its slot until the
+    response is sent."""
 
     total: int = 4
     per_address: int = 2
@@ -43,17 +47,17 @@ class BodySlots:
     _changed: asyncio.Condition = field(default_factory=asyncio.Condition)
 
     async def acquire(self, host: str) -> str:
-        """Acquire a slot; return the token for `release`. Raises `RestError` (503) on timeout."""
+        """Acquire a body slot and return the token to pass to `release`. Raises `RestError` (503)
+        on timeout."""
         client = connection_limits.identify_client(host)
         try:
             async with asyncio.timeout(self.wait_s), self._changed:
-                await self._changed.wait_for(lambda: self._is_free(client))
+                await self._changed.wait_for(lambda: self._is_slot_free(client))
         except TimeoutError:
             raise RestError(
                 HTTPStatus.SERVICE_UNAVAILABLE,
-                f"Too many requests with bodies larger than {SMALL_BODY_BYTES} bytes are in"
-                " progress;"
-                " try again soon",
+                f"Too many requests with bodies larger than {SMALL_BODY_BYTES} bytes are in "
+                "progress; retry later",
             ) from None
         self._acquired[client] += 1
         return client
@@ -65,7 +69,7 @@ class BodySlots:
         async with self._changed:
             self._changed.notify_all()
 
-    def _is_free(self, client: str) -> bool:
+    def _is_slot_free(self, client: str) -> bool:
         return self._acquired.total() < self.total and self._acquired[client] < self.per_address
 
 
@@ -73,71 +77,73 @@ T = TypeVar("T")
 
 MAX_BODY_BYTES = 8 * 1024 * 1024
 BODY_TIMEOUT_S = 30.0
-"""Limit for receiving a body."""
+"""Time limit for receiving a body."""
 UNVERIFIED_BODY_TIMEOUT_S = 5.0
-"""Limit for receiving a body of a client that has shown no password, and whose signature, of the
-body alone, can be verified only at its end. Workers send such bodies over fast networks, and
-again if they fail."""
+"""Time limit for receiving a body from a client without a password, whose signature covers only the
+body and can be verified only after the whole body is read. Workers send such bodies over fast
+networks and retry them if they fail."""
 _INTEGER = re.compile(r"[+-]?[0-9]{1,10}")
 _INT32_MAX = 2**31 - 1
 MUST_BE_SIGNED_SCOPE_KEY = "connect_runtime.must_be_signed"
-"""Key in an ASGI scope: see `RestRequest.must_be_signed`."""
+"""Key of `RestRequest.must_be_signed` in an ASGI scope."""
 IS_SIGNED_SCOPE_KEY = "connect_runtime.is_signed"
-"""Key in an ASGI scope: see `RestRequest.is_signed`."""
+"""Key of `RestRequest.is_signed` in an ASGI scope."""
 UNSUPPORTED_MEDIA_TYPE = "HTTP 415 Unsupported Media Type"
 
 
 class RestRequest:
-    """A request to the REST API. Handlers return a response, or raise `RestError` or an exception
-    that `rest_errors.convert_to_rest_error` maps."""
+    """A request to the REST API. Handlers return a response, raise `RestError`, or raise an
+    exception that `rest_errors.convert_to_rest_error` maps to one."""
 
     def __init__(self, request: requests.Request, *, body_timeout_s: float) -> None:
         self._request = request
         self._body_timeout_s = min(body_timeout_s, BODY_TIMEOUT_S)
         self._slot: str | None = None
 
-    def path_parameter(self, parameter: str) -> str:
-        """A path parameter, decoded; names may contain any characters."""
+    def get_path_parameter(self, parameter: str) -> str:
+        """Return a decoded path parameter. Names may contain any characters."""
         return parse.unquote(self._request.path_params[parameter], errors="replace")
 
     @property
     def connector(self) -> str:
-        return self.path_parameter("connector")
+        return self.get_path_parameter("connector")
 
     @property
     def task(self) -> int:
-        """The task number. Raises `RestError` (404) if it is not a 32-bit integer."""
-        text = self.path_parameter("task")
+        """Return the task number. Raises `RestError` (404) if it is not a 32-bit integer."""
+        text = self.get_path_parameter("task")
         if not _INTEGER.fullmatch(text) or abs(int(text)) > _INT32_MAX:
             raise RestError(HTTPStatus.NOT_FOUND, "HTTP 404 Not Found")
         return int(text)
 
-    def query_flag(self, name: str, *, default: bool = False) -> bool:
-        """A boolean query parameter: `true` in any case is True, other values are False."""
+    def get_query_flag(self, name: str, *, default: bool = False) -> bool:
+        """Return a boolean query parameter: True for `true` in any case, False for any other value,
+        `default` if it is missing."""
         given = self.query(name)
         return default if given is None else given.lower() == "true"
 
     def query(self, name: str) -> str | None:
-        return next(iter(self.queries(name)), None)
+        return next(iter(self.get_query_values(name)), None)
 
-    def queries(self, name: str) -> list[str]:
-        """All values of a query parameter, in order."""
+    def get_query_values(self, name: str) -> list[str]:
+        """Return all values of a query parameter, in order."""
         return self._request.query_params.getlist(name)
 
     @property
     def forward(self) -> bool | None:
-        """The query parameter `forward`, which workers set; None in a user's request. See
+        """Return the query parameter `forward`, which workers set; None in a user's request. See
         `request_forwarding`."""
-        return None if self.query("forward") is None else self.query_flag("forward")
+        return None if self.query("forward") is None else self.get_query_flag("forward")
 
     @property
     def must_be_signed(self) -> bool:
-        """Whether basic authentication admitted the request only because of its signature."""
+        """Return True if basic authentication accepted the request only on condition that it has a
+        valid signature."""
         return bool(self._request.scope.get(MUST_BE_SIGNED_SCOPE_KEY))
 
     @property
     def is_signed(self) -> bool:
-        """Whether the signature of head and body was verified (`SignatureMiddleware`), so that the
+        """Return True if `SignatureMiddleware` verified the signature of head and body, so that the
         sender is a worker of the group."""
         return bool(self._request.scope.get(IS_SIGNED_SCOPE_KEY))
 
@@ -150,7 +156,7 @@ class RestRequest:
         return self._request.headers.get("authorization")
 
     def absolute_url(self, path: str) -> str:
-        """Absolute URL of another path of this worker, as the client addresses it."""
+        """Return the absolute URL of a path of this worker, with the host that the client used."""
         return str(self._request.base_url).rstrip("/") + path
 
     async def parse_config(self) -> dict[str, str | None]:
@@ -166,37 +172,38 @@ class RestRequest:
         return parse_body(request_bodies.parse_offsets, await self.read_body())
 
     async def read_body(self, *, bytes_max: int = MAX_BODY_BYTES) -> bytes:
-        """Read the body. Raises `RestError` if it has no content type, is too long or too slow.
+        """Read the request body. Raises `RestError` if the content type is missing, or if the body
+        is too long or too slow.
 
-        A large body waits for a free body slot, which `release` releases.
+        A large body waits for a free body slot. `release` releases the slot.
         """
-        if "content-type" not in self._request.headers and self._announces_body():
+        if "content-type" not in self._request.headers and self._has_body():
             raise RestError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, UNSUPPORTED_MEDIA_TYPE)
         timeout_s = self._body_timeout_s
         if self.must_be_signed:
             timeout_s = min(timeout_s, UNVERIFIED_BODY_TIMEOUT_S)
         try:
             async with asyncio.timeout(timeout_s):
-                data = await self._read(bytes_max)
+                data = await self._receive_body(bytes_max)
         except TimeoutError:
             raise RestError(
                 HTTPStatus.REQUEST_TIMEOUT,
-                f"The body did not arrive within {timeout_s:g} s",
+                f"The body was not received within {timeout_s:g} s",
             ) from None
         return data
 
-    async def release(self) -> None:
-        """Release the body slot after the response. Idempotent."""
+    async def release_body_slot(self) -> None:
+        """Release the request's body slot after the response was sent. Idempotent."""
         slots, slot = self._request.scope.get(BODY_SLOTS_SCOPE_KEY), self._slot
         self._slot = None
         if slots is not None and slot is not None:
             await slots.release(slot)
 
-    def _announces_body(self) -> bool:
+    def _has_body(self) -> bool:
         headers = self._request.headers
         return headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
 
-    async def _read(self, bytes_max: int) -> bytes:
+    async def _receive_body(self, bytes_max: int) -> bytes:
         declared = self._request.headers.get("content-length", "0")
         _check_body_length(int(declared) if declared.isdecimal() else 0, bytes_max)
         data = bytearray()
@@ -218,13 +225,13 @@ def _check_body_length(size: int, bytes_max: int) -> None:
     if size > bytes_max:
         raise RestError(
             HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-            f"The body is larger than {bytes_max} bytes, the maximum",
+            f"The body is larger than the maximum of {bytes_max} bytes",
         )
 
 
 def parse_body(read: Callable[[bytes], T], data: bytes) -> T:
-    """Parse a body with a function of `request_bodies`. Raises `RestError`: 400 beyond the limits,
-    500 for a wrong form, as in Java."""
+    """Parse a body with a function of `request_bodies`. Raises `RestError`: 400 if a limit is
+    exceeded, 500 if the body has the wrong form, as in Java."""
     try:
         return read(data)
     except BodyLimitError as error:

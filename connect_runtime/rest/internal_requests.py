@@ -1,9 +1,9 @@
 """Requests between workers: the two internal endpoints, and verification of signed requests.
 
-Java's workers sign the body of the two internal requests with the session key of the group
-(KIP-507). On a listener for workers only, a worker also forwards its users' requests, mostly to
-the leader. It signs all of these as a whole: method, path, receiver, body and time. Each
-signature is accepted once.
+Java workers sign the body of the two internal requests with the group's session key (KIP-507). On a
+listener that is reserved for workers, a worker also forwards user requests, mostly to the leader.
+It signs each of these requests as a whole: method, path, receiver, body and time. Each signature is
+accepted only once.
 """
 
 from __future__ import annotations
@@ -30,16 +30,18 @@ from connect_runtime.rest.rest_errors import RestError
 from connect_runtime.rest.routing import Endpoint
 
 MAX_TASK_CONFIGS_BYTES = 4 * 1024 * 1024
-"""Limit for the body of a Java-signed request: the configs of all tasks of one connector."""
+"""Maximum size of the body of a request signed by a Java worker, which contains all task
+configurations of one connector."""
 
 
 class InternalConnectResource:
-    """Handlers of the two internal endpoints; stateless."""
+    """Handlers of the two internal endpoints, `POST …/tasks` and `PUT …/fence`; stateless."""
 
     def __init__(
         self, herder: Herder, *, client: HerderClient, must_be_signed: bool = False
     ) -> None:
-        """`must_be_signed`: reject unsigned requests even if the group's protocol does not sign."""
+        """With `must_be_signed`, unsigned requests are rejected even if the group's protocol does
+        not sign requests."""
         self._herder = herder
         self._asks = client
         self._must_be_signed = must_be_signed
@@ -48,7 +50,7 @@ class InternalConnectResource:
         one = "/connectors/{connector}"
         return [
             Endpoint("POST", f"{one}/tasks", self.put_task_configs),
-            Endpoint("PUT", f"{one}/fence", self.fence),
+            Endpoint("PUT", f"{one}/fence", self.fence_zombies),
         ]
 
     async def put_task_configs(self, request: RestRequest) -> responses.Response:
@@ -64,7 +66,7 @@ class InternalConnectResource:
         )
         return rest_responses.respond_empty(HTTPStatus.NO_CONTENT)
 
-    async def fence(self, request: RestRequest) -> responses.Response:
+    async def fence_zombies(self, request: RestRequest) -> responses.Response:
         await self._read_verified_body(request, bytes_max=0)
         name = request.connector
         kind = self._herder.connector_type(self._herder.config().config(name))
@@ -76,10 +78,10 @@ class InternalConnectResource:
         return rest_responses.respond_empty(HTTPStatus.NO_CONTENT)
 
     async def _read_verified_body(self, request: RestRequest, *, bytes_max: int) -> bytes:
-        """Read the body and verify its signature, which covers the body alone in Java.
+        """Read the body and verify its signature. Signatures of Java workers cover only the body.
 
         Unsigned requests are rejected before their body is read. `bytes_max` limits bodies whose
-        signature is not verified yet.
+        signature is not yet verified.
         """
         if request.is_signed:
             return await request.read_body()
@@ -89,10 +91,10 @@ class InternalConnectResource:
         ):
             raise RestError(verdict.status, verdict.message)
         data = await request.read_body(bytes_max=bytes_max)
-        self._check(data, request)
+        self._require_valid_signature(data, request)
         return data
 
-    def _check(self, body: bytes, request: RestRequest) -> None:
+    def _require_valid_signature(self, body: bytes, request: RestRequest) -> None:
         verdict = self._check_signature(body, request)
         if isinstance(verdict, SignatureInvalid):
             raise RestError(verdict.status, verdict.message)
@@ -104,7 +106,8 @@ class InternalConnectResource:
 
 
 class SignatureMiddleware:
-    """ASGI middleware: verifies signed requests of workers; unsigned requests get 404."""
+    """ASGI middleware that verifies signed requests from workers. Unsigned requests are answered
+    with 404."""
 
     def __init__(
         self,
@@ -116,7 +119,8 @@ class SignatureMiddleware:
         clock: Clock,
         body_timeout_s: float,
     ) -> None:
-        """`receiver`: the URL that this worker advertises, which senders sign."""
+        """`receiver` is the URL that this worker advertises and that senders include in the
+        signature."""
         self._app = app
         self._herder = herder
         self._keys = keys
@@ -127,8 +131,8 @@ class SignatureMiddleware:
 
     async def __call__(self, scope: types.Scope, receive: types.Receive, send: types.Send) -> None:
         try:
-            digest = self._verified_head(scope)
-            body = await self._body(scope, receive, digest)
+            digest = self._verify_head(scope)
+            body = await self._receive_signed_body(scope, receive, digest)
         except Exception as error:  # noqa: BLE001 - as all handlers: it is answered
             await rest_errors.respond_error(rest_errors.convert_to_rest_error(error))(
                 scope, receive, send
@@ -150,10 +154,10 @@ class SignatureMiddleware:
         }
         await self._app(verified, receive_again, send)
 
-    def _verified_head(self, scope: types.Scope) -> str:
-        """Verify the signature of the head and return the digest that the body must have.
+    def _verify_head(self, scope: types.Scope) -> str:
+        """Verify the signature of a request's head, and return the digest that the body must match.
 
-        Nothing of the body is read before.
+        The body is not read before the head is verified.
         """
         headers = datastructures.Headers(scope=scope)
         if session_keys.SIGNATURE_HEADER not in headers:
@@ -173,8 +177,11 @@ class SignatureMiddleware:
             raise RestError(verdict.status, verdict.message)
         return digest
 
-    async def _body(self, scope: types.Scope, receive: types.Receive, digest: str) -> bytes:
-        """Read the body without a body slot: workers must not wait for unauthenticated clients."""
+    async def _receive_signed_body(
+        self, scope: types.Scope, receive: types.Receive, digest: str
+    ) -> bytes:
+        """Read the body without using a body slot, so that workers do not wait for unauthenticated
+        clients."""
         request = requests.Request({**scope, http_request.BODY_SLOTS_SCOPE_KEY: None}, receive)
         body = await RestRequest(request, body_timeout_s=self._body_timeout_s).read_body()
         if not hmac.compare_digest(

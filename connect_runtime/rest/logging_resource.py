@@ -1,4 +1,4 @@
-"""Endpoints under `/admin/loggers`: log levels of this worker or of all (KIP-495, KIP-976).
+"""Endpoints under `/admin/loggers`: log levels of this worker or of all workers (KIP-495, KIP-976).
 
 Follows Java's LoggingResource.
 """
@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 
 class LoggingResource:
-    """Handlers of `/admin/loggers`."""
+    """Handlers of the `/admin/loggers` endpoints."""
 
     def __init__(self, herder: Herder, *, client: HerderClient, levels: LogLevels) -> None:
         self._herder = herder
@@ -47,7 +47,7 @@ class LoggingResource:
         )
 
     async def level(self, request: RestRequest) -> responses.Response:
-        name = request.path_parameter("logger")
+        name = request.get_path_parameter("logger")
         found = self._levels.get_level(name)
         if found is None:
             raise RestError(HTTPStatus.NOT_FOUND, f"Logger {name} not found.")
@@ -55,7 +55,7 @@ class LoggingResource:
 
     async def set_level(self, request: RestRequest) -> responses.Response:
         namespace, level = (
-            request.path_parameter("logger"),
+            request.get_path_parameter("logger"),
             (await request.parse_config()).get("level"),
         )
         if level is None:

@@ -1,7 +1,8 @@
-"""Read-only pages that a process serves beside the REST API, and the thread pools that render them.
+"""Read-only pages that a process serves in addition to the REST API, and the thread pools that
+render them.
 
-Pages answer GET and HEAD. Each is rendered on a thread of its pool, and must be fast: slow work
-belongs elsewhere. A pool that is full or slow does not delay other pools.
+Pages answer GET and HEAD requests. Each page is rendered on a thread of its pool, and must be
+rendered quickly, without slow work. A full or slow pool does not delay other pools.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from connect_runtime.system.threads import ThreadPool
 _log = logging.getLogger(__name__)
 
 PAGE_DEADLINE_S = 10.0
-"""A page that takes longer is answered with 503."""
+"""Time limit for rendering a page. After this time the request is answered with 503."""
 
 JSON_CONTENT_TYPE = "application/json"
 TEXT_CONTENT_TYPE = "text/plain; charset=utf-8"
@@ -28,23 +29,22 @@ TEXT_CONTENT_TYPE = "text/plain; charset=utf-8"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageRequest:
-    """A request for a page."""
+    """A GET or HEAD request for a mounted page."""
 
     path: str
-    """As sent, percent-encoded."""
+    """Request path as received, percent-encoded."""
     query: Mapping[str, str] = field(default_factory=dict)
-    """The first value of each parameter, decoded."""
+    """First value of each query parameter, decoded."""
     accept: str = ""
     requested_with: str = ""
-    """The header X-Requested-With, "" if absent or if the browser reports a cross-site request.
-
-    Only scripts of our own pages and programs can set it: CORS keeps other pages from sending it.
-    """
+    """Value of the header X-Requested-With; "" if the header is absent or the browser reports a
+    cross-site request. Only programs and scripts of this server's pages can set the header, because
+    CORS prevents other pages from sending it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageResponse:
-    """A rendered page; `headers` are additional ones, such as `Location`."""
+    """A rendered page. `headers` contains additional headers, such as `Location`."""
 
     body: bytes
     content_type: str = JSON_CONTENT_TYPE
@@ -53,15 +53,16 @@ class PageResponse:
 
 
 PageRenderer = Callable[[PageRequest], PageResponse]
-"""Renders a page on any thread, concurrently; an exception is logged (see `log_failure`) and
-answered with 500."""
+"""Renders a page on any thread, possibly concurrently. If it raises an exception, the exception is
+logged (see `log_failure`) and the request is answered with 500."""
 
 
 class PageThreadPool(enum.Enum):
-    """Groups of pages that share threads. A full or slow pool does not delay the others."""
+    """Thread pools for groups of pages. A full or slow pool does not delay the other pools."""
 
     EVENT_LOOP = "at once"
-    """Rendered on the event loop itself, for pages that never block, such as liveness probes."""
+    """Pages are rendered on the event loop itself; only for pages that never block, such as
+    liveness probes."""
     PROBES = "probes"
     SCRAPES = "scrapes"
     PEOPLE = "people"
@@ -69,7 +70,8 @@ class PageThreadPool(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class MountedPage:
-    """A page with its thread pool; a bare renderer belongs to the pool `PEOPLE`."""
+    """A page with its thread pool. A renderer that is not wrapped in a `MountedPage` uses the pool
+    `PEOPLE`."""
 
     pool: PageThreadPool
     render: PageRenderer
@@ -83,7 +85,7 @@ def get_thread_pool(renderer: PageRenderer) -> PageThreadPool:
 
 
 PagesByPath = Mapping[str, PageRenderer]
-"""Renderers by path, such as `/health/live`."""
+"""Page renderers by path, such as `/health/live`."""
 
 
 T = TypeVar("T")
@@ -92,14 +94,16 @@ THREADS_PER_POOL = MappingProxyType(
     {PageThreadPool.PROBES: 2, PageThreadPool.SCRAPES: 2, PageThreadPool.PEOPLE: 4}
 )
 MAX_WAITING_PAGES = 32
-"""Limit for rendering and waiting pages of one pool; further requests are rejected."""
+"""Maximum number of pages that are rendered or waiting in one pool. Further requests are
+rejected."""
 FAILURE_LOG_INTERVAL_S = 60.0
-"""Minimum time between two logged failures: pages need no login, so anyone can repeat a request
-that fails."""
+"""Minimum time between two logged failures. Pages need no login, so anyone could fill the log by
+repeating a request that fails."""
 
 
 class PageThreadPools:
-    """The thread pools. Call `render` on an event loop; `stop` may be called from any thread."""
+    """All thread pools that render pages. Call `render` on an event loop. `stop` may be called on
+    any thread."""
 
     def __init__(self, name: str) -> None:
         self._pools = {
@@ -111,9 +115,9 @@ class PageThreadPools:
         self._next_failure_log_s = -math.inf
 
     async def render(self, pool: PageThreadPool, renderer: Callable[[], T]) -> T:
-        """Call `renderer` on the given pool and return its result.
+        """Render a page with `renderer` on the given pool and return the result.
 
-        Raises `ThreadPoolFull`, `TimeoutError`, or the exception of `renderer`.
+        Raises `ThreadPoolFull`, `TimeoutError`, or the exception raised by `renderer`.
         """
         if pool is PageThreadPool.EVENT_LOOP:
             return renderer()
@@ -122,13 +126,13 @@ class PageThreadPools:
             return await asyncio.wrap_future(making)
 
     def log_failure(self, path: str, error: Exception) -> None:
-        """Log the exception of a page with its traceback, once in `FAILURE_LOG_INTERVAL_S`. Call it
-        on the event loop."""
+        """Log a page's exception with its traceback, at most once per `FAILURE_LOG_INTERVAL_S`.
+        Must be called on the event loop."""
         now_s = asyncio.get_running_loop().time()
         if now_s >= self._next_failure_log_s:
             self._next_failure_log_s = now_s + FAILURE_LOG_INTERVAL_S
             _log.error(
-                "rendering %s failed: %r; further failures of pages are not logged for %g s",
+                "rendering %s failed: %r; further page failures are not logged for %g s",
                 path,
                 error,
                 FAILURE_LOG_INTERVAL_S,
@@ -136,6 +140,6 @@ class PageThreadPools:
             )
 
     def stop(self, timeout_s: float) -> None:
-        """Stop rendering pages; a thread that hangs is abandoned. Idempotent."""
+        """Stop rendering pages. A thread that hangs is abandoned. Idempotent."""
         for each in self._pools.values():
             each.stop(timeout_s)

@@ -1,7 +1,7 @@
 """Serves several REST APIs on one server, each under its own path (KIP-710).
 
-`/<source>/<target>/connectors/…` is routed to the API of `("source", "target")` as
-`/connectors/…`. Names are compared decoded, so clients may percent-encode any character.
+`/<source>/<target>/connectors/…` is routed to the API of `("source", "target")` as `/connectors/…`.
+Names are decoded before they are compared, so clients may percent-encode any character.
 """
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ from connect_runtime.rest.rest_errors import RestError
 
 Namespace = tuple[str, ...]
 NAMESPACE_SCOPE_KEY = "connect.namespace"
-"""Key in an ASGI scope: the namespace removed from the path, for the access log."""
+"""Key of the namespace in an ASGI scope. The namespace was removed from the path and is kept for
+the access log."""
 
 
 class NamespaceRouter:
-    """ASGI application that routes by namespace. `mount` may be called from any thread."""
+    """ASGI application that routes requests by namespace. `mount` may be called on any thread."""
 
     def __init__(self, depth: int = 2) -> None:
-        """`depth`: number of names in a namespace."""
+        """`depth` is the number of names in a namespace."""
         self._depth = depth
         self._lock = threading.Lock()
         self._apps: dict[Namespace, types.ASGIApp] = {}
@@ -32,8 +33,8 @@ class NamespaceRouter:
     def mount(self, namespace: Namespace, app: types.ASGIApp) -> Callable[[], None]:
         """Serve `app` under `namespace`, replacing an earlier application.
 
-        Returns a function that removes it again, if it has not been replaced; callable from any
-        thread, idempotent.
+        Returns an idempotent function that removes `app`, unless it has been replaced. The function
+        may be called on any thread.
         """
         assert len(namespace) == self._depth, namespace
         with self._lock:

@@ -1,7 +1,7 @@
 """The OpenAPI 3.1 document of the REST API, served at `/openapi.json`.
 
-Every endpoint is described here in one line; a test compares them with the routes. The two
-internal endpoints are left out.
+Each endpoint is described in one line, and a test compares the descriptions with the routes. The
+two internal endpoints are omitted.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _CONNECTOR_PATH = "/connectors/{connector}"
 _PLUGIN_PATH = "/connector-plugins/{plugin}/config"
 _LOGGER_PATH = "/admin/loggers/{logger}"
 _UNKNOWN_CONNECTOR = "404: unknown connector"
-_REBALANCE_CONFLICT = "409: a rebalance is in progress; try again"
+_REBALANCE_CONFLICT = "409: a rebalance is in progress; retry later"
 
 
 def _describe_object(*required: str, **properties: Any) -> dict[str, Any]:
@@ -34,11 +34,11 @@ def _describe_object(*required: str, **properties: Any) -> dict[str, Any]:
     return schema | {"required": list(required)} if required else schema
 
 
-def _list(of: Any) -> dict[str, Any]:
+def _describe_array(of: Any) -> dict[str, Any]:
     return {"type": "array", "items": of}
 
 
-def _ref(name: str) -> dict[str, Any]:
+def _describe_reference(name: str) -> dict[str, Any]:
     return {"$ref": f"#/components/schemas/{name}"}
 
 
@@ -75,27 +75,29 @@ _SCHEMAS: dict[str, Any] = {
     "NewConnector": _describe_object(
         "config",
         name=_TEXT,
-        config=_ref("Config"),
+        config=_describe_reference("Config"),
         initial_state={"type": "string", "enum": ["RUNNING", "PAUSED", "STOPPED"]},
     ),
     "Connector": _describe_object(
         name=_TEXT,
-        config=_ref("Config"),
-        tasks=_list(_ref("TaskId")),
+        config=_describe_reference("Config"),
+        tasks=_describe_array(_describe_reference("TaskId")),
         type={"type": "string", "enum": ["source", "sink", "unknown"]},
     ),
-    "Task": _describe_object(id=_ref("TaskId"), config=_ref("Config")),
+    "Task": _describe_object(
+        id=_describe_reference("TaskId"), config=_describe_reference("Config")
+    ),
     "ConnectorState": _describe_object("state", "worker_id", **_STATE),
     "TaskState": _describe_object("id", "state", "worker_id", id=_NUMBER, **_STATE),
     "Status": _describe_object(
         name=_TEXT,
-        connector=_ref("ConnectorState"),
-        tasks=_list(_ref("TaskState")),
+        connector=_describe_reference("ConnectorState"),
+        tasks=_describe_array(_describe_reference("TaskState")),
         type=_TEXT,
     ),
     "Offsets": _describe_object(
         "offsets",
-        offsets=_list(
+        offsets=_describe_array(
             _describe_object(
                 "partition", partition=_ANY_OBJECT, offset={"type": ["object", "null"]}
             )
@@ -115,34 +117,40 @@ _SCHEMAS: dict[str, Any] = {
         order_in_group=_NUMBER,
         width=_TEXT,
         display_name=_TEXT,
-        dependents=_list(_TEXT),
+        dependents=_describe_array(_TEXT),
         order=_NUMBER,
     ),
     "ConfigValue": _describe_object(
         name=_TEXT,
         value=_TEXT_OR_NULL,
-        recommended_values=_list(_TEXT_OR_NULL),
-        errors=_list(_TEXT),
+        recommended_values=_describe_array(_TEXT_OR_NULL),
+        errors=_describe_array(_TEXT),
         visible={"type": "boolean"},
     ),
     "Validation": _describe_object(
         name=_TEXT,
         error_count=_NUMBER,
-        groups=_list(_TEXT),
-        configs=_list(_describe_object(definition=_ref("ConfigKey"), value=_ref("ConfigValue"))),
+        groups=_describe_array(_TEXT),
+        configs=_describe_array(
+            _describe_object(
+                definition=_describe_reference("ConfigKey"),
+                value=_describe_reference("ConfigValue"),
+            )
+        ),
     ),
     "LoggerLevel": _describe_object(level=_TEXT, last_modified={"type": ["integer", "null"]}),
 }
 
 
-def _operation(
+def _describe_operation(
     summary: str,
     *answers: str,
     takes: Any = None,
     gives: Any = None,
     query: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """`answers`: "STATUS: meaning"; statuses below 300 have a body of schema `gives`, if any."""
+    """Describe an operation. Each of `answers` has the form "STATUS: meaning". Statuses below 300
+    have a body with the schema `gives`, if it is set."""
     told: dict[str, Any] = {"summary": summary}
     if query:
         told["parameters"] = [
@@ -154,7 +162,7 @@ def _operation(
     told["responses"] = {}
     for each in answers:
         status, _, meaning = each.partition(": ")
-        body = gives if int(status) < HTTPStatus.MULTIPLE_CHOICES else _ref("Error")
+        body = gives if int(status) < HTTPStatus.MULTIPLE_CHOICES else _describe_reference("Error")
         has_body = body is not None and int(status) != HTTPStatus.NO_CONTENT
         content = {"content": _describe_content(body)} if has_body else {}
         told["responses"][status] = {"description": meaning or HTTPStatus(int(status)).phrase}
@@ -169,170 +177,172 @@ def _describe_content(schema: Any) -> dict[str, Any]:
 _FLAG = {"type": "boolean", "default": False}
 
 _OPERATIONS: dict[tuple[str, str], dict[str, Any]] = {
-    ("GET", "/"): _operation("This worker and its Kafka cluster", "200", gives=_ref("Worker")),
-    ("GET", "/health"): _operation(
+    ("GET", "/"): _describe_operation(
+        "This worker and its Kafka cluster", "200", gives=_describe_reference("Worker")
+    ),
+    ("GET", "/health"): _describe_operation(
         "Health of this worker",
         "200",
         "503: starting",
         "500: unhealthy",
-        gives=_ref("Health"),
+        gives=_describe_reference("Health"),
     ),
-    ("GET", "/connectors"): _operation(
-        "Names of all connectors, or with `expand` their status or info",
+    ("GET", "/connectors"): _describe_operation(
+        "Names of all connectors; with `expand`, also their status or info",
         "200",
-        gives={"oneOf": [_list(_TEXT), _ANY_OBJECT]},
-        query={"expand": _list({"type": "string", "enum": ["status", "info"]})},
+        gives={"oneOf": [_describe_array(_TEXT), _ANY_OBJECT]},
+        query={"expand": _describe_array({"type": "string", "enum": ["status", "info"]})},
     ),
-    ("POST", "/connectors"): _operation(
+    ("POST", "/connectors"): _describe_operation(
         "Create a connector",
         "201",
         "400: invalid",
-        "409: exists already, or a rebalance is in progress",
-        takes=_ref("NewConnector"),
-        gives=_ref("Connector"),
+        "409: the connector already exists, or a rebalance is in progress",
+        takes=_describe_reference("NewConnector"),
+        gives=_describe_reference("Connector"),
     ),
-    ("GET", _CONNECTOR_PATH): _operation(
+    ("GET", _CONNECTOR_PATH): _describe_operation(
         "Get a connector",
         "200",
         _UNKNOWN_CONNECTOR,
         _REBALANCE_CONFLICT,
-        gives=_ref("Connector"),
+        gives=_describe_reference("Connector"),
     ),
-    ("DELETE", _CONNECTOR_PATH): _operation(
+    ("DELETE", _CONNECTOR_PATH): _describe_operation(
         "Delete a connector", "204", _UNKNOWN_CONNECTOR, _REBALANCE_CONFLICT
     ),
-    ("GET", f"{_CONNECTOR_PATH}/config"): _operation(
+    ("GET", f"{_CONNECTOR_PATH}/config"): _describe_operation(
         "Get a connector's configuration",
         "200",
         _UNKNOWN_CONNECTOR,
         _REBALANCE_CONFLICT,
-        gives=_ref("Config"),
+        gives=_describe_reference("Config"),
     ),
-    ("PUT", f"{_CONNECTOR_PATH}/config"): _operation(
+    ("PUT", f"{_CONNECTOR_PATH}/config"): _describe_operation(
         "Create or reconfigure a connector",
         "200: reconfigured",
         "201: created",
         "400: invalid",
         _REBALANCE_CONFLICT,
-        takes=_ref("Config"),
-        gives=_ref("Connector"),
+        takes=_describe_reference("Config"),
+        gives=_describe_reference("Connector"),
     ),
-    ("PATCH", f"{_CONNECTOR_PATH}/config"): _operation(
-        "Change properties of a configuration; null removes a property",
+    ("PATCH", f"{_CONNECTOR_PATH}/config"): _describe_operation(
+        "Change properties of a connector configuration; null removes a property",
         "200",
         "400: invalid",
         _UNKNOWN_CONNECTOR,
         _REBALANCE_CONFLICT,
-        takes=_ref("Config"),
-        gives=_ref("Connector"),
+        takes=_describe_reference("Config"),
+        gives=_describe_reference("Connector"),
     ),
-    ("GET", f"{_CONNECTOR_PATH}/status"): _operation(
+    ("GET", f"{_CONNECTOR_PATH}/status"): _describe_operation(
         "Status of a connector and its tasks",
         "200",
         "404: no status is known",
-        gives=_ref("Status"),
+        gives=_describe_reference("Status"),
     ),
-    ("GET", f"{_CONNECTOR_PATH}/topics"): _operation(
+    ("GET", f"{_CONNECTOR_PATH}/topics"): _describe_operation(
         "Topics that a connector has used since the last reset",
         "200",
         "403: disabled",
         gives=_ANY_OBJECT,
     ),
-    ("PUT", f"{_CONNECTOR_PATH}/topics/reset"): _operation(
+    ("PUT", f"{_CONNECTOR_PATH}/topics/reset"): _describe_operation(
         "Reset the set of topics that a connector has used", "202", "403: disabled"
     ),
-    ("GET", f"{_CONNECTOR_PATH}/tasks"): _operation(
+    ("GET", f"{_CONNECTOR_PATH}/tasks"): _describe_operation(
         "Tasks of a connector with their configurations",
         "200",
         _UNKNOWN_CONNECTOR,
         _REBALANCE_CONFLICT,
-        gives=_list(_ref("Task")),
+        gives=_describe_array(_describe_reference("Task")),
     ),
-    ("GET", f"{_CONNECTOR_PATH}/tasks/{{task}}/status"): _operation(
-        "Status of a task", "200", "404: no status is known", gives=_ref("TaskState")
+    ("GET", f"{_CONNECTOR_PATH}/tasks/{{task}}/status"): _describe_operation(
+        "Status of a task", "200", "404: no status is known", gives=_describe_reference("TaskState")
     ),
-    ("POST", f"{_CONNECTOR_PATH}/tasks/{{task}}/restart"): _operation(
+    ("POST", f"{_CONNECTOR_PATH}/tasks/{{task}}/restart"): _describe_operation(
         "Restart a task", "204", "404: unknown task", _REBALANCE_CONFLICT, "500: the restart failed"
     ),
-    ("POST", f"{_CONNECTOR_PATH}/restart"): _operation(
-        "Restart a connector: alone, with its tasks, or only failed parts",
-        "202: with includeTasks or onlyFailed; the planned restart",
+    ("POST", f"{_CONNECTOR_PATH}/restart"): _describe_operation(
+        "Restart a connector: only the connector, also its tasks, or only failed instances",
+        "202: with includeTasks or onlyFailed; returns the restart plan",
         "204: without them",
         _UNKNOWN_CONNECTOR,
         _REBALANCE_CONFLICT,
         "500: the restart failed",
-        gives=_ref("Status"),
+        gives=_describe_reference("Status"),
         query={"includeTasks": _FLAG, "onlyFailed": _FLAG},
     ),
-    ("PUT", f"{_CONNECTOR_PATH}/pause"): _operation(
+    ("PUT", f"{_CONNECTOR_PATH}/pause"): _describe_operation(
         "Pause a connector and its tasks", "202", _UNKNOWN_CONNECTOR
     ),
-    ("PUT", f"{_CONNECTOR_PATH}/resume"): _operation(
+    ("PUT", f"{_CONNECTOR_PATH}/resume"): _describe_operation(
         "Resume a paused or stopped connector", "202", _UNKNOWN_CONNECTOR
     ),
-    ("PUT", f"{_CONNECTOR_PATH}/stop"): _operation(
+    ("PUT", f"{_CONNECTOR_PATH}/stop"): _describe_operation(
         "Stop a connector and remove its tasks", "204", _UNKNOWN_CONNECTOR, _REBALANCE_CONFLICT
     ),
-    ("GET", f"{_CONNECTOR_PATH}/offsets"): _operation(
-        "Offsets of a connector", "200", _UNKNOWN_CONNECTOR, gives=_ref("Offsets")
+    ("GET", f"{_CONNECTOR_PATH}/offsets"): _describe_operation(
+        "Offsets of a connector", "200", _UNKNOWN_CONNECTOR, gives=_describe_reference("Offsets")
     ),
-    ("PATCH", f"{_CONNECTOR_PATH}/offsets"): _operation(
-        "Alter offsets of a stopped connector; a null offset deletes one",
+    ("PATCH", f"{_CONNECTOR_PATH}/offsets"): _describe_operation(
+        "Alter offsets of a stopped connector; a null offset deletes the stored offset",
         "200",
-        "400: invalid, or the connector is not stopped",
+        "400: the offsets are invalid, or the connector is not stopped",
         _UNKNOWN_CONNECTOR,
         _REBALANCE_CONFLICT,
-        takes=_ref("Offsets"),
-        gives=_ref("Message"),
+        takes=_describe_reference("Offsets"),
+        gives=_describe_reference("Message"),
     ),
-    ("DELETE", f"{_CONNECTOR_PATH}/offsets"): _operation(
+    ("DELETE", f"{_CONNECTOR_PATH}/offsets"): _describe_operation(
         "Delete all offsets of a stopped connector",
         "200",
         "400: the connector is not stopped",
         _UNKNOWN_CONNECTOR,
         _REBALANCE_CONFLICT,
-        gives=_ref("Message"),
+        gives=_describe_reference("Message"),
     ),
-    ("GET", "/connector-plugins"): _operation(
+    ("GET", "/connector-plugins"): _describe_operation(
         "Installed plugins",
         "200",
-        gives=_list(_ref("Plugin")),
+        gives=_describe_array(_describe_reference("Plugin")),
         query={"connectorsOnly": _FLAG | {"default": True}},
     ),
-    ("GET", _PLUGIN_PATH): _operation(
+    ("GET", _PLUGIN_PATH): _describe_operation(
         "Configuration keys of a plugin",
         "200",
         "400: no such version",
         "404: no such plugin",
-        gives=_list(_ref("ConfigKey")),
+        gives=_describe_array(_describe_reference("ConfigKey")),
         query={"version": _TEXT | {"default": "latest"}},
     ),
-    ("PUT", f"{_PLUGIN_PATH}/validate"): _operation(
-        "Validate a configuration; returns the errors of each key",
-        "200: also for an invalid configuration",
+    ("PUT", f"{_PLUGIN_PATH}/validate"): _describe_operation(
+        "Validate a connector configuration; returns the errors of each key",
+        "200: also returned for an invalid configuration",
         "400: connector.class is missing or does not match",
-        takes=_ref("Config"),
-        gives=_ref("Validation"),
+        takes=_describe_reference("Config"),
+        gives=_describe_reference("Validation"),
     ),
-    ("GET", "/admin/loggers"): _operation(
-        "Loggers with an explicit level",
+    ("GET", "/admin/loggers"): _describe_operation(
+        "Loggers with an explicitly set level",
         "200",
-        gives={"type": "object", "additionalProperties": _ref("LoggerLevel")},
+        gives={"type": "object", "additionalProperties": _describe_reference("LoggerLevel")},
     ),
-    ("GET", _LOGGER_PATH): _operation(
-        "Level of a logger", "200", "404: no such logger", gives=_ref("LoggerLevel")
+    ("GET", _LOGGER_PATH): _describe_operation(
+        "Level of a logger", "200", "404: no such logger", gives=_describe_reference("LoggerLevel")
     ),
-    ("PUT", _LOGGER_PATH): _operation(
+    ("PUT", _LOGGER_PATH): _describe_operation(
         "Set the level of a logger and its descendants",
         "200: the changed loggers",
         "204: with scope=cluster",
         "400: no level",
         "404: no such level",
         takes=_describe_object("level", level=_TEXT),
-        gives=_list(_TEXT),
+        gives=_describe_array(_TEXT),
         query={"scope": {"type": "string", "enum": ["worker", "cluster"], "default": "worker"}},
     ),
-    ("GET", OPENAPI_PATH): _operation("This document", "200", gives=_ANY_OBJECT),
+    ("GET", OPENAPI_PATH): _describe_operation("This document", "200", gives=_ANY_OBJECT),
 }
 
 
@@ -363,7 +373,7 @@ def _describe_path_parameter(name: str) -> dict[str, Any]:
 
 
 class OpenApiResource:
-    """Handler of `/openapi.json`."""
+    """Handler of the `/openapi.json` endpoint."""
 
     def __init__(self, identity: WorkerIdentity) -> None:
         self._document = build_document(identity)

@@ -26,7 +26,8 @@ _LATE_ERRORS = (ThreadPoolFull, TimeoutError)
 
 
 class PageMiddleware:
-    """ASGI middleware: serves GET and HEAD of the mounted pages, passes the rest on to `app`."""
+    """ASGI middleware that serves GET and HEAD requests for mounted pages, and passes all other
+    requests to `app`."""
 
     def __init__(
         self,
@@ -35,8 +36,9 @@ class PageMiddleware:
         *,
         hosts: AllowedHosts = _OWN_ADDRESSES,
     ) -> None:
-        """`hosts`: host names under which pages for people are served. Metrics and health pages,
-        which are read-only and contain no secrets, are served under any name."""
+        """`hosts` contains the host names under which pages for people are served. Metrics and
+        health pages are read-only and contain no secrets, so they are served under any host
+        name."""
         self._app = app
         self._hosts = hosts
         self._served = served
@@ -57,14 +59,14 @@ class PageMiddleware:
                 answer = rest_errors.respond_error(RestError(HTTPStatus.FORBIDDEN, told))
                 await answer(scope, receive, send)
                 return
-            page = await self._render(make, _build_page_request(scope))
+            page = await self._render_page(make, _build_page_request(scope))
             await _build_response(page)(scope, receive, send)
 
     def stop(self) -> None:
-        """Stop rendering pages; a thread that hangs is abandoned."""
+        """Stop rendering pages. A thread that hangs is abandoned."""
         self._lanes.stop(_STOP_TIMEOUT_S)
 
-    async def _render(self, make: PageRenderer, asked: PageRequest) -> PageResponse:
+    async def _render_page(self, make: PageRenderer, asked: PageRequest) -> PageResponse:
         try:
             return await self._lanes.render(
                 mounted_pages.get_thread_pool(make), lambda: make(asked)
@@ -102,7 +104,8 @@ def _build_response(page: PageResponse) -> responses.Response:
 
 
 def _build_error_page(error: Exception) -> PageResponse:
-    """503 if the pool is busy or the page late, so that clients retry; otherwise 500."""
+    """Build an error page: 503 if the pool is full or rendering timed out, so that clients retry;
+    otherwise 500."""
     if isinstance(error, _LATE_ERRORS):
         told = RestError(HTTPStatus.SERVICE_UNAVAILABLE, "The page could not be rendered in time")
     else:

@@ -1,7 +1,7 @@
-"""Parses request bodies in the same way as Jackson does for the REST entities of Apache Kafka.
+"""Parses request bodies in the same way as Jackson parses the REST entities of Apache Kafka.
 
-A configuration is a map of strings: numbers and booleans become text, null stays. Error messages
-do not repeat values, which may be secret.
+A configuration is a map of strings: numbers and booleans are converted to text, null is kept. Error
+messages do not repeat values, which may be secret.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from connect_runtime.storage import java_json
 from connect_runtime.storage.cluster_config_state import TargetState
 
 JSON_VALUES_MAX = 500_000
-"""Maximum number of values in a body: enough for the offsets of 70,000 partitions. A parsed value
-takes many times the memory of its text."""
+"""Maximum number of JSON values in a body, enough for the offsets of 70,000 partitions. The limit
+exists because a parsed value needs many times the memory of its text."""
 CONFIG_KEYS_MAX = 10_000
-"""Maximum number of keys of a configuration, because each is validated: about 0.1 s."""
+"""Maximum number of keys in a configuration. Validating this many keys takes about 0.1 s."""
 
 _INITIAL_STATES = {
     "RUNNING": TargetState.STARTED,
@@ -30,23 +30,24 @@ _INITIAL_STATES = {
 
 
 class UnreadableBody(Exception):
-    """The body does not have the form that the request needs; the message states the form."""
+    """Raised if a body does not have the form that the request requires. The message states the
+    required form."""
 
 
 class BodyLimitError(UnreadableBody):
-    """The body has more values or keys than are accepted."""
+    """Raised if a body contains more values or keys than allowed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateConnectorRequest:
-    """Body of `POST /connectors`; `initial_state` None means running."""
+    """Body of `POST /connectors`. If `initial_state` is None, the connector is created running."""
 
     name: str
     config: dict[str, str | None] = field(repr=False)
     initial_state: TargetState | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Encode as a body that another worker can parse."""
+        """Encode the request as a JSON body that another worker can parse."""
         states = {state: text for text, state in _INITIAL_STATES.items()}
         state = None if self.initial_state is None else states[self.initial_state]
         return {"name": self.name, "config": self.config, "initial_state": state}
@@ -56,7 +57,7 @@ OffsetChange = tuple[Mapping[str, object], "Mapping[str, object] | None"]
 
 
 def parse_config(data: bytes) -> dict[str, str | None]:
-    """Parse a connector's configuration or another map of strings. Raises `UnreadableBody`."""
+    """Parse a connector configuration or another map of strings. Raises `UnreadableBody`."""
     return _convert_to_strings(
         _require_object(_parse_with_text_numbers(data), "a JSON object of strings"),
         "the configuration",
@@ -64,7 +65,7 @@ def parse_config(data: bytes) -> dict[str, str | None]:
 
 
 def parse_task_configs(data: bytes) -> list[dict[str, str | None]]:
-    """Parse the configurations of a connector's tasks. Raises `UnreadableBody`."""
+    """Parse the task configurations of a connector. Raises `UnreadableBody`."""
     value = _parse_with_text_numbers(data)
     if not isinstance(value, list):
         raise UnreadableBody(
@@ -77,15 +78,15 @@ def parse_task_configs(data: bytes) -> list[dict[str, str | None]]:
 
 
 def parse_create_request(data: bytes, *, ignore_unknown: bool = False) -> CreateConnectorRequest:
-    """Parse the body of `POST /connectors` and trim the name. Raises `UnreadableBody`.
+    """Parse the body of `POST /connectors` and trim the connector name. Raises `UnreadableBody`.
 
-    `ignore_unknown`: ignore unknown fields.
+    If `ignore_unknown` is True, unknown fields are ignored.
     """
     given = _require_object(
         _parse_with_text_numbers(data), 'a JSON object {"name": …, "config": {…}}'
     )
     if not ignore_unknown:
-        _refuse_unknown_fields(given, ("name", "config", "initial_state"))
+        _reject_unknown_fields(given, ("name", "config", "initial_state"))
     name = given.get("name")
     if isinstance(name, dict | list):
         raise UnreadableBody(f"'name' must be a string, not {java_json.name_json_type(name)}")
@@ -111,12 +112,13 @@ def _parse_initial_state(given: Any) -> TargetState | None:
 
 
 def parse_offsets(data: bytes) -> list[OffsetChange]:
-    """Parse the body of a request that alters offsets: partitions with new offsets, None to delete.
+    """Parse the body of an alter-offsets request into (partition, new offset) pairs. An offset of
+    None deletes the stored offset.
 
-    If a partition occurs twice, its last offset counts. Raises `UnreadableBody`.
+    If a partition occurs twice, its last offset is used. Raises `UnreadableBody`.
     """
     given = _require_object(_parse_json(data, {}), 'a JSON object {"offsets": […]}')
-    _refuse_unknown_fields(given, ("offsets",))
+    _reject_unknown_fields(given, ("offsets",))
     entries = given.get("offsets")
     if entries is None:
         return []
@@ -125,7 +127,7 @@ def parse_offsets(data: bytes) -> list[OffsetChange]:
     found: dict[str, OffsetChange] = {}
     for each in entries:
         entry = _require_object(each, "a JSON object as an entry of 'offsets'")
-        _refuse_unknown_fields(entry, ("partition", "offset"))
+        _reject_unknown_fields(entry, ("partition", "offset"))
         partition = _get_optional_object(entry, "partition")
         offset = _get_optional_object(entry, "offset")
         # A null partition is reported by the connector's code, which knows the expected form.
@@ -143,21 +145,21 @@ def _get_optional_object(entry: Mapping[str, Any], name: str) -> dict[str, Any] 
 
 
 def _parse_with_text_numbers(data: bytes) -> Any:
-    """Parse JSON, with numbers as their source text."""
+    """Parse JSON, keeping numbers as their source text."""
     return _parse_json(data, {"parse_int": str, "parse_float": str})
 
 
 def _parse_json(data: bytes, hooks: Mapping[str, Any]) -> Any:
     if not data.strip():
-        raise UnreadableBody("the request needs a body, but has none")
+        raise UnreadableBody("the request requires a body but has none")
     if _has_too_many_values(data):
         raise BodyLimitError(
             f"the body has more than {JSON_VALUES_MAX:,} JSON values: send it in several requests"
         )
     try:
-        return json.loads(data.decode("utf-8-sig"), parse_constant=_refuse_constant, **hooks)
+        return json.loads(data.decode("utf-8-sig"), parse_constant=_reject_constant, **hooks)
     except UnicodeDecodeError as error:
-        raise UnreadableBody(f"the body is not valid UTF-8 from byte {error.start} on") from error
+        raise UnreadableBody(f"the body is not valid UTF-8 at byte {error.start}") from error
     except json.JSONDecodeError as error:
         raise UnreadableBody(
             f"the body is not valid JSON: {error.msg}, line {error.lineno}, column {error.colno}"
@@ -167,7 +169,7 @@ def _parse_json(data: bytes, hooks: Mapping[str, Any]) -> Any:
 
 
 def _has_too_many_values(data: bytes) -> bool:
-    """Return whether the body has more than `JSON_VALUES_MAX` values, without parsing it."""
+    """Return True if the body has more than `JSON_VALUES_MAX` values, without parsing the body."""
     if sum(map(data.count, (b",", b"[", b"{"))) <= JSON_VALUES_MAX:
         return False
     unescaped = data.replace(b"\\\\", b"").replace(b'\\"', b"")
@@ -180,7 +182,7 @@ def _has_too_many_values(data: bytes) -> bool:
     )
 
 
-def _refuse_constant(name: str) -> None:
+def _reject_constant(name: str) -> None:
     raise ValueError(name)
 
 
@@ -190,7 +192,7 @@ def _require_object(value: Any, what: str) -> dict[str, Any]:
     return value
 
 
-def _refuse_unknown_fields(given: Mapping[str, Any], known: tuple[str, ...]) -> None:
+def _reject_unknown_fields(given: Mapping[str, Any], known: tuple[str, ...]) -> None:
     unknown = [name for name in given if name not in known]
     if unknown:
         raise UnreadableBody(f'Unrecognized field "{unknown[0]}"; allowed: ' + ", ".join(known))

@@ -1,7 +1,7 @@
-"""Submits requests to the herder with a deadline, and forwards them to the worker that can serve
-them.
+"""Submits requests to the herder with a deadline, and forwards requests that this worker cannot
+serve to another worker.
 
-A request takes at most two hops. A user's request has no `forward` parameter. It is forwarded
+A request is forwarded at most twice. A user's request has no `forward` parameter. It is forwarded
 with `forward=true`, mostly to the leader, and from there with `forward=false` to the owner, which
 does not forward it again. Follows Java's HerderRequestHandler.
 """
@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestDeadlines:
-    """How long the REST API waits for the herder and for request bodies."""
+    """Time limits in seconds for replies of the herder and for receiving request bodies."""
 
     request_s: float = 90.0
     health_s: float = 10.0
@@ -39,7 +39,8 @@ class RestDeadlines:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForwardedRequest:
-    """Method, path and body (a JSON value) with which a request is forwarded to another worker."""
+    """Method, path, query and body (a JSON value) of a request that is forwarded to another
+    worker."""
 
     method: str
     path: str
@@ -48,11 +49,13 @@ class ForwardedRequest:
 
 
 class RequestTimeout(Exception):
-    """The herder has not replied before the deadline; it may still execute the request."""
+    """Raised if the herder has not replied before the deadline. The herder may still execute the
+    request."""
 
 
 async def wait_for_result(future: futures.Future[T], *, timeout_s: float) -> T:
-    """Return the future's result or raise its exception. Raises `RequestTimeout` after `timeout_s`.
+    """Wait for a future and return its result or raise its exception. Raises `RequestTimeout` after
+    `timeout_s`.
 
     The future is never cancelled.
     """
@@ -73,7 +76,8 @@ async def wait_for_result(future: futures.Future[T], *, timeout_s: float) -> T:
 
 
 class HerderClient:
-    """Sends requests to this worker's herder, and to other workers through `peers` if needed.
+    """Submits requests to this worker's herder, and forwards them to other workers through `peers`
+    if necessary.
 
     `peers` is None in standalone mode.
     """
@@ -86,7 +90,8 @@ class HerderClient:
         self._deadlines = deadlines
 
     async def wait(self, future: futures.Future[T]) -> T:
-        """Wait for the result. Raises `RestError` after the deadline, with the herder's stage."""
+        """Wait for a future's result. Raises `RestError` after the deadline; the message names the
+        herder's current stage."""
         try:
             return await wait_for_result(future, timeout_s=self._deadlines.request_s)
         except RequestTimeout:
@@ -95,7 +100,8 @@ class HerderClient:
             raise RestError(HTTPStatus.INTERNAL_SERVER_ERROR, message) from None
 
     async def submit(self, request: HerderRequest) -> WorkerReply:
-        """Return this worker's reply. Raises `RestError` if it cannot serve the request."""
+        """Submit a request to the herder and return its reply. Raises `RestError` if this worker
+        cannot serve the request."""
         reply = await self.wait(self._herder.submit(request))
         if isinstance(reply, ForwardRequest):
             raise RestError(HTTPStatus.CONFLICT, reply.reason)
@@ -104,7 +110,8 @@ class HerderClient:
     async def submit_or_forward(
         self, request: HerderRequest, route: ForwardedRequest, *, rest_request: RestRequest
     ) -> WorkerReply | PeerResponse:
-        """Return this worker's reply, or another worker's `PeerResponse`. Raises `RestError`."""
+        """Submit a request to the herder, or forward it. Returns the herder's reply or another
+        worker's `PeerResponse`. Raises `RestError`."""
         reply = await self.wait(self._herder.submit(request))
         if isinstance(reply, ForwardRequest):
             return await self._forward(reply, route, rest_request)
@@ -115,7 +122,7 @@ class HerderClient:
     ) -> PeerResponse:
         if asker.forward is False:
             _log.warning(
-                "%s %s was forwarded twice, and no worker could serve it",
+                "%s %s was forwarded twice, but no worker could serve it",
                 route.method,
                 route.path,
             )

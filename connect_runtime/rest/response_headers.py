@@ -1,8 +1,9 @@
-"""HTTP headers that are added to every response: `response.http.headers.config` (KIP-577).
+"""Additional HTTP headers for every response: `response.http.headers.config` (KIP-577).
 
-Rules are separated by commas, and quoted if they contain one: `[action] [header name]:[value]`.
-Whitespace between them is ignored. `set` replaces a header, `add` adds one. The value of `setDate`
-and `addDate` is in milliseconds from now; the header becomes a date.
+Rules are separated by commas, and quoted if they contain a comma: `[action] [header name]:[value]`.
+Whitespace between rules is ignored. `set` replaces a header, `add` adds a header. The value of
+`setDate` and `addDate` is a number of milliseconds from now, and the header contains the resulting
+date.
 """
 
 from __future__ import annotations
@@ -24,19 +25,19 @@ _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeaderRule:
-    """A rule of `response.http.headers.config`."""
+    """A header rule of `response.http.headers.config`."""
 
     name: str
     value: str
-    """"" for dates."""
+    """Header value; "" for dates."""
     keeps_existing: bool
-    """Whether an existing header is kept."""
+    """True if an existing header of the same name is kept."""
     offset_ms: int | None = None
-    """Milliseconds from now, for dates only."""
+    """Offset of a date header from the current time in milliseconds; None for other headers."""
 
 
 def parse_rules(text: str) -> tuple[HeaderRule, ...]:
-    """Parse all rules. Raises `ConfigError` if one is invalid."""
+    """Parse all header rules. Raises `ConfigError` if a rule is invalid."""
     if not text.strip():
         return ()
     line = re.sub(r"[\r\n]", " ", text)
@@ -76,7 +77,7 @@ def _parse_rule(text: str) -> HeaderRule:
 
 
 class ResponseHeadersMiddleware:
-    """ASGI middleware: applies the rules to every response."""
+    """ASGI middleware that applies the header rules to every response."""
 
     def __init__(
         self, app: types.ASGIApp, *, rules: tuple[HeaderRule, ...], wall_ms: Callable[[], int]
@@ -89,12 +90,12 @@ class ResponseHeadersMiddleware:
         async def send_with(message: types.Message) -> None:
             if message["type"] == "http.response.start":
                 message.setdefault("headers", [])
-                self._apply(datastructures.MutableHeaders(scope=message))
+                self._apply_rules(datastructures.MutableHeaders(scope=message))
             await send(message)
 
         await self._app(scope, receive, send_with)
 
-    def _apply(self, headers: datastructures.MutableHeaders) -> None:
+    def _apply_rules(self, headers: datastructures.MutableHeaders) -> None:
         for rule in self._rules:
             value = rule.value
             if rule.offset_ms is not None:

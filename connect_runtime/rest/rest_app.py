@@ -1,4 +1,4 @@
-"""Builds the ASGI applications of the REST API: resources, and the middleware around them."""
+"""Builds the ASGI applications of the REST API from resources and middleware."""
 
 from __future__ import annotations
 
@@ -37,30 +37,31 @@ from connect_runtime.system.log_levels import LogLevels
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestDependencies:
-    """What the REST API needs from the worker."""
+    """Dependencies of the REST API, provided by the worker."""
 
     herder: Herder
     peers: PeerClient | None
-    """Client for other workers; None: nothing is forwarded, as in standalone mode."""
+    """Client for other workers. If None, no requests are forwarded, as in standalone mode."""
     clock: Clock
     levels: LogLevels
     users: Mapping[str, str] | None = field(default=None, repr=False)
-    """Passwords by user for basic authentication; None if it is disabled."""
+    """Passwords by user for basic authentication; None if basic authentication is disabled."""
     deadlines: RestDeadlines = field(default_factory=RestDeadlines)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestApplications:
-    """ASGI applications for the listeners."""
+    """ASGI applications for the main and admin listeners."""
 
     main: types.ASGIApp
     admin: types.ASGIApp | None
-    """Application of the admin listeners; None if `main` has the admin endpoints, or none has."""
+    """Application for the admin listeners; None if `main` serves the admin endpoints or they are
+    disabled."""
 
 
 def build_applications(parts: RestDependencies, configured: RestSettings) -> RestApplications:
-    """Build the applications. Raises `ConfigError` for `response.http.headers.config` and
-    `access.control.*`."""
+    """Build the ASGI applications. Raises `ConfigError` if `response.http.headers.config` or
+    `access.control.*` is invalid."""
     served = list_public_endpoints(parts, configured)
     admin = list_admin_endpoints(parts)
     if configured.admin_listeners is None:
@@ -85,11 +86,12 @@ def build_internal_application(
     must_be_signed: bool,
 ) -> types.ASGIApp:
     """Build the application for requests between workers: Java's two internal requests, and
-    forwarded requests. All are signed as a whole; the two of Java are also accepted with Java's
-    signature while a Java worker is in the group.
+    forwarded requests. All requests must be signed as a whole. Java's internal requests are also
+    accepted with Java's signature while a Java worker is in the group.
 
-    `receiver`: the URL that this worker advertises, and that senders sign. `must_be_signed`: reject
-    unsigned internal requests even while the group's protocol does not sign them.
+    `receiver` is the URL that this worker advertises and that senders include in the signature.
+    With `must_be_signed`, unsigned internal requests are rejected even while the group's protocol
+    does not sign them.
     """
     within = SignatureMiddleware(
         _build_application(list_public_endpoints(parts, configured), parts),
@@ -105,10 +107,10 @@ def build_internal_application(
 
 
 class _JavaSignedRouter:
-    """ASGI application: internal requests signed by Java workers (body only) go to `served` while
-    a Java worker is in the group, all others to `otherwise`.
+    """ASGI application that routes internal requests signed by Java workers to `served` while a
+    Java worker is in the group, and all other requests to `otherwise`.
 
-    A signature of the body only can be replayed to other workers and connectors.
+    Java's signature covers only the body, so it can be replayed to other workers and connectors.
     """
 
     def __init__(

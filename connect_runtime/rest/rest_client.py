@@ -1,4 +1,4 @@
-"""HTTP client for requests to other workers, with httpx. Follows Java's RestClient."""
+"""HTTP client for requests to other workers, based on httpx. Follows Java's RestClient."""
 
 from __future__ import annotations
 
@@ -28,9 +28,11 @@ RequestSigner = Callable[[PeerRequest], Mapping[str, str]]
 
 
 class RestClient:
-    """Opens a new connection for every request, because other workers come and go.
+    """HTTP client that opens a new connection for every request, because other workers may join and
+    leave.
 
-    `tls` is for workers that advertise https; None uses the system's certificate authorities.
+    `tls` is used for workers that advertise https. None selects the system's certificate
+    authorities.
     """
 
     def __init__(
@@ -42,9 +44,9 @@ class RestClient:
 
     async def send(self, call: PeerRequest) -> PeerResponse:
         url = _build_url(call)
-        self._warn_of_plain(call.url)
+        self._warn_about_plaintext(call.url)
         try:
-            async with asyncio.timeout(self._timeout_s), self._client(url) as client:
+            async with asyncio.timeout(self._timeout_s), self._create_http_client(url) as client:
                 answer = await client.request(
                     call.method, url, content=call.body, headers=_build_headers(call)
                 )
@@ -60,8 +62,8 @@ class RestClient:
     def send_and_wait(self, call: PeerRequest) -> PeerResponse:
         return asyncio.run(self.send(call))
 
-    def _warn_of_plain(self, url: str) -> None:
-        """Warn once, at the first unencrypted request to another machine."""
+    def _warn_about_plaintext(self, url: str) -> None:
+        """Log a warning at the first unencrypted request to another machine."""
         parts = parse.urlsplit(url)
         if self._has_warned or parts.scheme != "http" or _is_loopback(parts.hostname or ""):
             return
@@ -73,7 +75,7 @@ class RestClient:
             url,
         )
 
-    def _client(self, url: str) -> httpx.AsyncClient:
+    def _create_http_client(self, url: str) -> httpx.AsyncClient:
         verify: ssl.SSLContext | bool = False  # not used for http
         if url.lower().startswith("https:"):
             verify = self._tls or ssl.create_default_context()
@@ -86,9 +88,10 @@ class RestClient:
 class NamespacedRestClient:
     """Client for workers that serve several groups, each under an encoded `prefix` (KIP-710).
 
-    `sign` returns the headers that authenticate this worker to others of the group. They replace
-    Java's signature, which covers only the body. Java workers reject them; while one is in the
-    group, a request that Java knows is then repeated with Java's signature.
+    `sign` returns the headers that authenticate this worker to other workers of the group. They
+    replace Java's signature, which covers only the body. Java workers reject these headers. While a
+    Java worker is in the group, a rejected request that Java supports is therefore retried with
+    Java's signature.
     """
 
     def __init__(
@@ -99,8 +102,9 @@ class NamespacedRestClient:
         sign: RequestSigner,
         has_java_workers: Callable[[], bool],
     ) -> None:
-        """`has_java_workers`: whether the group's metadata allow for a Java worker in it. Responses
-        do not show it: anyone on an unencrypted network can answer with 403."""
+        """`has_java_workers` returns True if the group's metadata may include a Java worker.
+        Responses are not sufficient evidence, because anyone on an unencrypted network can respond
+        with 403."""
         self._peers = client
         self._prefix = prefix
         self._sign = sign
@@ -123,8 +127,8 @@ class NamespacedRestClient:
         return self._peers.send_and_wait(self._address_request(call, call.signature))
 
     def _needs_java_signature(self, call: PeerRequest, refused: PeerRefusedError) -> bool:
-        """Whether the signature was rejected for a request that Java workers sign in their own
-        way."""
+        """Return True if a signature was rejected for a request that Java workers expect with
+        Java's signature."""
         return (
             bool(call.signature)
             and refused.status == HTTPStatus.FORBIDDEN
@@ -132,7 +136,7 @@ class NamespacedRestClient:
         )
 
     def _address_request(self, call: PeerRequest, signature: Mapping[str, str]) -> PeerRequest:
-        """Add the prefix and the signature, and drop the user's credentials."""
+        """Add the prefix and the signature to a request, and remove the user's credentials."""
         path = self._prefix + call.path
         return dataclasses.replace(call, path=path, authorization=None, signature=signature)
 

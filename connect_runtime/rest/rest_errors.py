@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 class RestError(Exception):
-    """An error response; `code` in the body is the HTTP status unless given."""
+    """An HTTP error response. The `code` in the body is the HTTP status unless specified."""
 
     def __init__(self, status: int, message: str, *, code: int | None = None) -> None:
         super().__init__(message)
@@ -30,7 +30,8 @@ class RestError(Exception):
 
 
 def convert_to_rest_error(error: Exception) -> RestError:
-    """Map an exception to an error response; an unexpected one to 500 with an id for the log."""
+    """Map an exception to an error response. An unexpected exception is mapped to 500, with an id
+    that is also logged."""
     match error:
         case RestError():
             return error
@@ -74,7 +75,7 @@ def respond_error(error: RestError) -> responses.Response:
 async def handle_framework_error(
     _request: requests.Request, error: Exception
 ) -> responses.Response:
-    """Answer unknown paths and methods; keeps headers such as Allow."""
+    """Build the error response for an unknown path or method, keeping headers such as Allow."""
     answer = respond_error(convert_to_rest_error(error))
     headers = getattr(error, "headers", None) or {}
     answer.headers.update(headers)

@@ -1,6 +1,7 @@
 """Response documents in the JSON format of Apache Kafka (connect/runtime/rest/entities).
 
-Members keep Java's order. Strict clients reject unknown members, so none is added unless noted.
+Members have the same order as in Java. Strict clients reject unknown members, so documents contain
+no additional members unless noted.
 """
 
 from __future__ import annotations
@@ -22,13 +23,14 @@ from connect_runtime.storage.status_topic import StatusSnapshot
 from connect_runtime.system.log_levels import LoggerLevel
 
 JsonValue: TypeAlias = Any
-"""A JSON value, as `json.dumps` accepts it."""
+"""A JSON value that `json.dumps` accepts."""
 
 
 def respond_json(
     value: JsonValue, *, status: int = HTTPStatus.OK, headers: Mapping[str, str] | None = None
 ) -> responses.Response:
-    """Build a compact JSON response; a lone surrogate becomes a question mark, as in Java."""
+    """Build a compact JSON response. As in Java, a lone surrogate is replaced by a question
+    mark."""
     text = json_library.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
     return responses.Response(
         text.encode("utf-8", "replace"),
@@ -39,7 +41,7 @@ def respond_json(
 
 
 def respond_empty(status: int) -> responses.Response:
-    """Build a response without a body."""
+    """Build a response with an empty body."""
     return responses.Response(status_code=status)
 
 
@@ -71,9 +73,10 @@ def encode_task_info(task: ConnectorTaskId, config: RawConfig | None) -> JsonVal
 
 
 def encode_connector_state(status: RunStatus) -> dict[str, Any]:
-    """Encode a connector's state. `trace` is left out if there is none.
+    """Encode a connector's state. `trace` is omitted if the connector has no trace.
 
-    `version` is left out if the plugin does not report one, and null if the stored status lacks it.
+    `version` is omitted if the plugin does not report a version, and null if the stored status has
+    no version.
     """
     told: dict[str, Any] = {"state": status.state.value, "worker_id": status.worker_id}
     if status.version != plugin.UNDEFINED_VERSION:
@@ -122,7 +125,8 @@ def encode_plugin_info(info: PluginInfo) -> JsonValue:
 
 
 def encode_config_key_info(info: ConfigKeyInfo) -> JsonValue:
-    """Includes `order`, the name of `order_in_group` up to Kafka 4.1, which clients still read."""
+    """Encode a configuration key's definition. It includes `order`, the name of `order_in_group`
+    until Kafka 4.1, because clients still read it."""
     return {
         "name": info.name,
         "type": info.type,

@@ -1,7 +1,7 @@
-"""Serves the REST API: the listening sockets, and one thread with an event loop for all of them.
+"""REST API server: the listening sockets, and one thread with an event loop that serves them.
 
-The sockets open before the herder exists, because the herder needs the worker's advertised URL.
-Until the API is attached, every path is answered with 404.
+The sockets are opened before the herder exists, because the herder needs the worker's advertised
+URL. Until the applications are attached, every request is answered with 404.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from connect_runtime.system.server_loop import ServerLoop
 from connect_runtime.system.threads import ThreadDied, ThreadGroup
 
 GRACEFUL_STOP_TIMEOUT_S = 60
-"""How long running requests may take to finish during a shutdown."""
+"""Maximum time for running requests to finish during shutdown."""
 
 _CLIENT_DEADLINES = ClientDeadlines()
 _TICK_INTERVAL_S = 0.1
@@ -49,11 +49,11 @@ _log = logging.getLogger(__name__)
 
 
 class RestServerError(FatalError):
-    """A listener of the REST API could not be opened."""
+    """Raised if a listener of the REST API could not be opened."""
 
 
-class _LateApplication:
-    """ASGI application that delegates to `app`; answers 404 until `app` is set."""
+class _AttachableApplication:
+    """ASGI application that delegates to `app`. Responds with 404 until `app` is set."""
 
     def __init__(self, slots: BodySlots) -> None:
         self.app: types.ASGIApp | None = None
@@ -70,11 +70,11 @@ class _LateApplication:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _BoundListener:
-    """A listener with its open socket; `port` is the actual one."""
+    """A listener with its open socket. `port` is the port that the socket is bound to."""
 
     listener: RestListener
     socket: socket.socket
-    served: _LateApplication
+    served: _AttachableApplication
     tls: ssl.SSLContext | None
 
     @property
@@ -83,7 +83,8 @@ class _BoundListener:
 
 
 class RestServer:
-    """Call `start`, `attach`, `stop` from the same thread; properties are valid after `start`."""
+    """HTTP server of the REST API. Call `start`, `attach` and `stop` on the same thread. Properties
+    are valid after `start`."""
 
     def __init__(
         self,
@@ -100,7 +101,7 @@ class RestServer:
         self._main_https = main_https
         self._admin_https = admin_https
         slots = BodySlots()
-        self._main, self._admin = _LateApplication(slots), _LateApplication(slots)
+        self._main, self._admin = _AttachableApplication(slots), _AttachableApplication(slots)
         self._bound: list[_BoundListener] = []
         self._admin_bound: list[_BoundListener] = []
         self._graceful_s = GRACEFUL_STOP_TIMEOUT_S
@@ -109,7 +110,8 @@ class RestServer:
         self._threads = ThreadGroup(on_unexpected_end=on_thread_death)
 
     def start(self) -> None:
-        """Open all listeners. Raises `RestServerError` if one fails; then none is open."""
+        """Open all listeners. Raises `RestServerError` if a listener cannot be opened; then no
+        listener is open."""
         try:
             for each in self._settings.listeners:
                 self._bound.append(_bind_listener(each, self._main, self._main_https))
@@ -119,31 +121,32 @@ class RestServer:
             self._close_sockets()
             raise
         self._threads.start("rest", self._run)
-        _log.info("REST API listening at %s", self.advertised_url)
+        _log.info("REST API listening on %s", self.advertised_url)
         if self.admin_url not in (None, self.advertised_url):
-            _log.info("admin REST API listening at %s", self.admin_url)
+            _log.info("admin REST API listening on %s", self.admin_url)
 
     def attach(self, apps: RestApplications) -> None:
-        """Serve requests from now on."""
+        """Attach the applications, so that requests are served from now on."""
         self._admin.app = apps.admin
         self._main.app = apps.main
 
     @property
     def advertised_url(self) -> str:
-        """URL under which other workers reach this one, with a trailing slash as in Java."""
-        bound = self._advertised
+        """Return the URL that other workers use to reach this worker, with a trailing slash as in
+        Java."""
+        bound = self._advertised_listener
         told = self._settings.advertised
         host = told.host or _get_reachable_host(bound.listener.host)
         return _format_url(self._scheme, host, told.port or bound.port)
 
     @property
     def worker_id(self) -> str:
-        """Host and port of `advertised_url`, which name this worker in statuses."""
+        """Return host and port of `advertised_url`, which identify this worker in statuses."""
         return self.advertised_url.partition("://")[2].rstrip("/")
 
     @property
     def admin_url(self) -> str | None:
-        """URL of the admin endpoints (logger levels); None if disabled."""
+        """Return the URL of the admin endpoints (logger levels); None if they are disabled."""
         if self._settings.admin_listeners is None:
             return self.advertised_url
         if not self._admin_bound:
@@ -161,21 +164,23 @@ class RestServer:
         return "https" if schemes == {"https"} else "http"
 
     @property
-    def _advertised(self) -> _BoundListener:
+    def _advertised_listener(self) -> _BoundListener:
         assert self._bound, "call start first"
         fitting = [each for each in self._bound if each.listener.scheme == self._scheme]
         return (fitting or self._bound)[0]
 
     def stop(self, graceful_s: int = GRACEFUL_STOP_TIMEOUT_S) -> bool:
-        """Reject new requests, wait up to `graceful_s` for running ones, then close connections.
+        """Reject new requests, wait up to `graceful_s` for running requests, then close all
+        connections.
 
-        Idempotent; allowed before `start`. Returns False if the thread still runs; it is abandoned.
+        Idempotent, and allowed before `start`. Returns False if the server thread is still running;
+        it is abandoned.
         """
         self._graceful_s = graceful_s
         left = self._threads.stop_all(graceful_s + _JOIN_TIMEOUT_S)
         self._close_sockets()
         if left:
-            _log.error("the REST API did not stop within %g s and is abandoned", graceful_s)
+            _log.error("the REST API did not stop within %g s; its thread is abandoned", graceful_s)
         return not left
 
     def _close_sockets(self) -> None:
@@ -228,19 +233,19 @@ def _create_server(bound: _BoundListener, shared: ServerConnections) -> uvicorn.
 
 
 def _bind_listener(
-    listener: RestListener, served: _LateApplication, secured: HttpsContexts | None
+    listener: RestListener, served: _AttachableApplication, secured: HttpsContexts | None
 ) -> _BoundListener:
     tls = None
     if listener.scheme == "https":
         if secured is None:
-            raise RestServerError(f"cannot listen at {listener}: https needs ssl.* settings")
+            raise RestServerError(f"cannot listen on {listener}: https requires ssl.* settings")
         tls = secured.server
     try:
         opened = _open_socket(listener)
     except OSError as error:
         raise RestServerError(
-            f"cannot listen at {listener}: {error.strerror or error}; check 'listeners' and"
-            " 'admin.listeners'"
+            f"cannot listen on {listener}: {error.strerror or error}; check 'listeners' and "
+            "'admin.listeners'"
         ) from error
     return _BoundListener(listener=listener, socket=opened, served=served, tls=tls)
 
@@ -260,12 +265,13 @@ def _open_socket(listener: RestListener) -> socket.socket:
                 dualstack_ipv6=True,
             )
         except OSError as error:
-            _log.debug("IPv6 is not available at %s: %s", listener, error)
+            _log.debug("IPv6 is not available on %s: %s", listener, error)
     return socket.create_server(("", listener.port), backlog=server_loop.LISTEN_BACKLOG)
 
 
 def _get_reachable_host(host: str) -> str:
-    """Host for other machines; the machine's own address if the listener uses every interface."""
+    """Return a host under which other machines can reach a listener. It is the machine's own
+    address if the listener uses all interfaces."""
     try:
         if host and not ipaddress.ip_address(host).is_unspecified:
             return host

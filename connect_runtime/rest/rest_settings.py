@@ -1,4 +1,4 @@
-"""Settings of the REST API: listeners, advertised address, access control, extensions."""
+"""REST API settings: listeners, advertised address, access control, extensions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ LISTENER_SCHEMES = ("http", "https")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestListener:
-    """A listener of the REST API; host "" means every interface, port 0 any free port."""
+    """A listener of the REST API. The host "" stands for all interfaces, port 0 for any free
+    port."""
 
     scheme: str
     host: str
@@ -32,7 +33,8 @@ class RestListener:
 
 
 def parse_listener(text: str, *, key: str = "listeners") -> RestListener:
-    """Parse an entry of `listeners` or `admin.listeners`. Raises `ConfigError` if it is invalid."""
+    """Parse an entry of `listeners` or `admin.listeners`. Raises `ConfigError` if the entry is
+    invalid."""
     match = _LISTENER_PATTERN.fullmatch(text.strip())
     if match is None:
         raise ConfigError(
@@ -52,7 +54,8 @@ def parse_listener(text: str, *, key: str = "listeners") -> RestListener:
 
 
 def parse_listeners(values: Sequence[str], *, key: str = "listeners") -> tuple[RestListener, ...]:
-    """Parse all listeners. Raises `ConfigError` if one is invalid, or two have the same address."""
+    """Parse all listeners. Raises `ConfigError` if a listener is invalid or two listeners have the
+    same address."""
     if not all(values):
         raise ConfigError(f"{key}: '{', '.join(values)}' contains an empty entry; remove it")
     found = tuple(parse_listener(each, key=key) for each in values)
@@ -64,7 +67,7 @@ def parse_listeners(values: Sequence[str], *, key: str = "listeners") -> tuple[R
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdvertisedAddress:
-    """The settings `rest.advertised.*`: the address that other workers use; None if not set."""
+    """Address that other workers use (`rest.advertised.*`). None for a part that is not set."""
 
     host: str | None = None
     port: int | None = None
@@ -81,7 +84,8 @@ class WorkerIdentity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CorsSettings:
-    """The settings `access.control.allow.*` as comma-separated lists; no origins: CORS is off."""
+    """CORS settings (`access.control.allow.*`) as comma-separated lists. CORS is disabled if there
+    are no origins."""
 
     origins: str = ""
     methods: str = ""
@@ -89,29 +93,31 @@ class CorsSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestSettings:
-    """Settings of a worker's REST API."""
+    """All settings of a worker's REST API."""
 
     listeners: tuple[RestListener, ...] = (
         RestListener(scheme="http", host="127.0.0.1", port=8083),
     )
     admin_listeners: tuple[RestListener, ...] | None = None
-    """Listeners of the admin endpoints; None: the main listeners serve them, empty: disabled."""
+    """Listeners of the admin endpoints. If None, the main listeners serve the admin endpoints; if
+    empty, the endpoints are disabled."""
     advertised: AdvertisedAddress = field(default_factory=AdvertisedAddress)
     access: CorsSettings = field(default_factory=CorsSettings)
     response_headers: str = ""
-    """`response.http.headers.config`, unparsed."""
+    """Unparsed value of `response.http.headers.config`."""
     topic_tracking: bool = True
-    """`topic.tracking.enable`"""
+    """Value of `topic.tracking.enable`."""
     topic_reset: bool = True
-    """`topic.tracking.allow.reset`"""
+    """Value of `topic.tracking.allow.reset`."""
     basic_auth: bool = False
-    """Whether users must authenticate."""
+    """True if users must authenticate with basic authentication."""
     allowed_hosts: tuple[str, ...] = ()
-    """Accepted host names besides the worker's own (`request_origin.ALLOWED_HOST_NAMES_KEY`)."""
+    """Accepted host names in addition to the worker's own
+    (`request_origin.ALLOWED_HOST_NAMES_KEY`)."""
     identity: WorkerIdentity = field(default_factory=WorkerIdentity)
 
     def needs_https(self) -> bool:
-        """Whether a listener other than the admin listeners uses https."""
+        """Return True if any listener other than an admin listener uses https."""
         return any(each.scheme == "https" for each in self.listeners)
 
     def needs_admin_https(self) -> bool:
@@ -121,11 +127,11 @@ class RestSettings:
 BASIC_AUTH_EXTENSION = (
     "org.apache.kafka.connect.rest.basic.auth.extension.BasicAuthSecurityRestExtension"
 )
-"""The supported value of `rest.extension.classes`, with or without its package."""
+"""The only supported value of `rest.extension.classes`, with or without its package."""
 
 
 def read_rest_settings(properties: Mapping[str, str]) -> RestSettings:
-    """Read the REST settings from worker properties; other keys are ignored.
+    """Read the REST API settings from worker properties. Other keys are ignored.
 
     Raises `ConfigError` if a value is invalid.
     """
@@ -157,7 +163,7 @@ def _read_listeners(properties: Mapping[str, str]) -> tuple[RestListener, ...]:
 
 
 def _split_entries(text: str) -> list[str]:
-    """Split at commas and keep empty entries; a blank text has no entries."""
+    """Split a list at commas, keeping empty entries. A blank text has no entries."""
     return [each.strip() for each in text.split(",")] if text.strip() else []
 
 
@@ -180,11 +186,14 @@ def _read_advertised_address(properties: Mapping[str, str]) -> AdvertisedAddress
     scheme = properties.get("rest.advertised.listener", "").strip().lower() or None
     if scheme not in (None, *LISTENER_SCHEMES):
         raise ConfigError(
-            f"rest.advertised.listener: '{scheme}' is not allowed; allowed are http and https"
+            f"rest.advertised.listener: '{scheme}' is not allowed; allowed values are http and "
+            "https"
         )
     port = properties.get("rest.advertised.port", "").strip() or None
     if port is not None and not (port.isdecimal() and 0 < int(port) <= _MAX_PORT):
-        raise ConfigError(f"rest.advertised.port: '{port}' is not a port from 1 to {_MAX_PORT}")
+        raise ConfigError(
+            f"rest.advertised.port: '{port}' is not a port number from 1 to {_MAX_PORT}"
+        )
     return AdvertisedAddress(
         host=properties.get("rest.advertised.host.name", "").strip() or None,
         port=None if port is None else int(port),

@@ -1,7 +1,7 @@
-"""TLS of the REST API: for `https` listeners, and for requests to other workers.
+"""TLS settings of the REST API, for `https` listeners and for requests to other workers.
 
-As in Java, settings with the prefix (`listeners.https.`, `admin.listeners.https.`) replace all
-`ssl.*` settings of the worker, if there is at least one.
+As in Java, if at least one setting has the prefix (`listeners.https.` or `admin.listeners.https.`),
+the prefixed settings replace all `ssl.*` settings of the worker.
 """
 
 from __future__ import annotations
@@ -29,14 +29,15 @@ _CLIENT_AUTH_MODES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpsContexts:
-    """TLS contexts: `server` for listeners, `client` for requests to other workers."""
+    """TLS contexts of the REST API: `server` for listeners, `client` for requests to other
+    workers."""
 
     server: ssl.SSLContext
     client: ssl.SSLContext
 
 
 class HttpsConfigError(ConfigError):
-    """Invalid TLS settings; `problems` has each key to change, and why."""
+    """Raised for invalid TLS settings. `problems` contains each key to change, with the reason."""
 
     def __init__(self, problems: Iterable[tuple[str, str]]) -> None:
         self.problems = tuple(problems)
@@ -46,7 +47,8 @@ class HttpsConfigError(ConfigError):
 def read_https_contexts(
     properties: Mapping[str, str], *, files: StoreFiles, prefix: str = LISTENERS_PREFIX
 ) -> HttpsContexts:
-    """Read TLS contexts from worker properties. Raises `HttpsConfigError` with all problems."""
+    """Create the TLS contexts from worker properties. Raises `HttpsConfigError` with all
+    problems."""
     own = {
         key.removeprefix(prefix): value
         for key, value in properties.items()

@@ -26,7 +26,7 @@ _UNHEALTHY_MESSAGE = (
 
 
 class RootResource:
-    """Handlers of `/` and `/health`; stateless."""
+    """Handlers of the `/` and `/health` endpoints; stateless."""
 
     def __init__(
         self, herder: Herder, *, identity: WorkerIdentity, deadlines: RestDeadlines
@@ -51,7 +51,7 @@ class RootResource:
         )
 
     async def health(self, _request: RestRequest) -> responses.Response:
-        """Healthy if the herder replies in time."""
+        """Respond with the worker's health. The worker is healthy if the herder replies in time."""
         future = self._herder.submit(CheckHealth())
         try:
             reply = await request_forwarding.wait_for_result(

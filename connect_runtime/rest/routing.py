@@ -1,7 +1,8 @@
-"""Routes method and path to the handler of an endpoint, with the checks common to all endpoints.
+"""Routes requests to endpoint handlers by method and path, with the checks common to all endpoints.
 
-Paths are matched percent-encoded, as they were sent, since a connector's name may contain a
-slash; one trailing slash is ignored. As in Java's Jersey, OPTIONS lists the methods of a path.
+Paths are matched in percent-encoded form, as sent by the client, because a connector name may
+contain a slash. One trailing slash is ignored. As in Java's Jersey, OPTIONS lists the methods of a
+path.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ _JSON_RANGES = ("application/json", "application/*", "*/*")
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A handler; `path` has parameters in braces: `/connectors/{connector}/tasks/{task}/status`."""
+    """An endpoint and its handler. `path` contains parameters in braces, as in
+    `/connectors/{connector}/tasks/{task}/status`."""
 
     method: str
     path: str
@@ -31,7 +33,7 @@ class Endpoint:
 
 
 def build_routes(endpoints: Iterable[Endpoint], *, body_timeout_s: float) -> list[routing.Route]:
-    """Build one route per path; GET also serves HEAD."""
+    """Build one route per path. A GET handler also serves HEAD."""
     by_path: dict[str, dict[str, EndpointHandler]] = {}
     for each in endpoints:
         handlers = by_path.setdefault(each.path, {})
@@ -61,13 +63,14 @@ def _build_route(
         except Exception as error:  # noqa: BLE001 - plugins may raise anything; answer with 500
             return rest_errors.respond_error(rest_errors.convert_to_rest_error(error))
         finally:
-            await rest_request.release()
+            await rest_request.release_body_slot()
 
     return routing.Route(path, endpoint, methods=served)
 
 
 def _check_content_type(content_type: str | None) -> None:
-    """Reject content types other than JSON, as in Java even for requests without a body."""
+    """Reject content types other than JSON. As in Java, this also applies to requests without a
+    body."""
     if content_type is None:
         return
     if content_type.partition(";")[0].strip().lower() != "application/json":
@@ -88,7 +91,7 @@ def _accepts_json(media_range: str) -> bool:
 
 
 class RawPathMiddleware:
-    """ASGI middleware: passes the path on as it was sent, without a trailing slash."""
+    """ASGI middleware that routes by the path as sent by the client, without a trailing slash."""
 
     def __init__(self, app: types.ASGIApp) -> None:
         self._app = app

@@ -1,7 +1,7 @@
-"""Records of the config topic: encoding and decoding of keys and values.
+"""Encodes and decodes keys and values of config topic records.
 
-Keys are plain strings, values JSON without schemas. The key of a connector or logger ends with its
-name, which may contain any character. Formats: KafkaConfigBackingStore; KIP-507 (session key),
+Keys are plain strings; values are JSON without schemas. The key of a connector or logger ends with
+its name, which may contain any character. Formats: KafkaConfigBackingStore; KIP-507 (session key),
 KIP-618 (fencing), KIP-745 (restarts), KIP-875 (`state.v2`), KIP-976 (loggers).
 """
 
@@ -22,7 +22,8 @@ from connect_runtime.storage.java_json import Json
 
 
 class ConfigRecordKind(enum.Enum):
-    """The kind of a record, with its key prefix. Prefixes are tried in this order."""
+    """Kind of a config topic record. The value is its key prefix. Prefixes are matched in this
+    order."""
 
     TARGET_STATE = "target-state-"
     CONNECTOR = "connector-"
@@ -40,7 +41,7 @@ _MAX_INT32 = 2**31 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyedRecord:
-    """A record to write; value None deletes its key."""
+    """A record to write. A value of None deletes its key."""
 
     key: bytes
     value: bytes | None
@@ -48,7 +49,8 @@ class KeyedRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartRequest:
-    """A request to restart a connector, optionally with its tasks or only what failed."""
+    """Request to restart a connector, optionally with its tasks, and optionally only failed
+    ones."""
 
     connector: str
     include_tasks: bool = False
@@ -56,7 +58,8 @@ class RestartRequest:
 
     @property
     def impact(self) -> int:
-        """0 to 3. Of two requests for one connector, the one with the larger impact wins."""
+        """Impact from 0 to 3. Of two requests for one connector, the request with the larger impact
+        is used."""
         return 2 * (not self.only_failed) + self.include_tasks
 
 
@@ -64,12 +67,13 @@ class RestartRequest:
 
 
 def encode_connector(name: str, config: RawConfig) -> KeyedRecord:
-    """`connector-C`: create or update a connector's configuration."""
+    """Encode `connector-C`, which creates a connector or updates its configuration."""
     return _encode_record(ConfigRecordKind.CONNECTOR.value + name, {"properties": dict(config)})
 
 
 def encode_connector_deletion(name: str) -> tuple[KeyedRecord, KeyedRecord]:
-    """Delete a connector and its target state; write both at once, in this order."""
+    """Encode the deletion of a connector and its target state. Write both records together, in this
+    order."""
     return (
         KeyedRecord(key=encode_key(ConfigRecordKind.CONNECTOR.value + name), value=None),
         KeyedRecord(key=encode_key(ConfigRecordKind.TARGET_STATE.value + name), value=None),
@@ -77,7 +81,8 @@ def encode_connector_deletion(name: str) -> tuple[KeyedRecord, KeyedRecord]:
 
 
 def encode_target_state(name: str, state: TargetState) -> KeyedRecord:
-    """`target-state-C`. Workers before 3.5 do not know STOPPED and see PAUSED."""
+    """Encode `target-state-C`. Workers before 3.5 do not support STOPPED and read PAUSED
+    instead."""
     stopped = state is TargetState.STOPPED
     older = TargetState.PAUSED if stopped else state
     return _encode_record(
@@ -90,15 +95,15 @@ def encode_connector_creation(
     config: RawConfig,
     state: TargetState | None = None,
 ) -> tuple[KeyedRecord, ...]:
-    """Create a connector's configuration, preceded by a target state if one is given."""
+    """Encode the creation of a connector, preceded by its target state if given."""
     written = encode_connector(name, config)
     return (written,) if state is None else (encode_target_state(name, state), written)
 
 
 def encode_task_configs(name: str, configs: Sequence[RawConfig]) -> tuple[KeyedRecord, ...]:
-    """`task-C-N` for each task. They take effect with `encode_commit`.
+    """Encode `task-C-N` for each task. The task configs take effect with `encode_commit`.
 
-    Write that only after these records have been read back.
+    Write the commit record only after these records have been read back.
     """
     return tuple(
         _encode_record(
@@ -109,23 +114,25 @@ def encode_task_configs(name: str, configs: Sequence[RawConfig]) -> tuple[KeyedR
 
 
 def encode_commit(name: str, tasks: int) -> KeyedRecord:
-    """`commit-C`: the task configs written before are complete, with this number of tasks."""
+    """Encode `commit-C`: the task configs written before this record are complete, with this number
+    of tasks."""
     return _encode_record(ConfigRecordKind.COMMIT.value + name, {"tasks": tasks})
 
 
 def encode_restart(request: RestartRequest) -> KeyedRecord:
-    """`restart-connector-C`: every worker restarts its part of the connector."""
+    """Encode `restart-connector-C`, after which every worker restarts its own part of the
+    connector."""
     value = {"include-tasks": request.include_tasks, "only-failed": request.only_failed}
     return _encode_record(ConfigRecordKind.RESTART.value + request.connector, value)
 
 
 def encode_fencing_count(name: str, tasks: int) -> KeyedRecord:
-    """`tasks-fencing-C`: number of producers fenced before these tasks."""
+    """Encode `tasks-fencing-C`, the number of producers that were fenced before these tasks."""
     return _encode_record(ConfigRecordKind.FENCING.value + name, {"task-count": tasks})
 
 
 def encode_session_key(key: SessionKey) -> KeyedRecord:
-    """`session-key`: sign requests between workers with this key from now on."""
+    """Encode `session-key`, the key that signs requests between workers from now on."""
     value: dict[str, Json] = {
         "key": base64.b64encode(key.key).decode(),
         "algorithm": key.algorithm,
@@ -135,7 +142,7 @@ def encode_session_key(key: SessionKey) -> KeyedRecord:
 
 
 def encode_logger_level(namespace: str, level: str) -> KeyedRecord:
-    """`logger-cluster-…`: every worker sets this level for the namespace."""
+    """Encode `logger-cluster-…`, after which every worker sets this level for the namespace."""
     return _encode_record(ConfigRecordKind.LOGGER.value + namespace, {"level": level})
 
 
@@ -144,7 +151,8 @@ def _encode_record(key: str, value: Json) -> KeyedRecord:
 
 
 def encode_key(key: str) -> bytes:
-    """Encode like Java's string serializer, which replaces lone surrogates by a question mark."""
+    """Encode a key like Java's string serializer, which replaces lone surrogates with a question
+    mark."""
     return key.encode("utf-8", "replace")
 
 
@@ -154,11 +162,12 @@ RecordFields: TypeAlias = Mapping[str, Json]
 
 
 class InvalidRecord(Exception):
-    """A record is invalid. The message has the reason but no value, since values may be secret."""
+    """Raised if a record is invalid. The message contains the reason but no value, because values
+    may be secret."""
 
 
 def split_key(key: str) -> tuple[ConfigRecordKind, str]:
-    """Return the kind of a key and its rest, usually a name. Raises `InvalidRecord`."""
+    """Split a key into its record kind and the rest, usually a name. Raises `InvalidRecord`."""
     for kind in ConfigRecordKind:
         if kind is ConfigRecordKind.SESSION_KEY and key == kind.value:
             return kind, ""
@@ -168,9 +177,10 @@ def split_key(key: str) -> tuple[ConfigRecordKind, str]:
 
 
 def parse_task_id(rest: str, *, key_prefix: str = "task-") -> ConnectorTaskId:
-    """Return the task of `C-N`, the rest of a key; N follows the last dash. Raises `InvalidRecord`.
+    """Parse the task id from `C-N`, the rest of a key. N follows the last dash. Raises
+    `InvalidRecord`.
 
-    `key_prefix` is the key's prefix, for messages.
+    `key_prefix` is the key's prefix, used in messages.
     """
     name, dash, number = rest.rpartition("-")
     if not dash or not _TASK_NUMBER.fullmatch(number) or int(number) > _MAX_INT32:
@@ -179,14 +189,14 @@ def parse_task_id(rest: str, *, key_prefix: str = "task-") -> ConnectorTaskId:
 
 
 def read_fields(value: Json) -> RecordFields:
-    """Return the members of a value, which must be an object. Raises `InvalidRecord`."""
+    """Return the fields of a value, which must be a JSON object. Raises `InvalidRecord`."""
     if not isinstance(value, Mapping):
         raise InvalidRecord(f"the value is {java_json.name_json_type(value)}, not an object")
     return value
 
 
 def read_properties(value: Json) -> RawConfig:
-    """Return a configuration: strings or nulls by name. Raises `InvalidRecord`."""
+    """Decode a configuration, which contains strings or nulls by name. Raises `InvalidRecord`."""
     config = read_fields(value).get("properties")
     if not isinstance(config, Mapping):
         raise InvalidRecord(f"'properties' is {java_json.name_json_type(config)}, not an object")
@@ -199,7 +209,7 @@ def read_properties(value: Json) -> RawConfig:
 
 
 def read_count(value: Json, name: str) -> int:
-    """Return a number of tasks. Raises `InvalidRecord`."""
+    """Parse the task count from field `name` of a config record. Raises `InvalidRecord`."""
     number = java_json.read_integer(read_fields(value).get(name))
     if number is None or not 0 <= number <= _MAX_INT32:
         raise InvalidRecord(f"'{name}' is not a valid number of tasks")
@@ -207,7 +217,8 @@ def read_count(value: Json, name: str) -> int:
 
 
 def read_target_state(value: Json) -> TargetState:
-    """Return `state.v2`, or `state` of an older worker's record. Raises `InvalidRecord`."""
+    """Decode the target state from `state.v2`, or from `state` in a record of an older worker.
+    Raises `InvalidRecord`."""
     given = read_fields(value).get("state.v2")
     if not isinstance(given, str):
         given = read_fields(value).get("state")
@@ -221,7 +232,8 @@ def read_target_state(value: Json) -> TargetState:
 
 
 def read_restart_request(name: str, value: Json) -> RestartRequest:
-    """Decode a restart request. Non-booleans are false, as in Java. Raises `InvalidRecord`."""
+    """Decode a restart request. As in Java, non-boolean values count as false. Raises
+    `InvalidRecord`."""
     given = read_fields(value)
     return RestartRequest(
         connector=name,

@@ -1,4 +1,4 @@
-"""Backing store of connector configurations: the folded config topic, and writes to it.
+"""Backing store of connector configurations: folds the config topic and writes to it.
 
 A write returns after it was read back, so that the next decision is based on the same records that
 all other workers read. Java: KafkaConfigBackingStore.
@@ -28,18 +28,20 @@ from connect_runtime.storage.shared_log import (
 from connect_runtime.storage.topic_fold import FoldedTopic
 
 WRITE_TIMEOUT_S = 30.0
-"""Total time limit of a write, including reading it back."""
+"""Time limit of a write in seconds, including reading it back."""
 
 OnConfigChange = Callable[[ConfigChange], None]
-"""Called on the log's thread with each change after the start, when `snapshot` includes it."""
+"""Called on the log's thread with each change after the start. `snapshot` already includes the
+change."""
 
 
 class ConfigBackingStore:
-    """Connector configurations of the cluster. Thread-safe; `on_change` must not block.
+    """Connector configurations of the cluster. Thread-safe. `on_change` must not block.
 
-    With `fenced`, all writes that are reserved to the leader use it. Every write raises
-    `RetriableError` after the timeout (it may have been written), `WritePrivilegeLost` if another
-    leader has taken over, and what `SharedLog.send` and `SharedLog.read_to_end` raise.
+    If `fenced` is given, it performs all writes that are reserved for the leader. Every write
+    raises `RetriableError` after the timeout (the record may have been written),
+    `WritePrivilegeLost` if another leader has taken over, and all errors that `SharedLog.send` and
+    `SharedLog.read_to_end` raise.
     """
 
     def __init__(
@@ -64,26 +66,27 @@ class ConfigBackingStore:
         )
 
     def start(self, timeout_s: float) -> None:
-        """Read the whole topic. Raises like `SharedLog.start`."""
+        """Read the whole topic. Raises the same errors as `SharedLog.start`."""
         self._log.start(self._view, timeout_s)
 
     def stop(self, timeout_s: float) -> None:
-        """Close the log after waiting for pending writes."""
+        """Wait for pending writes, then close the log."""
         if self._fenced is not None:
             self._fenced.stop()
         self._log.stop(timeout_s)
 
     def snapshot(self) -> ClusterConfigState:
-        """Return the configuration that has been read so far."""
+        """Return the configuration as read up to now."""
         with self._view.lock:
             return self._view.fold.snapshot()
 
     def refresh(self, timeout_s: float) -> None:
-        """Read to the current end. Raises like `SharedLog.read_to_end`."""
+        """Read the topic to its current end. Raises the same errors as `SharedLog.read_to_end`."""
         self._log.read_to_end(timeout_s)
 
     def claim_writes(self, timeout_s: float = WRITE_TIMEOUT_S) -> None:
-        """Fence the previous leader's writes if a fenced writer is used. Raises `ConnectError`."""
+        """Fence the previous leader's writes if a fenced writer is configured. Raises
+        `ConnectError`."""
         if self._fenced is not None:
             self._fenced.claim(timeout_s)
 
@@ -94,7 +97,7 @@ class ConfigBackingStore:
         *,
         target_state: TargetState | None = None,
     ) -> None:
-        """Write a connector's configuration, preceded by a target state if one is given."""
+        """Write a connector's configuration, preceded by its target state if given."""
         self._write_as_leader(config_records.encode_connector_creation(name, config, target_state))
 
     def remove_connector(self, name: str) -> None:
@@ -105,7 +108,7 @@ class ConfigBackingStore:
         """Write the configurations of all tasks, which take effect together.
 
         The commit record is written only after the task configurations were read back, so that
-        every reader of the commit has read them.
+        every reader of the commit record has read them.
         """
         end = self._create_deadline()
         self._log.read_to_end(self._get_remaining_s(end))
@@ -126,13 +129,19 @@ class ConfigBackingStore:
         self._write_as_leader((config_records.encode_fencing_count(name, tasks),))
 
     def put_target_state(self, name: str, state: TargetState) -> None:
-        """Any worker may call this. Returns after the write was acknowledged, before it is read."""
+        """Write a connector's target state, which any worker may do.
+
+        Returns after the write was acknowledged, possibly before it is read back.
+        """
         topic_fold.write_records(
             self._log, (config_records.encode_target_state(name, state),), WRITE_TIMEOUT_S
         )
 
     def put_logger_level(self, namespace: str, level: str) -> None:
-        """Any worker may call this. Returns after the write was acknowledged, before it is read."""
+        """Write a logger level, which any worker may do.
+
+        Returns after the write was acknowledged, possibly before it is read back.
+        """
         topic_fold.write_records(
             self._log, (config_records.encode_logger_level(namespace, level),), WRITE_TIMEOUT_S
         )
@@ -155,16 +164,17 @@ class ConfigBackingStore:
             self._fenced.write(records, self._get_remaining_s(end))
         self._log.read_to_end(self._get_remaining_s(end))
 
-    def given(self, connector: str) -> Mapping[int, Sequence[DatedTaskConfig]]:
-        """Return the latest configurations of each task of a connector, oldest first."""
+    def get_task_config_history(self, connector: str) -> Mapping[int, Sequence[DatedTaskConfig]]:
+        """Return the most recent configurations of each task of a connector, oldest first."""
         with self._view.lock:
             return self._view.fold.task_config_history.get(connector)
 
     def find_leaderless_period(self, key_ttl_ms: int) -> LeaderlessPeriod | None:
-        """Return the period without a leader before this worker started; None if there was none.
+        """Return the period without a leader before this worker started; None if there was no such
+        period.
 
         Leaders renew the session key, so there was a leader while the key was younger than
-        `key_ttl_ms`. None as well if there was no session key.
+        `key_ttl_ms`. Also returns None if there was no session key.
         """
         key = self._found_key
         if key is None:

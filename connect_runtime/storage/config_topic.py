@@ -1,15 +1,15 @@
 """Folds the config topic into `ClusterConfigState`, and reports changes.
 
-Connector configurations take effect at once. Task configurations take effect together with the
+Connector configurations take effect immediately. Task configurations take effect together with the
 commit record that follows them, so that no worker runs a mix of an old and a new set. Compaction
-may remove earlier records of a key from the middle of such a set.
+may remove earlier records of a key from the middle of a set.
 
-Changes are not reported while replaying the topic up to its end at the start, because past restart
+Changes are not reported while the topic is replayed to its end at the start, because past restart
 requests and logger levels no longer apply. If the topic was truncated or recreated, it is read
-again from its beginning, and the difference between the old and the new snapshot is reported.
+again from its beginning, and the differences between the old and the new snapshot are reported.
 
-The fold also keeps the latest configurations of every task, to find out which configuration a task
-of a Java worker used.
+The fold also keeps the most recent configurations of every task, to find out which configuration a
+task of a Java worker used.
 """
 
 from __future__ import annotations
@@ -35,25 +35,25 @@ from connect_runtime.storage.java_json import Json, MalformedJson
 from connect_runtime.storage.shared_log import SkippedRecord
 
 MAX_CONFIGS_PER_TASK = 8
-"""Number of configurations kept per task; older ones are forgotten."""
+"""Number of configurations kept per task. Older configurations are dropped."""
 _ConfigsByTask = Mapping[int, tuple[DatedTaskConfig, ...]]
 _NO_CONFIGS: _ConfigsByTask = MappingProxyType({})
 
 
 @dataclass(slots=True)
 class TaskConfigHistory:
-    """The latest configurations of every task.
+    """Most recent configurations of every task.
 
-    Invariant: each task has between 1 and `MAX_CONFIGS_PER_TASK`. Reads are frequent and commits
-    rare, so results are created at commit.
+    Invariant: each task has between 1 and `MAX_CONFIGS_PER_TASK` configurations. Reads are frequent
+    and commits are rare, so results are prepared at commit.
     """
 
     _found: dict[str, _ConfigsByTask] = field(default_factory=dict)
 
     def commit(self, connector: str, configs: Mapping[int, RawConfig], *, wall_ms: int) -> None:
-        """Add a complete set, committed at `wall_ms` by the leader's clock.
+        """Add a complete set of task configurations, committed at `wall_ms` by the leader's clock.
 
-        -1 means that the time is unknown, and drops the configurations before.
+        `wall_ms` is -1 if the time is unknown; this drops the tasks' earlier configurations.
         """
         found = dict(self.get(connector))
         for number, config in configs.items():
@@ -63,11 +63,11 @@ class TaskConfigHistory:
         self._found[connector] = MappingProxyType(found)
 
     def remove(self, connector: str) -> None:
-        """Drop a deleted connector."""
+        """Drop the history of a deleted connector."""
         self._found.pop(connector, None)
 
     def get(self, connector: str) -> _ConfigsByTask:
-        """Return configurations by task number, oldest first."""
+        """Return the connector's configurations by task number, oldest first."""
         return self._found.get(connector, _NO_CONFIGS)
 
     def check_invariants(self) -> None:
@@ -77,7 +77,7 @@ class TaskConfigHistory:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorConfigured:
-    """A connector's configuration was written. `created`: the connector is new."""
+    """A connector's configuration was written. `created` is true if the connector is new."""
 
     connector: str
     created: bool
@@ -85,7 +85,8 @@ class ConnectorConfigured:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorRemoved:
-    """A connector was deleted with its tasks. `existed`: whether it was configured before."""
+    """A connector and its tasks were deleted. `existed` is true if the connector was configured
+    before."""
 
     connector: str
     existed: bool
@@ -100,7 +101,7 @@ class TargetStateChanged:
 
 @dataclass(frozen=True, slots=True)
 class TasksCommitted:
-    """Tasks have new configurations; none if the set was incomplete or is empty."""
+    """Tasks have new configurations; `tasks` is empty if the set was incomplete or empty."""
 
     connector: str
     tasks: tuple[ConnectorTaskId, ...]
@@ -108,7 +109,7 @@ class TasksCommitted:
 
 @dataclass(frozen=True, slots=True)
 class RestartRequested:
-    """Every worker must restart its part of a connector."""
+    """Every worker must restart its own part of a connector."""
 
     request: RestartRequest
 
@@ -122,7 +123,7 @@ class SessionKeyChanged:
 
 @dataclass(frozen=True, slots=True)
 class LoggerLevelSet:
-    """This worker must log `namespace` at `level`, if that level exists."""
+    """This worker must set the log level of `namespace` to `level` if that level exists."""
 
     namespace: str
     level: str
@@ -143,28 +144,28 @@ ConfigChange: TypeAlias = (
 class ConfigTopicFold:
     """Folds the records of the config topic.
 
-    Invariants: task configs of a connector without configuration exist only while replaying; every
-    task below the count of a consistent connector has a configuration.
+    Invariants: task configs of a connector without a configuration exist only during the replay;
+    every task number below the task count of a consistent connector has a configuration.
     """
 
     replaying: bool = True
     task_config_history: TaskConfigHistory = field(default_factory=TaskConfigHistory)
-    """The latest configurations of tasks."""
+    """Most recent configurations of all tasks."""
     _offset: int = cluster_config_state.NO_OFFSET
     _session_key: SessionKey | None = None
     _entries: dict[str, ConnectorConfigEntry] = field(default_factory=dict)
     _uncommitted: dict[str, dict[int, RawConfig]] = field(default_factory=dict, repr=False)
     _removed: set[str] = field(default_factory=set)
-    """Connectors that were deleted and not created again."""
+    """Connectors that were deleted and have not been created again."""
     _snapshot: ClusterConfigState | None = None
 
     def apply(
         self, key: bytes | None, value: bytes | None, *, offset: int, wall_ms: int = -1
     ) -> ConfigChange | SkippedRecord | None:
-        """Apply the record at `offset`, written at `wall_ms`; return the change to report, if any.
+        """Apply the record at `offset`, written at `wall_ms`. Return the change to report, if any.
 
-        Records that were applied before are ignored. (If the topic was recreated, its offsets start
-        again: then use a new fold.)
+        Records that were already applied are ignored. (If the topic was recreated, its offsets
+        start again. In this case, use a new fold.)
         """
         if offset < self._offset:
             return None
@@ -182,10 +183,11 @@ class ConfigTopicFold:
         return None if self.replaying else change
 
     def finish_replay(self) -> None:
-        """End the replay: changes are reported from now on.
+        """End the replay. Changes are reported from now on.
 
-        Task configs without a connector by now belong to a deleted one. Those before the record of
-        a stopped connector are dropped too: stopping a connector writes that it has no tasks.
+        Task configs that still have no connector are from a deleted connector and are dropped. Task
+        configs before the record of a stopped connector are dropped too, because stopping a
+        connector removes its tasks.
         """
         self.replaying = False
         self._snapshot = None
@@ -230,11 +232,11 @@ class ConfigTopicFold:
                 self._session_key = config_records.read_session_key(value)
                 return SessionKeyChanged(self._session_key)
 
-    def _entry(self, name: str) -> ConnectorConfigEntry:
+    def _get_entry(self, name: str) -> ConnectorConfigEntry:
         return self._entries.get(name) or ConnectorConfigEntry()
 
     def _apply_target_state(self, name: str, value: Json, wall_ms: int) -> ConfigChange | None:
-        entry = self._entry(name)
+        entry = self._get_entry(name)
         if value is None:  # the deletion is reported for the connector's own record
             started = TargetState.STARTED
             state = None if entry.config is None else started
@@ -249,7 +251,7 @@ class ConfigTopicFold:
         return TargetStateChanged(name)
 
     def _apply_connector(self, name: str, value: Json) -> ConfigChange | None:
-        entry = self._entry(name)
+        entry = self._get_entry(name)
         if value is None:
             self._remove(name)
             self._removed.add(name)
@@ -264,7 +266,8 @@ class ConfigTopicFold:
         return ConnectorConfigured(name, created=entry.config is None)
 
     def _remove(self, name: str) -> None:
-        """Delete a connector. As in Java, target state, generation and fencing outlive it."""
+        """Delete a connector. As in Java, its target state, generation and fencing state are
+        kept."""
         self._uncommitted.pop(name, None)
         self.task_config_history.remove(name)
         if name in self._entries:
@@ -281,14 +284,15 @@ class ConfigTopicFold:
         self._uncommitted.setdefault(task.connector, {})[task.task] = config
 
     def _apply_commit(self, name: str, value: Json, wall_ms: int) -> ConfigChange | None:
-        """Apply the task configs since the last commit, if there is one for every task.
+        """Apply the task configs since the last commit if the set is complete.
 
-        If not, compaction has removed some that were written again later, and nothing applies until
-        a complete set follows. A commit before its connector's record belongs to a connector that
-        was configured again later (KAFKA-17719), or that was deleted and compacted away
-        (KAFKA-16838); the end of the replay decides. After that it belongs to a deleted one.
+        If the set is incomplete, compaction has removed configs that were written again later. In
+        this case, no config applies until a complete set follows. A commit before its connector's
+        record is from a connector that was configured again later (KAFKA-17719), or that was
+        deleted and compacted away (KAFKA-16838); the end of the replay decides which. After the
+        replay, it is from a deleted connector.
         """
-        entry = self._entry(name)
+        entry = self._get_entry(name)
         if entry.config is None and (not self.replaying or name in self._removed):
             self._remove(name)
             return None
@@ -313,7 +317,7 @@ class ConfigTopicFold:
     def _apply_fencing_count(self, name: str, value: Json) -> None:
         count = config_records.read_count(value, "task-count")
         self._entries[name] = dataclasses.replace(
-            self._entry(name), fencing_count=count, fencing_pending=False
+            self._get_entry(name), fencing_count=count, fencing_pending=False
         )
 
     def check_invariants(self) -> None:
@@ -335,7 +339,7 @@ def _remove_tasks(entry: ConnectorConfigEntry) -> ConnectorConfigEntry:
 
 
 def diff_config_states(before: ClusterConfigState, after: ClusterConfigState) -> list[ConfigChange]:
-    """Return the changes from one snapshot to the other (without requests and logger levels)."""
+    """Return the changes between two snapshots, except requests and logger levels."""
     found: list[ConfigChange] = []
     if after.session_key is not None and after.session_key != before.session_key:
         found.append(SessionKeyChanged(after.session_key))

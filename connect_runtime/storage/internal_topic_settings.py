@@ -1,7 +1,8 @@
-"""Required settings of the three internal topics, and which existing topics are rejected.
+"""Defines the required settings of the three internal topics, and rejects unsuitable existing
+topics.
 
-The topics must be compacted: a retention time would delete connectors. A worker must not start if
-one has other settings, because the loss would be noticed only months later.
+The topics must be compacted, because a retention time would delete connectors. A worker must not
+start if a topic has other settings, because the loss would be noticed only months later.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _LEGAL_NAME_PATTERN = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 class InternalTopicKind(enum.Enum):
-    """The content of an internal topic; the value is the prefix of its worker properties."""
+    """Content of an internal topic. The value is the prefix of its worker properties."""
 
     CONFIG = "config.storage."
     OFFSET = "offset.storage."
@@ -36,12 +37,12 @@ class InternalTopicKind(enum.Enum):
 
     @property
     def topic_key(self) -> str:
-        """The property with the topic's name."""
+        """Worker property that contains the topic's name."""
         return f"{self.value}{_TOPIC_KEY}"
 
     @property
     def content_description(self) -> str:
-        """Description of the content, for messages."""
+        """Description of the topic's content, for messages."""
         return _CONTENT_BY_KIND[self]
 
 
@@ -59,10 +60,10 @@ _DEFAULT_REPLICATION = 3
 
 
 class InvalidTopicSettings(FatalError):
-    """Worker properties of internal topics are invalid.
+    """Raised if worker properties of internal topics are invalid.
 
-    `problems` has (property, problem) for each; the problem continues a sentence that starts with
-    the property's name.
+    `problems` contains pairs of property and problem. The problem text continues a sentence that
+    starts with the property's name.
     """
 
     def __init__(self, problems: Iterable[tuple[str, str]]) -> None:
@@ -73,21 +74,21 @@ class InvalidTopicSettings(FatalError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InternalTopic:
-    """An internal topic, as it is created if missing."""
+    """An internal topic, with the settings used to create it."""
 
     kind: InternalTopicKind
     name: str
     partitions: int
-    """May be `BROKER_DEFAULT`."""
+    """Number of partitions, or `BROKER_DEFAULT`."""
     replication_factor: int
-    """May be `BROKER_DEFAULT`."""
+    """Replication factor, or `BROKER_DEFAULT`."""
     settings: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """Topic configuration, including compaction."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequiredTopics:
-    """The topics in the order config, offset, status, with warnings for the user."""
+    """The internal topics in the order config, offset, status, with warnings for the user."""
 
     topics: tuple[InternalTopic, ...]
     warnings: tuple[str, ...]
@@ -186,7 +187,7 @@ def _find_duplicate_names(topics: list[InternalTopic]) -> list[tuple[str, str]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExistingTopic:
-    """An existing topic. The cleanup policy is None if it cannot be read."""
+    """An existing topic. The cleanup policy is None if it could not be read."""
 
     partitions: int
     cleanup_policy: str | None
@@ -194,21 +195,21 @@ class ExistingTopic:
 
 @dataclass(frozen=True, slots=True)
 class CreateTopic:
-    """The topic is missing: create it. Ignore if someone else creates it at the same time."""
+    """The topic is missing and must be created. Ignore the error if it is created concurrently."""
 
     topic: InternalTopic
 
 
 @dataclass(frozen=True, slots=True)
 class TopicAccepted:
-    """The topic can be used; `warnings` are for the user."""
+    """The topic can be used. `warnings` are for the user."""
 
     warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class TopicRefused:
-    """The topic must not be used; the reason includes the remedy."""
+    """The topic must not be used. The reason includes the remedy."""
 
     reason: str
 
@@ -219,9 +220,11 @@ TopicDecision: TypeAlias = CreateTopic | TopicAccepted | TopicRefused
 def check_topic(
     topic: InternalTopic, existing: ExistingTopic | None, *, may_create: bool = True
 ) -> TopicDecision:
-    """Decide about an existing topic, or a missing one (`existing` is None).
+    """Decide whether an existing topic can be used, or a missing topic (`existing` is None) must be
+    created.
 
-    Check again after creating it: someone else may have created it first, with other settings.
+    Check again after creating the topic, because another process may have created it first, with
+    other settings.
     """
     key, name = topic.kind.topic_key, topic.name
     if existing is None:
@@ -245,10 +248,9 @@ def check_topic(
     if _parse_policies(existing.cleanup_policy) != {COMPACT}:
         return TopicRefused(
             f"the topic '{name}' of {key} has {CLEANUP_POLICY}={existing.cleanup_policy} and "
-            "would lose"
-            f" {topic.kind.content_description} over time; set {CLEANUP_POLICY}={COMPACT} on it "
-            "(and check"
-            " what is lost already), or use another topic"
+            f"would lose {topic.kind.content_description} over time; set "
+            f"{CLEANUP_POLICY}={COMPACT} on it (and check for data that is already lost), or use "
+            "another topic"
         )
     return TopicAccepted()
 

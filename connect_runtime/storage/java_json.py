@@ -1,11 +1,13 @@
-"""JSON exactly as written by Java's JsonConverter (schemas.enable=false), and Java's HashMap order.
+"""Encodes JSON exactly like Java's JsonConverter (schemas.enable=false), and orders keys like
+Java's HashMap.
 
-Bytes matter in keys: an offset is found only by the exact bytes of its partition. Java writes no
-spaces, keeps the order of the map, prints numbers like `Long.toString` and `Double.toString`,
-escapes only what must be escaped, in upper-case hexadecimal, and writes characters beyond U+FFFF as
-two escaped surrogates. Most partition maps of Java connectors are HashMaps, so equal bytes need an
-equal field order. (Java converts buckets to trees at eight keys in one of 64 buckets, where the
-order may differ; partition maps are far smaller.)
+The exact bytes matter in keys, because an offset is found only by the exact bytes of its partition.
+Java writes no spaces and keeps the order of the map. It prints numbers like `Long.toString` and
+`Double.toString`, and escapes only characters that must be escaped, in upper-case hexadecimal.
+Characters beyond U+FFFF become two escaped surrogates. Most partition maps of Java connectors are
+HashMaps, so equal bytes require an equal field order. (Java converts a bucket to a tree at eight
+keys if there are at least 64 buckets, and the order may then differ; partition maps are much
+smaller.)
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ from connect_runtime.base.errors import FatalError
 Json: TypeAlias = (
     "bool | int | float | str | bytes | Mapping[str, Json] | list[Json] | tuple[Json, ...] | None"
 )
-"""Values that can be encoded. Decoded ones have no bytes or tuples, and maps are plain dicts."""
+"""Values that can be encoded. Decoded values contain no bytes or tuples, and maps are plain
+dicts."""
 
 INT64_MIN = -(2**63)
 INT64_MAX = 2**63 - 1
@@ -42,19 +45,22 @@ _SHORT_ESCAPES = {
 _WHITESPACE = " \t\n\r"
 _PLAIN_NOTATION_MIN = 1e-3
 _PLAIN_NOTATION_END = 1e7
-"""`Double.toString` writes magnitudes from 0.001 to below 10,000,000 without exponent."""
+"""Upper limit of plain notation: `Double.toString` writes magnitudes from 0.001 to below 10,000,000
+without an exponent."""
 
 
 class MalformedJson(FatalError):
-    """The bytes are not valid JSON; the message has position and reason."""
+    """Raised if the bytes are not valid JSON. The message contains the position and the reason."""
 
 
 class UnencodableValue(FatalError):
-    """The value cannot be encoded: its type is not supported, or it is out of range."""
+    """Raised if a value cannot be encoded, because its type is not supported or it is out of
+    range."""
 
 
 def encode_json(value: Json) -> bytes:
-    """Encode to UTF-8 JSON. `bytes` become base64, maps with non-string keys arrays of pairs.
+    """Encode a value as UTF-8 JSON. `bytes` become base64; maps with non-string keys become arrays
+    of pairs.
 
     Raises `UnencodableValue`.
     """
@@ -115,8 +121,8 @@ def _escape_match(match: re.Match[str]) -> str:
 
 
 def format_java_double(value: float) -> str:
-    """Format like `Double.toString` since Java 19 (shortest digits); quote non-finite values as
-    Jackson does."""
+    """Format a number like `Double.toString` since Java 19 (shortest digits). Non-finite values are
+    quoted, as in Jackson."""
     if math.isnan(value):
         return '"NaN"'
     if math.isinf(value):
@@ -144,9 +150,10 @@ def _format_plain_notation(digits: str, point: int) -> str:
 
 
 def decode_json(data: bytes | None) -> Json:
-    """Decode JSON; None for no bytes and for null. Bytes after an object or array are ignored.
+    """Decode JSON. Return None if there are no bytes or the value is null. Bytes after an object or
+    array are ignored.
 
-    As in Java, integers have any width. Raises `MalformedJson`.
+    As in Java, integers may have any width. Raises `MalformedJson`.
     """
     if data is None:
         return None
@@ -179,12 +186,12 @@ _DECODER = json.JSONDecoder(parse_constant=_reject_constant)
 
 
 def read_integer(value: Json) -> int | None:
-    """Return an integer value (not a boolean), else None."""
+    """Return the value if it is an integer (not a boolean), otherwise None."""
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def name_json_type(value: Json) -> str:
-    """Return the JSON type of a value, for messages that must not contain the value."""
+    """Return the JSON type name of a value, for messages that must not contain the value."""
     match value:
         case None:
             return "null"
@@ -208,7 +215,7 @@ Value = TypeVar("Value")
 
 
 def hash_java_string(text: str) -> int:
-    """`String.hashCode` as 32 unsigned bits, over UTF-16 units."""
+    """Compute `String.hashCode` over UTF-16 units, as an unsigned 32-bit integer."""
     result = 0
     encoded = text.encode("utf-16-be", "surrogatepass")
     for at in range(0, len(encoded), 2):
@@ -216,8 +223,8 @@ def hash_java_string(text: str) -> int:
     return result
 
 
-def order_keys(keys: Iterable[str]) -> list[str]:
-    """Sort keys by bucket of a HashMap; keys in one bucket keep their order."""
+def order_keys_by_bucket(keys: Iterable[str]) -> list[str]:
+    """Sort keys by HashMap bucket. Keys in the same bucket keep their order."""
     given = list(keys)
     capacity = _HASH_MAP_CAPACITY
     while len(given) > _HASH_MAP_LOAD_FACTOR * capacity:
@@ -230,5 +237,6 @@ def _find_bucket(hashed: int, capacity: int) -> int:
 
 
 def order_like_java_map(mapping: Mapping[str, Value]) -> dict[str, Value]:
-    """Return the map in the order of a HashMap into which its keys were inserted in order."""
-    return {key: mapping[key] for key in order_keys(mapping)}
+    """Return the mapping in the order of a HashMap into which its keys were inserted in the given
+    order."""
+    return {key: mapping[key] for key in order_keys_by_bucket(mapping)}

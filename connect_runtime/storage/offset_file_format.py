@@ -1,8 +1,8 @@
 """Format of `offset.storage.file.filename`: a `HashMap<byte[], byte[]>` in Java serialization.
 
-Compatible with Java's FileOffsetBackingStore in both directions, so either kind of standalone
-worker can replace the other. Only this one shape is read, because a serialized stream can name any
-class. Layout: Java Object Serialization Specification, chapter 6; big-endian throughout.
+Compatible with Java's FileOffsetBackingStore in both directions, so a Python and a Java standalone
+worker can replace each other. Only this structure is accepted, because a serialized stream can name
+any class. Layout: Java Object Serialization Specification, chapter 6; big-endian throughout.
 
 ```
 AC ED 00 05                                        magic, version
@@ -39,11 +39,13 @@ _HASH_MAP_LOAD_FACTOR = 0.75
 
 
 class MalformedOffsetFile(FatalError):
-    """The file is not an offset map as written by Connect; the message has the position."""
+    """Raised if the file is not an offset map as written by Connect. The message contains the
+    position."""
 
 
 def encode_offsets(offsets: Mapping[bytes, bytes]) -> bytes:
-    """Encode the whole file, in the order of the mapping (Java's order is arbitrary)."""
+    """Encode the offsets as a complete file, in the order of the mapping (Java's order is
+    arbitrary)."""
     capacity, threshold = _HASH_MAP_CAPACITY, 0
     if offsets:
         while len(offsets) > _HASH_MAP_LOAD_FACTOR * capacity:
@@ -69,19 +71,20 @@ def encode_offsets(offsets: Mapping[bytes, bytes]) -> bytes:
 
 
 def decode_offsets(data: bytes) -> dict[bytes, bytes]:
-    """Decode the offsets; none for an empty file. Entries with a null key or value are ignored.
+    """Decode an offset file; an empty file contains no offsets. Entries with a null key or value
+    are ignored.
 
-    Raises `MalformedOffsetFile`, also for a truncated file. Java treats that as empty, and every
-    source would start from its beginning.
+    Raises `MalformedOffsetFile`, also for a truncated file. Java treats a truncated file as empty,
+    so that every source would start from its beginning.
     """
     if not data:
         return {}
     reader = _SerializationReader(data)
-    reader.expect(_MAGIC, "the start of a Java object stream")
-    reader.expect(bytes([_OBJECT_TAG]) + _MAP_CLASS, "a java.util.HashMap")
+    reader.expect_bytes(_MAGIC, "the start of a Java object stream")
+    reader.expect_bytes(bytes([_OBJECT_TAG]) + _MAP_CLASS, "a java.util.HashMap")
     reader.handles += [None, None]  # the class, and the map
     reader.read_bytes(8, "load factor and threshold")
-    reader.expect(bytes([_BLOCK_TAG, 8]), "the size of the map")
+    reader.expect_bytes(bytes([_BLOCK_TAG, 8]), "the size of the map")
     reader.read_bytes(4, "the number of buckets")
     entries = reader.read_integer("the number of entries")
     if entries < 0:
@@ -91,7 +94,7 @@ def decode_offsets(data: bytes) -> dict[bytes, bytes]:
         key, value = reader.read_array(), reader.read_array()
         if key is not None and value is not None:
             offsets[key] = value
-    reader.expect(bytes([_END_TAG]), "the end of the map")
+    reader.expect_bytes(bytes([_END_TAG]), "the end of the map")
     return offsets
 
 
@@ -100,9 +103,10 @@ class _SerializationReader:
     data: bytes
     at: int = 0
     handles: list[bytes | None] = field(default_factory=list)
-    """Objects that can be referenced, in order of appearance; None unless an array."""
+    """Objects that can be referenced, in order of appearance; None for objects that are not
+    arrays."""
     bytes_class: int | None = None
-    """Handle of the class of byte arrays."""
+    """Handle of the byte array class."""
 
     def create_error(self, what: str) -> MalformedOffsetFile:
         return MalformedOffsetFile(f"reading stored offsets: byte {self.at}: {what}")
@@ -114,7 +118,7 @@ class _SerializationReader:
         self.at += length
         return taken
 
-    def expect(self, wanted: bytes, what: str) -> None:
+    def expect_bytes(self, wanted: bytes, what: str) -> None:
         if not self.data.startswith(wanted, self.at):
             raise self.create_error(f"expected {what}")
         self.at += len(wanted)
@@ -146,9 +150,9 @@ class _SerializationReader:
             self.bytes_class = len(self.handles)
             self.handles.append(None)
             return
-        self.expect(bytes([_REFERENCE_TAG]), "the class of a byte array")
+        self.expect_bytes(bytes([_REFERENCE_TAG]), "the class of a byte array")
         if self._read_handle() != self.bytes_class:
-            raise self.create_error("an array of another type than bytes")
+            raise self.create_error("an array of a type other than bytes")
 
     def _read_handle(self) -> int:
         handle: int = struct.unpack(">I", self.read_bytes(4, "a reference"))[0]
@@ -158,5 +162,5 @@ class _SerializationReader:
         handle = self._read_handle()
         array = self.handles[handle] if 0 <= handle < len(self.handles) else None
         if array is None:
-            raise self.create_error("a reference to another object than a byte array")
+            raise self.create_error("a reference to an object other than a byte array")
         return array

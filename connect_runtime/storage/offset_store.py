@@ -1,7 +1,7 @@
-"""Backing store of source offsets: the folded offsets topic (or file), and writes to it.
+"""Backing store of source offsets: folds the offsets topic (or file) and writes to it.
 
-Also the reader that source plugins use. Java: KafkaOffsetBackingStore, FileOffsetBackingStore,
-OffsetStorageReaderImpl.
+Also contains the reader that source plugins use. Java: KafkaOffsetBackingStore,
+FileOffsetBackingStore, OffsetStorageReaderImpl.
 """
 
 from __future__ import annotations
@@ -30,45 +30,47 @@ _LOG = logging.getLogger(__name__)
 NullablePartition: TypeAlias = SourcePartition | None
 NullableOffset: TypeAlias = SourceOffset | None
 OffsetPairs: TypeAlias = Sequence[tuple[NullablePartition, NullableOffset]]
-"""Partitions with their offsets; None as offset deletes the partition."""
+"""Source partitions with their offsets. An offset of None deletes the partition."""
 
 
 class OffsetBackingStore(Protocol):
-    """Source offsets, as a worker reads and writes them. Thread-safe."""
+    """Reads and writes source offsets for a worker. Thread-safe."""
 
     def read(
         self, connector: str, partitions: Sequence[NullablePartition], timeout_s: float
     ) -> list[NullableOffset]:
-        """Read to the current end; return one offset per partition, None for one without offset.
+        """Read to the current end of the log. Return one offset per partition; None for a partition
+        without an offset.
 
-        Raises like `SharedLog.read_to_end`, and `InvalidSourceOffset` for an invalid partition.
+        Raises the same errors as `SharedLog.read_to_end`, and `InvalidSourceOffset` for an invalid
+        partition.
         """
 
     def read_all(
         self, connector: str, timeout_s: float
     ) -> list[tuple[SourcePartition, NullableOffset]]:
-        """Return every partition of the connector with its offset; invalid offsets are skipped.
+        """Return every partition of the connector with its offset. Invalid offsets are skipped.
 
-        Raises like `SharedLog.read_to_end`, as does `partitions`.
+        Raises the same errors as `SharedLog.read_to_end`, as does `partitions`.
         """
 
     def partitions(self, connector: str, timeout_s: float) -> list[SourcePartition]:
-        """Return every partition of the connector that has an offset, even an invalid one."""
+        """Return every partition of the connector that has an offset, including invalid offsets."""
 
     def write(self, connector: str, pairs: OffsetPairs, *, on_done: OnRecorded) -> None:
         """Write offsets without waiting.
 
-        `on_done` is called once: when all are recorded, or with the first failure. Raises
-        `InvalidSourceOffset`; then nothing is written and `on_done` is not called.
+        `on_done` is called once: when all offsets are recorded, or with the first failure. If
+        `InvalidSourceOffset` is raised, nothing is written and `on_done` is not called.
         """
 
 
 def commit_offsets(
     offsets: OffsetBackingStore, connector: str, pairs: OffsetPairs, *, timeout_s: float
 ) -> None:
-    """Write offsets and wait. Raises the failure, or `RetriableError` after the timeout.
+    """Write offsets and wait. Raises the first failure, or `RetriableError` after the timeout.
 
-    After a timeout the outcome stays unknown: commit these offsets, or newer ones, again.
+    After a timeout the outcome is unknown: commit these offsets, or newer offsets, again.
     """
     answered = threading.Event()
     answer: list[ConnectError | None] = []
@@ -81,14 +83,14 @@ def commit_offsets(
     if not answered.wait(timeout_s):
         raise RetriableError(
             f"committing offsets of {connector}: not acknowledged within {timeout_s:.1f} s; they "
-            "are retried with the next ones (offset.flush.timeout.ms is the time limit)"
+            "are retried with the next commit (offset.flush.timeout.ms is the time limit)"
         )
     if answer[0] is not None:
         raise answer[0]
 
 
 class LogOffsetBackingStore:
-    """Implements `OffsetBackingStore` on one log: the worker's, or that of a connector's own
+    """Implements `OffsetBackingStore` on one log: the worker's log, or the log of a connector's own
     offsets topic."""
 
     def __init__(self, log: SharedLog) -> None:
@@ -103,17 +105,17 @@ class LogOffsetBackingStore:
         return self._log.name
 
     def start(self, timeout_s: float) -> None:
-        """Read all offsets. Raises like `SharedLog.start`."""
+        """Read all offsets. Raises the same errors as `SharedLog.start`."""
         self._log.start(self._view, timeout_s)
 
     def stop(self, timeout_s: float) -> None:
-        """Close the log after waiting for pending writes."""
+        """Wait for pending writes, then close the log."""
         self._log.stop(timeout_s)
 
     def read(
         self, connector: str, partitions: Sequence[NullablePartition], timeout_s: float
     ) -> list[NullableOffset]:
-        """See `OffsetBackingStore`, as for all methods below."""
+        """Read offsets. This and the following methods are documented in `OffsetBackingStore`."""
         self._log.read_to_end(timeout_s)
         with self._view.lock:
             return [self._view.fold.get(connector, each) for each in partitions]
@@ -144,12 +146,13 @@ class LogOffsetBackingStore:
         combined = _CombinedResult(len(records), on_done)
         for record in records:
             try:
-                self._log.send(record, on_recorded=combined.note)
+                self._log.send(record, on_recorded=combined.record_result)
             except ConnectError as error:
-                combined.note(error)
+                combined.record_result(error)
 
     def _encode_records(self, connector: str, pairs: OffsetPairs) -> list[KeyedRecord]:
-        """Encode records. A partition is deleted under all its keys, with any order of fields."""
+        """Encode offsets as records. A deleted partition is deleted under all its keys, whatever
+        their field order."""
         records: list[KeyedRecord] = []
         with self._view.lock:
             fold = self._view.fold
@@ -162,7 +165,8 @@ class LogOffsetBackingStore:
 
 
 class _CombinedResult:
-    """Combines the results of several writes: reports the first error when all are complete."""
+    """Combines the results of several writes. Reports the first error after all writes are
+    complete."""
 
     def __init__(self, count: int, on_done: OnRecorded) -> None:
         self._left = count
@@ -170,7 +174,7 @@ class _CombinedResult:
         self._failure: ConnectError | None = None
         self._lock = threading.Lock()
 
-    def note(self, error: ConnectError | None) -> None:
+    def record_result(self, error: ConnectError | None) -> None:
         with self._lock:
             self._left -= 1
             self._failure = self._failure or error
@@ -186,7 +190,8 @@ _READ_WAIT_SLICE_S = 2.0
 class StoredOffsetReader:
     """Implements `OffsetReader` of the plugin API.
 
-    `abandoned` is set when the task is abandoned: reading then stops, as nobody needs the result.
+    `abandoned` is set when the task is abandoned. Reading then stops, because the result is no
+    longer needed.
     """
 
     def __init__(
@@ -203,14 +208,17 @@ class StoredOffsetReader:
         self._clock = clock
 
     def offset(self, partition: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """See `OffsetReader`."""
+        """Return the offset of one source partition, as documented in `OffsetReader`."""
         return self.offsets([partition])[0]
 
     def offsets(
         self, partitions: Sequence[Mapping[str, Any]]
     ) -> Sequence[Mapping[str, Any] | None]:
-        """See `OffsetReader`. Retries until the task is abandoned, with a warning every minute: a
-        failed task would have to be restarted manually."""
+        """Return the offsets of source partitions, as documented in `OffsetReader`.
+
+        Retries until the task is abandoned, with a warning every minute, because a failed task
+        would have to be restarted manually.
+        """
         begun_s = warned_s = self._clock.now_s()
         while True:
             if self._given_up.is_set():

@@ -1,8 +1,8 @@
-"""Records of the offsets topic, and their fold: the progress of source tasks by partition.
+"""Records of the offsets topic and their fold: the progress of source tasks by source partition.
 
-The key is the JSON array `["C",{partition}]`, the value the JSON object of the offset, or null to
-delete it. Keys are compared by their bytes, so the order of the partition's fields matters: write
-them as the connector provides them, or in the order of Java's HashMap (`java_json`).
+The key is the JSON array `["C",{partition}]`. The value is the offset as a JSON object, or null to
+delete the offset. Keys are compared by their bytes, so the order of the partition's fields matters.
+Write the fields as the connector provides them, or in the order of Java's HashMap (`java_json`).
 """
 
 from __future__ import annotations
@@ -20,33 +20,35 @@ from connect_runtime.storage.shared_log import SkippedRecord
 
 OffsetPrimitive: TypeAlias = "bool | int | float | str | bytes | None"
 SourcePartition: TypeAlias = Mapping[str, OffsetPrimitive]
-"""A partition of a source, defined by the connector; may be empty."""
+"""Source partition, as defined by the connector. May be empty."""
 SourceOffset: TypeAlias = Mapping[str, OffsetPrimitive]
-"""The progress in a source partition, defined by the connector."""
+"""Progress in a source partition, as defined by the connector."""
 
 _KEY_ARRAY_LENGTH = 2
 
 
 class InvalidSourceOffset(FatalError):
-    """A partition or offset cannot be stored, or a stored one is invalid."""
+    """Raised if a partition or offset cannot be stored, or if a stored one is invalid."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceOffsetKey:
-    """A source partition of a connector, or None for an offset without partition."""
+    """Connector and source partition of an offset. The partition is None for an offset without a
+    partition."""
 
     connector: str
     partition: SourcePartition | None
 
 
 def encode_offset_key(connector: str, partition: SourcePartition | None) -> bytes:
-    """Encode a key. Raises `InvalidSourceOffset` if the partition is not a flat map."""
+    """Encode an offset key. Raises `InvalidSourceOffset` if the partition is not a flat map."""
     checked = None if partition is None else _check_flat(partition, f"a partition of '{connector}'")
     return _encode_bytes([connector, checked], f"a partition of '{connector}'")
 
 
 def encode_offset_value(offset: SourceOffset | None, *, connector: str = "") -> bytes | None:
-    """Encode an offset; None deletes it. Raises `InvalidSourceOffset` if it is not a flat map."""
+    """Encode an offset; None deletes the stored offset. Raises `InvalidSourceOffset` if the offset
+    is not a flat map."""
     if offset is None:
         return None
     what = f"an offset of '{connector}'"
@@ -77,7 +79,7 @@ def _check_flat(value: object, what: str) -> dict[str, OffsetPrimitive]:
 
 
 def decode_offset_key(key: bytes | None) -> SourceOffsetKey:
-    """Decode a key. Raises `InvalidSourceOffset`."""
+    """Decode an offset key. Raises `InvalidSourceOffset`."""
     if key is None:
         raise InvalidSourceOffset("an offset record without a key")
     try:
@@ -106,7 +108,7 @@ def decode_offset_key(key: bytes | None) -> SourceOffsetKey:
 def decode_offset_value(
     value: bytes | None, *, connector: str = ""
 ) -> dict[str, OffsetPrimitive] | None:
-    """Decode an offset. Raises `InvalidSourceOffset`."""
+    """Decode an offset value. Raises `InvalidSourceOffset`."""
     try:
         offset = java_json.decode_json(value)
     except MalformedJson as error:
@@ -117,10 +119,10 @@ def decode_offset_value(
 
 
 def make_canonical_key(key: SourceOffsetKey) -> Hashable:
-    """Return a value that is equal for keys that differ only in the order of their fields.
+    """Return a value that is equal for keys that differ only in their field order.
 
-    Bytes compare as stored. Raises `InvalidSourceOffset` for unhashable fields, which cannot be
-    stored either.
+    Bytes are compared as stored. Raises `InvalidSourceOffset` for unhashable fields, which cannot
+    be stored either.
     """
     if key.partition is None:
         return key.connector, None
@@ -141,14 +143,15 @@ def _make_hashable(value: OffsetPrimitive) -> tuple[type, OffsetPrimitive]:
 
 @dataclass(frozen=True, slots=True)
 class SourceOffsetChanged:
-    """The offset of a partition was written or deleted."""
+    """The offset of a source partition was written or deleted."""
 
     key: SourceOffsetKey
 
 
 @dataclass(slots=True)
 class _EquivalentKeys:
-    """Keys of one partition with different orders of fields; the last written one is last."""
+    """Keys of one source partition with different field orders. The most recently written key is
+    last."""
 
     key: SourceOffsetKey
     written: dict[bytes, None] = field(default_factory=dict)
@@ -158,10 +161,11 @@ class _EquivalentKeys:
 class OffsetTopicFold:
     """Folds the records of the offsets topic.
 
-    Keys that are not offset keys are kept: they belong to someone else, and a store that rewrites
-    its file must not lose them.
+    Keys that are not offset keys are kept. They were written by another application, and a store
+    that rewrites its file must not lose them.
 
-    Invariant: every well-formed key of `_raw` is in exactly one entry of `_same`, and no other key.
+    Invariant: every well-formed key of `_raw` is in exactly one entry of `_same`, and `_same`
+    contains no other keys.
     """
 
     _raw: dict[bytes, bytes] = field(default_factory=dict)
@@ -171,10 +175,10 @@ class OffsetTopicFold:
     def apply(
         self, key: bytes | None, value: bytes | None, *, offset: int
     ) -> SourceOffsetChanged | SkippedRecord:
-        """Apply the record at `offset`; all records of a key are in one topic partition."""
+        """Apply the record at `offset`. All records of a key are in one topic partition."""
         del offset  # unused, for the common signature of folds
         if key is not None:
-            self._store(key, value)
+            self._store_value(key, value)
         try:
             parsed = decode_offset_key(key)
             canonical = make_canonical_key(parsed)
@@ -190,7 +194,7 @@ class OffsetTopicFold:
             self._connectors.setdefault(parsed.connector, {})[canonical] = None
         return SourceOffsetChanged(parsed)
 
-    def _store(self, key: bytes, value: bytes | None) -> None:
+    def _store_value(self, key: bytes, value: bytes | None) -> None:
         if value is None:
             self._raw.pop(key, None)
         else:
@@ -210,10 +214,10 @@ class OffsetTopicFold:
             del self._connectors[connector]
 
     def get_key(self, connector: str, partition: SourcePartition | None) -> bytes:
-        """Return the key under which the offset of this partition is written.
+        """Return the key under which the partition's offset is written.
 
-        If the partition is known with another order of fields, that key is used, so that readers
-        with that order still find it. Raises `InvalidSourceOffset`.
+        If the partition is stored with another field order, that key is used, so that readers with
+        that order still find the offset. Raises `InvalidSourceOffset`.
         """
         given = encode_offset_key(connector, partition)
         if given in self._raw:
@@ -221,14 +225,14 @@ class OffsetTopicFold:
         same = self._same.get(make_canonical_key(SourceOffsetKey(connector, partition)))
         return given if same is None else next(reversed(same.written))
 
-    def get_raw(self, key: bytes) -> bytes | None:
-        """Return the value stored under exactly this key."""
+    def get_raw_value(self, key: bytes) -> bytes | None:
+        """Return the value stored under exactly this key; None if the key does not exist."""
         return self._raw.get(key)
 
     def get(
         self, connector: str, partition: SourcePartition | None
     ) -> dict[str, OffsetPrimitive] | None:
-        """Return the offset of a partition; None if it has none.
+        """Return the offset of a partition; None if it has no offset.
 
         Raises `InvalidSourceOffset` for an invalid partition or stored offset.
         """
@@ -236,15 +240,17 @@ class OffsetTopicFold:
         return decode_offset_value(value, connector=connector)
 
     def partitions(self, connector: str) -> list[SourcePartition]:
-        """Return every partition of the connector with an offset, in the order of first writes.
+        """Return every partition of the connector with an offset, in the order of their first
+        writes.
 
-        A partition that was written with several orders of its fields is listed once.
+        A partition that was written with several field orders is listed once.
         """
         found = (self._same[each].key.partition for each in self._connectors.get(connector, {}))
         return [each for each in found if each is not None]
 
     def list_keys(self, connector: str, partition: SourcePartition | None) -> list[bytes]:
-        """Return all keys of this partition that have an offset; a deletion needs them all."""
+        """Return all keys of this partition that have an offset. A deletion must delete all of
+        them."""
         same = self._same.get(make_canonical_key(SourceOffsetKey(connector, partition)))
         return [] if same is None else list(same.written)
 

@@ -1,13 +1,13 @@
 """Interface to an internal topic: a log that every worker writes and reads to its end
 (KafkaBasedLog).
 
-A written record counts only after it was read back: then every worker reads it at the same
+A written record counts only after it was read back, because then every worker reads it at the same
 position. A log has one listener, which receives every record in partition order. Standalone workers
 use logs in memory or in a file.
 
-`FencedWriter` is for the leader of a cluster with exactly-once sources: only one writer at a time,
-with atomic writes, so that a former leader that does not know of its replacement cannot write any
-more (KIP-618).
+`FencedWriter` is for the leader of a cluster with exactly-once sources. Only one writer is active
+at a time and its writes are atomic. A former leader that does not know that it was replaced can
+therefore no longer write (KIP-618).
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from connect_runtime.base.errors import ConnectError, FatalError
 from connect_runtime.storage.config_records import KeyedRecord
 
 OnRecorded = Callable[[ConnectError | None], None]
-"""Called once per sent record, with None when it is in the log, or the failure. A failed record may
-be in the log nevertheless. Runs on a thread of the log: it should only post an event."""
+"""Called once per sent record, with None when the record is in the log, or with the failure. A
+failed record may still be in the log. Runs on a log thread, so it should only post an event."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharedLogRecord:
-    """A record that was read; value None deletes the key."""
+    """A record that was read from the log. A value of None deletes the key."""
 
     topic: str
     partition: int
@@ -34,22 +34,24 @@ class SharedLogRecord:
     key: bytes | None
     value: bytes | None
     is_own: bool = True
-    """True if a worker of this implementation wrote it, not a Java worker."""
+    """True if a worker of this implementation, not a Java worker, wrote the record."""
     wall_ms: int = -1
-    """When it was written, by the writer's clock; -1 if unknown."""
+    """Time at which the record was written, by the writer's clock; -1 if unknown."""
 
 
 class LogListener(Protocol):
-    """Receives the log's records, one by one on its reading thread. Must not block or raise."""
+    """Receives the log's records one by one on its reading thread. Must not block or raise."""
 
     def on_record(self, record: SharedLogRecord) -> None:
-        """Process the next record of a partition. Superseded ones may have been compacted away."""
+        """Process the next record of a partition. Superseded records may have been compacted
+        away."""
 
     def on_replayed(self) -> None:
-        """All records that existed at the start (or restart) of reading have been delivered."""
+        """Called when all records that existed at the start (or restart) of reading have been
+        delivered."""
 
     def on_start_over(self) -> None:
-        """Records are gone, because the topic was truncated or recreated: drop all state.
+        """Drop all state, because records are missing after the topic was truncated or recreated.
 
         All records are delivered again from the beginning, followed by `on_replayed`.
         """
@@ -58,42 +60,45 @@ class LogListener(Protocol):
 class SharedLog(Protocol):
     """An internal topic that a worker writes and reads to its end.
 
-    Thread-safe, except for `start` and `stop`. The listener must not call it.
+    Thread-safe, except for `start` and `stop`. The listener must not call the log.
     """
 
     @property
     def name(self) -> str:
-        """The topic's name, or a substitute for messages."""
+        """Name of the topic, or a substitute for use in messages."""
 
     def start(self, listener: LogListener, timeout_s: float) -> None:
         """Create and check the topic, deliver all its records, and continue in the background.
 
         Returns after `on_replayed`. Raises `FatalError` for an unusable topic, missing permissions
-        or refused credentials; `RetriableError` after the timeout.
+        or rejected credentials, and `RetriableError` after the timeout.
         """
 
     def send(self, record: KeyedRecord, *, on_recorded: OnRecorded) -> None:
         """Queue a record without waiting.
 
-        Records of one thread and key are read in the order in which they were sent. Raises
-        `RetriableError` if too many records are queued, `FatalError` if it can never be written;
-        `on_recorded` is not called then.
+        Records with the same key from one thread are read in the order in which they were sent.
+        Raises `RetriableError` if too many records are queued, and `FatalError` if the record can
+        never be written. In both cases `on_recorded` is not called.
         """
 
     def read_to_end(self, timeout_s: float) -> None:
-        """Wait until the listener has processed everything that is in the log now.
+        """Wait until the listener has processed all records that are in the log at the time of the
+        call.
 
-        That includes all acknowledged writes of anyone, and all records sent here before this call.
-        Raises `RetriableError` after the timeout, while reading continues; `FatalError` if waiting
-        is useless (missing permissions, stopped).
+        These include all acknowledged writes of any worker, and all records sent through this log
+        before the call. Raises `RetriableError` after the timeout, while reading continues. Raises
+        `FatalError` if waiting is useless (missing permissions, log stopped).
         """
 
     def stop(self, timeout_s: float) -> None:
-        """Wait at most `timeout_s` for sent records, then close. Every `on_recorded` is called."""
+        """Wait at most `timeout_s` for sent records, then close the log. Every `on_recorded` is
+        called."""
 
 
 class WritePrivilegeLost(FatalError):
-    """Nothing was written: the writer was not claimed, has failed, or another one was claimed."""
+    """Raised if nothing was written, because the writer was not claimed, has failed, or was fenced
+    by another writer."""
 
 
 class FencedWriter(Protocol):
@@ -102,21 +107,21 @@ class FencedWriter(Protocol):
     def claim(self, timeout_s: float) -> None:
         """Become the only writer and fence all others.
 
-        Raises `ConnectError` on failure; then this is not the writer.
+        Raises `ConnectError` on failure; this writer then cannot write.
         """
 
     def write(self, records: Sequence[KeyedRecord], timeout_s: float) -> None:
-        """Write all records or none. Raises `WritePrivilegeLost`; then call `claim` again."""
+        """Write all records or none of them. After `WritePrivilegeLost`, call `claim` again."""
 
     def stop(self) -> None:
-        """Close without waiting."""
+        """Close the writer without waiting."""
 
 
 @dataclass(frozen=True, slots=True)
 class SkippedRecord:
     """A record that changed nothing and should be logged.
 
-    The reason contains the key but never a value, since values may contain secrets. The reader of
+    The reason contains the key but never a value, because values may contain secrets. The reader of
     the record adds topic, partition and offset.
     """
 

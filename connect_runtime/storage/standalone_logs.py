@@ -1,8 +1,8 @@
-"""Logs of a standalone worker: in memory for config and status, a file for source offsets.
+"""Logs of a standalone worker: in memory for config and status, in a file for source offsets.
 
-The memory log keeps no records and ends with the process. The offset file is read and written by
-this process only, and is replaced atomically when offsets change; waiting writes are combined. Its
-format is Java's (`offset_file_format`).
+The memory log keeps no records and is lost when the process ends. The offset file is read and
+written only by this process, and is replaced atomically when offsets change. Pending writes are
+combined. The file format is Java's (`offset_file_format`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from connect_runtime.system.threads import PendingWork, ThreadDied, ThreadGroup
 class MemoryLog:
     """Implements `SharedLog` in memory. The listener is called on the sending thread.
 
-    A lock that the listener acquires must either always or never be held by senders.
+    Senders must either always or never hold a lock that the listener acquires.
     """
 
     def __init__(self, name: str) -> None:
@@ -38,7 +38,7 @@ class MemoryLog:
 
     @property
     def name(self) -> str:
-        """See `SharedLog`, as for all methods below."""
+        """Name of the log. The methods are documented in `SharedLog`."""
         return self._name
 
     def start(self, listener: LogListener, timeout_s: float) -> None:
@@ -61,7 +61,7 @@ class MemoryLog:
         on_recorded(None)
 
     def read_to_end(self, timeout_s: float) -> None:
-        """Return at once: records are processed when they are sent."""
+        """Return immediately, because records are processed when they are sent."""
 
     def stop(self, timeout_s: float) -> None:
         with self._lock:
@@ -78,10 +78,10 @@ _PendingWrite = tuple[int, KeyedRecord, OnRecorded]
 class OffsetFileLog:
     """Implements `SharedLog` on `offset.storage.file.filename`.
 
-    `on_broken` is called with the reason when its thread ends unexpectedly: from then on records
-    are rejected.
+    `on_broken` is called with the reason when the writing thread ends unexpectedly. Records are
+    rejected from then on.
 
-    Invariant: the file has every record that the listener has received.
+    Invariant: the file contains every record that the listener has received.
     """
 
     def __init__(self, path: Path, *, on_broken: Callable[[str], None] = lambda _: None) -> None:
@@ -93,15 +93,16 @@ class OffsetFileLog:
         self._changed = threading.Condition()
         self._waiting: deque[_PendingWrite] = deque()
         self._outstanding = PendingWork()
-        self._threads = ThreadGroup(on_unexpected_end=self._on_unexpected_end)
+        self._threads = ThreadGroup(on_unexpected_end=self._handle_thread_death)
 
     @property
     def name(self) -> str:
-        """See `SharedLog`, as for all methods below."""
+        """Name of the log. The methods are documented in `SharedLog`."""
         return str(self._path)
 
     def start(self, listener: LogListener, timeout_s: float) -> None:
-        """A missing file counts as empty; a malformed one is rejected."""
+        """Read the file and start the writing thread. A missing file counts as empty; a malformed
+        file is rejected."""
         del timeout_s  # the file is read at once
         self._offsets = self._read_file()
         for key, value in self._offsets.items():
@@ -120,7 +121,7 @@ class OffsetFileLog:
     def read_to_end(self, timeout_s: float) -> None:
         if not self._outstanding.wait(timeout_s):
             raise RetriableError(
-                f"writing {self._path}: not done within {timeout_s:.0f} s; check the disk"
+                f"writing {self._path}: not completed within {timeout_s:.0f} s; check the disk"
             )
 
     def stop(self, timeout_s: float) -> None:
@@ -130,7 +131,7 @@ class OffsetFileLog:
         self._fail_records(left)
 
     def _reject_new_records(self) -> list[_PendingWrite]:
-        """Reject new records; return those that are not being written."""
+        """Reject new records. Return the queued records that are not being written."""
         with self._changed:
             self._listener = None
             left = list(self._waiting)
@@ -162,7 +163,7 @@ class OffsetFileLog:
                 offsets.pop(record.key, None)
             else:
                 offsets[record.key] = record.value
-        failure = self._try_write(offsets)
+        failure = self._try_write_file(offsets)
         if failure is None:
             self._offsets = offsets
         for number, record, on_recorded in batch:
@@ -196,7 +197,7 @@ class OffsetFileLog:
                 " this one away, and every source starts from its beginning"
             ) from error
 
-    def _try_write(self, offsets: dict[bytes, bytes]) -> ConnectError | None:
+    def _try_write_file(self, offsets: dict[bytes, bytes]) -> ConnectError | None:
         try:
             self._write_file(offsets)
         except ConnectError as error:
@@ -212,7 +213,7 @@ class OffsetFileLog:
                 "writable (offset.storage.file.filename)"
             ) from error
 
-    def _on_unexpected_end(self, ended: ThreadDied) -> None:
+    def _handle_thread_death(self, ended: ThreadDied) -> None:
         reason = f"the thread that {ended.name} ended: {ended.error or 'it ended without an error'}"
         _LOG.error("%s", reason, exc_info=ended.error)
         self._fail_records(self._reject_new_records())
@@ -220,7 +221,7 @@ class OffsetFileLog:
 
 
 def _replace_file(path: Path, data: bytes) -> None:
-    """Replace a file atomically; the new content is synced to disk before the rename."""
+    """Replace a file atomically. The new content is synced to disk before the rename."""
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -236,6 +237,6 @@ def _replace_file(path: Path, data: bytes) -> None:
 
 
 def _keep_permissions(path: Path, name: str) -> None:
-    """Keep the permissions of an existing file; a new one is readable by its owner only."""
+    """Copy the permissions of an existing file. A new file is readable only by its owner."""
     with contextlib.suppress(FileNotFoundError):
         os.chmod(name, path.stat().st_mode & 0o7777)

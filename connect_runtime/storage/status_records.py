@@ -1,4 +1,4 @@
-"""Records of the status topic: states of connectors and tasks, and the topics they use.
+"""Records of the status topic: connector and task states, and the topics that connectors use.
 
 Format: KafkaStatusBackingStore; KIP-558 (topics), KIP-891 (`version`, since 4.1).
 """
@@ -22,7 +22,8 @@ TOPIC_SEPARATOR = ":connector-"
 
 
 class RunState(enum.Enum):
-    """STOPPED applies to connectors only. DESTROYED is written as a deletion and never read."""
+    """Run state of a connector or task. STOPPED applies only to connectors. DESTROYED is written as
+    a deletion and never read."""
 
     UNASSIGNED = "UNASSIGNED"
     RUNNING = "RUNNING"
@@ -35,16 +36,16 @@ class RunState(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStatus:
-    """The status of a connector or task, as reported by a worker."""
+    """Status of a connector or task, as reported by a worker."""
 
     state: RunState
     worker_id: str
-    """The worker's advertised `host:port`."""
+    """Advertised `host:port` of the worker."""
     generation: int
-    """The group's generation when it was written; 0 for standalone workers."""
+    """Group generation when the status was written; 0 for standalone workers."""
     trace: str | None = None
     version: str | None = None
-    """The plugin's version."""
+    """Version of the plugin."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,18 +55,18 @@ class TopicStatus:
     topic: str
     connector: str
     task: int
-    """The first task that used it."""
+    """Number of the first task that used the topic."""
     discovered_ms: int
-    """Wall-clock time of its first use."""
+    """Time of the first use in milliseconds since the epoch."""
 
 
 StatusSubject: TypeAlias = "str | ids.ConnectorTaskId"
-"""The subject of a status: a connector, by name, or a task."""
+"""Subject of a status: a connector (by name) or a task."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicStatusKey:
-    """A topic used by a connector."""
+    """Key of a topic that a connector uses."""
 
     topic: str
     connector: str
@@ -75,7 +76,7 @@ class TopicStatusKey:
 
 
 def encode_status(subject: StatusSubject, value: RunStatus) -> KeyedRecord:
-    """Encode `status-connector-C` or `status-task-C-N`; DESTROYED deletes the record."""
+    """Encode `status-connector-C` or `status-task-C-N`. DESTROYED deletes the record."""
     if value.state is RunState.DESTROYED:
         return KeyedRecord(key=_encode_status_key(subject), value=None)
     written = {
@@ -106,7 +107,7 @@ def encode_topic_status(value: TopicStatus) -> KeyedRecord:
 
 
 def encode_topic_removal(key: TopicStatusKey) -> KeyedRecord:
-    """Delete the record of a topic that the connector is no longer known to use."""
+    """Encode the deletion of a topic status, for a topic that the connector no longer uses."""
     return KeyedRecord(key=_encode_topic_key(key), value=None)
 
 
@@ -120,7 +121,7 @@ def _encode_topic_key(key: TopicStatusKey) -> bytes:
 
 
 def split_key(key: str) -> StatusSubject | TopicStatusKey:
-    """Return the subject of a record. Raises `InvalidRecord`."""
+    """Parse a status topic key into its subject. Raises `InvalidRecord`."""
     if key.startswith(CONNECTOR_KEY_PREFIX):
         return _require_name(key.removeprefix(CONNECTOR_KEY_PREFIX), "connector")
     if key.startswith(TASK_KEY_PREFIX):

@@ -1,6 +1,6 @@
-"""Backing store of connector and task statuses: the folded status topic, and writes to it.
+"""Backing store of connector and task statuses: folds the status topic and writes to it.
 
-A status that could not be written is retried until this or another worker reports a newer one.
+A status that could not be written is retried until this or another worker reports a newer status.
 Java: KafkaStatusBackingStore.
 """
 
@@ -44,12 +44,12 @@ _RETRY_DELAY_S = 0.3
 _IDLE_WAIT_S = 1.0
 _STOP_TIMEOUT_S = 5.0
 _LOG_INTERVAL_S = 60.0
-"""Interval between log lines about statuses that fail repeatedly."""
+"""Interval between log messages about statuses that fail repeatedly."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _PendingRetry:
-    """A record to write again. Records without ticket are retried forever."""
+    """A record to be written again. Records without a ticket are retried forever."""
 
     record: KeyedRecord
     ticket: StatusWriteTicket | None
@@ -60,7 +60,7 @@ class StatusBackingStore:
     """Statuses of the cluster's connectors and tasks. Thread-safe.
 
     Writes are visible only after they were read back. Invariant: every write in `_outstanding` is
-    either with the log or in `_retries`.
+    either queued in the log or in `_retries`.
     """
 
     def __init__(self, log: SharedLog, *, clock: Clock) -> None:
@@ -76,10 +76,10 @@ class StatusBackingStore:
         self._retries: list[_PendingRetry] = []
         self._refused = threading.Event()
         self._next_log_s = -math.inf
-        self._threads = ThreadGroup(on_unexpected_end=self._on_unexpected_end)
+        self._threads = ThreadGroup(on_unexpected_end=self._handle_thread_death)
 
     def start(self, timeout_s: float) -> None:
-        """Read all statuses. Raises like `SharedLog.start`."""
+        """Read all statuses. Raises the same errors as `SharedLog.start`."""
         self._log.start(self._view, timeout_s)
         self._threads.start(f"tries {self._log.name} again", self._run_retries)
 
@@ -93,7 +93,7 @@ class StatusBackingStore:
         self._log.stop(max(0.0, end_s - self._clock.now_s()))
 
     def snapshot(self) -> StatusSnapshot:
-        """Return the statuses that have been read so far."""
+        """Return the statuses as read up to now."""
         with self._view.lock:
             return self._view.fold.snapshot()
 
@@ -106,37 +106,37 @@ class StatusBackingStore:
             )
 
     def refresh(self, timeout_s: float) -> None:
-        """Read to the current end. Raises like `SharedLog.read_to_end`."""
+        """Read the topic to its current end. Raises the same errors as `SharedLog.read_to_end`."""
         self._log.read_to_end(timeout_s)
 
     def put(self, subject: StatusSubject, status: RunStatus, *, safe: bool = False) -> None:
-        """Report the status of a connector or task, without waiting. DESTROYED deletes it.
+        """Report the status of a connector or task without waiting. DESTROYED deletes the status.
 
-        A `safe` status, for work that the worker no longer runs, is dropped if another worker has
-        reported one in a newer generation.
+        A `safe` status is for a connector or task that the worker no longer runs. It is dropped if
+        another worker has reported a status in a newer generation.
         """
         with self._view.lock:
             known = self._view.fold.snapshot()
-            ticket = self._writes.admit(subject, status, safe=safe, known=known)
+            ticket = self._writes.admit_write(subject, status, safe=safe, known=known)
             if ticket is None:
                 _LOG.debug("%s: another worker has reported a newer status", subject)
                 return
-            self._send(status_records.encode_status(subject, status), ticket)
+            self._send_record(status_records.encode_status(subject, status), ticket)
 
     def put_topic(self, topic: TopicStatus) -> None:
-        """Report that a connector uses a topic, without waiting."""
-        self._send(status_records.encode_topic_status(topic), None)
+        """Report without waiting that a connector uses a topic."""
+        self._send_record(status_records.encode_topic_status(topic), None)
 
     def is_topic_recorded(self, connector: str, topic: str) -> bool:
-        """Return whether the connector is known to use the topic."""
+        """Return True if the topic is already recorded as used by the connector."""
         return self.snapshot().topic(connector, topic) is not None
 
     def forget_topics(self, connector: str) -> None:
-        """Delete the topics of a deleted or reset (`PUT …/topics/reset`) connector, without
-        waiting."""
+        """Delete the active topics of a connector without waiting, after it was deleted or reset
+        (`PUT …/topics/reset`)."""
         for topic in self.snapshot().topics(connector):
             key = TopicStatusKey(topic.topic, topic.connector)
-            self._send(status_records.encode_topic_removal(key), None)
+            self._send_record(status_records.encode_topic_removal(key), None)
 
     def flush(self, timeout_s: float) -> None:
         """Wait until all earlier writes are acknowledged or dropped.
@@ -151,11 +151,11 @@ class StatusBackingStore:
                 f"within {timeout_s:.0f} s"
             )
 
-    def _send(self, record: KeyedRecord, ticket: StatusWriteTicket | None) -> None:
-        """Send with the lock held.
+    def _send_record(self, record: KeyedRecord, ticket: StatusWriteTicket | None) -> None:
+        """Send a record while holding the lock.
 
-        A log that calls its listener at once takes this lock inside its own; threads that take
-        them in a different order would deadlock.
+        A log that calls its listener immediately acquires this lock inside its own lock. Threads
+        that acquire them in a different order would deadlock.
         """
         with self._view.lock:
             self._send_to_log(
@@ -183,7 +183,7 @@ class StatusBackingStore:
         now_s = self._clock.now_s()
         if now_s >= self._next_log_s:
             self._next_log_s = now_s + _LOG_INTERVAL_S
-            _LOG.warning("writing statuses is retried: %s", error)
+            _LOG.warning("failed to write statuses, retrying: %s", error)
 
     def _run_retries(self, stop: threading.Event) -> None:
         while not stop.is_set():
@@ -205,9 +205,9 @@ class StatusBackingStore:
 
     def _on_change(self, change: StatusChange) -> None:
         with self._view.lock:
-            self._writes.observe(change)
+            self._writes.record_change(change)
 
-    def _on_unexpected_end(self, ended: ThreadDied) -> None:
+    def _handle_thread_death(self, ended: ThreadDied) -> None:
         _LOG.error("the thread that %s ended: %s", ended.name, ended.error, exc_info=ended.error)
 
 

@@ -1,14 +1,15 @@
-"""Folds the status topic, decides which statuses may be written, and tracks which worker ran a
-task last.
+"""Folds the status topic, decides which statuses may be written, and tracks which worker ran a task
+last.
 
-A status is one worker's view; another worker may know better. A safe write (UNASSIGNED or FAILED,
-for work that the worker no longer runs) is dropped if a status of a newer generation was read. That
-narrows the window in which two workers contradict each other, but does not close it.
+A status is one worker's view, and another worker may have newer information. A safe write
+(UNASSIGNED or FAILED, for work that the worker no longer runs) is dropped if a status of a newer
+generation was read. This shortens the time in which two workers can contradict each other, but does
+not eliminate it.
 
-Task runs: workers of this implementation and Java workers write the same statuses; this
+Task runs: workers of this implementation and Java workers write the same statuses, but this
 implementation marks its records. A worker writes RUNNING when it has started a task, and UNASSIGNED
 or FAILED after the task's producer was closed. A worker that was killed, partitioned or frozen, or
-that did not stop a task in time, writes neither and may still send records, even after the task is
+that did not stop a task in time, writes neither. It may still send records, even after the task is
 removed.
 """
 
@@ -39,7 +40,7 @@ _ENDED_STATES = (RunState.UNASSIGNED, RunState.FAILED)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusWriter:
-    """The implementation that wrote a record, and when by the writer's clock (wall time)."""
+    """Implementation that wrote a record, and the write time by the writer's clock."""
 
     is_own: bool
     wall_ms: int
@@ -47,18 +48,18 @@ class StatusWriter:
 
 @dataclass(frozen=True, slots=True)
 class _ForeignRun:
-    """A run by a Java worker."""
+    """A task run by a Java worker."""
 
     seen: ForeignTaskRun
 
     generation: int
-    """The group's generation when the run began."""
+    """Group generation when the run began."""
     paused: bool
 
 
 @dataclass(frozen=True, slots=True)
 class _OwnRun:
-    """A run by a worker of this implementation, since its first RUNNING status."""
+    """A task run by a worker of this implementation, since its first RUNNING status."""
 
     worker_id: str
     began_ms: int
@@ -67,7 +68,7 @@ class _OwnRun:
 
 @dataclass(slots=True)
 class TaskRunHistory:
-    """The last run of every task, folded from statuses.
+    """Last run of every task, folded from statuses.
 
     Invariant: no task is both in `_ours` and in `_others`.
     """
@@ -76,7 +77,7 @@ class TaskRunHistory:
     _others: dict[ConnectorTaskId, _ForeignRun] = field(default_factory=dict)
 
     def apply(self, task: ConnectorTaskId, status: RunStatus | None, author: StatusWriter) -> None:
-        """Apply the next status of a task; None if it was deleted."""
+        """Apply the next status of a task; None if the status was deleted."""
         if status is None:
             self._apply_removal(task, author)
         elif author.is_own:
@@ -87,7 +88,8 @@ class TaskRunHistory:
             self._apply_end(task, status, author)
 
     def _apply_removal(self, task: ConnectorTaskId, author: StatusWriter) -> None:
-        """Apply a deletion by the leader. The worker that runs the task may not know of it yet."""
+        """Apply a deletion by the leader. The worker that runs the task may not know about it
+        yet."""
         self._ours.pop(task, None)
         run = self._others.get(task)
         if run is None:
@@ -100,7 +102,8 @@ class TaskRunHistory:
     def _apply_own_status(
         self, task: ConnectorTaskId, status: RunStatus, author: StatusWriter
     ) -> None:
-        """Apply a status of this implementation. Only RUNNING means that the task has begun."""
+        """Apply a status written by this implementation. Only RUNNING means that the task has
+        started."""
         run = self._ours.get(task)
         if status.state is RunState.RUNNING:
             self._others.pop(task, None)
@@ -139,7 +142,8 @@ class TaskRunHistory:
         self._others[task] = replace(run, seen=replace(run.seen, ended_ms=author.wall_ms))
 
     def get_own_runs(self, connector: str) -> Mapping[int, int]:
-        """Return when the last run began, for each task last run by this implementation."""
+        """Return the start time of the last run for each task that this implementation ran last, by
+        task number."""
         return MappingProxyType(
             {
                 each.task: run.began_ms
@@ -149,7 +153,7 @@ class TaskRunHistory:
         )
 
     def get_foreign_runs(self, connector: str) -> Mapping[int, ForeignTaskRun]:
-        """Return the last run of each task last run by a Java worker, by task number."""
+        """Return the last run of each task that a Java worker ran last, by task number."""
         return MappingProxyType(
             {
                 each.task: run.seen
@@ -176,14 +180,15 @@ class StatusChanged:
 
 @dataclass(frozen=True, slots=True)
 class StatusRemoved:
-    """A status was deleted; with a connector's status, those of its tasks as well."""
+    """A status was deleted. If it was a connector's status, its task statuses are deleted as
+    well."""
 
     subject: StatusSubject
 
 
 @dataclass(frozen=True, slots=True)
 class ActiveTopicsChanged:
-    """The set of topics that a connector is known to use changed."""
+    """The set of active topics of a connector changed."""
 
     connector: str
 
@@ -193,7 +198,8 @@ StatusChange: TypeAlias = StatusChanged | StatusRemoved | ActiveTopicsChanged
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusSnapshot:
-    """Immutable snapshot. Connectors and tasks may have statuses independently of each other."""
+    """Immutable snapshot of all statuses. Connectors and tasks may have statuses independently of
+    each other."""
 
     by_connector: Mapping[str, RunStatus] = field(default_factory=lambda: MappingProxyType({}))
     by_task: Mapping[str, Mapping[int, RunStatus]] = field(
@@ -204,7 +210,7 @@ class StatusSnapshot:
     )
 
     def connectors(self) -> list[str]:
-        """Return the names of connectors with a status, sorted."""
+        """Return the names of all connectors with a status, sorted."""
         return sorted(self.by_connector)
 
     def connector(self, name: str) -> RunStatus | None:
@@ -220,12 +226,12 @@ class StatusSnapshot:
         return self.connector(subject) if isinstance(subject, str) else self.task(subject)
 
     def tasks(self, connector: str) -> dict[ConnectorTaskId, RunStatus]:
-        """Return the statuses of the connector's tasks, sorted by number."""
+        """Return the statuses of the connector's tasks, sorted by task number."""
         found = self.by_task.get(connector, _NO_TASKS)
         return {ConnectorTaskId(connector, each): found[each] for each in sorted(found)}
 
     def topics(self, connector: str) -> list[TopicStatus]:
-        """Return the connector's topics, sorted by name."""
+        """Return the topics that the connector uses, sorted by name."""
         found = self.by_topic.get(connector, _NO_TOPICS)
         return [found[each] for each in sorted(found)]
 
@@ -242,7 +248,7 @@ class StatusTopicFold:
     """
 
     runs: TaskRunHistory = field(default_factory=TaskRunHistory)
-    """The last run of every task; not always by the worker with the last status."""
+    """Last run of every task, which is not always by the worker with the last status."""
     _connectors: dict[str, RunStatus] = field(default_factory=dict)
     _tasks: dict[str, Mapping[int, RunStatus]] = field(default_factory=dict)
     _topics: dict[str, Mapping[str, TopicStatus]] = field(default_factory=dict)
@@ -256,9 +262,9 @@ class StatusTopicFold:
         offset: int,
         author: StatusWriter = _UNKNOWN_WRITER,
     ) -> StatusChange | SkippedRecord | None:
-        """Apply the record at `offset` of its partition; return the change.
+        """Apply the record at `offset` of its partition. Return the change.
 
-        All records of a key are in one partition, so only their order matters.
+        All records of a key are in one partition, so only the order within the partition matters.
         """
         del offset  # unused, for the common signature of folds
         name = "" if key is None else key.decode("utf-8", "replace")
@@ -305,9 +311,10 @@ class StatusTopicFold:
     def _apply_task(
         self, task: ConnectorTaskId, value: bytes | None, author: StatusWriter
     ) -> StatusChange | None:
-        """Apply a task status, ignoring UNASSIGNED from a worker that did not know of a newer run.
+        """Apply a task status. Ignore UNASSIGNED from a worker that did not know about a newer run
+        (KAFKA-12525).
 
-        (KAFKA-12525.) If generations have restarted, a newer status follows soon.
+        If generations have started again, a newer status will follow.
         """
         table = dict(self._tasks.get(task.connector, _NO_TASKS))
         if value is None:
@@ -355,7 +362,7 @@ class StatusTopicFold:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusWriteTicket:
-    """An admitted write; pass it to `may_retry`."""
+    """Ticket of an admitted write, to be passed to `may_retry`."""
 
     subject: StatusSubject
     status: RunStatus
@@ -374,14 +381,15 @@ class _SubjectWrites:
 class StatusWriteGuard:
     """Decides which statuses may be written or retried.
 
-    Invariant: lives are never reused, so no ticket outlives the deletion of its subject's status.
+    Invariant: `_lives` numbers are never reused, so a ticket becomes invalid when its subject's
+    status is deleted.
     """
 
     _generation: int = 0
     _lives: int = 0
     _subjects: dict[StatusSubject, _SubjectWrites] = field(default_factory=dict)
 
-    def admit(
+    def admit_write(
         self,
         subject: StatusSubject,
         status: RunStatus,
@@ -389,7 +397,7 @@ class StatusWriteGuard:
         safe: bool,
         known: StatusSnapshot,
     ) -> StatusWriteTicket | None:
-        """Return a ticket for the write; None if another worker's status takes precedence."""
+        """Return a ticket for the write; None if another worker's status has precedence."""
         self._generation = status.generation
         if safe and not _is_superseded_by(known.get(subject), status):
             return None
@@ -402,8 +410,8 @@ class StatusWriteGuard:
             subject=subject, status=status, safe=safe, life=entry.life, sequence=entry.sequence
         )
 
-    def observe(self, change: StatusChange) -> None:
-        """Record a change that was read: a retry must not restore a deleted status."""
+    def record_change(self, change: StatusChange) -> None:
+        """Record a change that was read, because a retry must not restore a deleted status."""
         if not isinstance(change, StatusRemoved):
             return
         self._subjects.pop(change.subject, None)
@@ -413,9 +421,9 @@ class StatusWriteGuard:
                     del self._subjects[subject]
 
     def may_retry(self, ticket: StatusWriteTicket, *, known: StatusSnapshot) -> bool:
-        """Return whether a failed write should be retried, because no newer status exists.
+        """Return True if a failed write should be retried, because no newer status exists.
 
-        (Java also retries older plain writes, which may then follow newer ones.)
+        (Java also retries older plain writes, which may then overwrite newer ones.)
         """
         entry = self._subjects.get(ticket.subject)
         if entry is None or (entry.life, entry.sequence) != (ticket.life, ticket.sequence):

@@ -1,4 +1,4 @@
-"""Common parts of the three backing stores: a fold over a log, and acknowledged writes."""
+"""Common parts of the three backing stores: folding a log, and acknowledged writes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Change_co = TypeVar("Change_co", covariant=True)
 
 
 class TopicFold(Protocol[Change_co]):
-    """A fold over the records of a topic."""
+    """Folds the records of a topic into a state."""
 
     def apply(
         self, key: bytes | None, value: bytes | None, *, offset: int
@@ -36,15 +36,16 @@ AnyFold = TypeVar("AnyFold", bound=TopicFold[Any])
 def _apply_record(
     fold: TopicFold[Change], record: SharedLogRecord
 ) -> Change | SkippedRecord | None:
-    """Apply a record without using its author or time."""
+    """Apply a record, ignoring its author and time."""
     return fold.apply(record.key, record.value, offset=record.offset)
 
 
 class FoldedTopic(Generic[AnyFold, Change]):
-    """A fold that follows a log. Implements `LogListener`. Hold `lock` while reading `fold`.
+    """Keeps a fold up to date with a log. Implements `LogListener`. Hold `lock` while reading
+    `fold`.
 
-    Invariant: `fold` has all records received so far. When the log is read again from its
-    beginning, the old fold stays in place until the new one has caught up, so readers never see a
+    Invariant: `fold` includes all records received up to now. When the log is read again from its
+    beginning, the old fold remains in place until the new one has caught up, so readers never see a
     partial state.
     """
 
@@ -58,9 +59,12 @@ class FoldedTopic(Generic[AnyFold, Change]):
             [AnyFold, SharedLogRecord], Change | SkippedRecord | None
         ] = _apply_record,
     ) -> None:
-        """`on_change` is called with each change after `fold` has it. `on_replayed` is called with
-        the previous fold (None the first time) and the current one, with the lock held. Both run on
-        the log's thread. `apply_record` applies a record to a fold."""
+        """Create the folded topic.
+
+        `on_change` is called with each change after `fold` includes it. `on_replayed` is called
+        with the previous fold (None the first time) and the current one, while the lock is held.
+        Both are called on the log's thread. `apply_record` applies a record to a fold.
+        """
         self.lock = threading.RLock()
         self.fold = create_fold()
         self._make = create_fold
@@ -71,7 +75,7 @@ class FoldedTopic(Generic[AnyFold, Change]):
         self._rebuilding: AnyFold | None = None
 
     def on_record(self, record: SharedLogRecord) -> None:
-        """See `LogListener`, as for all methods below."""
+        """Apply the next record. The methods are documented in `LogListener`."""
         with self.lock:
             fold = self.fold if self._rebuilding is None else self._rebuilding
             change = self._apply(fold, record)
@@ -100,10 +104,10 @@ class FoldedTopic(Generic[AnyFold, Change]):
 
 
 def write_records(log: SharedLog, records: Sequence[KeyedRecord], timeout_s: float) -> None:
-    """Send records in this order and wait for all.
+    """Send records in this order and wait for all acknowledgements.
 
-    Raises the first failure, or `RetriableError` after the timeout; they may be written
-    nevertheless.
+    Raises the first failure, or `RetriableError` after the timeout. The records may still have been
+    written.
     """
     answers: list[ConnectError | None] = []
     changed = threading.Condition()
@@ -122,7 +126,7 @@ def write_records(log: SharedLog, records: Sequence[KeyedRecord], timeout_s: flo
                 f"writing to {log.name}: {missing} of "
                 f"{plurals.format_count(len(records), 'record')} "
                 f"{plurals.conjugate(missing, 'were')} not acknowledged within {timeout_s:.0f} s; "
-                "they may be written nevertheless"
+                "they may still have been written"
             )
         failed = [error for error in answers if error is not None]
     if failed:

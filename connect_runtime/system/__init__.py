@@ -1,8 +1,8 @@
 """Access to the operating system: threads, child processes, signals, files, the clock, TLS
-certificates, log levels and the installed Java.
+certificates, log levels and the Java installation.
 
-Other packages use this one instead of the standard library, so that every thread and process has
-an owner that stops it. Main types: `ThreadGroup` and `ThreadPool` (`threads`), `ChildProcess`
+Other packages use this package instead of the standard library, so that every thread and process
+has an owner that stops it. Main types: `ThreadGroup` and `ThreadPool` (`threads`), `ChildProcess`
 (`processes`), `StopSignals` (`signals`), `SystemClock` (`clock`).
 
 May import `connect_runtime.base` only.

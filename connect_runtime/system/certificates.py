@@ -1,6 +1,7 @@
 """A certificate authority and certificates for TLS between the processes of one run.
 
-Keys are EC P-256 in unencrypted PKCS #8; everything is PEM and nothing is written to disk.
+Keys are EC P-256 in unencrypted PKCS #8. Everything is in PEM format, and nothing is written to
+disk.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _CLOCK_SKEW = datetime.timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certificate:
-    """A leaf certificate and its private key, both PEM."""
+    """A leaf certificate and its private key, both in PEM format."""
 
     certificate_pem: bytes
     key_pem: bytes = field(repr=False)
@@ -29,14 +30,15 @@ class Certificate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CertificateAuthority:
-    """Issues certificates that are trusted by clients and servers that trust `certificate_pem`."""
+    """Issues certificates for clients and servers that trust `certificate_pem`."""
 
     certificate_pem: bytes
     _key: ec.EllipticCurvePrivateKey = field(repr=False)
 
     @classmethod
     def create(cls, common_name: str, *, wall_ms: int, valid_days: int = 365) -> Self:
-        """Create a self-signed authority, valid from one hour before `wall_ms`."""
+        """Create a self-signed certificate authority that is valid from one hour before
+        `wall_ms`."""
         key = ec.generate_private_key(ec.SECP256R1())
         name = _x509_name(common_name)
         builder = _certificate_builder(name, key, wall_ms=wall_ms, valid_days=valid_days)
@@ -54,7 +56,8 @@ class CertificateAuthority:
     ) -> Certificate:
         """Issue a certificate for a server or client.
 
-        `hosts`: DNS names and IP addresses under which it is reached; empty for a pure client.
+        `hosts` are the DNS names and IP addresses of a server; empty if it is only used as a
+        client.
         """
         key = ec.generate_private_key(ec.SECP256R1())
         authority = x509.load_pem_x509_certificate(self.certificate_pem)

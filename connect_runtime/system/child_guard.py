@@ -1,13 +1,13 @@
 """Guard process between a program and its child, so that the child never outlives the program.
 
-Uses the standard library only. Started by path (in `processes.start_process`) as
-`child_guard.py REPORT_FD LIFE_FD PARENT_PID PROGRAM [ARGUMENT…]`.
+Uses only the standard library. Started by path (in `processes.start_process`) as `child_guard.py
+REPORT_FD LIFE_FD PARENT_PID PROGRAM [ARGUMENT…]`.
 
-- `LIFE_FD` is the read end of a pipe whose write end only the program holds: end of file means
-  that the program has exited or released the child. A fork of the program without exec also holds
+- `LIFE_FD` is the read end of a pipe whose write end is open only in the program. End of file means
+  that the program has exited or released the child. A fork of the program without exec also keeps
   the pipe open, so the program itself is watched as well (pidfd).
-- The child gets SIGKILL as its parent-death signal. The kernel sends it when the *thread* that
-  started the child ends. The guard has only one thread; a thread of the program may be short-lived.
+- The child's parent-death signal is SIGKILL. The kernel sends it when the *thread* that started the
+  child ends. The guard has only one thread, whereas a thread of the program may be short-lived.
 - `REPORT_FD` receives one line: the child's process id, or `!` and the error. The exit status is
   the child's, or 128 + the number of the signal that ended it.
 """
@@ -25,14 +25,14 @@ _NOT_STARTED_EXIT_CODE = 127
 
 
 def _die_with_parent(guard_pid: int) -> None:
-    """Set SIGKILL as parent-death signal of this process."""
+    """Set SIGKILL as this process's parent-death signal."""
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != guard_pid:
         os._exit(_NOT_STARTED_EXIT_CODE)  # the parent died before the signal was set
 
 
 def _spawn(argv: list[str], report_fd: int) -> int:
-    """Start the child; report an error if that fails. Returns its process id."""
+    """Start the child, and return its process id. Reports an error if the start fails."""
     guard_pid = os.getpid()
     pid = os.fork()
     if pid:
@@ -46,7 +46,8 @@ def _spawn(argv: list[str], report_fd: int) -> int:
 
 
 def _watch_parent(life_fd: int, parent_pid: int) -> list[int]:
-    """Return descriptors that become readable when the program ends; empty if it has ended."""
+    """Return descriptors that become readable when the program ends; empty if it has already
+    ended."""
     watched = [life_fd]
     try:
         watched.append(os.pidfd_open(parent_pid))
@@ -72,7 +73,7 @@ def _wait_for_child(child_pid: int, watched: list[int], wakeup_fd: int) -> int:
 
 
 def main(arguments: list[str]) -> int:
-    """Run the guard; return its exit status."""
+    """Run the guard, and return its exit status."""
     report_fd, life_fd, parent_pid = (int(word) for word in arguments[:3])
     for descriptor in (report_fd, life_fd):
         os.set_inheritable(descriptor, False)

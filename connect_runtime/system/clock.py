@@ -1,6 +1,6 @@
-"""The system clock, and waiting for a condition by polling.
+"""The system clock, and a function that waits for a condition by polling.
 
-`SystemClock` is the only code that reads the system's time.
+`SystemClock` is the only code that reads the system clock.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ class SystemClock:
 def wait_until(
     condition: Callable[[], bool], *, timeout_s: float, interval_s: float = 0.05
 ) -> bool:
-    """Evaluate `condition` every `interval_s` until it is true; return False after `timeout_s`.
+    """Evaluate `condition` every `interval_s` until it is true. Return False after `timeout_s`.
 
-    The condition is evaluated at least once, and once more when the timeout has passed.
+    The condition is evaluated at least once, and once more after the timeout has expired.
     """
     deadline_s = time.monotonic() + timeout_s
     while not condition():

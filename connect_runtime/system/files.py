@@ -1,7 +1,7 @@
 """Safe file access: size-limited reads, private folders, and the user's cache folder.
 
-In a folder that other users can write to, such as /tmp, another user may create a folder first and
-then read or redirect its content. Private folders are created for this user alone, or rejected.
+In a folder that other users can write to, such as /tmp, another user may create a subfolder first
+and then read or redirect its content. Private folders are created only for this user, or rejected.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from pathlib import Path
 
 
 def read_bounded(file: Path, *, max_bytes: int, regular_only: bool = False) -> bytes:
-    """Read a whole file. Raises `OSError`, also if it has more than `max_bytes` bytes (whole MiB).
+    """Read a whole file. Raises `OSError`, including for more than `max_bytes` bytes (whole MiB).
 
-    `regular_only`: also raise for anything but a regular file: a pipe or a device may block or
-    never end.
+    `regular_only` also raises `OSError` if the file is not regular, because a pipe or a device may
+    block or be endless.
     """
     opened = os.open(file, os.O_RDONLY | os.O_CLOEXEC | (os.O_NONBLOCK if regular_only else 0))
     try:
@@ -37,12 +37,12 @@ def read_bounded(file: Path, *, max_bytes: int, regular_only: bool = False) -> b
 
 
 def open_own(file: Path, flags: int) -> int:
-    """Open a regular file of this user or root, or create one (`O_CREAT | O_EXCL`); return its
+    """Open a regular file of this user or root, or create a file (`O_CREAT | O_EXCL`). Return its
     descriptor.
 
-    The owner of a created file is not checked: some network file systems map it to another user.
-    Neither follows a symbolic link nor waits for the other end of a pipe. Raises `OSError`, also
-    for any other kind of file and for another owner.
+    The owner of a created file is not checked, because some network file systems map it to another
+    user. Symbolic links are not followed, and pipes do not block. Raises `OSError`, including for
+    other kinds of files and other owners.
     """
     try:
         opened = os.open(file, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
@@ -57,17 +57,17 @@ def open_own(file: Path, flags: int) -> int:
     os.close(opened)
     if not stat.S_ISREG(found.st_mode):
         raise OSError(errno.EINVAL, "not a regular file")
-    raise OSError(errno.EPERM, f"belongs to user id {found.st_uid}, not to this user or root")
+    raise OSError(errno.EPERM, f"is owned by user id {found.st_uid}, not by this user or root")
 
 
 class ForeignFolderError(OSError):
-    """Another user could read or change the content of the folder."""
+    """Another user could read or change the content of a folder."""
 
 
 def ensure_private(folder: Path) -> Path:
-    """Create a folder with mode 0700, or check that an existing one is private.
+    """Create a folder with mode 0700, or check that an existing folder is private.
 
-    Raises `ForeignFolderError` if it is not, and `OSError`.
+    Raises `ForeignFolderError` if it is not private, and `OSError`.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     check_private(folder, uid=os.geteuid())
@@ -75,10 +75,10 @@ def ensure_private(folder: Path) -> Path:
 
 
 def check_private(folder: Path, *, uid: int, root_may_use_foreign: bool = False) -> None:
-    """Raise `ForeignFolderError` unless only the user `uid` can access the folder; or `OSError`.
+    """Check that only the user `uid` can access the folder.
 
-    `root_may_use_foreign`: root may use another user's folder, except in a parent folder in which
-    every user can create folders.
+    Raises `ForeignFolderError` if another user can, and `OSError`. `root_may_use_foreign` lets root
+    use another user's folder, unless every user can create folders in its parent folder.
     """
     found = folder.stat()
     if stat.S_IMODE(found.st_mode) & 0o077:
@@ -96,7 +96,7 @@ def check_private(folder: Path, *, uid: int, root_may_use_foreign: bool = False)
 def others_can_write(path: Path) -> bool:
     """Return whether a user other than the owner and root can change a file or folder.
 
-    A group with this user's name and without other members counts as the user. Raises `OSError`.
+    A group that has this user's name and no other members counts as the user. Raises `OSError`.
     """
     found = path.stat()
     if found.st_mode & stat.S_IWOTH:
@@ -105,27 +105,28 @@ def others_can_write(path: Path) -> bool:
 
 
 def is_trusted(folder: Path) -> bool:
-    """Return whether only this user or root can have written to the folder. Raises `OSError`."""
+    """Return whether only this user or root can write to the folder. Raises `OSError`."""
     return folder.stat().st_uid in (0, os.geteuid()) and not others_can_write(folder)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForeignWriter:
-    """A user other than this one and root who can change a file."""
+    """A user other than this user and root who can change a file."""
 
     path: Path
     """The file, or the folder in which the user can replace it."""
     owner: int | None
-    """User id of the owner of `path`; None if its mode lets other users write."""
+    """User id of the owner of `path`; None if other users can write because of its mode."""
 
 
 def find_foreign_writer(file: Path) -> ForeignWriter | None:
-    """Return who other than this user and root can change or replace a file; None if nobody can.
+    """Find a user other than this user and root who can change or replace a file.
 
-    Checks the file, its folder and the folder to which a symbolic link leads. In a sticky folder
-    others cannot replace the file. A read-only mount counts as safe, and so do the files
-    directly in it, whatever their owner and mode: Kubernetes mounts config maps as
-    folders of mode 0777, and containers get files of the host's users. Raises `OSError`.
+    Returns None if no other user can. Checks the file, its folder and the folder of a symbolic
+    link's target. In a sticky folder, other users cannot replace the file. A read-only mount and
+    the files directly in it count as safe, whatever their owner and mode, because Kubernetes mounts
+    config maps as folders of mode 0777, and files in containers may be owned by the host's users.
+    Raises `OSError`.
     """
     for path in dict.fromkeys((file, file.absolute().parent, Path(os.path.realpath(file)).parent)):
         if _is_read_only_mount(path) or _is_read_only_mount(path.absolute().parent):
@@ -142,10 +143,10 @@ def find_foreign_writer(file: Path) -> ForeignWriter | None:
 
 
 def _is_read_only_mount(path: Path) -> bool:
-    """Return whether a file or folder is itself a mount point, and mounted read-only.
+    """Return whether a file or folder is itself a mount point that is mounted read-only.
 
-    A read-only file system around it is not enough: systemd's `ProtectSystem=` shows one to a
-    service although other users can write to it.
+    A read-only file system that contains the path is not sufficient. With systemd's
+    `ProtectSystem=`, a service sees such a file system although other users can write to it.
     """
     return os.path.ismount(path) and bool(os.statvfs(path).f_flag & os.ST_RDONLY)
 
@@ -159,9 +160,10 @@ def _is_own_group(group_id: int) -> bool:
 
 
 def find_user_cache(environ: Mapping[str, str] = os.environ) -> Path:
-    """Return `$MM2_CACHE`, else `$XDG_CACHE_HOME/mm2`, else `~/.cache/mm2`. It may not exist yet.
+    """Return `$MM2_CACHE`, else `$XDG_CACHE_HOME/mm2`, else `~/.cache/mm2`. The folder may not
+    exist.
 
-    Raises `OSError`, see `_find_home`.
+    Raises `OSError`; see `_find_home`.
     """
     if environ.get("MM2_CACHE"):
         return Path(environ["MM2_CACHE"]).expanduser().absolute()
@@ -172,8 +174,8 @@ def find_user_cache(environ: Mapping[str, str] = os.environ) -> Path:
 def _find_home() -> Path:
     """Return the home folder, or a private temporary folder if the user id has no account.
 
-    Containers may run under such user ids. Raises `ForeignFolderError` if another user created
-    that temporary folder.
+    Containers may run with such user ids. Raises `ForeignFolderError` if another user created the
+    temporary folder.
     """
     try:
         return Path.home()

@@ -1,4 +1,5 @@
-"""Finds the Java installation for Spark, the sandbox's brokers and Ivy: JAVA_HOME, then PATH."""
+"""Finds the Java installation for Spark, the sandbox's brokers and Ivy in JAVA_HOME, then on the
+PATH."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ _REMEDY = (
 
 
 class JavaMissingError(FatalError):
-    """No usable Java was found; the message says what to install."""
+    """No usable Java was found. The message states what to install."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +35,7 @@ class JavaInstallation:
 
 
 def find_java(environ: Mapping[str, str] = os.environ) -> JavaInstallation:
-    """Return the Java to use. Raises `JavaMissingError` if there is none of version 17 or newer."""
+    """Return the Java installation to use. Raises `JavaMissingError` without Java 17 or newer."""
     program = _find_program(environ)
     banner = _run_version_command(program)
     version = parse_major_version(banner)
@@ -59,7 +60,9 @@ def _find_program(environ: Mapping[str, str]) -> Path:
         program = Path(home) / "bin" / "java"
         if program.is_file():
             return program
-        raise JavaMissingError(f"JAVA_HOME is {home}, but {program} does not exist: {_REMEDY}")
+        raise JavaMissingError(
+            f"JAVA_HOME is set to {home}, but {program} does not exist: {_REMEDY}"
+        )
     found = shutil.which("java", path=environ.get("PATH"))
     if found is None:
         raise JavaMissingError(f"Java was not found: {_REMEDY}")

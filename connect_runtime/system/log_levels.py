@@ -1,7 +1,7 @@
-"""Reads and sets log levels of this process's loggers under their log4j names.
+"""Reads and sets log levels of this process's loggers by their log4j names.
 
-Connect's REST API and cluster-wide levels use TRACE, DEBUG, INFO, WARN, ERROR, FATAL, OFF and
-ALL; `root` is the root logger. Java: `Loggers`.
+The level names of Connect's REST API are TRACE, DEBUG, INFO, WARN, ERROR, FATAL, OFF and ALL. They
+are also used for cluster-wide levels. `root` is the root logger. Java: `Loggers`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LEVELS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggerLevel:
-    """A logger's level, and when it was changed."""
+    """A logger's level and the time of its last change."""
 
     level: str
     last_modified_ms: int | None = None
@@ -35,29 +35,29 @@ class LoggerLevel:
 
 @dataclass(slots=True)
 class LogLevels:
-    """The log levels of this process. Thread-safe: each step is one atomic operation."""
+    """The log levels of this process. Thread-safe, because each step is one atomic operation."""
 
     clock: Clock
     _modified_ms: dict[str, int] = field(default_factory=dict)
 
     def list_levels(self) -> dict[str, LoggerLevel]:
-        """Return the level of `root` and of every logger whose level is set, by logger name."""
+        """Return the levels of `root` and of every logger whose level is set, by logger name."""
         own = {each.name for each in _list_loggers() if each.level != logging.NOTSET}
         return {
             name: self._describe_level(logging.getLogger(name)) for name in sorted(own | {ROOT})
         }
 
     def get_level(self, name: str) -> LoggerLevel | None:
-        """Return the effective level of a logger; None if no logger has this name."""
+        """Return the effective level of a logger, or None if no logger has this name."""
         if name.lower() == ROOT:
             return self._describe_level(logging.getLogger())
         found = [each for each in _list_loggers() if each.name == name]
         return self._describe_level(found[0]) if found else None
 
     def set_level(self, namespace: str, level: str) -> list[str]:
-        """Set the level of a logger, created if necessary, and of all loggers below it.
+        """Set the level of a logger and of all its child loggers. Creates the logger if necessary.
 
-        Returns their names. `get_level` must be one of `LEVELS`, in any case.
+        Returns the names of the changed loggers. `level` must be one of `LEVELS`, in any case.
         """
         if namespace.lower() == ROOT:
             chosen = [*_list_loggers(), logging.getLogger()]
@@ -65,10 +65,10 @@ class LogLevels:
             below = [each for each in _list_loggers() if each.name.startswith(f"{namespace}.")]
             chosen = [*below, logging.getLogger(namespace)]
         for each in chosen:
-            self._set(each, LEVELS[level.upper()])
+            self._set_logger_level(each, LEVELS[level.upper()])
         return sorted(each.name for each in chosen)
 
-    def _set(self, logger: logging.Logger, number: int) -> None:
+    def _set_logger_level(self, logger: logging.Logger, number: int) -> None:
         if logger.getEffectiveLevel() == number:
             return
         logger.setLevel(number)
@@ -81,6 +81,6 @@ class LogLevels:
 
 
 def _list_loggers() -> list[logging.Logger]:
-    """All loggers of the process except the root logger."""
+    """Return all loggers of the process except the root logger."""
     known = list(logging.Logger.manager.loggerDict.values())
     return [each for each in known if isinstance(each, logging.Logger)]

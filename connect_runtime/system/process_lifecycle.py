@@ -1,6 +1,6 @@
-"""First and last step of every process: keep imports fast, and exit immediately.
+"""First and last steps of every process, for fast imports and an immediate exit.
 
-Imported before everything else, so it uses the standard library only.
+Imported before all other modules, so it uses only the standard library.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ _TEST_PACKAGES = ("hypothesis",)
 def skip_test_imports() -> None:
     """Prevent imports of test packages. Call before importing any Kafka library.
 
-    kio registers its types with hypothesis if that is installed, which costs half a second of CPU
-    per process and is useful in tests only.
+    If hypothesis is installed, kio registers its types with it. This costs half a second of CPU per
+    process, and is useful only in tests.
     """
     for name in _TEST_PACKAGES:
         # None in sys.modules makes `import` fail; a package that is already loaded stays.
@@ -28,7 +28,7 @@ def skip_test_imports() -> None:
 def exit_process(code: int) -> NoReturn:
     """Exit immediately after flushing all output.
 
-    A normal interpreter exit would first collect every object, while the caller waits.
+    A normal interpreter exit would first garbage-collect every object, while the caller waits.
     """
     logging.shutdown()
     for stream in (sys.stdout, sys.stderr):

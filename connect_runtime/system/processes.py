@@ -1,8 +1,8 @@
-"""Starts child processes that end when the program ends, for whatever reason it ends.
+"""Starts child processes that end when the program ends, for whatever reason.
 
-A guard process (`child_guard.py`, about 8 MB) sits between the program and each child. The child
-runs in its own session, so Ctrl-C in the terminal reaches only the program, which decides in what
-order its children stop.
+A guard process (`child_guard.py`, about 8 MB) runs between the program and each child. The child
+runs in its own session, so that Ctrl-C in the terminal reaches only the program, which decides the
+order in which its children stop.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ class ProcessStartError(FatalError):
 
 
 class ChildProcess:
-    """A running or ended child process. Thread-safe, but only one thread at a time may `wait`."""
+    """A running or ended child process. Thread-safe, but only one thread at a time may call
+    `wait`."""
 
     def __init__(self, guard: subprocess.Popen[bytes], *, pid: int, life_fd: int) -> None:
         self._guard = guard
@@ -38,14 +39,17 @@ class ChildProcess:
         self.pid = pid
 
     def poll(self) -> int | None:
-        """Return the exit status, None while it runs; 128 + signal number if a signal ended it."""
+        """Return the exit status, or None while the child is running.
+
+        The status is 128 + signal number if a signal ended the child.
+        """
         status = self._guard.poll()
         if status is not None:
-            self._close_life()
+            self._close_life_pipe()
         return status
 
     def wait(self, timeout_s: float) -> int | None:
-        """Wait at most `timeout_s`, then return the exit status like `poll`."""
+        """Wait for up to `timeout_s`, then return the exit status like `poll`."""
         with suppress(subprocess.TimeoutExpired):
             self._guard.wait(timeout_s)
         return self.poll()
@@ -53,8 +57,8 @@ class ChildProcess:
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to the child. Does nothing if the child has ended.
 
-        After SIGSTOP, wait until all threads of the child have stopped: they stop one by one, and
-        output of a thread that still runs would come from a process that should be silent.
+        After SIGSTOP, waits until all threads of the child have stopped. They stop one by one, and
+        a thread that is still running could write output although the process should be silent.
         """
         if self.poll() is None:
             with suppress(ProcessLookupError):
@@ -67,14 +71,15 @@ class ChildProcess:
                 )
 
     def kill(self, *, timeout_s: float = 10.0) -> int:
-        """Send SIGKILL and wait. Raises `ProcessStartError` if it does not end in time."""
+        """Send SIGKILL, and wait for the end of the child. Raises `ProcessStartError` after the
+        timeout."""
         self.signal(signal.SIGKILL)
         status = self.wait(timeout_s)
         if status is None:
             raise ProcessStartError(f"process {self.pid} still exists {timeout_s} s after SIGKILL")
         return status
 
-    def _close_life(self) -> None:
+    def _close_life_pipe(self) -> None:
         if self._life_fd is not None:
             os.close(self._life_fd)
             self._life_fd = None
@@ -83,8 +88,8 @@ class ChildProcess:
 def build_python_command(module: str, *arguments: str) -> list[str]:
     """Return the command line that runs an installed module with this interpreter.
 
-    With `-P` Python does not search the working directory for modules: other users may be able to
-    write to it.
+    With `-P`, Python does not search the working directory for modules, because other users may be
+    able to write to it.
     """
     return [sys.executable, "-P", "-m", module, *arguments]
 
@@ -99,8 +104,8 @@ def start_process(
 ) -> ChildProcess:
     """Start a program that cannot outlive this process.
 
-    stdout and stderr go to `output`, or stderr to `stderr`. Without `output` they are
-    discarded. Raises `ProcessStartError` if the program cannot be run.
+    stdout and stderr are written to `output`, but stderr to `stderr` if it is given. Without
+    `output`, they are discarded. Raises `ProcessStartError` if the program cannot be run.
     """
     report_read, report_write = os.pipe()
     life_read, life_write = os.pipe()
@@ -130,7 +135,7 @@ def start_process(
 
 
 def is_alive(pid: int) -> bool:
-    """Return whether a process of any user exists and has not ended (a zombie has ended)."""
+    """Return whether a process of any user exists and has not ended. A zombie counts as ended."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
@@ -158,7 +163,8 @@ def _wait_for_report(
 
 
 def _read_to_end(report_fd: int) -> str:
-    """Read the guard's report, which ends when the child's exec closes the last pipe end."""
+    """Read the guard's report. It ends when the child's exec closes the last write end of the
+    pipe."""
     report = b""
     while select.select([report_fd], [], [], _REPORT_TIMEOUT_S)[0]:
         chunk = os.read(report_fd, 4096)
@@ -169,7 +175,7 @@ def _read_to_end(report_fd: int) -> str:
 
 
 def _is_stopped(pid: int) -> bool:
-    """Return whether every thread is stopped; True if the system has no /proc."""
+    """Return whether every thread of a process is stopped; True if the system has no /proc."""
     try:
         states = [
             (each / "stat").read_text().rpartition(")")[2].split()[0]

@@ -1,4 +1,4 @@
-"""The asyncio event loop of network servers, with limits on accepting connections."""
+"""The asyncio event loop of network servers, which limits how fast connections are accepted."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from typing import Any, Protocol
 from connect_runtime.base import connection_limits
 
 LISTEN_BACKLOG = 1024
-"""Length of the kernel's queue of connections that are not accepted yet."""
+"""Length of the kernel's queue of connections that have not been accepted yet."""
 ACCEPTS_PER_ITERATION = 8
-"""Maximum number of connections accepted per loop iteration, so that a flood of new connections
-does not delay requests that have arrived."""
+"""Maximum number of connections accepted per loop iteration. It prevents a flood of new connections
+from delaying requests that have arrived."""
 SILENT_CONNECTIONS_PER_S = 500
 """Maximum number of connections per second and client that are accepted before they send data."""
 TLS_HANDSHAKE_TIMEOUT_S = 10.0
-"""Deadline of a TLS handshake."""
+"""Time limit of a TLS handshake."""
 _RESETS_PER_ITERATION = 256
 _RESET = struct.pack("ii", 1, 0)
 _TLS_HEADER = struct.Struct(">BHH")
@@ -39,12 +39,13 @@ class AcceptedConnection(socket.socket):
         self.descriptor = accepted.fileno()
         self.host = host
         self.abort: Callable[[], None] | None = None
-        """Closes the connection; None until a protocol owns it, e.g. during the TLS handshake."""
+        """Function that closes the connection; None until a protocol owns it, e.g. during the TLS
+        handshake."""
         self._on_close: Callable[[AcceptedConnection], None] | None = on_close
         super().__init__(accepted.family, accepted.type, accepted.proto, fileno=accepted.detach())
 
     def force_close(self) -> None:
-        """Close the connection now, or in the next loop iteration if no protocol owns it yet."""
+        """Close the connection now, or in the next loop iteration if it has no protocol yet."""
         if self.abort is not None:
             self.abort()
             return
@@ -60,20 +61,22 @@ class AcceptedConnection(socket.socket):
 
 
 class ConnectionAdmission(Protocol):
-    """Decides which connections a server accepts and keeps, including those in TLS handshakes."""
+    """Decides which connections a server accepts and keeps, including connections in a TLS
+    handshake."""
 
     def admit(self, accepted: AcceptedConnection) -> bool:
         """Return whether to keep the connection. May close other connections."""
 
     def on_closed(self, accepted: AcceptedConnection) -> None:
-        """Called when a connection was closed, also if it was not admitted."""
+        """Record that a connection was closed, even if it was not admitted."""
 
 
 class ServerLoop(asyncio.SelectorEventLoop):
-    """Event loop with limited accepting. Use as `asyncio.Runner(loop_factory=ServerLoop)`."""
+    """Event loop that limits accepted connections. Use as
+    `asyncio.Runner(loop_factory=ServerLoop)`."""
 
     admission: ConnectionAdmission | None = None
-    """Admission control for servers created from now on; None admits every connection."""
+    """Admission control for servers that are created later; None admits every connection."""
 
     async def create_server(self, *args: Any, **options: Any) -> asyncio.Server:
         """Create a server on the listening socket `sock`, which the caller must close.
@@ -115,7 +118,7 @@ class _ListeningSocket(socket.socket):
         self._second = 0
 
     def accept(self) -> tuple[socket.socket, Any]:
-        """Accept a connection. Raises `BlockingIOError` if none can be accepted now."""
+        """Accept a connection. Raises `BlockingIOError` if no connection can be accepted now."""
         for _ in range(_RESETS_PER_ITERATION):
             accepted, address = super().accept()
             if self._may_accept(accepted, address):
@@ -143,7 +146,7 @@ def _has_received_data(accepted: socket.socket) -> bool:
 
 
 def _has_received_client_hello(accepted: socket.socket) -> bool:
-    """Return whether a complete TLS record, the ClientHello, has arrived."""
+    """Return whether a complete TLS record with the ClientHello has arrived."""
     head = _peek_received(accepted, _TLS_HEADER.size)
     if len(head) < _TLS_HEADER.size:
         return False
@@ -154,7 +157,7 @@ def _has_received_client_hello(accepted: socket.socket) -> bool:
 
 
 def _peek_received(accepted: socket.socket, size: int) -> bytes:
-    """Return the bytes that have arrived, at most `size`, without consuming them."""
+    """Return up to `size` bytes that have arrived, without consuming them."""
     try:
         return accepted.recv(size, socket.MSG_PEEK | socket.MSG_DONTWAIT)
     except OSError:

@@ -1,7 +1,7 @@
 """Handles stop and reload signals.
 
-The first SIGTERM or SIGINT requests an orderly stop; the second one ends the process at once.
-SIGHUP requests a configuration reload.
+The first SIGTERM or SIGINT requests an orderly stop; the second exits immediately. SIGHUP requests
+a configuration reload.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 class SignalFlag:
     """A flag that signal handlers set and other code polls.
 
-    A `threading.Event` could deadlock: the code that the handler interrupts may hold its lock.
+    A `threading.Event` could deadlock, because the code that the handler interrupts may hold the
+    event's lock.
     """
 
     def __init__(self) -> None:
@@ -35,11 +36,11 @@ class SignalFlag:
 
 
 class StopSignals:
-    """Context manager: SIGTERM and SIGINT set `stop_requested`; a second one exits with 128 + its
-    number.
+    """Context manager in which SIGTERM and SIGINT set `stop_requested`. A second signal exits with
+    128 + its number.
 
-    Main thread only, because Python runs signal handlers there. `wake` is called in the handler to
-    interrupt a waiting loop: it must be short and must not acquire locks.
+    Main thread only, because Python runs signal handlers there. The handler calls `wake` to
+    interrupt a waiting loop. `wake` must be short and must not acquire locks.
     """
 
     def __init__(
@@ -56,7 +57,7 @@ class StopSignals:
 
     def __enter__(self) -> StopSignals:
         for number in STOP_SIGNALS:
-            self._previous[number] = signal.signal(number, self._handle)
+            self._previous[number] = signal.signal(number, self._handle_signal)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -64,7 +65,7 @@ class StopSignals:
             number, previous = self._previous.popitem()
             signal.signal(number, previous)
 
-    def _handle(self, number: int, frame: FrameType | None) -> None:
+    def _handle_signal(self, number: int, frame: FrameType | None) -> None:
         if self.stop_requested.is_set():
             self._exit_now(128 + number)
             return
@@ -75,10 +76,10 @@ class StopSignals:
 
 
 class ReloadSignal:
-    """Context manager: SIGHUP sets `reload_requested`, the convention of daemons.
+    """Context manager in which SIGHUP sets `reload_requested`, as is usual for daemons.
 
     A process started from a terminal also receives SIGHUP when the terminal closes. It then stops
-    (SIGTERM), unless it was started with `nohup`. Main thread only.
+    as after SIGTERM, unless it was started with `nohup`. Main thread only.
     """
 
     def __init__(self) -> None:
@@ -87,13 +88,13 @@ class ReloadSignal:
         self._had_terminal = _has_terminal()
 
     def __enter__(self) -> ReloadSignal:
-        self._previous = signal.signal(signal.SIGHUP, self._handle)
+        self._previous = signal.signal(signal.SIGHUP, self._handle_signal)
         return self
 
     def __exit__(self, *_: object) -> None:
         signal.signal(signal.SIGHUP, self._previous)
 
-    def _handle(self, number: int, frame: FrameType | None) -> None:
+    def _handle_signal(self, number: int, frame: FrameType | None) -> None:
         if not self._had_terminal or _has_terminal():
             self.reload_requested.set()
         elif self._previous is not signal.SIG_IGN:

@@ -1,7 +1,8 @@
-"""Starts, names, supervises and joins threads; thread pools, in-flight tracking, cached values.
+"""Starts, names, supervises and joins threads; has thread pools, in-flight tracking and cached
+values.
 
-The owner that starts a thread stops and joins it. A thread that ends before `stop` is set,
-with or without an exception, is an error and is reported to its owner.
+The owner that starts a thread stops and joins it. A thread that ends before `stop` is set, with or
+without an exception, is an error that is reported to the owner.
 """
 
 from __future__ import annotations
@@ -21,18 +22,18 @@ from connect_runtime.system.clock import SystemClock
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreadDied:
-    """A thread ended before its owner stopped it."""
+    """Describes a thread that ended before its owner stopped it."""
 
     name: str
     error: BaseException | None
-    """The exception that ended the thread; None if its function returned."""
+    """Exception that ended the thread; None if its function returned."""
 
 
 class OwnedThread:
     """A running thread that its owner can stop.
 
-    `body` receives the event `stop` and must return soon after it is set. Log records of the thread
-    have the flow of the code that started it.
+    `body` receives the event `stop`, and must return soon after it is set. The thread's log records
+    have the flow of the code that started the thread.
     """
 
     def __init__(
@@ -45,25 +46,25 @@ class OwnedThread:
         self.name = name
         self.stop = threading.Event()
         self.failure: BaseException | None = None
-        """The exception that `body` raised."""
+        """Exception that `body` raised."""
         self._body = body
         self._on_unexpected_end = on_unexpected_end
         self._logging = log_context.bind_current_flow()
         # A daemon thread, so that a thread that hangs cannot keep the process alive.
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread = threading.Thread(target=self._run_body, name=name, daemon=True)
         self._thread.start()
 
     @property
     def is_alive(self) -> bool:
-        """Whether the thread still runs."""
+        """True while the thread is running."""
         return self._thread.is_alive()
 
     def join(self, timeout_s: float) -> bool:
-        """Wait for the thread to end; return False if it still runs after `timeout_s`."""
+        """Wait for the thread to end. Return False if it is still running after `timeout_s`."""
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
-    def _run(self) -> None:
+    def _run_body(self) -> None:
         try:
             with self._logging:
                 self._body(self.stop)
@@ -77,11 +78,11 @@ class OwnedThread:
 class ThreadGroup:
     """The threads of one owner.
 
-    An exception that a thread raises while it stops is reported as well.
+    An exception that a thread raises while it is being stopped is reported as well.
     """
 
     on_unexpected_end: Callable[[ThreadDied], None]
-    """Called on the thread that ends unexpectedly. It should only post an event."""
+    """Called on the thread that is ending unexpectedly. The callback should only post an event."""
     _owned: list[OwnedThread] = field(default_factory=list)
 
     def start(self, name: str, body: Callable[[threading.Event], None]) -> OwnedThread:
@@ -92,8 +93,8 @@ class ThreadGroup:
         return thread
 
     def stop_all(self, timeout_s: float) -> list[str]:
-        """Stop all threads and wait at most `timeout_s` in total. Returns the names of those still
-        running."""
+        """Stop all threads, and wait for up to `timeout_s` in total. Return the names of threads
+        that are still running."""
         for thread in self._owned:
             thread.stop.set()
         now_s = SystemClock().now_s
@@ -109,7 +110,7 @@ _IDLE_TIMEOUT_S = 5.0
 
 
 class ThreadPoolFull(RetriableError):
-    """The pool's queue is full, or the pool is stopped."""
+    """The thread pool's queue is full, or the pool has been stopped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,9 +131,9 @@ class _PooledCall:
 class ThreadPool:
     """Runs up to `threads_max` calls concurrently, on threads that are started on demand.
 
-    Idle threads end soon. A call that hangs keeps its thread but does not keep the process alive.
-    Thread-safe. Invariant: `_idle` threads wait for a call, and no call is queued while a thread is
-    idle.
+    Idle threads end after a short timeout. A hanging call keeps its thread, but does not keep the
+    process alive. Thread-safe. Invariant: `_idle` threads are waiting for a call, and no call is
+    queued while a thread is idle.
     """
 
     def __init__(self, name: str, *, threads_max: int, waiting_max: int) -> None:
@@ -148,7 +149,8 @@ class ThreadPool:
         self._closed = False
 
     def submit(self, run: Callable[[], T]) -> futures.Future[T]:
-        """Queue a call; return a future with its result or exception. Raises `ThreadPoolFull`."""
+        """Queue a call, and return a future with its result or exception. Raises
+        `ThreadPoolFull`."""
         future: futures.Future[T] = futures.Future()
         future.set_running_or_notify_cancel()  # callers that give up cannot cancel it
         with self._changed:
@@ -168,9 +170,9 @@ class ThreadPool:
         return future
 
     def stop(self, timeout_s: float) -> list[str]:
-        """Reject new calls, fail queued ones and let running ones finish within `timeout_s`.
+        """Reject new calls, fail queued calls, and let running calls finish within `timeout_s`.
 
-        Returns the names of the threads that still run.
+        Returns the names of the threads that are still running.
         """
         with self._changed:
             self._closed = True
@@ -181,7 +183,7 @@ class ThreadPool:
         return self._threads.stop_all(timeout_s)
 
     def _run_calls(self, stop: threading.Event) -> None:
-        """Body of a pool thread."""
+        """Run queued calls until stopped or idle for too long. Body of a pool thread."""
         while not stop.is_set():
             with self._changed:
                 self._idle += 1
@@ -211,7 +213,7 @@ class PendingWork:
         return len(self._numbers)
 
     def begin(self) -> int:
-        """Register an operation; return the number to pass to `end`."""
+        """Register an operation, and return the number to pass to `end`."""
         with self._changed:
             self._begun += 1
             self._numbers[self._begun] = None
@@ -225,13 +227,14 @@ class PendingWork:
             self._changed.notify_all()
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait until all operations that began before this call have ended; False on timeout."""
+        """Wait until all operations that began before this call have ended. Return False after a
+        timeout."""
         with self._changed:
             last = self._begun
             return self._changed.wait_for(lambda: self._find_oldest() > last, timeout=timeout_s)
 
     def wait_for_any(self, timeout_s: float) -> bool:
-        """Wait until an operation is in progress; False on timeout."""
+        """Wait until an operation is in progress. Return False after a timeout."""
         with self._changed:
             return self._changed.wait_for(lambda: bool(self._numbers), timeout=timeout_s)
 
@@ -246,7 +249,7 @@ class CachedValue(Generic[T]):
     """
 
     def __init__(self, make: Callable[[], T], *, ttl_s: float, clock: Clock) -> None:
-        """`ttl_s`: lifetime in seconds from the end of the creation."""
+        """`ttl_s` is the lifetime of a value in seconds, from the end of its creation."""
         self._make = make
         self._for_s = ttl_s
         self._clock = clock
@@ -254,7 +257,10 @@ class CachedValue(Generic[T]):
         self._cached: tuple[T, float] | None = None
 
     def get(self) -> T:
-        """Return the value. Exceptions of `make` are raised and not cached."""
+        """Return the cached value, creating it if necessary.
+
+        Exceptions of `make` are raised and not cached.
+        """
         with self._lock:
             if self._cached is None or self._clock.now_s() >= self._cached[1]:
                 found = self._make()

@@ -1,7 +1,8 @@
-"""Records which topics a task uses (KIP-558), whenever it uses one that is not recorded.
+"""Records the topics that a task uses (KIP-558).
 
-A topic that is still in use after `PUT .../topics/reset` is therefore soon recorded again. Java:
-recordActiveTopic of its worker tasks.
+A topic is recorded whenever the task uses it and it is not recorded yet, so a topic that is still
+in use after `PUT .../topics/reset` is recorded again within about a second. Java:
+WorkerTask.recordActiveTopic.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ from connect_runtime.herder.worker_interface import StatusWriterInterface
 from connect_runtime.storage.status_records import TopicStatus
 
 RECHECK_INTERVAL_S = 1.0
-"""Minimum time between two checks whether a topic is recorded."""
+"""Minimum interval between two checks whether a topic is recorded."""
 
 
 class ActiveTopics:
-    """Records the active topics of one task, on its thread. Does nothing unless `tracked`."""
+    """Records the active topics of one task, on the task's thread. Does nothing if `tracked` is
+    false."""
 
     def __init__(
         self,

@@ -1,8 +1,8 @@
-"""State machine of one connector on a worker, as Java's WorkerConnector.
+"""State machine of one connector on a worker, like Java's WorkerConnector.
 
-Its calls (initialize, start, stop) run one at a time on the connector's thread. Of the target
-states that are requested meanwhile only the last is applied; the request before it is completed as
-superseded. Unlike in Java, a connector that failed after its start is stopped too.
+The calls (initialize, start, stop) run one at a time on the connector's thread. If several target
+states are requested during a call, only the last one is applied, and the earlier requests are
+completed as superseded. Unlike in Java, a connector that failed after its start is stopped too.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ State = RunState
 
 
 class ConnectorPhase(enum.Enum):
-    """State of a connector between calls."""
+    """State of a connector between two calls."""
 
     NEW = "new"
     INIT = "init"
@@ -39,7 +39,7 @@ class ConnectorThreadStarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetStateRequested:
-    """A target state is requested; `CompleteRequest` with this `token` follows."""
+    """A target state was requested. `CompleteRequest` with this `token` follows."""
 
     state: TargetState
     token: int
@@ -47,14 +47,14 @@ class TargetStateRequested:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorCallReturned:
-    """The last call returned, or raised an exception with this `trace`."""
+    """The last connector call returned, or raised an exception with this `trace`."""
 
     trace: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectorFailed:
-    """The connector reported its own failure."""
+    """The connector reported that it has failed."""
 
     trace: str
 
@@ -66,7 +66,7 @@ class ConnectorShutdownRequested:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorAbandoned:
-    """The connector did not stop in time; its statuses are ignored from now on."""
+    """The connector did not stop in time. Its statuses are ignored from now on."""
 
 
 ConnectorLifecycleEvent: TypeAlias = (
@@ -83,7 +83,7 @@ ConnectorLifecycleEvent: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class CallInitialize:
-    """Open the offset reader of a source and initialize the connector.
+    """Open the offset reader of a source connector and initialize the connector.
 
     `ConnectorCallReturned` follows.
     """
@@ -101,12 +101,12 @@ class CallStop:
 
 @dataclass(frozen=True, slots=True)
 class CloseConnector:
-    """Close the connector's context and offset reader; this is the last action."""
+    """Close the connector's context and offset reader. This is the last action."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishConnectorStatus:
-    """Write the status; with `safe` only if no newer worker has written one."""
+    """Write the connector's status. With `safe`, write only if no newer worker has written one."""
 
     state: State
     trace: str | None = None
@@ -115,7 +115,7 @@ class PublishConnectorStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompleteRequest:
-    """The target state was reached, or `error` says why not."""
+    """Complete a target state request. `error` is the reason why the state was not reached."""
 
     token: int
     state: TargetState
@@ -141,8 +141,8 @@ _PHASE_AND_STATUS = {
 class ConnectorLifecycle:
     """State machine of a connector.
 
-    Invariants: at most one call is in progress; every request is completed once; no actions after
-    the end.
+    Invariants: at most one call is in progress; every request is completed exactly once; no action
+    follows after the end.
     """
 
     def __init__(self) -> None:
@@ -160,7 +160,7 @@ class ConnectorLifecycle:
 
     @property
     def is_running(self) -> bool:
-        """Whether the connector can be asked for task configs."""
+        """True if the connector can generate task configs."""
         return self._phase is ConnectorPhase.STARTED and not isinstance(self._call, CallStop)
 
     def step(self, event: ConnectorLifecycleEvent) -> list[ConnectorLifecycleAction]:
@@ -204,7 +204,7 @@ class ConnectorLifecycle:
         ]
 
     def _fail(self, trace: str) -> list[ConnectorLifecycleAction]:
-        """Publish FAILED; only the first failure is published."""
+        """Publish FAILED. Only the first failure is published."""
         if self._phase in (ConnectorPhase.FAILED, ConnectorPhase.ENDED):
             return []
         self._phase = ConnectorPhase.FAILED

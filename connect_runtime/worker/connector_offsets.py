@@ -1,8 +1,8 @@
 """Reads, alters and resets the offsets of a stopped connector (KIP-875).
 
-A source connector's offsets are in the offset store; a sink connector's are those of its consumer
-group. The caller has checked that the connector is stopped. Messages are Java's. Java:
-Worker.connectorOffsets, Worker.modifyConnectorOffsets.
+Source connector offsets are in the offset store. Sink connector offsets are the committed offsets
+of the connector's consumer group. The caller must check that the connector is stopped. Messages are
+the same as in Java. Java: Worker.connectorOffsets, Worker.modifyConnectorOffsets.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from connect_runtime.worker.task_factory import ResolvedConfig, WorkerDeps
 
 
 class ConnectorRole(enum.Enum):
-    """Type of a connector; the value is its name in messages."""
+    """Type of a connector. The value is the type's name in messages."""
 
     SOURCE = "source"
     SINK = "sink"
 
 
 class OffsetChange(enum.Enum):
-    """A change of offsets; the value is the verb and its past participle."""
+    """Kind of offset change. The value is the verb and its past participle."""
 
     ALTER = ("alter", "altered")
     RESET = ("reset", "reset")
@@ -54,23 +54,24 @@ class OffsetChange(enum.Enum):
         return self.value[0]
 
     @property
-    def done(self) -> str:
+    def past_participle(self) -> str:
         return self.value[1]
 
 
 def format_success(change: OffsetChange, *, by_connector_too: bool) -> str:
-    """Message for success; `by_connector_too` is the result of the connector's `alter_offsets`."""
+    """Format the success message. `by_connector_too` is the result of the connector's
+    `alter_offsets`."""
     if by_connector_too:
-        return f"The offsets for this connector have been {change.done} successfully"
+        return f"The offsets for this connector have been {change.past_participle} successfully"
     return (
-        f"The Connect framework-managed offsets for this connector have been {change.done} "
-        "successfully. However, if this connector manages offsets externally, they will need to "
-        f"be manually {change.done} in the system that the connector uses."
+        "The Connect framework-managed offsets for this connector have been "
+        f"{change.past_participle} successfully. However, if this connector manages offsets "
+        f"externally, they will need to be manually {change.past_participle} in the system that the connector uses."
     )
 
 
 def format_unsupported(connector: str) -> str:
-    """Message if the connector does not support modified offsets."""
+    """Format the error that the connector does not support offset changes."""
     return (
         f"Failed to modify offsets for connector {connector} because it doesn't support external "
         "modification of offsets"
@@ -78,25 +79,25 @@ def format_unsupported(connector: str) -> str:
 
 
 def format_read_failure(kind: ConnectorRole, connector: str) -> str:
-    """Message if the offsets cannot be read."""
+    """Format the error that the offsets cannot be read."""
     what = "consumer group offsets" if kind is ConnectorRole.SINK else "offsets"
     return f"Failed to retrieve {what} for {kind.value} connector {connector}"
 
 
 def format_change_failure(kind: ConnectorRole, connector: str) -> str:
-    """Message for a failure without a more specific message."""
+    """Format the error for a failed offset change that has no more specific message."""
     return f"Failed to modify offsets for {kind.value} connector {connector}"
 
 
 def format_connector_timeout(kind: ConnectorRole, connector: str) -> str:
-    """Message if the connector's `alter_offsets` exceeds the time limit."""
+    """Format the error that the connector's `alter_offsets` exceeded the time limit."""
     return (
         f"Timed out while calling the 'alterOffsets' method for {kind.value} connector {connector}"
     )
 
 
 def format_topic_read_timeout(connector: str) -> str:
-    """Message if reading a source connector's offsets exceeds the time limit."""
+    """Format the error that reading a source connector's offsets exceeded the time limit."""
     return (
         "Timed out while trying to read to the end of the offsets topic prior to modifying offsets "
         f"for source connector {connector}"
@@ -104,23 +105,24 @@ def format_topic_read_timeout(connector: str) -> str:
 
 
 def format_write_timeout(connector: str) -> str:
-    """Message if writing a source connector's offsets exceeds the time limit."""
+    """Format the error that writing a source connector's offsets exceeded the time limit."""
     return f"Timed out while attempting to modify offsets for source connector {connector}"
 
 
 def format_list_failure(connector: str) -> str:
-    """Message if the offsets of a sink's group cannot be listed."""
+    """Format the error that the offsets of a sink connector's consumer group cannot be listed."""
     return f"Failed to list offsets prior to resetting offsets for sink connector {connector}"
 
 
 def format_group_failure(change: OffsetChange, connector: str) -> str:
-    """Message if the offsets of a sink's group cannot be changed."""
+    """Format the error that the offsets of a sink connector's consumer group cannot be changed."""
     sink = "sink " if change is OffsetChange.RESET else ""
     return f"Failed to {change.verb} consumer group offsets for {sink}connector {connector}"
 
 
 def format_group_in_use(change: OffsetChange, connector: str) -> str:
-    """Message if a sink's group still has members, so that only they may change offsets."""
+    """Format the error that a sink connector's consumer group still has members, so its offsets
+    cannot be changed."""
     return (
         f"Failed to {change.verb} consumer group offsets for connector {connector} either because "
         "its tasks haven't stopped completely yet or the connector was resumed before the request "
@@ -134,7 +136,8 @@ _LOG = logging.getLogger(__name__)
 _BAD_REQUEST_STATUS = 400
 
 REQUEST_TIMEOUT_S = 90.0
-"""Time limit of a request, including the connector's `alter_offsets`; as Java's REST API."""
+"""Time limit of an offset request, including the connector's `alter_offsets` call. Same as in
+Java's REST API."""
 
 OffsetPairs = Sequence[tuple[Mapping[str, object], "Mapping[str, object] | None"]]
 SinkOffsetChanges = Mapping[TopicPartition, "int | None"]
@@ -143,14 +146,16 @@ SinkOffsetChanges = Mapping[TopicPartition, "int | None"]
 class ConnectorOffsetRequests:
     """Handles offset requests. Stateless and thread-safe.
 
-    Calls block for up to `REQUEST_TIMEOUT_S`, or as long as the connector's `alter_offsets` takes.
+    Calls block for up to `REQUEST_TIMEOUT_S`, or longer if the connector's `alter_offsets` takes
+    longer.
     """
 
     def __init__(self, deps: WorkerDeps) -> None:
         self._deps = deps
 
     def read(self, name: str, config: RawConfig) -> ConnectorOffsets:
-        """Return all offsets of the connector. Raises `ConnectError` with Java's message."""
+        """Return all offsets of the connector. Raises `ConnectError` with the same message as
+        Java."""
         props = self._deps.resolve_for_plugin(config)
         made = self._create_connector(name, props)
         with _wrap_unexpected_errors(format_read_failure(_get_connector_role(made), name)):
@@ -161,10 +166,11 @@ class ConnectorOffsetRequests:
     def modify(
         self, name: str, config: RawConfig, offsets: OffsetPairs | None
     ) -> ConnectorOffsetsModified:
-        """Alter the given offsets, or with None reset all offsets.
+        """Alter the given offsets, or reset all offsets if `offsets` is None.
 
-        Calls the connector's `alter_offsets` first, which may refuse. Raises `ConnectRestError` 400
-        for invalid sink offsets, otherwise `ConnectError`, with Java's message.
+        Calls the connector's `alter_offsets` first, which may refuse the change. Raises
+        `ConnectRestError` 400 for invalid sink offsets, otherwise `ConnectError`, with the same
+        message as Java.
         """
         props = self._deps.resolve_for_plugin(config)
         made = self._create_connector(name, props)
@@ -175,7 +181,7 @@ class ConnectorOffsetRequests:
             else:
                 assert isinstance(made, SourceConnector), made
                 done = _SourceOffsetRequests(name, props, self._deps).modify(made, offsets)
-        _LOG.info("offsets of connector %s: %s", name, change.done)
+        _LOG.info("offsets of connector %s: %s", name, change.past_participle)
         return ConnectorOffsetsModified(format_success(change, by_connector_too=done))
 
     def _create_connector(self, name: str, props: ResolvedConfig) -> Connector:
@@ -197,7 +203,7 @@ def _get_connector_role(made: Connector) -> ConnectorRole:
 
 
 class _SinkOffsetRequests:
-    """Offset requests of one sink connector."""
+    """Handles the offset requests of one sink connector."""
 
     def __init__(self, name: str, props: ResolvedConfig, deps: WorkerDeps) -> None:
         self._name = name
@@ -208,19 +214,23 @@ class _SinkOffsetRequests:
 
     def read(self) -> list[tuple[dict[str, object], dict[str, object]]]:
         kind = ConnectorRole.SINK
-        with self._admin() as admin, _replace_error_message(format_read_failure(kind, self._name)):
+        with (
+            self._open_admin_client() as admin,
+            _replace_error_message(format_read_failure(kind, self._name)),
+        ):
             return offset_parsing.format_sink_offsets(admin.fetch(self._group, REQUEST_TIMEOUT_S))
 
     def modify(self, made: SinkConnector, given: OffsetPairs | None) -> bool:
-        """Modify the group's offsets; returns whether the connector handled them too."""
+        """Modify the consumer group's offsets. Return True if the connector handled the offsets
+        too."""
         kind = ConnectorRole.SINK
-        with self._admin() as admin:
+        with self._open_admin_client() as admin:
             requested = (
                 self._list_group_offsets(admin) if given is None else _parse_sink_request(given)
             )
             with _require_support(self._name):
                 done = bool(made.alter_offsets(self._props, requested))
-            self._time.check(format_connector_timeout(kind, self._name))
+            self._time.raise_if_expired(format_connector_timeout(kind, self._name))
             if given is None:
                 self._reset(admin)
             else:
@@ -229,14 +239,14 @@ class _SinkOffsetRequests:
 
     def _list_group_offsets(self, admin: GroupOffsetsClient) -> SinkOffsetChanges:
         with _replace_error_message(format_list_failure(self._name)):
-            return dict.fromkeys(admin.fetch(self._group, self._time.left_s))
+            return dict.fromkeys(admin.fetch(self._group, self._time.remaining_s))
 
     def _reset(self, admin: GroupOffsetsClient) -> None:
         with self._translate_group_errors(OffsetChange.RESET):
-            admin.delete_group(self._group, self._time.left_s)
+            admin.delete_group(self._group, self._time.remaining_s)
 
     def _alter(self, admin: GroupOffsetsClient, requested: SinkOffsetChanges) -> None:
-        """Commit offsets first, then delete; a failed commit prevents the deletion."""
+        """Commit offsets first, then delete offsets. Nothing is deleted if the commit fails."""
         negative = offset_parsing.find_negative_offset(requested)
         if negative is not None:
             _LOG.error("offsets of %s: the offset of %s must not be negative", self._name, negative)
@@ -245,9 +255,9 @@ class _SinkOffsetRequests:
         gone = requested.keys() - kept.keys()
         with self._translate_group_errors(OffsetChange.ALTER):
             if kept:
-                admin.commit(self._group, kept, self._time.left_s)
+                admin.commit(self._group, kept, self._time.remaining_s)
             if gone:
-                admin.delete_offsets(self._group, gone, self._time.left_s)
+                admin.delete_offsets(self._group, gone, self._time.remaining_s)
 
     @contextlib.contextmanager
     def _translate_group_errors(self, change: OffsetChange) -> Iterator[None]:
@@ -259,7 +269,7 @@ class _SinkOffsetRequests:
         except ConsumerGroupInUseError as error:
             raise _log_and_build_error(format_group_in_use(change, self._name), error) from error
 
-    def _admin(self) -> contextlib.closing[GroupOffsetsClient]:
+    def _open_admin_client(self) -> contextlib.closing[GroupOffsetsClient]:
         plan = connector_client_settings.build_offsets_admin_config(
             self._deps.config, self._props, self._name
         )
@@ -269,7 +279,7 @@ class _SinkOffsetRequests:
 class _SourceOffsetRequests:
     """Offset requests of one source connector.
 
-    With exactly-once, its producers are already fenced.
+    With exactly-once support, the caller has already fenced the connector's producers.
     """
 
     def __init__(self, name: str, props: ResolvedConfig, deps: WorkerDeps) -> None:
@@ -279,7 +289,7 @@ class _SourceOffsetRequests:
         self._time = _RequestDeadline(deps)
 
     def modify(self, made: SourceConnector, given: OffsetPairs | None) -> bool:
-        """Modify the stored offsets; returns whether the connector handled them too."""
+        """Modify the stored offsets. Return True if the connector handled the offsets too."""
         known = self._partitions()
         pairs: list[NormalizedSourceOffset] = [(each, None) for each in known]
         if given is not None:
@@ -287,28 +297,31 @@ class _SourceOffsetRequests:
         with _require_support(self._name):
             asked = [SourceOffset(partition, offset) for partition, offset in pairs]
             done = bool(made.alter_offsets(self._props, asked))
-        self._time.check(format_connector_timeout(ConnectorRole.SOURCE, self._name))
+        self._time.raise_if_expired(format_connector_timeout(ConnectorRole.SOURCE, self._name))
         if pairs:
-            self._write(pairs)
+            self._write_offsets(pairs)
         return done
 
     def _partitions(self) -> Sequence[SourcePartition]:
-        """Read the stored partitions, even if not needed: existing keys are reused when writing."""
+        """Read the stored partitions.
+
+        They are always read, because existing record keys are reused when offsets are written.
+        """
         try:
-            return self._offsets.partitions(self._name, self._time.left_s)
+            return self._offsets.partitions(self._name, self._time.remaining_s)
         except ConnectError as error:
-            if self._time.is_up:
+            if self._time.is_expired:
                 raise _log_and_build_error(format_topic_read_timeout(self._name), error) from error
             raise
 
-    def _write(self, pairs: offset_store.OffsetPairs) -> None:
+    def _write_offsets(self, pairs: offset_store.OffsetPairs) -> None:
         try:
             offset_store.commit_offsets(
-                self._offsets, self._name, pairs, timeout_s=self._time.left_s
+                self._offsets, self._name, pairs, timeout_s=self._time.remaining_s
             )
         except ConnectError as error:
             text = format_change_failure(ConnectorRole.SOURCE, self._name)
-            if self._time.is_up:
+            if self._time.is_expired:
                 text = format_write_timeout(self._name)
             raise _log_and_build_error(text, error) from error
 
@@ -321,15 +334,15 @@ class _RequestDeadline:
         self._end = Deadline.after(REQUEST_TIMEOUT_S, now_s=deps.clock.now_s())
 
     @property
-    def left_s(self) -> float:
+    def remaining_s(self) -> float:
         return self._end.remaining_s(self._clock.now_s())
 
     @property
-    def is_up(self) -> bool:
+    def is_expired(self) -> bool:
         return self._end.is_expired(self._clock.now_s())
 
-    def check(self, otherwise: str) -> None:
-        if self.is_up:
+    def raise_if_expired(self, otherwise: str) -> None:
+        if self.is_expired:
             raise _log_and_build_error(otherwise, None)
 
 
@@ -342,7 +355,7 @@ def _parse_sink_request(given: OffsetPairs) -> SinkOffsetChanges:
 
 @contextlib.contextmanager
 def _wrap_unexpected_errors(text: str) -> Iterator[None]:
-    """Replace unexpected exceptions, such as those of a plugin, by a `ConnectError` with this
+    """Replace unexpected exceptions, such as plugin exceptions, with a `ConnectError` that has this
     message."""
     try:
         yield
@@ -356,7 +369,7 @@ def _wrap_unexpected_errors(text: str) -> Iterator[None]:
 def _replace_error_message(
     text: str, *, but: tuple[type[ConnectError], ...] = ()
 ) -> Iterator[None]:
-    """Replace the message of a `ConnectError` by Java's; the original is logged."""
+    """Replace the message of a `ConnectError` with Java's message. The original error is logged."""
     try:
         yield
     except ConnectError as error:

@@ -1,6 +1,6 @@
 """Validates connector configurations and lists plugins and their keys, for the REST API.
 
-Runs on the caller's thread and may take as long as plugin code does. A failing converter is an
+Runs on the caller's thread and blocks while plugin code runs. A failing converter is reported as an
 error of its own key. The result contains the class names that users know, and placeholders instead
 of secrets. Java: AbstractHerder.validateConnectorConfig, validateConverterConfig,
 connectorPluginConfig.
@@ -45,15 +45,16 @@ from connect_runtime.worker.provided_values import HideValues, ProvidedValues, R
 
 _CLASS_TYPE = Type.CLASS.value
 _ALIAS_PREFIXES = ("transforms.", "predicates.")
-"""Begin the names of keys that continue with an alias from the configuration."""
+"""Prefixes of keys that contain an alias from the configuration."""
 ClassNames = Mapping[str, str]
-"""Full Python class name -> the name that users know, which is Java's if there is one."""
+"""Full Python class name -> the name that users know (the Java class name if the plugin has
+one)."""
 
 
 def rename_key_classes(
     infos: Sequence[ConfigKeyInfo], names: ClassNames
 ) -> tuple[ConfigKeyInfo, ...]:
-    """Replace class names in the defaults of keys."""
+    """Replace Python class names in the key defaults with the names that users know."""
     return tuple(_rename_default_class(each, names) for each in infos)
 
 
@@ -65,10 +66,11 @@ def redact_infos(
     names: ClassNames,
     hide: HideValues,
 ) -> ConfigInfos:
-    """Replace resolved secrets by their `${…}` references, and class names by the names users know.
+    """Replace resolved secrets with their `${…}` references, and class names with the names that
+    users know.
 
-    `given` is the configuration with references, `resolved` without; `hide` hides values of config
-    providers in errors, and in the names of keys that contain an alias.
+    `given` is the configuration with references, `resolved` the configuration without them. `hide`
+    hides config provider values in errors, and in key names that contain an alias.
     """
     hidden = {name for name, value in given.items() if value != resolved.get(name)}
 
@@ -100,7 +102,8 @@ def _hide_values(info: ConfigInfo, hide: HideValues) -> ConfigInfo:
 
 
 def _hide_alias(name: str, hide: HideValues) -> str:
-    """Hide values in the name of a key if it contains an alias of `transforms` or `predicates`."""
+    """Hide config provider values in a key name that contains an alias of `transforms` or
+    `predicates`."""
     prefix = next((each for each in _ALIAS_PREFIXES if name.startswith(each)), None)
     return name if prefix is None else prefix + hide(name.removeprefix(prefix))
 
@@ -153,7 +156,8 @@ def validate_converters(
     *,
     plugins: InstalledPlugins,
 ) -> ConfigInfos:
-    """Validate the converters' keys, with prefix; other errors are added to `values`."""
+    """Validate the converter keys, including the prefixed ones. Other errors are added to
+    `values`."""
     found = [
         _validate_converter(key, config, values=values, plugins=plugins)
         for key in installed_plugins.CONVERTER_KIND_BY_KEY
@@ -310,7 +314,7 @@ class ConnectorValidator:
         )
 
     def connector_type(self, config: RawConfig | None) -> ConnectorType:
-        """Return the type of the configuration's `connector.class`; never raises."""
+        """Return the connector type of the configuration's `connector.class`. Never raises."""
         name = None if config is None else config.get(CONNECTOR_CLASS_KEY)
         if name is None:
             return ConnectorType.UNKNOWN
@@ -322,7 +326,8 @@ class ConnectorValidator:
         return ConnectorType.SINK if sink else ConnectorType.SOURCE
 
     def plugin_config(self, plugin: str, version: str | None) -> tuple[ConfigKeyInfo, ...]:
-        """Return the plugin's keys: its own first, then those common to all connectors."""
+        """Return the plugin's config keys: its own first, then the keys that all connectors
+        share."""
         try:
             of = self._plugins.find(plugin)
         except ConfigError:
@@ -350,9 +355,9 @@ class ConnectorValidator:
         return rename_key_classes(infos, self._plugins.get_user_names())
 
     def validate(self, config: RawConfig) -> ConfigInfos:
-        """Validate a configuration.
+        """Validate a connector configuration.
 
-        Raises `ConnectRestError` 400 if the connector cannot be used.
+        Raises `ConnectRestError` 400 if the connector class cannot be used.
         """
         provided = ProvidedValues(self._resolve)
         try:
@@ -377,7 +382,7 @@ class ConnectorValidator:
         )
         one = _ConnectorConfigValidation(made, resolved, plugins=self._plugins, worker=self._worker)
         return redact_infos(
-            one.validated(name),
+            one.validate(name),
             given=config,
             resolved=resolved,
             names=self._plugins.get_user_names(),
@@ -386,7 +391,7 @@ class ConnectorValidator:
 
 
 class _ConnectorConfigValidation:
-    """Validation of one configuration."""
+    """Validation of one connector configuration."""
 
     def __init__(
         self,
@@ -403,7 +408,7 @@ class _ConnectorConfigValidation:
         self._sink = isinstance(made, SinkConnector)
         self._versions = installed_plugins.list_plugin_versions(made)
 
-    def validated(self, name: str) -> ConfigInfos:
+    def validate(self, name: str) -> ConfigInfos:
         mismatch = plugin_versions.explain_version_mismatch(
             self._plugins.get_user_name(type(self._made)),
             self._config.get(plugin_recommenders.CONNECTOR_VERSION),
@@ -415,7 +420,7 @@ class _ConnectorConfigValidation:
         choices = self._plugins.get_converter_choices(self._config, default=default)
         definition = self._enrich_config_def(_get_base_config_def(self._made), choices)
         values = definition.validate_all(self._config, load=self._plugins.load)
-        self._check(values)
+        self._check_cross_key_rules(values)
         converters = validate_converters(self._config, values, plugins=self._plugins)
         overrides = connector_config.check_client_overrides(
             self._worker, self._config, sink=self._sink
@@ -428,7 +433,8 @@ class _ConnectorConfigValidation:
         )
 
     def _validate_common_keys(self, name: str, mismatch: str) -> ConfigInfos:
-        """Validate only the keys common to all connectors, because the version does not match."""
+        """Validate only the keys that all connectors share, because the plugin version does not
+        match."""
         definition = self._enrich_config_def(
             connector_keys.CONNECTOR, self._plugins.get_converter_choices()
         )
@@ -448,8 +454,8 @@ class _ConnectorConfigValidation:
             base, connector_version=version, choices=choices
         )
 
-    def _check(self, values: ConfigValues) -> None:
-        """Run the checks that involve several keys."""
+    def _check_cross_key_rules(self, values: ConfigValues) -> None:
+        """Run the checks that involve more than one key."""
         worker, config = self._worker, self._config
         if self._sink:
             connector_config.check_sink_topics(values, config)
@@ -506,7 +512,7 @@ class _ConnectorConfigValidation:
         return installed_plugins.call_plugin(self._made, "validate", collect)
 
     def _props(self) -> dict[str, str]:
-        """Return the configuration without null values, for the plugin."""
+        """Return the configuration that is passed to the plugin, without null values."""
         return {name: value for name, value in self._config.items() if value is not None}
 
 
@@ -516,7 +522,7 @@ def _get_base_config_def(of: Connector) -> ConfigDef:
 
 
 def _raise_as_rest_error(work: Callable[[], _Result], *, hide: HideValues = str) -> _Result:
-    """Raise a `ConfigError` as `ConnectRestError` 400; `hide` hides values of config providers."""
+    """Raise a `ConfigError` as `ConnectRestError` 400. `hide` hides config provider values."""
     try:
         return work()
     except ConfigError as error:

@@ -1,8 +1,8 @@
 """Reconfigures running tasks in place.
 
-Each task continues unchanged, accepts its new configuration, or must restart. Tasks decide on
-their own threads, all at the same time. A task that takes too long is restarted, as every task
-is in Java.
+For each task there are three outcomes: its configuration is unchanged, it accepts the new
+configuration, or it must restart. Tasks decide on their own threads, in parallel. A task that takes
+too long to decide is restarted; in Java, every task is restarted.
 """
 
 from __future__ import annotations
@@ -22,12 +22,14 @@ from connect_runtime.worker.worker_task import WorkerTask
 _LOG = logging.getLogger(__name__)
 
 RECONFIGURE_TIMEOUT_S = 5.0
-"""A pipeline normally checks for changes twice a second."""
+"""Time limit for the decisions of all tasks. A pipeline normally checks for changes twice a
+second."""
 
 
 @dataclass(slots=True)
 class RunningTask:
-    """A running task and what it was built from, which `reconfigure_tasks` updates."""
+    """A running task and the configurations that it was built from. `reconfigure_tasks` updates
+    them."""
 
     worker_task: WorkerTask
     built_task: BuiltTask
@@ -48,9 +50,9 @@ class TaskReconfiguration:
 
 
 def reconfigure_tasks(wanted: Iterable[TaskReconfiguration]) -> frozenset[ConnectorTaskId]:
-    """Reconfigure tasks and return those that must be restarted.
+    """Reconfigure tasks and return the tasks that must be restarted.
 
-    Waits for the tasks' decisions, up to `RECONFIGURE_TIMEOUT_S`.
+    Waits up to `RECONFIGURE_TIMEOUT_S` for the tasks' decisions.
     """
     to_restart: set[ConnectorTaskId] = set()
     offers: dict[futures.Future[bool], TaskReconfiguration] = {}
@@ -78,7 +80,7 @@ def reconfigure_tasks(wanted: Iterable[TaskReconfiguration]) -> frozenset[Connec
 
 
 def _decide_for_task(wanted: TaskReconfiguration) -> ReconfigureDecision:
-    """Decide how to reconfigure a task; a failed one is restarted, as in Java."""
+    """Decide how to reconfigure a task. A failed task is restarted, as in Java."""
     of = wanted.running_task
     if wanted.new_origin is None or of.worker_task.has_ended:
         return ReconfigureDecision.RESTART

@@ -1,7 +1,7 @@
-"""Plugins of a worker: finds, instantiates and calls them, and returns their names and versions.
+"""Finds, instantiates and calls the worker's plugins, and returns their names and versions.
 
-A plugin that raises causes a `ConnectError`; one that returns something invalid causes a
-`ConfigError`. Both messages name the plugin.
+Raises `ConnectError` if a plugin raises, and `ConfigError` if a plugin returns an invalid value.
+Both messages name the plugin.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ def find_java_name(of: type, installed: PluginRegistry, *kinds: Kind) -> str | N
 
 
 def get_plugin_name(of: type, installed: PluginRegistry, *kinds: Kind) -> str:
-    """Return the Java name if there is one, otherwise the Python name with its module."""
+    """Return the plugin's Java name if it has one, otherwise its Python name with the module."""
     return find_java_name(of, installed, *kinds) or f"{of.__module__}.{of.__qualname__}"
 
 
 def get_task_class_name(plugin: Connector, installed: PluginRegistry) -> str:
-    """Return the name of the connector's task class; Java's name if the connector has one."""
+    """Return the class name of the connector's tasks: the Java name if the connector has one."""
     of = plugin.task_class()
     java = find_java_name(type(plugin), installed, *CONNECTOR_KINDS)
     if java is None:
@@ -52,7 +52,8 @@ def get_task_class_name(plugin: Connector, installed: PluginRegistry) -> str:
 
 
 def get_default_converter(plugin: Connector) -> str | None:
-    """Return the connector's default converter for keys and values; None for the worker's."""
+    """Return the connector's default converter for keys and values; None if the worker's converter
+    is the default."""
     return plugin.default_converter if isinstance(plugin, SourceConnector) else None
 
 
@@ -67,7 +68,7 @@ def describe_connector(plugin: Connector, installed: PluginRegistry) -> dict[str
 
 
 def get_plugin_version(plugin: object) -> str | None:
-    """Return the plugin's version; None if it fails or returns no text."""
+    """Return the plugin's version; None if reading it fails or the version is not a string."""
     try:
         found = plugin.version()  # type: ignore[attr-defined]  # all kinds have it
     except BaseException as error:  # noqa: BLE001 - of a plugin
@@ -87,7 +88,7 @@ _VALUE_FIELD_TYPES = {
 
 
 def instantiate_plugin(of: type[Any], name: str) -> Any:
-    """Create an instance of the plugin. Raises `ConfigError`."""
+    """Create an instance of the plugin. Raises `ConfigError` if this fails."""
     try:
         return of()
     except BaseException as error:  # plugins may raise what would end an event loop
@@ -95,7 +96,8 @@ def instantiate_plugin(of: type[Any], name: str) -> Any:
 
 
 def call_plugin(plugin: object, method: str, call: Callable[[], _Answer]) -> _Answer:
-    """Call a plugin method and return its result. Raises `ConnectError` for any exception."""
+    """Call a plugin method and return its result. Raises `ConnectError` if the plugin raises any
+    exception."""
     try:
         return call()
     except BaseException as error:  # plugins may raise what would end an event loop
@@ -105,7 +107,7 @@ def call_plugin(plugin: object, method: str, call: Callable[[], _Answer]) -> _An
 
 
 def get_config_def(plugin: Any) -> ConfigDef:
-    """Return the plugin's keys. Raises `ConfigError` if it returns none."""
+    """Return the plugin's config keys. Raises `ConfigError` if the plugin does not define any."""
     found = get_optional_config_def(plugin)
     if found is None:
         raise ConfigError(
@@ -115,7 +117,7 @@ def get_config_def(plugin: Any) -> ConfigDef:
 
 
 def get_optional_config_def(plugin: Any) -> ConfigDef | None:
-    """Return the plugin's keys; None if it returns None, which converters may do."""
+    """Return the plugin's config keys; None if the plugin returns None, which converters may do."""
     found: object = call_plugin(plugin, "config", plugin.config)
     if found is None:
         return None
@@ -148,7 +150,7 @@ def check_plugin_version(plugin: Any, name: str, wanted: str | None) -> None:
 
 
 def validate_connector_config(plugin: Connector, props: Mapping[str, str]) -> list[ConfigValue]:
-    """Call the connector's `validate` and check its result."""
+    """Call the connector's `validate` and check that the result is valid."""
     found: object = call_plugin(plugin, "validate", lambda: plugin.validate(dict(props)))
     if found is None:
         raise ConfigError(
@@ -163,7 +165,7 @@ def validate_connector_config(plugin: Connector, props: Mapping[str, str]) -> li
 
 
 def describe_error(error: BaseException) -> str:
-    """Return the error's message, or its type if it has none."""
+    """Return the error's message, or its type name if the message is empty."""
     return str(error) or type(error).__name__
 
 
@@ -184,7 +186,7 @@ CONVERTER_KIND_BY_KEY: Mapping[str, Kind] = {
     plugin_recommenders.KEY_CONVERTER: Kind.CONVERTER,
     plugin_recommenders.VALUE_CONVERTER: Kind.CONVERTER,
 }
-"""In validation order."""
+"""Kind of converter by config key, in validation order."""
 _CONVERTER_CLASSES = (Converter, HeaderConverter)
 
 
@@ -196,15 +198,15 @@ class InstalledPlugins:
         self._worker = worker
 
     def find(self, name: str, *kinds: Kind) -> type[Any]:
-        """Return the plugin class with this name, of any kind if none is given.
+        """Return the plugin class with this name. Without `kinds`, search plugins of all kinds.
 
-        Raises `ConfigError`.
+        Raises `ConfigError` if no such plugin is installed.
         """
         return self._installed.find(name, *(kinds or tuple(Kind)))
 
     def load(self, name: str) -> type[Any]:
-        """Return the class for a key of type CLASS (`ClassLoader`), even if it is of the wrong
-        kind."""
+        """Return the class for a config key of type CLASS (`ClassLoader`), even if it is a plugin
+        of the wrong kind."""
         for kinds in (tuple(CONVERTER_KIND_BY_KEY.values()), tuple(Kind)):
             try:
                 return self.find(name, *kinds)
@@ -216,7 +218,7 @@ class InstalledPlugins:
         return found
 
     def get_user_names(self) -> Mapping[str, str]:
-        """Return full Python class name -> the name that users know."""
+        """Return a mapping of full Python class names to the names that users know."""
         return {
             config_types.get_class_name(self._installed.find(each.class_name, each.kind)): (
                 each.class_name
@@ -225,13 +227,13 @@ class InstalledPlugins:
         }
 
     def get_user_name(self, of: type) -> str:
-        """Return the name by which users know a class."""
+        """Return the name of a class that users know."""
         return get_plugin_name(of, self._installed, *Kind)
 
     def get_converter_choices(
         self, config: Mapping[str, str | None] | None = None, *, default: str | None = None
     ) -> dict[str, ConverterChoice]:
-        """Return the converters that each converter key may name, and the defaults.
+        """Return the available converters and the default for each converter key.
 
         Without a configuration there are no defaults. `default` is the connector's
         `default_converter`.
@@ -242,7 +244,7 @@ class InstalledPlugins:
         self, name: str, config: Mapping[str, str | None] | None, own_default: str | None
     ) -> ConverterChoice:
         kind = CONVERTER_KIND_BY_KEY[name]
-        versions = self._versions(kind)
+        versions = self._list_versions(kind)
         if config is None:
             return ConverterChoice(available=versions)
         connector_default = own_default if kind is Kind.CONVERTER else None
@@ -259,7 +261,7 @@ class InstalledPlugins:
         return ConverterChoice(default=default, default_version=version, available=versions)
 
     def _get_worker_default(self, name: str) -> str:
-        """Return the worker's converter for this key."""
+        """Return the worker's converter class name for this key."""
         match name:
             case plugin_recommenders.KEY_CONVERTER:
                 return self._worker.key_converter
@@ -274,7 +276,7 @@ class InstalledPlugins:
         except ConfigError:
             return None
 
-    def _versions(self, kind: Kind) -> PluginVersions:
+    def _list_versions(self, kind: Kind) -> PluginVersions:
         return {
             self._installed.find(each.class_name, kind): each.version
             for each in self._installed.list_installed()

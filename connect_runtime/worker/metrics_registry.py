@@ -1,6 +1,6 @@
-"""All metrics of a worker by Java name, and the rule that derives their Prometheus names.
+"""Defines all metrics of a worker by Java name, and the rule that derives their Prometheus names.
 
-Java exposes an attribute of the MBean `kafka.connect:type=<group>,<tag>=...`. Here it is
+Java exposes an attribute of the MBean `kafka.connect:type=<group>,<tag>=...`. Here it is exposed as
 
     kafka_connect_<group>_<attribute>{<tag>="..."}
 
@@ -9,15 +9,16 @@ labels: `kafka_connect_worker_connector_count`,
 `kafka_connect_source_task_source_record_poll_total`. Strimzi's rules for the JMX exporter produce
 the same names, so dashboards for them work.
 
-Numbers keep their units: milliseconds, and ratios and percentages from 0 to 1. A text is the value
-of a label named after its attribute, on a series that is always 1:
-`kafka_connect_connector_status{connector="c",status="running"} 1`. Texts of a task that never
-change share one series, `..._info`, to keep the number of series small. A name that ends in
-`-total` is a counter; everything else is a gauge, including Java's other sums (`total-retries`).
+Numeric attributes keep their units: milliseconds, and ratios and percentages from 0 to 1. A text
+attribute becomes a label named after the attribute, on a series that is always 1:
+`kafka_connect_connector_status{connector="c",status="running"} 1`. Text attributes of a task that
+never change share one series, `..._info`, to keep the number of series small. A metric whose name
+ends in `-total` is a counter; every other metric is a gauge, including Java's other sums
+(`total-retries`).
 
-`-avg`, `-max`, `-rate` and `-percentage` cover the last sample windows; everything else covers the
-time since the task or the worker started. Java declares `sink-record-lag-max` but never sets it;
-here it is how far the task is behind its consumer, as Java's description says.
+`-avg`, `-max`, `-rate` and `-percentage` cover the last sample windows; all others cover the time
+since the task or the worker started. Java declares `sink-record-lag-max` but never sets it. Here it
+is the number of records by which the task is behind its consumer, as in Java's description.
 
 Names: ConnectMetricsRegistry, WorkerCoordinator, AbstractCoordinator, AppInfoParser of Kafka 4.3.
 """
@@ -36,7 +37,7 @@ INFO_ATTRIBUTE = "info"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricGroup:
-    """A group of metrics, as in Java."""
+    """A metric group, as in Java."""
 
     name: str
     tags: tuple[str, ...] = ()
@@ -45,19 +46,19 @@ class MetricGroup:
     texts: Mapping[str, str] = field(default_factory=dict)
     """Text attribute -> description."""
     info_attributes: tuple[str, ...] = ()
-    """Text attributes that never change and share one series."""
+    """Text attributes that never change. They share one series."""
 
     @property
     def attributes(self) -> frozenset[str]:
-        """All attributes, by Java name."""
+        """Java names of all attributes of the group."""
         return frozenset({*self.numbers, *self.texts, *self.info_attributes})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricReading:
-    """Current values of a group for one set of tag values, by attribute.
+    """Current attribute values of a metric group for one set of tag values.
 
-    Missing attributes are not exposed; unknown ones make `build_families` raise.
+    Missing attributes are not exposed. `build_families` raises for unknown attributes.
     """
 
     group: MetricGroup
@@ -74,7 +75,7 @@ def build_metric_name(group: str, attribute: str) -> str:
 
 
 def declare_metrics(group: MetricGroup) -> dict[str, Metric]:
-    """Return the metrics of a group by attribute; `INFO_ATTRIBUTE` is the shared series."""
+    """Return the metrics of a group by attribute. `INFO_ATTRIBUTE` is the shared series."""
     found = {
         attribute: Metric(
             name=build_metric_name(group.name, attribute),
@@ -112,7 +113,7 @@ def _build_label_names(names: Iterable[str]) -> tuple[str, ...]:
 
 
 class ConnectMetricsRegistry:
-    """Metrics of all groups. Prometheus names must be unique."""
+    """Metrics of all groups. The Prometheus names must be unique."""
 
     def __init__(self, groups: Iterable[MetricGroup]) -> None:
         self._metrics = {(group.name, group.tags): declare_metrics(group) for group in groups}
@@ -120,7 +121,7 @@ class ConnectMetricsRegistry:
         assert len(set(names)) == len(names), sorted(names)
 
     def build_families(self, readings: Iterable[MetricReading]) -> tuple[MetricFamily, ...]:
-        """Convert readings to metric families, in order of names."""
+        """Convert metric readings to metric families, sorted by name."""
         series: dict[str, tuple[Metric, dict[tuple[str, ...], float]]] = {}
 
         def put(metric: Metric, labels: tuple[str, ...], value: float) -> None:
@@ -195,7 +196,7 @@ TASKS_OF_CONNECTOR = Group(
 REBALANCES = Group(
     name="connect-worker-rebalance-metrics",
     numbers={
-        "epoch": "Generation of the group as of the last rebalance.",
+        "epoch": "Group generation as of the last rebalance.",
         "completed-rebalances-total": "Rebalances completed by this worker.",
         "rebalancing": "1 during a rebalance of this worker, otherwise 0.",
         "rebalance-max-time-ms": "Maximum duration of a recent rebalance.",
@@ -204,7 +205,9 @@ REBALANCES = Group(
     },
     texts={
         "leader-name": "URL of the group's leader.",
-        "connect-protocol": "EAGER, COMPATIBLE, SESSIONED or, not in Java, SESSIONED_WHOLE.",
+        "connect-protocol": (
+            "EAGER, COMPATIBLE, SESSIONED or SESSIONED_WHOLE (which Java does not have)."
+        ),
     },
 )
 
@@ -213,7 +216,7 @@ CONNECTOR = Group(
     tags=_CONNECTOR_TAGS,
     texts={
         "connector-type": "source or sink.",
-        "connector-class": "Class of the connector; Java's name if it has one.",
+        "connector-class": "Connector class; the Java name if the plugin has one.",
         "connector-version": "Version of the connector.",
         "status": "unassigned, running, paused, stopped, failed or restarting.",
     },
@@ -272,7 +275,7 @@ SINK_TASK = Group(
         "sink-record-read-total": "Records read from Kafka, before transformation.",
         "sink-record-send-rate": "Records put to the task per second.",
         "sink-record-send-total": "Records put to the task.",
-        "sink-record-lag-max": "Maximum over partitions of records read but not committed yet.",
+        "sink-record-lag-max": "Maximum number of uncommitted records of any partition.",
         "sink-record-active-count": "Records read whose offsets are not committed yet.",
         "sink-record-active-count-max": "Maximum number of active records.",
         "sink-record-active-count-avg": "Average number of active records.",
@@ -280,7 +283,9 @@ SINK_TASK = Group(
         "offset-commit-seq-no": "Sequence number of the newest offset commit.",
         "offset-commit-completion-rate": "Offset commits completed per second.",
         "offset-commit-completion-total": "Offset commits completed.",
-        "offset-commit-skip-rate": "Offset commits per second that a newer commit overtook.",
+        "offset-commit-skip-rate": (
+            "Offset commits per second that were superseded by a newer commit."
+        ),
         "offset-commit-skip-total": "Offset commits that completed after a newer commit began.",
         "put-batch-max-time-ms": "Maximum duration of a put.",
         "put-batch-avg-time-ms": "Average duration of a put.",
@@ -291,13 +296,13 @@ TASK_ERRORS = Group(
     name="task-error-metrics",
     tags=_TASK_TAGS,
     numbers={
-        "total-record-failures": "Failed operations on records, retried or not.",
-        "total-record-errors": "Records with an operation that failed permanently.",
+        "total-record-failures": "Failed record operations, including retries.",
+        "total-record-errors": "Records for which an operation failed permanently.",
         "total-records-skipped": "Records skipped because of errors.",
         "total-retries": "Retried operations.",
         "total-errors-logged": "Errors written to the log.",
         "deadletterqueue-produce-requests": "Records sent to the dead letter queue.",
-        "deadletterqueue-produce-failures": "Failed sends to the dead letter queue.",
+        "deadletterqueue-produce-failures": "Failed writes to the dead letter queue.",
         "last-error-timestamp": "Time of the last failure, in ms since the epoch; 0 if none.",
     },
 )
@@ -325,7 +330,7 @@ COORDINATOR = Group(
         "rebalance-latency-total": "Total time from the first join to the sync, in ms.",
         "rebalance-total": "Rebalances completed by this worker.",
         "rebalance-rate-per-hour": "Rebalances completed per hour.",
-        "failed-rebalance-total": "Group joins and syncs that were refused or got no response.",
+        "failed-rebalance-total": "Group joins and syncs that were rejected or timed out.",
         "failed-rebalance-rate-per-hour": "Failed group joins and syncs per hour.",
         "last-rebalance-seconds-ago": "Seconds since the last rebalance; -1 before the first.",
     },

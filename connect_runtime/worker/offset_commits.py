@@ -1,7 +1,7 @@
 """Commits a source task's offsets periodically without blocking the task.
 
-Offsets that could not be stored, or not in time, are retried together with newer ones. Java:
-SourceTaskOffsetCommitter, whose one thread for all tasks lets one task delay the others.
+Offsets that could not be stored in time are retried together with newer offsets. In Java,
+SourceTaskOffsetCommitter uses one thread for all tasks, so one task can delay the others.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(slots=True, eq=False)
 class _CommitAttempt:
-    """A commit in progress."""
+    """An offset commit in progress."""
 
     taken: CommittableOffsets
     begun_s: float
@@ -35,16 +35,16 @@ class _CommitAttempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetCommitTiming:
-    """`offset.flush.interval.ms` and `offset.flush.timeout.ms`."""
+    """Settings `offset.flush.interval.ms` and `offset.flush.timeout.ms`, in seconds."""
 
     interval_s: float
     timeout_s: float
 
 
 class SourceOffsetCommitter:
-    """Commits offsets on the task's thread.
+    """Commits source offsets on the task's thread.
 
-    Invariant: offsets that were taken but not stored are in `_pending` or in the attempt in
+    Invariant: offsets that were taken but not stored are in `_pending` or in the commit attempt in
     progress.
     """
 
@@ -70,9 +70,10 @@ class SourceOffsetCommitter:
         self._lock = threading.Lock()
 
     def commit_if_due(self) -> bool:
-        """Commit if due; returns True if a commit completed or there was nothing to commit.
+        """Commit offsets if a commit is due. Return True if a commit completed or there was nothing
+        to commit.
 
-        Call it often. Raises `InvalidSourceOffset` for offsets that can never be stored.
+        Call often. Raises `InvalidSourceOffset` for offsets that can never be stored.
         """
         now_s = self._clock.now_s()
         if self._attempt is not None:
@@ -94,7 +95,8 @@ class SourceOffsetCommitter:
         return self._check_attempt(attempt, now_s)
 
     def commit_all(self) -> None:
-        """Commit everything that can be committed, and wait. Raises the error if it fails."""
+        """Commit all committable offsets and wait for completion. Raises an error if the commit
+        fails."""
         attempt, self._attempt = self._attempt, None
         before = submitted_offsets.NOTHING_COMMITTABLE if attempt is None else attempt.taken
         last = before.merge_newer(self._pending).merge_newer(self._take())

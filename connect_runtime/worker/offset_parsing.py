@@ -1,8 +1,9 @@
-"""Parses and formats connector offsets as users see them in REST requests.
+"""Parses and formats connector offsets in the form that REST requests use.
 
-Sink: `{"kafka_topic": "t", "kafka_partition": 3}` and `{"kafka_offset": 1000}`. Source: normalized
-to what the offset store would return, so that a connector's `alter_offsets` sees what its tasks
-will read. Java: SinkUtils, OffsetUtils.validateFormat, Worker.normalizeSourceConnectorOffsets.
+Sink offsets: `{"kafka_topic": "t", "kafka_partition": 3}` and `{"kafka_offset": 1000}`. Source
+offsets are normalized to what the offset store would return, so that a connector's `alter_offsets`
+receives exactly what its tasks will read. Java: SinkUtils, OffsetUtils.validateFormat,
+Worker.normalizeSourceConnectorOffsets.
 """
 
 from __future__ import annotations
@@ -29,13 +30,14 @@ SinkOffsetPair = tuple["Mapping[str, object] | None", "Mapping[str, object] | No
 
 
 class InvalidSinkOffsetError(FatalError):
-    """A sink's partition or offset has an invalid form; the message is Java's."""
+    """Raised if a sink partition or offset has an invalid form. The message is the same as in
+    Java."""
 
 
 def parse_sink_offsets(given: Iterable[SinkOffsetPair]) -> dict[TopicPartition, int | None]:
-    """Parse sink offsets by partition; an offset of None deletes it.
+    """Parse sink offsets by partition. An offset of None requests deletion.
 
-    Numbers may be text. If a partition is repeated, the last entry is used. Negative offsets are
+    Numbers may be strings. If a partition is repeated, the last entry is used. Negative offsets are
     accepted; see `find_negative_offset`. Raises `InvalidSinkOffsetError`.
     """
     return {_parse_partition(partition): _parse_offset(offset) for partition, offset in given}
@@ -120,7 +122,7 @@ def find_negative_offset(offsets: Mapping[TopicPartition, int | None]) -> TopicP
 def format_sink_offsets(
     offsets: Mapping[TopicPartition, int],
 ) -> list[tuple[dict[str, object], dict[str, object]]]:
-    """Format offsets as pairs of partition and offset, sorted by topic and partition."""
+    """Format sink offsets as pairs of partition and offset, sorted by topic and partition."""
     return [
         ({TOPIC_FIELD: place.topic, PARTITION_FIELD: place.partition}, {OFFSET_FIELD: offset})
         for place, offset in sorted(offsets.items())
@@ -132,9 +134,10 @@ NormalizedSourceOffset = tuple["SourcePartition | None", "SourceOffset | None"]
 
 
 def normalize_source_offsets(given: Iterable[SourceOffsetPair]) -> list[NormalizedSourceOffset]:
-    """Encode and decode offsets as JSON, with fields in the order of Java's HashMap.
+    """Encode source offsets as JSON and decode them, with fields in the order of Java's HashMap.
 
-    A partition may be None; an offset of None deletes it. Raises `DataError` for nested values.
+    A partition may be None. An offset of None requests deletion. Raises `DataError` for nested
+    values.
     """
     return [
         (_normalize_fields(partition), _normalize_fields(offset)) for partition, offset in given
@@ -156,7 +159,7 @@ def _normalize_fields(value: Mapping[str, object] | None) -> dict[str, OffsetPri
 
 
 def _find_non_primitive_type(value: object) -> str | None:
-    """Return Java's name for a value type that offsets must not contain; None for an allowed
+    """Return the Java type name of a value that offsets must not contain; None for an allowed
     value."""
     match value:
         case int() if not java_json.INT64_MIN <= value <= java_json.INT64_MAX:

@@ -1,4 +1,5 @@
-"""Runs a pipeline task, which moves its data itself: tracks its status and commits its offsets."""
+"""Runs a pipeline task: tracks its status and commits its offsets. The pipeline moves the data
+itself."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ _STATUS_BY_PIPELINE_STATE = {
     PipelineState.RUNNING: _State.RUNNING,
     PipelineState.RESTARTING: _State.RESTARTING,
 }
-"""Connect has no status for a pipeline that waits for a slot, so it is UNASSIGNED."""
+"""Task state by pipeline state. Connect has no state for a pipeline that is waiting for a slot, so
+it is UNASSIGNED."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +56,7 @@ class WorkerPipelineTaskDeps:
 class WorkerPipelineTask:
     """Implements `TaskBody` for pipeline tasks.
 
-    `_lock` guards what any thread may report: `_progress`, `_moved` and `_reported`.
+    `_lock` guards the fields that any thread may report: `_progress`, `_moved` and `_reported`.
     """
 
     def __init__(self, deps: WorkerPipelineTaskDeps) -> None:
@@ -78,7 +80,7 @@ class WorkerPipelineTask:
         )
 
     def start_up(self) -> None:
-        """The methods are documented at `TaskBody`."""
+        """Start the task. The methods are documented in `TaskBody`."""
         props = self._deps.props()
         self._task.initialize(self._context)
         self._start_attempted = True
@@ -101,9 +103,9 @@ class WorkerPipelineTask:
         self._commit()
 
     def reconfigure(self, props: Mapping[str, str]) -> bool:
-        """Return whether the task accepts the configuration. Runs on the task's thread.
+        """Return True if the task accepts the configuration. Runs on the task's thread.
 
-        A task that was never started always accepts.
+        A task that was never started always accepts it.
         """
         return not self._start_attempted or bool(self._task.reconfigure(props))
 

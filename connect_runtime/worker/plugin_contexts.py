@@ -1,4 +1,4 @@
-"""Contexts that the worker passes to connectors and tasks; implements `api.plugin_context`."""
+"""Contexts that the worker passes to connectors and tasks. Implements `api.plugin_context`."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _Answer = TypeVar("_Answer")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextDeps:
-    """Dependencies of every context."""
+    """Dependencies shared by all plugin contexts."""
 
     clock: Clock
     stopping: threading.Event
-    """Set when the plugin is asked to stop."""
+    """Set when the plugin is requested to stop."""
     on_metrics: Callable[[ReadMetrics], None]
     """Registers the plugin's own metrics."""
 
@@ -43,7 +43,8 @@ class WorkerPluginContext:
 
     @property
     def clock(self) -> Clock:
-        """The properties and methods are documented in `api.plugin_context`."""
+        """Clock of the worker. The properties and methods are documented in
+        `api.plugin_context`."""
         return self._deps.clock
 
     def wait(self, timeout_s: float) -> bool:
@@ -53,7 +54,7 @@ class WorkerPluginContext:
         self._require_open(self._deps.on_metrics)(lambda: () if self._closed else read())
 
     def close(self) -> None:
-        """Close the context, by the worker: the plugin's calls raise from now on."""
+        """Close the context. Later calls by the plugin raise an error."""
         self._closed = True
 
     def _require_open(self, answer: _Answer) -> _Answer:
@@ -95,7 +96,7 @@ class WorkerConnectorContext(WorkerPluginContext):
 
 
 class WorkerTaskContext(WorkerPluginContext):
-    """Implements `TaskContext`; `resolve` returns the currently resolved configuration."""
+    """Implements `TaskContext`. `resolve` returns the currently resolved configuration."""
 
     def __init__(
         self,
@@ -190,7 +191,7 @@ _Partitions = frozenset[TopicPartition]
 
 
 class WorkerSinkTaskContext(WorkerTaskContext):
-    """Implements `SinkTaskContext`, for the task's thread."""
+    """Implements `SinkTaskContext`. Used only on the task's thread."""
 
     def __init__(
         self,
@@ -211,7 +212,7 @@ class WorkerSinkTaskContext(WorkerTaskContext):
         self._commit_requested = False
 
     def assignment(self) -> frozenset[TopicPartition]:
-        """The methods are documented in `api.plugin_context`."""
+        """Partitions assigned to the task. The methods are documented in `api.plugin_context`."""
         return self._require_open(self.assigned)
 
     def rewind(self, offsets: Mapping[TopicPartition, int]) -> None:
@@ -242,7 +243,7 @@ class WorkerSinkTaskContext(WorkerTaskContext):
     # Called by the worker
 
     def pop_rewinds(self, assigned: _Partitions) -> dict[TopicPartition, int]:
-        """Return and clear the requested rewinds; those of revoked partitions are dropped."""
+        """Return and clear the requested rewinds. Rewinds of revoked partitions are dropped."""
         requested, self._rewinds = self._rewinds, {}
         return {each: offset for each, offset in requested.items() if each in assigned}
 
@@ -252,7 +253,7 @@ class WorkerSinkTaskContext(WorkerTaskContext):
         return requested
 
     def pop_commit_request(self) -> bool:
-        """Return and clear whether a commit was requested."""
+        """Return True if a commit was requested, and clear the request."""
         requested, self._commit_requested = self._commit_requested, False
         return requested
 

@@ -1,4 +1,5 @@
-"""Defaults and recommended values of the connector keys that name plugins and their versions.
+"""Provides defaults and recommended values for connector keys that name plugins and plugin
+versions.
 
 Java: ConnectorConfig.enrichedConfigDef, PluginsRecommenders.
 """
@@ -18,7 +19,7 @@ KEY_CONVERTER, VALUE_CONVERTER = "key.converter", "value.converter"
 HEADER_CONVERTER = "header.converter"
 
 PluginVersions = Mapping[type, str | None]
-"""Plugin class -> version; None if it declares none."""
+"""Plugin class -> version; None if the plugin declares no version."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,14 +32,15 @@ class ConverterChoice:
 
 
 def build_version_key(of: str) -> str:
-    """Return the key of a plugin's version, such as `key.converter.plugin.version`."""
+    """Return the key for a plugin's version, such as `key.converter.plugin.version`."""
     return f"{of}.plugin.version"
 
 
 def enrich_config_def(
     base: ConfigDef, *, connector_version: str | None, choices: Mapping[str, ConverterChoice]
 ) -> ConfigDef:
-    """Copy a definition with defaults and recommenders for plugins; `choices` are by key."""
+    """Copy a config definition and add defaults and recommenders for plugins. `choices` are by
+    key."""
     changes: dict[str, dict[str, Any]] = {
         CONNECTOR_VERSION: {
             "default": connector_version,

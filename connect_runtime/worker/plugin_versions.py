@@ -1,7 +1,7 @@
-"""Plugin version ranges (KIP-891): `9`, `[4,5)`, `(,3],[4.1,)`.
+"""Parses plugin version ranges (KIP-891) such as `9`, `[4,5)` and `(,3],[4.1,)`.
 
-A bare version means exactly that version. Java: PluginUtils.connectorVersionRequirement, with
-Maven's ranges and order of versions.
+A bare version matches only that version. Java: PluginUtils.connectorVersionRequirement, with
+Maven's version ranges and version order.
 """
 
 from __future__ import annotations
@@ -20,19 +20,20 @@ _PRERELEASE_QUALIFIERS = ("alpha", "beta", "milestone", "rc", "snapshot")
 _QUALIFIER_ALIASES = {"a": "alpha", "b": "beta", "m": "milestone", "cr": "rc"}
 _RELEASE_KEY = (1, 0, "")
 _VersionKey = tuple[int, int, str]
-"""Rank, then a qualifier's position or a number's digit count, then the text."""
+"""Sort key of a version token: rank, then the qualifier's position or the number of digits, then
+the text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _VersionInterval:
-    """Interval of versions; None is an open end."""
+    """Version interval. A bound of None is open-ended."""
 
     low: str | None
     low_included: bool
     high: str | None
     high_included: bool
 
-    def holds(self, version: str) -> bool:
+    def contains(self, version: str) -> bool:
         after = self.low is None or _is_ordered(self.low, version, included=self.low_included)
         return after and (
             self.high is None or _is_ordered(version, self.high, included=self.high_included)
@@ -46,15 +47,15 @@ class _VersionInterval:
 def explain_version_mismatch(
     plugin: str, requested: str | None, available: Sequence[str]
 ) -> str | None:
-    """Return Java's message if no available version matches the requested range; None if one
-    matches.
+    """Return Java's error message if no available version is in the requested range; None if one
+    is.
 
     `plugin` is the class name. Raises `ConfigError` for an invalid version or range.
     """
     if requested is None or requested.strip() == LATEST:
         return None
     intervals = _parse_range(requested.strip())
-    if any(each.holds(version) for each in intervals for version in available):
+    if any(each.contains(version) for each in intervals for version in available):
         return None
     return (
         f"Plugin {plugin} not found that matches the version range"
@@ -105,7 +106,8 @@ def _is_ordered(first: str, second: str, *, included: bool) -> bool:
 
 
 def _compare_versions(first: str, second: str) -> int:
-    """Return a negative number, 0 or a positive number if `first` is lower, equal or higher."""
+    """Compare two versions. Return a negative number if `first` is lower, 0 if both are equal, a
+    positive number if `first` is higher."""
     pairs = itertools.zip_longest(
         _build_version_key(first), _build_version_key(second), fillvalue=_RELEASE_KEY
     )
@@ -120,7 +122,7 @@ def _build_version_key(version: str) -> list[_VersionKey]:
 
 
 def _build_token_key(token: str) -> _VersionKey:
-    """Build the sort key of a token; zeros and release qualifiers are ignored."""
+    """Build the sort key of a version token. Zero and all release qualifiers have the same key."""
     if token.isdigit():
         digits = token.lstrip(
             "0"

@@ -1,8 +1,8 @@
-"""Hides values of config providers in error messages and stack traces.
+"""Hides config provider values in error messages and stack traces.
 
-Errors quote configuration values, also in messages about other keys and in exceptions of plugins.
-`ProvidedValues` resolves the configurations of one connector or task, and replaces what the
-providers returned by the `${…}` reference that stands for it.
+Errors quote configuration values, even in messages about other keys and in plugin exceptions.
+`ProvidedValues` resolves the configurations of one connector or task, and replaces each value that
+a provider returned with its `${…}` reference.
 """
 
 from __future__ import annotations
@@ -18,18 +18,19 @@ from connect_runtime.base.errors import ConnectError, RetriableError
 from connect_runtime.storage.cluster_config_state import RawConfig
 
 HIDDEN_LENGTH_MIN = 4
-"""Shorter values are not hidden: they occur in any text by chance, and are no secrets."""
+"""Values shorter than this are not hidden, because they occur in any text by chance and are not
+secrets."""
 HIDDEN_IN_WORDS_LENGTH_MIN = 8
-"""Shorter values are hidden only as whole words: 3000 is not hidden in 30000."""
+"""Values shorter than this are hidden only as whole words: 3000 is not hidden in 30000."""
 
 ResolveConfig = Callable[[RawConfig], Mapping[str, str | None]]
-"""Resolves `${…}` references; raises `ConnectError`."""
+"""Resolves `${…}` references. Raises `ConnectError` if this fails."""
 HideValues = Callable[[str], str]
-"""Returns the text with references instead of provided values."""
+"""Replaces provided values in a text with their references."""
 
 
 class ProvidedValues:
-    """Values that the providers returned for one connector or task. Thread-safe."""
+    """Config provider values of one connector or task. Thread-safe."""
 
     def __init__(self, resolve: ResolveConfig) -> None:
         self._resolve = resolve
@@ -38,7 +39,7 @@ class ProvidedValues:
         """Reference by value, for values and their parts."""
 
     def resolve(self, config: RawConfig) -> Mapping[str, str | None]:
-        """Resolve a configuration, and hide what its references stand for from now on."""
+        """Resolve a configuration. From now on, `hide` replaces the values of its references."""
         resolved = self._resolve(config)
         with self._lock:
             for key, given in config.items():
@@ -48,7 +49,8 @@ class ProvidedValues:
         return resolved
 
     def hide(self, text: str) -> str:
-        """Return the text with references instead of provided values, in upper or lower case."""
+        """Replace provided values in the text with their references, regardless of upper or lower
+        case."""
         with self._lock:
             known = sorted(self._references.items(), key=lambda each: -len(each[0]))
         lowered = text.lower()
@@ -63,7 +65,8 @@ class ProvidedValues:
         return text
 
     def hide_in_error(self, error: ConnectError) -> ConnectError:
-        """Return the error, or one of its kind without provided values and without a cause."""
+        """Return the error, or a copy of the same type without provided values and without a
+        cause."""
         text = str(error)
         hidden = self.hide(text)
         if hidden == text:
@@ -72,7 +75,8 @@ class ProvidedValues:
 
 
 def _find_provided_parts(given: str, resolved: str) -> Iterator[tuple[str, str]]:
-    """Yield what the references of `given` stand for, whole and in parts, with the references."""
+    """Yield the values of the references in `given`, whole and in parts, each with its
+    reference."""
     found = list(config_placeholders.find_placeholders(given))
     if not found:
         return
@@ -96,14 +100,16 @@ _QUOTED_STRING = re.compile('"([^"]*)"')
 
 
 def _quote_forms(value: str, reference: str) -> Iterator[tuple[str, str]]:
-    """Yield the value as it stands in texts, Python literals and JSON, with its reference."""
+    """Yield the forms of the value in plain text, Python literals and JSON, each with its
+    reference."""
     if len(value) >= HIDDEN_LENGTH_MIN:
         for quoted in (value, repr(value)[1:-1], json.dumps(value)[1:-1]):
             yield quoted, reference
 
 
 def _replace_value(text: str, value: str, by: str) -> str:
-    """Replace a value in upper or lower case; a short one only where it is a whole word."""
+    """Replace a value, regardless of upper or lower case. Replace a short value only where it is a
+    whole word."""
     lowered, wanted = text.lower(), value.lower()
     if len(lowered) != len(text) or len(wanted) != len(value):  # positions differ, as with "İ"
         return text.replace(value, by)

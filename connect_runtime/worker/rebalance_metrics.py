@@ -1,6 +1,6 @@
 """Metrics of a worker's rebalances: the group `connect-worker-rebalance-metrics`.
 
-Recorded by the herder's thread, read by any. Java: DistributedHerder.HerderMetrics.
+Written by the herder's thread, read by any thread. Java: DistributedHerder.HerderMetrics.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _MS = 1000.0
 
 
 class RebalanceStats:
-    """Statistics of rebalances; `now_s` must not decrease.
+    """Rebalance statistics. `now_s` must not decrease between calls.
 
-    A rebalance begins at the first join request, even if the request is repeated.
+    A rebalance starts at the first join request. Repeated join requests do not start another one.
     """
 
     def __init__(self, sampling: SampleWindows) -> None:
@@ -42,7 +42,7 @@ class RebalanceStats:
     def record_completion(
         self, now_s: float, *, leader_url: str, epoch: int, protocol: ConnectProtocol
     ) -> None:
-        """Record the end of a rebalance."""
+        """Record the completion of a rebalance."""
         begun_s = now_s if self._begun_s is None else self._begun_s
         self._times_ms.observe((now_s - begun_s) * _MS, now_s)
         self._completed += 1
@@ -74,8 +74,8 @@ class RebalanceStats:
 
 
 class RebalanceMetrics:
-    """Rebalance metrics of a group member, to be added with `WorkerMetrics.add_readings`.
-    Thread-safe."""
+    """Thread-safe rebalance metrics of a group member, to be registered with
+    `WorkerMetrics.add_readings`."""
 
     def __init__(self, *, clock: Clock, sampling: SampleWindows) -> None:
         self._clock = clock
@@ -83,10 +83,10 @@ class RebalanceMetrics:
         self._stats = RebalanceStats(sampling)
 
     def record_event(self, event: GroupSessionEvent) -> None:
-        """Record a group event when the herder pops it; other events are ignored.
+        """Record a group event when the herder pops it; unrelated events are ignored.
 
-        A rebalance begins with `JoinRequested` and ends with an assignment that has not failed,
-        because a failed one is repeated.
+        A rebalance starts with `JoinRequested` and ends with a successful assignment. A failed
+        rebalance is repeated, so it does not end the measurement.
         """
         with self._lock:
             now_s = self._clock.now_s()

@@ -1,7 +1,7 @@
-"""Converts records between plugins and Kafka: transformations, converters, error handling.
+"""Converts records between plugins and Kafka with transformations, converters and error handling.
 
-`TransformationChain` and `ErrorOperator` are extension points: the implementations here do not
-transform records, and any error fails the task. Java:
+`TransformationChain` and `ErrorOperator` are extension points. The implementations in this module
+do not transform records, and any error fails the task. Java:
 AbstractWorkerSourceTask.convertTransformedRecord, WorkerSinkTask.convertAndTransformRecord.
 """
 
@@ -27,7 +27,7 @@ _Result = TypeVar("_Result")
 
 
 class ConversionStage(enum.Enum):
-    """Stage in which an error occurred; the value is Java's name."""
+    """Stage in which an error occurred. The value is the Java name."""
 
     TRANSFORMATION = "TRANSFORMATION"
     KEY_CONVERTER = "KEY_CONVERTER"
@@ -36,16 +36,17 @@ class ConversionStage(enum.Enum):
 
 
 class RecordSkippedError(Exception):
-    """Raised by an `ErrorOperator` to skip a record whose error is already reported."""
+    """Raised by an `ErrorOperator` to skip a record whose error has already been reported."""
 
 
 class ErrorOperator(Protocol):
-    """Runs one step of a record's conversion, retries it, and decides what an error causes."""
+    """Runs one step of a record conversion, retries it after errors, and decides whether an error
+    skips the record or fails the task."""
 
     def run(
         self, stage: ConversionStage, step: Callable[[], _Result], *, record: object
     ) -> _Result:
-        """Run the step for the record `record`.
+        """Run one conversion step of `record`.
 
         Raises `RecordSkippedError` to skip the record, or `ConnectError` to fail the task.
         """
@@ -60,7 +61,7 @@ class FailFastOperator:
     def run(
         self, stage: ConversionStage, step: Callable[[], _Result], *, record: object
     ) -> _Result:
-        """Documented at `ErrorOperator`."""
+        """Run a conversion step, as documented in `ErrorOperator`."""
         try:
             return step()
         except Exception as error:
@@ -72,7 +73,7 @@ class FailFastOperator:
 
 
 def _describe_position(about: object) -> str:
-    """Describe where a record is, without its content."""
+    """Describe the position of a record, without its content."""
     match about:
         case ConsumerRecord():
             return f"the record of {about.topic_partition} at offset {about.offset}"
@@ -86,13 +87,13 @@ class TransformationChain(Protocol):
     """The configured chain of `transforms`."""
 
     def apply(self, record: AnyRecord) -> AnyRecord | None:
-        """Transform the record; None drops it."""
+        """Return the transformed record; None if the record is dropped."""
 
     def close(self) -> None: ...
 
 
 class NoTransformations:
-    """Implements `TransformationChain` without any transform."""
+    """Implements `TransformationChain` without any transformation."""
 
     def apply(self, record: AnyRecord) -> AnyRecord | None:
         """Return the record unchanged."""
@@ -125,7 +126,7 @@ class RecordConversion:
         self._operator = operator
 
     def to_kafka(self, record: SourceRecord) -> ProducerRecord | None:
-        """Transform and serialize a record; None if it is filtered or skipped.
+        """Transform and serialize a record. Return None if the record is filtered or skipped.
 
         Raises `ConnectError`.
         """
@@ -140,7 +141,7 @@ class RecordConversion:
             return None
 
     def from_kafka(self, consumed: ConsumerRecord) -> SinkRecord | None:
-        """Deserialize and transform a record; None if it is filtered or skipped.
+        """Deserialize and transform a record. Return None if the record is filtered or skipped.
 
         Raises `ConnectError`.
         """
@@ -155,7 +156,7 @@ class RecordConversion:
             return None
 
     def close(self) -> None:
-        """Close all plugins, then raise the first error, if any."""
+        """Close all plugins, then raise the first error if closing failed."""
         closeables = (
             self._transforms,
             *{id(each): each for each in self._list_converters()}.values(),
@@ -173,7 +174,8 @@ class RecordConversion:
         return self._converters.key, self._converters.value, self._converters.header
 
     def _serialize(self, record: SourceRecord) -> ProducerRecord:
-        """Serialize the headers last, because converters may add some."""
+        """Serialize a record. Headers are serialized last, because key and value converters may add
+        headers."""
         key = self._operator.run(
             ConversionStage.KEY_CONVERTER,
             lambda: _require_bytes(
@@ -286,11 +288,12 @@ def load_converters(
     installed: PluginRegistry,
     default: str | None = None,
 ) -> TaskConverters:
-    """Create the connector's converters, or the worker's if the connector names none.
+    """Create the connector's converters, or the worker's converters if the connector does not name
+    any.
 
-    A connector's own converter gets only the connector's sub-keys. `default` precedes the worker's
-    converter for keys and values. Raises `ConnectError`, and whatever a converter's `configure`
-    raises.
+    A converter named by the connector is configured only with the connector's sub-keys. `default`
+    has precedence over the worker's key and value converters. Raises `ConnectError`, and any
+    exception that a converter's `configure` raises.
     """
 
     def made(part: str, of_worker: str, kind: Kind) -> Any:

@@ -1,7 +1,8 @@
-"""Runs a sink task: poll, convert, put, and commit the offsets that the task allows.
+"""Runs a sink task: polls, converts and puts records, and commits the offsets that the task allows.
 
-Offsets are those of the next record. A batch that `put` refuses with `RetriableError` is kept and
-put again; meanwhile the consumer is paused but stays in its group. Java: WorkerSinkTask.
+Offsets are next offsets: one past the last delivered record. If `put` raises `RetriableError`, the
+batch is kept and put again. Meanwhile the consumer is paused but remains in its group. Java:
+WorkerSinkTask.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ OffsetsByPartition = Mapping[TopicPartition, int]
 class SinkTaskOffsets:
     """Delivered and committed offsets of the assigned partitions.
 
-    Invariant: both contain exactly the assigned partitions.
+    Invariant: both maps contain exactly the assigned partitions.
     """
 
     _current: dict[TopicPartition, int] = field(default_factory=dict)
@@ -46,23 +47,23 @@ class SinkTaskOffsets:
         return frozenset(self._current)
 
     def assign(self, positions: OffsetsByPartition) -> None:
-        """Add partitions with their initial offsets."""
+        """Add assigned partitions with their initial offsets."""
         self._current.update(positions)
         self._committed.update(positions)
 
     def revoke(self, partitions: Iterable[TopicPartition]) -> None:
-        """Remove partitions."""
+        """Remove revoked partitions."""
         for each in partitions:
             self._current.pop(each, None)
             self._committed.pop(each, None)
 
     def record_delivery(self, partition: TopicPartition, next_offset: int) -> None:
-        """Record that all records before the offset `next_offset` were delivered to the task."""
+        """Record that all records before `next_offset` were delivered to the task."""
         if partition in self._current:
             self._current[partition] = next_offset
 
     def rewind(self, offsets: OffsetsByPartition) -> None:
-        """Set the position of partitions; it also counts as committed."""
+        """Set the positions of partitions. The new positions also count as committed."""
         for each, offset in offsets.items():
             if each in self._current:
                 self._current[each] = self._committed[each] = offset
@@ -71,7 +72,8 @@ class SinkTaskOffsets:
         return dict(self._current)
 
     def reset_to_committed(self) -> dict[TopicPartition, int]:
-        """Reset to the committed offsets, and return them for consumption to resume there."""
+        """Reset to the committed offsets, and return them so that consumption can resume from
+        them."""
         self._current = dict(self._committed)
         return dict(self._committed)
 
@@ -84,12 +86,12 @@ class SinkTaskOffsets:
     def select_committable(
         self, returned: Mapping[object, object], requested: OffsetsByPartition
     ) -> tuple[dict[TopicPartition, int], list[str]]:
-        """Return the offsets to commit from a task's `pre_commit` result, and errors about the
-        others.
+        """Select the offsets to commit from a task's `pre_commit` result, and list errors for
+        rejected offsets.
 
-        If any offset is new, all requested partitions are committed, idle ones at their initial
-        offset: otherwise an idle partition that starts at its end would start at a later end next
-        time.
+        If any offset is new, all requested partitions are committed, idle partitions at their
+        initial offset. Otherwise, an idle partition that starts at the log end would start at a
+        later log end next time.
         """
         wanted: dict[TopicPartition, int] = {}
         errors = []
@@ -116,12 +118,12 @@ _LOG = logging.getLogger(__name__)
 _POLL_TIMEOUT_S = 0.5
 _CLOSE_TIMEOUT_S = 30.0
 _BatchItem = tuple[ConsumerRecord, SinkRecord | None]
-"""The consumed record and its converted form; None if it is filtered or skipped."""
+"""Consumed record and its converted form, which is None if the record is filtered or skipped."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _CommitAttempt:
-    """A commit in progress; empty offsets complete at once."""
+    """An offset commit in progress. A commit without offsets completes immediately."""
 
     wanted: Mapping[TopicPartition, int]
     begun_s: float
@@ -129,7 +131,7 @@ class _CommitAttempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerSinkTaskDeps:
-    """Dependencies of one sink task; see `WorkerSourceTaskDeps`."""
+    """Dependencies of one sink task. The fields are documented in `WorkerSourceTaskDeps`."""
 
     task: SinkTask
     props: Callable[[], Mapping[str, str]] = field(repr=False)
@@ -146,7 +148,8 @@ class WorkerSinkTaskDeps:
 
 
 class WorkerSinkTask:
-    """Implements `TaskBody` and `ConsumerRebalanceListener`, both on the task's thread."""
+    """Implements `TaskBody` and `ConsumerRebalanceListener`. Both are called on the task's
+    thread."""
 
     def __init__(self, deps: WorkerSinkTaskDeps) -> None:
         self._deps = deps
@@ -164,7 +167,7 @@ class WorkerSinkTask:
         self._next_commit_s = deps.clock.now_s() + deps.timing.interval_s
 
     def start_up(self) -> None:
-        """The methods are documented at `TaskBody`."""
+        """Start the task. The methods are documented in `TaskBody`."""
         self._consumer = self._deps.make_consumer()
         self._consumer.subscribe(self._deps.topics, self)
         self._context.on_pause = self._on_pause
@@ -174,15 +177,15 @@ class WorkerSinkTask:
         self._task.start(props)
 
     def run_once(self) -> None:
-        self._set_paused(resting=False)
+        self._set_consumer_paused(resting=False)
         self._commit_if_due()
-        self._append_to_batch(self._poll(self._wait_s()))
+        self._append_to_batch(self._poll(self._compute_poll_timeout_s()))
         if not (self._is_retrying and self._batch and self._deps.clock.now_s() < self._retry_at_s):
             self._put(self._batch)
 
     def stay_idle(self) -> None:
         if self._start_attempted:
-            self._set_paused(resting=True)
+            self._set_consumer_paused(resting=True)
             self._commit_if_due()
             self._append_to_batch(self._poll(0.0))
 
@@ -214,7 +217,8 @@ class WorkerSinkTask:
     # RebalanceListener
 
     def on_assigned(self, partitions: Collection[TopicPartition]) -> None:
-        """The callbacks are documented at `ConsumerRebalanceListener`."""
+        """Handle newly assigned partitions. The callbacks are documented in
+        `ConsumerRebalanceListener`."""
         consumer = self._get_consumer()
         positions = consumer.positions(partitions)
         self._offsets.assign(positions)
@@ -247,10 +251,10 @@ class WorkerSinkTask:
     # Delivery
 
     def _get_consumer(self) -> RecordConsumer:
-        assert self._consumer is not None, "it is made at the start"
+        assert self._consumer is not None, "the consumer is created when the task starts"
         return self._consumer
 
-    def _wait_s(self) -> float:
+    def _compute_poll_timeout_s(self) -> float:
         now_s = self._deps.clock.now_s()
         retry_s = self._context.pop_retry_delay_s()
         if retry_s is not None:
@@ -263,18 +267,19 @@ class WorkerSinkTask:
         return self._get_consumer().poll(timeout_s)
 
     def _append_to_batch(self, consumed: Sequence[ConsumerRecord]) -> None:
-        """Convert records and append them to the next batch; a paused task gets them when it
-        resumes."""
+        """Convert records and append them to the next batch. A paused task receives the batch when
+        it resumes."""
         for topic in {each.topic for each in consumed}:
             self._deps.on_topic(topic)
-        self._deps.metrics.read(
+        self._deps.metrics.record_read(
             len(consumed), {each.topic_partition: each.offset + 1 for each in consumed}
         )
         items = [(each, self._deps.pipeline.from_kafka(each)) for each in consumed]
         self._batch = [*self._batch, *items]
 
     def _put(self, batch: list[_BatchItem]) -> None:
-        """Deliver a batch; skipped records count as delivered once all earlier ones are."""
+        """Deliver a batch. Skipped records count as delivered after all earlier records are
+        delivered."""
         consumer = self._get_consumer()
         records_put = [record for _, record in batch if record is not None]
         begun_s = self._deps.clock.now_s()
@@ -288,7 +293,7 @@ class WorkerSinkTask:
             self._is_retrying, self._batch = True, batch
             self._deps.stopping.wait(_POLL_TIMEOUT_S / 5)
             return
-        self._deps.metrics.put(len(records_put), took_s=self._deps.clock.now_s() - begun_s)
+        self._deps.metrics.record_put(len(records_put), took_s=self._deps.clock.now_s() - begun_s)
         if self._is_retrying:
             consumer.resume(self._offsets.assigned - self._context.paused)
         self._is_retrying, self._batch = False, []
@@ -303,7 +308,7 @@ class WorkerSinkTask:
             self._deps.metrics.record_assignment(rewound)
             self._batch = [each for each in self._batch if each[0].topic_partition not in rewound]
 
-    def _set_paused(self, *, resting: bool) -> None:
+    def _set_consumer_paused(self, *, resting: bool) -> None:
         if resting is self._is_paused:
             return
         self._is_paused = resting
@@ -343,13 +348,14 @@ class WorkerSinkTask:
         commit = self._begin_commit(wanted, now_s)
         if wanted:
             self._get_consumer().commit(
-                wanted, on_committed=functools.partial(self._committed, commit)
+                wanted, on_committed=functools.partial(self._on_commit_completed, commit)
             )
         else:
-            self._committed(commit, None)
+            self._on_commit_completed(commit, None)
 
     def _is_commit_in_progress(self, now_s: float) -> bool:
-        """Return whether a commit is in progress; one that exceeds its timeout counts as failed."""
+        """Return True if a commit is in progress. A commit that exceeds its timeout counts as
+        failed."""
         commit = self._committing
         if commit is None:
             return False
@@ -362,20 +368,20 @@ class WorkerSinkTask:
 
     def _begin_commit(self, wanted: Mapping[TopicPartition, int], now_s: float) -> _CommitAttempt:
         self._commits_begun += 1
-        self._deps.metrics.commit_begun(self._commits_begun)
+        self._deps.metrics.record_commit_start(self._commits_begun)
         self._committing = _CommitAttempt(wanted, now_s)
         return self._committing
 
-    def _committed(self, commit: _CommitAttempt, error: ConnectError | None) -> None:
+    def _on_commit_completed(self, commit: _CommitAttempt, error: ConnectError | None) -> None:
         metrics = self._deps.metrics
         if commit is not self._committing:
-            metrics.commit_skipped()
+            metrics.record_superseded_commit()
             return
         self._committing = None
         if error is None:
             self._offsets.record_commit(commit.wanted)
             took_s = self._deps.clock.now_s() - commit.begun_s
-            metrics.commit_completed(commit.wanted, took_s=took_s)
+            metrics.record_commit_completion(commit.wanted, took_s=took_s)
         else:
             metrics.record_commit(took_s=None)
             _LOG.error("offset commit failed, the next commit includes these offsets: %s", error)
@@ -395,8 +401,8 @@ class WorkerSinkTask:
         return wanted
 
     def _release_partitions(self, partitions: frozenset[TopicPartition]) -> None:
-        """Close and commit revoked partitions; as in Java, offsets are not committed if closing
-        fails."""
+        """Close revoked partitions and commit their offsets. As in Java, offsets are not committed
+        if closing fails."""
         try:
             wanted = self._collect_last_offsets(partitions)
             self._close(partitions)
@@ -426,9 +432,9 @@ class WorkerSinkTask:
             if wanted:
                 self._get_consumer().commit_now(wanted, self._deps.timing.timeout_s)
         except ConnectError as error:
-            self._committed(commit, error)
+            self._on_commit_completed(commit, error)
         else:
-            self._committed(commit, None)
+            self._on_commit_completed(commit, None)
 
     def _close(self, partitions: frozenset[TopicPartition]) -> None:
         if self._start_attempted:

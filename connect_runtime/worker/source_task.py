@@ -1,8 +1,9 @@
-"""Runs a source task: poll, convert, send, and commit the offsets of acknowledged records.
+"""Runs a source task: polls, converts and sends records, and commits the offsets of acknowledged
+records.
 
-An offset is committed when its record and all earlier records of its source partition are
-acknowledged. `commit_record` is called on the producer's thread, `commit` on the task's. Java:
-WorkerSourceTask.
+An offset is committed when its record and all earlier records of the same source partition are
+acknowledged. `commit_record` is called on the producer's thread, `commit` on the task's thread.
+Java: WorkerSourceTask.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ _CLOSE_TIMEOUT_S = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerSourceTaskDeps:
-    """Dependencies of one source task; `make_producer` and `props` are called at its start."""
+    """Dependencies of one source task. `make_producer` and `props` are called when the task
+    starts."""
 
     task: SourceTask
     props: Callable[[], Mapping[str, str]] = field(repr=False)
@@ -49,10 +51,10 @@ class WorkerSourceTaskDeps:
     offsets: OffsetBackingStore
     timing: OffsetCommitTiming
     on_topic: Callable[[str], None]
-    """Called with the topic of each record that is sent."""
+    """Called with the topic of each sent record."""
     metrics: SourceTaskMetrics
     stopping: threading.Event
-    """Ends waits of the task's context."""
+    """Set to end waits in the task's context."""
     given_up: threading.Event
     clock: Clock
 
@@ -60,7 +62,7 @@ class WorkerSourceTaskDeps:
 class WorkerSourceTask:
     """Implements `TaskBody` for source tasks.
 
-    `_lock` guards what the producer's thread changes: `_submitted` and `_failure`.
+    `_lock` guards the fields that the producer's thread changes: `_submitted` and `_failure`.
     """
 
     def __init__(self, deps: WorkerSourceTaskDeps) -> None:
@@ -82,7 +84,7 @@ class WorkerSourceTask:
         )
 
     def start_up(self) -> None:
-        """The methods are documented at `TaskBody`."""
+        """Start the task. The methods are documented in `TaskBody`."""
         self._producer = self._deps.make_producer()
         props = self._deps.props()
         self._task.initialize(self._deps.context)
@@ -160,13 +162,13 @@ class WorkerSourceTask:
             self._to_send.popleft()
 
     def _send(self, record: SourceRecord) -> bool:
-        """Send one record; returns False if it must be retried later."""
+        """Send one record. Return False if the record must be sent again later."""
         written = self._deps.pipeline.to_kafka(record)
         if written is None:
             self._deps.metrics.record_skipped()
             self._notify_record_committed(record, None)
             return True
-        assert self._producer is not None, "records are polled after the start"
+        assert self._producer is not None, "records can be polled only after the task has started"
         with self._lock:
             ticket = self._submitted.submit(record.source_partition, record.source_offset)
         try:
@@ -192,7 +194,7 @@ class WorkerSourceTask:
     ) -> None:
         """Handle a delivery report, on the producer's thread.
 
-        The task is notified of a record before its offset is committed.
+        Calls the task's `commit_record` before the record's offset can be committed.
         """
         record, ticket = sent
         if error is not None:

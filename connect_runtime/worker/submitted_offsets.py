@@ -1,8 +1,8 @@
-"""Tracks which source offsets may be committed, given the records acknowledged so far.
+"""Tracks which source offsets may be committed, based on the acknowledged records.
 
-An offset covers everything before it in its source partition, so it may be committed only when all
-of that is stored. Partitions are independent: a stuck one delays only itself (KAFKA-12226,
-KAFKA-13469). Java: SubmittedRecords.
+An offset covers all earlier records of its source partition, so it may be committed only when all
+of them are stored. Partitions are independent: a stuck partition delays no other partition
+(KAFKA-12226, KAFKA-13469). Java: SubmittedRecords.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from connect_runtime.storage.offset_topic import SourceOffset, SourcePartition
 
 @dataclass(slots=True, eq=False)
 class SubmittedRecord:
-    """Handle of a submitted record, for `ack` or `drop`; the fields are internal."""
+    """Handle of a submitted record, passed to `ack` or `drop`. The fields are internal."""
 
     partition: Hashable
     offset: SourceOffset | None
@@ -25,25 +25,27 @@ class SubmittedRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommittableOffsets:
-    """Offsets that can be committed, and records that are still pending."""
+    """Source offsets that can be committed, and the number of records that are still pending."""
 
     offsets: tuple[tuple[SourcePartition | None, SourceOffset | None], ...] = ()
-    """Newest offset of each partition, in order of first submission; None is a valid offset."""
+    """Newest offset of each source partition, in order of first submission. None is a valid
+    offset."""
     committable_records: int = 0
     waiting_records: int = 0
     waiting_partitions: int = 0
     stuck_partition: SourcePartition | None = None
-    """The partition with most pending records; None may also be a partition."""
+    """Source partition with the most pending records. None is a valid partition."""
     stuck_records: int = 0
-    """Pending records of the stuck partition."""
+    """Number of pending records in the stuck partition."""
 
     @property
     def is_empty(self) -> bool:
-        """True if there is nothing to commit and nothing pending."""
+        """True if there are no offsets to commit and no pending records."""
         return not (self.offsets or self.committable_records or self.waiting_records)
 
     def merge_newer(self, newer: CommittableOffsets) -> CommittableOffsets:
-        """Merge with newer offsets, if these were taken but not committed; newer offsets win."""
+        """Merge older offsets that were not committed with newer ones. Newer offsets take
+        precedence."""
         merged = {
             _build_partition_key(partition): (partition, offset)
             for partition, offset in self.offsets
@@ -71,7 +73,7 @@ class _PartitionQueue:
 
 @dataclass(slots=True)
 class SubmittedRecords:
-    """Records that were sent but not acknowledged yet, by partition, in order of submission.
+    """Sent records that are not acknowledged yet, by source partition, in order of submission.
 
     Invariants: no queue is empty; `unacked` is the number of unsettled records in all queues.
     """
@@ -95,16 +97,16 @@ class SubmittedRecords:
         return ticket
 
     def ack(self, ticket: SubmittedRecord) -> None:
-        """Mark a record as stored or not needed.
+        """Mark a record as acknowledged, or as filtered.
 
-        Further calls, or calls after `drop`, do nothing.
+        Repeated calls, and calls after `drop`, do nothing.
         """
         if not ticket.settled:
             ticket.settled = True
             self.unacked -= 1
 
     def drop(self, ticket: SubmittedRecord) -> bool:
-        """Remove a record that was not sent; returns False if it is not pending."""
+        """Remove a record that was not sent. Return False if the record is not pending."""
         queue = self._queues.get(ticket.partition)
         if queue is None:
             return False
@@ -120,7 +122,7 @@ class SubmittedRecords:
         return True
 
     def take_committable(self) -> CommittableOffsets:
-        """Return and remove what became committable since the last call."""
+        """Return and remove the offsets that became committable since the last call."""
         offsets, taken = [], 0
         for name, queue in list(self._queues.items()):
             before = len(queue.tickets)
@@ -149,10 +151,10 @@ class SubmittedRecords:
 
 
 def _build_partition_key(partition: Mapping[str, object] | None) -> Hashable:
-    """Build a key that is equal for equal partitions, regardless of field order; 1, 1.0 and True
-    differ.
+    """Build a hashable key for a source partition. Field order is ignored; 1, 1.0 and True are
+    different values.
 
-    Invalid partitions also get a key; they fail only when they are stored.
+    Invalid partitions also have a key. An error is raised only when they are stored.
     """
     if partition is None:
         return None

@@ -1,4 +1,5 @@
-"""Interfaces of the Kafka clients of connectors and tasks: producer, consumer, group offsets."""
+"""Interfaces of the Kafka clients that connectors and tasks use: producer, consumer, group
+offsets."""
 
 from __future__ import annotations
 
@@ -17,21 +18,21 @@ RawHeaders = tuple[tuple[str, bytes | None], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerRecord:
-    """A record to write."""
+    """A record to be produced."""
 
     topic: str
     partition: int | None
-    """None selects the partition by key."""
+    """None if the key determines the partition."""
     key: bytes | None
     value: bytes | None
     timestamp: int | None
-    """Wall-clock milliseconds; None for the current time."""
+    """Milliseconds since the epoch; None for the current time."""
     headers: RawHeaders = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerRecord:
-    """A record that was read."""
+    """A consumed record."""
 
     topic: str
     partition: int
@@ -48,56 +49,58 @@ class ConsumerRecord:
 
 
 OnDelivered = Callable[[RecordMetadata | None, ConnectError | None], None]
-"""Called once per accepted record, with its position or an error, on a thread of the client."""
+"""Called once per accepted record, with its position or an error, on a client thread."""
 
 OnCommitted = Callable[[ConnectError | None], None]
 
 
 class RecordProducer(Protocol):
-    """Sends records. Thread-safe; records of one partition stay in order."""
+    """Sends records. Thread-safe. Records of a partition are written in the order of sending."""
 
     def send(self, record: ProducerRecord, *, on_delivered: OnDelivered) -> None:
-        """Queue a record; never blocks.
+        """Queue a record for sending. Never blocks.
 
-        Raises `RetriableError` if the queue is full, `FatalError` for a record that can never be
-        written; `on_delivered` is not called then.
+        Raises `RetriableError` if the queue is full, and `FatalError` for a record that can never
+        be written. In both cases `on_delivered` is not called.
         """
 
     def flush(self, timeout_s: float) -> bool:
-        """Wait until all sent records are delivered or failed; returns False on timeout."""
+        """Wait until every sent record is delivered or has failed. Return False on timeout."""
 
     def close(self, timeout_s: float) -> None:
-        """Flush, then fail the remaining records."""
+        """Flush, then fail the records that are still queued."""
 
 
 class ConsumerRebalanceListener(Protocol):
-    """Called on the polling thread during `poll`; exceptions propagate from `poll`."""
+    """Rebalance callbacks, called on the polling thread during `poll`. Exceptions propagate from
+    `poll`."""
 
     def on_assigned(self, partitions: Collection[TopicPartition]) -> None: ...
 
     def on_revoked(self, partitions: Collection[TopicPartition]) -> None:
-        """Called before partitions are revoked; their offsets can still be committed."""
+        """Called before partitions are revoked. Their offsets can still be committed."""
 
     def on_lost(self, partitions: Collection[TopicPartition]) -> None:
-        """Called after partitions were lost; other members may already own them."""
+        """Called after partitions were lost. Other members may already own them."""
 
 
 class RecordConsumer(Protocol):
     """Member of a consumer group, used by one thread.
 
-    All methods but `poll` and `positions` return quickly. All raise `ConnectError`.
+    All methods except `poll` and `positions` return quickly. All methods raise `ConnectError`.
     """
 
     def subscribe(
         self, topics: Sequence[str] | BoundedPattern, listener: ConsumerRebalanceListener
     ) -> None:
-        """Subscribe to topics by name or by a pattern that matches the whole name."""
+        """Subscribe to topics by name, or by a pattern that must match the whole topic name."""
 
     def poll(self, timeout_s: float) -> Sequence[ConsumerRecord]:
-        """Return the next records; empty if there are none within the timeout."""
+        """Return the next records; empty if no record arrives within the timeout."""
 
     def positions(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """Return committed offsets, or those that `auto.offset.reset` selects. May block."""
+        """Return the committed offsets, or the offsets that `auto.offset.reset` selects. May
+        block."""
 
     def seek(self, offsets: Mapping[TopicPartition, int]) -> None: ...
 
@@ -106,41 +109,43 @@ class RecordConsumer(Protocol):
     def resume(self, partitions: Collection[TopicPartition]) -> None: ...
 
     def commit(self, offsets: Mapping[TopicPartition, int], *, on_committed: OnCommitted) -> None:
-        """Start a commit; `on_committed` is called by a later `poll`."""
+        """Start an offset commit. A later `poll` calls `on_committed`."""
 
     def commit_now(self, offsets: Mapping[TopicPartition, int], timeout_s: float) -> None:
-        """Commit and wait."""
+        """Commit offsets and wait for completion."""
 
     def close(self, timeout_s: float) -> None:
-        """Leave the group."""
+        """Close the consumer and leave the group."""
 
 
 class ConsumerGroupInUseError(RetriableError):
-    """A consumer group has active members, so only they may change its offsets."""
+    """Raised if a consumer group has active members, because only members may change its
+    offsets."""
 
 
 class GroupOffsetsClient(Protocol):
-    """Reads and changes offsets of consumer groups as an administrator; used by one thread.
+    """Reads and changes consumer group offsets as an administrator. Used by one thread.
 
-    Retries until the timeout. Raises `ConnectError`, or `RetriableError` on timeout.
+    Retries until the timeout. Raises `RetriableError` on timeout, otherwise `ConnectError`.
     """
 
     def fetch(self, group: str, timeout_s: float) -> Mapping[TopicPartition, int]:
-        """Return all committed offsets; empty if the group does not exist."""
+        """Return all committed offsets of the group; empty if the group does not exist."""
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, int], timeout_s: float) -> None:
-        """Commit offsets; creates a missing group. Raises `ConsumerGroupInUseError`."""
+        """Commit offsets of the group, and create the group if it does not exist. Raises
+        `ConsumerGroupInUseError`."""
 
     def delete_offsets(
         self, group: str, partitions: Collection[TopicPartition], timeout_s: float
     ) -> None:
-        """Delete offsets.
+        """Delete committed offsets of the group.
 
-        Raises `ConsumerGroupInUseError` if members subscribe to one of the topics.
+        Raises `ConsumerGroupInUseError` if a member is subscribed to one of the topics.
         """
 
     def delete_group(self, group: str, timeout_s: float) -> None:
-        """Delete the group with all offsets, if it exists. Raises `ConsumerGroupInUseError`."""
+        """Delete the group with all its offsets, if it exists. Raises `ConsumerGroupInUseError`."""
 
     def close(self) -> None: ...
 

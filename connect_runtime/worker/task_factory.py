@@ -1,9 +1,9 @@
-"""Builds a task and the body that runs it, from configuration and the worker's dependencies.
+"""Builds tasks and the bodies that run them from the configuration and the worker's dependencies.
 
-`TaskOrigin` records what a task was built from. Java restarts all tasks of a connector when one of
-them is reconfigured; here `decide_reconfiguration` leaves a task alone if its resolved
-configuration, and what the worker builds from the connector's configuration (converters,
-transformations, clients: KAFKA-9228), stay the same.
+`TaskOrigin` records the configurations that a task was built from. Java restarts all tasks of a
+connector when one of them is reconfigured. Here, `decide_reconfiguration` keeps a task running if
+its resolved configuration is unchanged, and everything that the worker builds from the connector's
+configuration as well (converters, transformations, clients: KAFKA-9228).
 """
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ _TASK_COUNT_KEYS = ("tasks.max", "tasks.max.enforce")
 
 
 class ReconfigureDecision(enum.Enum):
-    """How a task is reconfigured; OFFER asks the task whether it accepts the configuration."""
+    """Decision on how to reconfigure a task. OFFER lets the task accept or refuse the
+    configuration."""
 
     SAME = "same"
     OFFER = "offer"
@@ -73,17 +74,17 @@ class ReconfigureDecision(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskOrigin:
-    """Resolved configurations of a connector and a task that the task was built from."""
+    """Resolved connector and task configurations that a task was built from."""
 
     connector: Mapping[str, str] = field(repr=False)
     task: Mapping[str, str] = field(repr=False)
 
     def get_plugin_classes(self) -> list[str | None]:
-        """Return the class names and versions."""
+        """Return the class names and versions of the task's plugins."""
         return [each.get(name) for each in (self.connector, self.task) for name in _CLASS_KEYS]
 
     def get_worker_settings(self) -> dict[str, str]:
-        """Return the settings from which the worker builds converters and clients for the task."""
+        """Return the settings that the worker uses to build the task's converters and clients."""
         return {name: each for name, each in self.connector.items() if name not in _TASK_COUNT_KEYS}
 
 
@@ -92,7 +93,7 @@ def decide_reconfiguration(
 ) -> ReconfigureDecision:
     """Decide how to reconfigure a task.
 
-    With `is_pipeline` (a pipeline task) the worker builds no converters or clients for it.
+    `is_pipeline` is true for a pipeline task, for which the worker builds no converters or clients.
     """
     if before.get_plugin_classes() != now.get_plugin_classes():
         return ReconfigureDecision.RESTART
@@ -115,29 +116,29 @@ class WorkerDeps:
     config: WorkerConfig
     worker_id: str
     generation: Callable[[], int]
-    """Returns the group's generation."""
+    """Returns the group generation."""
     configs: Callable[[], ClusterConfigState]
-    """Returns the newest config state."""
+    """Returns the latest config state."""
     installed: PluginRegistry
     clients: TaskClientFactory
     statuses: StatusWriterInterface
     offsets: OffsetBackingStore
     resolve: Callable[[RawConfig], Mapping[str, str | None]]
-    """Resolves `${…}` references; raises `ConnectError`."""
+    """Resolves `${…}` references. Raises `ConnectError` if this fails."""
     membership: GroupMembership
     metrics: WorkerMetrics
     clock: Clock
     published_task_configs: Callable[[str], Mapping[int, Sequence[DatedTaskConfig]]] = lambda _: {}
     """Returns the published task configs of a connector, as in `LastTaskRuns`."""
     leaderless_period: Callable[[], LeaderlessPeriod | None] = lambda: None
-    """Returns the last leaderless period, as in `LastTaskRuns`."""
+    """Returns the last period in which the group had no leader, as in `LastTaskRuns`."""
 
     def resolve_for_plugin(self, config: RawConfig) -> ResolvedConfig:
-        """Resolve a configuration for a plugin, without null values."""
+        """Resolve a configuration for a plugin, and remove null values."""
         return {name: value for name, value in self.resolve(config).items() if value is not None}
 
     def load_converter_class(self, name: str) -> type:
-        """Return the class of a connector's converter (`ClassLoader`)."""
+        """Return a converter class that the connector names (`ClassLoader`)."""
         kinds = (Kind.CONVERTER, Kind.HEADER_CONVERTER)
         try:
             return self.installed.find(name, *kinds)
@@ -146,7 +147,7 @@ class WorkerDeps:
 
 
 def instantiate_connector(config: ResolvedConfig, deps: WorkerDeps) -> Connector:
-    """Create an instance of the connector's class. Raises as `create_connector`."""
+    """Create an instance of the connector's class. Raises the same errors as `create_connector`."""
     kinds = (Kind.SOURCE, Kind.SINK)
     name = config.get("connector.class", "")
     made: Connector = deps.installed.find(name, *kinds)()
@@ -157,9 +158,9 @@ def instantiate_connector(config: ResolvedConfig, deps: WorkerDeps) -> Connector
 
 
 def create_connector(config: ResolvedConfig, deps: WorkerDeps) -> tuple[Connector, ConnectorConfig]:
-    """Create a connector, not started, and parse its configuration.
+    """Create a connector without starting it, and parse its configuration.
 
-    Raises `ConfigError`, and whatever the constructor raises.
+    Raises `ConfigError`, and any exception that the constructor raises.
     """
     made = instantiate_connector(config, deps)
     parse = (
@@ -180,8 +181,8 @@ def create_connector(config: ResolvedConfig, deps: WorkerDeps) -> tuple[Connecto
 
 
 def check_task_count(task_count: int, parsed: ConnectorConfig) -> None:
-    """Raise `TooManyTasksError` if there are more tasks than `tasks.max`, unless that is
-    allowed."""
+    """Raise `TooManyTasksError` if there are more tasks than `tasks.max`, unless the limit is not
+    enforced."""
     if task_count <= parsed.tasks_max:
         return
     message = (
@@ -206,7 +207,8 @@ class TaskProps:
 
 @dataclass(slots=True)
 class BuiltTask:
-    """A task with its body and metrics; `props` and `origin` change when it is reconfigured."""
+    """A task with its body and metrics. `props` and `origin` change when the task is
+    reconfigured."""
 
     task: Task
     body: TaskBody
@@ -223,7 +225,8 @@ def build_task(
     task_count: int,
     deps: WorkerDeps,
 ) -> BuiltTask:
-    """Build one of `task_count` tasks. Raises `ConnectError`, and whatever a plugin raises."""
+    """Build one of the connector's `task_count` tasks. Raises `ConnectError`, and any exception
+    that a plugin raises."""
     resolved, props = deps.resolve_for_plugin(connector_raw), TaskProps(task_raw, deps)
     plugin, parsed = create_connector(resolved, deps)
     check_task_count(task_count, parsed)
@@ -235,11 +238,11 @@ def build_task(
         task, plugin=plugin, connector_given=(resolved, parsed), props=props, around=deps
     )
     if isinstance(instance, SourceTask):
-        return builder.source(instance)
+        return builder.build_source_task(instance)
     if isinstance(instance, SinkTask) and isinstance(parsed, SinkConnectorConfig):
-        return builder.sink(instance, parsed)
+        return builder.build_sink_task(instance, parsed)
     if isinstance(instance, PipelineTask):
-        return builder.pipeline(instance)
+        return builder.build_pipeline_task(instance)
     raise ConnectError(
         f"task_class of {parsed.connector_class} must return a task class of its kind, not "
         f"{type(instance).__name__}"
@@ -266,7 +269,7 @@ class _TaskBuilder:
         self._stopping = threading.Event()
         self._given_up = threading.Event()
 
-    def source(self, instance: SourceTask) -> BuiltTask:
+    def build_source_task(self, instance: SourceTask) -> BuiltTask:
         around = self._around
         plan = connector_client_settings.build_source_producer_config(
             around.config, self._config, self._task
@@ -294,9 +297,9 @@ class _TaskBuilder:
                 clock=around.clock,
             )
         )
-        return self._made(instance, body, metrics)
+        return self._build_result(instance, body, metrics)
 
-    def sink(self, instance: SinkTask, parsed: SinkConnectorConfig) -> BuiltTask:
+    def build_sink_task(self, instance: SinkTask, parsed: SinkConnectorConfig) -> BuiltTask:
         around = self._around
         plan = connector_client_settings.build_sink_consumer_config(
             around.config, self._config, self._task
@@ -321,9 +324,9 @@ class _TaskBuilder:
                 clock=around.clock,
             )
         )
-        return self._made(instance, body, metrics)
+        return self._build_result(instance, body, metrics)
 
-    def pipeline(self, instance: PipelineTask) -> BuiltTask:
+    def build_pipeline_task(self, instance: PipelineTask) -> BuiltTask:
         around = self._around
         metrics = SourceTaskMetrics(self._describe_for_metrics(instance, None))
 
@@ -360,7 +363,7 @@ class _TaskBuilder:
                 clock=around.clock,
             )
         )
-        return self._made(instance, body, metrics)
+        return self._build_result(instance, body, metrics)
 
     def _build_context_deps(self) -> ContextDeps:
         around = self._around
@@ -370,7 +373,7 @@ class _TaskBuilder:
             on_metrics=lambda read: around.metrics.add_plugin_metrics(self._task, read),
         )
 
-    def _made(self, instance: Task, body: TaskBody, metrics: TaskMetrics) -> BuiltTask:
+    def _build_result(self, instance: Task, body: TaskBody, metrics: TaskMetrics) -> BuiltTask:
         origin = TaskOrigin(connector=self._config, task=self._props())
         return BuiltTask(instance, body, metrics, self._props, origin)
 
@@ -385,7 +388,7 @@ class _TaskBuilder:
     def _describe_for_metrics(
         self, instance: Task, converters: TaskConverters | None
     ) -> TaskMetricsIdentity:
-        """Describe the task for its metrics; pipeline tasks have no converters."""
+        """Describe the task for its metrics. Pipeline tasks have no converters."""
         installed = self._around.installed
         made_of = {
             **installed_plugins.describe_connector(self._plugin, installed),

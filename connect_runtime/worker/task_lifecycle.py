@@ -1,8 +1,8 @@
-"""State machine of one task, from its assignment to its end, as Java's WorkerTask.
+"""State machine of one task, from its assignment to its end, like Java's WorkerTask.
 
-Target states and stops may arrive at any time; the task applies them between two iterations. It
-publishes its status until it is abandoned: from then on another worker may run the same task, and
-a status of this one would be wrong.
+Target states and stop requests may arrive at any time and are applied between two iterations. The
+task publishes its status until it is abandoned. After that, another worker may run the same task,
+so a status from this task would be wrong.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ State = RunState
 
 
 class TaskPhase(enum.Enum):
-    """Phase of a task; HELD is a task that was assigned while paused and is not started yet."""
+    """Phase of a task. HELD is a task that was paused when it was assigned and has not been started
+    yet."""
 
     NEW = "new"
     HELD = "held"
@@ -44,27 +45,28 @@ class TaskStarted:
 
 @dataclass(frozen=True, slots=True)
 class IterationDone:
-    """An iteration is complete; requested changes are applied now."""
+    """An iteration is complete. Requested changes are applied now."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskTargetStateRequested:
-    """A target state is requested; STOPPED, which tasks normally do not get, stops the task."""
+    """A target state was requested. STOPPED, which tasks normally do not receive, stops the
+    task."""
 
     state: TargetState
 
 
 @dataclass(frozen=True, slots=True)
 class ReconfigureOffered:
-    """A new configuration is offered, which the task may accept without a restart.
+    """A new configuration was offered. The task may accept it without a restart.
 
-    One at a time.
+    Only one offer is pending at a time.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class ReconfigureDone:
-    """`Reconfigure` is complete, accepted or not."""
+    """`Reconfigure` is complete. The task has accepted or refused the configuration."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +76,12 @@ class TaskStopRequested:
 
 @dataclass(frozen=True, slots=True)
 class TaskAbandoned:
-    """The task did not stop in time; it may still be running, but its statuses are ignored."""
+    """The task did not stop in time. It may still be running, but its statuses are ignored."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskEnded:
-    """Everything is closed; `trace` is the first exception, if there was one."""
+    """The task has closed everything. `trace` is the first exception, if any."""
 
     trace: str | None = None
 
@@ -101,17 +103,17 @@ TaskLifecycleEvent: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class StartTask:
-    """Initialize and start the task. `TaskStarted` follows, or `TaskEnded` if it fails."""
+    """Initialize and start the task. `TaskStarted` follows, or `TaskEnded` if the start fails."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunOnce:
-    """Poll or deliver once. `IterationDone` follows."""
+    """Poll or deliver records once. `IterationDone` follows."""
 
 
 @dataclass(frozen=True, slots=True)
 class StayIdle:
-    """Do nothing but keep sessions alive until the next action."""
+    """Keep sessions alive, but process no records until the next action."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +131,7 @@ class Shutdown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishStatus:
-    """Write the status; with `safe` only if no newer worker has written one."""
+    """Write the task's status. With `safe`, write only if no newer worker has written one."""
 
     state: State
     trace: str | None = None
@@ -144,8 +146,8 @@ TaskLifecycleAction: TypeAlias = (
 class TaskLifecycle:
     """State machine of a task.
 
-    Invariants: the task is started at most once; no status follows after it was abandoned or ended;
-    no other action runs during a reconfiguration.
+    Invariants: the task is started at most once; no status is published after it was abandoned or
+    ended; no other action runs during a reconfiguration.
     """
 
     def __init__(self, target: TargetState) -> None:
@@ -165,12 +167,12 @@ class TaskLifecycle:
         return self._stopping or self._target is TargetState.STOPPED
 
     def step(self, event: TaskLifecycleEvent) -> list[TaskLifecycleAction]:
-        actions = self._step(event)
+        actions = self._handle_event(event)
         if self._abandoned:
             actions = [each for each in actions if not isinstance(each, PublishStatus)]
         return actions
 
-    def _step(self, event: TaskLifecycleEvent) -> list[TaskLifecycleAction]:
+    def _handle_event(self, event: TaskLifecycleEvent) -> list[TaskLifecycleAction]:
         if self._phase is TaskPhase.ENDED:
             return []
         match event:
@@ -190,7 +192,7 @@ class TaskLifecycle:
                 )
             case TaskThreadStarted():
                 assert self._phase is TaskPhase.NEW, self._phase
-                return self._begin()
+                return self._start_or_hold()
             case TaskStarted():
                 assert self._phase is TaskPhase.STARTING, self._phase
                 if self.is_stopping:
@@ -215,7 +217,7 @@ class TaskLifecycle:
                     self._target = state
         return self._apply_when_idle()
 
-    def _begin(self) -> list[TaskLifecycleAction]:
+    def _start_or_hold(self) -> list[TaskLifecycleAction]:
         if self.is_stopping:
             return self._close()
         if self._target is TargetState.PAUSED:
@@ -246,7 +248,7 @@ class TaskLifecycle:
         return [RunOnce()]
 
     def _apply_when_idle(self) -> list[TaskLifecycleAction]:
-        """Apply requests to an idle task at once; a running one applies them after its
+        """Apply requests to an idle task immediately. A running task applies them after its
         iteration."""
         if not self._is_idle or self._reconfiguring:
             return []
@@ -265,7 +267,7 @@ class TaskLifecycle:
         return [Shutdown()]
 
     def _end(self, trace: str | None) -> list[TaskLifecycleAction]:
-        """Publish the final status; exceptions during a requested stop do not fail the task."""
+        """Publish the final status. Exceptions during a requested stop do not fail the task."""
         failed = trace is not None and not self.is_stopping
         self._phase = TaskPhase.ENDED
         if failed:

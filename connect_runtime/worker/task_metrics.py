@@ -1,9 +1,9 @@
-"""Metrics of one task: recorded as events happen, read as the attributes that Java has.
+"""Metrics of one task, recorded as events and read as Java's attributes.
 
-The `...Stats` classes hold the values of the groups TASK, SOURCE_TASK, SINK_TASK and TASK_ERRORS;
-times are recorded in seconds and reported in milliseconds. The `...Metrics` classes guard them with
-a lock, so that any thread may use them. Java: TaskMetricsGroup, SourceTaskMetricsGroup,
-SinkTaskMetricsGroup, ErrorHandlingMetrics.
+The `...Stats` classes contain the values of the groups TASK, SOURCE_TASK, SINK_TASK and
+TASK_ERRORS. Times are recorded in seconds and reported in milliseconds. The `...Metrics` classes
+guard the statistics with a lock, so that any thread may use them. Java: TaskMetricsGroup,
+SourceTaskMetricsGroup, SinkTaskMetricsGroup, ErrorHandlingMetrics.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ from connect_runtime.worker.metrics_registry import MetricGroup, MetricReading
 
 @dataclass(slots=True)
 class StateDurations:
-    """Time that a task has spent in each state; the current state is still running."""
+    """Time that a task has spent in each state, including the current one."""
 
     state: RunState | None = None
     _since_s: float = 0.0
     _spent_s: dict[RunState, float] = field(default_factory=dict)
 
-    def enter(self, state: RunState, now_s: float) -> None:
-        """Change the state; the clock starts with the first state."""
+    def enter_state(self, state: RunState, now_s: float) -> None:
+        """Enter a state. Time is measured from the first state on."""
         if state is self.state:
             return
         if self.state is not None:
-            self._spent_s[self.state] = self._in(self.state, now_s)
+            self._spent_s[self.state] = self._get_time_in_state(self.state, now_s)
         self.state, self._since_s = state, now_s
 
-    def _in(self, state: RunState, now_s: float) -> float:
+    def _get_time_in_state(self, state: RunState, now_s: float) -> float:
         running_s = now_s - self._since_s if state is self.state else 0.0
         return self._spent_s.get(state, 0.0) + running_s
 
-    def ratio(self, state: RunState, now_s: float) -> float:
-        """Return the share of time spent in `state`; 0 before the first state."""
+    def compute_state_ratio(self, state: RunState, now_s: float) -> float:
+        """Return the fraction of time spent in `state`; 0 before the first state."""
         total_s = sum(self._spent_s.values()) + (now_s - self._since_s if self.state else 0.0)
-        return 0.0 if total_s == 0 else self._in(state, now_s) / total_s
+        return 0.0 if total_s == 0 else self._get_time_in_state(state, now_s) / total_s
 
 
 _State = RunState
@@ -58,21 +58,21 @@ class TaskStats:
 
     def __init__(self, sampling: SampleWindows, now_s: float) -> None:
         self._times = StateDurations()
-        self._times.enter(_State.UNASSIGNED, now_s)
+        self._times.enter_state(_State.UNASSIGNED, now_s)
         self._commits_ms = WindowedStat(sampling)
         self._outcomes = WindowedStat(sampling)
         self._batches = WindowedStat(sampling)
 
     @property
     def state(self) -> _State:
-        assert self._times.state is not None, "it has one from the beginning"
+        assert self._times.state is not None, "a task has a state from the beginning"
         return self._times.state
 
     def record_state(self, state: _State, now_s: float) -> None:
-        self._times.enter(state, now_s)
+        self._times.enter_state(state, now_s)
 
     def record_commit(self, *, took_s: float | None, now_s: float) -> None:
-        """Record a commit; `took_s` is None for a failed one. An empty commit counts."""
+        """Record an offset commit, even an empty one. `took_s` is None for a failed commit."""
         self._outcomes.observe(0.0 if took_s is None else 1.0, now_s)
         if took_s is not None:
             self._commits_ms.observe(took_s * _MS, now_s)
@@ -85,8 +85,8 @@ class TaskStats:
         commits, outcomes = self._commits_ms.compute(now_s), self._outcomes.compute(now_s)
         batches = self._batches.compute(now_s)
         return {
-            "running-ratio": self._times.ratio(_State.RUNNING, now_s),
-            "pause-ratio": self._times.ratio(_State.PAUSED, now_s),
+            "running-ratio": self._times.compute_state_ratio(_State.RUNNING, now_s),
+            "pause-ratio": self._times.compute_state_ratio(_State.PAUSED, now_s),
             "offset-commit-max-time-ms": commits.max,
             "offset-commit-avg-time-ms": commits.avg,
             "offset-commit-success-percentage": outcomes.share,
@@ -110,26 +110,26 @@ class SourceTaskStats:
         self._active = 0
 
     def record_poll(self, size: int, *, took_s: float, now_s: float) -> None:
-        """Record a poll that returned this many records."""
+        """Record a poll that returned `size` records."""
         self._polled.observe(size, now_s)
         self._polls_ms.observe(took_s * _MS, now_s)
-        self._count(size, now_s)
+        self._add_active(size, now_s)
 
     def record_write(self, now_s: float) -> None:
         """Record an acknowledged record."""
         self._written.observe(1.0, now_s)
-        self._count(-1, now_s)
+        self._add_active(-1, now_s)
 
     def record_skipped(self, now_s: float) -> None:
         """Record a record that was filtered or skipped."""
-        self._count(-1, now_s)
+        self._add_active(-1, now_s)
 
     def record_pipeline_progress(self, size: int, now_s: float) -> None:
-        """Record records that a pipeline task has stored in the target."""
+        """Record that a pipeline task has stored `size` records in the target."""
         self._polled.observe(size, now_s)
         self._written.observe(size, now_s)
 
-    def _count(self, change: int, now_s: float) -> None:
+    def _add_active(self, change: int, now_s: float) -> None:
         self._active = max(0, self._active + change)
         self._actives.observe(self._active, now_s)
 
@@ -152,8 +152,8 @@ class SourceTaskStats:
 class SinkTaskStats:
     """Statistics of a sink task.
 
-    Invariants: only assigned partitions are kept; `_active` is the sum of their uncommitted
-    records.
+    Invariants: only assigned partitions are tracked; `_active` is the total number of their
+    uncommitted records.
     """
 
     def __init__(self, sampling: SampleWindows) -> None:
@@ -169,54 +169,56 @@ class SinkTaskStats:
         self._committed: dict[TopicPartition, int] = {}
 
     def record_assignment(self, positions: OffsetsByTopicPartition, now_s: float) -> None:
-        """Add partitions with their positions, or reset the positions of assigned ones."""
+        """Add partitions with their positions, or reset the positions of partitions that are
+        already assigned."""
         for each, offset in positions.items():
-            self._active -= self._behind(each)
+            self._active -= self._count_uncommitted(each)
             self._consumed[each] = self._committed[each] = offset
         self._actives.observe(self._active, now_s)
 
     def record_revocation(self, partitions: frozenset[TopicPartition], now_s: float) -> None:
         """Remove revoked partitions."""
         for each in partitions & self._consumed.keys():
-            self._active -= self._behind(each)
+            self._active -= self._count_uncommitted(each)
             del self._consumed[each], self._committed[each]
         self._actives.observe(self._active, now_s)
 
-    def read(self, size: int, ends: OffsetsByTopicPartition, now_s: float) -> None:
-        """Record records that were read, up to these next offsets."""
+    def record_read(self, size: int, ends: OffsetsByTopicPartition, now_s: float) -> None:
+        """Record that records were read up to the next offsets `ends`."""
         self._read.observe(size, now_s)
-        self._move(self._consumed, ends, now_s)
+        self._advance_offsets(self._consumed, ends, now_s)
 
-    def put(self, size: int, *, took_s: float, now_s: float) -> None:
+    def record_put(self, size: int, *, took_s: float, now_s: float) -> None:
         """Record a successful put."""
         self._sent.observe(size, now_s)
         self._puts_ms.observe(took_s * _MS, now_s)
 
-    def commit_begun(self, sequence: int) -> None:
+    def record_commit_start(self, sequence: int) -> None:
         """Record the start of a commit."""
         self._sequence = sequence
 
-    def commit_completed(self, offsets: OffsetsByTopicPartition, now_s: float) -> None:
-        """Record the end of a successful commit."""
+    def record_commit_completion(self, offsets: OffsetsByTopicPartition, now_s: float) -> None:
+        """Record the completion of a successful commit."""
         self._completed.observe(1.0, now_s)
-        self._move(self._committed, offsets, now_s)
+        self._advance_offsets(self._committed, offsets, now_s)
 
-    def commit_skipped(self, now_s: float) -> None:
+    def record_superseded_commit(self, now_s: float) -> None:
         """Record a commit that completed after a newer one began."""
         self._skipped.observe(1.0, now_s)
 
-    def _move(
+    def _advance_offsets(
         self, marks: dict[TopicPartition, int], offsets: OffsetsByTopicPartition, now_s: float
     ) -> None:
         for each, offset in offsets.items():
             if each in marks:
-                before = self._behind(each)
+                before = self._count_uncommitted(each)
                 marks[each] = offset
-                self._active += self._behind(each) - before
+                self._active += self._count_uncommitted(each) - before
         self._actives.observe(self._active, now_s)
 
-    def _behind(self, partition: TopicPartition) -> int:
-        """Return the number of uncommitted records; never negative, although tasks may rewind."""
+    def _count_uncommitted(self, partition: TopicPartition) -> int:
+        """Return the number of uncommitted records of a partition. Never negative, although tasks
+        may rewind."""
         end = self._consumed.get(partition)
         return 0 if end is None else max(0, end - self._committed[partition])
 
@@ -229,7 +231,9 @@ class SinkTaskStats:
             "sink-record-read-total": read.total,
             "sink-record-send-rate": sent.rate,
             "sink-record-send-total": sent.total,
-            "sink-record-lag-max": float(max(map(self._behind, self._consumed), default=0)),
+            "sink-record-lag-max": float(
+                max(map(self._count_uncommitted, self._consumed), default=0)
+            ),
             "sink-record-active-count": float(self._active),
             "sink-record-active-count-max": actives.max,
             "sink-record-active-count-avg": actives.avg,
@@ -245,11 +249,11 @@ class SinkTaskStats:
 
     def check_invariants(self) -> None:
         assert self._consumed.keys() == self._committed.keys()
-        assert self._active == sum(map(self._behind, self._consumed)), self._active
+        assert self._active == sum(map(self._count_uncommitted, self._consumed)), self._active
 
 
 class RecordError(enum.Enum):
-    """Error event of a record; the value is Java's attribute."""
+    """Error event of a record. The value is the Java attribute name."""
 
     FAILURE = "total-record-failures"
     ERROR = "total-record-errors"
@@ -284,7 +288,7 @@ RecordErrorKind = RecordError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskMetricsIdentity:
-    """A task and its info attributes (`metrics_registry.TASK.lasting`)."""
+    """A task and its info attributes (`metrics_registry.TASK.info_attributes`)."""
 
     task: ConnectorTaskId
     clock: Clock
@@ -315,7 +319,7 @@ class TaskMetrics:
             self._stats.record_state(state, self._clock.now_s())
 
     def record_commit(self, *, took_s: float | None) -> None:
-        """Record a commit; `took_s` is None for a failed one."""
+        """Record an offset commit. `took_s` is None for a failed commit."""
         with self._lock:
             self._stats.record_commit(took_s=took_s, now_s=self._clock.now_s())
 
@@ -335,10 +339,10 @@ class TaskMetrics:
                     texts={"status": self._stats.state.value.lower()},
                     info=self._about.made_of,
                 ),
-                self._reading(metrics_registry.TASK_ERRORS, self._errors.numbers()),
+                self._build_reading(metrics_registry.TASK_ERRORS, self._errors.numbers()),
             ]
 
-    def _reading(self, group: MetricGroup, numbers: Mapping[str, float]) -> MetricReading:
+    def _build_reading(self, group: MetricGroup, numbers: Mapping[str, float]) -> MetricReading:
         return MetricReading(group=group, tags=self._tags, numbers=numbers)
 
 
@@ -350,7 +354,7 @@ class SourceTaskMetrics(TaskMetrics):
         self._source = SourceTaskStats(about.sampling)
 
     def record_poll(self, size: int, *, took_s: float) -> None:
-        """Record a poll; the other methods are documented at `SourceTaskStats`."""
+        """Record a poll. The other methods are documented in `SourceTaskStats`."""
         with self._lock:
             now_s = self._clock.now_s()
             self._source.record_poll(size, took_s=took_s, now_s=now_s)
@@ -372,7 +376,7 @@ class SourceTaskMetrics(TaskMetrics):
         found = super().readings()
         with self._lock:
             numbers = self._source.numbers(self._clock.now_s())
-        return [*found, self._reading(metrics_registry.SOURCE_TASK, numbers)]
+        return [*found, self._build_reading(metrics_registry.SOURCE_TASK, numbers)]
 
 
 class SinkTaskMetrics(TaskMetrics):
@@ -383,7 +387,7 @@ class SinkTaskMetrics(TaskMetrics):
         self._sink = SinkTaskStats(about.sampling)
 
     def record_assignment(self, positions: OffsetsByTopicPartition) -> None:
-        """Record an assignment; the other methods are documented at `SinkTaskStats`."""
+        """Record assigned partitions. The other methods are documented in `SinkTaskStats`."""
         with self._lock:
             self._sink.record_assignment(positions, self._clock.now_s())
 
@@ -391,32 +395,32 @@ class SinkTaskMetrics(TaskMetrics):
         with self._lock:
             self._sink.record_revocation(partitions, self._clock.now_s())
 
-    def read(self, size: int, ends: OffsetsByTopicPartition) -> None:
+    def record_read(self, size: int, ends: OffsetsByTopicPartition) -> None:
         with self._lock:
-            self._sink.read(size, ends, self._clock.now_s())
+            self._sink.record_read(size, ends, self._clock.now_s())
 
-    def put(self, size: int, *, took_s: float) -> None:
+    def record_put(self, size: int, *, took_s: float) -> None:
         with self._lock:
             now_s = self._clock.now_s()
-            self._sink.put(size, took_s=took_s, now_s=now_s)
+            self._sink.record_put(size, took_s=took_s, now_s=now_s)
             self._stats.record_batch(size, now_s)
 
-    def commit_begun(self, sequence: int) -> None:
+    def record_commit_start(self, sequence: int) -> None:
         with self._lock:
-            self._sink.commit_begun(sequence)
+            self._sink.record_commit_start(sequence)
 
-    def commit_completed(self, offsets: OffsetsByTopicPartition, *, took_s: float) -> None:
-        """Record a successful commit; includes `record_commit`."""
+    def record_commit_completion(self, offsets: OffsetsByTopicPartition, *, took_s: float) -> None:
+        """Record a successful commit. Also calls `record_commit`."""
         self.record_commit(took_s=took_s)
         with self._lock:
-            self._sink.commit_completed(offsets, self._clock.now_s())
+            self._sink.record_commit_completion(offsets, self._clock.now_s())
 
-    def commit_skipped(self) -> None:
+    def record_superseded_commit(self) -> None:
         with self._lock:
-            self._sink.commit_skipped(self._clock.now_s())
+            self._sink.record_superseded_commit(self._clock.now_s())
 
     def readings(self) -> list[MetricReading]:
         found = super().readings()
         with self._lock:
             numbers = self._sink.numbers(self._clock.now_s())
-        return [*found, self._reading(metrics_registry.SINK_TASK, numbers)]
+        return [*found, self._build_reading(metrics_registry.SINK_TASK, numbers)]

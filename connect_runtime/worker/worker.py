@@ -1,10 +1,10 @@
 """Starts and stops the connectors and tasks of this process, each on its own thread.
 
-A plugin's failure is published as the status of its connector or task and affects nothing else. A
+A plugin failure is published as the status of its connector or task and affects nothing else. A
 plugin that does not stop in time is abandoned and publishes no more statuses. Java: Worker.
 
-`StartedItems` records the configuration with which each connector and task was started, and its
-last status. The status topic has the status too, but later and without the configuration.
+`StartedItems` records each connector's and task's configuration at its last start, and its last
+status. The status topic also has the status, but later and without the configuration.
 """
 
 from __future__ import annotations
@@ -44,20 +44,20 @@ from connect_runtime.worker.worker_task import WorkerTask, WriteTaskStatus
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartedItem:
-    """The last start of a connector or task on this worker."""
+    """Most recent start of a connector or task on this worker."""
 
     config: RawConfig = field(repr=False)
-    """Its own configuration, unresolved."""
+    """The connector's or task's configuration, unresolved."""
     times: int = 1
-    """Number of starts on this worker."""
+    """Number of times that the item was started on this worker."""
     state: RunState | None = None
     """None before the first status."""
     trace: str | None = None
-    """Stack trace of a failure."""
+    """Stack trace if the item failed; otherwise None."""
 
 
 class StartedItems:
-    """Last start and status of each connector and task. Thread-safe."""
+    """Most recent start and status of each connector and task. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -83,7 +83,7 @@ class StartedItems:
             )
 
     def snapshot(self) -> Mapping[StatusSubject, StartedItem]:
-        """Return a snapshot; items that have stopped here are UNASSIGNED."""
+        """Return the current items. Items that have stopped on this worker are UNASSIGNED."""
         with self._lock:
             return dict(self._items)
 
@@ -95,9 +95,10 @@ _SINK_TOPIC_KEYS = ("topics", "topics.regex")
 
 
 class Worker:
-    """Implements `WorkerInterface`, for one thread.
+    """Implements `WorkerInterface`. Used by one thread only.
 
-    Invariant: everything that runs is in `_connectors` or `_tasks`, unless it was abandoned.
+    Invariant: every running connector and task is in `_connectors` or `_tasks`, unless it was
+    abandoned.
     """
 
     def __init__(self, deps: WorkerDeps, listener: WorkerListener) -> None:
@@ -106,10 +107,10 @@ class Worker:
         self.started_items = StartedItems()
         self._connectors: dict[str, WorkerConnector] = {}
         self._tasks: dict[ConnectorTaskId, RunningTask] = {}
-        self._threads = ThreadGroup(on_unexpected_end=_ignore_thread_death)
+        self._threads = ThreadGroup(on_unexpected_end=_log_thread_death)
 
     def start_connector(self, name: str, config: RawConfig, state: TargetState) -> None:
-        """The methods are documented at `WorkerInterface`."""
+        """Start a connector. The methods are documented in `WorkerInterface`."""
         assert name not in self._connectors, f"connector {name} is already running"
         self.started_items.record_start(name, config)
         provided, deps = self._track_provided_values()
@@ -148,7 +149,7 @@ class Worker:
             write_status=self._build_status_writer(
                 task,
                 installed_plugins.get_plugin_version(made.task),
-                said=self._deps.metrics.begin_task(task, made.metrics),
+                said=self._deps.metrics.add_task(task, made.metrics),
             ),
             hide=provided.hide,
         )
@@ -176,7 +177,8 @@ class Worker:
         return begun_anew
 
     def _resolve_origin(self, configured: ConfiguredTask) -> TaskOrigin | None:
-        """Resolve the configurations; None on failure, which a restart then reports."""
+        """Resolve the configurations. Return None on failure, which the task's restart then
+        reports."""
         resolved = self._deps.resolve_for_plugin
         try:
             return TaskOrigin(
@@ -247,8 +249,8 @@ class Worker:
         self.stop(self.running())
 
     def _track_provided_values(self) -> tuple[ProvidedValues, WorkerDeps]:
-        """Return dependencies for one connector or task, whose errors must not show the values
-        that they resolve."""
+        """Return dependencies for one connector or task that track resolved values, so that they
+        can be hidden in errors."""
         provided = ProvidedValues(self._deps.resolve)
         return provided, dataclasses.replace(self._deps, resolve=provided.resolve)
 
@@ -280,7 +282,7 @@ class Worker:
             write_status=self._build_status_writer(
                 name,
                 installed_plugins.get_plugin_version(made),
-                said=deps.metrics.begin_connector(
+                said=deps.metrics.add_connector(
                     name, installed_plugins.describe_connector(made, deps.installed)
                 ),
             ),
@@ -320,8 +322,8 @@ class Worker:
     def _publish_start_failure(
         self, subject: StatusSubject, error: BaseException, provided: ProvidedValues
     ) -> ConnectError:
-        """Publish FAILED for a connector or task that could not be created, and return the
-        error."""
+        """Publish FAILED for a connector or task that could not be created, and return the error to
+        raise."""
         trace = worker_task.format_trace(error, hide=provided.hide)
         write_status = self._build_status_writer(
             subject,
@@ -346,11 +348,11 @@ def _require_task_configs(name: str, answer: object) -> list[Mapping[str, str | 
             isinstance(key, str) and (value is None or isinstance(value, str))
             for key, value in config.items()
         ):
-            raise ConnectError(f"task_configs of {name} must return mappings of text to text")
+            raise ConnectError(f"task_configs of {name} must return mappings of strings to strings")
     return list(answer)
 
 
-def _ignore_thread_death(ended: ThreadDied) -> None:
-    """Log errors of threads that died; a failed task publishes its own status."""
+def _log_thread_death(ended: ThreadDied) -> None:
+    """Log errors of threads that died. A failed task publishes its own status."""
     if ended.error is not None:
         _LOG.error("%s ended: %s", ended.name, ended.error, exc_info=ended.error)

@@ -1,4 +1,4 @@
-"""Runs one connector on its own thread, as `connector_lifecycle` decides."""
+"""Runs one connector on its own thread, as directed by `connector_lifecycle`."""
 
 from __future__ import annotations
 
@@ -49,17 +49,17 @@ class WorkerConnectorDeps:
     make_context: Callable[[Callable[[Exception], None]], WorkerConnectorContext]
     write_status: WriteTaskStatus
     hide: HideValues
-    """Hides values of config providers in errors."""
+    """Hides config provider values in errors."""
     on_target_state_reached: Callable[[TargetState, str | None], None]
-    """Called once per target state request, with the error if it failed."""
+    """Called once per target state request, with an error if the state was not reached."""
     stopping: threading.Event
     given_up: threading.Event
 
 
 class WorkerConnector:
-    """Runs one connector on its own thread; the methods are for other threads.
+    """Runs one connector on its own thread. The public methods are for other threads.
 
-    Invariant: `_todo` has the actions that the thread has not executed yet.
+    Invariant: `_todo` contains the actions that the connector's thread has not executed yet.
     """
 
     def __init__(self, name: str, deps: WorkerConnectorDeps) -> None:
@@ -75,7 +75,7 @@ class WorkerConnector:
 
     @property
     def subject(self) -> str:
-        """Subject of its statuses."""
+        """Subject of the connector's statuses."""
         return self.name
 
     def start(self, owner: ThreadGroup, state: TargetState) -> None:
@@ -89,16 +89,17 @@ class WorkerConnector:
             self._process_event(TargetStateRequested(state=state, token=self._last_token))
 
     def is_running(self) -> bool:
-        """Return whether the connector can be asked for task configs."""
+        """True if the connector can generate task configs."""
         with self._changed:
             return self._machine.is_running
 
     def task_configs(self, max_tasks: int) -> object:
-        """Call the connector's `task_configs`. Raises whatever it raises."""
+        """Call the connector's `task_configs`. Propagates any exception."""
         return self._connector.task_configs(max_tasks)
 
     def fail(self, error: Exception) -> None:
-        """Mark the connector as failed, by its own report or because of an invalid result."""
+        """Mark the connector as failed, because it reported an error or returned an invalid
+        result."""
         trace = worker_task.format_trace(error, hide=self._deps.hide)
         self._process_event(ConnectorFailed(trace))
 
@@ -110,7 +111,7 @@ class WorkerConnector:
         self._process_event(ConnectorShutdownRequested())
 
     def join(self, timeout_s: float) -> bool:
-        """Wait for the thread to end; returns False on timeout."""
+        """Wait for the connector's thread to end. Return False on timeout."""
         return self._thread is None or self._thread.join(timeout_s)
 
     def abandon(self) -> None:
@@ -140,14 +141,14 @@ class WorkerConnector:
     def _execute(self, call: ConnectorLifecycleAction) -> None:
         trace = None
         try:
-            self._call(call)
+            self._call_connector(call)
         except BaseException as error:  # noqa: BLE001 - of plugins, which may raise anything
             hide = self._deps.hide
             worker_task.log_failure(_LOG, f"connector {self.name}", error, hide=hide)
             trace = worker_task.format_trace(error, hide=hide)
         self._process_event(ConnectorCallReturned(trace))
 
-    def _call(self, call: ConnectorLifecycleAction) -> None:
+    def _call_connector(self, call: ConnectorLifecycleAction) -> None:
         match call:
             case CallInitialize():
                 self._connector.initialize(self._context)

@@ -1,8 +1,8 @@
-"""Metrics of one worker: its own, those of its connectors and tasks, and those that plugins add.
+"""Metrics of one worker, including connector, task and plugin metrics.
 
-Connectors and tasks have metrics from their start on this worker until their stop. If two metrics
-claim the same series, the first is exposed, and the worker's own come before those of plugins.
-Thread-safe. Java: ConnectMetrics, WorkerMetricsGroup, Worker.ConnectorStatusMetricsGroup.
+A connector or task has metrics from its start on this worker until its stop. If two metrics have
+the same series, the first one is exposed, and the worker's own metrics have precedence over plugin
+metrics. Thread-safe. Java: ConnectMetrics, WorkerMetricsGroup, Worker.ConnectorStatusMetricsGroup.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class StartupStats:
         self._attempts = 0
 
     def record_startup(self, now_s: float, *, well: bool) -> None:
-        """Record a startup, successful (`well`) or failed."""
+        """Record a startup. `well` is true if it succeeded."""
         self._attempts += 1
         self._outcomes.observe(1.0 if well else 0.0, now_s)
 
@@ -55,15 +55,16 @@ class StartupStats:
 class StartupOutcome:
     """Derives the outcome of a startup from the sequence of statuses.
 
-    RUNNING means success, FAILED before that means failure; PAUSED decides nothing. Java:
-    WorkerMetricsGroup's listeners.
+    The startup succeeds with RUNNING, or fails with FAILED before that. PAUSED does not decide the
+    outcome. Java: WorkerMetricsGroup's listeners.
     """
 
     def __init__(self) -> None:
         self._ended = False
 
     def evaluate(self, state: _State) -> bool | None:
-        """Return True for success, False for failure, None if this status decides nothing."""
+        """Return True for success, False for failure, None if this status does not decide the
+        outcome."""
         if self._ended or state not in (_State.RUNNING, _State.FAILED):
             return None
         self._ended = True
@@ -71,7 +72,7 @@ class StartupOutcome:
 
 
 def count_tasks_by_state(states: Iterable[_State]) -> dict[str, float]:
-    """Return the task count metrics of one connector; tasks are never STOPPED."""
+    """Return the task count metrics of one connector. Tasks are never STOPPED."""
     counts = Counter(states)
     named = {
         f"connector-{state.value.lower()}-task-count": float(counts[state])
@@ -83,18 +84,18 @@ def count_tasks_by_state(states: Iterable[_State]) -> dict[str, float]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PluginMetricFamilies:
-    """Merged metric families."""
+    """Metric families merged from the worker and its plugins."""
 
     families: tuple[MetricFamily, ...]
-    """In order of names."""
+    """Metric families, sorted by name."""
     refused: frozenset[str]
-    """Names of metrics of which some series were dropped."""
+    """Names of metrics for which some series were dropped."""
 
 
 def merge_families(
     own: Iterable[MetricFamily], added: Iterable[MetricFamily]
 ) -> PluginMetricFamilies:
-    """Merge families of plugins (`added`), which may be invalid, into the worker's own."""
+    """Merge plugin metric families (`added`), which may be invalid, into the worker's own."""
     shown = {each.metric.name: each for each in own}
     declared_here = frozenset(shown)
     refused: set[str] = set()
@@ -115,7 +116,7 @@ def merge_families(
 
 
 def _is_valid_family(family: MetricFamily) -> bool:
-    """Return whether every series has a text for each label, and a number."""
+    """Return True if every series has a string for each label, and a numeric value."""
     labels = len(family.metric.labels)
     return all(
         len(values) == labels
@@ -128,9 +129,9 @@ def _is_valid_family(family: MetricFamily) -> bool:
 _LOG = logging.getLogger(__name__)
 _COMMIT_ID = "unknown"
 OnStatus = Callable[[_State], None]
-"""Called with every status of a connector or task, in order; must not block."""
+"""Called with every status of a connector or task, in order. Must not block."""
 ReadMetrics = Callable[[], Iterable[MetricReading]]
-"""Returns current readings; called on any thread, must return at once."""
+"""Returns current readings. May be called on any thread; must return immediately."""
 
 
 @dataclass(slots=True)
@@ -143,15 +144,16 @@ class _ConnectorEntry:
 class WorkerMetrics:
     """Metrics of one worker.
 
-    Invariant: `_lock` guards all mutable state, except what a task records itself.
+    Invariant: `_lock` guards all mutable state except the values that a task records itself.
     """
 
     worker_id: str
-    """Client id of Java's `app-info`."""
+    """Client id in Java's `app-info`."""
     clock: Clock
     sampling: SampleWindows = field(default_factory=SampleWindows)
     rebalances: Callable[[], int] = lambda: 0
-    """Returns the number of rebalances completed; called on any thread, must return at once."""
+    """Returns the number of completed rebalances. May be called on any thread; must return
+    immediately."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _catalogue: ConnectMetricsRegistry = field(init=False)
     _connector_starts: StartupStats = field(init=False)
@@ -172,18 +174,19 @@ class WorkerMetrics:
     def build_task_identity(
         self, task: ConnectorTaskId, made_of: Mapping[str, str]
     ) -> TaskMetricsIdentity:
-        """Return the metrics identity of a task that is being built."""
+        """Build the metrics identity of a task that is being created."""
         return TaskMetricsIdentity(
             task=task, clock=self.clock, sampling=self.sampling, made_of=made_of
         )
 
     def add_readings(self, other: ReadMetrics) -> None:
-        """Expose further readings."""
+        """Expose additional readings."""
         with self._lock:
             self._others.append(other)
 
     def add_plugin_metrics(self, subject: StatusSubject, read: plugin_context.ReadMetrics) -> None:
-        """Expose metrics of a connector or task until it stops on this worker."""
+        """Expose metrics of a connector or task plugin until the connector or task stops on this
+        worker."""
         with self._lock:
             if subject in self._connectors or subject in self._tasks:
                 self._added.setdefault(subject, []).append(read)
@@ -194,11 +197,11 @@ class WorkerMetrics:
         """Record a failed startup of a connector or task that could not be created."""
         self.remove(subject)
         with self._lock:
-            self._startup_stats(subject).record_startup(self.clock.now_s(), well=False)
+            self._get_startup_stats(subject).record_startup(self.clock.now_s(), well=False)
 
-    def begin_connector(self, name: str, about: Mapping[str, str]) -> OnStatus:
-        """Add a connector; `build_task_identity` are its `metrics_registry.CONNECTOR` attributes
-        except the status."""
+    def add_connector(self, name: str, about: Mapping[str, str]) -> OnStatus:
+        """Add a connector. `about` contains its `metrics_registry.CONNECTOR` attributes except the
+        status."""
         shown, first = _ConnectorEntry(about), StartupOutcome()
         with self._lock:
             self._connectors[name] = shown
@@ -210,8 +213,8 @@ class WorkerMetrics:
 
         return said
 
-    def begin_task(self, task: ConnectorTaskId, measured: TaskMetrics) -> OnStatus:
-        """Add a task with its metrics."""
+    def add_task(self, task: ConnectorTaskId, measured: TaskMetrics) -> OnStatus:
+        """Add a task with its metrics. Return the callback for its statuses."""
         first = StartupOutcome()
         with self._lock:
             self._tasks[task] = measured
@@ -224,7 +227,7 @@ class WorkerMetrics:
         return said
 
     def remove(self, subject: StatusSubject) -> None:
-        """Remove a connector or task that has stopped; does nothing if it is unknown."""
+        """Remove a connector or task that has stopped. Unknown connectors and tasks are ignored."""
         with self._lock:
             self._added.pop(subject, None)
             if isinstance(subject, ConnectorTaskId):
@@ -235,9 +238,9 @@ class WorkerMetrics:
     def _record_startup(self, subject: StatusSubject, well: bool | None) -> None:
         if well is not None:
             with self._lock:
-                self._startup_stats(subject).record_startup(self.clock.now_s(), well=well)
+                self._get_startup_stats(subject).record_startup(self.clock.now_s(), well=well)
 
-    def _startup_stats(self, subject: StatusSubject) -> StartupStats:
+    def _get_startup_stats(self, subject: StatusSubject) -> StartupStats:
         of_task = isinstance(subject, ConnectorTaskId)
         return self._task_starts if of_task else self._connector_starts
 
@@ -245,22 +248,22 @@ class WorkerMetrics:
 
     @property
     def worker_families(self) -> tuple[MetricFamily, ...]:
-        """Current metrics of the worker, without the potentially many of plugins."""
-        return self._catalogue.build_families(self._readings())
+        """Current metrics of the worker, without the potentially numerous plugin metrics."""
+        return self._catalogue.build_families(self._collect_readings())
 
     @property
     def all_families(self) -> tuple[MetricFamily, ...]:
-        """All current metrics."""
-        found = merge_families(self.worker_families, self._read_added())
+        """All current metrics, including plugin metrics."""
+        found = merge_families(self.worker_families, self._read_plugin_families())
         for name in sorted(found.refused):
             self._warn_once(
                 f"metric {name}",
-                "some series of plugins were dropped, because the series or a different"
-                " declaration of the metric already exists",
+                "some plugin series were dropped, because the series or a different declaration "
+                "of the metric already exists",
             )
         return found.families
 
-    def _read_added(self) -> list[MetricFamily]:
+    def _read_plugin_families(self) -> list[MetricFamily]:
         with self._lock:
             sources = [(subject, read) for subject, all_ in self._added.items() for read in all_]
         found: list[MetricFamily] = []
@@ -268,18 +271,20 @@ class WorkerMetrics:
             try:
                 found += read()
             except Exception as error:  # noqa: BLE001 - of plugins, which may raise anything
-                self._warn_once(f"metrics of {subject}", f"failed to read them: {error!r}")
+                self._warn_once(
+                    f"metrics of {subject}", (f"failed to read plugin metrics: {error!r}")
+                )
         return found
 
     def _warn_once(self, of: str, what: str) -> None:
-        """Log a warning once, because it would repeat at every scrape."""
+        """Log a warning only once, because it would otherwise repeat at every scrape."""
         with self._lock:
             if of in self._warned:
                 return
             self._warned.add(of)
         _LOG.warning("%s: %s", of, what)
 
-    def _readings(self) -> Iterable[MetricReading]:
+    def _collect_readings(self) -> Iterable[MetricReading]:
         with self._lock:
             tasks, others = dict(self._tasks), tuple(self._others)
             yield from self._read_worker_metrics()

@@ -1,8 +1,8 @@
-"""Runs one task on its own thread, as `task_lifecycle` decides.
+"""Runs one task on its own thread, as directed by `task_lifecycle`.
 
-`TaskBody` is what differs between source, sink and pipeline tasks. An exception of the body fails
-only this task. A body that does not return is abandoned: its thread keeps running, but its statuses
-are ignored.
+`TaskBody` implements the differences between source, sink and pipeline tasks. An exception in the
+body fails only this task. A body that does not return is abandoned: its thread keeps running, but
+its statuses are ignored.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ from connect_runtime.worker.task_lifecycle import (
 
 
 def format_trace(error: BaseException, *, hide: HideValues) -> str:
-    """Format the error message on the first line, for short displays, followed by the stack
-    trace; `hide` hides values of config providers."""
+    """Format an exception: the error message on the first line, for short displays, then the stack
+    trace. `hide` hides config provider values."""
     said = "".join(traceback.format_exception_only(error)).strip()
     return hide(f"{said}\n{_format_stack(error)}")
 
@@ -54,8 +54,8 @@ def format_trace(error: BaseException, *, hide: HideValues) -> str:
 def log_failure(
     logger: logging.Logger, subject: str, error: BaseException, *, hide: HideValues
 ) -> None:
-    """Log that `subject` failed; expected errors are logged without a stack trace, except at DEBUG.
-    `hide` hides values of config providers."""
+    """Log that `subject` failed. Expected errors are logged without a stack trace, except at DEBUG.
+    `hide` hides config provider values."""
     stack = _format_stack(error)
     hidden = hide(stack)
     more, exc_info = ("", error) if hidden == stack else (f"\n{hidden}", None)
@@ -74,14 +74,15 @@ _LOG = logging.getLogger(__name__)
 
 
 class CloseSteps:
-    """Runs all steps of a shutdown even if some fail; raises the first failure at the end."""
+    """Runs all steps of a shutdown even if some fail. `raise_first` raises the first failure at the
+    end."""
 
     def __init__(self, of: str) -> None:
         self._of = of
         self._failure: BaseException | None = None
 
     def run(self, doing: str, step: Callable[[], object], *, is_fatal: bool = True) -> None:
-        """Run a step; with `is_fatal` False a failure is only logged."""
+        """Run one shutdown step. With `is_fatal` False, a failure is only logged."""
         try:
             step()
         except BaseException as error:  # noqa: BLE001 - of plugins, which may raise anything
@@ -101,49 +102,49 @@ _IDLE_WAIT_S = 0.5
 
 
 class TaskBody(Protocol):
-    """Kind-specific part of a task; called on the task's thread unless stated otherwise."""
+    """Type-specific part of a task. Called on the task's thread unless stated otherwise."""
 
     def start_up(self) -> None:
         """Create clients, initialize and start the plugin."""
 
     def run_once(self) -> None:
-        """Poll or deliver once."""
+        """Poll or deliver records once."""
 
     def stay_idle(self) -> None:
-        """Called repeatedly while paused, even before `start_up`: keep sessions alive, return
-        quickly."""
+        """Keep sessions alive and return quickly. Called repeatedly while the task is paused, even
+        before `start_up`."""
 
     def shut_down(self) -> None:
         """Commit, stop the plugin if its start was attempted, and close everything."""
 
     def get_status(self) -> tuple[RunState, str | None]:
-        """Return the status of the running task and the reason for it. Called from any thread."""
+        """Return the status of the running task and its reason. May be called from any thread."""
 
     def on_stop_requested(self) -> None:
         """End all waits, because the task must stop. Called from another thread."""
 
     def on_abandoned(self) -> None:
-        """Release everything at once, because the task was abandoned.
+        """Release all resources immediately, because the task was abandoned.
 
         Called from another thread.
         """
 
 
 class WriteTaskStatus(Protocol):
-    """Writes a status; never blocks."""
+    """Writes a task status. Never blocks."""
 
     def __call__(self, state: RunState, trace: str | None, *, safe: bool) -> None: ...
 
 
 ReconfigureCallback = Callable[[], bool]
-"""Returns whether the task accepts a new configuration; called on the task's thread."""
+"""Returns True if the task accepts a new configuration. Called on the task's thread."""
 
 
 class WorkerTask:
-    """Runs one task on its own thread; the methods are for other threads.
+    """Runs one task on its own thread. The public methods are for other threads.
 
-    Invariants: `_todo` has the actions that the thread has not executed yet; an offered
-    reconfiguration is answered at the latest when the task ends.
+    Invariants: `_todo` contains the actions that the task's thread has not executed yet; an offered
+    reconfiguration is answered by the time the task ends.
     """
 
     def __init__(
@@ -155,7 +156,7 @@ class WorkerTask:
         write_status: WriteTaskStatus,
         hide: HideValues,
     ) -> None:
-        """`hide` hides values of config providers in errors."""
+        """Create the task runner. `hide` hides config provider values in errors."""
         self.task = task
         self._hide = hide
         self._body = body
@@ -169,7 +170,7 @@ class WorkerTask:
 
     @property
     def subject(self) -> ConnectorTaskId:
-        """Subject of its statuses."""
+        """Subject of the task's statuses."""
         return self.task
 
     def start(self, owner: ThreadGroup) -> None:
@@ -181,9 +182,9 @@ class WorkerTask:
             self._body.on_stop_requested()
 
     def offer_reconfiguration(self, take_up: ReconfigureCallback) -> futures.Future[bool]:
-        """Call `take_up` after the current iteration; the future has its result.
+        """Call `take_up` after the current iteration. The returned future contains its result.
 
-        False if the task has ended, fails, or gets another offer first.
+        The result is False if the task has ended, fails, or receives another offer first.
         """
         answer: futures.Future[bool] = futures.Future()
         with self._changed:
@@ -197,7 +198,8 @@ class WorkerTask:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the task has ended, by itself or by a stop."""
+        """True if the task has ended, either because it finished or failed or because it was
+        stopped."""
         return self._machine.phase is TaskPhase.ENDED
 
     def request_stop(self) -> None:
@@ -208,7 +210,7 @@ class WorkerTask:
         self._body.on_stop_requested()
 
     def join(self, timeout_s: float) -> bool:
-        """Wait for the thread to end; returns False on timeout."""
+        """Wait for the task's thread to end. Return False on timeout."""
         return self._thread is None or self._thread.join(timeout_s)
 
     def abandon(self) -> None:
@@ -285,7 +287,7 @@ class WorkerTask:
             answer.set_result(taken)
 
     def _decline_offer(self) -> None:
-        """Decline a pending offer; requires the lock."""
+        """Decline a pending offer. The caller must hold the lock."""
         offer, self._offer = self._offer, None
         if offer is not None:
             offer[1].set_result(False)
@@ -298,7 +300,7 @@ class WorkerTask:
         return TaskEnded(self._trace)
 
     def _record_error(self, error: BaseException) -> None:
-        """Log the error; only the first one is published."""
+        """Log an error. Only the first error is published."""
         log_failure(_LOG, f"task {self.task}", error, hide=self._hide)
         if self._trace is None:
             self._trace = format_trace(error, hide=self._hide)

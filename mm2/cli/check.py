@@ -62,6 +62,6 @@ def check_command(
     else:
         for line in check_report.format_report(report):
             terminal.print_line(line)
-    if report.reaches_none_of(settings.clusters):
+    if report.are_all_unreachable(settings.clusters):
         return exit_codes.UNREACHABLE
     return exit_codes.FAILED if report.verdict is CheckResult.FAILED else exit_codes.DONE

@@ -111,7 +111,7 @@ def show_config(*, file: pathlib.Path, as_json: bool) -> None:
     "--to",
     "form",
     type=click.Choice([_YAML_FORM, _PROPERTIES_FORM]),
-    help="Output format.  [default: the format that FILE does not have]",
+    help="Output format.  [default: the format that FILE is not in]",
 )
 def convert_config(file: pathlib.Path, form: str | None) -> int:
     """Convert clusters.yaml to mm2.properties, or back, and print the result.
@@ -143,12 +143,12 @@ def _convert_file(file: pathlib.Path, *, is_properties: bool) -> ConvertedFile:
             mm2_properties.translate_properties(text), folder=pathlib.Path.cwd()
         )
     root = yaml_file.parse_yaml(text).root
-    assert isinstance(root, YamlSection), "it was read without mistakes"
+    assert isinstance(root, YamlSection), "the configuration was read without mistakes"
     return properties_conversion.convert_to_properties(root, folder=file.parent)
 
 
 def _find_lost_settings(text: str, before: Mm2Settings, *, is_properties: bool) -> list[str]:
-    """Settings of `before` that differ after reading the converted text."""
+    """Return the settings of `before` that differ after the converted text is parsed."""
     read = config_loader.parse if is_properties else config_loader.parse_properties
     try:
         after = read(text, file="the result", folder=pathlib.Path.cwd(), environment=os.environ)

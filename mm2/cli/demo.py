@@ -103,7 +103,7 @@ def _run_demo(
 
 
 def format_result(result: DemoResult) -> Iterator[str]:
-    """The demo's results as lines of text: comparison, throughput, latency, failover."""
+    """Format the demo's results as lines of text: comparison, throughput, latency, failover."""
     found = result.comparison
     yield from str(found).splitlines()
     yield ""
@@ -125,7 +125,7 @@ def format_result(result: DemoResult) -> Iterator[str]:
     )
     yield from (f"stopped     {each}" for each in result.halted_partitions)
     if found.is_equal:
-        yield "proof       every record equal: key, value, headers, timestamp, order"
+        yield "proof       all records equal: key, value, headers, timestamp, order"
     else:
         yield (
             "proof       DIFFERENT in "
@@ -138,8 +138,8 @@ def format_result(result: DemoResult) -> Iterator[str]:
 def _format_move(moved: DemoFailoverResult) -> Iterator[str]:
     yield (
         f"failover    {plurals.format_count(moved.before, 'record')} processed on {moved.origin}, "
-        f"{moved.after:,} on {moved.destination}, {text_format.format_duration(moved.seconds)} "
-        "in all"
+        f"{moved.after:,} on {moved.destination}, {text_format.format_duration(moved.seconds)} in "
+        "total"
     )
     if moved.is_exactly_once:
         yield f"            each of the {moved.sent:,} records sent was processed once"
@@ -151,7 +151,8 @@ def _format_move(moved: DemoFailoverResult) -> Iterator[str]:
 
 
 class _StartedNode:
-    """A node that is already running, for the main loop of `mm2 run`. The demo stops it."""
+    """An adapter that passes a running node to the main loop of `mm2 run`. The demo stops the
+    node."""
 
     def __init__(self, node: Mm2Node) -> None:
         self.engine = node.engine
@@ -167,14 +168,14 @@ class _StartedNode:
         return self._node.crash_reason
 
     def start(self) -> None:
-        """Does nothing: the node is already running."""
+        """Do nothing, because the node is already running."""
 
     def stop(self) -> None:
-        """Does nothing: the demo stops the node."""
+        """Do nothing, because the demo stops the node."""
 
 
 def _keep_running(demo: Demo, now: SystemClock, stop: StopSignals) -> int:
-    """Display the flows as `mm2 run` does, until a signal arrives."""
+    """Display the flows as `mm2 run` does until a signal is received."""
     from mm2.node.telemetry import NodeTelemetry
     from mm2.status import retention_watch  # loads Kafka's client library
     from mm2.status.retention_watch import RetentionWatch
@@ -194,7 +195,7 @@ def _keep_running(demo: Demo, now: SystemClock, stop: StopSignals) -> int:
         display=flow_display.choose_display(table_wanted=True),
         metrics=observed.metrics,
         stop_signal=lambda: stop.signal_number,
-        wait=run.make_signal_wait(stop, observed.heartbeat.beat),
+        wait=run.make_signal_wait(stop, observed.heartbeat.record_iteration),
         notes=(f"mm2 {version.VERSION}{note}", "Ctrl-C stops the replication and both clusters"),
     )
     try:

@@ -1,7 +1,7 @@
 """`mm2 docs`: prints the reference of configuration keys, metrics and exit codes as Markdown.
 
-The pages are generated from the declarations of metrics, configuration keys and exit codes.
-`docs/guides/` holds the result; a test compares it.
+The pages are generated from the declarations of metrics, configuration keys and exit codes. The
+generated pages are committed in `docs/guides/`; a test verifies that they are up to date.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ replicate is healthy. For alerts, not for probes |"""
 
 
 def render_metrics_page() -> str:
-    """The reference page of all metrics and health endpoints."""
+    """Render the reference page of all metrics and health endpoints."""
     return "\n".join(_render_metrics_lines()) + "\n"
 
 
@@ -154,7 +154,7 @@ def _render_metric_table(found: Sequence[Metric], more: tuple[str, ...] = ()) ->
 
 
 def render_configuration_page() -> str:
-    """The reference page of all keys of `clusters.yaml`."""
+    """Render the reference page of all keys of `clusters.yaml`."""
     return "\n".join(_render_configuration_lines()) + "\n"
 
 
@@ -175,7 +175,7 @@ The defaults below are those of `clusters.yaml`. In `mm2.properties`, these keys
 _FLOWS_INTRO = """`flows` is a list with one item per source and target; `defaults` applies to all
 items. Use the prefixes `source.consumer.`, `producer.override.`, `source.admin.` and
 `target.admin.` for client properties of one flow."""
-_REST_INTRO = "The REST server through which the nodes of a flow's group reach each other."
+_REST_INTRO = "REST server that the nodes of a flow's group use to communicate with each other."
 _WORKER_INTRO = "The Kafka Connect worker of each flow."
 _REFUSED_INTRO = """## Rejected keys
 
@@ -250,7 +250,7 @@ def _render_flow_options() -> dict[str, ConfigOption[Any]]:
 
 
 def _collect_options(module: object) -> dict[str, ConfigOption[Any]]:
-    """The `ConfigOption` constants that a module declares, by option name."""
+    """Return the `ConfigOption` constants that a module declares, by option name."""
     found = (each for each in vars(module).values() if isinstance(each, ConfigOption))
     return {each.name: each for each in found}
 
@@ -280,7 +280,10 @@ def _render_spark() -> Iterator[tuple[str, ...]]:
 
 
 def _render_worker_keys(told: Mapping[str, str], names: Iterable[str]) -> Iterator[tuple[str, ...]]:
-    """Rows of Connect keys, with mm2's default in `clusters.yaml` if it has one, else Connect's."""
+    """Render table rows of Connect keys.
+
+    The default is mm2's default in `clusters.yaml` if mm2 has one, otherwise Connect's.
+    """
     folder = pathlib.Path("/")
     least = config_loader.parse(
         _MINIMAL_FILE, file="least", folder=folder, environment={}

@@ -25,19 +25,23 @@ if TYPE_CHECKING:
 
 @click.command("drill")
 @click.option(
-    "--from", "origin", required=True, metavar="ALIAS", help="Origin of the simulated failover."
+    "--from",
+    "origin",
+    required=True,
+    metavar="ALIAS",
+    help=("Cluster that the consumer group moves from."),
 )
 @click.option(
     "--to",
     "destination",
     required=True,
     metavar="ALIAS",
-    help="Destination of the simulated failover.",
+    help="Cluster that the consumer group moves to.",
 )
 @click.option(
     "--planned", is_flag=True, help="Rehearse a planned move instead of killing the origin."
 )
-@options.config_option("Where the flow is configured.")
+@options.config_option("Configuration file that defines the flow.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def drill_command(
     *, origin: str, destination: str, planned: bool, file: pathlib.Path, as_json: bool
@@ -108,7 +112,7 @@ def _print_result(result: DrillResult, *, as_json: bool) -> None:
 
 
 def format_result(result: DrillResult) -> Iterator[str]:
-    """The drill's measurements and failures as lines of text."""
+    """Format the drill's measurements and failures as lines of text."""
     yield ""
     yield (
         f"RTO          {text_format.format_duration(result.rto_s)} until the group processed "

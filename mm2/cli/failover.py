@@ -1,7 +1,7 @@
 """`mm2 failover` and `mm2 failback`: plan and execute moving consumer groups to the other cluster.
 
-Without `--execute` the plan is printed and nothing changes. The exit code is 0 after a completed
-move and for the verdicts GO and GO, AT A COST; 1 for NO-GO.
+Without `--execute`, the plan is printed and nothing changes. The exit code is 0 after a completed
+move and for the verdicts GO and GO, AT A COST. It is 1 for NO-GO.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ class MoveOptions:
     origin: str
     destination: str
     groups: tuple[str, ...]
-    """Consumer groups to move; empty for all."""
+    """Consumer groups to move; empty to move all groups."""
     accepted: tuple[str, ...]
-    """Codes of findings that do not block the move."""
+    """Codes of findings that the user accepted, so that they do not block the move."""
     rewind: bool
     execute: bool
     journal: pathlib.Path | None
@@ -70,14 +70,14 @@ class MoveOptions:
         return "failback" if self.is_failback else "failover"
 
     def check(self) -> None:
-        """Raises `UsageError` if options contradict each other or a finding code is unknown."""
+        """Raise `UsageError` if options contradict each other or a finding code is unknown."""
         if self.execute and self.resume:
             raise click.UsageError(
                 "--execute starts a new move and --resume continues an earlier one: use only one"
             )
         if self.resume and self.journal is None:
             raise click.UsageError(
-                "--resume needs the journal of the move to continue: add --journal FILE"
+                "--resume needs the journal of the move to be resumed: add --journal FILE"
             )
         if self.planned and self.origin_lost:
             raise click.UsageError(
@@ -127,28 +127,36 @@ _MOVE_OPTIONS: tuple[Callable[[Any], Any], ...] = (
         "accepted",
         multiple=True,
         metavar="CODE[:GROUP]",
-        help="Accept this finding, by the code that the plan prints in brackets, for all groups or "
-        "for one; repeatable.",
+        help=(
+            "Accept the finding with this code, for all groups or for one group. The plan prints "
+            "the codes in brackets. Repeatable."
+        ),
     ),
     click.option(
         "--set-back",
         "rewind",
         is_flag=True,
-        help="Also rewind groups whose offset on the destination is already ahead: they reprocess "
-        "records.",
+        help=(
+            "Also rewind groups whose offset on the destination is already ahead of the "
+            "translated offset: they reprocess records."
+        ),
     ),
     click.option(
         "--execute",
         is_flag=True,
-        help="Execute the plan if the verdict is GO. On a terminal you confirm by typing the name "
-        "of the flow; scripts are not prompted.",
+        help=(
+            "Execute the plan if the verdict is GO. On a terminal you confirm by typing the "
+            "flow's name; scripts are not prompted."
+        ),
     ),
     click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation on a terminal."),
     click.option(
         "--journal",
         type=click.Path(path_type=pathlib.Path, dir_okay=False),
-        help="File that records every step.  [default: a new file in the current folder, named "
-        "after the move and the time]",
+        help=(
+            "Journal file that records every step.  [default: a new file in the current folder, "
+            "named after the move and the time]"
+        ),
     ),
     click.option(
         "--resume",
@@ -161,35 +169,39 @@ _MOVE_OPTIONS: tuple[Callable[[Any], Any], ...] = (
         "--settle",
         "stable_for_s",
         60.0,
-        text="How long both clusters must be in sync, without changes, before a planned move stops "
-        "the flow.",
+        text="How long both clusters must remain in sync before a planned move stops the flow.",
         allowed=click.FloatRange(min=MIN_SETTLE_S),
     ),
     options.seconds_option(
         "--wait",
         "wait_s",
         600.0,
-        text="How long a step may wait before it fails: for groups to have no members, for "
-        "replication to catch up, for brokers to answer.",
+        text=(
+            "How long a step may wait before it fails: for groups to have no members, for "
+            "replication to catch up, for brokers to respond."
+        ),
         allowed=click.FloatRange(min=0),
     ),
     options.seconds_option(
         "--look",
         "inspect_timeout_s",
         60.0,
-        text="Timeout for inspecting both clusters. The origin counts as lost if it does not "
-        "answer within one sixth of it (at least 10 s).",
+        text=(
+            "Timeout for inspecting both clusters. The origin is considered lost if it does not "
+            "respond within one sixth of the timeout (at least 10 s)."
+        ),
         allowed=click.FloatRange(min=1),
     ),
-    options.config_option("Where the flow is configured."),
+    options.config_option("Configuration file that defines the flow."),
     click.option("--json", "as_json", is_flag=True, help="Print the plan, or the report, as JSON."),
 )
 
 
 def run_move(order: MoveOptions) -> int:
-    """Plan, execute or resume a move and return its exit code.
+    """Plan, execute or resume a move, and return the exit code.
 
-    0 if the move completed or the verdict is GO or GO, AT A COST; 1 for NO-GO.
+    The exit code is 0 if the move completed or the verdict is GO or GO, AT A COST. It is 1 for
+    NO-GO.
     """
     order.check()
     settings = config_loader.load(order.file, environment=os.environ)
@@ -226,7 +238,8 @@ def run_move(order: MoveOptions) -> int:
 
 
 def begin_move(order: MoveOptions, found: MoveWiring) -> int:
-    """Print the plan; with `--execute` and a verdict other than NO-GO, confirm and execute it.
+    """Print the plan. With `--execute` and a verdict other than NO-GO, ask for confirmation and
+    execute the plan.
 
     The journal is created only after the confirmation.
     """
@@ -251,7 +264,7 @@ def begin_move(order: MoveOptions, found: MoveWiring) -> int:
         terminal.print_line(line, err=order.as_json)  # what programs read is the report
     if not order.yes and not _is_confirmed(order, planned):
         terminal.print_line(
-            "not confirmed: the text does not match the name of the flow; nothing was changed",
+            "not confirmed: the text does not match the flow's name; nothing was changed",
             err=True,
         )
         return exit_codes.FAILED
@@ -262,7 +275,8 @@ def begin_move(order: MoveOptions, found: MoveWiring) -> int:
 
 
 def _is_confirmed(order: MoveOptions, planned: MovePlan) -> bool:
-    """Ask the user to type the flow's name; True without a prompt if there is no terminal."""
+    """Ask the user to type the flow's name, and return True if it matches. Without a terminal,
+    return True without a prompt."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return True
     moved = sum(bool(each.offsets_to_write) for each in planned.groups)
@@ -280,15 +294,15 @@ def _is_confirmed(order: MoveOptions, planned: MovePlan) -> bool:
 def _describe_next_step(
     order: MoveOptions, planned: MovePlan, *, no_go: bool, exported: bool
 ) -> str:
-    """The last line of a printed plan: the command to run next.
+    """Return the last line of a printed plan, which shows the command to run next.
 
     The command omits `--export` if the file was already written (`exported`).
     """
     wanted = dataclasses.replace(planned.request, export="") if exported else planned.request
     if no_go:
         return (
-            "nothing was changed. Fix the blocking findings, or accept each as a cost with "
-            "--accept CODE"
+            "nothing was changed. Fix the blocking findings, or accept each finding as a cost "
+            "with --accept CODE"
         )
     lost_option = ("--origin-lost",) if order.origin_lost else ()
     said = f"nothing was changed. To execute the plan: {wanted.execute_command(*lost_option)}"
@@ -303,7 +317,8 @@ def _describe_next_step(
 def _plan_move(
     found: MoveWiring, wanted: MoveRequest, path: pathlib.Path
 ) -> tuple[MovePlan, ClusterIds]:
-    """The plan, with findings about whether it can be executed, and the two clusters' ids."""
+    """Build the move plan, including findings about whether it can be executed. Return the plan and
+    the ids of both clusters."""
     from mm2.failover import move_plan, readiness
 
     planned = found.planner.build_plan(wanted)
@@ -347,7 +362,7 @@ def _execute_move(
             )
             check_resumable(order, file, now, now_ms=found.clock.wall_ms())
         with (
-            _unreachable_as_failure(),
+            _convert_retriable_errors(),
             contextlib.closing(found.build_context(print_progress)) as about,
         ):
             MoveExecutor(file, about, plan=planned).run()
@@ -364,9 +379,12 @@ def _execute_move(
 
 
 @contextlib.contextmanager
-def _unreachable_as_failure() -> Iterator[None]:
-    """Turn `RetriableError` into `FatalError`: a cluster that becomes unreachable during a move
-    ends it with FAILED, because UNREACHABLE would mean that nothing was done."""
+def _convert_retriable_errors() -> Iterator[None]:
+    """Turn `RetriableError` into `FatalError` inside a `with` block.
+
+    A cluster that becomes unreachable during a move ends the move with FAILED, because UNREACHABLE
+    would mean that nothing was changed.
+    """
     try:
         yield
     except RetriableError as error:
@@ -374,14 +392,14 @@ def _unreachable_as_failure() -> Iterator[None]:
 
 
 def _was_origin_unreachable(file: JournalFile) -> bool:
-    """Whether the origin cluster did not answer when the move began."""
+    """Return True if the origin cluster did not respond when the move began."""
     begun = file.journal.identity
     return begun is None or not begun.clusters.origin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveSetup:
-    """Flow, hooks and cluster ids at the time when a move is resumed."""
+    """Flow, hooks and cluster ids at the time a move is resumed."""
 
     flow: str
     hooks: frozenset[str]
@@ -389,7 +407,7 @@ class MoveSetup:
 
 
 def check_resumable(order: MoveOptions, file: JournalFile, now: MoveSetup, *, now_ms: int) -> None:
-    """Check that the resumed move is the one in the journal.
+    """Check that the journal belongs to the move to be resumed.
 
     Raises `UsageError` if options, flow, hooks or cluster ids differ. Newly accepted finding codes
     are appended to the journal.
@@ -404,7 +422,10 @@ def check_resumable(order: MoveOptions, file: JournalFile, now: MoveSetup, *, no
     said += move_request.describe_changed_clusters(begun.request, begun.clusters, now.clusters)
     missing = sorted(set(begun.hooks) - now.hooks)
     if missing:
-        said.append(f"it has hooks that the configuration no longer has: {', '.join(missing)}")
+        said.append(
+            "the journal lists hooks that the configuration no longer contains: "
+            f"{', '.join(missing)}"
+        )
     if said:
         raise click.UsageError(f"{file.path} is the journal of another move: {'; '.join(said)}")
     more = set(order.accepted) - begun.request.accepted
@@ -429,7 +450,8 @@ def _build_request(order: MoveOptions) -> MoveRequest:
 
 
 def _print_plan(order: MoveOptions, planned: MovePlan, found: MoveWiring, *, export: str) -> None:
-    """Print the plan; also write the unreplicated records to the file `export` unless it is ""."""
+    """Print the plan. Unless `export` is empty, also write the unreplicated records to that
+    file."""
     from mm2.failover import plan_output
 
     if order.as_json:
@@ -453,7 +475,8 @@ def _print_plan(order: MoveOptions, planned: MovePlan, found: MoveWiring, *, exp
 
 
 def _has_export_problem(planned: MovePlan) -> bool:
-    """Whether a finding of the plan already reports that the export file cannot be written."""
+    """Return True if a finding of the plan already reports that the export file cannot be
+    written."""
     from mm2.failover import readiness
 
     return any(each.code == readiness.NO_EXPORT_CODE for each in planned.findings)
@@ -481,7 +504,8 @@ def _export_records(found: MoveWiring, planned: MovePlan) -> int:
 
 
 def list_client_properties(cluster: ClusterSettings) -> dict[str, str]:
-    """Connection and security properties that applications need for a cluster, without secrets."""
+    """Return the connection and security properties that applications need for a cluster, without
+    secrets."""
     return {
         name: value
         for name, value in cluster.properties.redacted().items()
@@ -508,7 +532,7 @@ def _default_journal_path(order: MoveOptions, now_ms: int) -> pathlib.Path:
     "--origin-lost",
     "origin_lost",
     is_flag=True,
-    help="The origin cluster is down: do not contact it; use the last checkpoints.",
+    help="The origin cluster is down: do not contact it, and use the last checkpoints.",
 )
 def failover_command(**given: Any) -> int:
     """Plan moving consumer groups from one cluster to the other, or execute the plan.
@@ -559,8 +583,10 @@ def failover_command(**given: Any) -> int:
 @click.option(
     "--export",
     type=click.Path(path_type=pathlib.Path, dir_okay=False),
-    help="Write the records of --to that were never replicated to this new file, as JSON lines, "
-    "before the move. Without --execute only this file is written.",
+    help=(
+        "Before the move, write the records of --to that were never replicated to this new file, "
+        "as JSON lines. Without --execute, only this file is written."
+    ),
 )
 def failback_command(**given: Any) -> int:
     """Plan returning to the cluster that was left by mm2 failover, or execute the plan.

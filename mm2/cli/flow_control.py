@@ -1,6 +1,6 @@
-"""`mm2 pause`, `resume`, `throttle`, `restart`: change a running flow over its REST API.
+"""`mm2 pause`, `resume`, `throttle`, `restart`: change a running flow through its REST API.
 
-Pauses and limits are stored in the flow's Connect group and survive restarts.
+Pauses and rate limits are stored in the flow's Connect group and survive restarts.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ DEFAULT_RATE = "default"
 JSON_VERSION = 1
 _REQUEST_TIMEOUT_S = 15.0
 _flow_argument = click.argument("flow", metavar="FLOW")
-_file_option = options.config_option("The configuration of the running process.")
+_file_option = options.config_option("Configuration file of the running process.")
 
 
 def _topic_option(text: str) -> Callable[[F], F]:
@@ -37,7 +37,7 @@ def _topic_option(text: str) -> Callable[[F], F]:
 
 @click.command("pause")
 @_flow_argument
-@_topic_option("Only this topic of the source.")
+@_topic_option("Only this source topic.")
 @_file_option
 @options.json_option
 def pause(*, flow: str, topic: str | None, file: pathlib.Path, as_json: bool) -> int:
@@ -63,7 +63,7 @@ def pause(*, flow: str, topic: str | None, file: pathlib.Path, as_json: bool) ->
 
 @click.command("resume")
 @_flow_argument
-@_topic_option("Only this topic of the source.")
+@_topic_option("Only this source topic.")
 @_file_option
 @options.json_option
 def resume(*, flow: str, topic: str | None, file: pathlib.Path, as_json: bool) -> int:
@@ -90,7 +90,7 @@ def resume(*, flow: str, topic: str | None, file: pathlib.Path, as_json: bool) -
 @click.command("throttle")
 @_flow_argument
 @click.argument("rate", metavar="RATE")
-@_topic_option("Only this topic of the source.")
+@_topic_option("Only this source topic.")
 @_file_option
 @options.json_option
 def throttle(*, flow: str, rate: str, topic: str | None, file: pathlib.Path, as_json: bool) -> int:
@@ -130,7 +130,7 @@ def throttle(*, flow: str, rate: str, topic: str | None, file: pathlib.Path, as_
 
 @click.command("restart")
 @_flow_argument
-@_topic_option("Only the tasks that replicate this topic of the source.")
+@_topic_option("Only the tasks that replicate this source topic.")
 @_file_option
 @options.json_option
 def restart(*, flow: str, topic: str | None, file: pathlib.Path, as_json: bool) -> int:
@@ -159,9 +159,9 @@ def restart(*, flow: str, topic: str | None, file: pathlib.Path, as_json: bool) 
 
 @contextlib.contextmanager
 def connect_to_flow(file: pathlib.Path, flow: str) -> Iterator[FlowRestClient]:
-    """A REST client for the flow in the local process that runs the file.
+    """Connect to the REST API of a flow in the local process that runs the configuration file.
 
-    Raises `ProcessSocketError` if no process answers, and `click.UsageError` for an unknown flow
+    Raises `ProcessSocketError` if no process responds, and `click.UsageError` for an unknown flow
     or topic.
     """
     answers = process_socket.query_processes(
@@ -174,7 +174,7 @@ def connect_to_flow(file: pathlib.Path, flow: str) -> Iterator[FlowRestClient]:
     known = {name: each for each in found for name in each["flows"]}
     if not known:
         told = "; ".join(line for each in answers.values() for line in each.lines)
-        raise ProcessSocketError(f"the process that runs {file} did not answer: {told}")
+        raise ProcessSocketError(f"the process that runs {file} did not respond: {told}")
     if flow not in known:
         nearest = config_errors.find_nearest_name(flow, known)
         meant = "" if nearest is None else f"; did you mean '{nearest}'?"
@@ -196,7 +196,7 @@ def connect_to_flow(file: pathlib.Path, flow: str) -> Iterator[FlowRestClient]:
 def _print_result(
     flow: str, topic: str | None, text: str, detail: dict[str, Any], *, as_json: bool
 ) -> None:
-    """Print the result: `text`, or `detail` as JSON."""
+    """Print `text`, or `detail` if the output format is JSON."""
     if as_json:
         found = {"version": JSON_VERSION, "flow": flow, "topic": topic, **detail}
         click.echo(json.dumps(found, indent=2))

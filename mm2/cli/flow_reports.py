@@ -1,7 +1,8 @@
 """Collects the flow reports that `mm2 status`, `lag`, `incidents` and `why` print.
 
-Reports come from the process on this machine that runs the flows. If there is none, or with
-`--clusters`, they are read from both clusters. Also defines the options these commands share.
+Reports come from the process on this machine that runs the flows. If no such process is running, or
+with `--clusters`, they are read from both clusters. This module also defines the options that these
+commands share.
 """
 
 from __future__ import annotations
@@ -28,26 +29,27 @@ from mm2.topics.flow_config import Flow
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportQuery:
-    """Options of a command that reports on flows."""
+    """Command-line options of a command that reports on flows."""
 
     file: pathlib.Path
     flow: str | None
-    """The flow to report on; None for all flows of the file."""
+    """Name of the flow to report on; None for all flows of the file."""
     timeout_s: float
     as_json: bool
     clusters: bool = False
-    """Read the clusters even if a local process runs the flows."""
+    """True to read the clusters even if a local process runs the flows."""
 
 
 def cluster_query_options(
     *, timeout_s: float
 ) -> Callable[[Callable[..., int]], Callable[..., int]]:
-    """Decorate a command that reads only the clusters: adds its options, passes a `ReportQuery`."""
+    """Decorate a command that reads only the clusters: add its options and pass them as a
+    `ReportQuery`."""
 
     def decorate(function: Callable[..., int]) -> Callable[..., int]:
         @options.config_argument
         @click.option("--flow", metavar="FLOW", help="Only this flow.  [default: all]")
-        @options.timeout_option(timeout_s, "How long to wait for the clusters of a flow.")
+        @options.timeout_option(timeout_s, "How long to wait for a flow's clusters.")
         @options.json_option
         @functools.wraps(function)
         def run_with_query(
@@ -67,12 +69,14 @@ def cluster_query_options(
 
 
 def report_query_options(function: Callable[..., int]) -> Callable[..., int]:
-    """Decorate a command that asks the local process first: adds its options, passes a
+    """Decorate a command that queries the local process first: add its options and pass them as a
     `ReportQuery`."""
 
     @cluster_query_options(timeout_s=30.0)
     @click.option(
-        "--clusters", is_flag=True, help="Read the clusters even if a process on this machine runs."
+        "--clusters",
+        is_flag=True,
+        help=("Read the clusters even if a process on this machine runs the flows."),
     )
     @functools.wraps(function)
     def run_with_clusters_flag(*, query: ReportQuery, clusters: bool, **others: Any) -> int:
@@ -82,7 +86,7 @@ def report_query_options(function: Callable[..., int]) -> Callable[..., int]:
 
 
 def load_selected_flows(query: ReportQuery) -> tuple[Mm2Settings, tuple[Flow, ...]]:
-    """Load the file and select the queried flows.
+    """Load the configuration file and select the queried flows.
 
     Raises `SettingsError` for an invalid file and `click.BadParameter` for an unknown flow.
     """
@@ -93,7 +97,10 @@ def load_selected_flows(query: ReportQuery) -> tuple[Mm2Settings, tuple[Flow, ..
 
 
 def collect_reports(query: ReportQuery) -> Any:
-    """The `StatusQueryResult` of the queried flows. Raises as `load_selected_flows`."""
+    """Collect the `StatusQueryResult` of the queried flows.
+
+    Raises `SettingsError` for an invalid file and `click.BadParameter` for an unknown flow.
+    """
     settings, wanted = load_selected_flows(query)
     # Imported here so that invalid input is reported before Kafka's client library is loaded.
     from mm2.cli import library_logs
@@ -116,10 +123,11 @@ def _print_to_stderr(line: str) -> None:
 
 
 def make_cluster_collector(settings: Mm2Settings, *, timeout_s: float) -> Callable[[Any], Any]:
-    """A function that reads both clusters of a `Flow` and returns its `FlowReport`.
+    """Return a function that reads both clusters of a `Flow` and returns its `FlowReport`.
 
-    A flow takes at most `timeout_s`. Half of it is for waiting until the clusters answer, so that
-    an unreachable cluster leaves time to read the other. Each cluster is attempts for only once.
+    Reading a flow takes at most `timeout_s`. Half of this time is reserved for waiting until the
+    clusters respond, so that an unreachable cluster leaves time to read the other cluster. Each
+    cluster's reachability is checked only once.
     """
     from mm2.clusters import cluster_clients, reachability_probe
     from mm2.config import flow_plan

@@ -1,6 +1,6 @@
 """`mm2 incidents`: lists incident records (losses, skips, duplicates) and operators' actions.
 
-The records are stored on each flow's target cluster; the flows need not run.
+The records are stored on each flow's target cluster. The flows need not be running.
 """
 
 from __future__ import annotations
@@ -34,31 +34,31 @@ _KIND_NAMES = [each.value for each in IncidentKind]
 _OPERATOR_ACTION = IncidentKind.OPERATOR_ACTION
 _COLUMNS = ("AT", "FLOW", "TOPIC", "PARTITION", "KIND", "SOURCE", "MIRROR", "DETAIL")
 _TIMEOUT_SLACK_S = 2.0
-"""How long after its deadline a client may report a timeout."""
+"""Extra time after the deadline, in seconds, in which a client may report its timeout."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IncidentQueryResult:
-    """The incidents of one flow, read from its target cluster."""
+    """Incidents of a flow, read from its target cluster."""
 
     flow: Flow
     incidents: Sequence[Incident] = ()
     unreadable: Sequence[UnreadableIncident] = ()
-    """Records that this release cannot decode."""
+    """Incident records that this release cannot decode."""
     error: ConnectError | None = None
-    """Why the target could not be read."""
+    """Reason why the target cluster could not be read; None if it was read."""
 
 
 @click.command("incidents")
 @flow_reports.cluster_query_options(timeout_s=10.0)
-@click.option("--topic", metavar="TOPIC", help="Only this topic of the source.")
+@click.option("--topic", metavar="TOPIC", help="Only this source topic.")
 @click.option(
     "--kind",
     "kinds",
     multiple=True,
     type=click.Choice(_KIND_NAMES),
     metavar="KIND",
-    help=f"Only this kind; repeatable: {', '.join(_KIND_NAMES)}.",
+    help=f"Only incidents of this kind; repeatable: {', '.join(_KIND_NAMES)}.",
 )
 @click.option(
     "--exit-code",
@@ -99,7 +99,7 @@ def incidents_command(
     from mm2.cli import library_logs
 
     with library_logs.redirect_library_logs():
-        answers = _read_all(settings, wanted, timeout_s=query.timeout_s)
+        answers = _read_all_incidents(settings, wanted, timeout_s=query.timeout_s)
     found = sorted(
         (
             (each.flow.name, one)
@@ -127,11 +127,11 @@ def incidents_command(
     )
 
 
-def _read_all(
+def _read_all_incidents(
     settings: Mm2Settings, wanted: Sequence[Flow], *, timeout_s: float
 ) -> list[IncidentQueryResult]:
-    """Read all targets in parallel within `timeout_s`; half of it is for waiting until each
-    answers."""
+    """Read the incidents from all targets in parallel within `timeout_s`. Half of this time is for
+    waiting until each target responds."""
     from mm2.clusters import cluster_clients, incident_log, reachability_probe
     from mm2.clusters.flow_pair import FlowPair
 
@@ -156,7 +156,7 @@ def _read_all(
     threads = ThreadPool("incidents", threads_max=len(wanted), waiting_max=len(wanted))
     calls = [(flow, threads.submit(functools.partial(read, flow))) for flow in wanted]
     futures.wait([call for _, call in calls], timeout=timeout_s + _TIMEOUT_SLACK_S)
-    late = RetriableError(f"no answer within {timeout_s:g} s")
+    late = RetriableError(f"no response within {timeout_s:g} s")
     return [
         call.result() if call.done() else IncidentQueryResult(flow=flow, error=late)
         for flow, call in calls

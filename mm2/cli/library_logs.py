@@ -1,7 +1,7 @@
-"""Redirects the log of librdkafka and py4j to a temporary file while a command runs.
+"""Redirects the logs of librdkafka and py4j to a temporary file while a command runs.
 
-The file is in a private folder (mode 0700). It is removed at the end, but kept after a crash and
-at log level debug.
+The file is in a private folder (mode 0700). It is removed when the command ends, but kept after a
+crash and at log level debug.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ from mm2.copier import run_directory
 
 NOISY_LOGGERS = ("librdkafka", "py4j")
 MAX_KEPT_LOGS = 5
-"""How many logs of failed runs are kept; each run removes the older ones."""
+"""Number of logs of failed runs that are kept. Each run removes older logs."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class LibraryLogFile:
-    """The temporary log file of librdkafka and py4j."""
+    """Temporary log file of librdkafka and py4j."""
 
     path: pathlib.Path
     keep: bool = False
-    """Keep the file at the end unless it is empty."""
+    """True to keep the file when the command ends, unless the file is empty."""
 
 
 @contextlib.contextmanager
 def redirect_library_logs() -> Iterator[LibraryLogFile]:
-    """Redirect the libraries' log to a temporary file.
+    """Redirect the libraries' logs to a temporary file inside a `with` block.
 
     The file is removed at the end, but kept if `LibraryLogFile.keep` is set, after a crash, and at
-    log level debug; then it stays until `MAX_KEPT_LOGS` newer ones exist.
+    log level debug. A kept file is removed once `MAX_KEPT_LOGS` newer files exist.
     """
-    folder = run_directory.create("mm2-log-", keep_count=MAX_KEPT_LOGS)
+    folder = run_directory.create_run_directory("mm2-log-", keep_count=MAX_KEPT_LOGS)
     made = LibraryLogFile(folder.path / "libraries.log")
     attach_library_log(made.path)
     quiet = _RootLogFilter()
@@ -68,9 +68,9 @@ def redirect_library_logs() -> Iterator[LibraryLogFile]:
 
 
 def attach_library_log(file: pathlib.Path) -> None:
-    """Send all records of `NOISY_LOGGERS` to `file` only, including warnings and errors.
+    """Send all log records of `NOISY_LOGGERS`, including warnings and errors, only to `file`.
 
-    Raises `OSError` when the file cannot be opened.
+    Raises `OSError` if the file cannot be opened.
     """
     handler = logging.FileHandler(file, encoding="utf-8")
     handler.setFormatter(TextFormatter())
@@ -84,7 +84,8 @@ def attach_library_log(file: pathlib.Path) -> None:
 
 
 class _RootLogFilter(logging.Filter):
-    """Moves records of the root logger to the library log: py4j logs tracebacks there."""
+    """Moves log records of the root logger to the library log, because py4j logs tracebacks to the
+    root logger."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         if record.name != "root":

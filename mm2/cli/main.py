@@ -1,8 +1,8 @@
 """The command `mm2`: finds the subcommand, configures logging, turns errors into exit codes.
 
-Subcommands are imported when they are called: `mm2 --version` and shell completion stay fast,
-and a command that needs no Kafka client works where none is installed. A subcommand returns
-its exit code, or None for 0.
+Subcommands are imported when they are called, so that `mm2 --version` and shell completion are
+fast, and commands that need no Kafka client work without one. A subcommand returns its exit code,
+or None for 0.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from mm2.cli import terminal
 
 @dataclass(frozen=True, slots=True)
 class Subcommand:
-    """Where to import a subcommand from, and its line in `mm2 --help`."""
+    """Import location and help line of a subcommand."""
 
     module: str
     attribute: str
@@ -46,7 +46,7 @@ COMMAND_SECTIONS: Mapping[str, Mapping[str, Subcommand]] = {
             "Preflight: network, authentication, ACLs and settings.",
         ),
         "probe": Subcommand(
-            "mm2.cli.probe", "probe_command", "Test whether delivery can be exactly once."
+            "mm2.cli.probe", "probe_command", "Test whether exactly-once delivery is possible."
         ),
     },
     "Run": {
@@ -65,7 +65,7 @@ COMMAND_SECTIONS: Mapping[str, Mapping[str, Subcommand]] = {
             "mm2.cli.flow_control", "throttle", "Limit the rate of a flow or topic."
         ),
         "topic": Subcommand(
-            "mm2.cli.topic", "topic_group", "Reset a halted topic to another position."
+            "mm2.cli.topic", "topic_group", "Reset a halted topic to another source position."
         ),
     },
     "Observe": {
@@ -111,7 +111,7 @@ COMMAND_SECTIONS: Mapping[str, Mapping[str, Subcommand]] = {
         ),
     },
 }
-"""The commands as `mm2 --help` lists them, by heading and in the order of use."""
+"""Commands in the order of `mm2 --help`, grouped by heading."""
 
 SUBCOMMANDS: Mapping[str, Subcommand] = {
     name: each for section in COMMAND_SECTIONS.values() for name, each in section.items()
@@ -119,7 +119,7 @@ SUBCOMMANDS: Mapping[str, Subcommand] = {
 
 
 _VERBOSE_LOGGERS = ("httpx", "connect_runtime")
-"""Loggers that log every request and every step of a Connect worker at INFO; limited to warnings
+"""Loggers that log every request and every step of a Connect worker at INFO. They log only warnings
 unless the log level is debug."""
 
 
@@ -178,7 +178,7 @@ def _print_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     type=click.Choice(app_log_format.FORMATS),
     default=app_log_format.TEXT_FORMAT,
     show_default=True,
-    help="Format of the log, which goes to stderr.",
+    help="Format of the log, which is written to stderr.",
 )
 @click.option(
     "--log-level",
@@ -221,13 +221,13 @@ def cli(*, log_format: str, log_level: str) -> None:
 
 
 def main() -> NoReturn:
-    """Entry point of the command `mm2`: exits with the subcommand's exit code."""
+    """Run the command `mm2` and exit with the subcommand's exit code."""
     process_lifecycle.skip_test_imports()
     process_lifecycle.exit_process(run_command(sys.argv[1:]))
 
 
 def run_command(arguments: list[str]) -> int:
-    """Run one command and return its exit code; print a `ConnectError` as one line."""
+    """Run a command and return its exit code. A `ConnectError` is printed as one line."""
     try:
         code = cli.main(args=arguments, prog_name="mm2", standalone_mode=False)
         with contextlib.suppress(AttributeError):  # stdout is None if it was closed at the start

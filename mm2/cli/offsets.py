@@ -1,6 +1,7 @@
-"""`mm2 offsets translate`, `rebuild`, `skip`: translates offsets and repairs the offset map.
+"""`mm2 offsets translate`, `rebuild`, `skip`: translate offsets and repair the offset map.
 
-`rebuild` restores a lost map by comparing both logs; `skip` removes an unreadable map record.
+`rebuild` restores a lost offset map by comparing both logs; `skip` discards an unreadable offset
+map record.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompareOptions:
-    """Options of `mm2 offsets rebuild` about the comparison of the two logs."""
+    """Command-line options of `mm2 offsets rebuild` that control the comparison of the two logs."""
 
     engine: EngineSettings
     timeout_s: float
@@ -48,20 +49,25 @@ class CompareOptions:
 
 @click.command("rebuild", short_help="Rebuild a lost or incomplete offset map.")
 @click.option("--topic", "topics", multiple=True, metavar="T", help="Only this topic; repeatable.")
-@click.option("--flow", metavar="FLOW", help="Flow to repair.  [default: the only one of the file]")
-@options.config_option("Where the flow is configured.")
+@click.option(
+    "--flow", metavar="FLOW", help=("Flow to repair.  [default: the only flow in the file]")
+)
+@options.config_option("Configuration file that defines the flow.")
 @click.option("--dry-run", is_flag=True, help="Compare the logs without writing anything.")
 @click.option(
     "--engine",
     type=click.Choice([engine_config.SPARK, engine_config.INLINE]),
-    help="Where the logs are compared.  [default: engine of the file]",
+    help="Where the logs are compared.  [default: engine in the file]",
 )
-@options.timeout_option(3600.0, "How long the comparison may take.")
+@options.timeout_option(3600.0, "Time limit for the comparison.")
 @click.option(
     "--all-differ",
     is_flag=True,
-    help="Assume that no two records of a partition are identical in timestamp, key, value and "
-    "headers. Results are more exact, above all for compacted topics, but wrong if this is untrue.",
+    help=(
+        "Assume that no two records of a partition are identical in timestamp, key, value and "
+        "headers. Results are more exact, especially for compacted topics, but wrong if the "
+        "assumption is false."
+    ),
 )
 @click.option(
     "--memory-gb",
@@ -69,7 +75,7 @@ class CompareOptions:
     default=4.0,
     show_default=True,
     metavar="GB",
-    help="Memory limit for all comparing processes (at most eight) together.",
+    help="Total memory limit for all comparison processes (at most eight).",
 )
 @options.json_option
 def rebuild_command(
@@ -199,9 +205,12 @@ def _build_rebuild_tools(
     "--from",
     "start",
     metavar="earliest|latest|TIMESTAMP|offset:N",
-    help="Where the partition begins again; required if the record describes an era, else refused.",
+    help=(
+        "Position from which the partition restarts; required if the record describes an era, "
+        "otherwise rejected."
+    ),
 )
-@options.config_option("Where the flow is configured.")
+@options.config_option("Configuration file that defines the flow.")
 @options.json_option
 def skip_command(
     *, flow: str, offset: int, start: str | None, file: pathlib.Path, as_json: bool
@@ -251,7 +260,7 @@ def skip_command(
     map_topic = naming.offset_map_topic(chosen.source)
     named = found.partition
     concerned = "all partitions" if named is None else f"all partitions of topic {named.topic}"
-    again = "" if position is None else f"; {named} begins again from {position}"
+    again = "" if position is None else f"; {named} restarts from {position}"
     if as_json:
         said = {
             "flow": chosen.name,
@@ -331,9 +340,9 @@ def _parse_timestamp(_: click.Context, __: click.Parameter, text: str | None) ->
     help="Time instead of an offset, such as 2026-01-31T08:00:00Z, or milliseconds since 1970.",
 )
 @click.option("--back", is_flag=True, help="Translate from the flow's target to its source.")
-@click.option("--flow", metavar="FLOW", help="Flow to use.  [default: the only one of the file]")
-@options.config_option("Where the flow is configured.")
-@options.timeout_option(60.0, "How long each translation, with reading the offset map, may take.")
+@click.option("--flow", metavar="FLOW", help="Flow to use.  [default: the only flow in the file]")
+@options.config_option("Configuration file that defines the flow.")
+@options.timeout_option(60.0, "Time limit for each translation, including reading the offset map.")
 @options.json_option
 @click.option(
     "--csv", "as_csv", is_flag=True, help="Print CSV for kafka-consumer-groups --reset-offsets."
@@ -449,7 +458,7 @@ def _print_translation(question: TranslateQuery, answer: TranslationResult) -> N
     elif question.as_csv:
         click.echo(translation_output.translation_to_csv(answer), nl=False)
         for line in (
-            *translation_output.list_omitted(answer),
+            *translation_output.list_omitted_offsets(answer),
             *translation_output.format_notes(answer),
         ):
             terminal.print_line(line, err=True)

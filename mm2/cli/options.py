@@ -1,7 +1,8 @@
 """Command-line options that several commands share: configuration file, flow, timeout, JSON.
 
-The configuration file is `--config FILE`, else the variable `MM2_CONFIG`, else clusters.yaml
-in the current folder. Commands without other arguments also take it as `[FILE]`.
+The configuration file is `--config FILE`, otherwise the file that the variable `MM2_CONFIG` names,
+otherwise clusters.yaml in the current folder. Commands without other arguments also accept the file
+as `[FILE]`.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ def seconds_option(
     text: str,
     allowed: click.FloatRange = _POSITIVE,
 ) -> Callable[[F], F]:
-    """An option in seconds, passed to the command as `field`; `text` is its help."""
+    """Add an option in seconds that is passed to the command as `field`; `text` is the option's
+    help."""
     return click.option(
         name,
         field,
@@ -48,12 +50,13 @@ def seconds_option(
 
 
 def timeout_option(default_s: float, text: str) -> Callable[[F], F]:
-    """The option `--timeout`, passed to the command as `timeout_s`; `text` is its help."""
+    """Add the option `--timeout`, which is passed to the command as `timeout_s`; `text` is the
+    option's help."""
     return seconds_option("--timeout", "timeout_s", default_s, text=text)
 
 
 def partitions_option(metavar: str, text: str) -> Callable[[F], F]:
-    """The repeatable option `--partition`, passed to the command as `partitions`."""
+    """Add the repeatable option `--partition`, which is passed to the command as `partitions`."""
     return click.option(
         "--partition",
         "partitions",
@@ -71,13 +74,14 @@ _FALLBACK_HELP = f"[env var: {CONFIG_VARIABLE}; default: {DEFAULT_CONFIG_FILE}]"
 
 
 class ConfigFileNotFoundError(click.ClickException):
-    """Raised if no file was passed and the file of `MM2_CONFIG`, or the default, does not exist."""
+    """Raised if no configuration file was passed and the file of `MM2_CONFIG`, or the default file,
+    does not exist."""
 
     exit_code = exit_codes.BAD_INPUT
 
 
 def config_argument(function: F) -> F:
-    """Decorate a command with `[FILE]` and `--config FILE`; it gets the path as `file`."""
+    """Add `[FILE]` and `--config FILE` to a command, which receives the path as `file`."""
 
     @click.argument("positional", metavar="[FILE]", type=_FILE_TYPE, required=False)
     @_build_config_option("Configuration file; same as FILE.")
@@ -91,8 +95,8 @@ def config_argument(function: F) -> F:
 
 
 def config_option(text: str) -> Callable[[F], F]:
-    """Decorate a command that has no `[FILE]` argument with `--config FILE`; it gets the path as
-    `file`. `text` is the option's help."""
+    """Add `--config FILE` to a command without a `[FILE]` argument. The command receives the path
+    as `file`; `text` is the option's help."""
 
     def decorate(function: F) -> F:
         @_build_config_option(text)
@@ -106,8 +110,10 @@ def config_option(text: str) -> Callable[[F], F]:
 
 
 def config_option_only(function: F) -> F:
-    """Decorate a command with `--config FILE`, passed as `config`. The command itself looks for
-    FILE among its arguments and calls `choose_config_file`."""
+    """Add `--config FILE` to a command that looks for FILE among its arguments.
+
+    The command receives the option as `config` and must call `choose_config_file`.
+    """
     return _build_config_option("Configuration file; same as FILE.")(function)
 
 
@@ -123,7 +129,8 @@ def choose_config_file(
     *,
     environment: Mapping[str, str] = os.environ,
 ) -> pathlib.Path:
-    """The configuration file to use: FILE, `--config`, `MM2_CONFIG` or the default.
+    """Return the path of the configuration file: FILE, `--config`, `MM2_CONFIG` or the default, in
+    this order.
 
     Raises `click.UsageError` if FILE and `--config` differ, and `ConfigFileNotFoundError` if the
     file of `MM2_CONFIG`, or the default file, does not exist.
@@ -145,21 +152,24 @@ def choose_config_file(
     if variable:
         if not pathlib.Path(variable).exists():
             raise ConfigFileNotFoundError(
-                f"no configuration file: {CONFIG_VARIABLE} is {variable}, which does not exist; "
-                f"pass --config FILE or correct {CONFIG_VARIABLE}"
+                f"no configuration file: the file {variable} named by {CONFIG_VARIABLE} does not "
+                f"exist; pass --config FILE or correct {CONFIG_VARIABLE}"
             )
         return pathlib.Path(variable)
     if not DEFAULT_CONFIG_FILE.exists():
         raise ConfigFileNotFoundError(
-            f"no configuration file: there is no {DEFAULT_CONFIG_FILE} in {pathlib.Path.cwd()}; "
-            f"pass --config FILE or set {CONFIG_VARIABLE}"
+            f"no configuration file: {DEFAULT_CONFIG_FILE} does not exist in "
+            f"{pathlib.Path.cwd()}; pass --config FILE or set {CONFIG_VARIABLE}"
         )
     return DEFAULT_CONFIG_FILE
 
 
 def find_flow(settings: Mm2Settings, name: str, *, hint: str) -> Flow:
-    """The flow with this name. Raises `click.BadParameter` if there is none; `hint` names the
-    parameter in the message."""
+    """Return the flow with this name.
+
+    Raises `click.BadParameter` if the flow does not exist; `hint` names the parameter in the
+    message.
+    """
     known = {flow.name: flow for flow in settings.flows}
     if name in known:
         return known[name]
@@ -171,9 +181,9 @@ def find_flow(settings: Mm2Settings, name: str, *, hint: str) -> Flow:
 
 
 def find_only_flow(settings: Mm2Settings, name: str | None, *, hint: str) -> Flow:
-    """The flow with this name; if `name` is None, the only flow of the file.
+    """Return the flow with this name. If `name` is None, return the only flow in the file.
 
-    Raises `click.BadParameter` if there is no such flow, and `click.UsageError` if `name` is None
+    Raises `click.BadParameter` if the flow does not exist, and `click.UsageError` if `name` is None
     and the file has several flows.
     """
     if name is not None:
@@ -185,7 +195,7 @@ def find_only_flow(settings: Mm2Settings, name: str | None, *, hint: str) -> Flo
 
 
 class ByteRateType(click.ParamType):  # type: ignore[type-arg]  # no generic before click 8.3
-    """Command-line type of a rate such as `20MB`, as whole bytes per second."""
+    """Command-line type of a byte rate such as `20MB`, converted to whole bytes per second."""
 
     name = "BYTES/s"
 

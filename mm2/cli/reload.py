@@ -20,7 +20,7 @@ _JSON_VERSION = 1
 @options.config_argument
 @click.option("--dry-run", is_flag=True, help="Print what would change without applying it.")
 @options.json_option
-@options.timeout_option(60.0, "How long to wait for the process.")
+@options.timeout_option(60.0, "How long to wait for the process to respond.")
 def reload_command(*, file: pathlib.Path, dry_run: bool, as_json: bool, timeout_s: float) -> int:
     """Make the running mm2 read FILE (default: clusters.yaml) again and apply the changes.
 

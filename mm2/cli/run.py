@@ -1,7 +1,7 @@
 """`mm2 run`: runs the flows of a configuration, displays them and shuts them down gracefully.
 
-SIGHUP and `mm2 reload` make the process read its file again. Kafka's and Spark's libraries are
-loaded only after the input was validated.
+SIGHUP and `mm2 reload` make the process read its configuration file again. Kafka's and Spark's
+libraries are loaded only after the input was validated.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ if TYPE_CHECKING:
 
 _SIGNAL_POLL_INTERVAL_S = 0.05
 _WATCHER_STOP_TIMEOUT_S = 0.2
-"""How long to wait for watcher threads at shutdown; one that waits for an unreachable source is
-abandoned."""
+"""How long to wait for watcher threads at shutdown, in seconds. A thread that waits for an
+unreachable source is abandoned."""
 
 _LOOPBACK_HOSTS = AllowedHosts()
 _log = logging.getLogger(__name__)
@@ -56,7 +56,7 @@ _log = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class RunSelection:
-    """Command-line options that select flows: see `flow_plan.FlowSelection`."""
+    """Command-line options that select flows; see `flow_plan.FlowSelection`."""
 
     names: tuple[str, ...]
     near: tuple[str, ...]
@@ -65,7 +65,7 @@ class RunSelection:
 
 
 def _run_selection_options(function: Callable[..., int]) -> Callable[..., int]:
-    """Decorate a command with the options of `RunSelection`; it gets them as `chosen`."""
+    """Add the options of `RunSelection` to a command, which receives them as `chosen`."""
 
     @click.option(
         "--flow", "names", multiple=True, metavar="NAME", help="Only this flow; repeatable."
@@ -123,7 +123,7 @@ def _run_selection_options(function: Callable[..., int]) -> Callable[..., int]:
 @click.option(
     "--metrics-port",
     type=click.IntRange(0, 65_535),
-    help="Port of the metrics endpoint instead of the file's; 0: any free port.",
+    help="Port of the metrics endpoint, instead of the port in the file; 0: any free port.",
 )
 def run_command(
     *,
@@ -234,12 +234,12 @@ def _run_flows(
         ),
         metrics=observed.metrics,
         stop_signal=lambda: stop.signal_number,
-        wait=make_signal_wait(stop, observed.heartbeat.beat),
+        wait=make_signal_wait(stop, observed.heartbeat.record_iteration),
         notes=(f"mm2 {version.VERSION}{note}",),
         unreachable=observed.describe_unreachable,
     )
     try:
-        with reloading.run_threads(made, watch, clusters), page.recording():
+        with reloading.run_threads(made, watch, clusters), page.record_charts():
             return RunLoop(made, goal, around).run()
     finally:
         if exporter is not None:
@@ -247,14 +247,16 @@ def _run_flows(
 
 
 def _log_format() -> str:
-    """The value of `mm2 --log-format`."""
+    """Return the value of `mm2 --log-format`."""
     context = click.get_current_context(silent=True)
     return "" if context is None else str(context.find_root().params.get("log_format", ""))
 
 
 def make_signal_wait(stop: StopSignals, beat: Callable[[], object]) -> Callable[[float], object]:
-    """A wait function for the main loop: it waits until a timeout in seconds or a stop signal, and
-    calls `beat` first."""
+    """Return a wait function for the main loop.
+
+    The function calls `beat`, then waits until a timeout in seconds or until a stop signal.
+    """
 
     def wait(timeout_s: float) -> None:
         beat()
@@ -269,7 +271,7 @@ def make_signal_wait(stop: StopSignals, beat: Callable[[], object]) -> Callable[
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _ReloadSetup:
-    """Reloading of the configuration file, on SIGHUP (`asked`) or by `mm2 reload`."""
+    """Reloads the configuration file on SIGHUP (`asked`) or when `mm2 reload` requests it."""
 
     file: pathlib.Path
     names: tuple[str, ...]
@@ -282,8 +284,11 @@ class _ReloadSetup:
         watch: RetentionWatch,
         clusters: ReachabilityMonitor,
     ) -> Iterator[None]:
-        """While entered, run the threads that handle SIGHUP and `mm2` commands and watch retention
-        and reachability of the clusters."""
+        """Run background threads inside a `with` block.
+
+        The threads handle SIGHUP and `mm2` commands, and monitor retention and the reachability of
+        the clusters.
+        """
         socket = None
         try:
             socket = ProcessSocket(self.file, folder=process_socket.find_socket_folder())
@@ -313,8 +318,11 @@ class _ReloadSetup:
                 socket.close()
 
     def load(self) -> Mm2Settings:
-        """The settings of the file, read again. Raises `SettingsError` for an invalid file or if
-        it no longer has a flow that `--flow` names."""
+        """Read the settings from the file again.
+
+        Raises `SettingsError` if the file is invalid or no longer contains a flow that `--flow`
+        names.
+        """
         found = config_loader.load(self.file, environment=os.environ)
         try:
             return _select_flows(found, self.names)
@@ -324,7 +332,7 @@ class _ReloadSetup:
 
 
 def _log_watcher_died(end: ThreadDied) -> None:
-    _log.error("the thread that watches %s failed: %r; restart mm2 run", end.name, end.error)
+    _log.error("the thread that monitors %s failed: %r; restart mm2 run", end.name, end.error)
 
 
 def _log_reload_died(end: ThreadDied) -> None:
@@ -334,7 +342,7 @@ def _log_reload_died(end: ThreadDied) -> None:
 
 
 def _select_flows(settings: Mm2Settings, names: tuple[str, ...]) -> Mm2Settings:
-    """The settings with only the named flows; with all flows if `names` is empty."""
+    """Return the settings with only the named flows, or with all flows if `names` is empty."""
     if not names:
         return settings
     chosen = {name: options.find_flow(settings, name, hint="--flow") for name in names}
@@ -349,10 +357,11 @@ def start_metrics_exporter(
     beside: PagesByPath | None = None,
     hosts: AllowedHosts = _LOOPBACK_HOSTS,
 ) -> tuple[MetricsExporter | None, str]:
-    """Start the metrics endpoint; return it, or None, and a note for the live table.
+    """Start the metrics endpoint. Return the exporter and a note for the live table; the exporter
+    is None if the endpoint could not be started.
 
-    It also serves the pages `beside`, those for browsers only under the host names `hosts`. Raises
-    `MetricsPortError` if `metrics.required` is true and the port cannot be opened.
+    The endpoint also serves the pages in `beside`; pages for browsers only under the host names
+    `hosts`. Raises `MetricsPortError` if `metrics.required` is true and the port cannot be opened.
     """
     if not settings.enabled and port is None:
         return None, ""
@@ -379,8 +388,10 @@ def start_metrics_exporter(
 
 
 class MetricsPortError(click.ClickException):
-    """The port of metrics and `/health` cannot be opened, so nothing is started: probes and
-    Prometheus would query whichever process has the port."""
+    """The port for metrics and `/health` cannot be opened.
+
+    Nothing is started, because probes and Prometheus would query the process that uses the port.
+    """
 
     exit_code = exit_codes.BAD_INPUT
 

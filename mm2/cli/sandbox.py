@@ -62,7 +62,7 @@ def sandbox_group() -> None:
     default=kafka_releases.NEWEST_RELEASE.short_version,
     show_default=True,
     metavar="|".join(release.short_version for release in kafka_releases.ALL_RELEASES),
-    help="Kafka version of the brokers; versions that need ZooKeeper get one.",
+    help="Kafka version of the brokers; ZooKeeper is started for versions that need it.",
 )
 @click.option("--secure", is_flag=True, help="Enable TLS, SCRAM authentication and ACLs.")
 @click.option(
@@ -86,10 +86,10 @@ def up(
     as_json: bool,
     folder: Path | None,
 ) -> int:
-    """Start clusters and return when they accept requests.
+    """Start clusters and wait until they accept requests.
 
-    If another process uses the preferred port, it is reported and a free port is used instead.
-    --json prints the client properties of each cluster and the state of each broker.
+    If another process uses a preferred port, a free port is used instead and reported. --json
+    prints the client properties of each cluster and the state of each broker.
     """
     request = SandboxRequest(
         names=names,
@@ -103,7 +103,7 @@ def up(
         request.check()
     except SandboxError as error:
         raise click.UsageError(str(error)) from error
-    with _readable_errors():
+    with _convert_sandbox_errors():
         state, started = sandbox_lifecycle.start_sandbox(
             _resolve_folder(folder), request, report=_print_to_stderr
         )
@@ -125,7 +125,7 @@ def up(
 @_folder_option
 def down(*, as_json: bool, folder: Path | None) -> int:
     """Stop the clusters and remove their data."""
-    with _readable_errors():
+    with _convert_sandbox_errors():
         was_up = sandbox_lifecycle.stop_sandbox(_resolve_folder(folder))
     if as_json:
         click.echo(json.dumps({"version": JSON_VERSION, "was_up": was_up}))
@@ -140,16 +140,17 @@ def down(*, as_json: bool, folder: Path | None) -> int:
 def status(*, as_json: bool, folder: Path | None) -> int:
     """Show the clusters and the health of each broker.
 
-    A metadata request is sent to each broker: it is `up`, `dead` (its process has exited) or
-    `not answering` (within 10 s). --json also prints the client properties of each cluster.
+    A metadata request is sent to each broker: the broker is `up`, `dead` (its process has exited)
+    or `not answering` (no response within 10 s). --json also prints the client properties of each
+    cluster.
     """
-    with _readable_errors():
+    with _convert_sandbox_errors():
         state = sandbox_lifecycle.read_status(_resolve_folder(folder))
     if state is None or state.phase != "ready":
         if as_json:
             _print_json(state, [])
         _print_to_stderr(
-            f"no sandbox is up in {_resolve_folder(folder)}"
+            f"no sandbox is running in {_resolve_folder(folder)}"
             if state is None
             else f"the sandbox is {state.phase}"
         )
@@ -185,7 +186,7 @@ def env(*, shell: str, as_json: bool, folder: Path | None) -> int:
       mm2 sandbox env --shell fish | source         fish
       kafka-topics.sh --bootstrap-server $EAST --command-config $EAST_CONFIG --list
     """
-    with _readable_errors():
+    with _convert_sandbox_errors():
         state = sandbox_lifecycle.read_ready_state(_resolve_folder(folder))
     found = sandbox_lifecycle.make_shell_variables(_resolve_folder(folder), state)
     if as_json:
@@ -196,8 +197,8 @@ def env(*, shell: str, as_json: bool, folder: Path | None) -> int:
 
 
 class _KafkaCommand(click.Command):
-    """Passes all options except `--dir` and `--cluster` unchanged to the Kafka tool, also
-    `--help`."""
+    """A click command that passes all options except `--dir` and `--cluster` unchanged to the Kafka
+    tool, including `--help`."""
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         return ["TOOL", "[--cluster NAME]", "[--dir DIR]", "[ARGS]..."]
@@ -239,7 +240,11 @@ def _complete_tool(ctx: click.Context, param: click.Parameter, incomplete: str) 
 )
 @click.argument("tool", shell_complete=_complete_tool)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-@click.option("--cluster", metavar="NAME", help="Cluster to use; required if there are several.")
+@click.option(
+    "--cluster",
+    metavar="NAME",
+    help=("Cluster to use; required if the sandbox has several clusters."),
+)
 @_folder_option
 def kafka(
     *, tool: str, arguments: tuple[str, ...], cluster: str | None, folder: Path | None
@@ -331,8 +336,11 @@ def _print_next_commands(folder: Path | None, state: SandboxState) -> None:
 
 
 def _print_json(state: SandboxState | None, servers: Sequence[ServerHealth]) -> None:
-    """Print the sandbox as JSON; `clusters` has the client properties of each cluster, as in
-    section `clusters` of `clusters.yaml`."""
+    """Print the sandbox state as JSON.
+
+    `clusters` contains the client properties of each cluster, as in the section `clusters` of
+    `clusters.yaml`.
+    """
     clusters = () if state is None else state.clusters
     ports = {
         (cluster.name, f"broker {broker.node_id}"): broker.preferred_port
@@ -364,13 +372,14 @@ def _print_json(state: SandboxState | None, servers: Sequence[ServerHealth]) -> 
 
 
 def _check_servers(servers: Sequence[ServerHealth], folder: Path | None) -> int:
-    """The exit code; if a server is not up, also prints how to recreate the sandbox."""
+    """Return the exit code for the servers' health. If a server is not up, print how to recreate
+    the sandbox."""
     down = [f"{server.name} of {server.cluster}" for server in servers if not server.is_up]
     if not down:
         return exit_codes.DONE
     _print_to_stderr(
-        f"not up: {', '.join(down)}. Brokers are not restarted automatically: recreate the "
-        f"clusters, without their data, with mm2 sandbox down{_folder_argument(folder)} and then "
+        f"not up: {', '.join(down)}. Brokers are not restarted automatically. To recreate the "
+        f"clusters without their data, run mm2 sandbox down{_folder_argument(folder)} and then "
         "mm2 sandbox up"
     )
     return exit_codes.FAILED
@@ -383,8 +392,8 @@ def _folder_argument(folder: Path | None) -> str:
 def _extract_option(args: list[str], name: str) -> str | None:
     """Remove the first `NAME VALUE` or `NAME=VALUE` from the arguments and return its value.
 
-    A word that begins with a dash is not taken as the value: `kafka-acls.sh` has its own flag
-    `--cluster`.
+    A word that begins with a dash is not accepted as the value, because `kafka-acls.sh` has its own
+    flag `--cluster`.
     """
     for at, word in enumerate(args):
         if word.startswith(f"{name}="):
@@ -413,8 +422,9 @@ def _print_to_stderr(line: str) -> None:
 
 
 @contextmanager
-def _readable_errors() -> Iterator[None]:
-    """Turn a `SandboxError` into a click error: its message without a traceback, exit code 1."""
+def _convert_sandbox_errors() -> Iterator[None]:
+    """Turn a `SandboxError` into a click error inside a `with` block: the message without a
+    traceback, exit code 1."""
     try:
         yield
     except SandboxError as error:

@@ -136,8 +136,11 @@ def _flow_lag_as_json(report: Any) -> dict[str, Any]:
 
 
 def _lag_exit_code(report: Any, *, max_records: int | None, max_seconds: float | None) -> int:
-    """The exit code of one flow. An unreachable cluster counts as a problem, not as unknown lag:
-    nothing is replicated meanwhile."""
+    """Return the exit code for the lag of a flow.
+
+    An unreachable cluster counts as a problem, not as unknown lag, because nothing is replicated
+    while the cluster is unreachable.
+    """
     from mm2.status import status_document
     from mm2.status.status_document import ReportedFlowState
 

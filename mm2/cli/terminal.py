@@ -13,17 +13,17 @@ from connect_runtime.base import terminal_escape
 
 
 def print_line(line: str, *, err: bool = False) -> None:
-    """Print exactly one line: line feeds and control characters in it are escaped."""
+    """Print exactly one line. Line feeds and control characters in the text are escaped."""
     click.echo(terminal_escape.escape(line), err=err)
 
 
 def print_lines(text: str, *, err: bool = False) -> None:
-    """Print trusted text of several lines: all control characters except line feeds are escaped."""
+    """Print trusted multi-line text. All control characters except line feeds are escaped."""
     click.echo(terminal_escape.escape_lines(text), err=err)
 
 
 def print_usage_error(error: click.ClickException) -> None:
-    """Print click's message of a usage error to stderr, with the usage of the command."""
+    """Print a click usage error to stderr, with the usage of the command."""
     shown = io.StringIO()
     error.show(shown)
     print_lines(shown.getvalue().removesuffix("\n"), err=True)

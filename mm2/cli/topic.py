@@ -1,4 +1,4 @@
-"""`mm2 topic reset`: restarts the replication of a topic at another source offset."""
+"""`mm2 topic reset`: restarts the replication of a topic at another source position."""
 
 from __future__ import annotations
 
@@ -45,18 +45,20 @@ _EXIT_CODES: Mapping[bool | None, int] = {
     False: exit_codes.FAILED,
     None: exit_codes.UNKNOWN,
 }
-"""By `ResetOutcome.replicating`."""
+"""Exit codes by `ResetOutcome.replicating`."""
 
 
 @click.group("topic")
 def topic_group() -> None:
-    """Repair the replication of one topic."""
+    """Repair the replication of a topic."""
 
 
 @topic_group.command("reset", short_help="Restart a topic at another source position.")
 @click.argument("flow", metavar="FLOW")
 @click.argument("topic", metavar="TOPIC")
-@options.partitions_option("N", "Only this partition; repeatable.  [default: all of the topic]")
+@options.partitions_option(
+    "N", ("Only this partition; repeatable.  [default: all partitions of the topic]")
+)
 @click.option(
     "--from",
     "start",
@@ -65,8 +67,8 @@ def topic_group() -> None:
     help="Where replication restarts. TIMESTAMP: a time such as 2026-01-31T08:00:00Z, or "
     "milliseconds since 1970. offset:N: a source offset, only with --partition.",
 )
-@options.timeout_option(60.0, "How long to wait until the partitions replicate again.")
-@options.config_option("Where the flow is configured.")
+@options.timeout_option(60.0, "How long to wait until the partitions are replicated again.")
+@options.config_option("Configuration file that defines the flow.")
 @options.json_option
 def reset(
     *,
@@ -111,7 +113,7 @@ def reset(
 
 
 class _ResetCommand:
-    """One invocation of `mm2 topic reset`."""
+    """A single invocation of `mm2 topic reset`."""
 
     def __init__(self, order: TopicResetRequest, settings: Mm2Settings, *, as_json: bool) -> None:
         self._order = order
@@ -121,7 +123,8 @@ class _ResetCommand:
         self._result: dict[str, Any] = {"flow": order.flow.name, "topic": order.topic}
 
     def run(self, timeout_s: float) -> int:
-        """Record the reset, restart the tasks and wait for them; returns the exit code.
+        """Record the reset, restart the affected tasks, wait until they replicate again, and return
+        the exit code.
 
         Raises `ConnectError` if the reset could not be recorded. Later failures are reported
         together with the recorded decisions.
@@ -192,7 +195,7 @@ class _ResetCommand:
         self._result["running"] = state.value
         partitions = [each.partition for each in decisions]
         if state is not FlowActivity.NO and state is not FlowActivity.STOPPED:
-            by_record = topic_reset.restart_by_config_record(
+            by_record = topic_reset.create_config_topic_restarter(
                 both.target, props, now=self._clock, hosts=group.hosts or ()
             )
             self._report_lines("restarted", [_restart_tasks(api, by_record, partitions)])
@@ -213,7 +216,7 @@ class _ResetCommand:
         return exit_codes.combine_exit_codes([_EXIT_CODES[each.replicating] for each in outcomes])
 
     def _report_failure(self, error: ConnectError) -> int:
-        """Report a failure after the reset was recorded; returns the exit code."""
+        """Report a failure that occurred after the reset was recorded. Return the exit code."""
         operator = OperatorCommands(file=str(self._settings.file))
         self._result[_ERROR_KEY] = str(error)
         terminal.print_line(
@@ -259,25 +262,26 @@ def _restart_tasks(
     by_record: RestartTasks,
     partitions: list[TopicPartition],
 ) -> str:
-    """Restart the tasks that have the partitions through the local process's REST API.
+    """Restart the tasks that replicate the partitions, through the REST API of the local process.
 
-    Falls back to a record in the config topic, which restarts the connector and all its tasks, if
-    there is no local process, it cannot reach the nodes of the tasks, or no task has the
-    partitions. The restarted connector lists the source's partitions again.
+    Falls back to a record in the config topic if no local process is running, if it cannot reach
+    the tasks' nodes, or if no task has the partitions. The record restarts the connector and all
+    its tasks; the restarted connector lists the source's partitions again.
     """
     from mm2.clusters.flow_rest_client import FlowRestError
     from mm2.repair import topic_reset
 
     if api is not None:
         with contextlib.suppress(FlowRestError):
-            restarted = topic_reset.restart_over_rest(api)(partitions)
+            restarted = topic_reset.create_rest_restarter(api)(partitions)
             if restarted:
                 return restarted
     return by_record(partitions)
 
 
 def _find_rest_client(file: pathlib.Path | str, flow: str) -> FlowRestClient | None:
-    """A REST client for the flow in the local process that runs the file; None if there is none."""
+    """Return a REST client for the flow in the local process that runs the file, or None if no
+    process runs the flow."""
     from mm2.clusters.flow_rest_client import FlowRestClient
     from mm2.status import process_socket
     from mm2.status.process_socket import ProcessSocketError, RestApiRequest
@@ -331,8 +335,8 @@ def _collect_partitions(
 
 
 def parse_position(start: str) -> str:
-    """The value of `--from` in the form that `NewEraRequest` stores. Raises `click.BadParameter`
-    if it is not a position."""
+    """Convert the value of `--from` to the form that `NewEraRequest` stores. Raises
+    `click.BadParameter` if the value is not a position."""
     if re.fullmatch("[0-9]{1,15}", start) and int(start) <= value_types.MAX_TIMESTAMP_MS:
         return start
     offset = start.removeprefix(offset_map_records.OFFSET_POSITION_PREFIX)

@@ -43,21 +43,21 @@ _GROUP_COLUMN = "GROUP"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TranslationResult:
-    """Translated offsets of groups, or of single offsets (`groups` is None)."""
+    """Translated offsets of groups, or of single offsets if `groups` is None."""
 
     at_ms: int
-    """When they were translated."""
+    """Time of the translation."""
     flow: str
     origin: str
     destination: str
     groups: tuple[GroupPlaces, ...] | None = None
     offsets: tuple[Place, ...] = ()
     source_error: str = ""
-    """Why the flow's source did not answer, "" if it did."""
+    """Why the flow's source did not respond; "" if it responded."""
 
     @property
     def rows(self) -> list[tuple[str, Place]]:
-        """All translated offsets with their group, "" for single offsets."""
+        """All translated offsets with their group; the group is "" for single offsets."""
         if self.groups is None:
             return [("", each) for each in self.offsets]
         return [(group.group, each) for group in self.groups for each in group.places]
@@ -71,7 +71,7 @@ class TranslationResult:
 
 
 def format_translation(answer: TranslationResult) -> Iterator[str]:
-    """Yield a table, followed by notes."""
+    """Yield a table of translated offsets, followed by notes."""
     head = _TRANSLATION_COLUMNS if answer.groups is None else (_GROUP_COLUMN, *_TRANSLATION_COLUMNS)
     rows = [
         _build_cells(place, answer)
@@ -84,7 +84,8 @@ def format_translation(answer: TranslationResult) -> Iterator[str]:
 
 
 def format_notes(answer: TranslationResult) -> Iterator[str]:
-    """Yield notes about groups without offsets, and about offsets that are not committed ones."""
+    """Yield notes about groups without offsets, and about offsets that are not committed
+    offsets."""
     for group in answer.groups or ():
         if not group.places:
             yield f"group {group.group} has no offsets on {answer.origin}"
@@ -92,8 +93,8 @@ def format_notes(answer: TranslationResult) -> Iterator[str]:
             why = f": {group.cluster_error}" if group.cluster_error else ""
             yield (
                 f"group {group.group}: these are the offsets of its last checkpoints, because "
-                f"{answer.origin} did not answer{why}. Later records are re-read: their "
-                "number is unknown"
+                f"{answer.origin} did not respond{why}. Later records are re-read; their number "
+                "is unknown"
             )
     for place in answer.offsets:
         if answer.source_error and isinstance(place.outcome, NotReady):
@@ -110,8 +111,9 @@ def format_notes(answer: TranslationResult) -> Iterator[str]:
 
 def translation_to_csv(answer: TranslationResult) -> str:
     """Format the CSV that `kafka-consumer-groups --reset-offsets --from-file` reads: topic,
-    partition and offset, with the group first if there are several. Offsets without a translation
-    and groups with control characters in their names are omitted; `list_omitted` reports them."""
+    partition and offset, preceded by the group if there are several groups. Offsets without a
+    translation and groups with control characters in their names are omitted;
+    `list_omitted_offsets` reports them."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     several = len(answer.groups or ()) > 1
@@ -124,7 +126,7 @@ def translation_to_csv(answer: TranslationResult) -> str:
     return out.getvalue()
 
 
-def list_omitted(answer: TranslationResult) -> Iterator[str]:
+def list_omitted_offsets(answer: TranslationResult) -> Iterator[str]:
     """Yield a line for each offset that `translation_to_csv` omits."""
     for group, place in answer.rows:
         if not group.isprintable():
@@ -135,7 +137,7 @@ def list_omitted(answer: TranslationResult) -> Iterator[str]:
 
 
 def translation_to_json(answer: TranslationResult) -> dict[str, Any]:
-    """Encode as JSON; `version` is the format's."""
+    """Encode the translation as JSON. `version` is the format version."""
     found: dict[str, Any] = {
         "version": TRANSLATION_JSON_VERSION,
         "flow": answer.flow,
@@ -244,7 +246,7 @@ def _get_reason(outcome: Outcome) -> str:
 
 
 def _get_reread_bound(outcome: Outcome) -> int | None:
-    """Upper bound of re-read records; None if unknown."""
+    """Return the maximum number of re-read records; None if unknown."""
     match outcome:
         case Exact():
             return 0

@@ -25,8 +25,8 @@ _UNREACHED_LAYERS = (FailureLayer.DNS, FailureLayer.NETWORK)
 
 
 def is_unreachable(error: ConnectError) -> bool:
-    """True if no broker or process answered. A rejected login, certificate or listener counts as
-    an answer."""
+    """Return True if no broker or process responded. A rejected login, certificate or listener
+    counts as a response."""
     if isinstance(error, ConnectionFailed):
         return error.layer in _UNREACHED_LAYERS
     return isinstance(error, _NO_ANSWER_ERRORS)

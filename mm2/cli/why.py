@@ -1,6 +1,6 @@
-"""`mm2 why`: explains how a topic is replicated, or why it is not.
+"""`mm2 why`: explains how a topic is replicated, or why it is not replicated.
 
-Processes on this machine report the flows that they run; other flows are read from both clusters.
+Processes on this machine report the flows that they run. Other flows are read from both clusters.
 """
 
 from __future__ import annotations
@@ -26,14 +26,15 @@ from mm2.topics.flow_config import Flow
 
 JSON_VERSION = 1
 EXTRA_TIMEOUT_S = 5.0
-"""Time limit for supplementary information: whether an unreplicated topic exists, who paused it."""
+"""Time limit in seconds for supplementary information: whether an unreplicated topic exists, and
+which operator paused it."""
 
 
 @click.command("why")
 @click.argument("words", nargs=-1, metavar="[FILE] TOPIC")
 @options.config_option_only
 @options.json_option
-@options.timeout_option(15.0, "How long to wait for a process or for the clusters of a flow.")
+@options.timeout_option(15.0, "How long to wait for a process, or for the clusters of a flow.")
 def why_command(
     *, words: tuple[str, ...], config: pathlib.Path | None, as_json: bool, timeout_s: float
 ) -> int:
@@ -93,14 +94,17 @@ def why_command(
 
 
 _ProcessFlow = tuple[int, Mapping[str, Any]]
-"""A process id and the topic explanation of one flow that this process returned, as JSON."""
+"""Process id of a local process, and its explanation of a topic for one flow, as JSON."""
 
 
 def _query_processes(
     file: pathlib.Path, topic: str, *, timeout_s: float
 ) -> tuple[list[_ProcessFlow], list[str], str]:
-    """Explanations of each flow from local processes, their error lines, and a note why the
-    clusters are read for the rest."""
+    """Query local processes for explanations of the topic.
+
+    Returns an explanation per flow, the processes' error lines, and a note that says why the
+    remaining flows are read from the clusters.
+    """
     question = ExplainRequest(topic=topic)
     try:
         answers = process_socket.query_processes(
@@ -115,7 +119,7 @@ def _query_processes(
             failed += [f"process {pid}: {line}" for line in answer.lines]
         flows = answer.detail.get("flows", ())
         found += [(pid, flow) for flow in flows]
-    return found, failed, "no process here replicates it"
+    return found, failed, "no process on this machine replicates the topic"
 
 
 def _may_concern(flow: Any, topic: str) -> bool:
@@ -133,11 +137,11 @@ def _query_clusters(
     states: Mapping[str, Mapping[str, Any]],
     timeout_s: float,
 ) -> Any:
-    """A `TopicExplanation` of the flows `remaining`, read from their clusters.
+    """Return a `TopicExplanation` of the flows `remaining`, read from their clusters.
 
-    Only the flows `candidates`, which may replicate the topic, are read for progress; for the
-    others only the existence of the topic is checked. `states` has the flow states that local
-    processes reported, which take precedence.
+    Progress is read only for the flows in `candidates`, which may replicate the topic. For all
+    other flows, only the existence of the topic is checked. `states` contains the flow states that
+    local processes reported, which take precedence.
     """
     from mm2.cli import library_logs
     from mm2.status import topic_explanation
@@ -145,7 +149,9 @@ def _query_clusters(
 
     with library_logs.redirect_library_logs():
         collect = flow_reports.make_cluster_collector(settings, timeout_s=timeout_s)
-        reports = [_with_process_state(collect(flow), states.get(flow.name)) for flow in candidates]
+        reports = [
+            _apply_process_state(collect(flow), states.get(flow.name)) for flow in candidates
+        ]
         existing = topic_explanation.find_existing_topics(
             settings,
             [flow for flow in remaining if flow not in candidates],
@@ -158,8 +164,9 @@ def _query_clusters(
     return TopicExplanation(topic=topic, flows=tuple(e for e in found.flows if e.flow in names))
 
 
-def _with_process_state(report: Any, told: Mapping[str, Any] | None) -> Any:
-    """The report read from the clusters, with the flow state that the process reported."""
+def _apply_process_state(report: Any, told: Mapping[str, Any] | None) -> Any:
+    """Return the report that was read from the clusters, with the flow state that the process
+    reported."""
     from mm2.status.status_document import ReportedFlowState
 
     if told is None:
@@ -176,9 +183,9 @@ def _add_operator_actions(
     *,
     timeout_s: float,
 ) -> list[tuple[int | None, Mapping[str, Any]]]:
-    """Add who paused or stopped each flow or topic that is paused or stopped.
+    """Add to each paused or stopped flow or topic who paused or stopped it.
 
-    Targets are read only for those, all within `timeout_s`.
+    Only the targets of these flows are read, all within `timeout_s`.
     """
     from mm2.cli import library_logs
     from mm2.status import status_tables, topic_explanation
@@ -214,7 +221,8 @@ def _add_operator_actions(
 
 
 def _exit_code(found: Any, *, replicates: bool) -> int:
-    """`found` is the explanation from the clusters, None if they were not read."""
+    """Return the exit code of `mm2 why`; `found` is the explanation from the clusters, or None if
+    the clusters were not read."""
     if replicates or found.has_answer:
         return exit_codes.DONE
     if not found.has_errors:

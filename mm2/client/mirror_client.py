@@ -23,11 +23,12 @@ from mm2.topics.naming import ReplicationPolicy
 _REQUEST_TIMEOUT_S = 60.0
 
 GroupOffsets: TypeAlias = Mapping[TopicPartition, OffsetAndMetadata]
-"""Translated offsets of one group, by partition of the queried cluster."""
+"""Translated offsets of a consumer group, by partition on the queried cluster."""
 
 
 class MirrorClient:
-    """Client for mirror topics and checkpoints of one cluster; a context manager, or call `close`.
+    """Client for a cluster's mirror topics and checkpoints. Use it as a context manager, or call
+    `close`.
 
     Every query raises `RetriableError` or `FatalError` on failure. Not thread-safe.
     """
@@ -40,12 +41,12 @@ class MirrorClient:
         topics: StateTopics | None = None,
         clock: Clock | None = None,
     ) -> None:
-        """Configure a client; no request is sent yet.
+        """Configure a client without sending a request.
 
         `properties` have Java's names: `bootstrap.servers`, `security.*`, `ssl.*`, `sasl.*`,
-        `replication.policy.*` (see `mirror_client_config`). `timeout_s` limits each query without
-        its own timeout. `topics` replaces access to the cluster, for tests. Raises `FatalError` for
-        invalid properties.
+        `replication.policy.*` (see `mirror_client_config`). `timeout_s` limits each query that has
+        no timeout argument. `topics` replaces access to the cluster in tests. Raises `FatalError`
+        if properties are invalid.
         """
         self._clock = clock or SystemClock()
         self._timeout_s = timeout_s
@@ -61,19 +62,19 @@ class MirrorClient:
         self.close()
 
     def close(self) -> None:
-        """Close all connections."""
+        """Close all of the client's connections."""
         self._topics.close()
 
     @property
     def replication_policy(self) -> ReplicationPolicy:
-        """The policy that names mirror topics."""
+        """Policy that defines the names of mirror topics."""
         return self._policy
 
     def replication_hops(self, upstream_alias: str) -> int | None:
-        """The minimum number of hops from the cluster `upstream_alias` to this one.
+        """Return the minimum number of hops from the cluster `upstream_alias` to this cluster.
 
-        Derived from replicated heartbeats topics. None (Java: -1) if nothing is replicated from
-        that cluster.
+        The number is derived from replicated heartbeats topics. Returns None (Java: -1) if nothing
+        is replicated from that cluster.
         """
         found = (
             count_hops(self._policy, topic, upstream_alias) for topic in self.heartbeat_topics()
@@ -81,22 +82,24 @@ class MirrorClient:
         return min((each for each in found if each is not None), default=None)
 
     def heartbeat_topics(self) -> frozenset[str]:
-        """Heartbeats topics of this cluster, own and replicated ones."""
+        """Return the cluster's heartbeats topics: its own topic and the replicated ones."""
         return self._list_matching_topics(
             lambda topic: naming.is_heartbeats_topic(self._policy, topic)
         )
 
     def checkpoint_topics(self) -> frozenset[str]:
-        """Checkpoints topics of this cluster, one per source cluster."""
+        """Return the cluster's checkpoints topics, one per source cluster."""
         return self._list_matching_topics(self._policy.is_checkpoints_topic)
 
     def upstream_clusters(self) -> frozenset[str]:
-        """Aliases of all clusters whose heartbeats are replicated here, over any number of hops."""
+        """Return the aliases of all clusters whose heartbeats are replicated to this cluster, over
+        any number of hops."""
         found = (list_upstream_aliases(self._policy, topic) for topic in self.heartbeat_topics())
         return frozenset().union(*found)
 
     def remote_topics(self, source: str | None = None) -> frozenset[str]:
-        """Mirror topics of this cluster; with `source`, only those replicated directly from it.
+        """Return the cluster's mirror topics. With `source`, return only those replicated directly
+        from that cluster.
 
         With the identity policy, every topic counts as a mirror topic of `source.cluster.alias`.
         """
@@ -122,13 +125,14 @@ class MirrorClient:
     def remote_consumer_offsets(
         self, group: str | re.Pattern[str], remote_alias: str, timeout_s: float
     ) -> GroupOffsets | Mapping[str, GroupOffsets]:
-        """Translated offsets of groups of the cluster `remote_alias`, from its checkpoints.
+        """Return the translated offsets of consumer groups of the cluster `remote_alias`, from its
+        checkpoints.
 
-        For one group, or, by group id, for all groups whose whole id matches a pattern. Groups and
-        partitions without a checkpoint are omitted. Raises `UnreachableError` on timeout (Java
-        returns incomplete offsets), `TopicMissingError` if there are no checkpoints of
-        `remote_alias`, and `FatalError` if a newer release wrote a checkpoint of a requested group
-        (with a pattern: of any group that matches).
+        For a group id, returns the offsets of that group. For a pattern, returns the offsets by
+        group id of all groups whose whole id matches. Groups and partitions without a checkpoint
+        are omitted. Raises `UnreachableError` on timeout (Java returns incomplete offsets),
+        `TopicMissingError` if `remote_alias` has no checkpoints, and `FatalError` if a newer
+        release wrote a checkpoint of a requested group (with a pattern: of any group that matches).
         """
         if isinstance(group, str):
             return _get_group_offsets(
@@ -156,7 +160,8 @@ class MirrorClient:
 
 
 def count_hops(policy: ReplicationPolicy, topic: str, alias: str) -> int | None:
-    """The number of hops from the cluster `alias` to `topic`; None if it is not upstream."""
+    """Return the number of hops from the cluster `alias` to `topic`, or None if the cluster is not
+    upstream of the topic."""
     return next(
         (
             at
@@ -168,12 +173,13 @@ def count_hops(policy: ReplicationPolicy, topic: str, alias: str) -> int | None:
 
 
 def list_upstream_aliases(policy: ReplicationPolicy, topic: str) -> frozenset[str]:
-    """Aliases of all clusters that `topic` was replicated through."""
+    """Return the aliases of all clusters through which `topic` was replicated."""
     return frozenset(_trace_upstream_aliases(policy, topic))
 
 
 def _trace_upstream_aliases(policy: ReplicationPolicy, topic: str) -> list[str]:
-    """Aliases of the upstream clusters, nearest first; stops at a repetition (identity policy)."""
+    """Return the aliases of the upstream clusters, nearest first. Stops when an alias repeats
+    (identity policy)."""
     found: list[str] = []
     upstream: str | None = topic
     while upstream is not None:
@@ -189,5 +195,5 @@ def _get_group_offsets(table: CheckpointTable, group: str) -> GroupOffsets:
     checkpoint_reader.check_group_readable(table, group)
     return {
         partition: OffsetAndMetadata(offset=point.downstream, metadata=point.metadata)
-        for partition, point in sorted(table.get_group(group).items())
+        for partition, point in sorted(table.get_group_checkpoints(group).items())
     }

@@ -1,8 +1,8 @@
 """Reads the client properties of the public API (`MirrorClientConfig`) and creates its clients.
 
 Properties have Java's names. Properties without a prefix apply to all clients, those with `admin.`
-to listing topics, those with `consumer.` to reading them. Unknown properties are ignored, so that
-an application can pass its own properties unchanged.
+to clients that list topics, those with `consumer.` to clients that read topics. Unknown properties
+are ignored, so that an application can pass its own properties unchanged.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from mm2.kafka.state_topic_reader import KafkaStateTopics
 from mm2.topics.naming import ReplicationPolicy
 
 ClientProperties = Mapping[str, object]
-"""Values are strings; booleans, numbers and lists of strings are converted as in Java."""
+"""Client properties by name. Values are strings; booleans, numbers and lists of strings are
+converted as in Java."""
 
 _POLICY_KEYS = (
     mirror_connector_keys.POLICY,
@@ -36,8 +37,11 @@ CLIENT_ID = "mm2-client"
 
 
 def build_replication_policy(properties: ClientProperties) -> ReplicationPolicy:
-    """Create the policy from `replication.policy.*` and, for the identity policy,
-    `source.cluster.alias`. Raises `ConfigError`."""
+    """Create the replication policy from `replication.policy.*` and, for the identity policy,
+    `source.cluster.alias`.
+
+    Raises `ConfigError` if a property is invalid.
+    """
     texts = _stringify_properties(properties)
     given = {key: texts[key] for key in _POLICY_KEYS if key in texts}
     parsed = mirror_connector_keys.BASE_KEYS.parse(
@@ -47,9 +51,9 @@ def build_replication_policy(properties: ClientProperties) -> ReplicationPolicy:
 
 
 def open_topic_reader(properties: ClientProperties, *, clock: Clock) -> KafkaStateTopics:
-    """Create a reader of topics; relative certificate paths start at the working directory.
+    """Create a topic reader. Relative certificate paths start at the working directory.
 
-    Raises `FatalError`, which names every unsupported or invalid setting.
+    Raises a `FatalError` that names every unsupported or invalid setting.
     """
     return KafkaStateTopics(
         listing=build_admin_access(properties),
@@ -60,7 +64,8 @@ def open_topic_reader(properties: ClientProperties, *, clock: Clock) -> KafkaSta
 
 
 def are_syncs_on_source(properties: ClientProperties) -> bool:
-    """Whether `offset-syncs.topic.location` is the source. Raises `FatalError` if it is invalid."""
+    """Return True if `offset-syncs.topic.location` is the source. Raises `FatalError` if the value
+    is invalid."""
     location = _stringify_properties(properties).get(
         mirror_connector_keys.SYNCS_TOPIC_LOCATION, "source"
     )
@@ -73,12 +78,14 @@ def are_syncs_on_source(properties: ClientProperties) -> bool:
 
 
 def build_admin_access(properties: ClientProperties) -> KafkaClusterAccess:
-    """Access settings for topics and groups. Raises as `open_topic_reader`."""
+    """Build the access settings for admin requests about topics and groups. Raises `FatalError` if
+    a property is invalid."""
     return _build_access(_stringify_properties(properties), _ADMIN_PREFIX)
 
 
 def build_consumer_access(properties: ClientProperties) -> KafkaClusterAccess:
-    """Access settings for reading records. Raises as `open_topic_reader`."""
+    """Build the access settings for reading records. Raises `FatalError` if a property is
+    invalid."""
     return _build_access(_stringify_properties(properties), _CONSUMER_PREFIX)
 
 
@@ -102,19 +109,20 @@ def _stringify_value(value: object) -> str:
 
 
 class TranslationCluster(ClusterClients, Protocol):
-    """A cluster, as `OffsetTranslator` uses it; created by `connect_cluster`."""
+    """Access to a cluster for `OffsetTranslator`; created by `connect_cluster`."""
 
     def open_tail(self, topic: str) -> TopicTail:
-        """A reader of new records of the topic; the caller must close it."""
+        """Open a reader for new records of the topic. The caller must close the reader."""
         ...
 
     def close(self) -> None:
-        """Close all connections except those of tails."""
+        """Close all connections except those of tail readers."""
         ...
 
 
 def connect_cluster(properties: ClientProperties, *, clock: Clock) -> KafkaCluster:
-    """Create the cluster of the given properties. Raises as `open_topic_reader`."""
+    """Create access to the cluster that the properties describe. Raises `FatalError` if a property
+    is invalid."""
     return KafkaCluster(
         build_admin_access(properties),
         build_consumer_access(properties),

@@ -1,9 +1,9 @@
 """Translates offsets, consumer groups and timestamps between the two clusters of a flow.
 
-The target cluster is always queried, the source cluster if it is reachable. Records that the flow
-replicated are translated with its offset map, or with MirrorMaker 2's offset syncs if Java
-replicated them. Records that came from the target are translated with the reverse flow's offset
-map, which is stored on the source cluster. Maps and offset syncs are updated before every
+The target cluster is always queried, the source cluster only if it is reachable. Records that the
+flow replicated are translated with its offset map, or with MirrorMaker 2's offset syncs if Java
+replicated them. Records that originated on the target are translated with the reverse flow's offset
+map, which is stored on the source cluster. Offset maps and offset syncs are updated before every
 translation.
 """
 
@@ -51,17 +51,18 @@ from mm2.topics.naming import ReplicationPolicy
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetMapWithSyncs:
-    """A flow's offset map and offset syncs. Partitions have their names on the source."""
+    """A flow's offset map and offset syncs. Partitions are identified by their source names."""
 
     offset_map: OffsetMap
     syncs: OffsetSyncStore | None = None
-    """None if they could not be read."""
+    """Offset syncs; None if they could not be read."""
 
     def translate(self, partition: TopicPartition, upstream: int) -> TranslatedOffset:
-        """Translate a source offset to the target, by the closer of map and syncs.
+        """Translate a source offset to the target, using the closer result of the offset map and
+        the offset syncs.
 
-        The map is ignored if the newest sync contradicts it: Java has replicated the partition
-        since, possibly from a recreated topic.
+        The offset map is ignored if the newest offset sync contradicts it, because Java has
+        replicated the partition since, possibly from a recreated topic.
         """
         mine = self.offset_map.get_partition(partition)
         if self.syncs is None:
@@ -70,11 +71,13 @@ class OffsetMapWithSyncs:
         slots = self.syncs.list_syncs(partition)
         if slots and not translation.agrees_with_sync(mine, slots[0]):
             return by_syncs
-        return translation.choose_closest(translation.translate_to_target(mine, upstream), by_syncs)
+        return translation.choose_closest_translation(
+            translation.translate_to_target(mine, upstream), by_syncs
+        )
 
     def translate_back(self, partition: TopicPartition, downstream: int) -> TranslatedOffset:
-        """Translate an offset of the mirror topic to the source, by the map only: offset syncs are
-        too sparse."""
+        """Translate a mirror topic's offset to the source. Uses only the offset map, because offset
+        syncs are too sparse."""
         mine = self.offset_map.get_partition(partition)
         slots = self.syncs.list_syncs(partition) if self.syncs is not None else ()
         if slots and not translation.agrees_with_sync(mine, slots[0]):
@@ -82,7 +85,7 @@ class OffsetMapWithSyncs:
         return translation.translate_to_source(mine, downstream)
 
     def count_unreplicated(self, partition: TopicPartition, upstream: int) -> int:
-        """Number of offsets before `upstream` that are not recorded as replicated."""
+        """Return the number of offsets before `upstream` that are not recorded as replicated."""
         copied_to = self.offset_map.get_partition(partition).replicated_to
         return 0 if copied_to is None else max(0, upstream - copied_to)
 
@@ -101,9 +104,10 @@ class FlowOffsetReader:
         clock: Clock,
         syncs: tuple[TranslationCluster, str] | None = None,
     ) -> None:
-        """The flow from `source_alias` to the cluster `target`; no request is sent yet.
+        """Create a reader for the flow from `source_alias` to the cluster `target`, without sending
+        a request.
 
-        `syncs` are the cluster and topic of the flow's offset syncs; None if unknown.
+        `syncs` are the cluster and topic of the flow's offset syncs, or None if they are unknown.
         """
         self._target = target
         self._topic = naming.offset_map_topic(source_alias)
@@ -116,16 +120,19 @@ class FlowOffsetReader:
         self._existing_topics: set[str] = set()
 
     def read(self, timeout_s: float, *, total_timeout_s: float | None = None) -> OffsetMap:
-        """The current offset map; empty if it does not exist. Raises `RetriableError` and
-        `FatalError`. `total_timeout_s` as in `OffsetMapReader.read`."""
+        """Read the current offset map; empty if it does not exist.
+
+        Raises `RetriableError` or `FatalError` on failure. `total_timeout_s` has the same meaning
+        as in `OffsetMapReader.read`.
+        """
         if not self._exists(self._target, self._topic, timeout_s):
             return OffsetMap()
         return self._map.read(timeout_s, total_timeout_s=total_timeout_s)
 
     def read_syncs(self, timeout_s: float) -> OffsetSyncStore | None:
-        """The current offset syncs; None if they do not exist or are not readable.
+        """Read the current offset syncs; None if they do not exist or are not readable.
 
-        Raises `RetriableError` if their cluster does not answer.
+        Raises `RetriableError` if their cluster does not respond.
         """
         if self._syncs is None:
             return None
@@ -150,12 +157,12 @@ class FlowOffsetReader:
         return self._sync_store
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the readers' connections."""
         self._map.close()
         self._close_syncs()
 
     def _exists(self, cluster: TranslationCluster, topic: str, timeout_s: float) -> bool:
-        """Whether the topic exists: reading a missing topic would wait for it."""
+        """Return True if the topic exists. Reading a missing topic would wait for its creation."""
         if topic not in self._existing_topics and topic in cluster.topics.list_topics(timeout_s):
             self._existing_topics.add(topic)
         return topic in self._existing_topics
@@ -178,38 +185,40 @@ T = TypeVar("T")
 TranslateOffset: TypeAlias = Callable[[TopicPartition, int], Outcome]
 
 SOURCE_TIMEOUT_S = 10.0
-"""A source that does not answer within this time counts as unreachable."""
+"""Response timeout in seconds, after which the source counts as unreachable."""
 SOURCE_RETRY_DELAY_S = 30.0
-"""How long an unreachable source is not queried again."""
+"""Time in seconds for which an unreachable source is not queried again."""
 _REVERSE_MAP_REQUIRED = (
     "translation needs the reverse flow's offset map, which is stored on the source cluster: pass "
     "the source cluster's client properties and the target alias; the source must be reachable"
 )
 _UNTRANSLATED_REASONS: Mapping[Untranslated, str] = {
     Untranslated.UNKNOWN: "the offset map has no replicated records of this partition",
-    Untranslated.NOT_READY: "the offset map of this partition was not read yet",
+    Untranslated.NOT_READY: "this partition's offset map has not been read yet",
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowLink:
-    """The two clusters of a flow, for offset translation."""
+    """The two clusters of a flow and their aliases, for offset translation."""
 
     target: TranslationCluster
-    """The target cluster."""
+    """Target cluster of the flow."""
     source_alias: str
     """Alias of the source cluster."""
     policy: ReplicationPolicy
     source: TranslationCluster | None = None
-    """The source cluster; None if it is not configured."""
+    """Source cluster of the flow; None if it is not configured."""
     target_alias: str = ""
-    """Alias of the target cluster; if empty, topics that came from the target are `Unknown`."""
+    """Alias of the target cluster. If empty, topics that originated on the target are translated to
+    `Unknown`."""
     syncs_on_source: bool = True
-    """Whether the offset syncs are on the source cluster."""
+    """True if the offset syncs are stored on the source cluster."""
 
 
 class FlowLinkTranslator:
-    """Translates offsets of a `FlowLink` in both directions. Not thread-safe."""
+    """Translates offsets between the clusters of a `FlowLink`, in both directions. Not
+    thread-safe."""
 
     def __init__(self, link: FlowLink, *, clock: Clock) -> None:
         self._link = link
@@ -229,7 +238,7 @@ class FlowLinkTranslator:
             )
 
     def close(self) -> None:
-        """Close all connections."""
+        """Close all of the translator's connections."""
         for each in (self._forward, self._reverse, self._link.target, self._link.source):
             if each is not None:
                 each.close()
@@ -237,9 +246,10 @@ class FlowLinkTranslator:
     def query_source(
         self, ask: Callable[[TranslationCluster, float], T], timeout_s: float
     ) -> T | None:
-        """The result of a query to the source cluster; None if it is not configured or unreachable.
+        """Return the result of a query to the source cluster; None if the source is not configured
+        or unreachable.
 
-        If it is unreachable, `source_error` is the reason.
+        If the source is unreachable, `source_error` contains the reason.
         """
         there = self._link.source
         if there is None or self._clock.now_s() < self._silent_until_s:
@@ -256,15 +266,16 @@ class FlowLinkTranslator:
         return found
 
     def map_to_target(self, partition: TopicPartition) -> TopicPartition:
-        """The target partition that corresponds to a source partition."""
+        """Return the target partition that corresponds to a source partition."""
         return self._rename_partition(naming.topic_on_target, partition)
 
     def map_to_source(self, partition: TopicPartition) -> TopicPartition:
-        """The source partition that corresponds to a target partition."""
+        """Return the source partition that corresponds to a target partition."""
         return self._rename_partition(naming.topic_on_source, partition)
 
     def build_forward_translation(self, timeout_s: float) -> TranslateOffset:
-        """A function that translates from source to target, with the current maps."""
+        """Return a function that translates source offsets to the target, using the current offset
+        maps."""
         known = self._read_forward(timeout_s)
         opposite = _LazyReverseOffsets(lambda: self._read_reverse_map(timeout_s))
 
@@ -279,7 +290,8 @@ class FlowLinkTranslator:
         return translate
 
     def build_backward_translation(self, timeout_s: float) -> TranslateOffset:
-        """A function that translates from target to source, with the current maps."""
+        """Return a function that translates target offsets to the source, using the current offset
+        maps."""
         known = self._read_forward(timeout_s)
         opposite = _LazyReverseOffsets(lambda: self._read_reverse_map(timeout_s))
 
@@ -328,7 +340,7 @@ class FlowLinkTranslator:
 
 
 class _LazyReverseOffsets:
-    """The reverse flow's offsets, read on first use."""
+    """The reverse flow's offset map and syncs, read on first use."""
 
     def __init__(self, read: Callable[[], OffsetMapWithSyncs | None]) -> None:
         self._read = read
@@ -377,12 +389,12 @@ TRANSLATION_TIMEOUT_S = 60.0
 
 
 class OffsetTranslator:
-    """Translates offsets, groups and timestamps; a context manager, or call `close`.
+    """Translates offsets, groups and timestamps. Use it as a context manager, or call `close`.
 
-    Methods translate from the source cluster (`remote_alias`) to the target cluster; those with
-    "back" in their name in the opposite direction. They raise `RetriableError` or `FatalError` if
-    the target does not answer. An unreachable source is skipped, which `source_error` reports. Not
-    thread-safe.
+    Methods translate from the source cluster (`remote_alias`) to the target cluster; methods with
+    "back" in their name translate in the opposite direction. All methods raise `RetriableError` or
+    `FatalError` if the target does not respond. An unreachable source is skipped and reported by
+    `source_error`. Not thread-safe.
     """
 
     def __init__(
@@ -392,7 +404,7 @@ class OffsetTranslator:
         timeout_s: float = TRANSLATION_TIMEOUT_S,
         clock: Clock | None = None,
     ) -> None:
-        """`timeout_s` limits each translation. No request is sent yet."""
+        """Create a translator without sending a request; `timeout_s` limits each translation."""
         self._link = link
         self._timeout_s = timeout_s
         self._clock = clock or SystemClock()
@@ -408,12 +420,12 @@ class OffsetTranslator:
         alias: str = "",
         timeout_s: float = TRANSLATION_TIMEOUT_S,
     ) -> OffsetTranslator:
-        """Create a translator from client properties; no request is sent yet.
+        """Create a translator from client properties without sending a request.
 
-        `properties` are those of the target cluster, as for `MirrorClient`, with
-        `offset-syncs.topic.location` if that is the target. `source_properties` are those of the
-        cluster `remote_alias`. `alias` is the alias of the target cluster in the flow. Raises
-        `FatalError` for invalid properties.
+        `properties` are the client properties of the target cluster, as for `MirrorClient`,
+        including `offset-syncs.topic.location` if the offset syncs are on the target.
+        `source_properties` are the client properties of the cluster `remote_alias`. `alias` is the
+        alias of the target cluster in the flow. Raises `FatalError` for invalid properties.
         """
         clock = SystemClock()
         link = FlowLink(
@@ -437,25 +449,25 @@ class OffsetTranslator:
         self.close()
 
     def close(self) -> None:
-        """Close all connections."""
+        """Close all of the translator's connections."""
         self._offsets.close()
 
     @property
     def source_error(self) -> str:
-        """Why the source did not answer the last query; empty if it did."""
+        """Reason why the source did not respond to the last query; empty if it responded."""
         return self._offsets.source_error
 
     def translate(self, topic: str, partition: int, offset: int) -> Outcome:
-        """Translate a source offset to the target. `topic` is the name on the source."""
+        """Translate a source offset to the target; `topic` is the source topic's name."""
         asked = TopicPartition(topic, partition)
         outcome = self._offsets.build_forward_translation(self._timeout_s)(asked, offset)
         waits = [asked] if isinstance(outcome, NotReady) else []
         return _check_log_end(outcome, offset, self._source_ends(waits).get(asked))
 
     def translate_back(self, topic: str, partition: int, offset: int) -> Outcome:
-        """Translate a target offset to the source. `topic` is the name on the target.
+        """Translate a target offset to the source; `topic` is the target topic's name.
 
-        Foreign records of the target do not exist on the source: their offsets are translated to
+        Foreign records on the target do not exist on the source, so their offsets are translated to
         the next replicated record.
         """
         asked = TopicPartition(topic, partition)
@@ -465,10 +477,10 @@ class OffsetTranslator:
 
     def translate_timestamp(self, topic: str, partition: int, timestamp_ms: int) -> Place:
         """Translate the offset of the first source record at or after `timestamp_ms` (UTC
-        milliseconds), or the log end if all records are older.
+        milliseconds), or the log end offset if all records are older.
 
-        If the source does not answer, the mirror topic's log is searched instead: no record is
-        missed, but an unknown number is read again.
+        If the source does not respond, the mirror topic's log is searched instead: no record is
+        missed, but an unknown number of records is read again.
         """
         asked = TopicPartition(topic, partition)
         at = self._offsets.query_source(
@@ -484,7 +496,8 @@ class OffsetTranslator:
         return Place(partition=asked, offset=None, outcome=outcome, basis=Basis.TIME_ON_DESTINATION)
 
     def translate_timestamp_back(self, topic: str, partition: int, timestamp_ms: int) -> Place:
-        """Translate the offset of the first target record at or after a time to the source."""
+        """Translate the offset of the first target record at or after `timestamp_ms` (UTC
+        milliseconds) to the source."""
         asked = TopicPartition(topic, partition)
         at = _find_offset_at_time(self._link.target, asked, timestamp_ms, timeout_s=self._timeout_s)
         outcome = self._offsets.build_backward_translation(self._timeout_s)(asked, at)
@@ -492,9 +505,9 @@ class OffsetTranslator:
 
     def translate_group(self, group: str) -> GroupPlaces:
         """Translate the committed offsets of a source group, or its last checkpoints if the source
-        does not answer.
+        does not respond.
 
-        Raises `TopicMissingError` if there are no checkpoints either.
+        Raises `TopicMissingError` if no checkpoints exist either.
         """
         committed = self._offsets.query_source(
             lambda there, left_s: _fetch_group_positions(there, group, left_s), self._timeout_s
@@ -522,7 +535,8 @@ class OffsetTranslator:
     def _source_ends(
         self, partitions: Iterable[TopicPartition]
     ) -> Mapping[TopicPartition, LogBounds]:
-        """Log ends on the source, as far as it answers and authorizes the request."""
+        """Return the log end offsets of the source partitions that the source reports and
+        authorizes."""
         asked = set(partitions)
         if not asked:
             return {}
@@ -543,8 +557,12 @@ class OffsetTranslator:
         return Earlier(partition=mirror, offset=at, again_max=None)
 
     def _translate_checkpoints(self, group: str) -> GroupPlaces:
-        """Translate a group's checkpoints: their source offset by the map, or else their own target
-        offset. Always `Earlier`: how much the group has read since the checkpoint is unknown."""
+        """Translate a group's checkpoints.
+
+        Each checkpoint's source offset is translated with the offset map; if that fails, the
+        checkpoint's own target offset is used. The outcome is always `Earlier`, because it is
+        unknown how much the group has read since the checkpoint.
+        """
         link = self._link
         times = CheckpointWriteTimes()
         table = checkpoint_reader.read_checkpoints(
@@ -559,7 +577,7 @@ class OffsetTranslator:
         checkpoint_reader.check_group_readable(table, group)
         translate = self._offsets.build_forward_translation(self._timeout_s)
         places = []
-        for place, point in sorted(table.get_group(group).items()):
+        for place, point in sorted(table.get_group_checkpoints(group).items()):
             partition = self._offsets.map_to_source(place)
             outcome = translate(partition, point.upstream)
             at = translation_outcomes.offset_there(outcome)
@@ -607,7 +625,8 @@ def _translate_group(
 
 
 def _check_log_end(outcome: Outcome, offset: int, ends: LogBounds | None) -> Outcome:
-    """`BeyondEnd` if `offset` is beyond the log end (`ends`, None if unknown), else `outcome`."""
+    """Return `BeyondEnd` if `offset` is beyond the log end offset (`ends`, None if unknown),
+    otherwise `outcome`."""
     if ends is None or offset <= ends.high_watermark:
         return outcome
     return BeyondEnd(partition=outcome.partition, end=ends.high_watermark)
@@ -638,7 +657,8 @@ def _fetch_group_positions(
 def _find_offset_at_time(
     cluster: TranslationCluster, partition: TopicPartition, timestamp_ms: int, *, timeout_s: float
 ) -> int:
-    """The first offset at or after a time; the end of the readable log if there is none."""
+    """Return the first offset at or after a time, or the end of the readable log if all records are
+    older."""
     found = cluster.logs.find_offsets_by_time({partition: timestamp_ms}, timeout_s)
     for error in found.failed.values():
         raise error

@@ -1,7 +1,7 @@
 """Functions for single queries about mirror topics, as in MirrorMaker 2's `RemoteClusterUtils`.
 
-Each function opens a `MirrorClient` for the given properties, calls one method and closes it. For
-several queries, use a `MirrorClient`; its methods document results and errors.
+Each function opens a `MirrorClient` with the given properties, calls one method and closes the
+client. For several queries, use a `MirrorClient`; its methods document results and errors.
 """
 
 from __future__ import annotations
@@ -15,31 +15,34 @@ from mm2.client.mirror_client_config import ClientProperties
 
 
 def replication_hops(properties: ClientProperties, upstream_alias: str) -> int | None:
-    """The minimum number of hops from the cluster `upstream_alias` to this one; None if none."""
+    """Return the minimum number of hops from the cluster `upstream_alias` to this cluster, or None
+    if nothing is replicated from that cluster."""
     with MirrorClient(properties) as client:
         return client.replication_hops(upstream_alias)
 
 
 def heartbeat_topics(properties: ClientProperties) -> frozenset[str]:
-    """Heartbeats topics of the cluster, own and replicated ones."""
+    """Return the cluster's heartbeats topics: its own topic and the replicated ones."""
     with MirrorClient(properties) as client:
         return client.heartbeat_topics()
 
 
 def checkpoint_topics(properties: ClientProperties) -> frozenset[str]:
-    """Checkpoints topics of the cluster, one per source cluster."""
+    """Return the cluster's checkpoints topics, one per source cluster."""
     with MirrorClient(properties) as client:
         return client.checkpoint_topics()
 
 
 def upstream_clusters(properties: ClientProperties) -> frozenset[str]:
-    """Aliases of all clusters whose heartbeats are replicated here, over any number of hops."""
+    """Return the aliases of all clusters whose heartbeats are replicated to this cluster, over any
+    number of hops."""
     with MirrorClient(properties) as client:
         return client.upstream_clusters()
 
 
 def remote_topics(properties: ClientProperties, source: str | None = None) -> frozenset[str]:
-    """Mirror topics of the cluster; with `source`, only those replicated directly from it."""
+    """Return the cluster's mirror topics. With `source`, return only those replicated directly from
+    that cluster."""
     with MirrorClient(properties) as client:
         return client.remote_topics(source)
 
@@ -62,9 +65,11 @@ def translate_offsets(
     group: str | re.Pattern[str],
     timeout_s: float,
 ) -> GroupOffsets | Mapping[str, GroupOffsets]:
-    """Translated offsets of groups of the cluster `remote_alias`, from its checkpoints.
+    """Return the translated offsets of consumer groups of the cluster `remote_alias`, from its
+    checkpoints.
 
-    For one group, or, by group id, for all groups whose whole id matches a pattern.
+    For a group id, returns the offsets of that group. For a pattern, returns the offsets by group
+    id of all groups whose whole id matches.
     """
     with MirrorClient(properties) as client:
         if isinstance(group, str):

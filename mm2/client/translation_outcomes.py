@@ -11,7 +11,8 @@ from connect_runtime.base.ids import TopicPartition
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exact:
-    """A consumer that resumes at `offset` of `partition` reads no record again and misses none."""
+    """Exact translation: a consumer that resumes at `offset` of `partition` neither rereads nor
+    misses a record."""
 
     partition: TopicPartition
     offset: int
@@ -19,7 +20,8 @@ class Exact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Earlier:
-    """A consumer that resumes at `offset` of `partition` misses no record but may reread some."""
+    """Conservative translation: a consumer that resumes at `offset` of `partition` misses no record
+    but may reread some."""
 
     partition: TopicPartition
     offset: int
@@ -31,9 +33,9 @@ class Earlier:
 class NotReady:
     """The offset is not yet replicated, or not yet recorded in the offset map: retry later.
 
-    `offset` of `partition` is the last known position of replication. A consumer that resumes there
-    misses no replicated record and reads at most `again_max` records again. If the remaining
-    records are never replicated, it reads later records for the first time.
+    `offset` of `partition` is the last known replicated position. A consumer that resumes at this
+    offset misses no replicated record and reads at most `again_max` records again. If the remaining
+    records are never replicated, the consumer continues with later records.
     """
 
     partition: TopicPartition
@@ -43,15 +45,19 @@ class NotReady:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TooOld:
-    """The offset is before the first known offset of `partition`: before the mirror topic's first
-    record, or its map entry was deleted together with the source records."""
+    """The offset is before the first known offset of `partition`.
+
+    It is before the mirror topic's first record, or its offset map entry was deleted together with
+    the source records.
+    """
 
     partition: TopicPartition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unknown:
-    """Nothing is known about `partition` on the other cluster; `reason` is the reason."""
+    """The offset cannot be translated because nothing is known about `partition` on the other
+    cluster; `reason` says why."""
 
     partition: TopicPartition
     reason: str
@@ -59,31 +65,36 @@ class Unknown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BeyondEnd:
-    """The offset is beyond `end`, the log end on the origin cluster: possible only if the topic was
-    truncated or recreated. `partition` is that of the other cluster, as in `Exact`."""
+    """The offset is beyond `end`, the log end offset on the origin cluster.
+
+    This is possible only if the topic was truncated or recreated. `partition` is the partition on
+    the other cluster, as in `Exact`.
+    """
 
     partition: TopicPartition
     end: int
 
 
 Outcome: TypeAlias = Exact | Earlier | NotReady | TooOld | Unknown | BeyondEnd
-"""`partition` and `offset` of all outcomes are those of the destination cluster."""
+"""Outcome of an offset translation. `partition` and `offset` always refer to the destination
+cluster."""
 
 
 class Basis(enum.Enum):
-    """Which offset a translation is based on."""
+    """Origin of the offset that is translated."""
 
     OFFSET = "offset"
-    """The offset that the caller passed."""
+    """The offset is the one that the caller passed."""
     COMMITTED = "committed"
-    """The group's committed offset, read from its cluster now."""
+    """The group's committed offset, read from its cluster during the translation."""
     CHECKPOINT = "checkpoint"
-    """The group's last checkpoint: its cluster was not queried, or did not answer."""
+    """The group's last checkpoint, because the group's cluster was not queried or did not
+    respond."""
     TIME = "time"
-    """The first offset at or after a time in the origin cluster's log."""
+    """The first offset at or after a time, in the log of the origin cluster."""
     TIME_ON_DESTINATION = "time there"
     """The first offset at or after a time in the destination cluster's log, because the origin
-    cluster did not answer."""
+    cluster did not respond."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,31 +102,34 @@ class Place:
     """An offset of the origin cluster and its translation."""
 
     partition: TopicPartition
-    """The partition on the origin cluster."""
+    """Partition on the origin cluster."""
     offset: int | None
-    """The offset on the origin cluster; None if that cluster did not answer."""
+    """Offset on the origin cluster; None if that cluster did not respond."""
     outcome: Outcome
     basis: Basis
     metadata: str = ""
-    """Metadata of the group's commit."""
+    """Metadata of the group's offset commit."""
     written_ms: int | None = None
-    """When the checkpoint was written, in UTC milliseconds; None if the basis is another one."""
+    """Time when the checkpoint was written, in UTC milliseconds; None if the translation is not
+    based on a checkpoint."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupPlaces:
-    """The translated offsets of a consumer group."""
+    """Translated offsets of a consumer group."""
 
     group: str
     basis: Basis
     places: tuple[Place, ...]
-    """Sorted by partition; empty if the group has no committed offsets."""
+    """Translated offsets, sorted by partition; empty if the group has no committed offsets."""
     cluster_error: str = ""
-    """Why the group's cluster did not answer; empty if it did or was not configured."""
+    """Reason why the group's cluster did not respond; empty if it responded or is not
+    configured."""
 
 
 def offset_there(outcome: Outcome) -> int | None:
-    """The offset to resume at, never beyond what was read; None if there is none."""
+    """Return the destination offset at which a consumer can resume without missing records, or None
+    if no such offset is known."""
     match outcome:
         case Exact() | Earlier() | NotReady():
             return outcome.offset

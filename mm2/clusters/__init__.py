@@ -1,11 +1,11 @@
-"""Collects the state of a flow's two clusters, whether or not a process runs the flow.
+"""Collects the state of a flow's two clusters, whether or not a process is running the flow.
 
-Commands, status, repair and failover use this package to find out which partitions are mirrored and
-how far, where consumer groups are, and what the Connect group is doing.
+Commands, status, repair and failover use this package to determine the replication progress of each
+partition, the positions of consumer groups, and the state of the Connect group.
 
 - `FlowPair` (`flow_pair`) connects to both clusters of a flow.
-- `MirrorState` (`mirror_state`) and `GroupPositions` (`group_state`) are what was collected.
-- `ClusterPairSnapshot` (`pair_snapshot`) is everything that the plan of a failover reads.
+- `MirrorState` (`mirror_state`) and `GroupPositions` (`group_state`) contain the collected data.
+- `ClusterPairSnapshot` (`pair_snapshot`) is the complete input of a failover plan.
 
 `pair_snapshot`, `fencing_results` and `reread_estimate` are pure; the other files connect to
 clusters. May import everything up to `mm2.connectors`; must not import `mm2.failover`.

@@ -20,7 +20,7 @@ from mm2.topics.flow_config import Flow
 
 
 def build_client_access(cluster: ClusterSettings, alias: str) -> KafkaClusterAccess:
-    """Connection settings of the Kafka library; `alias` is used in messages."""
+    """Build the connection settings for the Kafka library. `alias` is used in messages."""
     return KafkaClusterAccess(
         name=alias,
         bootstrap=cluster.bootstrap_servers,
@@ -30,7 +30,7 @@ def build_client_access(cluster: ClusterSettings, alias: str) -> KafkaClusterAcc
 
 
 def build_copier_access(cluster: ClusterSettings, alias: str, *, client_id: str) -> ClusterAccess:
-    """Connection settings for copy processes."""
+    """Build the connection settings for copy processes."""
     return ClusterAccess(
         alias=alias,
         bootstrap=cluster.bootstrap_servers,
@@ -47,15 +47,15 @@ def build_copier_access(cluster: ClusterSettings, alias: str, *, client_id: str)
 def build_connection_settings(
     cluster: ClusterSettings, alias: str, *, client_id: str
 ) -> ConnectionSettings:
-    """Connection settings for the built-in protocol client, as copy processes use them."""
+    """Build the connection settings for the built-in protocol client that copy processes use."""
     return client_properties.parse_connection_settings(
         build_copier_access(cluster, alias, client_id=client_id)
     )
 
 
 def build_operator(settings: Mm2Settings, flow: Flow) -> OperatorCommands:
-    """Operator commands with the login of the consumer on the source and the producer on the
-    target."""
+    """Build the operator commands with the consumer's login on the source and the producer's login
+    on the target."""
     clients = settings.get_clients(flow)
     return OperatorCommands(
         file=os.path.abspath(settings.file),
@@ -69,12 +69,12 @@ def build_operator(settings: Mm2Settings, flow: Flow) -> OperatorCommands:
 
 
 def build_source_access(settings: Mm2Settings, flow: Flow) -> KafkaClusterAccess:
-    """Connection settings of the admin client for the flow's source."""
+    """Build the admin client's connection settings for the flow's source."""
     return build_client_access(settings.get_clients(flow).source_admin, flow.source)
 
 
 def build_target_access(settings: Mm2Settings, flow: Flow) -> KafkaClusterAccess:
-    """Connection settings of the admin client for the flow's target."""
+    """Build the admin client's connection settings for the flow's target."""
     return build_client_access(settings.get_clients(flow).target_admin, flow.target)
 
 
@@ -89,7 +89,7 @@ def connect_source_admin(
 def connect_target_admin(
     settings: Mm2Settings, flow: Flow, *, client_id: str, clock: Clock
 ) -> KafkaAdmin:
-    """Create an admin client for the flow's target. Raises as `connect_source_admin`."""
+    """Create an admin client for the flow's target. Raises `FatalError` for invalid settings."""
     found = build_target_access(settings, flow)
     return KafkaAdmin(found, client_id=client_id, clock=clock)
 
@@ -99,7 +99,8 @@ def connect_target_cluster(
 ) -> KafkaCluster:
     """Create clients for the flow's target, with the login of its tasks' producer.
 
-    Raises as `connect_source_admin`."""
+    Raises `FatalError` for invalid settings.
+    """
     return KafkaCluster(
         build_target_access(settings, flow),
         build_client_access(settings.get_clients(flow).producer, flow.target),
@@ -111,7 +112,7 @@ def connect_target_cluster(
 def build_flow_ledger(
     settings: Mm2Settings, flow: Flow, *, client_id: str, clock: Clock
 ) -> FlowLedger:
-    """Build access to the flow's internal topics on its target; not open yet."""
+    """Create a ledger for the flow's internal topics on its target. The ledger is not open yet."""
     replication = flow.replication_factor
     return FlowLedger(
         KafkaFlowLog(

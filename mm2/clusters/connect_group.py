@@ -1,6 +1,7 @@
-"""Reads the Connect group of a flow from its config and status topics on the target cluster.
+"""Reads the state of a flow's Connect group from its config and status topics on the target
+cluster.
 
-No worker has to be running.
+No worker needs to be running.
 """
 
 from __future__ import annotations
@@ -24,18 +25,19 @@ class ConnectGroupSnapshot:
     config: ClusterConfigState
     statuses: StatusSnapshot
     hosts: tuple[str, ...] | None
-    """Host of each member; empty if no worker runs the flow, whatever the statuses say; None if the
-    cluster did not answer."""
+    """Host of each group member. Empty if no worker is running the flow, even if stored statuses
+    say otherwise. None if the cluster did not respond."""
     changed_ms: Mapping[str, int] = field(default_factory=dict)
-    """Time of each status or target state record, by record key."""
+    """Timestamp of each status record or target state record, by record key."""
 
 
 def read_connect_group(
     side: FlowSide, props: Mapping[str, str], *, clock: Clock, timeout_s: float
 ) -> ConnectGroupSnapshot:
-    """Read the group's state. `props` are the worker's properties.
+    """Read the Connect group's state. `props` are the worker's properties.
 
-    Raises `RetriableError` and `FatalError`."""
+    Raises `RetriableError` and `FatalError`.
+    """
     end = Deadline.after(timeout_s, now_s=clock.now_s())
 
     def left_s() -> float:
@@ -70,7 +72,7 @@ def read_connect_group(
 
 
 def build_status_key(subject: StatusSubject) -> str:
-    """Key of a connector's or task's status in `ConnectGroupSnapshot.changed_ms`."""
+    """Build the key of a connector's or task's status in `ConnectGroupSnapshot.changed_ms`."""
     prefix = (
         status_records.CONNECTOR_KEY_PREFIX
         if isinstance(subject, str)

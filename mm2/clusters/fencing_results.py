@@ -1,7 +1,8 @@
-"""Which writers of a flow are fenced, and whether a partition was acquired again since.
+"""Results of fencing a flow's writers, and checks whether a partition was acquired again after
+fencing.
 
-Owners are ordered by the ordinal of their producer id in the offset map, then by epoch. An owner
-records its acquisition in the offset map before it writes to the mirror topic.
+Owners of a partition are ordered by the ordinal of their producer id in the offset map, then by
+epoch. An owner records its acquisition in the offset map before it writes to the mirror topic.
 """
 
 from __future__ import annotations
@@ -15,10 +16,13 @@ from mm2.clusters.pair_snapshot import MirroredPartition
 from mm2.offsets.offset_map import OffsetMap, PartitionMap
 
 OwnerOrder = tuple[int, int]
-"""Orders owners by age: ordinal of the producer id, then epoch; the greatest is the newest."""
+"""Order of a partition's owners by age: ordinal of the producer id, then epoch. The greatest value
+is the newest owner."""
 NO_OWNER: OwnerOrder = (0, -1)
 NOT_AUTHORIZED = "not authorized for the transactional id"
-PRODUCER_ID_EXPIRED = "the last owner's producer id has expired, and a new one does not fence it"
+PRODUCER_ID_EXPIRED = (
+    "the last owner's producer id has expired, and a new producer id does not fence it"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,25 +33,28 @@ class FencingResult:
     marker: int | None
     """Target offset of the fencing marker."""
     owner_order: OwnerOrder
-    """An owner with a greater order has acquired the partition since."""
+    """Order of the fencing producer. Any owner with a greater order acquired the partition after
+    fencing."""
     tail: int | None
-    """Records of the flow between the end of the offset map and the marker; None if unknown."""
+    """Number of the flow's records between the end of the offset map and the marker; None if
+    unknown."""
     unfenced_reason: str = ""
-    """Why older writers are not fenced, "" if they are."""
+    """Reason why older writers are not fenced; "" if they are fenced."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FencingSummary:
-    """Results of fencing by partition of the source."""
+    """Fencing results by source partition."""
 
     tails: Mapping[TopicPartition, int | None] = field(default_factory=dict)
-    """Records after the end of the offset map, None if not counted."""
+    """Number of records after the end of the offset map, by partition; None if they were not
+    counted."""
     unfenced: Mapping[TopicPartition, str] = field(default_factory=dict)
-    """Why writers are not fenced."""
+    """Reason why the writers of a partition are not fenced, by partition."""
 
 
 def summarize_fencing(found: Collection[FencingResult]) -> FencingSummary:
-    """Summarize the results of all partitions."""
+    """Summarize the fencing results of all partitions."""
     return FencingSummary(
         tails={each.partition: each.tail for each in found},
         unfenced={each.partition: each.unfenced_reason for each in found if each.unfenced_reason},
@@ -57,7 +64,8 @@ def summarize_fencing(found: Collection[FencingResult]) -> FencingSummary:
 def apply_counted_tails(
     mirrored: Collection[MirroredPartition], fences: FencingSummary
 ) -> tuple[MirroredPartition, ...]:
-    """Replace the offset-based bounds of tails by the counted numbers, where they are known."""
+    """Replace the offset-based upper bounds of unrecorded tails with the counted numbers, if
+    known."""
     counted = fences.tails
     return tuple(
         each
@@ -68,12 +76,12 @@ def apply_counted_tails(
 
 
 def list_replicated_partitions(known: OffsetMap) -> set[TopicPartition]:
-    """Returns all partitions that the flow has ever replicated."""
+    """Return all partitions that the flow has ever replicated."""
     return {each for each in known.list_partitions() if known.get_partition(each).eras}
 
 
 def find_newest_owner(known: PartitionMap) -> OwnerOrder:
-    """Returns the order of the newest owner that the offset map has recorded."""
+    """Return the order of the newest owner that is recorded in the offset map."""
     orders = [key.owner_order for key in known.era_records]
     anchor = known.resume_point
     if anchor is not None:
@@ -82,15 +90,15 @@ def find_newest_owner(known: PartitionMap) -> OwnerOrder:
 
 
 def is_acquired_since(known: OffsetMap, fenced: FencingResult) -> bool:
-    """Returns True if an owner acquired the partition after it was fenced: owners record that
-    before they write."""
+    """Return True if an owner acquired the partition after it was fenced. Owners record an
+    acquisition before they write."""
     return find_newest_owner(known.get_partition(fenced.partition)) > fenced.owner_order
 
 
 def build_unfenced_result(
     partition: TopicPartition, known: PartitionMap, reason: str = NOT_AUTHORIZED
 ) -> FencingResult:
-    """Build the result for a partition whose writers are not fenced."""
+    """Build the fencing result for a partition whose writers are not fenced."""
     return FencingResult(
         partition=partition,
         marker=None,
@@ -100,9 +108,10 @@ def build_unfenced_result(
     )
 
 
-def explain_unanswered(reason: str) -> str:
-    """Reason for leaving a mirror unfenced that does not answer, after that was accepted."""
-    return f"its mirror does not answer, as accepted: {reason}"
+def format_accepted_unfenced_reason(reason: str) -> str:
+    """Format the reason why a mirror that does not respond was left unfenced after the operator
+    accepted this."""
+    return f"its mirror does not respond, which the operator accepted: {reason}"
 
 
 def build_fencing_result(
@@ -114,8 +123,8 @@ def build_fencing_result(
     marker: int,
     tail: int | None,
 ) -> FencingResult:
-    """Build the result for a marker of this producer; it fences only older epochs of the same
-    producer id."""
+    """Build the fencing result for a marker of this producer. The marker fences only older epochs
+    of the same producer id."""
     used = known.producers.get(producer_id)
     order, why = (0 if used is None else used.ordinal, epoch), ""
     if order[0] < find_newest_owner(known)[0]:

@@ -1,4 +1,5 @@
-"""Connects to both clusters of one flow: `FlowPair`, and the protocols that its users need."""
+"""Connects to both clusters of one flow: `FlowPair`, and the protocols through which other packages
+use it."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from mm2.topics.flow_config import Flow
 
 
 class FlowSide(ClusterClients, Protocol):
-    """One cluster of a flow; `alias` is its name in the configuration."""
+    """Clients of one cluster of a flow. `alias` is the cluster's alias in the configuration."""
 
     @property
     def alias(self) -> str: ...
@@ -23,12 +24,12 @@ class FlowSide(ClusterClients, Protocol):
     def admin(self) -> Admin: ...
 
     def create_map_reader(self, source_alias: str) -> OffsetMapReader:
-        """Create a reader of the offset map of the flow from `source_alias`; the caller closes
-        it."""
+        """Create a reader for the offset map of the flow from `source_alias`. The caller must close
+        the reader."""
 
 
 class FlowClusters(Protocol):
-    """Clients of a flow's source and target; not thread-safe."""
+    """Clients of a flow's source and target. Not thread-safe."""
 
     @property
     def flow(self) -> Flow: ...
@@ -41,7 +42,7 @@ class FlowClusters(Protocol):
 
 
 class FlowPair:
-    """Implements `FlowClusters`; a context manager."""
+    """Implementation of `FlowClusters` that is also a context manager."""
 
     def __init__(
         self,
@@ -51,7 +52,7 @@ class FlowPair:
         purpose: str,
         clock: Clock,
     ) -> None:
-        """`purpose` is the suffix of the `client.id`. Does not connect yet."""
+        """Create the clients without connecting. `purpose` is the suffix of the `client.id`."""
         clients = settings.get_clients(flow)
         client_id = f"mm2-{flow.name}-{purpose}"
 

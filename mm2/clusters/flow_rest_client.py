@@ -1,6 +1,6 @@
-"""REST client for operator actions on a running flow, over loopback.
+"""REST client for operator actions on a running flow, over the loopback interface.
 
-Any node that runs the flow will do: it forwards requests to the group's leader.
+Any node that runs the flow can be used, because it forwards requests to the group's leader.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from mm2.topics import assignment
 
 SOURCE_CONNECTOR = next(iter(dedicated_mode.CONNECTORS))
 RESPONSE_TIMEOUT_S = 95.0
-"""A little longer than a worker's own request timeout."""
+"""Timeout for a response, slightly longer than a worker's own request timeout."""
 
 
 CONFLICT_TIMEOUT_S = 20.0
-"""How long a request is retried that a worker rejects during a rebalance (409)."""
+"""Maximum time for which requests that a worker rejects during a rebalance (409) are retried."""
 CONFLICT_RETRY_DELAY_S = 0.5
 _CONFLICT = 409
 
 
 class FlowRestError(FatalError):
-    """The worker rejected the request, or did not answer; the message has the reason."""
+    """The worker rejected the request or did not respond. The message contains the reason."""
 
 
 class NoSuchTopicError(FatalError):
@@ -39,10 +39,10 @@ class NoSuchTopicError(FatalError):
 
 
 class FlowRestClient:
-    """Client for one flow of one process. Every method raises `FlowRestError`."""
+    """Client for one flow of one process. Every method raises `FlowRestError` on failure."""
 
     def __init__(self, flow: str, *, url: str, user: str, password: str) -> None:
-        """`url` is the flow's base URL: `http://127.0.0.1:port/source/target`."""
+        """Create a client. `url` is the flow's base URL: `http://127.0.0.1:port/source/target`."""
         self._flow = flow
         self._url = url
         self._peers = RestClient(timeout_s=RESPONSE_TIMEOUT_S)
@@ -50,11 +50,11 @@ class FlowRestClient:
         self._authorization = f"Basic {pair}"
 
     def pause(self) -> None:
-        """Pause all topics of the flow; checkpoints and heartbeats continue."""
+        """Pause all topics of the flow. Checkpoints and heartbeats continue."""
         self._send("PUT", _build_path("pause"))
 
     def resume(self) -> None:
-        """Resume all connectors that are paused or stopped."""
+        """Resume all paused or stopped connectors."""
         for name in self._send("GET", "/connectors"):
             self._send("PUT", peer_requests.build_connector_path(str(name), "resume"))
 
@@ -70,7 +70,7 @@ class FlowRestClient:
         self._patch_config(config, operator_overrides.resume_topic(config, topic))
 
     def throttle(self, limit: str | None, *, topic: str | None) -> None:
-        """Set or remove a rate limit; see `operator_overrides.set_throttle`. Also raises
+        """Set or remove a rate limit (see `operator_overrides.set_throttle`). Also raises
         `NoSuchTopicError`."""
         if topic is not None and limit is not None:
             self._find_topic_tasks(topic)
@@ -78,7 +78,7 @@ class FlowRestClient:
         self._patch_config(config, operator_overrides.set_throttle(config, limit, topic=topic))
 
     def restart(self) -> list[str]:
-        """Restart all connectors with their tasks; returns the connectors' names."""
+        """Restart all connectors and their tasks. Returns the connectors' names."""
         names = [str(each) for each in self._send("GET", "/connectors")]
         for name in names:
             flags = {"includeTasks": "true", "onlyFailed": "false"}
@@ -86,12 +86,13 @@ class FlowRestClient:
         return names
 
     def restart_topic(self, topic: str) -> list[int]:
-        """Restart the tasks that replicate the topic; returns their numbers. Also raises
+        """Restart the tasks that replicate the topic. Returns the task numbers. Also raises
         `NoSuchTopicError`."""
         return self._restart_tasks(self._find_topic_tasks(topic))
 
     def restart_partitions(self, partitions: Collection[TopicPartition]) -> list[int]:
-        """Restart the tasks that have any of these partitions; returns their numbers."""
+        """Restart the tasks that any of these partitions are assigned to. Returns the task
+        numbers."""
         wanted = set(partitions)
         return self._restart_tasks(self._find_tasks(lambda where: where in wanted))
 
@@ -118,7 +119,8 @@ class FlowRestClient:
         return dict(found)
 
     def _patch_config(self, before: Mapping[str, str], after: Mapping[str, str]) -> None:
-        """Change only the override keys that differ; other changes made meanwhile are kept."""
+        """Change only the override keys that differ. Concurrent changes to other keys are
+        preserved."""
         keys = {key for key in (*before, *after) if operator_overrides.is_override_key(key)}
         patch = {key: after.get(key) for key in keys if before.get(key) != after.get(key)}
         if patch:

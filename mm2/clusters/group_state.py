@@ -1,8 +1,8 @@
 """Consumer groups of a flow on both clusters: state, committed offsets and checkpoints.
 
-A group's position is its committed offset on the source. If that cannot be read, it is the
-furthest of its checkpoints and the position that an earlier snapshot recorded: neither can be
-ahead of what the group has read.
+A group's position is its committed offset on the source. If that offset cannot be read, the
+position is the higher of the group's checkpoint and the position recorded in an earlier snapshot.
+Neither can be ahead of the records that the group has consumed.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ _STREAMS_TOPIC_SUFFIXES = ("-changelog", "-repartition")
 
 
 def is_flow_topic(flow: Flow, topic: str) -> bool:
-    """Returns True if the flow replicates the topic, or if it was replicated from the target."""
+    """Return True if the flow replicates the topic, or if the topic was replicated from the
+    target."""
     return flow.topics.matches(topic) or flow.policy.topic_source(topic) == flow.target
 
 
@@ -50,9 +51,10 @@ def build_checkpointed_group(
     points: GroupCheckpoints,
     written_ms: Mapping[TopicPartition, int],
 ) -> GroupSnapshot:
-    """Build a group whose committed offsets cannot be read: its positions are its checkpoints.
+    """Build a group whose committed offsets cannot be read. Its positions are its checkpoints.
 
-    `written_ms`: when each checkpoint was written, by partition of the target."""
+    `written_ms` contains the write time of each checkpoint, by target partition.
+    """
     return GroupSnapshot(
         name=name,
         basis=PositionBasis.CHECKPOINTED,
@@ -74,7 +76,7 @@ def build_checkpointed_group(
 def build_checkpoint_pairs(
     flow: Flow, points: GroupCheckpoints
 ) -> Mapping[TopicPartition, CheckpointPair]:
-    """Map checkpoints to partitions of the flow's source."""
+    """Map checkpoints to the partitions of the flow's source."""
     return {
         _to_source_partition(flow, place): CheckpointPair(
             upstream=point.upstream, downstream=point.downstream
@@ -84,10 +86,11 @@ def build_checkpoint_pairs(
 
 
 def merge_earlier_positions(group: GroupSnapshot, before: CommittedPositions) -> GroupSnapshot:
-    """Use the higher of both positions, unless the group's committed offsets are known."""
+    """Use the higher of the current and the earlier position of each partition, unless the group's
+    committed offsets are known."""
     if group.basis is PositionBasis.COMMITTED:
         return group
-    positions = pair_snapshot.merge_furthest(group.positions, before)
+    positions = pair_snapshot.merge_higher_positions(group.positions, before)
     written_ms = {
         partition: at_ms
         for partition, at_ms in group.checkpoint_times_ms.items()
@@ -97,8 +100,9 @@ def merge_earlier_positions(group: GroupSnapshot, before: CommittedPositions) ->
 
 
 def find_streams_applications(groups: Collection[str], topics: Iterable[str]) -> frozenset[str]:
-    """Find the groups that are Kafka Streams applications, by the names of internal topics:
-    `APPLICATION-NAME-changelog` or `-repartition`. If several groups match, the longest counts."""
+    """Identify groups that are Kafka Streams applications by the names of internal topics:
+    `APPLICATION-NAME-changelog` or `-repartition`. If several groups match, the longest group id is
+    used."""
     found = set()
     for topic in topics:
         if topic.endswith(_STREAMS_TOPIC_SUFFIXES):
@@ -109,7 +113,7 @@ def find_streams_applications(groups: Collection[str], topics: Iterable[str]) ->
 
 
 def _to_source_partition(flow: Flow, place: TopicPartition) -> TopicPartition:
-    """Map a partition named as on the target, as in checkpoints, to its name on the source."""
+    """Map a partition with its target name, as used in checkpoints, to its source name."""
     topic = naming.topic_on_source(
         flow.policy, place.topic, source_alias=flow.source, target_alias=flow.target
     )
@@ -122,13 +126,13 @@ _GroupState = GroupState
 _UNKNOWN_TARGET_GROUP = TargetGroup(state=_GroupState.UNKNOWN)
 _OFFSETS_TOPIC = "__consumer_offsets"
 GROUP_TYPES_TIMEOUT_S = 10.0
-"""How long share and streams groups are queried, and the types of named groups: other groups do not
-wait for them."""
+"""Timeout for querying share groups, streams groups, and the types of named groups, so that other
+groups are not delayed longer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupPositions:
-    """Collected groups; see `ClusterPairSnapshot` for the fields."""
+    """Collected consumer groups. See `ClusterPairSnapshot` for the fields."""
 
     groups: tuple[GroupSnapshot, ...]
     unmoved: tuple[UnmovedGroup, ...] = ()
@@ -148,13 +152,14 @@ def collect_group_positions(
     clock: Clock,
     timeout_s: float,
 ) -> GroupPositions:
-    """Collect the flow's groups, or those in `names`.
+    """Collect the flow's groups, or only the groups in `names`.
 
-    A position is the committed offset if the source answers, otherwise the checkpoint or the
-    position in `earlier_positions`, whichever is higher. `stable`: see
+    A position is the committed offset if the source responds. Otherwise it is the higher of the
+    checkpoint and the position in `earlier_positions`. `stable` is passed to
     `ConsumerGroups.fetch_positions`. `streams` are groups that an earlier snapshot identified as
-    Kafka Streams applications; `topics` are source topics whose names may identify more. Raises
-    `RetriableError` and `FatalError`."""
+    Kafka Streams applications. `topics` are source topics whose names may identify more such
+    groups. Raises `RetriableError` and `FatalError`.
+    """
     earlier_positions = earlier_positions or {}
     told = _read_checkpoints(clusters, names, clock=clock, timeout_s=timeout_s)
     table = told.table
@@ -190,8 +195,9 @@ def collect_group_positions(
 def _list_groups(
     side: FlowSide, names: Collection[str], *, timeout_s: float
 ) -> tuple[list[ListedGroup] | None, str]:
-    """List all groups, None if that fails; the second value is why the list may be incomplete,
-    always "" if groups are named. Every broker has to answer."""
+    """List all groups. Every broker must respond. Returns None in place of the list if this fails.
+    The second value is the reason why the list may be incomplete, and is always "" if `names` is
+    not empty."""
     try:
         listed = side.groups.list_groups(
             min(timeout_s, GROUP_TYPES_TIMEOUT_S) if names else timeout_s
@@ -207,8 +213,8 @@ def _select_groups(
     table: CheckpointTable,
     listed: Collection[ListedGroup] | None,
 ) -> list[str]:
-    """Select the groups to query. Groups with checkpoints are included even if they are not listed:
-    the broker that is their coordinator may be down."""
+    """Select the groups to query. Groups with checkpoints are included even if they are not listed,
+    because their coordinator may be down."""
     if names:
         return sorted(names)
     if listed is None:
@@ -227,7 +233,8 @@ def _collect_unmoved_groups(
     *,
     timeout_s: float,
 ) -> list[UnmovedGroup]:
-    """Collect share and streams groups, except those that read only topics of other flows."""
+    """Collect share groups and streams groups, except groups that read only topics of other
+    flows."""
     flow, groups = sides.flow, sides.source.groups
     timeout_s = min(timeout_s, GROUP_TYPES_TIMEOUT_S)
     types = {each.group: each.unsupported_type for each in listed if each.unsupported_type}
@@ -263,7 +270,8 @@ def _to_target_topic(flow: Flow, topic: str) -> str:
 
 
 def _explain_incomplete_list(side: FlowSide, timeout_s: float) -> str:
-    """Explain which groups have no coordinator now; "" if all have one, or if that is unknown."""
+    """Explain which groups currently have no coordinator. Returns "" if all groups have a
+    coordinator, or if this is unknown."""
     try:
         found = side.admin.describe_topics([_OFFSETS_TOPIC], timeout_s)
     except RetriableError as error:
@@ -289,8 +297,8 @@ def _collect_committed(
     clock: Clock,
     timeout_s: float,
 ) -> list[GroupSnapshot]:
-    """Collect committed offsets; a group that does not answer or denies access gets the positions
-    of its checkpoints. Missing coordinators are waited for once."""
+    """Collect committed offsets. A group that does not respond or denies access is assigned the
+    positions of its checkpoints. Waits once for missing coordinators."""
     flow, groups = sides.flow, sides.source.groups
     end = Deadline.after(timeout_s, now_s=clock.now_s())
     positions = _fetch_per_group(
@@ -323,7 +331,9 @@ def _collect_committed(
                     positions=offsets,
                     state=states.succeeded[name],
                     is_streams=_is_streams_assignor(assignors.succeeded.get(name, "")),
-                    checkpoints=build_checkpoint_pairs(flow, told.table.get_group(name)),
+                    checkpoints=build_checkpoint_pairs(
+                        flow, told.table.get_group_checkpoints(name)
+                    ),
                 )
             )
     return found
@@ -336,8 +346,8 @@ def _is_streams_assignor(assignor: str) -> bool | None:
 def _mark_streams_groups(
     found: Collection[GroupSnapshot], streams: Collection[str], topics: Collection[str]
 ) -> list[GroupSnapshot]:
-    """Mark groups without members as Kafka Streams applications by an earlier snapshot, or by the
-    names of internal topics."""
+    """Mark groups without members as Kafka Streams applications, based on an earlier snapshot or on
+    the names of internal topics."""
     every = {*topics, *(place.topic for each in found for place in each.positions)}
     known = find_streams_applications({each.name for each in found}, every).union(streams)
     return [
@@ -351,7 +361,7 @@ def _mark_streams_groups(
 def _fetch_per_group(
     ask: Callable[[], PerGroupResult[T]], wanted: Collection[str]
 ) -> PerGroupResult[T]:
-    """Run a query for all groups; if it fails as a whole, each group has failed."""
+    """Run a query for all groups. If the query fails as a whole, mark each group as failed."""
     try:
         return ask()
     except RetriableError as error:
@@ -360,16 +370,17 @@ def _fetch_per_group(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _GroupCheckpoints:
-    """Checkpoints of the groups; `missing` is why there are none, "" if there are."""
+    """Checkpoints of the groups. `missing` is the reason why no checkpoints could be read, or
+    ""."""
 
     table: CheckpointTable
     times: CheckpointWriteTimes
     missing: str = ""
 
     def group(self, flow: Flow, name: str) -> GroupSnapshot:
-        """Build a group whose committed offsets cannot be read."""
+        """Build a group from its checkpoints, because its committed offsets cannot be read."""
         group = build_checkpointed_group(
-            flow, name, self.table.get_group(name), self.times.get_group(name)
+            flow, name, self.table.get_group_checkpoints(name), self.times.get_group(name)
         )
         return dataclasses.replace(group, unreadable_checkpoint=self.table.explain_unreadable(name))
 
@@ -404,7 +415,7 @@ def _read_checkpoints(
 def _add_target_state(
     side: FlowSide, found: Collection[GroupSnapshot], timeout_s: float
 ) -> Iterator[GroupSnapshot]:
-    """Add each group's state on the target, or why it is unknown."""
+    """Add each group's state on the target, or the reason why it is unknown."""
     states = side.groups.describe_states([each.name for each in found], timeout_s)
     idle = [name for name, state in states.succeeded.items() if state is _GroupState.EMPTY]
     positions = side.groups.fetch_positions(idle, timeout_s)

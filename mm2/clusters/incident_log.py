@@ -12,7 +12,7 @@ from mm2.topics import naming
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnreadableIncident:
-    """A record of the incident topic that this release cannot read; it may report a loss."""
+    """A record in the incident topic that this release cannot read. It may report data loss."""
 
     topic: str
     offset: int
@@ -21,16 +21,17 @@ class UnreadableIncident:
 
 @dataclass(slots=True, kw_only=True)
 class IncidentLog:
-    """Incidents of a flow."""
+    """Incident records of a flow."""
 
     incidents: list[Incident] = field(default_factory=list)
-    """Incidents, oldest first; repeated ones once, with their last content."""
+    """Incidents, oldest first. An incident that was recorded repeatedly is listed once, with its
+    latest content."""
     unreadable: list[UnreadableIncident] = field(default_factory=list)
-    """Unreadable records, in topic order."""
+    """Incident records that this release cannot read, in topic order."""
 
 
 def read_incidents(side: FlowSide, source: str, *, timeout_s: float) -> IncidentLog:
-    """Read the incidents of the flow from `source`. Raises `RetriableError` and `FatalError` if the
+    """Read the incidents of the flow from `source`. Raises `RetriableError` or `FatalError` if the
     target cannot be read."""
     topic = naming.incidents_topic(source)
     found: dict[bytes, Incident | UnreadableIncident] = {}

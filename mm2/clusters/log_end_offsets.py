@@ -1,7 +1,7 @@
 """Fetches the start and end offsets of partitions, one leader at a time.
 
-Each leader gets its share of the timeout, so a broker that does not answer delays only its own
-partitions.
+Each leader is allotted a share of the timeout, so a broker that does not respond delays only its
+own partitions.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from mm2.offsets.log_bounds import LogBounds
 
 DescribedTopics = PerTopicResult[TopicDescription]
 PartitionLeaders = Mapping[TopicPartition, int | ConnectError]
-"""Leader by partition, or why there is none to query."""
+"""Leader of each partition, or the error that explains why no leader can be queried."""
 NO_LEADER = "it has no leader"
 
 
 class NoLeaderError(RetriableError):
-    """The partition has no leader: nobody can be queried."""
+    """The partition has no leader, so no broker can be queried."""
 
 
 def list_partitions(topics: DescribedTopics) -> Iterator[TopicPartition]:
@@ -36,7 +36,7 @@ def list_partitions(topics: DescribedTopics) -> Iterator[TopicPartition]:
 def find_leaders(
     partitions: Collection[TopicPartition], topics: DescribedTopics
 ) -> PartitionLeaders:
-    """Returns each partition's leader from the topic descriptions."""
+    """Look up each partition's leader in the topic descriptions."""
     return {each: _find_leader(each, topics) for each in partitions}
 
 
@@ -48,9 +48,11 @@ def fetch_log_ends(
     clock: Clock,
     raises: bool = False,
 ) -> PerPartitionResult[LogBounds]:
-    """Fetch log bounds; a leader that does not answer takes its share of the remaining time.
+    """Fetch the log bounds of partitions. A leader that does not respond uses up only its share of
+    the remaining time.
 
-    `raises`: raise `RetriableError` if no leader answers."""
+    If `raises` is set, raises `RetriableError` if no leader responds.
+    """
     done: dict[TopicPartition, LogBounds] = {}
     failed: dict[TopicPartition, ConnectError] = {}
     asked: dict[int, list[TopicPartition]] = {}
@@ -75,8 +77,8 @@ def fetch_log_ends(
     return PerPartitionResult(succeeded=done, failed=failed)
 
 
-def list_unanswered(found: PerPartitionResult[LogBounds]) -> dict[TopicPartition, str]:
-    """Returns the partitions that may exist, but did not answer, and why."""
+def list_unanswered_partitions(found: PerPartitionResult[LogBounds]) -> dict[TopicPartition, str]:
+    """Return the partitions that may exist but did not respond, with the reason."""
     return {
         each: str(error)
         for each, error in found.failed.items()

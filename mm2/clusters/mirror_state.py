@@ -1,9 +1,9 @@
-"""What a flow has replicated and how far, collected from its two clusters.
+"""Replication progress of a flow's partitions, collected from its two clusters.
 
-How far each partition was replicated is read from the flow's offset map on the target cluster;
-if the source does not answer, nothing else is known. The offset map is no longer valid for a
-partition if its topic or mirror topic was recreated, or if MirrorMaker 2 has replicated it
-since: then the newest offset sync contradicts the offset map.
+The progress of each partition is read from the flow's offset map on the target cluster. If the
+source does not respond, no other information is available. The offset map is no longer valid for a
+partition if its topic or mirror topic was recreated, or if MirrorMaker 2 has replicated the
+partition since. In the latter case the newest offset sync contradicts the offset map.
 """
 
 from __future__ import annotations
@@ -34,13 +34,14 @@ from mm2.topics import naming
 from mm2.topics.flow_config import Flow
 
 OffsetSyncsByPartition = Mapping[TopicPartition, tuple[OffsetSync, ...]]
-"""Offset syncs by partition of the source, in the order in which they were written."""
+"""Offset syncs by source partition, in the order in which they were written."""
 
 
 def read_offset_syncs(side: FlowSide, topic: str, timeout_s: float) -> OffsetSyncsByPartition:
-    """Read all offset syncs of a topic; unreadable records are skipped, as MirrorMaker 2 does.
+    """Read all offset syncs of a topic. Unreadable records are skipped, as in MirrorMaker 2.
 
-    Raises `RetriableError` and `FatalError`."""
+    Raises `RetriableError` and `FatalError`.
+    """
     found: dict[TopicPartition, tuple[OffsetSync, ...]] = {}
 
     def note(key: bytes, value: bytes | None) -> None:
@@ -54,15 +55,16 @@ def read_offset_syncs(side: FlowSide, topic: str, timeout_s: float) -> OffsetSyn
 
 
 SYNC_CONTRADICTS_MAP = (
-    "its newest offset sync contradicts its offset map: MirrorMaker 2 has replicated it since"
+    "its newest offset sync contradicts its offset map: MirrorMaker 2 has replicated the "
+    "partition since"
 )
 
 
 def describe_recreation(
     known: PartitionMap, *, source: uuid.UUID | None, target: uuid.UUID | None
 ) -> str:
-    """Explain which topic was recreated since it was last replicated, by topic ids; "" if neither
-    was, or if the ids are unknown (brokers before 2.8)."""
+    """Explain which topic was recreated since it was last replicated, based on topic ids. Returns
+    "" if neither topic was recreated, or if the ids are unknown (brokers before 2.8)."""
     eras = known.eras
     if not eras:
         return ""
@@ -76,14 +78,15 @@ def describe_recreation(
     return ""
 
 
-def mark_contradicted(
+def mark_contradicted_partitions(
     mirrored: Collection[MirroredPartition],
     known: OffsetMap,
     syncs: Mapping[TopicPartition, Sequence[OffsetSync]],
 ) -> tuple[MirroredPartition, ...]:
     """Mark partitions whose newest offset sync contradicts the offset map.
 
-    `syncs` are keyed by partition of the source, in the order in which they were written."""
+    `syncs` contains offset syncs by source partition, in the order in which they were written.
+    """
     return tuple(
         dataclasses.replace(each, stop_reason=each.stop_reason or SYNC_CONTRADICTS_MAP)
         if (told := syncs.get(each.partition))
@@ -94,18 +97,19 @@ def mark_contradicted(
 
 
 TimestampsMs = Mapping[TopicPartition, int]
-"""UTC milliseconds by partition."""
+"""Timestamps by partition, in UTC milliseconds."""
 _LogEnds = Mapping[TopicPartition, LogBounds]
 _Reasons = Mapping[TopicPartition, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirrorObservations:
-    """Responses of both clusters; empty if the source was not queried.
+    """Responses of both clusters. Empty if the source was not queried.
 
-    `source_bounds`, `source_errors` and `waiting_ms` are keyed by partition of the source,
+    `source_bounds`, `source_errors` and `waiting_ms` are keyed by source partition,
     `mirror_bounds`, `mirror_errors` and `newest_ms` by mirror partition. See `MirroredPartition`
-    for their meaning."""
+    for their meaning.
+    """
 
     offset_map: OffsetMap
     source_bounds: _LogEnds = field(default_factory=dict)
@@ -120,13 +124,13 @@ class MirrorObservations:
     def build_partition(
         self, partition: TopicPartition, mirror: TopicPartition
     ) -> MirroredPartition:
-        """Combine the responses for one partition."""
+        """Combine the responses of both clusters for one partition."""
         known, there = self.offset_map.get_partition(partition), self.mirror_bounds.get(mirror)
         return MirroredPartition(
             partition=partition,
             mirror=mirror,
             copied_to=known.replicated_to,
-            unrecorded=_count_unrecorded(known, there),
+            unrecorded=_count_unrecorded_offsets(known, there),
             source_bounds=self.source_bounds.get(partition),
             mirror_bounds=there,
             waiting_since_ms=self.waiting_ms.get(partition),
@@ -142,7 +146,8 @@ class MirrorObservations:
 
 
 def find_unreplicated_offsets(known: OffsetMap, here: _LogEnds) -> dict[TopicPartition, int]:
-    """Returns the first available offset that is not replicated, of partitions that have one."""
+    """Return the first available offset that is not replicated, for each partition that has such an
+    offset."""
     found = {
         each: max(known.get_partition(each).replicated_to or 0, ends.start)
         for each, ends in here.items()
@@ -151,9 +156,11 @@ def find_unreplicated_offsets(known: OffsetMap, here: _LogEnds) -> dict[TopicPar
 
 
 def explain_exclusion(flow: Flow, topic: str, *, missing: bool) -> str:
-    """Explain why the flow no longer replicates a topic; "" if it does, and for heartbeats.
+    """Explain why the flow no longer replicates a topic. Returns "" if the flow replicates it, and
+    for heartbeats.
 
-    `missing`: the topic no longer exists on the source."""
+    `missing` is True if the topic no longer exists on the source.
+    """
     if naming.is_heartbeats_topic(flow.policy, topic):
         return ""
     if missing:
@@ -161,7 +168,7 @@ def explain_exclusion(flow: Flow, topic: str, *, missing: bool) -> str:
     return flow.explain_mismatch(topic)
 
 
-def _count_unrecorded(known: PartitionMap, there: LogBounds | None) -> int:
+def _count_unrecorded_offsets(known: PartitionMap, there: LogBounds | None) -> int:
     """Count offsets on the mirror after the end of the offset map."""
     anchor = known.resume_point
     if anchor is None or there is None:
@@ -172,47 +179,47 @@ def _count_unrecorded(known: PartitionMap, there: LogBounds | None) -> int:
 MIN_SOURCE_TIMEOUT_S = 10.0
 _SOURCE_TIMEOUT_DIVISOR = 6
 TIMESTAMP_TIMEOUT_S = 5.0
-"""Timestamps are not waited for any longer: without them, a lag has no age."""
+"""Maximum time to wait for timestamps. Without them, the age of a lag is unknown."""
 
 _SourceEnds = Mapping[TopicPartition, LogBounds]
 _LOSS_KINDS = frozenset({IncidentKind.SOURCE_GONE, IncidentKind.NEW_ERA_REQUESTED})
 
 
 def compute_source_timeout_s(timeout_s: float) -> float:
-    """How long the source may take to answer, in a snapshot that may take `timeout_s`: after that
-    it is considered lost."""
+    """Compute the part of a snapshot's timeout within which the source must respond. After that
+    time the source is considered lost."""
     return min(timeout_s, max(MIN_SOURCE_TIMEOUT_S, timeout_s / _SOURCE_TIMEOUT_DIVISOR))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirrorState:
-    """What a flow has replicated, without heartbeats, whose loss does not matter."""
+    """Replication state of a flow. Heartbeats are excluded because losing them does not matter."""
 
     offset_map: OffsetMap = field(repr=False)
     mirrored: tuple[MirroredPartition, ...]
-    """Partitions that the flow replicates now."""
+    """Partitions that the flow currently replicates."""
     source_error: str
-    """Why the source did not answer, "" if it did."""
+    """Reason why the source did not respond; "" if it responded."""
     loss_count: int
     """Number of incidents that report lost records."""
     excluded_topics: Mapping[str, str] = field(default_factory=dict)
-    """Topics that the flow no longer replicates, and why."""
+    """Topics that the flow no longer replicates, with the reason."""
     unlisted_topics: Mapping[str, str] = field(default_factory=dict)
-    """Topics whose partitions the source did not list, and why."""
+    """Topics whose partitions the source did not list, with the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _SourceState:
-    """Responses of the source about the flow's topics."""
+    """Responses of the source cluster for the flow's topics."""
 
     topics: DescribedTopics = field(default_factory=lambda: PerTopicResult(succeeded={}, failed={}))
     ends: _SourceEnds = field(default_factory=dict)
     missing: frozenset[str] = frozenset()
     """Topics that no longer exist."""
     failed: Mapping[TopicPartition, ConnectError] = field(default_factory=dict)
-    """Partitions that did not answer."""
+    """Partitions for which the source did not respond, with the error."""
     untold: Mapping[str, ConnectError] = field(default_factory=dict)
-    """Topics whose partitions were not listed."""
+    """Topics whose partitions were not listed, with the error."""
 
 
 _SOURCE_NOT_QUERIED = _SourceState()
@@ -226,11 +233,11 @@ def collect_mirror_state(
     offset_map: OffsetMap | None = None,
     lost_reason: str = "",
 ) -> MirrorState:
-    """Collect the state of both clusters.
+    """Collect the replication state from both clusters.
 
-    `offset_map` is the flow's offset map, if it was already read; `lost_reason` is the reason for
-    not querying the source. Raises `RetriableError` or `FatalError` if the target does not answer,
-    or one of the clusters denies access.
+    `offset_map` is the flow's offset map if it was already read. `lost_reason` is the reason for
+    not querying the source. Raises `RetriableError` or `FatalError` if the target does not respond
+    or if one of the clusters denies access.
     """
     end = Deadline.after(timeout_s, now_s=clock.now_s())
     flow = clusters.flow
@@ -299,7 +306,7 @@ def _collect_partitions(
         source_bounds=source.ends,
         mirror_bounds=ends.succeeded,
         source_errors={each: str(why) for each, why in source.failed.items()},
-        mirror_errors=log_end_offsets.list_unanswered(ends),
+        mirror_errors=log_end_offsets.list_unanswered_partitions(ends),
         waiting_ms=_fetch_waiting_timestamps(
             sides.source, find_unreplicated_offsets(known, source.ends)
         ),
@@ -311,9 +318,10 @@ def _collect_partitions(
 
 
 def read_offset_map(side: FlowSide, source_alias: str, timeout_s: float) -> OffsetMap:
-    """Read the whole offset map of the flow from `source_alias`; empty if there is none.
+    """Read the whole offset map of the flow from `source_alias`. The map is empty if the topic does
+    not exist.
 
-    Raises `RetriableError` and `FatalError`, also if it has an unknown version.
+    Raises `RetriableError` or `FatalError`, including for an offset map with an unknown version.
     """
     topic = naming.offset_map_topic(source_alias)
     if topic not in side.topics.list_topics(timeout_s):  # reading a missing topic would wait for it
@@ -323,7 +331,8 @@ def read_offset_map(side: FlowSide, source_alias: str, timeout_s: float) -> Offs
 
 
 def _count_losses(side: FlowSide, source_alias: str, timeout_s: float) -> int:
-    """Count incidents that report lost records; unreadable ones may, and are counted."""
+    """Count incidents that report lost records. Unreadable incidents are included, because they may
+    report lost records."""
     found = incident_log.read_incidents(side, source_alias, timeout_s=timeout_s)
     return sum(each.kind in _LOSS_KINDS for each in found.incidents) + len(found.unreadable)
 
@@ -335,8 +344,8 @@ def _collect_source(
     clock: Clock,
     timeout_s: float,
 ) -> _SourceState:
-    """Query the source for the topics that the flow replicates or has replicated; partitions that
-    do not answer are in `failed`, as long as others answer."""
+    """Query the source for the topics that the flow replicates or has replicated. Partitions that
+    do not respond are returned in `failed` if other partitions respond."""
     end = Deadline.after(timeout_s, now_s=clock.now_s())
     side = sides.source
     listed = side.admin.list_topics(timeout_s)
@@ -366,7 +375,7 @@ def _get_topic_ids(topics: DescribedTopics) -> Mapping[str, uuid.UUID | None]:
 
 
 def _fetch_waiting_timestamps(side: FlowSide, begins: Mapping[TopicPartition, int]) -> TimestampsMs:
-    """Fetch timestamps of the oldest records that are not replicated yet."""
+    """Fetch the timestamps of the oldest unreplicated records."""
     if not begins:
         return {}
     try:

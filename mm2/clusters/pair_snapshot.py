@@ -1,7 +1,7 @@
-"""`ClusterPairSnapshot`: everything that the plan of a failover or failback reads.
+"""`ClusterPairSnapshot` contains the complete input of a failover or failback plan.
 
-The origin is the cluster that applications leave, the destination the cluster that they move to.
-Partitions have their names on the origin unless stated otherwise; times are UTC milliseconds.
+The origin is the cluster that applications leave. The destination is the cluster to which they
+move. Partitions have their names on the origin unless stated otherwise. Times are UTC milliseconds.
 """
 
 from __future__ import annotations
@@ -21,36 +21,39 @@ from mm2.replication import latency
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirroredPartition:
-    """One partition of the origin and its mirror on the destination."""
+    """A partition of the origin cluster and its mirror on the destination cluster."""
 
     partition: TopicPartition
     mirror: TopicPartition
     copied_to: int | None = None
-    """Next source offset to replicate, None if nothing was replicated yet."""
+    """Next source offset to replicate; None if nothing has been replicated yet."""
     unrecorded: int = 0
-    """Upper bound of records on the mirror after the end of the offset map."""
+    """Upper bound of the number of records on the mirror after the end of the offset map."""
     source_bounds: LogBounds | None = None
-    """Log bounds on the origin, None if it does not answer for the partition."""
+    """Log bounds on the origin; None if the origin does not respond for the partition."""
     mirror_bounds: LogBounds | None = None
-    """Log bounds of the mirror, None if it does not exist or does not answer."""
+    """Log bounds of the mirror; None if the mirror does not exist or does not respond."""
     waiting_since_ms: int | None = None
-    """Timestamp of the oldest record that is not replicated yet."""
+    """Timestamp of the oldest unreplicated record."""
     newest_ms: int | None = None
-    """Timestamp of the last record on the mirror, if `source_bounds` is None."""
+    """Timestamp of the last record on the mirror. Set only if `source_bounds` is None."""
     stop_reason: str = ""
-    """Why its map entries are outdated or it is halted for good, "" otherwise."""
+    """Reason why the partition's offset map entries are outdated or why it is halted permanently;
+    "" otherwise."""
     source_error: str = ""
-    """Why `source_bounds` is None although the origin answers for other partitions."""
+    """Reason why `source_bounds` is None although the origin responds for other partitions."""
     mirror_error: str = ""
-    """Why `mirror_bounds` is None although the mirror may exist."""
+    """Reason why `mirror_bounds` is None although the mirror may exist."""
 
     @property
     def lag_records(self) -> int | None:
-        """Lag in offsets: an upper bound if the log has gaps. None if it is unknown."""
+        """Lag in offsets, which is an upper bound of the number of records if the log has gaps.
+        None if unknown."""
         return None if self.source_bounds is None else self.source_bounds.count_from(self.copied_to)
 
     def lag_ms(self, now_ms: int) -> int | None:
-        """Age of the oldest record that is not replicated, 0 if there is none; None if unknown."""
+        """Return the age of the oldest unreplicated record: 0 if no such record exists, None if
+        unknown."""
         if self.lag_records == 0:
             return 0
         if self.source_bounds is None or self.waiting_since_ms is None:
@@ -62,19 +65,21 @@ _ABSENT_GROUP = TargetGroup(state=GroupState.ABSENT)
 
 
 class PositionBasis(enum.Enum):
-    """What a group's position on the origin is taken from; the value is printed."""
+    """Source of a consumer group's position on the origin. The value is displayed to users."""
 
     COMMITTED = "committed"
-    """The group's committed offset, just read from the origin."""
+    """The group's committed offset, which was just read from the origin."""
     CHECKPOINTED = "checkpoint"
-    """The group's last checkpoint on the destination: older than its committed offset."""
+    """The group's last checkpoint on the destination, which is older than its committed offset."""
     COMMITTED_AT_START = "committed at the start"
-    """The group's committed offset when the move began; the origin has stopped answering since."""
+    """The group's committed offset when the move started. The origin has stopped responding
+    since."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointPair:
-    """A checkpoint: a group at `upstream` on the origin misses nothing from `downstream` on."""
+    """A checkpoint. A group at offset `upstream` on the origin does not miss any record if it
+    continues at `downstream`."""
 
     upstream: int
     downstream: int
@@ -82,31 +87,34 @@ class CheckpointPair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSnapshot:
-    """One consumer group on both clusters."""
+    """A consumer group on both clusters."""
 
     name: str
     basis: PositionBasis
-    """What the positions are taken from."""
+    """Source of the group's positions."""
     is_streams: bool | None = None
-    """True for a Kafka Streams application; None if unknown, as for a group without members."""
+    """True for a Kafka Streams application. None if unknown, for example for a group without
+    members."""
     positions: CommittedPositions
     checkpoint_times_ms: Mapping[TopicPartition, int] = field(default_factory=dict)
-    """When the checkpoint of a position was written; no entry for other positions."""
+    """Time at which the checkpoint of a position was written. Positions from other sources have no
+    entry."""
     state: GroupState = GroupState.UNKNOWN
-    """State on the origin, UNKNOWN if it does not answer for the group."""
+    """State of the group on the origin; UNKNOWN if the origin does not respond for the group."""
     target: TargetGroup = _ABSENT_GROUP
-    """State and positions on the destination."""
+    """State and positions of the group on the destination."""
     checkpoints: Mapping[TopicPartition, CheckpointPair] = field(default_factory=dict)
-    """The group's checkpoints."""
+    """Checkpoints of the group."""
     unread_reason: str = ""
-    """Why its committed offsets could not be read; "" if they were, or if the whole origin is
-    down."""
+    """Reason why the group's committed offsets could not be read; "" if they were read, or if the
+    whole origin is down."""
     is_access_denied: bool = False
-    """True if mm2 is not authorized to read them, so that retrying does not help."""
+    """True if mm2 is not authorized to read the group's committed offsets, so that retrying does
+    not help."""
     unreadable_checkpoint: str = ""
-    """Why one of the checkpoints that its positions are taken from cannot be read."""
+    """Reason why a checkpoint on which the group's positions depend cannot be read."""
     target_unread_reason: str = ""
-    """Why its state on the destination is UNKNOWN."""
+    """Reason why the group's state on the destination is UNKNOWN."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,67 +124,72 @@ class UnmovedGroup:
 
     name: str
     type: str
-    """As in ListGroups, in lower case."""
+    """Group type as in ListGroups, in lower case."""
     topics: Mapping[str, str] | None = field(default_factory=dict)
-    """The flow's topics that it reads, with their names on the destination; None if unknown."""
+    """The flow's topics that the group reads, with their names on the destination; None if
+    unknown."""
     unread_reason: str = ""
-    """Why its topics are unknown."""
+    """Reason why the group's topics are unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TranslatedPosition:
-    """The translation of an offset on the origin to the destination."""
+    """Translation of an offset on the origin to the destination."""
 
     partition: TopicPartition
     outcome: TranslatedOffset
     known_from: int | None = None
-    """For `TOO_OLD`: the first offset on the destination that the map covers. A checkpoint after it
-    may belong to an earlier mirror. None if any may."""
+    """For `TOO_OLD`, the first offset on the destination that the map covers. A checkpoint at a
+    higher offset may refer to an earlier mirror. None if any checkpoint may refer to an earlier
+    mirror."""
     outdated_reason: str = ""
-    """Why the reverse flow's map entries are outdated, "" if they are not."""
+    """Reason why the reverse flow's offset map entries are outdated; "" if they are current."""
     local_records_reason: str = ""
-    """Why the group may skip local records of the destination, "" if it does not."""
+    """Reason why the group may skip local records of the destination; "" if it does not skip
+    any."""
 
 
 TranslatePosition = Callable[[TopicPartition, int], TranslatedPosition | None]
-"""Translates an offset of a partition of the origin; returns None if no flow replicates the topic
-in either direction."""
+"""Function that translates an offset of an origin partition. Returns None if no flow replicates the
+topic in either direction."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnreplicatedRecords:
-    """Records of one partition of the destination that never reached the origin."""
+    """Records of a destination partition that never reached the origin."""
 
     partition: TopicPartition
     """Partition of the destination."""
     start: int
     end: int
     records: int | None
-    """Number of records, None if not all could be counted."""
+    """Number of records; None if some could not be counted."""
     at_least: int = 0
-    """Number of records that were counted."""
+    """Number of records that could be counted."""
     first_ms: int | None = None
-    """Timestamp of the first of them, None if there is none."""
+    """Timestamp of the first unreplicated record; None if there are no records."""
     last_ms: int | None = None
-    """Timestamp of the last of them, None if there is none."""
+    """Timestamp of the last unreplicated record; None if there are no records."""
     unknown_reason: str = ""
-    """Why not all could be counted, if known."""
+    """Reason why some records could not be counted, if known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanBaseline:
-    """The plan with which the move began."""
+    """The plan with which the move started."""
 
     positions: Mapping[str, CommittedPositions]
     """Positions on the origin, by group."""
     findings: frozenset[tuple[str, str]]
-    """Code and group of each finding."""
+    """Code and group of each finding of the plan."""
     streams: frozenset[str] = frozenset()
     """Groups that are Kafka Streams applications."""
 
 
-def merge_furthest(one: CommittedPositions, other: CommittedPositions) -> CommittedPositions:
-    """Merge positions; the higher offset of each partition counts."""
+def merge_higher_positions(
+    one: CommittedPositions, other: CommittedPositions
+) -> CommittedPositions:
+    """Merge positions. The higher offset of each partition is used."""
     found = dict(one)
     for partition, position in other.items():
         known = found.get(partition)
@@ -187,47 +200,47 @@ def merge_furthest(one: CommittedPositions, other: CommittedPositions) -> Commit
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterPairSnapshot:
-    """Everything that was collected for a plan."""
+    """Complete data collected for a failover or failback plan."""
 
     at_ms: int
-    """When the snapshot was taken."""
+    """Time at which the snapshot was taken."""
     flow: str
     mirrored: tuple[MirroredPartition, ...]
     groups: tuple[GroupSnapshot, ...]
     unmoved_groups: tuple[UnmovedGroup, ...] = ()
     """Share and streams groups that the origin lists."""
     target_commands: ClusterCommands = field(default_factory=ClusterCommands)
-    """Commands with which Kafka's tools reach the destination."""
+    """Commands that access the destination with Kafka's command-line tools."""
     target_bounds: Mapping[TopicPartition, LogBounds] = field(default_factory=dict)
-    """Log bounds on the destination, of partitions that groups will read."""
+    """Log bounds on the destination of the partitions that groups will read."""
     unanswered: Mapping[TopicPartition, str] = field(default_factory=dict)
-    """Partitions of these that the destination does not answer for, and why."""
+    """Partitions for which the destination does not return the log bounds, with the reason."""
     origin_error: str = ""
-    """Why the origin does not answer, "" if it does."""
+    """Reason why the origin does not respond; "" if it responds."""
     incomplete_reason: str = ""
-    """Why the list of groups may be incomplete, "" if it is complete."""
+    """Reason why the list of groups may be incomplete; "" if it is complete."""
     checkpointed_ms: int | None = None
-    """When the newest checkpoint was written, None if there is none."""
+    """Time at which the newest checkpoint was written; None if no checkpoint exists."""
     unlisted_topics: Mapping[str, str] = field(default_factory=dict)
-    """Topics whose partitions the origin did not list, and why."""
+    """Topics whose partitions the origin did not list, with the reason."""
     reverse_flow_error: str = ""
-    """Why the reverse flow's state on the origin is unknown, "" if it is known."""
+    """Reason why the reverse flow's state on the origin is unknown; "" if it is known."""
     offset_syncs_error: str = ""
-    """Why the flow's own offset syncs could not be read, "" if they were."""
+    """Reason why the flow's own offset syncs could not be read; "" if they were read."""
     excluded_topics: Mapping[str, str] = field(default_factory=dict)
-    """Topics of the destination that are no longer replicated, and why."""
+    """Topics of the destination that are no longer replicated, with the reason."""
     unfenced: Mapping[TopicPartition, str] = field(default_factory=dict)
-    """Partitions whose writers are not fenced, and why."""
+    """Partitions whose writers are not fenced, with the reason."""
     unreplicated: tuple[UnreplicatedRecords, ...] = ()
     loss_count: int = 0
     """Number of the flow's incidents that report lost records."""
     baseline: PlanBaseline | None = None
-    """The plan with which the move began, None before that."""
+    """The plan with which the move started; None before the move starts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgreedEnds:
-    """Ends on the origin when both clusters were equal, before the final check of a planned
-    move."""
+    """End offsets on the origin at which both clusters were equal, before the final check of a
+    planned move."""
 
     ends: Mapping[TopicPartition, int]

@@ -1,10 +1,10 @@
-"""Monitors, while `mm2 run` runs, whether the clusters of its flows answer.
+"""Monitors whether the clusters of all flows respond while `mm2 run` is running.
 
-Uses its own connections, so that the result depends neither on copy processes nor on the Connect
-worker, which stops its tasks when its group is gone. Every broker is polled. A cluster is
-unreachable once none of its brokers has answered for `unreachable.after.seconds` (the smallest
-value of the flows that share the connections), or at once if none ever answered and connecting
-fails.
+The monitor uses its own connections, so that the result does not depend on copy processes or on the
+Connect worker, which stops its tasks when its group is lost. Every broker is polled. A cluster is
+unreachable if none of its brokers has responded for `unreachable.after.seconds` (the smallest value
+of the flows that share the connections). It is unreachable immediately if no broker ever responded
+and connecting fails.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ CHECK_INTERVAL_S = 0.5
 RETRY_DELAY_S = 5.0
 MAX_CLOCK_DRIFT_MS = 1_000
 MAX_POLL_S = 0.2
-"""Maximum delay until `run` notices a stop request or a due check."""
+"""Maximum delay until `run` detects a stop request or a due check."""
 
 _NO_ANSWER = "no answer"
 
@@ -42,19 +42,20 @@ _log = logging.getLogger(__name__)
 
 
 class MonitoredNode(Protocol):
-    """The node whose clusters are monitored: `mm2.node.node.Mm2Node`."""
+    """Node whose clusters are monitored, implemented by `mm2.node.node.Mm2Node`."""
 
     @property
     def settings(self) -> Mm2Settings: ...
 
 
 _ConnectionKey = tuple[str, str]
-"""Cluster alias, and the flow if it has its own client properties for the cluster, else ""."""
+"""Cluster alias, and the flow name if the flow has its own client properties for the cluster,
+otherwise ""."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _LostEntry:
-    """An unreachable cluster or broker; see `UnreachableCluster`."""
+    """An unreachable cluster or broker. See `UnreachableCluster`."""
 
     reason: str
     since_ms: int
@@ -63,7 +64,7 @@ class _LostEntry:
 
 @dataclass(slots=True, kw_only=True)
 class _MonitoredCluster:
-    """One cluster with its connections and last known state."""
+    """A monitored cluster with its connections and last known state."""
 
     alias: str
     settings: ClusterSettings
@@ -76,38 +77,38 @@ class _MonitoredCluster:
     lost: tuple[_LostEntry, ...] = ()
 
     def check(self, now_s: float, wall_ms: int) -> None:
-        """Update `lost` from the responses until now."""
+        """Update `lost` from the responses received until now."""
         brokers = self.connections.view.brokers
         silent = self.watch.find_silent_leaders(brokers.keys(), now_s)
         answers = [self.connections.last_response_s(node_id) for node_id in brokers]
         self.last_answer_s = max([self.last_answer_s, *answers])
         before, self.lost = self.lost, ()
         if self.last_answer_s == -inf:
-            self.lost = self._never_answered(now_s)
+            self.lost = self._list_never_answered(now_s)
         elif silent.keys() == set(brokers):
             since_ms = wall_ms - round((now_s - self.last_answer_s) * 1000)
             reason = self._describe_failure() or _NO_ANSWER
             self.lost = (
-                _LostEntry(reason=reason, since_ms=_keep_first_moment(before, "", since_ms)),
+                _LostEntry(reason=reason, since_ms=_keep_outage_start(before, "", since_ms)),
             )
         else:
             for node_id, last_s in sorted(silent.items()):
                 name = self._format_broker(node_id)
-                since_ms = _keep_first_moment(
+                since_ms = _keep_outage_start(
                     before, name, wall_ms - round((now_s - last_s) * 1000)
                 )
                 reason = self._describe_failure(node_id) or _NO_ANSWER
                 self.lost = (*self.lost, _LostEntry(reason=reason, since_ms=since_ms, broker=name))
 
     def broker_names(self) -> set[str]:
-        """Names of the brokers in the cluster's metadata."""
+        """Return the names of the brokers in the cluster's metadata."""
         return {self._format_broker(node_id) for node_id in self.connections.view.brokers}
 
     def _format_broker(self, node_id: int) -> str:
         broker = self.connections.view.brokers[node_id]
         return f"{node_id} ({broker.host}:{broker.port})"
 
-    def _never_answered(self, now_s: float) -> tuple[_LostEntry, ...]:
+    def _list_never_answered(self, now_s: float) -> tuple[_LostEntry, ...]:
         troubles = self.connections.connection_errors()
         found = reachability_probe.find_first_failure(troubles, self.bootstrap)
         if found is None and now_s - self.began_s <= reachability_probe.ANSWER_TIMEOUT_S:
@@ -121,7 +122,7 @@ class _MonitoredCluster:
         return (_LostEntry(reason=reason, since_ms=self.began_ms),)
 
     def _describe_failure(self, node_id: int | None = None) -> str:
-        """Why the broker (None: any broker) cannot be reached, "" if unknown."""
+        """Return the reason why the broker (None: any broker) cannot be reached; "" if unknown."""
         if node_id is not None:
             found = self.connections.connection_error(node_id)
         else:
@@ -133,14 +134,16 @@ class _MonitoredCluster:
         )
 
 
-def _keep_first_moment(before: tuple[_LostEntry, ...], broker: str, since_ms: int) -> int:
-    """Keep the recorded start of an outage while it lasts: wall clock and monotonic clock drift."""
+def _keep_outage_start(before: tuple[_LostEntry, ...], broker: str, since_ms: int) -> int:
+    """Keep the recorded start time of an ongoing outage, because the wall clock and the monotonic
+    clock drift apart."""
     known = next((each.since_ms for each in before if each.broker == broker), since_ms)
     return known if abs(known - since_ms) < MAX_CLOCK_DRIFT_MS else since_ms
 
 
 class ReachabilityMonitor:
-    """Monitors all clusters; `run` is the body of its thread, `unreachable` is thread-safe."""
+    """Monitors all clusters. `run` is the body of the monitor thread. `unreachable` is
+    thread-safe."""
 
     def __init__(self, running: MonitoredNode, *, clock: Clock) -> None:
         self._running = running
@@ -148,21 +151,23 @@ class ReachabilityMonitor:
         self._random = random.Random()  # noqa: S311 - jitter, not secrets
         self._monitored: dict[_ConnectionKey, _MonitoredCluster] = {}
         self._unusable: dict[_ConnectionKey, tuple[ClusterSettings, _LostEntry]] = {}
-        """Clusters with settings for which no connection can be created."""
+        """Clusters for whose settings no connection can be created."""
         self._unreachable: Mapping[str, tuple[UnreachableCluster, ...]] = {}
 
     def unreachable(self, flow: Flow) -> tuple[UnreachableCluster, ...]:
-        """Unreachable clusters and brokers of the flow, the source's first."""
+        """Return the unreachable clusters and brokers of the flow, starting with the source's."""
         return self._unreachable.get(flow.name, ())
 
     def reason(self, flow: str) -> str:
-        """Why a whole cluster of the named flow does not answer, "" if both do."""
+        """Return the reason why a whole cluster of the named flow does not respond; "" if both
+        clusters respond."""
         found = [each for each in self._running.settings.flows if each.name == flow]
         lost = (each for of in found for each in self.unreachable(of) if not each.broker)
         return "; ".join(each.describe() for each in lost)
 
     def run(self, stop: threading.Event) -> None:
-        """Monitor until stopped; after an unexpected error, keep the last state and start again."""
+        """Monitor until stopped. After an unexpected error, keep the last state and restart
+        monitoring."""
         while True:
             try:
                 self._monitor(stop)
@@ -218,7 +223,8 @@ class ReachabilityMonitor:
         }
 
     def _apply_settings(self, settings: Mm2Settings, selector: Poller) -> None:
-        """Connect to clusters that are new or have new settings; keep the others."""
+        """Connect to clusters that are new or have changed settings. Keep the connections to all
+        other clusters."""
         wanted, after_s = {}, dict[_ConnectionKey, int]()
         for flow in settings.flows:
             for side in ClusterSide:
@@ -282,20 +288,20 @@ def _cluster_alias(flow: Flow, side: ClusterSide) -> str:
 
 
 def _cluster_settings(settings: Mm2Settings, flow: Flow, side: ClusterSide) -> ClusterSettings:
-    """Settings with which copy processes reach the cluster."""
+    """Return the settings with which copy processes connect to the cluster."""
     clients = settings.get_clients(flow)
     return clients.consumer if side is ClusterSide.SOURCE else clients.producer
 
 
 def _connection_key(settings: Mm2Settings, flow: Flow, side: ClusterSide) -> _ConnectionKey:
-    """Flows with equal client properties share connections."""
+    """Return the key by which flows with equal client properties share connections."""
     alias = _cluster_alias(flow, side)
     own = _cluster_settings(settings, flow, side) != settings.clusters[alias]
     return alias, f"{flow.name} {side.value}" if own else ""
 
 
 def _log_change(each: _MonitoredCluster, before: tuple[_LostEntry, ...]) -> None:
-    """Log one line for each cluster or broker that is lost, recovered or removed."""
+    """Log one line for each cluster or broker that became unreachable, recovered or was removed."""
     known, now = ({lost.broker for lost in found} for found in (before, each.lost))
     over = known - now if "" not in now else set[str]()
     for lost in each.lost:

@@ -1,8 +1,8 @@
-"""Detects within seconds why a cluster cannot be reached, and waits for clusters to answer.
+"""Detects within seconds why a cluster cannot be reached, and waits for clusters to respond.
 
-The Kafka library retries silently and reports a cause only at a request's timeout, a minute later.
-Here each cluster's metadata is requested over separate connections, which report the cause of every
-failed attempt at once.
+The Kafka library retries silently and reports a cause only when a request times out, a minute
+later. This module requests each cluster's metadata over separate connections that immediately
+report the cause of every failed attempt.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from connect_runtime.protocol.request_errors import (
 )
 
 ANSWER_TIMEOUT_S = 4.0
-"""A broker that has not answered by then is reported; requests to it continue."""
+"""Time without a response after which a broker is reported. Requests to the broker continue."""
 RETRY_DELAY_S = 1.0
 RECHECK_DELAY_S = 3.0
 DIAGNOSE_COMMAND = "diagnose with: mm2 check"
@@ -39,16 +39,17 @@ _CONNECT_STAGES = (" while connecting", " while opening")
 
 
 class MetadataProbe:
-    """Requests one cluster's metadata repeatedly; not thread-safe.
+    """Requests one cluster's metadata repeatedly. Not thread-safe.
 
-    The second request goes to a broker's advertised address, so that an unreachable listener is
+    The second request is sent to a broker's advertised address, so that an unreachable listener is
     detected, too. Raises `ConnectError` for invalid settings.
     """
 
     def __init__(self, access: KafkaClusterAccess, *, clock: Clock, random: Random) -> None:
         self.answered = False
         self.failure: ConnectError | None = None
-        """Why there is no answer; None if there is one, or during the first attempt."""
+        """Reason why the cluster has not responded. None if it has responded, or during the first
+        attempt."""
         self._bootstrap = access.bootstrap
         self._clock = clock
         self._asked = False
@@ -72,7 +73,7 @@ class MetadataProbe:
             raise
 
     def tick(self) -> None:
-        """Send and receive what is possible without waiting."""
+        """Send and receive as much as possible without blocking."""
         now_s = self._clock.now_s()
         if not self._asked and now_s >= self._ask_at_s:
             self._asked = True
@@ -109,7 +110,7 @@ class MetadataProbe:
 
 
 def describe_connect_failure(failure: ConnectError, bootstrap: Sequence[str]) -> str:
-    """Format a failure, such as `connection refused (127.0.0.1:9092), retrying`."""
+    """Format a connection failure, such as `connection refused (127.0.0.1:9092), retrying`."""
     address = ""
     match failure:
         case ConnectionFailed():
@@ -133,24 +134,26 @@ def describe_connect_failure(failure: ConnectError, bootstrap: Sequence[str]) ->
 
 def describe_no_answer(bootstrap: Sequence[str]) -> str:
     """Format the failure of a cluster that accepts connections or drops packets, but never
-    answers."""
-    return f"no answer within {ANSWER_TIMEOUT_S:g} s ({','.join(bootstrap)}), retrying"
+    responds."""
+    return f"no response within {ANSWER_TIMEOUT_S:g} s ({','.join(bootstrap)}), retrying"
 
 
 def find_first_failure(
     troubles: Mapping[str, ConnectError], bootstrap: Sequence[str]
 ) -> ConnectError | None:
-    """Why no broker can be reached; None while an address is still being tried.
+    """Return the reason why no broker can be reached, or None while an address is still being
+    tried.
 
-    `troubles` are keyed by bootstrap address until the first answer, then by broker."""
+    `troubles` are keyed by bootstrap address until the first response, then by broker.
+    """
     if any(each in bootstrap for each in troubles):
         return troubles[bootstrap[0]] if all(each in troubles for each in bootstrap) else None
     return next(iter(troubles.values()), None)
 
 
 REFUSAL_GIVE_UP_S = 4.0
-"""A cluster is no longer waited for if all its addresses have refused connections or not resolved
-for this long."""
+"""Time after which waiting for a cluster ends, if all its addresses have refused connections or
+could not be resolved during this time."""
 FIRST_LINE_DELAY_S, LINE_INTERVAL_S = 1.5, 5.0
 WAIT_POLL_INTERVAL_S = 0.02
 
@@ -164,10 +167,11 @@ def wait_for_clusters(
     print_line: Callable[[str], object],
     clock: Clock,
 ) -> FailuresByCluster:
-    """Wait until each cluster has answered or failed; returns the failures by cluster name.
+    """Wait until each cluster has responded or failed. Returns the failures by cluster name.
 
-    A cluster has failed if it denied access, or could not be reached for `REFUSAL_GIVE_UP_S`; at
-    the latest after `timeout_s`."""
+    A cluster has failed if it denied access, if it could not be reached for `REFUSAL_GIVE_UP_S`, or
+    if it has not responded after `timeout_s`.
+    """
     waits = [_ClusterWait(each, clock=clock) for each in accesses]
     began_s = clock.now_s()
     line_s = began_s + FIRST_LINE_DELAY_S
@@ -199,7 +203,8 @@ def require_clusters(
     print_line: Callable[[str], object],
     clock: Clock,
 ) -> None:
-    """Raise `UnreachableError` if a cluster does not answer, `FatalError` if one denies access."""
+    """Raise `UnreachableError` if a cluster does not respond, or `FatalError` if a cluster denies
+    access."""
     found = wait_for_clusters(accesses, timeout_s=timeout_s, print_line=print_line, clock=clock)
     if found:
         kind = (
@@ -216,17 +221,17 @@ def require_clusters(
 
 
 def describe_cluster_failure(access: KafkaClusterAccess, failure: ConnectError) -> str:
-    """Format a failure with the alias: `west: connection refused (127.0.0.1:9092)`."""
+    """Format a failure with the cluster alias: `west: connection refused (127.0.0.1:9092)`."""
     return f"{access.name}: {describe_cause(access, failure)}"
 
 
 def describe_cause(access: KafkaClusterAccess, failure: ConnectError) -> str:
-    """Format a failure: `connection refused (127.0.0.1:9092)`."""
+    """Format the cause of a failure: `connection refused (127.0.0.1:9092)`."""
     return describe_connect_failure(failure, access.bootstrap).removesuffix(", retrying")
 
 
 class _ClusterWait:
-    """Waits for one cluster."""
+    """Waits for one cluster to respond."""
 
     def __init__(self, access: KafkaClusterAccess, *, clock: Clock) -> None:
         self.name = access.name
@@ -244,7 +249,7 @@ class _ClusterWait:
             self.failure = error
 
     def settled(self, now_s: float) -> bool:
-        """Poll; returns True if the cluster has answered or failed."""
+        """Poll the cluster. Returns True if it has responded or failed."""
         if self._probe is None:
             return True
         self._probe.tick()
@@ -262,7 +267,7 @@ class _ClusterWait:
         return False
 
     def left_s(self, now_s: float) -> float:
-        """Remaining wait if it does not answer."""
+        """Return the remaining time to wait if the cluster does not respond."""
         return max(0.0, self._unreachable_since_s + REFUSAL_GIVE_UP_S - now_s)
 
     def describe(self) -> str:
@@ -277,7 +282,8 @@ class _ClusterWait:
 
 
 def _is_connection_refused(failure: ConnectError | None) -> bool:
-    """Returns True if connecting fails at once: refused, unreachable or unresolvable."""
+    """Return True if connecting fails immediately because the address is refused, unreachable or
+    unresolvable."""
     if not isinstance(failure, ConnectionFailed):
         return False
     return not failure.cause.endswith("in time while connecting") and failure.layer in (

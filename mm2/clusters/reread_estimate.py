@@ -1,4 +1,4 @@
-"""Estimates how many records groups re-read after a move, as the text shown to people.
+"""Estimates how many records groups re-read after a move, and formats the estimate for display.
 
 The plan, the final report, the drill and the status page show the same text. The input is the
 plan's JSON form of the groups, which the journal also stores.
@@ -21,16 +21,16 @@ _UNKNOWN_COUNT = "unknown (at least 0 records)"
 def are_all_groups_known(
     groups: Collection[Mapping[str, Any]], findings: Collection[Mapping[str, Any]], *, silent: str
 ) -> bool:
-    """Returns True if a plan has all groups and their positions: the origin answered, listed all
-    groups, and let mm2 read every group without checkpoints."""
+    """Return True if a plan contains all groups and their positions: the origin responded, listed
+    all groups, and let mm2 read every group that has no checkpoints."""
     unlisted = any(each["code"] == "groups-unlisted" for each in findings)
     unread = any(each["unread"] and not each["partitions"] for each in groups)
     return not (silent or unlisted or unread)
 
 
 def bound_rereads(groups: Collection[Mapping[str, Any]], *, all_known: bool) -> int | None:
-    """Upper bound of re-reads for all moved groups; None if one has no bound, or if none is moved
-    and not all are known."""
+    """Return the upper bound of re-read records for all moved groups. Returns None if a group has
+    no bound, or if no group is moved and some groups are unknown."""
     if not all_known and not _select_moved(groups):
         return None
     return _sum_bounds(groups, "read_again_max")
@@ -39,13 +39,15 @@ def bound_rereads(groups: Collection[Mapping[str, Any]], *, all_known: bool) -> 
 def describe_rereads(
     groups: Collection[Mapping[str, Any]], *, at_ms: int, planned: bool, all_known: bool
 ) -> str:
-    """Describe the re-reads: `at most 0 records`, or less if positions are from checkpoints.
+    """Describe the number of re-read records: `at most 0 records`, or a less precise text if
+    positions are from checkpoints.
 
-    `at_ms`: time of the snapshot. `planned`: the move waits until no group has members.
-    `all_known`: see `are_all_groups_known`."""
+    `at_ms` is the time of the snapshot. `planned` is True if the move waits until no group has
+    members. `all_known` is the result of `are_all_groups_known`.
+    """
     if not all_known and not _select_moved(groups):
         return _UNKNOWN_COUNT
-    known = _describe_known(groups, at_ms=at_ms)
+    known = _describe_known_groups(groups, at_ms=at_ms)
     active = sum(each["state"] == GroupState.ACTIVE.value for each in _select_moved(groups))
     if planned or not active:
         return known
@@ -53,7 +55,7 @@ def describe_rereads(
     return f"{known}, plus what {still} from now on"
 
 
-def _describe_known(groups: Collection[Mapping[str, Any]], *, at_ms: int) -> str:
+def _describe_known_groups(groups: Collection[Mapping[str, Any]], *, at_ms: int) -> str:
     bound = _sum_bounds(groups, "read_again_max")
     stale = [
         each for each in _select_moved(groups) if each["origin"] != PositionBasis.COMMITTED.value
@@ -66,8 +68,8 @@ def _describe_known(groups: Collection[Mapping[str, Any]], *, at_ms: int) -> str
     known = _sum_bounds(groups, "read_again_known_max")
     if known is None:
         return f"unknown (at least 0 records; {why})"
-    since = f"any topic {'it' if len(stale) == 1 else 'they'} began to read since"
-    return f"unknown, at most {_format_records(known)} ({why}), and all of {since}"
+    since = f"any topic {('it' if len(stale) == 1 else 'they')} started to read since then"
+    return f"unknown, at most {_format_records(known)} ({why}), and all records of {since}"
 
 
 def _describe_stale(groups: Collection[Mapping[str, Any]], at_ms: int) -> str:
@@ -86,14 +88,14 @@ def _describe_stale(groups: Collection[Mapping[str, Any]], at_ms: int) -> str:
 
 
 def describe_basis(origin: PositionBasis, written_ms: int | None, *, at_ms: int) -> str:
-    """Describe the basis of a position: `committed`, or `checkpoint, 149 s old`."""
+    """Describe the source of a position: `committed`, or `checkpoint, 149 s old`."""
     if origin is not PositionBasis.CHECKPOINTED or written_ms is None or written_ms < 0:
         return origin.value
     return f"{origin.value}, {format_age(at_ms - written_ms)} old"
 
 
 def format_age(ms: int) -> str:
-    """Format an age: `149 s`, `25 min`, `3.4 h`, `2.1 d`."""
+    """Format an age as text, for example `149 s`, `25 min`, `3.4 h` or `2.1 d`."""
     ms = max(0, ms)
     if ms < _WHOLE_SECONDS_MS:
         return f"{ms // _SECOND_MS} s"
@@ -103,7 +105,7 @@ def format_age(ms: int) -> str:
 
 
 def _select_moved(groups: Collection[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Select the groups that are moved: the others re-read nothing because of the move."""
+    """Select the groups that are moved. Other groups do not re-read records because of the move."""
     return [each for each in groups if each["barred"] is None]
 
 

@@ -1,7 +1,8 @@
-"""Kafka client properties: how Java's clients define them, and which mm2 supports or refuses.
+"""Kafka client properties: their definitions in Java's clients, and which properties mm2 supports
+or refuses.
 
-The names are those of the producer, consumer and admin clients of Kafka 4.3. Plain keys of a
-cluster (`source.cluster.X`) reach its clients only if they are in `CLIENT_KEYS`
+The names are those of the producer, consumer and admin clients of Kafka 4.3. A cluster's unprefixed
+properties (`source.cluster.X`) are passed to its clients only if they are in `CLIENT_KEYS`
 (`MirrorClientConfig`). Properties that mm2 does not implement are refused by name instead of being
 ignored.
 """
@@ -24,12 +25,12 @@ from mm2.config.value_types import ValueType
 
 HIGH, MEDIUM, LOW = Importance
 UNIQUE_NAMES = ValidList()
-"""Validator of lists: items are unique and not empty."""
+"""Validator that requires list items to be unique and non-empty."""
 
 BOOTSTRAP_SERVERS = "bootstrap.servers"
 SECURITY_PROTOCOL = "security.protocol"
 SECURITY_PROTOCOLS = ("SASL_SSL", "PLAINTEXT", "SSL", "SASL_PLAINTEXT")
-"""In the order of Java's validation message."""
+"""Supported security protocols, in the order of Java's validation message."""
 
 _OAUTH_PACKAGE = "org.apache.kafka.common.security.oauthbearer."
 _between = Range
@@ -38,12 +39,18 @@ _Row = tuple[str, Type, Any, Importance, str]
 _SSL_ROWS: tuple[_Row, ...] = (
     ("protocol", Type.STRING, "TLSv1.3", MEDIUM, "Preferred TLS version."),
     ("provider", Type.STRING, None, MEDIUM, "Java's security provider."),
-    ("cipher.suites", Type.LIST, [], LOW, "Allowed cipher suites; empty: all."),
+    ("cipher.suites", Type.LIST, [], LOW, "Allowed cipher suites; empty: all suites."),
     ("enabled.protocols", Type.LIST, ["TLSv1.2", "TLSv1.3"], MEDIUM, "Allowed TLS versions."),
     ("keystore.type", Type.STRING, "JKS", MEDIUM, "Format of the key store: JKS, PKCS12, PEM."),
-    ("keystore.location", Type.STRING, None, HIGH, "Key store file with the client's key."),
+    (
+        "keystore.location",
+        Type.STRING,
+        None,
+        HIGH,
+        ("Key store file that contains the client's private key."),
+    ),
     ("keystore.password", Type.PASSWORD, None, HIGH, "Password of the key store."),
-    ("key.password", Type.PASSWORD, None, HIGH, "Password of the key in the key store."),
+    ("key.password", Type.PASSWORD, None, HIGH, "Password of the private key in the key store."),
     ("keystore.key", Type.PASSWORD, None, HIGH, "Private key as PEM text."),
     ("keystore.certificate.chain", Type.PASSWORD, None, HIGH, "Certificate chain as PEM text."),
     ("truststore.certificates", Type.PASSWORD, None, HIGH, "Trusted certificates as PEM text."),
@@ -57,7 +64,7 @@ _SSL_ROWS: tuple[_Row, ...] = (
         Type.STRING,
         "https",
         LOW,
-        "https: verify the host name in the certificate; empty: accept any.",
+        "https: verify the host name in the broker's certificate; empty: accept any host name.",
     ),
     ("secure.random.implementation", Type.STRING, None, LOW, "Java's SecureRandom algorithm."),
     ("engine.factory.class", Type.CLASS, None, LOW, "Java class that creates TLS engines."),
@@ -107,8 +114,14 @@ _SASL_ROWS: tuple[_Row, ...] = (
     ("client.callback.handler.class", Type.CLASS, None, MEDIUM, "Java SASL callback handler."),
     ("login.callback.handler.class", Type.CLASS, None, MEDIUM, "Java login callback handler."),
     ("login.class", Type.CLASS, None, MEDIUM, "Java login class."),
-    ("login.connect.timeout.ms", Type.INT, None, LOW, "Connect timeout of the token endpoint."),
-    ("login.read.timeout.ms", Type.INT, None, LOW, "Read timeout of the token endpoint."),
+    (
+        "login.connect.timeout.ms",
+        Type.INT,
+        None,
+        LOW,
+        ("Timeout for connecting to the token endpoint."),
+    ),
+    ("login.read.timeout.ms", Type.INT, None, LOW, "Timeout for reading from the token endpoint."),
     ("login.retry.backoff.max.ms", Type.LONG, 10_000, LOW, "Maximum delay between login attempts."),
     ("login.retry.backoff.ms", Type.LONG, 100, LOW, "Initial delay between login attempts."),
 )
@@ -127,49 +140,79 @@ _BEARER_ROWS: tuple[_Row, ...] = (
         MEDIUM,
         "Java class that validates tokens.",
     ),
-    ("scope", Type.STRING, None, MEDIUM, "Scope to request for the token."),
+    ("scope", Type.STRING, None, MEDIUM, "Scope to request from the token endpoint."),
     ("client.credentials.client.id", Type.STRING, None, MEDIUM, "OAuth client id."),
     ("client.credentials.client.secret", Type.PASSWORD, None, MEDIUM, "OAuth client secret."),
     ("assertion.algorithm", Type.STRING, "RS256", MEDIUM, "Signature algorithm of the assertion."),
     ("assertion.claim.aud", Type.STRING, None, MEDIUM, "Audience (aud) of the assertion."),
     ("assertion.claim.exp.seconds", Type.INT, 300, LOW, "Seconds until the assertion expires."),
     ("assertion.claim.iss", Type.STRING, None, MEDIUM, "Issuer (iss) of the assertion."),
-    ("assertion.claim.jti.include", Type.BOOLEAN, False, MEDIUM, "Whether to add an id (jti)."),
+    (
+        "assertion.claim.jti.include",
+        Type.BOOLEAN,
+        False,
+        MEDIUM,
+        ("Whether to add a unique id (jti) to the assertion."),
+    ),
     (
         "assertion.claim.nbf.seconds",
         Type.INT,
         60,
         LOW,
-        "Seconds before now from which the assertion is valid.",
+        "Number of seconds before the current time from which the assertion is valid.",
     ),
     ("assertion.claim.sub", Type.STRING, None, MEDIUM, "Subject (sub) of the assertion."),
-    ("assertion.file", Type.STRING, None, MEDIUM, "File with a ready-made assertion."),
-    ("assertion.private.key.file", Type.STRING, None, MEDIUM, "Key that signs the assertion."),
+    ("assertion.file", Type.STRING, None, MEDIUM, "File that contains a prebuilt assertion."),
+    (
+        "assertion.private.key.file",
+        Type.STRING,
+        None,
+        MEDIUM,
+        ("Private key that signs the assertion."),
+    ),
     ("assertion.private.key.passphrase", Type.PASSWORD, None, MEDIUM, "Passphrase of that key."),
-    ("assertion.template.file", Type.STRING, None, MEDIUM, "File with more claims and headers."),
-    ("scope.claim.name", Type.STRING, "scope", LOW, "Claim of the token that has the scope."),
-    ("sub.claim.name", Type.STRING, "sub", LOW, "Claim of the token that has the subject."),
+    (
+        "assertion.template.file",
+        Type.STRING,
+        None,
+        MEDIUM,
+        ("File with additional claims and headers of the assertion."),
+    ),
+    ("scope.claim.name", Type.STRING, "scope", LOW, "Token claim that contains the scope."),
+    ("sub.claim.name", Type.STRING, "sub", LOW, "Token claim that contains the subject."),
     ("token.endpoint.url", Type.STRING, None, MEDIUM, "URL of the token endpoint."),
-    ("jwks.endpoint.url", Type.STRING, None, MEDIUM, "URL of the token verification keys (JWKS)."),
-    ("jwks.endpoint.refresh.ms", Type.LONG, 3_600_000, LOW, "Refresh interval of the keys."),
+    (
+        "jwks.endpoint.url",
+        Type.STRING,
+        None,
+        MEDIUM,
+        ("URL of the keys that verify token signatures (JWKS)."),
+    ),
+    (
+        "jwks.endpoint.refresh.ms",
+        Type.LONG,
+        3_600_000,
+        LOW,
+        ("Interval between refreshes of the token verification keys (JWKS)."),
+    ),
     (
         "jwks.endpoint.retry.backoff.max.ms",
         Type.LONG,
         10_000,
         LOW,
-        "Maximum delay between attempts to fetch the keys.",
+        "Maximum delay between attempts to fetch the token verification keys.",
     ),
     (
         "jwks.endpoint.retry.backoff.ms",
         Type.LONG,
         100,
         LOW,
-        "Initial delay between attempts to fetch the keys.",
+        "Initial delay between attempts to fetch the token verification keys.",
     ),
     ("clock.skew.seconds", Type.INT, 30, LOW, "Tolerated clock difference."),
-    ("expected.audience", Type.LIST, [], HIGH, "Audience that tokens must have."),
-    ("expected.issuer", Type.STRING, None, HIGH, "Issuer that tokens must have."),
-    ("header.urlencode", Type.BOOLEAN, False, LOW, "Whether to URL-encode the credentials."),
+    ("expected.audience", Type.LIST, [], HIGH, "Audience (aud) that tokens must contain."),
+    ("expected.issuer", Type.STRING, None, HIGH, "Issuer (iss) that tokens must contain."),
+    ("header.urlencode", Type.BOOLEAN, False, LOW, "Whether to URL-encode the client credentials."),
 )
 _VALIDATORS: dict[str, Validator] = {
     "sasl.login.refresh.window.factor": _between(at_least=0.5, at_most=1.0),
@@ -183,7 +226,7 @@ _VALIDATORS: dict[str, Validator] = {
 
 
 def define_security_keys(definition: ConfigDef) -> ConfigDef:
-    """Define all security keys, in Java's order."""
+    """Define all security keys, in the same order as Java."""
     definition.define(
         SECURITY_PROTOCOL,
         Type.STRING,
@@ -195,7 +238,7 @@ def define_security_keys(definition: ConfigDef) -> ConfigDef:
     definition.define(
         "config.providers",
         Type.LIST,
-        "Names of the config providers that resolve ${…}.",
+        "Names of the config providers that resolve placeholders ${…}.",
         default=[],
         validator=UNIQUE_NAMES,
         importance=LOW,
@@ -220,7 +263,7 @@ SECURITY_KEYS = define_security_keys(ConfigDef())
 CLIENT_KEYS: frozenset[str] = (frozenset(SECURITY_KEYS.keys) | {BOOTSTRAP_SERVERS}) - {
     "config.providers"
 }
-"""Plain properties of a cluster that are passed to its clients (`MirrorClientConfig`)."""
+"""Unprefixed cluster properties that are passed to the cluster's clients (`MirrorClientConfig`)."""
 
 
 _INT_MAX = 2_147_483_647
@@ -331,21 +374,22 @@ REFUSED_PROPERTIES: Mapping[str, str] = {
         _JAVA_ONLY,
     ),
     "auto.offset.reset": "cannot be set on a cluster: set start: earliest or latest in the flow",
-    "client.id": "cannot be set: mm2 names its clients after flow and task (mm2-east->west-0)",
+    "client.id": "cannot be set: mm2 derives client ids from the flow and task (mm2-east->west-0)",
     "default.api.timeout.ms": "cannot be set on a cluster: set admin.timeout.ms in the flow",
-    "enable.metrics.push": "does not apply: mm2 pushes no client metrics to brokers",
+    "enable.metrics.push": "does not apply: mm2 does not push client metrics to brokers",
     "bootstrap.controllers": "is not supported: mm2 connects to brokers; set bootstrap.servers",
     "buffer.memory": "cannot be set on a cluster: set buffer.memory in the flow",
     "config.providers": "is not needed: ${env:…}, ${file:…:…} and ${dir:…:…} always work",
     "delivery.timeout.ms": (
-        "cannot be set: mm2 retries for as long as the flow runs. (From a configuration of Java "
-        "MirrorMaker 2, mm2 reads how long to wait for its in-flight writes after a crash)"
+        "cannot be set: mm2 retries for as long as the flow runs. (In a configuration of Java "
+        "MirrorMaker 2, mm2 reads this key as the time to wait for in-flight writes of Java after "
+        "a crash)"
     ),
     "max.block.ms": "cannot be set: mm2 retries for as long as the flow runs",
     "metadata.recovery.rebootstrap.trigger.ms": (
-        "does not apply: mm2 connects to bootstrap.servers as soon as no known broker answers"
+        "does not apply: mm2 reconnects to bootstrap.servers when no known broker responds"
     ),
-    "metadata.max.idle.ms": "does not apply: mm2 keeps the metadata of the topics it replicates",
+    "metadata.max.idle.ms": "does not apply: mm2 always keeps the metadata of replicated topics",
 }
 
 KNOWN_PROPERTIES = (

@@ -20,9 +20,9 @@ class ClientRole:
     """A client type on one cluster of the flow, such as the consumer on the source."""
 
     side: str
-    """`source` or `target`."""
+    """Side of the client in the flow: `source` or `target`."""
     client: str
-    """`consumer`, `producer` or `admin`."""
+    """Client type: `consumer`, `producer` or `admin`."""
 
     @property
     def cluster_prefix(self) -> str:
@@ -43,9 +43,10 @@ ALL_ROLES = (
 
 
 def resolve_properties(props: Mapping[str, str], role: ClientRole) -> dict[str, str]:
-    """The client properties of a role in a connector's configuration.
+    """Resolve the client properties of a role from a connector's configuration.
 
-    Consumers get `enable.auto.commit=false` and, by default, `auto.offset.reset=earliest`.
+    Consumers are configured with `enable.auto.commit=false` and, by default, with
+    `auto.offset.reset=earliest`.
     """
     plain = config_def.with_prefix(props, role.cluster_prefix)
     found = {name: value for name, value in plain.items() if name in client_keys.CLIENT_KEYS}
@@ -60,10 +61,10 @@ def resolve_properties(props: Mapping[str, str], role: ClientRole) -> dict[str, 
 def resolve_with_client_id(
     props: Mapping[str, str], role: ClientRole, *, label: str, use: str
 ) -> dict[str, str]:
-    """The client properties of a role, with the `client.id` that MirrorMaker 2 sets.
+    """Resolve the client properties of a role, with the `client.id` that MirrorMaker 2 sets.
 
-    It consists of the user's `client.id`, the label (see `format_client_label`) and the client's
-    use, such as "replication-consumer", joined with "|".
+    The `client.id` joins the user's `client.id`, the label (see `format_client_label`) and the
+    client's use, such as "replication-consumer", with "|".
     """
     found = resolve_properties(props, role)
     given = found.get(CLIENT_ID)
@@ -74,18 +75,25 @@ def resolve_with_client_id(
 def format_client_label(
     source: str, target: str, connector: str, *, task: int | str | None = None
 ) -> str:
-    """`A->B|connector`, or `A->B|connector-0` for a task; `task` is "?" if it has no number."""
+    """Format the label of a connector's clients, `A->B|connector`, or `A->B|connector-0` for a
+    task.
+
+    If the task has no number, `task` is "?".
+    """
     return f"{source}->{target}|{connector}" + ("" if task is None else f"-{task}")
 
 
 def resolve_data_producer(props: Mapping[str, str]) -> dict[str, str]:
-    """The `producer.override.` properties of a connector."""
+    """Return the `producer.override.` properties of a connector, without the prefix."""
     return config_def.with_prefix(props, "producer.override.")
 
 
 def resolve_task_producer(props: Mapping[str, str]) -> dict[str, str]:
-    """Properties of the producer of a task's records: the target's producer properties (dedicated
-    mode) and `producer.override.`, which takes precedence."""
+    """Resolve the producer properties for a task's records.
+
+    These are the target cluster's producer properties (dedicated mode), overridden by
+    `producer.override.` properties.
+    """
     return {**resolve_properties(props, TARGET_PRODUCER), **resolve_data_producer(props)}
 
 

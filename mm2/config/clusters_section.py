@@ -1,7 +1,7 @@
-"""Reads the section `clusters`: for each cluster, its alias and client properties.
+"""Reads the section `clusters`: the alias and the client properties of each cluster.
 
-Properties apply to every client of a cluster; the prefixes `consumer.`, `producer.` and `admin.`
-limit them to one client type.
+Properties without a prefix apply to every client of a cluster. The prefixes `consumer.`,
+`producer.` and `admin.` limit a property to one client type.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ _CERTIFICATE_KEYS = {
     "ssl.truststore": ("ssl.truststore.certificates", "ssl.truststore.location"),
     "ssl.keystore": ("ssl.keystore.certificate.chain", "ssl.keystore.location"),
 }
-"""Keys that certificates are read from; if both are set, the first applies."""
+"""Property keys from which certificates are read. If both keys of a store are set, the first takes
+precedence."""
 _SENT_SECRETS = {"PLAIN": "the password", "OAUTHBEARER": "tokens"}
-"""By SASL mechanism: secrets that are sent to brokers in plaintext."""
+"""Secrets that are sent to brokers in plaintext, by SASL mechanism."""
 _PEM_ALLOWED = "PEM text, from -----BEGIN to -----END"
 
 Role = ClientType
@@ -39,27 +40,28 @@ Role = ClientType
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterProperty:
-    """One client property of a cluster."""
+    """A client property of a cluster."""
 
     key: str
-    """Full path in the file, for messages."""
+    """Full path of the property in the file, for messages."""
     entry: YamlEntry
-    """The entry, with the plain property name as its key."""
+    """YAML entry of the property, with the unprefixed property name as its key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterEntry:
-    """One cluster of the section `clusters`."""
+    """An entry of the section `clusters`: one cluster."""
 
     line: int
     plain: ClusterSettings | None
-    """Settings without client-type prefixes; None if they are invalid."""
+    """Cluster settings without client-type prefixes; None if they are invalid."""
     roles: Mapping[Role, ClusterSettings | None]
     """Settings by client type; None if they are invalid."""
     properties_by_role: Mapping[Role | None, tuple[ClusterProperty, ...]]
-    """Properties in the file by client type; None for those of all clients."""
+    """Properties in the file, by client type. The key None maps to the properties of all
+    clients."""
     effective: Mapping[str, str]
-    """Properties as text, secrets hidden."""
+    """Property values as text, with secrets hidden."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +69,7 @@ class ClusterEntries:
     """All clusters of the section `clusters`."""
 
     by_alias: Mapping[str, ClusterEntry]
-    """By alias, including invalid clusters, so that flows can refer to them."""
+    """Cluster entries by alias. Invalid clusters are included so that flows can refer to them."""
 
     @property
     def usable(self) -> Mapping[str, ClusterSettings]:
@@ -89,8 +91,9 @@ class ClusterEntries:
 
 
 @dataclass(slots=True)
-class _ClientPropertiesRead:
-    """Client properties while they are read: texts, and the lines and keys they came from."""
+class _CollectedClientProperties:
+    """Client properties collected while reading: values, and the lines and keys from which they
+    were read."""
 
     texts: dict[str, str] = field(default_factory=dict, repr=False)
     lines: dict[str, int] = field(default_factory=dict)
@@ -100,7 +103,7 @@ class _ClientPropertiesRead:
 
 
 def read_clusters(collector: ProblemCollector, section: YamlSection) -> ClusterEntries:
-    """Read the section `clusters`; problems are reported to `collector`."""
+    """Read the section `clusters` and report problems to `collector`."""
     return ClusterEntries(
         by_alias={entry.key: _read_cluster(collector, entry) for entry in section.entries}
     )
@@ -112,7 +115,7 @@ def _read_cluster(collector: ProblemCollector, entry: YamlEntry) -> ClusterEntry
         line=entry.line, plain=None, roles={}, properties_by_role={}, effective={}
     )
     if not _ALIAS.fullmatch(entry.key):
-        allowed = "letters, digits, dots, dashes and underscores, 100 at most"
+        allowed = "at most 100 letters, digits, dots, dashes and underscores"
         collector.report(entry.line, path, "is not a valid alias", given=entry.key, allowed=allowed)
         return unusable
     section = section_reader.as_section(collector, entry, path=path)
@@ -151,11 +154,13 @@ def _group_by_role(
 def read_client(
     collector: ProblemCollector, given: Sequence[ClusterProperty], *, path: str, line: int
 ) -> ClusterSettings | None:
-    """The settings of one client type; the last of several properties with one name applies.
+    """Read the settings of one client type. If a property occurs more than once, the last value
+    applies.
 
-    None if there are problems, which are reported. `path` and `line` locate missing properties.
+    Reports problems and returns None if there are any. `path` and `line` are the location to report
+    for missing properties.
     """
-    found = _ClientPropertiesRead()
+    found = _CollectedClientProperties()
     for each in {each.entry.key: each for each in given}.values():
         _read_property(collector, each, found=found)
     servers = _read_servers(collector, path=path, line=line, found=found)
@@ -170,7 +175,7 @@ def read_client(
 
 
 def _read_property(
-    collector: ProblemCollector, given: ClusterProperty, *, found: _ClientPropertiesRead
+    collector: ProblemCollector, given: ClusterProperty, *, found: _CollectedClientProperties
 ) -> None:
     entry, name, key = given.entry, given.entry.key, given.key
     found.lines[name] = entry.line
@@ -199,7 +204,7 @@ def _read_property(
 
 
 def _explain_refusal(name: str) -> str | None:
-    """Why a client property is refused; None if it is accepted."""
+    """Return the reason why a client property is refused, or None if it is accepted."""
     if name in client_keys.REFUSED_PROPERTIES:
         return client_keys.REFUSED_PROPERTIES[name]
     if name in client_keys.SUPPORTED_PROPERTIES or name.startswith(client_keys.SECURITY_PREFIXES):
@@ -240,7 +245,7 @@ def _is_valid(kind: AnyValueType, text: str) -> bool:
 
 
 def _read_servers(
-    collector: ProblemCollector, *, path: str, line: int, found: _ClientPropertiesRead
+    collector: ProblemCollector, *, path: str, line: int, found: _CollectedClientProperties
 ) -> tuple[str, ...] | None:
     if _BOOTSTRAP_SERVERS not in found.lines:
         allowed = client_keys.SUPPORTED_PROPERTIES[_BOOTSTRAP_SERVERS].allowed
@@ -264,9 +269,10 @@ def _read_servers(
 
 
 def _read_security(
-    collector: ProblemCollector, *, path: str, line: int, found: _ClientPropertiesRead
+    collector: ProblemCollector, *, path: str, line: int, found: _CollectedClientProperties
 ) -> SecuritySettings | None:
-    """The TLS and SASL settings, with certificate files read; None after a reported problem."""
+    """Read the TLS and SASL settings, including certificate files. Reports problems and returns
+    None if there are any."""
     unread = any(name.startswith(client_keys.SECURITY_PREFIXES) for name in found.broken)
     parsed = security_settings.parse_security(
         found.texts, files=key_stores.create_store_files(collector.folder)
@@ -282,18 +288,18 @@ def _read_security(
         collector, parsed.security, path=path, line=line, found=found
     )
     if parsed.security is not None:
-        _warn_unsafe(collector, parsed.security, line=line, found=found)
+        _warn_about_unsafe_settings(collector, parsed.security, line=line, found=found)
     return parsed.security if usable and not unread else None
 
 
-def _warn_unsafe(
+def _warn_about_unsafe_settings(
     collector: ProblemCollector,
     security: SecuritySettings,
     *,
     line: int,
-    found: _ClientPropertiesRead,
+    found: _CollectedClientProperties,
 ) -> None:
-    """Warn of allowed settings that expose secrets or connections on the network."""
+    """Warn about permitted settings that expose secrets or weaken connection security."""
     unsafe: dict[str, str] = {}
     if security.oauth is not None and security.oauth.is_unencrypted:
         unsafe[oauthbearer.TOKEN_ENDPOINT_KEY] = (
@@ -321,9 +327,9 @@ def _check_certificates(
     *,
     path: str,
     line: int,
-    found: _ClientPropertiesRead,
+    found: _CollectedClientProperties,
 ) -> bool:
-    """Whether OpenSSL accepts all certificates; problems are reported."""
+    """Return True if OpenSSL accepts all certificates. Reports each certificate problem."""
     told = [(error.store, error.problem) for error in tls.find_unusable_certificates(security)]
     if security.oauth is not None:
         issuer = SecuritySettings(protocol="SSL", ca_pem=security.oauth.ca_pem)
@@ -340,7 +346,7 @@ def _check_certificates(
     return not told
 
 
-def _hide_secrets(words: str, found: _ClientPropertiesRead) -> str:
+def _hide_secrets(words: str, found: _CollectedClientProperties) -> str:
     for name in found.secrets:
         if found.texts[name]:
             # Whole words only: a short secret may be part of ordinary words.

@@ -1,8 +1,9 @@
 """Compares a changed configuration with the running one and plans the changes.
 
-`plan_changes` decides per flow: start, stop, restart, change its topics, or reconfigure it while
-it runs. `plan_worker_changes` decides which Connect workers keep running: a worker's own settings
-cannot change while it runs. Pure functions; the node applies the plan.
+For each flow, `plan_changes` decides whether to start, stop or restart it, change its topics, or
+reconfigure it while it is running. `plan_worker_changes` decides which Connect workers keep
+running, because a worker's own settings cannot change at runtime. Both functions are pure; the node
+applies the plan.
 """
 
 from __future__ import annotations
@@ -21,23 +22,23 @@ from mm2.topics.flow_config import Flow
 
 _START_ONLY_SECTIONS = ("spark", "metrics", "health", "drill", "rest")
 _LIVE_WORKER_KEY = f"worker.{mm2_property_keys.RESTART_MAX}:"
-"""The only worker setting that can change while the worker runs."""
-AT_NEXT_START_TEXT = "takes effect when mm2 run is started again"
+"""Prefix of the only worker setting that can change while the worker is running."""
+AT_NEXT_START_TEXT = "takes effect after mm2 run is restarted"
 
 
 class FlowStep(enum.Enum):
-    """How a configuration change is applied to a flow; the value is part of a message."""
+    """How a configuration change is applied to a flow. The member's value is used in messages."""
 
     START = "starts"
     STOP = "stops"
     RESTART = "restarts"
-    TOPICS = "changes which topics it replicates"
-    LIVE = "is reconfigured while it runs"
+    TOPICS = "changes its replicated topics"
+    LIVE = "is reconfigured while running"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowChange:
-    """The planned change of one flow."""
+    """Planned configuration change of one flow."""
 
     flow: str
     step: FlowStep
@@ -45,13 +46,13 @@ class FlowChange:
     """Settings that differ, as `key: old -> new`."""
 
     def format_lines(self) -> list[str]:
-        """The change and its reasons as lines of text."""
+        """Format the change and its reasons as lines of text."""
         return [f"{self.flow} {self.step.value}", *(f"  {each}" for each in self.reasons)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReloadPlan:
-    """The planned changes of a configuration reload."""
+    """Planned changes of a configuration reload."""
 
     flows: tuple[FlowChange, ...] = ()
     restart_required: tuple[str, ...] = ()
@@ -59,18 +60,18 @@ class ReloadPlan:
 
     @property
     def is_empty(self) -> bool:
-        """True if the configuration has not changed."""
+        """Return True if the configuration has not changed."""
         return not self.flows and not self.restart_required
 
     def format_lines(self) -> list[str]:
-        """The plan as lines of text, at least one."""
+        """Format the plan as at least one line of text."""
         if self.is_empty:
             return ["nothing has changed"]
         told = [line for each in self.flows for line in each.format_lines()]
         return [*told, *(f"{each}; {AT_NEXT_START_TEXT}" for each in self.restart_required)]
 
     def as_json(self) -> dict[str, Any]:
-        """The plan as a JSON document."""
+        """Return the plan as a JSON document."""
         return {
             "flows": [
                 {
@@ -85,9 +86,9 @@ class ReloadPlan:
 
 
 def plan_changes(old: Mm2Settings, new: Mm2Settings) -> ReloadPlan:
-    """Plan the changes from the running settings to the new ones.
+    """Plan the changes from the running settings to the new settings.
 
-    Flows are in the order of the new file, followed by flows to stop.
+    The changes are in the order of the flows in the new file, followed by the flows to stop.
     """
     before = {flow.name: flow for flow in old.flows}
     after = {flow.name: flow for flow in new.flows}
@@ -102,9 +103,10 @@ def plan_changes(old: Mm2Settings, new: Mm2Settings) -> ReloadPlan:
 
 
 def merge_running_settings(old: Mm2Settings, new: Mm2Settings) -> Mm2Settings:
-    """The new settings, with the running values of settings that cannot change in a process.
+    """Return the new settings, except that settings fixed for the process lifetime keep their
+    running values.
 
-    The next comparison reports those differences again.
+    The next comparison therefore reports these differences again.
     """
     same = {
         name: old.effective.get(name, {}) for name in _START_ONLY_SECTIONS if name in new.effective
@@ -153,14 +155,15 @@ def _plan_flow_change(
 
 
 def _derive_worker_keys(found: Mm2Settings, flow: Flow) -> Mapping[str, object]:
-    """Settings of the flow's worker other than client properties; contains no secrets."""
+    """Derive the settings of the flow's worker other than client properties. The result contains no
+    secrets."""
     ends = SourceAndTarget(flow.source, flow.target)
     given = dedicated_mode.derive_worker(found.flat.props, ends)
     return {key: given[key] for key in endpoints_section.WORKER_KEYS if key in given}
 
 
 def _choose_step(before: Flow, after: Flow) -> FlowStep:
-    """The least disruptive step that applies the change."""
+    """Choose the least disruptive step that applies the change."""
     live = dataclasses.replace(before, throttles=after.throttles, groups=after.groups)
     if live == after:
         return FlowStep.LIVE
@@ -175,14 +178,14 @@ def _is_record_setting(reason: str) -> bool:
 
 
 def _diff_clients(old: Mm2Settings, new: Mm2Settings, flow: Flow) -> list[str]:
-    """Differences of the client properties of the flow's clusters."""
+    """List the differences between the old and new client properties of the flow's clusters."""
     if _describe_clients(old, flow) == _describe_clients(new, flow):
         return []
     told: list[str] = []
     for alias in (flow.source, flow.target):
         before, after = (_get_section(each.effective, "clusters", alias) for each in (old, new))
         told += [f"cluster {alias}: {line}" for line in _format_differences(before, after)]
-    return told or ["secrets, or the files they are read from, have changed"]
+    return told or ["secrets, or the files that contain them, have changed"]
 
 
 def _describe_clients(found: Mm2Settings, flow: Flow) -> tuple[object, ...]:
@@ -208,8 +211,8 @@ def _list_start_only_changes(old: Mm2Settings, new: Mm2Settings) -> Iterable[str
         yield from (f"{name}.{line}" for line in _format_differences(*both))
     for variable in sorted(new.secret_environment - old.secret_environment):
         yield (
-            f"environment variable {variable} now holds a secret, but Spark processes have "
-            "inherited it"
+            f"environment variable {variable} now contains a secret, but running Spark processes "
+            "have already inherited it"
         )
 
 
@@ -248,7 +251,7 @@ Props = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerChanges:
-    """Which flows' Connect workers keep running, stop and start, by flow name.
+    """Flow names by what happens to the flow's Connect worker: keep running, stop or start.
 
     A flow in both `stopped` and `started` is restarted: its worker must stop first.
     """
@@ -261,9 +264,9 @@ class WorkerChanges:
 def plan_worker_changes(
     running: Mapping[str, Props], desired: Mapping[str, Props]
 ) -> WorkerChanges:
-    """Plan worker changes from worker properties by flow.
+    """Plan worker changes by comparing the running and desired worker properties of each flow.
 
-    `running` must not include workers that have already ended.
+    `running` must not include workers that have already terminated.
     """
     same = {name for name in running if name in desired and desired[name] == running[name]}
     return WorkerChanges(

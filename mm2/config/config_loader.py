@@ -1,10 +1,11 @@
-"""Loads and validates `clusters.yaml` or `mm2.properties`, or reports every problem with its line.
+"""Loads and validates `clusters.yaml` or `mm2.properties`, and reports every problem with its line.
 
-A file whose name ends in `.properties` is in MirrorMaker 2's format; `mm2_properties` translates
-it into the sections of `clusters.yaml`. Derived connector configurations are validated by the
-connectors, as on any Connect worker, and problems are reported at the line of the file. A flow
-with custom policy or filter classes is first read with the built-in classes; its own classes are
-created once the flat properties are known, because they get the whole connector configuration.
+A file with the extension `.properties` is in MirrorMaker 2's format, and `mm2_properties`
+translates it into the sections of `clusters.yaml`. The connectors validate the derived connector
+configurations, as on any Connect worker. Problems are reported at the line of the file. A flow with
+custom policy or filter classes is first read with the built-in classes. Its custom classes are
+instantiated after the flat properties are complete, because they are configured with the whole
+connector configuration.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ _VALIDATORS: Mapping[str, Callable[..., list[ConfigValue]]] = {
 
 
 def validate_connectors(flat: FlatProperties) -> list[ConfigProblem]:
-    """Problems in the configurations of all connectors, without duplicates."""
+    """Return the problems in the configurations of all connectors, without duplicates."""
     try:
         resolved = flat.resolve(flat.props)
     except ConfigError as error:
@@ -95,7 +96,8 @@ def _validate_connector(
 
 
 def _locate_key(flat: FlatProperties, ends: SourceAndTarget, key: str) -> tuple[int, str]:
-    """Line and key of the file that set a connector's key: the most specific one."""
+    """Locate the most specific entry of the file that sets a connector's key. Returns its line and
+    key."""
     candidates = [f"{ends}.{key}", key]
     for side, alias in (("source.", ends.source), ("target.", ends.target)):
         if key.startswith(side):
@@ -112,7 +114,7 @@ _SOURCE, _, _CHECKPOINT = dedicated_mode.CONNECTORS
 
 
 def apply_custom_classes(flows: Iterable[FlowEntry], flat: FlatProperties) -> list[FlowEntry]:
-    """Replace built-in classes by the flows' custom classes; `flat` must be validated."""
+    """Replace built-in classes with the flows' custom classes. `flat` must already be validated."""
     return [
         _apply_to_flow(each, flat) if each.has_custom_classes and each.enabled else each
         for each in flows
@@ -121,7 +123,7 @@ def apply_custom_classes(flows: Iterable[FlowEntry], flat: FlatProperties) -> li
 
 def _apply_to_flow(item: FlowEntry, flat: FlatProperties) -> FlowEntry:
     before = item.flow
-    assert before is not None, "only files without mistakes become properties"
+    assert before is not None, "only valid files are converted to properties"
     ends = SourceAndTarget(before.source, before.target)
     source = _derive_connector_config(flat, ends, _SOURCE)
     made = mirror_connector_config.parse_source(source).flow
@@ -164,8 +166,9 @@ _KNOWN_SECTIONS = (
 def load(path: pathlib.Path, *, environment: Mapping[str, str]) -> Mm2Settings:
     """Load a configuration file, resolve its placeholders and validate it.
 
-    Relative paths of certificates, `${file:…}` and `${dir:…}` start at the file's folder; in
-    properties files at the working directory, as in Java. Raises `SettingsError` with all problems.
+    Relative paths of certificates, `${file:…}` and `${dir:…}` are relative to the file's folder. In
+    properties files they are relative to the working directory, as in Java. Raises `SettingsError`
+    with all problems.
     """
     text = read_text(path)
     if is_properties(path):
@@ -178,7 +181,8 @@ def load(path: pathlib.Path, *, environment: Mapping[str, str]) -> Mm2Settings:
 
 
 def _check_file_permissions(found: Mm2Settings, path: pathlib.Path) -> Mm2Settings:
-    """Warn if other users can change the file. Raises `SettingsError` if it also has hooks."""
+    """Warn if other users can modify the file. Raises `SettingsError` if the file also defines
+    hooks."""
     try:
         writer = files.find_foreign_writer(path)
     except OSError as error:
@@ -192,7 +196,7 @@ def _check_file_permissions(found: Mm2Settings, path: pathlib.Path) -> Mm2Settin
     if writer.owner is None:
         remedy = f"run: chmod go-w {shlex.quote(str(writer.path))}"
     else:
-        remedy = "copy the file to a folder of root or of the user that runs mm2"
+        remedy = "copy the file to a folder that is owned by root or by the user that runs mm2"
     if found.hooks:
         text = f"runs commands, but {who} can write to {what}; to allow hooks, {remedy}"
         raise SettingsError(str(path), [ConfigProblem(line=0, key="hooks", text=text)])
@@ -202,7 +206,7 @@ def _check_file_permissions(found: Mm2Settings, path: pathlib.Path) -> Mm2Settin
 
 
 def is_properties(path: pathlib.Path) -> bool:
-    """Whether the file is in MirrorMaker 2's format, by its name."""
+    """Return True if the file name indicates MirrorMaker 2's properties format."""
     return path.suffix.lower() == ".properties"
 
 
@@ -230,7 +234,7 @@ def read_text(path: pathlib.Path) -> str:
 def parse(
     text: str, *, file: str, folder: pathlib.Path, environment: Mapping[str, str]
 ) -> Mm2Settings:
-    """Parse and validate the text of `clusters.yaml`; `file` is its name in messages.
+    """Parse and validate the text of `clusters.yaml`. `file` is the file name for messages.
 
     Raises `SettingsError` with all problems.
     """
@@ -256,14 +260,14 @@ def parse(
             config_providers.BUILT_IN_PROVIDERS, environment=environment, folder=folder
         ),
     )
-    about = flow_plan.make_worker_source(file, environment=environment, folder=folder)
+    about = flow_plan.create_worker_settings_source(file, environment=environment, folder=folder)
     return _validate_settings(found, collector, flat, about=about)
 
 
 def parse_properties(
     text: str, *, file: str, folder: pathlib.Path, environment: Mapping[str, str]
 ) -> Mm2Settings:
-    """Parse and validate the text of `mm2.properties`. Raises `SettingsError`."""
+    """Parse and validate the text of `mm2.properties`. Raises `SettingsError` with all problems."""
     translated = mm2_properties.translate_properties(text)
     providers = ConfigTransformer(
         environment=environment, folder=folder, declared=translated.providers
@@ -280,7 +284,7 @@ def parse_properties(
         locations={key: (pair.line, key) for key, pair in translated.pairs.items()},
         resolve=_resolve_placeholders(translated.providers, environment=environment, folder=folder),
     )
-    about = flow_plan.make_worker_source(file, environment=environment, folder=folder)
+    about = flow_plan.create_worker_settings_source(file, environment=environment, folder=folder)
     judged = _validate_settings(
         found, collector, flat, about=about, place=translated.locate_problem
     )
@@ -305,11 +309,12 @@ def _resolve_placeholders(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _SectionsRead:
-    """The settings read from the file's sections, before connectors validate them."""
+    """Settings read from the file's sections, before the connectors validate their
+    configurations."""
 
     settings: Mm2Settings
     flows: Sequence[FlowEntry]
-    """The flows, with built-in classes in place of custom ones."""
+    """Flows, with built-in classes in place of custom classes."""
     aliases: Collection[str]
     """Aliases of all clusters."""
 
@@ -325,7 +330,7 @@ def _validate_settings(
     """Complete the settings with flat properties, custom classes and warnings.
 
     `place` maps a problem to its key in the file. Raises `SettingsError` if a connector or worker
-    rejects its configuration, or flows with custom classes conflict with others.
+    rejects its configuration, or if flows with custom classes conflict with other flows.
     """
     mistakes = validate_connectors(flat)
     mistakes += flow_plan.validate_workers(flat, about)
@@ -347,7 +352,7 @@ def _validate_settings(
 
 
 def _flow_fields(flows: Sequence[FlowEntry], effective: Mapping[str, object]) -> dict[str, Any]:
-    """The fields of `Mm2Settings` that depend on the flows."""
+    """Build the fields of `Mm2Settings` that depend on the flows."""
     return {
         "flows": tuple(item.flow for item in flows if item.flow is not None and item.enabled),
         "effective": {**effective, "flows": [dict(item.effective) for item in flows]},
@@ -379,7 +384,7 @@ def _read_root(
     )
     flows = _read_flows(collector, root, defaults)
     cross_checks.check_flows(
-        collector, [_with_shipped_classes(each) for each in flows], aliases=known.aliases
+        collector, [_omit_custom_flow(each) for each in flows], aliases=known.aliases
     )
     clients = _read_clients(collector, flows, known)
     spark, spark_shown = spark_section.read_spark(collector, _get_section(collector, root, "spark"))
@@ -428,13 +433,15 @@ def _read_root(
     return _SectionsRead(settings=found, flows=flows, aliases=known.aliases)
 
 
-def _with_shipped_classes(item: FlowEntry) -> FlowEntry:
-    """The flow for cross checks: before its custom classes exist, only source and target count."""
+def _omit_custom_flow(item: FlowEntry) -> FlowEntry:
+    """Return the flow for cross-flow checks. A flow whose custom classes do not exist yet is
+    reduced to its source and target."""
     return dataclasses.replace(item, flow=None) if item.has_custom_classes else item
 
 
 def _is_strimzi_resource(root: YamlSection) -> bool:
-    """Whether the file is a Kubernetes resource of the Strimzi operator (`KafkaMirrorMaker2`)."""
+    """Return True if the file is a Kubernetes resource of the Strimzi operator
+    (`KafkaMirrorMaker2`)."""
     texts = {
         entry.key: entry.value.text or ""
         for entry in root.entries
@@ -456,7 +463,8 @@ def _check_sections(collector: ProblemCollector, root: YamlSection) -> None:
 
 
 def _get_section(collector: ProblemCollector, root: YamlSection, name: str) -> YamlSection:
-    """The named section; an empty one if it is missing or invalid, which is reported."""
+    """Return the named section. If it is missing or invalid, report the problem and return an empty
+    section."""
     entry = root.get(name)
     section = None if entry is None else section_reader.as_section(collector, entry, path=name)
     return section or YamlSection(entries=(), line=1 if entry is None else entry.line)
@@ -480,7 +488,7 @@ def _read_flows(
 def _read_clients(
     collector: ProblemCollector, flows: list[FlowEntry], known: ClusterEntries
 ) -> dict[str, FlowClients]:
-    """The clients of the enabled flows, by flow name."""
+    """Collect the clients of the enabled flows, by flow name."""
     found: dict[str, FlowClients] = {}
     for item in flows:
         source, target = (

@@ -1,8 +1,8 @@
 """Checks a connector's configuration for refused, ineffective and conflicting keys.
 
-A key without effect, because mm2 solves it in another way, causes a warning. A key that would
-change the data or the set of replicated topics is refused. Checks that Java's connectors also have
-use Java's messages (`MirrorSourceConnector.validate`).
+A key that has no effect because mm2 solves the problem in another way causes a warning. A key that
+would change the data or the set of replicated topics is refused. Checks that Java's connectors also
+perform use Java's messages (`MirrorSourceConnector.validate`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from connect_runtime.api.connector import ExactlyOnceSupport
 from mm2.config import client_roles, java_classes, mirror_connector_keys
 
 _DELIVERY_DECIDES = (
-    "has no effect: the key delivery sets the guarantee; the default is exactly once where possible"
+    "has no effect: the key delivery sets the guarantee; the default is exactly-once where possible"
 )
 _NO_CONVERSION = "has no effect: mm2 copies whole batches without converting records"
 _REMOVED = "has no effect: removed in Kafka 4.0"
@@ -40,19 +40,19 @@ KEYS_WITHOUT_EFFECT: Mapping[str, str] = {
         ),
         _NO_CONVERSION,
     ),
-    mirror_connector_keys.REPORTERS: "has no effect: metrics are served for Prometheus",
-    mirror_connector_keys.POLL_TIMEOUT: "has no effect: mm2 does not use Java's consumer poll",
+    mirror_connector_keys.REPORTERS: "has no effect: metrics are exposed to Prometheus",
+    mirror_connector_keys.POLL_TIMEOUT: "has no effect: mm2 does not use Java's consumer",
     **dict.fromkeys(("add.source.alias.to.metrics", "use.incremental.alter.configs"), _REMOVED),
 }
-"""Keys that are accepted without effect, with the reason."""
+"""Keys that are accepted but have no effect, with the reason."""
 
 RENAMED_KEYS: Mapping[str, str] = {
     "topics.blacklist": mirror_connector_keys.TOPICS_EXCLUDE,
     "groups.blacklist": mirror_connector_keys.GROUPS_EXCLUDE,
     "config.properties.blacklist": mirror_connector_keys.PROPERTIES_EXCLUDE,
 }
-"""Keys removed in Kafka 4.0 and their new names. Java ignores the old keys and then replicates
-what they exclude."""
+"""Keys removed in Kafka 4.0 and their new names. Java ignores the old keys and then replicates the
+topics and groups that they were meant to exclude."""
 
 BYTE_ARRAY_CONVERTER = "org.apache.kafka.connect.converters.ByteArrayConverter"
 FIXED_VALUES: Mapping[str, tuple[str, ...]] = {
@@ -61,7 +61,7 @@ FIXED_VALUES: Mapping[str, tuple[str, ...]] = {
     "value.converter": (BYTE_ARRAY_CONVERTER,),
     "header.converter": (BYTE_ARRAY_CONVERTER,),
 }
-"""Keys that accept only the value that applies anyway; other values are refused."""
+"""Keys that accept only the value that always applies. Other values are refused."""
 
 _SHORT_CONVERTER_NAMES = ("ByteArrayConverter", "ByteArray")
 WORKER_HANDLED_KEYS = frozenset(
@@ -109,7 +109,7 @@ _CLASS_KEYS = (
 
 
 def find_refused_keys(props: Mapping[str, str]) -> dict[str, str]:
-    """Refused keys with the reason, as far as each value can be checked by itself."""
+    """Return refused keys with the reason. Only checks that involve a single key are performed."""
     found: dict[str, str] = {}
     for key, new in RENAMED_KEYS.items():
         if key in props:
@@ -126,9 +126,10 @@ def find_refused_keys(props: Mapping[str, str]) -> dict[str, str]:
 
 
 def find_ignored_keys(props: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Keys of the configuration without effect and unknown keys, each with the reason.
+    """Return keys that have no effect and unknown keys, each with the reason.
 
-    With a custom policy or filter class no key is unknown: the class may have its own keys.
+    If the configuration has a custom policy or filter class, no key is reported as unknown, because
+    the class may define its own keys.
     """
     custom = any(_is_custom_class(props, key) for key in _CLASS_KEYS)
     for key in sorted(props):
@@ -157,7 +158,8 @@ KeyErrors = dict[str, list[str]]
 
 
 def check_source(props: Mapping[str, str]) -> KeyErrors:
-    """Errors in a source connector's configuration (`MirrorSourceConnector.validate`)."""
+    """Return the errors in a source connector's configuration
+    (`MirrorSourceConnector.validate`)."""
     found: KeyErrors = {}
     if props.get(mirror_connector_keys.EXACTLY_ONCE) == "required" and not is_read_committed(props):
         found[mirror_connector_keys.EXACTLY_ONCE] = [
@@ -178,7 +180,8 @@ def check_source(props: Mapping[str, str]) -> KeyErrors:
 
 
 def check_checkpoint(props: Mapping[str, str]) -> KeyErrors:
-    """Errors in a checkpoint connector's configuration (`MirrorCheckpointConfig.validate`)."""
+    """Return the errors in a checkpoint connector's configuration
+    (`MirrorCheckpointConfig.validate`)."""
     found: KeyErrors = {}
     if props.get(mirror_connector_keys.ENABLED) == "false":
         return found
@@ -195,14 +198,16 @@ def check_checkpoint(props: Mapping[str, str]) -> KeyErrors:
 
 
 def get_exactly_once_support(props: Mapping[str, str]) -> ExactlyOnceSupport:
-    """The exactly-once support that Java's source connector reports for the configuration."""
+    """Return the exactly-once support that Java's source connector reports for the
+    configuration."""
     if is_read_committed(props):
         return ExactlyOnceSupport.SUPPORTED
     return ExactlyOnceSupport.UNSUPPORTED
 
 
 def is_read_committed(props: Mapping[str, str]) -> bool:
-    """Whether the source consumer is configured with `read_committed`. (mm2 always uses it.)"""
+    """Return True if the source consumer is configured with `read_committed`. (mm2 always reads
+    with this isolation level.)"""
     return (
         client_roles.resolve_properties(props, client_roles.SOURCE_CONSUMER).get("isolation.level")
         == READ_COMMITTED
@@ -216,8 +221,8 @@ def validate_keys(
     cross_key_errors: KeyErrors,
     load: ClassLoader = java_classes.resolve_class,
 ) -> list[ConfigValue]:
-    """Validate each key by itself; adds the messages of `cross_key_errors`, checks that involve
-    several keys."""
+    """Validate each key separately, then add the messages of `cross_key_errors`, which are errors
+    that involve several keys."""
     values = definition.validate_all(props, load=load)
     for name, messages in cross_key_errors.items():
         if name not in values:

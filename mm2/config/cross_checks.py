@@ -1,4 +1,5 @@
-"""Checks across flows: unknown clusters, replication loops, remote topics of several flows."""
+"""Checks flows against each other: unknown clusters, replication loops, remote topics shared by
+several flows."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ from mm2.topics.naming import DefaultReplicationPolicy
 
 _LITERAL = re.compile(r"(?:[a-zA-Z0-9_-]|\\[.-])+")
 _MAX_REPORTED_LOOPS = 20
-"""A mesh of n clusters has more than n! loops."""
+"""Maximum number of replication loops to report, because a mesh of n clusters has more than n!
+loops."""
 _MIN_DISTINCT_NAMES = 2
 _SAMPLE_TOPIC = "some-topic"
 
@@ -24,9 +26,10 @@ _SAMPLE_TOPIC = "some-topic"
 def check_flows(
     collector: ProblemCollector, flows: Sequence[FlowEntry], *, aliases: Collection[str]
 ) -> None:
-    """Report problems between flows, and between flows and clusters; invalid flows are skipped."""
+    """Report conflicts between flows, and references to unknown clusters. Invalid flows are
+    skipped."""
     for item in flows:
-        _check_ends(collector, item, aliases)
+        _check_flow_clusters(collector, item, aliases)
         _check_separator(collector, item, aliases)
     _check_duplicates(collector, flows)
     sound = [
@@ -44,13 +47,15 @@ def check_flows(
 
 @dataclass(frozen=True, slots=True)
 class _ValidFlow:
-    """A valid flow and its entry in the file."""
+    """A valid flow with its entry in the file."""
 
     read: FlowEntry
     flow: Flow
 
 
-def _check_ends(collector: ProblemCollector, item: FlowEntry, aliases: Collection[str]) -> None:
+def _check_flow_clusters(
+    collector: ProblemCollector, item: FlowEntry, aliases: Collection[str]
+) -> None:
     for option, alias in ((flow_keys.SOURCE, item.source), (flow_keys.TARGET, item.target)):
         if alias is None or alias in aliases:
             continue
@@ -73,14 +78,15 @@ def _check_ends(collector: ProblemCollector, item: FlowEntry, aliases: Collectio
 
 
 def _describe_value(item: FlowEntry, option: ConfigOption[str]) -> str:
-    """The value as text; hidden if a config provider resolved it."""
+    """Return the option's value as text, hidden if a config provider resolved it."""
     return str(item.effective[option.name])
 
 
 def _check_separator(
     collector: ProblemCollector, item: FlowEntry, aliases: Collection[str]
 ) -> None:
-    """Report aliases that contain the separator: the source of `us.east.orders` would be `us`."""
+    """Report cluster aliases that contain the separator, because the source of `us.east.orders`
+    would be parsed as `us`."""
     flow = item.flow
     if flow is None or not isinstance(flow.policy, DefaultReplicationPolicy):
         return
@@ -89,9 +95,9 @@ def _check_separator(
             collector.report(
                 item.lines[flow_keys.SEPARATOR.name],
                 f"{item.path}.{flow_keys.SEPARATOR.name}",
-                f"occurs in the alias {alias!r}, so names of remote topics are ambiguous",
+                f"occurs in the alias {alias!r}, which makes remote topic names ambiguous",
                 given=_describe_value(item, flow_keys.SEPARATOR),
-                allowed="a separator that no alias contains",
+                allowed="a separator that does not occur in any alias",
             )
 
 
@@ -107,18 +113,18 @@ def _check_duplicates(collector: ProblemCollector, found: Sequence[FlowEntry]) -
                 _describe_value(item, end) for end in (flow_keys.SOURCE, flow_keys.TARGET)
             )
             text = (
-                f"the flow {source}->{target} is already defined in line {line}; put the topics of "
-                "both into one flow"
+                f"the flow {source}->{target} is already defined on line {line}; put the topics "
+                "of both into one flow"
             )
             collector.report(item.lines[flow_keys.SOURCE.name], item.path, text)
 
 
 def _check_shared_names(collector: ProblemCollector, sound: Sequence[_ValidFlow]) -> None:
-    """Report pairs of flows that would write to the same topics of one target.
+    """Report pairs of flows that would write to the same topics on one target cluster.
 
-    If both keep topic names, only lists of literal names can prove that they differ. If one renames
-    topics, only literal names are compared, because other collisions are rare; a name that the
-    other flow matches only by a wider expression causes a warning instead of an error.
+    If both flows keep topic names, only lists of literal names can prove that their topics differ.
+    If either flow renames topics, only literal names are compared, because other collisions are
+    rare. A name that the other flow matches only by a pattern causes a warning instead of an error.
     """
     for one, other in itertools.combinations(sound, 2):
         if one.flow.target != other.flow.target or one.flow.source == other.flow.source:
@@ -151,7 +157,7 @@ def _report_topics(
 
 
 def _find_shared_topics(named: Flow, other: Flow) -> list[tuple[str, bool]]:
-    """Remote topics that both flows would write to, among the literal topic names of `named`.
+    """Find the remote topics of the literal topic names of `named` that both flows would write to.
 
     The boolean is true if `other` also lists its topic by a literal name.
     """
@@ -172,9 +178,10 @@ def _find_shared_topics(named: Flow, other: Flow) -> list[tuple[str, bool]]:
 
 
 def _find_loops(identity: Sequence[_ValidFlow]) -> Iterator[list[_ValidFlow]]:
-    """Loops of three or more flows that keep topic names and have topics in common, each once.
+    """Yield each loop of three or more flows that keep topic names and have topics in common.
 
-    Two opposite flows are not a loop: each recognizes the records that the other wrote.
+    Two opposite flows are not a loop, because each flow recognizes the records that the other flow
+    wrote.
     """
 
     def extend(path: list[_ValidFlow]) -> Iterator[list[_ValidFlow]]:
@@ -213,7 +220,8 @@ def _report_loop(collector: ProblemCollector, circle: Sequence[_ValidFlow]) -> N
 def _check_config_sync_both_ways(
     collector: ProblemCollector, identity: Sequence[_ValidFlow]
 ) -> None:
-    """Warn of opposite flows that both sync topic configs: each may revert the other's changes."""
+    """Warn about opposite flows that both sync topic configs, because each flow may revert the
+    other's changes."""
     for one, other in itertools.combinations(identity, 2):
         back = (other.flow.source, other.flow.target) == (one.flow.target, one.flow.source)
         follow = one.flow.syncs_topic_configs and other.flow.syncs_topic_configs
@@ -228,8 +236,8 @@ def _check_config_sync_both_ways(
 
 
 def _check_mixed_loops(collector: ProblemCollector, sound: Sequence[_ValidFlow]) -> None:
-    """Report opposite flows of which one keeps names and replicates the renamed topics of the
-    other: an endless loop."""
+    """Report two opposite flows of which one keeps topic names and replicates the topics that the
+    other renames, which causes an endless loop."""
     for item in sound:
         if item.flow.policy.renames_topics:
             continue
@@ -247,7 +255,8 @@ def _check_mixed_loops(collector: ProblemCollector, sound: Sequence[_ValidFlow])
 
 
 def _may_overlap(items: Sequence[_ValidFlow]) -> bool:
-    """Whether one topic could match the filters of all flows; only literal names can exclude it."""
+    """Return True if a topic could match the filters of all flows. Only literal names can rule this
+    out."""
     lists = [_parse_literals(item.flow.topics.patterns) for item in items]
     names = next((names for names in lists if names is not None), None)
     if names is None:
@@ -256,12 +265,13 @@ def _may_overlap(items: Sequence[_ValidFlow]) -> bool:
 
 
 def _parse_literals(listed: Sequence[str]) -> list[str] | None:
-    """The literal names of the expressions; None if an expression can match several names."""
+    """Return the literal names of the expressions, or None if an expression can match several
+    names."""
     names = [_parse_literal(item) for item in listed]
     found = [name for name in names if name is not None]
     return found if len(found) == len(names) else None
 
 
 def _parse_literal(expression: str) -> str | None:
-    """The literal name of the expression; None if it can match several names."""
+    """Return the literal name of the expression, or None if it can match several names."""
     return expression.replace("\\", "") if _LITERAL.fullmatch(expression) else None

@@ -1,8 +1,8 @@
 """Derives the worker and connector configurations of each flow from flat properties.
 
 As in MirrorMaker 2's dedicated mode, each flow has its own Connect worker. Precedence, names and
-omissions are exactly those of Java's `MirrorMakerConfig`: if Java and mm2 workers in one group
-derived different configurations, each new leader would rewrite them.
+omissions are exactly the same as in Java's `MirrorMakerConfig`. If Java and mm2 workers in one
+group derived different configurations, each new leader would rewrite the configurations.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ INTERNAL_REST_KEY = "dedicated.mode.enable.internal.rest"
 PROVIDERS_KEY = "config.providers"
 Props = Mapping[str, str]
 Resolve = Callable[[Props], Mapping[str, str]]
-"""Resolves the placeholders `${…}` in the values."""
+"""Function that resolves the placeholders `${…}` in property values."""
 
 CONNECTORS: Mapping[str, str] = {
     name: java_classes.MIRROR_PACKAGE + name
     for name in ("MirrorSourceConnector", "MirrorHeartbeatConnector", "MirrorCheckpointConnector")
 }
-"""Connector names and classes of every flow, in the order in which a leader configures them."""
+"""Names and classes of the connectors of every flow, in the order in which a leader configures
+them."""
 
 _WORKER_PREFIXES = (
     *("offset.storage", "config.storage", "status.storage"),
@@ -38,7 +39,7 @@ _CLIENT_PREFIXES = tuple(f"{each}." for each in _CLIENT_KINDS)
 _TOP_LEVEL_KEYS = mirror_connector_keys.ALL_KEYS | frozenset(
     mirror_connector_keys.EXTENSION_KEYS.keys
 ) - {mirror_connector_keys.OVERRIDE_THROTTLE}
-"""Keys without a prefix that apply to the connectors of all flows: Java's and mm2's."""
+"""Unprefixed keys of Java and mm2 that apply to the connectors of all flows."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -63,16 +64,17 @@ class SourceAndTarget:
 
 
 def list_aliases(props: Props) -> tuple[str, ...]:
-    """The cluster aliases of the file, without duplicates. `props` must be resolved."""
+    """Return the cluster aliases of the file, without duplicates. `props` must be resolved."""
     found = (each.strip() for each in props.get(CLUSTERS_KEY, "").split(","))
     return tuple(dict.fromkeys(each for each in found if each))
 
 
 def list_flows(props: Props, *, target_aliases: Collection[str] = ()) -> list[SourceAndTarget]:
-    """The flows that need a worker: enabled flows and flows that emit heartbeats.
+    """List the flows that need a worker: enabled flows and flows that emit heartbeats.
 
-    `props` must be resolved. `target_aliases` selects flows to these targets (`--clusters`); empty:
-    all. A flow that only emits heartbeats has all three connectors, but only that one runs.
+    `props` must be resolved. If `target_aliases` is not empty, only flows to these targets are
+    returned (`--clusters`). A flow that only emits heartbeats has all three connectors, but only
+    the heartbeat connector runs.
     """
     named = list_aliases(props)
     wanted = set(target_aliases) or set(named)
@@ -89,14 +91,15 @@ def _needs_worker(props: Props, ends: SourceAndTarget) -> bool:
 
 
 def _is_true(text: str) -> bool:
-    """`Boolean.parseBoolean`: untrimmed, anything else is false."""
+    """Parse a boolean as Java's `Boolean.parseBoolean`: the text is not trimmed, and anything but
+    `true` is false."""
     return text.lower() == "true"
 
 
 def derive_cluster(props: Props, alias: str) -> dict[str, str]:
-    """The properties of one cluster, with security keys copied to each client type.
+    """Derive the properties of one cluster, with security keys copied to each client type.
 
-    `C.producer.K` takes precedence over `C.K`, and that over `K`.
+    `C.producer.K` takes precedence over `C.K`, which takes precedence over `K`.
     """
     found = _strip_prefix(props, f"{alias}.")
     own = {name: found[name] for name in client_keys.CLIENT_KEYS if name in found}
@@ -113,9 +116,10 @@ def derive_cluster(props: Props, alias: str) -> dict[str, str]:
 def derive_worker(
     props: Props, ends: SourceAndTarget, *, resolve: Resolve = dict
 ) -> dict[str, str]:
-    """The configuration of the flow's Connect worker; its group and topics are on the target.
+    """Derive the configuration of the flow's Connect worker, whose group and internal topics are on
+    the target cluster.
 
-    Their names contain the source's alias, always with dots as separators.
+    The names of the group and topics contain the source alias, always with dots as separators.
     """
     found = derive_cluster(props, ends.target)
     for prefix in _WORKER_PREFIXES:
@@ -137,7 +141,7 @@ def derive_worker(
 
 
 def derive_connector(props: Props, ends: SourceAndTarget, name: str) -> dict[str, str]:
-    """The configuration of one of `CONNECTORS`, with placeholders `${…}` unresolved.
+    """Derive the configuration of one of the `CONNECTORS`, with placeholders `${…}` unresolved.
 
     Keys with the prefix `A->B.` take precedence. `enabled` defaults to false.
     """
@@ -158,37 +162,43 @@ def derive_connector(props: Props, ends: SourceAndTarget, name: str) -> dict[str
 
 
 def derive_connectors(props: Props, ends: SourceAndTarget) -> dict[str, dict[str, str]]:
-    """The configurations of all three connectors by name, in the order of `CONNECTORS`."""
+    """Derive the configurations of all three connectors, by name and in the order of
+    `CONNECTORS`."""
     return {name: derive_connector(props, ends, name) for name in CONNECTORS}
 
 
 def can_run(name: str, config: Props) -> bool:
-    """Whether the connector can run: a checkpoint connector needs checkpoints and offset syncs.
+    """Return True if the connector can run. A checkpoint connector needs checkpoints and offset
+    syncs.
 
-    Java tries to create it anyway; the connector refuses its configuration, which is only logged.
+    Java tries to create the connector anyway. The connector then rejects its configuration, and
+    Java only logs the error.
     """
     return name != "MirrorCheckpointConnector" or not connector_checks.check_checkpoint(config)
 
 
 def derive_client(props: Props, alias: str, *, resolve: Resolve = dict) -> dict[str, str]:
-    """Properties for a `MirrorClient` of one cluster (`MirrorMakerConfig.clientConfig`)."""
+    """Derive the properties for a `MirrorClient` of one cluster
+    (`MirrorMakerConfig.clientConfig`)."""
     return dict(resolve({**props, **derive_cluster(props, alias)}))
 
 
 def diff_keys(ours: Props, stored: Props) -> list[str]:
-    """Keys whose values differ between the file's and the stored configuration.
+    """Return the keys whose values differ between the file's and the stored configuration.
 
     Values are not returned because they may be secrets. Placeholders `${…}` are compared
-    unresolved: after resolving one side, as Java does, they would always differ.
+    unresolved: if one side were resolved, as in Java, they would always differ.
     """
     both = {*ours, *stored}
     return sorted(key for key in both if ours.get(key) != stored.get(key))
 
 
 def _add_side_prefix(found: Props, prefix: str) -> dict[str, str]:
-    """Prefix client properties with `source.` or `target.`, and other keys with `….cluster.`.
+    """Prefix client properties with `source.` or `target.`, and other keys with `source.cluster.`
+    or `target.cluster.`.
 
-    As in Java, the client type is matched without its dot: `administrator` counts as a client key.
+    As in Java, the client type is matched without a trailing dot: `administrator` counts as a
+    client key.
     """
     return {
         (prefix if key.startswith(_CLIENT_KINDS) else f"{prefix}cluster.") + key: value
@@ -209,5 +219,6 @@ def _filter_by_prefix(props: Props, prefix: str) -> dict[str, str]:
 
 
 def _url_encode(alias: str) -> str:
-    """Percent-encode as Java's URLEncoder, which also encodes tildes, but blanks as %20."""
+    """Percent-encode an alias as Java's URLEncoder does, including tildes, except that spaces
+    become %20."""
     return urllib.parse.quote(alias, safe="*-._").replace("~", "%7E")

@@ -1,8 +1,8 @@
 """Derives the effective configuration of workers and connectors, with the origin of each value.
 
-It is derived from the plan that `mm2 run` executes (`flow_plan`). To find the origin of a value,
-the derivation is repeated with each property's value replaced by its name. Secrets and values of
-config providers (`${…}`) are hidden.
+The configuration is derived from the plan that `mm2 run` executes (`flow_plan`). To trace the
+origin of a value, the derivation is repeated with each property's value replaced by its name.
+Secrets and values of config providers (`${…}`) are hidden.
 """
 
 from __future__ import annotations
@@ -68,13 +68,13 @@ _HIDDEN_DEFAULTS = {
     mirror_connector_keys.REPORTERS,
     mirror_connector_keys.POLL_TIMEOUT,
 }
-"""Keys whose defaults are not shown: they have no effect, or are always set."""
+"""Keys whose defaults are not shown because they have no effect or are always set."""
 _STORAGE_PREFIXES = tuple(f"{each}.storage." for each in ("config", "offset", "status"))
 _FACTOR_KEY = "replication.factor"
 
 
 class ValueOriginKind(enum.Enum):
-    """Where a value comes from: the file, mm2's default, or the default of MirrorMaker 2 and
+    """Source of a configuration value: the file, mm2's default, or the default of MirrorMaker 2 and
     Connect."""
 
     FILE = "file"
@@ -84,11 +84,11 @@ class ValueOriginKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValueOrigin:
-    """The origin of a value."""
+    """Origin of a configuration value."""
 
     kind: ValueOriginKind
     line: int = 0
-    """Line of the file; 0 if the value is a default."""
+    """Line in the file; 0 if the value is a default."""
     key: str = ""
     """Key in the file; empty if the value is a default."""
 
@@ -100,14 +100,14 @@ class EffectiveValue:
     value: PlainValue = field(repr=False)
     origin: ValueOrigin
     is_used: bool = True
-    """False if the connector ignores the key: as in MirrorMaker 2, each connector gets the keys of
-    all three."""
+    """False if the connector ignores the key. As in MirrorMaker 2, each connector receives the keys
+    of all three connectors."""
     note: str = ""
-    """Comment in the YAML output."""
+    """Comment for the value in the YAML output."""
 
 
 EffectiveSection = Mapping[str, EffectiveValue]
-"""By key, sorted."""
+"""Effective values by key, in sorted order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,24 +115,25 @@ class EffectiveFlowConfig:
     """The effective configuration of a flow's worker and connectors."""
 
     replicates_topics: bool
-    """The flow is enabled; otherwise only its heartbeats are written."""
+    """True if the flow is enabled. Otherwise the flow only emits heartbeats."""
     worker: EffectiveSection
     connectors: Mapping[str, EffectiveSection]
-    """By connector name, without the client properties that are the same for all."""
+    """Connector settings by connector name, without the client properties that all connectors
+    share."""
     clients: EffectiveSection
-    """Client properties of all connectors."""
+    """Client properties that apply to all connectors."""
     not_created: Mapping[str, str]
-    """Connectors that do not run, with the reason."""
+    """Connectors that are not started, with the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EffectiveConfig:
-    """The effective configuration of a file."""
+    """Effective configuration derived from a configuration file."""
 
     file: str
     flows: Mapping[str, EffectiveFlowConfig]
     sections: Mapping[str, EffectiveSection]
-    """Settings of the process: `rest`, `spark`, `metrics`, …"""
+    """Process settings by section: `rest`, `spark`, `metrics` and others."""
 
 
 def derive_effective_config(
@@ -140,7 +141,7 @@ def derive_effective_config(
 ) -> EffectiveConfig:
     """Derive the effective configuration of all flows.
 
-    Raises `SettingsError` or `ConfigError` in the cases in which `mm2 run` would not start.
+    Raises `SettingsError` or `ConfigError` in the same cases in which `mm2 run` refuses to start.
     """
     plans = flow_plan.plan_flows(found, flow_plan.ALL_FLOWS, environment=environment)
     return EffectiveConfig(
@@ -151,7 +152,8 @@ def derive_effective_config(
 
 
 class _PropertyName(str):
-    """A property's name, used in place of its value to trace where derived values come from."""
+    """Property name that is substituted for the property's value to trace where derived values come
+    from."""
 
     __slots__ = ()
 
@@ -159,7 +161,7 @@ class _PropertyName(str):
 def _trace_origins(
     flat: FlatProperties, derive: Callable[[Props], Mapping[str, str]]
 ) -> Callable[[str], ValueOrigin]:
-    """A function that returns the origin of a derived key's value."""
+    """Return a function that looks up the origin of a derived key's value."""
     named = derive({key: _PropertyName(key) for key in flat.props})
 
     def origin(key: str) -> ValueOrigin:
@@ -174,7 +176,7 @@ def _trace_origins(
 
 
 def _find_origin(flat: FlatProperties, name: str) -> ValueOrigin:
-    """The origin of a flat property."""
+    """Return the origin of a flat property."""
     if name in flat.defaults:
         return _DEFAULT_ORIGIN
     line, key = flat.locations[name]
@@ -314,7 +316,7 @@ def _is_used(definition: ConfigDef, key: str) -> bool:
 
 
 def _list_defaults(definition: ConfigDef) -> dict[str, PlainValue]:
-    """Non-empty defaults of the keys, by name."""
+    """Return the non-empty defaults of the defined keys, by key name."""
     return {
         key: _parse_scalar(_format_default(each.default))
         for key, each in definition.keys.items()
@@ -335,10 +337,11 @@ def _format_default(default: Any) -> str:
 
 
 def _derive_rest(flat: FlatProperties) -> EffectiveSection:
-    """Effective settings of the REST server through which nodes of a group communicate."""
+    """Derive the effective settings of the REST server for communication between nodes of a
+    group."""
     resolved = flat.resolve(flat.props)
     is_on = resolved.get(dedicated_mode.INTERNAL_REST_KEY, "false").strip().lower() == "true"
-    unused = "" if is_on else f"no effect while {dedicated_mode.INTERNAL_REST_KEY} is false"
+    unused = "" if is_on else f"has no effect while {dedicated_mode.INTERNAL_REST_KEY} is false"
     found = {
         key: EffectiveValue(
             value=_hide_secret(key, resolved[key], flat.props[key]),
@@ -360,7 +363,7 @@ def _derive_rest(flat: FlatProperties) -> EffectiveSection:
 
 
 def _derive_sections(found: Mm2Settings) -> dict[str, EffectiveSection]:
-    """Effective settings of mm2's own sections."""
+    """Derive the effective settings of mm2's own sections."""
     shown: dict[str, EffectiveSection] = {}
     for name in (*_PROCESS_SECTIONS, hooks_section.HOOKS_SECTION):
         given = found.effective.get(name)
@@ -394,14 +397,15 @@ def _flatten_tree(tree: Mapping[str, Any]) -> Iterator[tuple[str, PlainValue]]:
 
 
 def _hide_secret(key: str, value: str, as_written: str) -> PlainValue:
-    """The value for display; hidden if it is secret or differs from `as_written` (placeholder)."""
+    """Return the value for display. The value is hidden if it is a secret or differs from
+    `as_written`, because a placeholder was resolved."""
     if value != as_written or config_errors.is_sensitive(key):
         return config_errors.HIDDEN_VALUE
     return _parse_scalar(config_errors.hide_secrets(value))
 
 
 def _parse_scalar(text: str) -> PlainValue:
-    """Parse booleans and whole numbers as YAML does; other texts are returned unchanged."""
+    """Parse booleans and whole numbers as YAML does. Other text is returned unchanged."""
     if text in ("true", "false"):
         return text == "true"
     return int(text) if _NUMBER.fullmatch(text) else text
@@ -415,7 +419,7 @@ def _sort_section(found: Mapping[str, EffectiveValue]) -> EffectiveSection:
 
 
 def render_yaml(found: EffectiveConfig) -> Iterator[str]:
-    """Lines of YAML with the origin of every value as a comment.
+    """Yield YAML lines, with the origin of every value as a comment.
 
     Keys that a connector does not use are omitted, unless no connector uses them.
     """
@@ -427,7 +431,7 @@ def render_yaml(found: EffectiveConfig) -> Iterator[str]:
     )
     yield "flows:"
     for name, flow in found.flows.items():
-        why = "" if flow.replicates_topics else "  # not enabled: only its heartbeats are written"
+        why = "" if flow.replicates_topics else "  # not enabled: the flow only emits heartbeats"
         yield f"  {name}:{why}"
         yield from _render_section(
             "worker", flow.worker, file, note="the flow's Kafka Connect worker"
@@ -475,7 +479,8 @@ def _render_comment(key: str, value: EffectiveValue, file: str) -> str:
 
 
 def render_json(found: EffectiveConfig) -> dict[str, Any]:
-    """The effective configuration as a JSON document; `version` is that of its format."""
+    """Render the effective configuration as a JSON document. `version` is the version of the
+    document format."""
     return {
         "version": JSON_VERSION,
         "file": found.file,

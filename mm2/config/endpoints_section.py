@@ -14,7 +14,7 @@ _ENABLED_OPTION = ConfigOption(name="enabled", kind=value_types.boolean(), defau
 _HOST_OPTION = ConfigOption(
     name="host",
     kind=value_types.text_matching(
-        r"[^\s/]+", "a host name or address to listen on, 0.0.0.0 for all"
+        r"[^\s/]+", "a host name or address to listen on; 0.0.0.0 listens on all interfaces"
     ),
     default="127.0.0.1",
 )
@@ -28,7 +28,8 @@ _REPORT_OPTION = ConfigOption(name="report", kind=value_types.text("path of a fi
 HEALTH_SECTION, DRILL_SECTION = "health", "drill"
 
 REST_KEYS = tuple(sorted(mm2_property_keys.REST_KEYS))
-"""Keys of section `rest`: the REST server through which nodes of a group communicate."""
+"""Keys of section `rest`, which configures the REST server for communication between nodes of a
+group."""
 WORKER_KEYS = tuple(
     sorted(
         {
@@ -39,7 +40,7 @@ WORKER_KEYS = tuple(
         - {"group.id"}
     )
 )
-"""Keys of section `worker`: the Connect worker of each flow."""
+"""Keys of section `worker`, which configures the Connect worker of each flow."""
 
 
 def _parse_signed_protocol(text: str) -> str:
@@ -57,8 +58,8 @@ _SIGNED_PROTOCOL = SingleValue(security_warnings.SESSIONED_PROTOCOL, _parse_sign
 def read_metrics(
     collector: ProblemCollector, section: YamlSection
 ) -> tuple[MetricsEndpointSettings, Mapping[str, PlainYaml]]:
-    """Read section `metrics`: the settings, and their texts. Invalid values are reported and
-    replaced by the default."""
+    """Read section `metrics` and return the settings and their text values. Invalid values are
+    reported and replaced by the defaults."""
     found = SectionReader(collector, section, path="metrics")
     metrics = MetricsEndpointSettings(
         enabled=found.get(_ENABLED_OPTION),
@@ -74,7 +75,7 @@ def read_metrics(
 def read_health(
     collector: ProblemCollector, health: YamlSection, drill: YamlSection
 ) -> tuple[HealthSettings, Mapping[str, Mapping[str, PlainYaml]]]:
-    """Read sections `health` and `drill`: the settings, and their texts by section."""
+    """Read sections `health` and `drill`. Return the settings, and their text values by section."""
     found = SectionReader(collector, health, path=HEALTH_SECTION)
     rehearsed = SectionReader(collector, drill, path=DRILL_SECTION)
     report = rehearsed.get_optional(_REPORT_OPTION)
@@ -90,7 +91,8 @@ def read_health(
 def read_free_keys(
     collector: ProblemCollector, section: YamlSection, *, path: str, names: Iterable[str]
 ) -> Mapping[str, PlainYaml]:
-    """Read a section whose values the Connect worker validates; returns them as text."""
+    """Read a section whose values the Connect worker validates later. Returns the values as
+    text."""
     found = SectionReader(collector, section, path=path)
     for name in names:
         kind = (

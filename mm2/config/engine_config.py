@@ -1,9 +1,10 @@
-"""Configuration of the copy engine: Spark, or threads of the worker (inline).
+"""Configuration of the copy engine, which runs copy processes in Spark or in threads of the worker
+(inline).
 
-On a plain Connect worker, `mm2.engine` and keys with the prefix `mm2.spark.` are in the worker's
-properties. A connector's configuration may override only `CONNECTOR_OVERRIDABLE`: users who can
-create connectors over REST must not control programs, JVM options, addresses or security settings
-of the worker's host.
+On a plain Connect worker, `mm2.engine` and keys with the prefix `mm2.spark.` are worker properties.
+A connector's configuration may override only the keys in `CONNECTOR_OVERRIDABLE`, because users who
+can create connectors over REST must not control programs, JVM options, addresses or security
+settings of the worker's host.
 """
 
 from __future__ import annotations
@@ -42,13 +43,14 @@ RESERVED_SPARK_CONF: Mapping[str, str] = {
     "spark.task.maxFailures": "cannot be set: mm2 restarts failed copy processes, not Spark",
     "spark.ui.enabled": "cannot be set here: use the key ui",
 }
-"""Refused Spark properties, with the reason: they have a shorter key, or would violate the rule
-that one Connect task is one Spark task that runs once."""
+"""Spark properties that are refused, with the reason. Either a shorter key exists, or the property
+would violate the rule that each Connect task is one Spark task that runs once."""
 
 _CONF = "conf."
 SPARK_CONF_PREFIX = f"{mirror_connector_keys.SPARK_PREFIX}{_CONF}"
 COMMAND_LINE_SUFFIXES = ("extraJavaOptions", "defaultJavaOptions")
-"""Ends of Spark properties that become arguments of a process, which other users can read."""
+"""Suffixes of Spark properties that become command-line arguments of a process, which other users
+can read."""
 SIZE_KEYS = frozenset(
     f"{_CONF}spark.{name}"
     for name in (
@@ -62,12 +64,13 @@ SIZE_KEYS = frozenset(
         "executor.memoryOverhead",
     )
 )
-_SIZE = value_types.text_matching(r"[0-9]{1,9}[kKmMgGtT]?[bB]?", "number, or size such as 2g")
+_SIZE = value_types.text_matching(r"[0-9]{1,9}[kKmMgGtT]?[bB]?", "number, or a size such as 2g")
 _APP_NAME = value_types.text_matching(
-    r"[A-Za-z0-9][A-Za-z0-9 ._:>-]{0,99}", "at most 100 letters, digits and . _ : > - or blanks"
+    r"[A-Za-z0-9][A-Za-z0-9 ._:>-]{0,99}",
+    ("at most 100 letters, digits, spaces, or characters of . _ : > -"),
 )
 CONNECTOR_OVERRIDABLE = frozenset({"app.name"}) | SIZE_KEYS
-"""Names after `mm2.spark.` that a connector's configuration may set."""
+"""Keys, without the prefix `mm2.spark.`, that a connector's configuration may override."""
 _AUTHENTICATION_KEY = "spark.authenticate"
 _SECURITY_KEYS = (_AUTHENTICATION_KEY, "spark.network.crypto.enabled")
 _OPTION_TYPES: Mapping[str, tuple[str, ValueType[Any]]] = {
@@ -90,21 +93,22 @@ class EngineSettings:
     """Settings of the copy engine. All fields except `engine` apply to Spark only."""
 
     engine: str = SPARK
-    """`spark` or `inline`."""
+    """Copy engine: `spark` or `inline`."""
     master: str = LOCAL_MASTER
     app_name: str = "mm2"
     conf: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Spark properties by their full names."""
+    """Spark properties by full name."""
     ui: bool = False
     control_host: str | None = None
-    """Address under which copy processes on other machines connect to this one; None: detected."""
+    """Address at which copy processes on other machines connect to this process; None: detect the
+    address."""
     control_port: int = 0
-    """Port for these connections; 0: any free port."""
+    """Port on which this process accepts connections from copy processes; 0: any free port."""
     python: str | None = None
-    """Path of the executors' Python interpreter; None: that of this process."""
+    """Path of the executors' Python interpreter; None: the interpreter of this process."""
     allow_insecure_spark: bool = False
     hidden_environment: frozenset[str] = field(default=frozenset(), compare=False)
-    """Environment variables with secrets, which Spark processes must not inherit."""
+    """Environment variables that contain secrets and that Spark processes must not inherit."""
 
     @property
     def is_local(self) -> bool:
@@ -112,10 +116,10 @@ class EngineSettings:
 
     @property
     def required_security(self) -> tuple[str, ...]:
-        """Spark properties that must not be false.
+        """Spark properties for security that must not be set to false.
 
-        On a cluster, Spark's connections carry the secret of the control channel. On this machine,
-        every local user can connect to the driver, which deserializes Java objects.
+        On a cluster, Spark's connections transmit the secret of the control channel. On a single
+        machine, every local user can connect to the driver, which deserializes Java objects.
         """
         if self.engine == INLINE or self.allow_insecure_spark:
             return ()
@@ -128,12 +132,13 @@ class EngineSettings:
 
 
 def is_local_master(master: str) -> bool:
-    """Whether this master runs Spark in a single JVM on this machine."""
+    """Return True if this Spark master runs Spark in a single JVM on this machine."""
     return master == "local" or master.startswith("local[")
 
 
 def diff_engine_settings(one: EngineSettings, other: EngineSettings) -> list[str]:
-    """Keys of settings that differ; values are not returned because they may be secrets."""
+    """Return the keys of engine settings that differ. Values are not returned because they may be
+    secrets."""
     named = {field_name: key for key, (field_name, _) in _OPTION_TYPES.items()}
     found = [] if one.engine == other.engine else [mirror_connector_keys.ENGINE]
     found += [
@@ -153,10 +158,10 @@ def diff_engine_settings(one: EngineSettings, other: EngineSettings) -> list[str
 def parse_engine_settings(
     props: Mapping[str, str], *, worker: Mapping[str, str] | None = None
 ) -> EngineSettings | None:
-    """Engine settings from a Connect worker's properties and a connector's overrides.
+    """Parse the engine settings from a Connect worker's properties and a connector's overrides.
 
-    None if neither has engine keys. Raises `ConfigError`, which names the key, for an unknown key,
-    an invalid value, or a key that a connector's configuration must not set.
+    Returns None if neither contains engine keys. Raises `ConfigError` with the key's name for an
+    unknown key, an invalid value, or a key that a connector's configuration must not set.
     """
     _check_connector_keys(props)
     of_worker = dict(worker or {})

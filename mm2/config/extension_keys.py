@@ -125,8 +125,8 @@ def _declare_choice(
 START: ExtensionKey[StartPosition] = ExtensionKey(
     option=ConfigOption(name="start", kind=value_types.start_position(), default="earliest"),
     help=(
-        "Where replication of a topic without any progress starts. Partitions that are added later "
-        "start at their first record."
+        "Where replication of a topic starts if no progress is recorded. Partitions that are "
+        "added later start at their first record."
     ),
     type=Type.STRING,
     connector_default=None,
@@ -196,7 +196,7 @@ TOPIC_THROTTLES: ExtensionKey[tuple[TopicThrottle, ...]] = ExtensionKey(
 BUFFER_MEMORY = _declare_integer(
     "buffer.memory",
     "Maximum bytes that one copy process buffers between source and target, and the maximum "
-    "decompressed size of a batch that must be decoded. Decoding such a batch can briefly need "
+    "decompressed size of a batch that must be decoded. Decoding such a batch can briefly require "
     "four times as much memory.",
     least=MIN_BUFFER_BYTES,
     most=MAX_BUFFER_BYTES,
@@ -205,8 +205,8 @@ BUFFER_MEMORY = _declare_integer(
 )
 OFFSET_MAP_BYTES = _declare_integer(
     "offset.map.bytes",
-    "Maximum bytes of the offset map per partition. Beyond it, old entries are thinned out and "
-    "their offsets are translated to earlier ones.",
+    "Maximum bytes of the offset map per partition. When the limit is reached, old entries are "
+    "thinned out, and their offsets are translated to earlier offsets.",
     least=MIN_BUFFER_BYTES,
     most=MAX_BUFFER_BYTES,
     default=flow_config.DEFAULT_OFFSET_MAP_BYTES,
@@ -214,8 +214,8 @@ OFFSET_MAP_BYTES = _declare_integer(
 )
 UNREACHABLE_AFTER = _declare_integer(
     "unreachable.after.seconds",
-    "A broker that has not answered for this long counts as unreachable: the lag of its partitions "
-    "is unknown and the flow is unhealthy.",
+    "Time without a response after which a broker counts as unreachable. The lag of its "
+    "partitions is then unknown, and the flow is unhealthy.",
     least=reachability.MIN_UNREACHABLE_AFTER_S,
     most=reachability.MAX_UNREACHABLE_AFTER_S,
     default=flow_config.DEFAULT_UNREACHABLE_AFTER_S,

@@ -1,4 +1,4 @@
-"""The keys of a flow in `clusters.yaml`: types, defaults, and keys that are refused."""
+"""Flow keys in `clusters.yaml`: types, defaults, and keys that are refused."""
 
 from __future__ import annotations
 
@@ -69,7 +69,8 @@ PROPERTY_FILTER = _filter_class_option(
     mirror_connector_keys.PROPERTY_FILTER, java_classes.PROPERTY_FILTER
 )
 CLASS_OPTIONS = (POLICY, TOPIC_FILTER, GROUP_FILTER, PROPERTY_FILTER)
-"""Options that accept a custom Python class, `package.module:Class`; it may have its own keys."""
+"""Options that accept a custom Python class, written `package.module:Class`, which may define its
+own keys."""
 SEPARATOR = ConfigOption(
     name="replication.policy.separator",
     kind=value_types.text_matching(
@@ -84,7 +85,8 @@ HEARTBEATS = ConfigOption(name="heartbeats.replication.enabled", kind=_BOOLEAN, 
 REPLICATION_FACTOR = ConfigOption(
     name="replication.factor", kind=value_types.integer(1, 32_767, or_minus_one=True), default="-1"
 )
-"""The default is the brokers' (MirrorMaker 2: 2), so that a minimal file works on any cluster."""
+"""Option for the replication factor. It defaults to the brokers' default (MirrorMaker 2: 2), so
+that a minimal file works on any cluster."""
 TASKS_MAX = ConfigOption(name="tasks.max", kind=value_types.integer(1, 10_000), default="1")
 REFRESH_TOPICS = ConfigOption(name="refresh.topics.enabled", kind=_BOOLEAN, default="true")
 REFRESH_TOPICS_INTERVAL = ConfigOption(
@@ -100,7 +102,8 @@ ADMIN_TIMEOUT = ConfigOption(
 
 
 def target_topics_option(policy: str) -> ConfigOption[str]:
-    """The option `target.topics`, by default `shared` for the identity policy, else `exclusive`."""
+    """Build the option `target.topics`, which defaults to `shared` for the identity policy and to
+    `exclusive` otherwise."""
     option = extension_keys.TARGET_TOPICS.option
     if is_identity_policy(policy):
         return dataclasses.replace(option, default=TargetTopicAccess.SHARED.value)
@@ -108,17 +111,17 @@ def target_topics_option(policy: str) -> ConfigOption[str]:
 
 
 def is_custom_class(name: str) -> bool:
-    """Whether this value of one of `CLASS_OPTIONS` names a custom Python class."""
+    """Return True if a value of one of the `CLASS_OPTIONS` names a custom Python class."""
     return java_classes.is_python_class_name(name.strip())
 
 
 def is_identity_policy(policy: str) -> bool:
-    """Whether this is the identity policy, by its Java name or its short name."""
+    """Return True if the class name is the Java name or the short name of the identity policy."""
     return policy.rpartition(".")[2] == IDENTITY_POLICY
 
 
 def _unparsed_option(name: str) -> ConfigOption[Any]:
-    """An option of a connector key whose text only the connector validates."""
+    """Build the option of a connector key whose value only the connector validates."""
     of = (
         mirror_connector_keys.SOURCE_KEYS,
         mirror_connector_keys.CHECKPOINT_KEYS,
@@ -153,20 +156,21 @@ CONNECTOR_OPTIONS = tuple(
         ),
     )
 )
-"""Keys that are only passed to the connectors and are not part of `Flow`."""
+"""Options that are only passed to the connectors and are not part of `Flow`."""
 EMIT_HEARTBEATS = ConfigOption(
     name=mirror_connector_keys.EMIT_HEARTBEATS, kind=_BOOLEAN, default="false"
 )
-"""The default differs from MirrorMaker 2: heartbeats need ACLs on the source, and a worker for each
-pair of clusters in both directions."""
+"""Option that enables heartbeats. The default is false, unlike in MirrorMaker 2, because heartbeats
+need ACLs on the source and a worker for each pair of clusters in both directions."""
 
 EMIT_CHECKPOINTS_S, SYNC_GROUPS_S = (
     ConfigOption(name=name, kind=value_types.text(), default="5")
     for name in (mirror_connector_keys.EMIT_CHECKPOINTS_S, mirror_connector_keys.SYNC_GROUPS_S)
 )
-"""5 seconds instead of MirrorMaker 2's 60: groups with unchanged offsets cost almost nothing."""
+"""Interval options for checkpoints and group offset syncs. They default to 5 seconds instead of
+MirrorMaker 2's 60, because groups with unchanged offsets cost almost nothing."""
 YAML_DEFAULT_OPTIONS = (EMIT_HEARTBEATS, EMIT_CHECKPOINTS_S, SYNC_GROUPS_S, REPLICATION_FACTOR)
-"""Options whose defaults differ from MirrorMaker 2's."""
+"""Options whose YAML defaults differ from MirrorMaker 2's."""
 FACTOR_OPTIONS = tuple(
     each
     for each in CONNECTOR_OPTIONS
@@ -177,11 +181,12 @@ FACTOR_OPTIONS = tuple(
         mirror_connector_keys.SYNCS_TOPIC_FACTOR,
     )
 )
-"""Replication factors of the connectors' topics; in YAML they default to `REPLICATION_FACTOR`."""
+"""Replication factors of the connectors' internal topics. In YAML they default to
+`REPLICATION_FACTOR`."""
 
 
-def with_mm2_default(option: ConfigOption[T]) -> ConfigOption[T]:
-    """The option with MirrorMaker 2's default, for properties files."""
+def apply_mm2_default(option: ConfigOption[T]) -> ConfigOption[T]:
+    """Return the option with MirrorMaker 2's default, which applies to properties files."""
     return dataclasses.replace(option, default=_find_mm2_default(option.name))
 
 
@@ -202,7 +207,8 @@ SYNC_WITHOUT_REFRESH = (
 
 TRANSFORMS = ConfigOption(name=record_transforms.TRANSFORMS_KEY, kind=TextListType(), default=())
 PREDICATES = ConfigOption(name=record_transforms.PREDICATES_KEY, kind=TextListType(), default=())
-"""Aliases; each is configured by keys with the prefix `transforms.<alias>.`."""
+"""Option that lists predicate aliases. Each predicate is configured by keys with the prefix
+`predicates.<alias>.`."""
 
 _NOT_SUPPORTED_YET = "is not supported yet"
 _REMOVED_IN_KAFKA_4 = "was removed in Kafka 4.0"
@@ -232,7 +238,7 @@ REFUSED_KEYS: Mapping[str, str] = {
     "config.properties.blacklist": f"{_REMOVED_IN_KAFKA_4}: use config.properties.exclude",
     "connector.class": "does not apply: a flow always runs the mirror connectors",
     "groups.blacklist": f"{_REMOVED_IN_KAFKA_4}: use groups.exclude",
-    "name": "does not apply: the name of a flow is from->to",
+    "name": "does not apply: the flow is always named from->to",
     "source.cluster.alias": "does not apply: use from",
     "target.cluster.alias": "does not apply: use to",
     "topics.blacklist": f"{_REMOVED_IN_KAFKA_4}: use topics.exclude",

@@ -1,8 +1,8 @@
 """Plans the validated Connect worker and connector configurations of each flow.
 
-They are derived from the file's flat properties and validated as when a worker starts. Problems
-are reported at the line they come from: in sections `worker` and `rest` of `clusters.yaml`, or at
-the keys of `mm2.properties`.
+Configurations are derived from the file's flat properties and validated in the same way as when a
+worker starts. Problems are reported where they originate: in sections `worker` and `rest` of
+`clusters.yaml`, or at the keys of `mm2.properties`.
 """
 
 from __future__ import annotations
@@ -45,9 +45,10 @@ DEFAULT_RESTART_MAX = 10
 
 
 def derive_worker_props(flat: FlatProperties, ends: SourceAndTarget) -> dict[str, str]:
-    """The properties of the flow's worker, resolved and without keys that have no effect.
+    """Derive the resolved properties of the flow's worker, without keys that have no effect.
 
-    The loader warns of those keys. Raises `ConfigError` if a placeholder cannot be resolved.
+    The loader warns about the omitted keys. Raises `ConfigError` if a placeholder cannot be
+    resolved.
     """
     found = dedicated_mode.derive_worker(flat.props, ends, resolve=flat.resolve)
     for key in (*mm2_property_keys.NON_WORKER_KEYS, mm2_property_keys.RESTART_MAX):
@@ -60,7 +61,7 @@ def derive_worker_props(flat: FlatProperties, ends: SourceAndTarget) -> dict[str
 
 
 def _list_token_endpoints(flat: FlatProperties) -> list[str]:
-    """All OAuth token endpoints of the file's clusters and flows."""
+    """Return all OAuth token endpoints of the file's clusters and flows."""
     resolved = flat.resolve(flat.props)
     return sorted(
         {
@@ -73,7 +74,8 @@ def _list_token_endpoints(flat: FlatProperties) -> list[str]:
 
 
 def _has_no_effect(key: str, found: Mapping[str, str]) -> bool:
-    """Whether the key sets what applies anyway, or TLS or SASL of a plaintext connection."""
+    """Return True if the key sets the value that always applies, or configures TLS or SASL on a
+    plaintext connection."""
     role = next((each for each in _CLIENT_PREFIXES if key.startswith(each)), "")
     name = key.removeprefix(role)
     if mm2_property_keys.is_fixed_value(name, found[key]):
@@ -88,9 +90,10 @@ def _has_no_effect(key: str, found: Mapping[str, str]) -> bool:
 
 
 def parse_restart_max(flat: FlatProperties, ends: SourceAndTarget) -> int:
-    """The maximum number of consecutive restarts; -1: unlimited.
+    """Parse the maximum number of consecutive restarts; -1 means unlimited.
 
-    Raises `ConfigError` if a placeholder cannot be resolved, `ValueError` if it is not a number.
+    Raises `ConfigError` if a placeholder cannot be resolved, or `ValueError` if the value is not a
+    number.
     """
     found = dedicated_mode.derive_worker(flat.props, ends, resolve=flat.resolve)
     given = found.get(mm2_property_keys.RESTART_MAX, str(DEFAULT_RESTART_MAX)).strip()
@@ -100,7 +103,8 @@ def parse_restart_max(flat: FlatProperties, ends: SourceAndTarget) -> int:
 
 
 def derive_rest(flat: FlatProperties, source: WorkerSettingsSource) -> InternalRestSettings | None:
-    """Settings of the REST server between nodes; None if it is disabled. Raises `SettingsError`."""
+    """Derive the settings of the REST server for communication between nodes, or None if it is
+    disabled. Raises `SettingsError` if they are invalid."""
     resolved = flat.resolve(flat.props)
     if resolved.get(dedicated_mode.INTERNAL_REST_KEY, "false").strip().lower() != "true":
         return None
@@ -108,20 +112,21 @@ def derive_rest(flat: FlatProperties, source: WorkerSettingsSource) -> InternalR
 
 
 def derive_allowed_hosts(flat: FlatProperties, source: WorkerSettingsSource) -> AllowedHosts:
-    """Host names that HTTP requests may use, also if the REST server between nodes is disabled.
+    """Derive the host names that HTTP requests may use. They also apply if the REST server between
+    nodes is disabled.
 
-    Raises `SettingsError`.
+    Raises `SettingsError` if the settings are invalid.
     """
     return host_check.collect_allowed_hosts(
         internal_rest.read_internal_rest(flat.resolve(flat.props), source).settings
     )
 
 
-def make_worker_source(
+def create_worker_settings_source(
     file: str, *, environment: Mapping[str, str], folder: pathlib.Path | None = None
 ) -> WorkerSettingsSource:
-    """Settings source for Connect workers. Relative paths start at `folder`; None: at the working
-    directory, as in Java."""
+    """Create the settings source for Connect workers. Relative paths start at `folder`, or at the
+    working directory if it is None, as in Java."""
     return WorkerSettingsSource(
         file=file,
         folder=folder or pathlib.Path.cwd(),
@@ -133,8 +138,8 @@ def make_worker_source(
 def validate_workers(
     flat: FlatProperties, settings_source: WorkerSettingsSource
 ) -> list[ConfigProblem]:
-    """Problems in the worker settings of all flows, without duplicates; none if placeholders
-    cannot be resolved."""
+    """Return the problems in the worker settings of all flows, without duplicates. Returns no
+    problems if placeholders cannot be resolved."""
     try:
         flows = dedicated_mode.list_flows(flat.resolve(flat.props))
     except ConfigError:
@@ -178,7 +183,8 @@ def _collect_problems(
 def _locate_problem(
     flat: FlatProperties, problem: ConfigProblem, where: Sequence[str]
 ) -> ConfigProblem:
-    """The problem at its place in the file. `where` are key prefixes, the most specific first."""
+    """Return the problem with its location in the file. `where` contains key prefixes, the most
+    specific first."""
     named = (prefix + problem.key for prefix in where)
     found = next((each for each in named if each in flat.locations), None)
     if found is None:
@@ -195,28 +201,29 @@ def _discover_cached(folders: tuple[str, ...], file_paths: tuple[str, ...]) -> P
 
 
 def _discover_plugins(folders: Sequence[str], file_paths: Sequence[str]) -> PluginRegistry:
-    """Discover plugins, once for all workers of this process with the same folders."""
+    """Discover plugins once per process for all workers with the same folders."""
     return _discover_cached(tuple(folders), tuple(file_paths))
 
 
 SOURCE_CONNECTOR, HEARTBEAT_CONNECTOR, CHECKPOINT_CONNECTOR = dedicated_mode.CONNECTORS
-"""The names of a flow's connectors."""
+"""Names of the connectors of every flow."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowPlan:
-    """The configuration with which a process runs one flow."""
+    """Plan for running one flow in a process: its worker, its connectors and their
+    configuration."""
 
     ends: SourceAndTarget
     worker: DistributedSettings = field(repr=False)
     worker_props: Mapping[str, str] = field(repr=False)
-    """Properties from which `worker` was parsed."""
+    """Properties from which `worker` is parsed."""
     connectors: Mapping[str, Mapping[str, str]] = field(repr=False)
     """Connector configurations by name, with placeholders `${…}` unresolved."""
     source_config: Mapping[str, str] = field(repr=False)
-    """Resolved configuration of the source connector."""
+    """Configuration of the source connector, with placeholders resolved."""
     replicates_topics: bool
-    """The flow replicates topics; otherwise it only emits heartbeats."""
+    """True if the flow replicates topics. Otherwise it only emits heartbeats."""
     restart_max: int
     """Maximum number of consecutive restarts of a failed connector or task; -1: unlimited."""
     file: str = operator_commands.DEFAULT_CONFIG_FILE
@@ -228,22 +235,22 @@ class FlowPlan:
 
     @property
     def resume_command(self) -> str:
-        """The command that resumes the flow after a pause or stop."""
+        """Command that resumes the flow after a pause or stop."""
         return OperatorCommands(file=self.file).resume(self.name, None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowSelection:
-    """Command-line selection of the flows that a process runs, and options for them."""
+    """Command-line options that select the flows of a process and apply to them."""
 
     target_aliases: tuple[str, ...] = ()
-    """Only flows to these target clusters; empty: all."""
+    """Aliases of the target clusters whose flows are selected; empty: all targets."""
     names: tuple[str, ...] = ()
-    """Only these flows; empty: all."""
+    """Names of the selected flows; empty: all flows."""
     throttle: int = 0
-    """Rate limit per flow in bytes per second; 0: none."""
+    """Rate limit per flow in bytes per second; 0: no limit."""
     java_stopped: bool = False
-    """Skip waiting for in-flight writes of Java MirrorMaker 2."""
+    """Do not wait for in-flight writes of Java MirrorMaker 2."""
 
 
 ALL_FLOWS = FlowSelection()
@@ -254,8 +261,8 @@ def plan_flows(
 ) -> list[FlowPlan]:
     """Plan all selected flows.
 
-    Raises `SettingsError` if worker settings are invalid, `ConfigError` if a placeholder cannot be
-    resolved.
+    Raises `SettingsError` if worker settings are invalid, or `ConfigError` if a placeholder cannot
+    be resolved.
     """
     flat = settings.flat
     resolved = flat.resolve(flat.props)
@@ -293,7 +300,7 @@ def _plan_flow(
         connectors[SOURCE_CONNECTOR][mirror_connector_keys.JAVA_STOPPED_CLEANLY] = "true"
     props = derive_worker_props(flat, ends)
     worker = distributed_settings.parse_derived_settings(
-        props, make_worker_source(settings.file, environment=environment)
+        props, create_worker_settings_source(settings.file, environment=environment)
     )
     access = dataclasses.replace(worker.access, name=ends.target)
     return FlowPlan(
@@ -309,8 +316,8 @@ def _plan_flow(
 
 
 def _is_connector_key(connector: str, key: str) -> bool:
-    """Whether the connector gets this key. Only the source connector gets transformations:
-    heartbeats and checkpoints have fixed formats."""
+    """Return True if the connector receives this key. Only the source connector receives
+    transformations, because heartbeats and checkpoints have fixed formats."""
     about = key in record_transforms.LIST_KEYS or key.startswith(record_transforms.KEY_PREFIXES)
     return key not in mm2_property_keys.RECORD_ERROR_KEYS and (
         connector == SOURCE_CONNECTOR or not about
@@ -318,14 +325,18 @@ def _is_connector_key(connector: str, key: str) -> bool:
 
 
 def resolve_page_hosts(settings: Mm2Settings, *, environment: Mapping[str, str]) -> AllowedHosts:
-    """Host names that requests to the status page may use. Raises `SettingsError`."""
+    """Resolve the host names that requests to the status page may use. Raises `SettingsError` if
+    the settings are invalid."""
     return derive_allowed_hosts(
-        settings.flat, make_worker_source(settings.file, environment=environment)
+        settings.flat, create_worker_settings_source(settings.file, environment=environment)
     )
 
 
 def plan_rest(
     settings: Mm2Settings, *, environment: Mapping[str, str]
 ) -> InternalRestSettings | None:
-    """Settings of the REST server between nodes; None if it is disabled. Raises `SettingsError`."""
-    return derive_rest(settings.flat, make_worker_source(settings.file, environment=environment))
+    """Plan the REST server for communication between nodes. Returns its settings, or None if it is
+    disabled. Raises `SettingsError` if they are invalid."""
+    return derive_rest(
+        settings.flat, create_worker_settings_source(settings.file, environment=environment)
+    )

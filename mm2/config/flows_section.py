@@ -1,8 +1,8 @@
-"""Reads the sections `flows` (a list of source, target and their settings) and `defaults`.
+"""Reads the sections `flows` (a list of sources, targets and their settings) and `defaults`.
 
-A flow may override the clusters' client properties with the prefixes of MirrorMaker 2's
-connectors: `source.consumer.` for reading, `producer.override.` for writing, `source.admin.`
-and `target.admin.` for administration.
+A flow may override the clusters' client properties with the prefixes of MirrorMaker 2's connectors:
+`source.consumer.` for reading, `producer.override.` for writing, and `source.admin.` and
+`target.admin.` for administration.
 """
 
 from __future__ import annotations
@@ -35,11 +35,13 @@ class ClientOverrides:
 
     path: str
     by_prefix: Mapping[str, tuple[ClusterProperty, ...]]
-    """By prefix; properties of the flow follow those of the defaults."""
+    """Client properties by prefix. Properties of the flow follow the properties of section
+    `defaults`."""
 
 
 def collect_overrides(found: SectionReader) -> ClientOverrides:
-    """The section's client properties: entries with one of `OVERRIDE_PREFIXES`."""
+    """Collect the section's client properties, whose keys start with one of the
+    `OVERRIDE_PREFIXES`."""
     given: dict[str, list[ClusterProperty]] = {prefix: [] for prefix in OVERRIDE_PREFIXES}
     for path, entry in found.find_entries_with_prefix(OVERRIDE_PREFIXES):
         prefix = next(each for each in OVERRIDE_PREFIXES if entry.key.startswith(each))
@@ -57,9 +59,9 @@ def resolve_clients(
     source: ClusterEntry,
     target: ClusterEntry,
 ) -> tuple[FlowClients | None, Mapping[str, str]]:
-    """The clients of a flow, and its overrides as text with secrets hidden.
+    """Resolve the clients of a flow, and its overrides as text with secrets hidden.
 
-    The clients are None if there are problems, which are reported.
+    Reports problems and returns None for the clients if there are any.
     """
     shown: dict[str, str] = {}
 
@@ -93,21 +95,21 @@ def resolve_clients(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowEntry:
-    """One item of the section `flows`."""
+    """An item of the section `flows`."""
 
     path: str
     lines: Mapping[str, int]
-    """Line of each of `CROSS_CHECKED_KEYS`; the line of the item if the key is missing."""
+    """Line of each of the `CROSS_CHECKED_KEYS`, or the line of the item if the key is missing."""
     source: str | None
     target: str | None
     enabled: bool
     flow: Flow | None
-    """None if a key is invalid."""
+    """The flow; None if a key is invalid."""
     overrides: ClientOverrides
     effective: dict[str, PlainYaml]
     has_custom_classes: bool = False
-    """The flow has custom classes, for which `flow` has built-in ones until they are created
-    (`config_loader.apply_custom_classes`)."""
+    """True if the flow has custom classes. Until they are instantiated
+    (`config_loader.apply_custom_classes`), `flow` uses built-in classes in their place."""
 
 
 CROSS_CHECKED_KEYS = (
@@ -121,7 +123,7 @@ CROSS_CHECKED_KEYS = (
 
 
 def read_defaults(collector: ProblemCollector, entry: YamlEntry) -> YamlSection | None:
-    """Read the section `defaults` and report its problems, once for all flows."""
+    """Read the section `defaults` and report its problems once, instead of in every flow."""
     section = section_reader.as_section(collector, entry, path="defaults")
     if section is None:
         return None
@@ -135,7 +137,7 @@ def read_defaults(collector: ProblemCollector, entry: YamlEntry) -> YamlSection 
     )
     refused = {**flow_keys.REFUSED_KEYS, **ends}
     if any(map(flow_keys.is_custom_class, classes)):
-        found.accept_remaining(refused=refused, families=flow_keys.REFUSED_PREFIXES)
+        found.accept_remaining_keys(refused=refused, families=flow_keys.REFUSED_PREFIXES)
     found.finish(refused=refused, families=flow_keys.REFUSED_PREFIXES)
     return section
 
@@ -143,15 +145,17 @@ def read_defaults(collector: ProblemCollector, entry: YamlEntry) -> YamlSection 
 def read_flows(
     collector: ProblemCollector, node: YamlList, defaults: YamlSection | None
 ) -> list[FlowEntry]:
-    """Read the section `flows`; problems are reported. Invalid items are returned too, unless they
-    are not sections."""
+    """Read the section `flows` and report problems. Invalid items are returned too, unless they are
+    not sections."""
     found: list[FlowEntry] = []
     for index, item in enumerate(node.items):
         path = f"flows[{index}]"
         if isinstance(item, YamlSection):
             found.append(_read_flow(collector, item, path=path, defaults=defaults))
         else:
-            collector.report(item.line, path, "must be a section with keys: from, to, topics, …")
+            collector.report(
+                item.line, path, ("must be a section with keys such as from, to and topics")
+            )
     return found
 
 
@@ -171,7 +175,9 @@ def _read_flow(
     flow = _read_keys(found, source=source or "", target=target or "")
     overrides = collect_overrides(found)
     if custom:
-        found.accept_remaining(refused=flow_keys.REFUSED_KEYS, families=flow_keys.REFUSED_PREFIXES)
+        found.accept_remaining_keys(
+            refused=flow_keys.REFUSED_KEYS, families=flow_keys.REFUSED_PREFIXES
+        )
     found.finish(refused=flow_keys.REFUSED_KEYS, families=flow_keys.REFUSED_PREFIXES)
     return FlowEntry(
         path=path,
@@ -229,17 +235,17 @@ def _read_keys(found: SectionReader, *, source: str, target: str) -> Flow:
 
 
 def _read_connector_keys(found: SectionReader) -> int:
-    """Read the keys that are passed to the connectors; returns `replication.factor`.
+    """Read the keys that are passed to the connectors. Returns `replication.factor`.
 
-    A properties file (`lenient`) has MirrorMaker 2's defaults.
+    In a properties file (`lenient`), MirrorMaker 2's defaults apply.
     """
     is_properties = found.collector.lenient
     option: ConfigOption[Any]
     for option in flow_keys.YAML_DEFAULT_OPTIONS:
-        found.get(flow_keys.with_mm2_default(option) if is_properties else option)
+        found.get(flow_keys.apply_mm2_default(option) if is_properties else option)
     factor: ConfigOption[int] = flow_keys.REPLICATION_FACTOR
     if is_properties:
-        factor = flow_keys.with_mm2_default(factor)
+        factor = flow_keys.apply_mm2_default(factor)
     value = found.get(factor)
     for option in flow_keys.CONNECTOR_OPTIONS:
         if option in flow_keys.FACTOR_OPTIONS and not is_properties:

@@ -29,7 +29,7 @@ HOOK_NAMES = ("stop-producers", "stop-consumers", "start-consumers", "start-prod
 def read_hooks(
     collector: ProblemCollector, section: YamlSection
 ) -> tuple[Mapping[str, HookCommand], Mapping[str, object]]:
-    """The valid hooks by step, and their texts; problems are reported."""
+    """Read the valid hooks by step, with their text values. Problems are reported."""
     found: dict[str, HookCommand] = {}
     shown: dict[str, object] = {}
     for entry in section.entries:

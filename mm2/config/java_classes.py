@@ -1,9 +1,9 @@
 """Placeholder types for the Java classes that configurations name.
 
-The classes do not exist in Python, but validation must accept their names and print them as Java
-does, so each becomes an empty type with that name. All other names are Python classes: the
-operator's file or a plugin must have imported such a class before a connector's configuration can
-name it.
+The Java classes do not exist in Python, but validation must accept their names and print them as
+Java does. Therefore each class is represented by an empty type with the same name. All other names
+refer to Python classes. A connector's configuration can name a Python class only if the operator's
+file or a plugin has already imported it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import re
 from connect_runtime.api import config_types
 
 KAFKA_VERSION = "4.3.1"
-"""The Kafka version that the connectors report as theirs."""
+"""Kafka version that the connectors report as their version."""
 MIRROR_PACKAGE = "org.apache.kafka.connect.mirror."
 DEFAULT_POLICY = f"{MIRROR_PACKAGE}DefaultReplicationPolicy"
 IDENTITY_POLICY = f"{MIRROR_PACKAGE}IdentityReplicationPolicy"
@@ -33,20 +33,21 @@ _MIRROR_CLASS_NAMES = {
 
 
 class JavaClass:
-    """Base of the placeholder types of Java classes; never instantiated."""
+    """Base class of the placeholder types for Java classes. It is never instantiated."""
 
 
 def resolve_class(name: str) -> type:
-    """The type of a class name in a connector's configuration; does not import modules.
+    """Resolve a class name of a connector's configuration to a type, without importing modules.
 
     Raises `LookupError` if the class is unknown. Names of Apache Kafka classes outside the mirror
-    package are accepted unchecked.
+    package are accepted without a check.
     """
     return _resolve_java_class(name) or config_types.find_imported_class(name)
 
 
 def import_class(name: str) -> type:
-    """As `resolve_class`, for names in the operator's file: also imports Python modules."""
+    """Resolve a class name of the operator's file like `resolve_class`, but also import Python
+    modules."""
     found = _resolve_java_class(name)
     if found is not None:
         return found
@@ -60,7 +61,7 @@ def import_class(name: str) -> type:
 
 
 def _resolve_java_class(name: str) -> type | None:
-    """The placeholder type of a Java class; None for a Python class.
+    """Return the placeholder type of a Java class, or None for a Python class.
 
     Raises `LookupError` for an unknown class of the mirror package.
     """
@@ -72,7 +73,8 @@ def _resolve_java_class(name: str) -> type | None:
 
 
 def is_python_class_name(name: str) -> bool:
-    """Whether the name has the form of a Python class, `package.module:Class` or with dots."""
+    """Return True if the name has the form of a Python class, `package.module:Class` or
+    `package.module.Class`."""
     words = name.replace(":", ".", 1).split(".")
     is_dotted = len(words) > 1 and all(_WORD.fullmatch(each) for each in words)
     return is_dotted and not name.startswith(_APACHE_PACKAGE)
@@ -80,11 +82,12 @@ def is_python_class_name(name: str) -> bool:
 
 @functools.cache
 def get_java_class(name: str) -> type[JavaClass]:
-    """The placeholder type of a Java class; cached, so that types can be compared."""
+    """Return the placeholder type of a Java class. Types are cached so that they can be
+    compared."""
     package, _, simple = name.rpartition(".")
     return type(simple, (JavaClass,), {"__module__": package, "__qualname__": simple})
 
 
 def get_java_name(type_: type) -> str | None:
-    """The Java class name of a placeholder type; None for a Python class."""
+    """Return the Java class name of a placeholder type, or None for a Python class."""
     return config_types.get_class_name(type_) if issubclass(type_, JavaClass) else None

@@ -1,7 +1,7 @@
-"""Help sentences of the keys of `clusters.yaml`, for the configuration reference.
+"""Descriptions of the keys of `clusters.yaml`, for the configuration reference.
 
-By section, in the order of the reference. A key's type and default are in its declaration; a
-test checks that exactly the declared keys have a help sentence.
+Descriptions are grouped by section, in the order of the reference. A key's type and default are in
+its declaration. A test checks that exactly the declared keys have a description.
 """
 
 from __future__ import annotations
@@ -27,19 +27,20 @@ FLOW_HELP: Mapping[str, str] = {
         "Maximum number of tasks (copy processes) that share the flow's partitions; about the "
         "number of CPU cores to use."
     ),
-    "replication.policy.class": "Class that names mirror topics.",
+    "replication.policy.class": "Class that derives mirror topic names.",
     "replication.policy.separator": (
-        "Separator between cluster alias and topic in the name of a mirror topic."
+        "Separator between the cluster alias and the topic in a mirror topic name."
     ),
     "replication.policy.internal.topic.separator.enabled": (
         "Whether the separator is also used in names of internal topics; otherwise a dot is used."
     ),
     "topic.filter.class": "Class that selects topics.",
     "group.filter.class": "Class that selects consumer groups.",
-    "config.property.filter.class": "Class that selects topic configs to sync.",
+    "config.property.filter.class": "Class that selects the topic configs to sync.",
     "replication.factor": (
-        "Replication factor of mirror topics, and of internal topics that have no key of their "
-        "own. -1: `default.replication.factor` of the brokers, which must run Kafka 2.4 or newer."
+        "Replication factor of mirror topics, and of internal topics that have no replication "
+        "factor key. -1: use `default.replication.factor` of the brokers, which must run Kafka "
+        "2.4 or newer."
     ),
     "refresh.topics.enabled": "Whether to detect new topics and partitions.",
     "refresh.topics.interval.seconds": "Seconds between checks for new topics and partitions.",
@@ -53,7 +54,8 @@ FLOW_HELP: Mapping[str, str] = {
     ),
     "sync.topic.acls.enabled": (
         "Whether ACLs of source topics that allow or deny READ or DESCRIBE are added to their "
-        "mirror topics (ALL as READ); ACLs of all topics (*) and of other operations never are."
+        "mirror topics (ALL as READ). ACLs of all topics (*) and ACLs of other operations are "
+        "never added."
     ),
     "sync.topic.acls.interval.seconds": "Seconds between syncs of topic ACLs.",
     "admin.timeout.ms": "Timeout of one administrative request.",
@@ -69,10 +71,11 @@ FLOW_HELP: Mapping[str, str] = {
     "refresh.groups.enabled": "Whether to detect new consumer groups.",
     "refresh.groups.interval.seconds": "Seconds between checks for new consumer groups.",
     "emit.offset-syncs.enabled": (
-        "Whether offset syncs are written, for clients made for MirrorMaker 2."
+        "Whether offset syncs are written for clients that rely on MirrorMaker 2's offset "
+        "translation."
     ),
     "offset.lag.max": "Maximum number of records between two offset syncs of a partition.",
-    "offset-syncs.topic.location": "Cluster of the offset-syncs topic.",
+    "offset-syncs.topic.location": "Cluster that contains the offset-syncs topic.",
     "offset-syncs.topic.replication.factor": "Replication factor of the offset-syncs topic.",
     "emit.heartbeats.enabled": (
         "Whether heartbeats are written to the target. Flows from the target to other clusters "
@@ -83,19 +86,17 @@ FLOW_HELP: Mapping[str, str] = {
     "heartbeats.replication.enabled": (
         "Whether heartbeats topics are replicated even if `topics` does not match them."
     ),
-    "metric.names.formats": (
-        "Which of MirrorMaker 2's metric name formats `/metrics/java` serves."
-    ),
+    "metric.names.formats": ("MirrorMaker 2 metric name formats that `/metrics/java` serves."),
     "transforms": (
-        "Aliases of the transformations that are applied to records; configure each with "
-        "`transforms.<alias>.type` and its other keys."
+        "Aliases of the transformations that are applied to records. Configure each "
+        "transformation with `transforms.<alias>.type` and its other keys."
     ),
     "predicates": (
-        "Aliases of predicates for transformations; configure each with `predicates.<alias>.type` "
-        "and its other keys."
+        "Aliases of predicates for transformations. Configure each predicate with "
+        "`predicates.<alias>.type` and its other keys."
     ),
 }
-"""Keys of a flow; in section `defaults` they apply to all flows."""
+"""Descriptions of flow keys. In section `defaults`, these keys apply to all flows."""
 
 SPARK_HELP: Mapping[str, str] = {
     "engine": (
@@ -107,13 +108,13 @@ SPARK_HELP: Mapping[str, str] = {
         "Whether Spark serves its web UI. The UI has no authentication; on a cluster it listens on "
         "every interface unless the environment variable `SPARK_LOCAL_IP` is set."
     ),
-    "control.host": "Host name or address under which executors connect to mm2.",
-    "control.port": "Port for these connections; 0: any free port.",
+    "control.host": "Host name or address at which executors connect to mm2.",
+    "control.port": "Port on which mm2 accepts connections from executors; 0: any free port.",
     "python": "Path of the executors' Python interpreter.",
     "allow.insecure.spark": (
         "Whether Spark may run without authentication and, on a cluster, without encryption."
     ),
-    "driver.host": "Host name or address under which executors connect to the Spark driver.",
+    "driver.host": "Host name or address at which executors connect to the Spark driver.",
     "driver.bindAddress": "Address that the Spark driver listens on.",
     "driver.port": "Port of the Spark driver; default: any free port.",
     "driver.blockManager.port": "Port of the driver's block manager; default: any free port.",
@@ -129,7 +130,8 @@ METRICS_HELP: Mapping[str, str] = {
         "without metrics, `/health` and the status page."
     ),
     "by": (
-        "`partition`: also serve the lag of each partition, which adds two series per partition."
+        "`partition`: also export the lag of each partition, which adds two time series per "
+        "partition."
     ),
 }
 
@@ -142,33 +144,34 @@ HEALTH_HELP: Mapping[str, str] = {
 
 DRILL_HELP: Mapping[str, str] = {
     "report": (
-        "File in which `mm2 drill` records its results, and from which "
-        "`mm2_last_drill_timestamp_seconds` is derived. Without it there is no alert for overdue "
-        "drills."
+        "File to which `mm2 drill` writes its results, and from which "
+        "`mm2_last_drill_timestamp_seconds` is derived. Without this file, no alert is raised for "
+        "overdue drills."
     ),
 }
 
 HOOKS_HELP: Mapping[str, str] = {
-    "command": "Program and its arguments; it is run without a shell.",
+    "command": "Program and arguments of the hook. The program is run without a shell.",
     "timeout.ms": "Timeout of the command.",
 }
 
 REST_HELP: Mapping[str, str] = {
-    "listeners": "URLs on which the nodes of a flow's group listen for each other.",
+    "listeners": "URLs on which the nodes of a flow's group listen for requests from each other.",
     "admin.listeners": "URLs of the admin API (log levels).",
-    "rest.advertised.host.name": "Host name under which other nodes connect to this node.",
-    "rest.advertised.port": "Port under which other nodes connect to this node.",
+    "rest.advertised.host.name": "Host name at which other nodes connect to this node.",
+    "rest.advertised.port": "Port at which other nodes connect to this node.",
     "rest.advertised.listener": "Protocol with which other nodes connect to this node.",
     request_origin.ALLOWED_HOST_NAMES_KEY: (
-        "Additional host names that requests to the status page and the REST API may use: "
-        "`*.example.org` allows every name below example.org, `*` any name. Addresses, `localhost` "
-        "and names without a dot are always allowed; metrics and health endpoints accept any name."
+        "Additional host names that requests to the status page and the REST API may use. "
+        "`*.example.org` allows every name below example.org, and `*` allows any name. Addresses, "
+        "`localhost` and names without a dot are always allowed. Metrics and health endpoints "
+        "accept any name."
     ),
     "access.control.allow.origin": (
-        "Origins that browsers may send cross-origin requests from (CORS)."
+        "Origins from which browsers may send cross-origin requests (CORS)."
     ),
     "access.control.allow.methods": "HTTP methods that cross-origin requests may use.",
-    "response.http.headers.config": "Additional HTTP headers of responses.",
+    "response.http.headers.config": "Additional HTTP response headers.",
     "rest.extension.classes": "Connect REST extensions. Only basic authentication is supported.",
     "ssl.client.auth": "Whether HTTPS clients must present a certificate.",
     "dedicated.mode.enable.internal.rest": (
@@ -177,39 +180,42 @@ REST_HELP: Mapping[str, str] = {
 }
 
 WORKER_HELP: Mapping[str, str] = {
-    "config.storage.replication.factor": "Replication factor of the worker's config topic.",
-    "offset.storage.replication.factor": "Replication factor of the worker's offset topic.",
-    "status.storage.replication.factor": "Replication factor of the worker's status topic.",
+    "config.storage.replication.factor": "Replication factor of the worker's config storage topic.",
+    "offset.storage.replication.factor": "Replication factor of the worker's offset storage topic.",
+    "status.storage.replication.factor": "Replication factor of the worker's status storage topic.",
     "task.restart.max": (
         "Maximum number of consecutive automatic restarts of a failed connector or task; -1: "
         "unlimited."
     ),
     "scheduled.rebalance.max.delay.ms": (
-        "How long tasks of a lost node stay unassigned, waiting for the node to return."
+        "How long tasks of a lost node remain unassigned while the group waits for the node to "
+        "return."
     ),
-    "session.timeout.ms": "A node without heartbeats for this long counts as lost.",
+    "session.timeout.ms": "Time without heartbeats after which a node counts as lost.",
     "heartbeat.interval.ms": "Interval between a node's heartbeats to the group coordinator.",
-    "rebalance.timeout.ms": "How long a node may take to rejoin the group in a rebalance.",
+    "rebalance.timeout.ms": "Maximum time for a node to rejoin the group during a rebalance.",
     "connect.protocol": (
         "Rebalance protocol of the group. `clusters.yaml` allows only `sessioned`: older protocols "
         "do not sign requests between nodes. `mm2.properties` accepts them with a warning."
     ),
     "offset.flush.interval.ms": "Interval between commits of Connect source offsets.",
-    "offset.flush.timeout.ms": "Timeout of such a commit.",
+    "offset.flush.timeout.ms": "Timeout of a commit of Connect source offsets.",
     "inter.worker.key.generation.algorithm": (
         "Algorithm that generates the keys for signing requests between nodes."
     ),
     "inter.worker.key.size": (
-        "Size in bits of the keys for signing requests between nodes, at least 128; default: that "
-        "of the algorithm."
+        "Size in bits, at least 128, of the keys for signing requests between nodes; default: the "
+        "default size of the algorithm."
     ),
-    "inter.worker.key.ttl.ms": "How long such a key is used.",
+    "inter.worker.key.ttl.ms": (
+        "Time after which a key for signing requests between nodes is replaced."
+    ),
     "inter.worker.signature.algorithm": "Algorithm for signing requests between nodes.",
     "inter.worker.verification.algorithms": "Signature algorithms accepted from other nodes.",
-    "connector.client.config.override.policy": ("Which client properties connectors may override."),
+    "connector.client.config.override.policy": ("Client properties that connectors may override."),
     "exactly.once.source.support": (
-        "Exactly-once support for other source connectors. Delivery of mm2's flows is set by "
-        "`delivery`."
+        "Exactly-once support for other source connectors. For mm2's flows, `delivery` sets the "
+        "delivery guarantee."
     ),
     "plugin.path": "Folders of Python plugins.",
     "plugin.discovery": "No effect: it controls Java class loading.",

@@ -1,8 +1,8 @@
 """Parses and validates the configurations of the mirror connectors and of source tasks.
 
-`validate_*` return all problems by key; `parse_*` raise `ConfigError` for the first one. Settings
-that Java accepts but that would fail later, or be ignored, are refused by name.
-`can_reconfigure_live` decides which changes a running task applies without a restart.
+`validate_*` functions return all problems by key. `parse_*` functions raise `ConfigError` for the
+first problem. Settings that Java accepts but that would fail later or be ignored are refused by
+name. `can_reconfigure_live` decides which changes a running task applies without a restart.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ HEARTBEAT_CONFIG_DEF = mirror_connector_keys.HEARTBEAT_KEYS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirrorConnectorConfig:
-    """Configuration that all three mirror connectors have."""
+    """Configuration that is common to all three mirror connectors."""
 
     props: Props = field(repr=False)
-    """All properties, with `${…}` resolved; may contain secrets."""
+    """All properties, with placeholders `${…}` resolved. They may contain secrets."""
     name: str
     enabled: bool
     source: str
@@ -66,19 +66,19 @@ class MirrorConnectorConfig:
     policy: ReplicationPolicy
     admin_timeout_s: float
     metric_formats: tuple[str, ...]
-    """`legacy`, `new` or both; empty for heartbeats."""
+    """Metric name formats: `legacy`, `new` or both. Empty for heartbeats."""
 
     def client_properties(
         self, role: ClientRole, use: str, *, task: int | str | None = None
     ) -> Props:
-        """Properties of the client for a role and use, with MirrorMaker 2's `client.id`."""
+        """Return the client properties for a role and use, with MirrorMaker 2's `client.id`."""
         label = client_roles.format_client_label(self.source, self.target, self.name, task=task)
         return client_roles.resolve_with_client_id(self.props, role, label=label, use=use)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetSyncsTopic:
-    """Name and location of the offset-syncs topic: the source or the target cluster."""
+    """Name of the offset-syncs topic, and the cluster that contains it (source or target)."""
 
     on_source: bool
     name: str
@@ -94,25 +94,26 @@ class MirrorSourceConfig:
 
     common: MirrorConnectorConfig
     flow: Flow
-    """Its throttles include those that operators set."""
+    """The flow. Its throttles include the throttles that operators have set."""
     sync_acls_interval_s: float | None
-    """None: ACLs are not synced."""
+    """Interval between ACL syncs in seconds; None: ACLs are not synced."""
     syncs_topic: OffsetSyncsTopic | None
-    """None: no offset syncs are written."""
+    """Topic for offset syncs; None: offset syncs are not written."""
     syncs_topic_factor: int
     lag_max: int
-    """`offset.lag.max`, in records."""
+    """Value of `offset.lag.max`, in records."""
     paused_topics: frozenset[str] = frozenset()
     """Source topics that an operator has paused."""
     transforms: Props = field(default_factory=dict, repr=False)
-    """Keys of the transformation chain (`record_transforms`)."""
+    """Properties of the transformation chain (`record_transforms`)."""
     java_stopped: bool = False
-    """Skip waiting for in-flight writes of Java MirrorMaker 2."""
+    """Do not wait for in-flight writes of Java MirrorMaker 2."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirrorCheckpointConfig:
-    """Configuration of MirrorCheckpointConnector. An interval of None means never."""
+    """Configuration of MirrorCheckpointConnector. An interval of None disables the periodic
+    operation."""
 
     common: MirrorConnectorConfig
     flow: Flow
@@ -131,7 +132,7 @@ class MirrorHeartbeatConfig:
     common: MirrorConnectorConfig
     topic_factor: int
     interval_s: float | None
-    """None: no heartbeats are written."""
+    """Interval between heartbeats in seconds; None: heartbeats are not emitted."""
 
 
 def parse_source(props: Props) -> MirrorSourceConfig:
@@ -152,7 +153,8 @@ def parse_heartbeat(props: Props) -> MirrorHeartbeatConfig:
 def validate_source(
     props: Props, *, load: ClassLoader = java_classes.resolve_class
 ) -> list[ConfigValue]:
-    """All keys with values and errors, for `Connector.validate`."""
+    """Validate a source connector's configuration. Returns all keys with values and errors, for
+    `Connector.validate`."""
     return _validate_connector(
         SOURCE_CONFIG_DEF,
         props,
@@ -165,7 +167,8 @@ def validate_source(
 def validate_checkpoint(
     props: Props, *, load: ClassLoader = java_classes.resolve_class
 ) -> list[ConfigValue]:
-    """All keys with values and errors, for `Connector.validate`."""
+    """Validate a checkpoint connector's configuration. Returns all keys with values and errors, for
+    `Connector.validate`."""
     return _validate_connector(
         CHECKPOINT_CONFIG_DEF,
         props,
@@ -178,14 +181,16 @@ def validate_checkpoint(
 def validate_heartbeat(
     props: Props, *, load: ClassLoader = java_classes.resolve_class
 ) -> list[ConfigValue]:
-    """All keys with values and errors, for `Connector.validate`."""
+    """Validate a heartbeat connector's configuration. Returns all keys with values and errors, for
+    `Connector.validate`."""
     return _validate_connector(
         HEARTBEAT_CONFIG_DEF, props, java={}, read=_read_heartbeat, load=load
     )
 
 
 class _ConfigReader:
-    """Reads one connector configuration; collects problems, or raises the first if `strict`."""
+    """Reads one connector configuration. Collects problems, or raises the first problem if
+    `strict`."""
 
     def __init__(
         self,
@@ -195,7 +200,8 @@ class _ConfigReader:
         strict: bool,
         load: ClassLoader = java_classes.resolve_class,
     ) -> None:
-        """`load` resolves class names: `java_classes.import_class` for the operator's file."""
+        """Create a reader. `load` resolves class names; for the operator's file it is
+        `java_classes.import_class`."""
         self.props = props
         self.load = load
         self.values = definition.parse(props, load=load)
@@ -210,7 +216,8 @@ class _ConfigReader:
         self.errors.setdefault(key, []).append(text)
 
     def build_or_default(self, key: str, build: Callable[[], T], instead: T) -> T:
-        """The result of `build`; after a `ConfigError`, which is reported at `key`, `instead`."""
+        """Return the result of `build`. If it raises `ConfigError`, report the error at `key` and
+        return `instead`."""
         try:
             return build()
         except ConfigError as error:
@@ -218,18 +225,20 @@ class _ConfigReader:
             return instead
 
     def find_faulty_key(self, of_class: str, key: str) -> str:
-        """The key to report a filter's problem at: `of_class` for a custom class, else `key`."""
+        """Return the key at which to report a filter's problem: `of_class` for a custom class,
+        otherwise `key`."""
         return key if java_classes.get_java_name(self.values[of_class]) else of_class
 
     def read_interval(self, enabled: str, seconds: str) -> float | None:
-        """An interval in seconds; None (never) if disabled or negative, as in Java."""
+        """Read an interval in seconds. Returns None (never) if the operation is disabled or the
+        interval is negative, as in Java."""
         found: int = self.values[seconds]
         if found == 0 and self.values[enabled]:
             self.report(seconds, f"{seconds} is 0: set it to at least 1, or set {enabled}=false")
         return found if self.values[enabled] and found > 0 else None
 
     def read_factor(self, key: str) -> int:
-        """A replication factor; -1 means the brokers' default."""
+        """Read a replication factor; -1 means the brokers' default."""
         found: int = self.values[key]
         if found != -1 and not 1 <= found <= 32_767:
             self.report(key, f"{key} is {found}: it must be from 1 to 32767, or -1")
@@ -283,7 +292,8 @@ def _read_common(reading: _ConfigReader) -> MirrorConnectorConfig:
 
 
 def _read_syncs_topic(common: MirrorConnectorConfig, values: ParsedConfig) -> OffsetSyncsTopic:
-    """The offset-syncs topic; its name contains the alias of the other cluster."""
+    """Read the offset-syncs topic, whose name contains the alias of the cluster on the other
+    side."""
     on_source = values[mirror_connector_keys.SYNCS_TOPIC_LOCATION] == "source"
     other = common.target if on_source else common.source
     return OffsetSyncsTopic(on_source=on_source, name=common.policy.offset_syncs_topic(other))
@@ -313,7 +323,7 @@ def _read_source(reading: _ConfigReader) -> MirrorSourceConfig:
 
 
 def _read_transforms(reading: _ConfigReader) -> Props:
-    """The keys of the transformation chain; creates a chain once to validate them."""
+    """Read the keys of the transformation chain. Creates a chain once to validate the keys."""
     try:
         made = record_transforms.create_chain(reading.props, load=reading.load)
     except TransformChainError as error:
@@ -357,19 +367,20 @@ def _read_source_flow(reading: _ConfigReader, common: MirrorConnectorConfig) -> 
 
 
 def _read_budgets(reading: _ConfigReader) -> FlowThrottles:
-    """The flow's throttles; no throttles if an operator's limit is invalid, which is reported."""
+    """Read the flow's throttles. If an operator's limit is invalid, report it and return no
+    throttles."""
     wrong = operator_overrides.find_problems(reading.props)
     for key, words in wrong.items():
         reading.report(key, words)
     return (
         FlowThrottles()
         if wrong
-        else operator_overrides.resolve_budgets(reading.values, reading.props)
+        else operator_overrides.resolve_throttles(reading.values, reading.props)
     )
 
 
 def _read_topic_filter(reading: _ConfigReader, base: TopicOrGroupFilter) -> TopicOrGroupFilter:
-    """The configured topic filter; `base` if it is invalid, which is reported."""
+    """Read the configured topic filter. If it is invalid, report the problem and return `base`."""
     return reading.build_or_default(
         reading.find_faulty_key(mirror_connector_keys.TOPIC_FILTER, mirror_connector_keys.TOPICS),
         lambda: policy_classes.build_topic_filter(reading.props, reading.values),
@@ -378,13 +389,14 @@ def _read_topic_filter(reading: _ConfigReader, base: TopicOrGroupFilter) -> Topi
 
 
 def _read_tasks_max(props: Props) -> int:
-    """`tasks.max`, which the worker has validated."""
+    """Parse `tasks.max`, which the worker has already validated."""
     text = (props.get(mirror_connector_keys.TASKS_MAX) or "1").strip()
     return int(text) if text.isdecimal() else 1
 
 
 def _read_start(reading: _ConfigReader) -> StartPosition:
-    """The position of `start`, or of the source consumer's `auto.offset.reset` if it is not set."""
+    """Read the start position from `start`, or from the source consumer's `auto.offset.reset` if
+    `start` is not set."""
     given = reading.values[extension_keys.START.name]
     if given is not None:
         return value_types.parse_start_position(given)
@@ -463,8 +475,8 @@ _LIVE_KEYS = frozenset(
         assignment.ADDED_PARTITIONS_KEY,
     }
 )
-"""Keys that a running task applies without a restart, besides operator overrides. Two of them,
-`ADDED_PARTITIONS_KEY` and `JAVA_STOPPED_CLEANLY`, matter only when a task starts."""
+"""Keys that a running task applies without a restart, in addition to operator overrides. Two of the
+keys, `ADDED_PARTITIONS_KEY` and `JAVA_STOPPED_CLEANLY`, matter only when a task starts."""
 _CONNECTOR_ONLY_KEYS = frozenset(
     {
         *(
@@ -496,7 +508,7 @@ _CONNECTOR_ONLY_KEYS = frozenset(
         ),
     }
 )
-"""Keys that only the connector, or other connectors, use: no task depends on them."""
+"""Keys that only the source connector itself or other connectors use. No task depends on them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -507,11 +519,11 @@ class MirrorSourceTaskConfig:
     partitions: tuple[TopicPartition, ...]
     """The assigned source partitions."""
     added_partitions: frozenset[TopicPartition]
-    """Assigned partitions that were added to their topic after the flow began."""
+    """Assigned partitions that were added to their topic after the flow was started."""
     throttle: TaskThrottle
-    """The task's part of the flow's throttles."""
+    """The task's share of the flow's throttles."""
     task_index: int | None
-    """Task number; None if the configuration has none (written by Java)."""
+    """Task number; None if the configuration does not contain a number (written by Java)."""
 
 
 def parse_source_task(props: Mapping[str, str]) -> MirrorSourceTaskConfig:
@@ -536,7 +548,7 @@ def parse_source_task(props: Mapping[str, str]) -> MirrorSourceTaskConfig:
 
 
 def can_reconfigure_live(before: Mapping[str, str], after: Mapping[str, str]) -> bool:
-    """Whether a task that runs with `before` can change to `after` without a restart."""
+    """Return True if a task that is running with `before` can apply `after` without a restart."""
     return all(
         before.get(key) == after.get(key)
         for key in before.keys() | after.keys()

@@ -1,8 +1,8 @@
-"""Every key of the three mirror connectors: type, default, validator and help.
+"""Definitions of all keys of the three mirror connectors: type, default, validator and help text.
 
-First the keys of MirrorMaker 2 (Kafka 4.3), as Java defines them; then the keys that only mm2 has.
-Java ignores the latter, so that it can use the same file. `mm2.engine` and `mm2.spark.` select
-where copy processes run on a plain Connect worker.
+The keys of MirrorMaker 2 (Kafka 4.3) are defined first, as in Java, followed by the keys that only
+mm2 has. Java ignores mm2's keys, so both can use the same file. On a plain Connect worker,
+`mm2.engine` and keys with the prefix `mm2.spark.` select where copy processes run.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ COMMON_KEYS = frozenset(
         *("errors.log.enable", "errors.log.include.messages"),
     }
 )
-"""Keys that every connector has, source or sink (`ConnectorConfig`)."""
+"""Keys that every source and sink connector has (`ConnectorConfig`)."""
 
 _UNIQUE_NAMES = client_keys.UNIQUE_NAMES
 _METRIC_FORMATS_VALIDATOR = ValidList("legacy", "new", empty_allowed=False)
@@ -89,9 +89,10 @@ _BASE_ROWS: tuple[_Row, ...] = (
         Type.CLASS,
         java_classes.get_java_class(java_classes.DEFAULT_POLICY),
         LOW,
-        "Class that names mirror topics: one of MirrorMaker 2's policies, or a Python class.",
+        "Class that derives mirror topic names: one of MirrorMaker 2's policies, or a Python "
+        "class.",
     ),
-    (SEPARATOR, Type.STRING, ".", LOW, "Separator of alias and topic in mirror topic names."),
+    (SEPARATOR, Type.STRING, ".", LOW, "Separator between alias and topic in mirror topic names."),
     (
         INTERNAL_SEPARATOR,
         Type.BOOLEAN,
@@ -120,7 +121,7 @@ _SYNCS_LOCATION_ROW: _Row = (
     Type.STRING,
     "source",
     LOW,
-    "Cluster of the offset-syncs topic: source or target.",
+    "Cluster that contains the offset-syncs topic: source or target.",
 )
 _METRIC_FORMATS_ROW: _Row = (
     METRIC_FORMATS,
@@ -251,7 +252,7 @@ _VALIDATORS: dict[str, Validator] = {
 }
 
 
-def _define_rows(into: ConfigDef, rows: tuple[_Row, ...]) -> ConfigDef:
+def _define_keys(into: ConfigDef, rows: tuple[_Row, ...]) -> ConfigDef:
     for name, of, default, importance, text in rows:
         into.define(
             name,
@@ -264,10 +265,10 @@ def _define_rows(into: ConfigDef, rows: tuple[_Row, ...]) -> ConfigDef:
     return into
 
 
-BASE_KEYS = client_keys.define_security_keys(_define_rows(ConfigDef(), _BASE_ROWS))
-SOURCE_KEYS = _define_rows(ConfigDef(BASE_KEYS), _SOURCE_ROWS)
-CHECKPOINT_KEYS = _define_rows(ConfigDef(BASE_KEYS), _CHECKPOINT_ROWS)
-HEARTBEAT_KEYS = _define_rows(ConfigDef(BASE_KEYS), _HEARTBEAT_ROWS)
+BASE_KEYS = client_keys.define_security_keys(_define_keys(ConfigDef(), _BASE_ROWS))
+SOURCE_KEYS = _define_keys(ConfigDef(BASE_KEYS), _SOURCE_ROWS)
+CHECKPOINT_KEYS = _define_keys(ConfigDef(BASE_KEYS), _CHECKPOINT_ROWS)
+HEARTBEAT_KEYS = _define_keys(ConfigDef(BASE_KEYS), _HEARTBEAT_ROWS)
 ALL_KEYS: frozenset[str] = COMMON_KEYS.union(
     SOURCE_KEYS.keys, CHECKPOINT_KEYS.keys, HEARTBEAT_KEYS.keys
 )
@@ -279,9 +280,9 @@ OVERRIDE_THROTTLE = "live.throttle"
 OVERRIDE_TOPIC_THROTTLE = "live.throttle.topic."
 OVERRIDE_PAUSED_TOPIC = "live.paused.topic."
 OVERRIDE_PREFIXES = (OVERRIDE_THROTTLE, OVERRIDE_PAUSED_TOPIC)
-"""Prefixes of keys that operators set while a flow runs. No file has these keys; running tasks
-apply them. The topic name is part of the key, so that concurrent changes of two topics do not
-overwrite each other."""
+"""Prefixes of keys that operators set while a flow is running. These keys are not set in
+configuration files, and running tasks apply them. The topic name is part of the key, so that
+concurrent changes to two topics do not overwrite each other."""
 ENGINE = "mm2.engine"
 SPARK_PREFIX = "mm2.spark."
 
@@ -298,7 +299,7 @@ EXTENSION_KEYS = (
     .define(
         OVERRIDE_THROTTLE,
         Type.STRING,
-        "Rate limit set by an operator; overrides throttle. none: no limit.",
+        "Rate limit that an operator set; overrides throttle. none: no limit.",
         default=None,
         validator=extension_keys.validate_parsed_text(
             value_types.parse_throttle, value_types.LIMIT_ALLOWED

@@ -3,10 +3,11 @@
 The result is a YAML document tree with the line numbers of the properties file, so that the same
 readers validate both formats.
 
-Precedence is that of Java's `MirrorMakerConfig` (`clusterProps`, `connectorBaseConfig`): security
-and servers without a prefix apply to clusters that do not set their own; other client properties
-reach a client only with a cluster's prefix and `consumer.`, `producer.` or `admin.`;
-`A->B.source.consumer.X` takes precedence over `A.consumer.X`, and that over `A->B.consumer.X`.
+Precedence is the same as in Java's `MirrorMakerConfig` (`clusterProps`, `connectorBaseConfig`).
+Unprefixed security and bootstrap server properties apply to clusters that do not set them. Other
+client properties apply to a client only with a cluster's prefix and `consumer.`, `producer.` or
+`admin.`. `A->B.source.consumer.X` takes precedence over `A.consumer.X`, which takes precedence over
+`A->B.consumer.X`.
 """
 
 from __future__ import annotations
@@ -40,12 +41,12 @@ _SOURCE_CLUSTER, _TARGET_CLUSTER = "source.cluster.", "target.cluster."
 _BARE_PREFIXES = (_CONSUMER, _ADMIN)
 _MAX_BARE_LENGTH = 24
 _OFFSET_SYNC_PREFIXES = ("source.producer.", "target.producer.", "target.consumer.")
-"""Prefixes of clients that only write or read offset syncs, not records."""
+"""Property prefixes of clients that only write or read offset syncs, not records."""
 
 
 @dataclass(slots=True)
 class PropertyProblems:
-    """Collects errors in a properties file, and warnings about keys without effect."""
+    """Collects errors in a properties file, and warnings about keys that have no effect."""
 
     problems: list[Problem] = field(default_factory=list)
     warnings: list[Problem] = field(default_factory=list)
@@ -58,7 +59,7 @@ class PropertyProblems:
         if found not in self.warnings:  # a key without a prefix is read once per flow
             self.warnings.append(found)
 
-    def warn_unknown(self, pair: Property, name: str, *, known: Iterable[str]) -> None:
+    def warn_about_unknown_key(self, pair: Property, name: str, *, known: Iterable[str]) -> None:
         text, nearest = (
             "has no effect: unknown key",
             config_errors.find_nearest_name(name, known),
@@ -71,8 +72,8 @@ class PropertyProblems:
         )
         self.warnings.append(Problem(line=pair.line, key=key, text=text, nearest=nearest))
 
-    def accepts_client_property(self, pair: Property, name: str, *, prefix: str) -> bool:
-        """Whether to read this client property; warns about one without effect."""
+    def should_read_client_property(self, pair: Property, name: str, *, prefix: str) -> bool:
+        """Return True if this client property must be read. Warns if the property has no effect."""
         if (
             name == mm2_property_keys.AUTO_OFFSET_RESET and prefix.endswith(_CONSUMER)
         ) or mm2_property_keys.is_fixed_value(name, pair.value):
@@ -83,12 +84,12 @@ class PropertyProblems:
         if why:
             self.warn(pair, why)
         else:
-            self.warn_unknown(pair, name, known=mm2_property_keys.KNOWN_CLIENT_KEYS)
+            self.warn_about_unknown_key(pair, name, known=mm2_property_keys.KNOWN_CLIENT_KEYS)
         return False
 
-    def accepts_connector_key(self, pair: Property, name: str) -> bool:
-        """Whether to read this connector key; warns about one without effect, unless it sets what
-        applies anyway."""
+    def should_read_connector_key(self, pair: Property, name: str) -> bool:
+        """Return True if this connector key must be read. Warns if the key has no effect, unless it
+        sets the value that always applies."""
         value = pair.value.strip()
         if (
             name in mm2_property_keys.ACCEPTED_VALUES
@@ -107,9 +108,9 @@ class FlowCluster:
 
     alias: str
     plain: PropertyMap
-    """Properties for all clients."""
+    """Properties that apply to all clients of the cluster."""
     own: PropertyMap
-    """All keys with the prefix of the cluster."""
+    """All keys with the cluster's prefix."""
 
     def sets(self, role: str, name: str) -> bool:
         return role + name in self.own or name in self.plain
@@ -117,19 +118,20 @@ class FlowCluster:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowProperties:
-    """The properties that apply to one flow."""
+    """Properties that apply to one flow."""
 
     source: FlowCluster
     target: FlowCluster
     own: PropertyMap
-    """Keys with the prefix `A->B.`."""
+    """Flow properties with the prefix `A->B.`."""
     top: PropertyMap
-    """Keys without a prefix."""
+    """Unprefixed keys."""
 
 
 def translate_flow(flow: FlowProperties, collector: PropertyProblems) -> PropertyMap:
-    """The flow's properties as keys of `clusters.yaml`; warns about keys without effect."""
-    found: PropertyMap = {flow_keys.ENABLED.name: _is_enabled(flow)}
+    """Translate the flow's properties to keys of `clusters.yaml`. Warns about keys that have no
+    effect."""
+    found: PropertyMap = {flow_keys.ENABLED.name: _get_enabled_property(flow)}
     weak: PropertyMap = {}
     clusters_first = (_SOURCE_CLUSTER, _TARGET_CLUSTER)  # later keys override these
     ordered = sorted(flow.own.items(), key=lambda item: not item[0].startswith(clusters_first))
@@ -137,7 +139,7 @@ def translate_flow(flow: FlowProperties, collector: PropertyProblems) -> Propert
         if name == flow_keys.ENABLED.name:
             continue
         if name in mm2_property_keys.FLOW_KEYS:
-            if collector.accepts_connector_key(pair, name):
+            if collector.should_read_connector_key(pair, name):
                 found[name] = pair
         elif not _translate_client(flow, name, collector, found=found, weak=weak):
             of_records = name.startswith(record_transforms.KEY_PREFIXES)
@@ -153,16 +155,17 @@ def translate_flow(flow: FlowProperties, collector: PropertyProblems) -> Propert
 
 
 def _has_custom_classes(flow: FlowProperties) -> bool:
-    """Whether the flow uses custom classes, which may have their own keys."""
+    """Return True if the flow uses custom classes, which may define their own keys."""
     given = {**flow.top, **flow.own}
     values = (given[each.name].value for each in flow_keys.CLASS_OPTIONS if each.name in given)
     return any(map(flow_keys.is_custom_class, values))
 
 
-def _is_enabled(flow: FlowProperties) -> Property:
-    """The `enabled` property of the flow, as in `MirrorMakerConfig.clusterPairs`.
+def _get_enabled_property(flow: FlowProperties) -> Property:
+    """Return the `enabled` property of the flow, as in `MirrorMakerConfig.clusterPairs`.
 
-    `enabled` without a prefix applies only to flows that emit heartbeats: others have no herder.
+    `enabled` without a prefix applies only to flows that emit heartbeats, because other flows have
+    no herder.
     """
     own, top = flow.own.get(flow_keys.ENABLED.name), flow.top.get(flow_keys.ENABLED.name)
     if own is not None:
@@ -182,15 +185,16 @@ def _translate_client(
     found: PropertyMap,
     weak: PropertyMap,
 ) -> bool:
-    """Translate a client property; returns False if the key is not one.
+    """Translate a client property. Returns False if the key is not a client property.
 
-    It is added to `found`, or to `weak` if the cluster's own property takes precedence over it.
+    The property is added to `found`, or to `weak` if the cluster's own property takes precedence
+    over it.
     """
     pair = flow.own[name]
     for prefix in flows_section.OVERRIDE_PREFIXES:
         if name.startswith(prefix):
             bare = name.removeprefix(prefix)
-            if collector.accepts_client_property(pair, bare, prefix=prefix):
+            if collector.should_read_client_property(pair, bare, prefix=prefix):
                 found[name] = pair
             return True
     for prefix, places in _list_weak_targets(flow).items():
@@ -198,9 +202,9 @@ def _translate_client(
             bare = name.removeprefix(prefix)
             if bare in mm2_property_keys.CLIENT_KEYS or (
                 prefix in _BARE_PREFIXES
-                and collector.accepts_client_property(pair, bare, prefix=prefix)
+                and collector.should_read_client_property(pair, bare, prefix=prefix)
             ):
-                _translate_weak(pair, bare, places=places, collector=collector, weak=weak)
+                _translate_weak_property(pair, bare, places=places, collector=collector, weak=weak)
             elif prefix not in _BARE_PREFIXES:
                 collector.warn(
                     pair, "has no effect, as in MirrorMaker 2: use the prefix of the cluster"
@@ -213,7 +217,8 @@ _WeakTarget = tuple[str, FlowCluster, str]
 
 
 def _list_weak_targets(flow: FlowProperties) -> dict[str, tuple[_WeakTarget, ...]]:
-    """The clients that each prefix applies to: (prefix in a flow, cluster, prefix in a cluster)."""
+    """Map each prefix to the clients to which it applies, as (prefix in a flow, cluster, prefix in
+    a cluster)."""
     reading = (flows_section.CONSUMER_PREFIX, flow.source, _CONSUMER)
     source_admin = (flows_section.SOURCE_ADMIN_PREFIX, flow.source, _ADMIN)
     target_admin = (flows_section.TARGET_ADMIN_PREFIX, flow.target, _ADMIN)
@@ -225,7 +230,7 @@ def _list_weak_targets(flow: FlowProperties) -> dict[str, tuple[_WeakTarget, ...
     }
 
 
-def _translate_weak(
+def _translate_weak_property(
     pair: Property,
     name: str,
     *,
@@ -245,7 +250,7 @@ def _translate_weak(
 
 
 def _translate_start(flow: FlowProperties, collector: PropertyProblems) -> Property | None:
-    """The source consumer's `auto.offset.reset`, as the key `start`."""
+    """Translate the source consumer's `auto.offset.reset` to the key `start`."""
     candidates = (
         flow.own.get(flows_section.CONSUMER_PREFIX + mm2_property_keys.AUTO_OFFSET_RESET),
         flow.source.own.get(_CONSUMER + mm2_property_keys.AUTO_OFFSET_RESET),
@@ -271,11 +276,11 @@ def _report_key(name: str, pair: Property, collector: PropertyProblems) -> None:
         collector.warn(pair, text)
     elif name.startswith(_OFFSET_SYNC_PREFIXES):
         prefix = next(each for each in _OFFSET_SYNC_PREFIXES if name.startswith(each))
-        collector.accepts_client_property(pair, name.removeprefix(prefix), prefix=prefix)
+        collector.should_read_client_property(pair, name.removeprefix(prefix), prefix=prefix)
     elif _is_refused(name):
         collector.warn(pair, "has no effect: mm2 does not support this Connect key")
     else:
-        collector.warn_unknown(pair, name, known=mm2_property_keys.FLOW_KEYS)
+        collector.warn_about_unknown_key(pair, name, known=mm2_property_keys.FLOW_KEYS)
 
 
 _CLUSTERS_KEY = "clusters"
@@ -292,37 +297,38 @@ class TranslatedProperties:
     """A properties file translated into the sections of `clusters.yaml`."""
 
     document: YamlDocument
-    """Its root is None if the cluster aliases could not be read."""
+    """Translated document. Its root is None if the cluster aliases could not be read."""
     providers: Mapping[str, ConfigProvider]
     problems: tuple[Problem, ...]
     warnings: tuple[Problem, ...]
     keys: Mapping[int, str]
-    """The key in each line."""
+    """Property keys by line number."""
     names: tuple[str, ...]
-    """Names of the flows in the document's order."""
+    """Flow names in the order of the document."""
     pairs: Mapping[str, JavaProperty] = field(default_factory=dict)
     """All properties of the file."""
     workers: Mapping[str, JavaProperty] = field(default_factory=dict)
-    """Properties for Connect workers, which are in no section."""
+    """Properties for Connect workers, which are not part of any section."""
 
     def locate_problem(self, problem: Problem) -> Problem:
-        """The problem with its key replaced by that of the properties file."""
+        """Return the problem with its key replaced by the key of the properties file."""
         return _rename_problem(problem, self.keys, self.names)
 
 
 def translate_properties(text: str) -> TranslatedProperties:
-    """Translate the text of a properties file; problems are part of the result."""
+    """Translate the text of a properties file. Problems are part of the result."""
     try:
         entries = java_properties.parse_entries(text)
     except ValueError as error:
         line, _, words = str(error).removeprefix("line ").partition(": ")
-        return _empty_translation(Problem(line=int(line), key="", text=words))
-    found = _Translation(entries).run()
-    return dataclasses.replace(found, warnings=(*found.warnings, *_warn_beyond_ascii(text)))
+        return _create_empty_translation(Problem(line=int(line), key="", text=words))
+    found = _PropertiesTranslator(entries).run()
+    return dataclasses.replace(found, warnings=(*found.warnings, *_warn_about_non_ascii(text)))
 
 
-def _warn_beyond_ascii(text: str) -> Iterable[Problem]:
-    """Warn of non-ASCII characters: most editors write UTF-8, but Kafka reads ISO-8859-1."""
+def _warn_about_non_ascii(text: str) -> Iterable[Problem]:
+    """Yield a warning for non-ASCII characters, because most editors write UTF-8 but Kafka reads
+    ISO-8859-1."""
     words = "has non-ASCII characters, which are read as ISO-8859-1, as in Java: use \\uXXXX"
     return (
         Problem(line=number, key="", text=words)
@@ -330,7 +336,7 @@ def _warn_beyond_ascii(text: str) -> Iterable[Problem]:
     )
 
 
-def _empty_translation(*found: Problem) -> TranslatedProperties:
+def _create_empty_translation(*found: Problem) -> TranslatedProperties:
     return TranslatedProperties(
         document=YamlDocument(root=None, problems=()),
         providers={},
@@ -343,7 +349,7 @@ def _empty_translation(*found: Problem) -> TranslatedProperties:
 
 @dataclass(slots=True)
 class _GroupedKeys:
-    """The keys of the file, grouped by what they apply to."""
+    """Keys of the file, grouped by what they configure."""
 
     top: PropertyMap = field(default_factory=dict)
     clusters: dict[str, PropertyMap] = field(default_factory=dict)
@@ -353,16 +359,17 @@ class _GroupedKeys:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _FlowAliases:
-    """Aliases of the clusters that are source or target of a flow."""
+    """Aliases of the clusters that are the source or target of a flow."""
 
     known: Collection[str]
 
     def explain_unused(self, alias: str) -> str:
-        """Why client properties of the cluster have no effect; "" if a flow uses the cluster."""
+        """Return the reason why client properties of the cluster have no effect, or "" if a flow
+        uses the cluster."""
         return "" if alias in self.known else f"no flow of this file uses cluster {alias}"
 
 
-class _Translation:
+class _PropertiesTranslator:
     def __init__(self, entries: Iterable[JavaProperty]) -> None:
         self._collector = PropertyProblems()
         self._pairs: PropertyMap = {}
@@ -371,7 +378,7 @@ class _Translation:
         for pair in entries:
             earlier = self._pairs.pop(pair.key, None)
             if earlier is not None:
-                text = f"has no effect: the key is set again in line {pair.line}"
+                text = f"has no effect: the key is set again on line {pair.line}"
                 self._collector.warn(earlier, text)
             self._pairs[pair.key] = pair
             self._lines[pair.line] = pair.key
@@ -381,8 +388,8 @@ class _Translation:
         aliases = [] if listed is None else _split_list(listed.value)
         if listed is None or not aliases:
             line = 1 if listed is None else listed.line
-            text = "is missing: it lists the aliases of the clusters, such as clusters = east, west"
-            return _empty_translation(Problem(line=line, key=_CLUSTERS_KEY, text=text))
+            text = "is missing: it lists the cluster aliases, such as clusters = east, west"
+            return _create_empty_translation(Problem(line=line, key=_CLUSTERS_KEY, text=text))
         providers = config_providers.read_declared_providers(
             self._pairs,
             refuse=self._collector.problems.append,
@@ -408,8 +415,8 @@ class _Translation:
             for name in config_providers.find_provider_names(pair.value):
                 if name not in providers:
                     text = (
-                        f"the placeholder of provider {name!r} is used literally, because "
-                        f"{config_providers.PROVIDERS_KEY} does not declare it"
+                        f"the placeholder of provider {name!r} is used literally because "
+                        f"{config_providers.PROVIDERS_KEY} does not declare the provider"
                     )
                     self._collector.warn(pair, text)
 
@@ -473,7 +480,8 @@ class _Translation:
         return YamlDocument(root=build_section(sections, line), problems=())
 
     def _collect_plain_properties(self, alias: str, found: _GroupedKeys) -> PropertyMap:
-        """Properties for all clients of a cluster; keys without a prefix are the fallback."""
+        """Collect the properties for all clients of a cluster, with unprefixed keys as the
+        fallback."""
         both = {**found.top, **found.clusters[alias]}
         plain = {
             name: pair
@@ -486,12 +494,15 @@ class _Translation:
         ):
             return plain
         for name in [name for name in plain if name != mm2_property_keys.BOOTSTRAP_SERVERS]:
-            text = "its security.protocol is not set, so connections are PLAINTEXT, as in Java"
+            text = (
+                "security.protocol of this cluster is not set, so connections are PLAINTEXT, as "
+                "in Java"
+            )
             self._collector.warn(plain.pop(name), f"has no effect on cluster {alias}: {text}")
         return plain
 
     def _sets_security_protocol(self, alias: str) -> bool:
-        """Whether a key sets the security protocol of a client of this cluster."""
+        """Return True if any key sets the security protocol of a client of this cluster."""
         places = (f"{alias}.", f"{alias}->")
         return any(
             key == mm2_property_keys.SECURITY_PROTOCOL
@@ -503,7 +514,8 @@ class _Translation:
     def _collect_client_properties(
         self, alias: str, pairs: PropertyMap, ends: _FlowAliases
     ) -> PropertyMap:
-        """Properties for one client type of a cluster; warns about keys without effect."""
+        """Collect the properties of a cluster that have a client type prefix. Warns about keys that
+        have no effect."""
         found: PropertyMap = {}
         for name, pair in pairs.items():
             prefix = next((each for each in _CLIENT_PREFIXES if name.startswith(each)), None)
@@ -511,14 +523,14 @@ class _Translation:
                 continue
             if prefix is not None:
                 bare = name.removeprefix(prefix)
-                if not self._collector.accepts_client_property(pair, bare, prefix=prefix):
+                if not self._collector.should_read_client_property(pair, bare, prefix=prefix):
                     continue
                 nobody = ends.explain_unused(alias)
                 if nobody:
                     self._collector.warn(pair, f"has no effect: {nobody}")
                 else:
                     found[name] = pair
-            elif _reaches_workers(name):
+            elif _applies_to_workers(name):
                 self._workers[pair.key] = pair
                 if name in mm2_property_keys.IGNORED_KEYS:
                     self._collector.warn(pair, mm2_property_keys.IGNORED_KEYS[name])
@@ -529,7 +541,7 @@ class _Translation:
                 )
                 self._collector.warn(pair, text)
             else:
-                self._report_stray_key(name, pair, known=mm2_property_keys.KNOWN_CLIENT_KEYS)
+                self._report_unused_key(name, pair, known=mm2_property_keys.KNOWN_CLIENT_KEYS)
         return found
 
     def _collect_defaults(self, top: PropertyMap) -> PropertyMap:
@@ -542,7 +554,7 @@ class _Translation:
                 or name in extension_keys.NAMES
                 or name in mm2_property_keys.BLACKLIST_KEYS
             ):
-                if self._collector.accepts_connector_key(pair, name):
+                if self._collector.should_read_connector_key(pair, name):
                     found[name] = pair
             elif name in mm2_property_keys.FLOW_ONLY_KEYS or name.startswith(_NOT_TOP_LEVEL):
                 text = "has no effect: MirrorMaker 2 does not pass it to flows; use "
@@ -550,13 +562,13 @@ class _Translation:
                 spelled = spelled if name.startswith(_CLIENT_PREFIXES) else "A->B.{}"
                 self._collector.warn(pair, text + spelled.format(name, name))
             else:
-                self._report_stray_key(
+                self._report_unused_key(
                     name, pair, known=mm2_property_keys.FLOW_KEYS | mm2_property_keys.CLIENT_KEYS
                 )
         return found
 
-    def _report_stray_key(self, name: str, pair: JavaProperty, *, known: Iterable[str]) -> None:
-        """Record a worker key, or warn about a key that reaches no client, flow or worker."""
+    def _report_unused_key(self, name: str, pair: JavaProperty, *, known: Iterable[str]) -> None:
+        """Record a worker key, or warn that a key does not apply to any client, flow or worker."""
         if name in mm2_property_keys.REST_KEYS or name.startswith(
             mm2_property_keys.WORKER_PREFIXES
         ):
@@ -567,10 +579,11 @@ class _Translation:
         elif name in mm2_property_keys.IGNORED_KEYS:
             self._collector.warn(pair, mm2_property_keys.IGNORED_KEYS[name])
         elif not self._belongs_to_custom_policy(name):
-            self._collector.warn_unknown(pair, name, known=known)
+            self._collector.warn_about_unknown_key(pair, name, known=known)
 
     def _belongs_to_custom_policy(self, name: str) -> bool:
-        """Whether a key without a prefix reaches a custom policy class, which may know it."""
+        """Return True if an unprefixed key is passed to a custom policy class, which may define
+        it."""
         policy = flow_keys.POLICY.name
         return name.startswith(_POLICY_PREFIX) and any(
             key.endswith(policy) and flow_keys.is_custom_class(pair.value)
@@ -580,7 +593,8 @@ class _Translation:
     # Flows
 
     def _list_flows(self, found: _GroupedKeys) -> list[tuple[str, str]]:
-        """Flows that the file names, and all others if `enabled` is set without a prefix."""
+        """List the flows that the file names, and all other flows if `enabled` is set without a
+        prefix."""
         named = sorted(
             found.flows, key=lambda ends: min(pair.line for pair in found.flows[ends].values())
         )
@@ -610,7 +624,7 @@ class _Translation:
 
 
 def build_section(values: Mapping[str, JavaProperty | YamlNode], line: int) -> YamlSection:
-    """A YAML section with an entry for each value; a property keeps its line."""
+    """Build a YAML section with an entry for each value. A property keeps its line number."""
     entries = []
     for key, value in values.items():
         if isinstance(value, JavaProperty):
@@ -622,7 +636,8 @@ def build_section(values: Mapping[str, JavaProperty | YamlNode], line: int) -> Y
 
 
 def _build_extension_section(name: str, pairs: PropertyMap) -> YamlSection:
-    """The section of keys with the prefix `mm2.`; `mm2.spark.conf.X` becomes X of `spark.conf`."""
+    """Build the section of keys with the prefix `mm2.`, in which `mm2.spark.conf.X` becomes X of
+    `spark.conf`."""
     line = min(pair.line for pair in pairs.values())
     plain = {key: pair for key, pair in pairs.items() if not key.startswith(_SPARK_CONF)}
     conf = {
@@ -635,8 +650,9 @@ def _build_extension_section(name: str, pairs: PropertyMap) -> YamlSection:
     return build_section({**plain, "conf": build_section(conf, line)}, line)
 
 
-def _reaches_workers(name: str) -> bool:
-    """Whether a key with a cluster's prefix applies to the workers of flows to that cluster."""
+def _applies_to_workers(name: str) -> bool:
+    """Return True if a key with a cluster's prefix applies to the workers of flows to that
+    cluster."""
     return name in mm2_property_keys.WORKER_NAMES or name.startswith(
         mm2_property_keys.WORKER_PREFIXES
     )

@@ -1,7 +1,7 @@
-"""The keys of `mm2.properties` (Kafka 4.3) and how mm2 treats each.
+"""Keys of `mm2.properties` (Kafka 4.3), and how mm2 handles each key.
 
 A key is used (`flow_keys`), mapped to another key (`mm2_properties`), ignored with a warning, or
-refused. Keys without effect in mm2 are ignored. Keys that would change the data or the set of
+refused. Keys that have no effect in mm2 are ignored. Keys that would change the data or the set of
 replicated topics are refused (`flow_keys.REFUSED_KEYS`).
 """
 
@@ -43,15 +43,15 @@ ACCEPTED_VALUES: Mapping[str, tuple[str, ...]] = {
     **connector_checks.FIXED_VALUES,
     mirror_connector_keys.REPORTERS: ("", java_classes.JMX_REPORTER),
 }
-"""Keys that accept only the value that applies anyway; other values are refused."""
+"""Keys that accept only the value that always applies. Other values are refused."""
 
 FLOW_ONLY_KEYS = frozenset({flow_keys.USE_DEFAULTS_FROM.name, "exactly.once.support"})
-"""Keys that MirrorMaker 2 passes to a connector only with the prefix of its flow."""
+"""Keys that MirrorMaker 2 passes to a connector only if they have the prefix of its flow."""
 
 BLACKLIST_KEYS = tuple(connector_checks.RENAMED_KEYS)
 
 CONNECTOR_KEYS = mirror_connector_keys.ALL_KEYS - client_keys.CLIENT_KEYS - {"config.providers"}
-"""Keys of the three connectors; without a prefix they apply to all flows."""
+"""Keys of the three connectors. Without a prefix, they apply to all flows."""
 
 FLOW_KEYS = (
     CONNECTOR_KEYS | FLOW_ONLY_KEYS | extension_keys.NAMES | set(BLACKLIST_KEYS) | set(IGNORED_KEYS)
@@ -80,23 +80,24 @@ WORKER_FACTOR_KEYS = tuple(
 """Replication factors of the worker's config, offset and status topics."""
 EXACTLY_ONCE = "exactly.once.source.support"
 NON_WORKER_KEYS = (EXACTLY_ONCE, "tasks.max", "tasks.max.enforce")
-"""Keys that Java passes to workers and mm2 does not: the first is replaced by `delivery`; the
-others are connector keys that match a worker prefix."""
+"""Keys that Java passes to workers but mm2 does not. `delivery` replaces the first key. The other
+keys are connector keys that happen to match a worker prefix."""
 RECORD_ERROR_KEYS = ("errors.tolerance", "errors.retry.timeout")
-"""Connector keys that are not passed on: they have no effect in mm2 (the loader warns), and a
-worker would refuse them."""
+"""Connector keys that are not passed on, because they have no effect in mm2 (the loader warns about
+them) and a worker would refuse them."""
 RESTART_MAX = "task.restart.max"
-"""Key of mm2: maximum consecutive restarts of a failed connector or task; -1: unlimited."""
+"""mm2-only key for the maximum number of consecutive restarts of a failed connector or task; -1:
+unlimited."""
 REBALANCE_DELAY = "scheduled.rebalance.max.delay.ms"
 REBALANCE_DELAY_MS = 5_000
-"""The default in YAML; Java's is five minutes."""
+"""Default rebalance delay in YAML, in milliseconds. Java's default is five minutes."""
 
 YAML_DEFAULTS: Mapping[str, str] = {
     dedicated_mode.INTERNAL_REST_KEY: "true",
     "listeners": "http://:0",
 }
-"""Defaults of properties without a prefix in YAML: nodes of a group communicate over REST, on any
-free port."""
+"""YAML defaults of unprefixed properties: nodes of a group communicate over REST, on any free
+port."""
 
 JAVA_FLOW_DEFAULTS: Mapping[str, str] = {
     mirror_connector_keys.EMIT_HEARTBEATS: "true",
@@ -113,11 +114,11 @@ JAVA_WORKER_DEFAULTS: Mapping[str, str] = {
     REBALANCE_DELAY: "300000",
     **dict.fromkeys(WORKER_FACTOR_KEYS, "3"),
 }
-"""Defaults of MirrorMaker 2 that differ from those in YAML."""
+"""MirrorMaker 2 defaults that differ from the YAML defaults."""
 
 OVERRIDE_POLICY, ALL_OVERRIDES = "connector.client.config.override.policy", "All"
-"""The override policy of all workers, as in MirrorMaker 2: their connectors come from the
-operator's file."""
+"""Client config override policy of all workers. It allows all overrides, as in MirrorMaker 2,
+because the connectors are configured in the operator's file."""
 TOKEN_ENDPOINT_URL = "sasl.oauthbearer.token.endpoint.url"  # noqa: S105  # a key
 
 WORKER_PREFIXES = ("config.storage.", "offset.storage.", "status.storage.", "task.", "worker.")
@@ -149,12 +150,13 @@ WORKER_NAMES = frozenset(
 BOOTSTRAP_SERVERS = client_keys.BOOTSTRAP_SERVERS
 SECURITY_PROTOCOL = client_keys.SECURITY_PROTOCOL
 CLIENT_KEYS = client_keys.CLIENT_KEYS
-"""Properties of a cluster, and properties without a prefix, that are passed to its clients
+"""Cluster properties and unprefixed properties that are passed to the clusters' clients
 (`MirrorClientConfig`)."""
 
 AUTO_OFFSET_RESET = "auto.offset.reset"
 REFUSED_CLIENT_KEYS = frozenset({"bootstrap.controllers", "interceptor.classes"})
-"""Client properties that are refused; other unsupported ones are ignored with a warning."""
+"""Client properties that are refused. Other unsupported client properties are ignored with a
+warning."""
 
 _FIXED_CLIENT_VALUES: Mapping[str, tuple[str, ...]] = {
     "acks": ("all", "-1"),
@@ -166,13 +168,14 @@ _FIXED_CLIENT_VALUES: Mapping[str, tuple[str, ...]] = {
     "ssl.protocol": ("tls", "tlsv1.3"),
     "ssl.trustmanager.algorithm": ("pkix", "sunx509"),
 }
-"""Client properties that may be set to what applies anyway; lists in either order. Java's default
-algorithms are equivalent to OpenSSL's checks."""
+"""Client properties that may be set only to the values that always apply. List values may be in any
+order. Java's default algorithms are equivalent to OpenSSL's checks."""
 KNOWN_CLIENT_KEYS = client_keys.KNOWN_PROPERTIES | CLIENT_KEYS | {"retries", "security.providers"}
 
 
 def is_supported(name: str) -> bool:
-    """Whether a reader validates this client property; others are ignored with a warning."""
+    """Return True if a section reader validates this client property. Other properties are ignored
+    with a warning."""
     known = (
         client_keys.SUPPORTED_PROPERTIES,
         CLIENT_KEYS,
@@ -183,12 +186,12 @@ def is_supported(name: str) -> bool:
 
 
 def is_fixed_value(name: str, value: str) -> bool:
-    """Whether the property sets the value that applies anyway."""
+    """Return True if the property is set to the value that always applies."""
     return "".join(value.split()).lower() in _FIXED_CLIENT_VALUES.get(name, ())
 
 
 def explain_no_effect(name: str) -> str:
-    """Why a client property has no effect; "" if the property is unknown."""
+    """Return the reason why a client property has no effect, or "" if the property is unknown."""
     if name == "isolation.level":
         return "has no effect: mm2 replicates only records of committed transactions"
     if name == "retries":

@@ -1,4 +1,4 @@
-"""The validated settings of a configuration file: `Mm2Settings` and its parts, all immutable."""
+"""Validated settings of a configuration file: `Mm2Settings` and its parts, all immutable."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mm2.topics.flow_config import Flow
 class ClientProperties(Mapping[str, str]):
     """Client properties of one cluster, with Java's names and text values.
 
-    `repr` hides secrets, but the mapping itself, and `dict(properties)`, contains them.
+    `repr` hides secrets. The mapping itself and `dict(properties)` contain them.
     """
 
     __slots__ = ("_secrets", "_values")
@@ -39,7 +39,7 @@ class ClientProperties(Mapping[str, str]):
         return repr(self.redacted())
 
     def redacted(self) -> dict[str, str]:
-        """The properties for display and logs, with secret values hidden."""
+        """Return the properties for display and logs, with secret values hidden."""
         return {
             name: config_errors.HIDDEN_VALUE
             if name in self._secrets
@@ -50,17 +50,17 @@ class ClientProperties(Mapping[str, str]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSettings:
-    """How one client type connects to a cluster."""
+    """Settings with which one client type connects to a cluster."""
 
     bootstrap_servers: tuple[str, ...]
-    """Each is `host:port`."""
+    """Bootstrap servers, each as `host:port`."""
     security: SecuritySettings
     properties: ClientProperties
-    """All properties, including servers and security."""
+    """All client properties, including bootstrap servers and security."""
 
 
 class ClientType(enum.Enum):
-    """Type of a Kafka client; the value is the prefix of its properties."""
+    """Type of a Kafka client. The value is the prefix of the client's properties."""
 
     CONSUMER = "consumer"
     PRODUCER = "producer"
@@ -76,80 +76,81 @@ class FlowClients:
     """Connection settings of one flow's clients."""
 
     consumer: ClusterSettings
-    """Reads records of the source."""
+    """Connection settings for reading records from the source."""
     producer: ClusterSettings
-    """Writes records to the target."""
+    """Connection settings for writing records to the target."""
     source_admin: ClusterSettings
     target_admin: ClusterSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricsEndpointSettings:
-    """The HTTP endpoint of metrics, health checks and the status page."""
+    """HTTP endpoint for metrics, health checks and the status page."""
 
     enabled: bool = True
     host: str = "127.0.0.1"
     port: int = 9464
-    """0: any free port."""
+    """Port to listen on; 0: any free port."""
     required: bool = True
-    """Do not start if the port is in use."""
+    """Refuse to start if the port is in use."""
     by_partition: bool = False
-    """Also serve metrics of single partitions."""
+    """Also export metrics per partition."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthSettings:
-    """Health thresholds, and the report file of drills."""
+    """Health thresholds, and the file for drill results."""
 
     replicating_within_s: float = 60.0
-    """Maximum time since the last replicated batch of a healthy flow."""
+    """Maximum number of seconds since the last replicated batch for a flow to count as healthy."""
     drill_report: pathlib.Path | None = None
-    """File in which `mm2 drill` records results."""
+    """File to which `mm2 drill` writes its results."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookCommand:
-    """An operator's command for a failover step."""
+    """Operator-defined command for a failover step."""
 
     command: tuple[str, ...] = field(repr=False)
-    """Program and arguments, run without a shell."""
+    """Program and arguments, which are run without a shell."""
     timeout_s: float = 300.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlatProperties:
-    """A configuration file as flat properties of MirrorMaker 2."""
+    """Configuration file converted to flat MirrorMaker 2 properties."""
 
     props: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Properties with placeholders `${…}` unresolved."""
     locations: Mapping[str, tuple[int, str]] = field(default_factory=dict, compare=False)
-    """Line and key in the file from which each property comes."""
+    """Line and key in the file from which each property originates."""
     defaults: frozenset[str] = field(default=frozenset(), compare=False)
-    """Properties that are not in the file but are mm2's defaults."""
+    """Properties that are not set in the file but are mm2's defaults."""
     resolve: Callable[[Mapping[str, str]], Mapping[str, str]] = field(
         default=dict, compare=False, repr=False
     )
-    """Resolves placeholders with the file's config providers; raises `ConfigError`."""
+    """Function that resolves placeholders with the file's config providers. It raises
+    `ConfigError`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mm2Settings:
-    """The validated settings of a configuration file."""
+    """Validated settings of a configuration file."""
 
     file: str
     clusters: Mapping[str, ClusterSettings]
     flows: tuple[Flow, ...]
-    """The enabled flows."""
+    """Enabled flows."""
     spark: EngineSettings
     metrics: MetricsEndpointSettings
     secret_environment: frozenset[str]
     """Environment variables that placeholders refer to."""
     effective: Mapping[str, object]
-    """All sections with defaults, secrets hidden."""
+    """All sections including defaults, with secrets hidden."""
     clients: Mapping[str, FlowClients] = field(default_factory=dict)
-    """Clients of flows by name; a flow without an entry uses the settings of its clusters."""
+    """Clients by flow name. A flow without an entry uses the settings of its clusters."""
     hooks: Mapping[str, HookCommand] = field(default_factory=dict)
-    """Commands by the failover step at which they run."""
+    """Hook commands, by the failover step at which they run."""
     warnings: tuple[ConfigProblem, ...] = field(default=(), compare=False)
     """Warnings to log at startup, in the order of the file."""
     flat: FlatProperties = field(default_factory=FlatProperties, compare=False)
@@ -157,7 +158,7 @@ class Mm2Settings:
     health: HealthSettings = field(default_factory=HealthSettings)
 
     def get_clients(self, flow: Flow) -> FlowClients:
-        """The clients of a flow: its own, or those of its clusters."""
+        """Return the clients that are configured for a flow, or the clients of its clusters."""
         found = self.clients.get(flow.name)
         if found is not None:
             return found
@@ -167,5 +168,5 @@ class Mm2Settings:
         )
 
     def format_warnings(self) -> list[str]:
-        """The warnings as lines of text, with their place in the file."""
+        """Format the warnings as lines of text, with their location in the file."""
         return [each.describe(self.file) for each in self.warnings]

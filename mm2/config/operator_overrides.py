@@ -1,8 +1,9 @@
-"""Operator overrides: pauses and throttles that are set while a flow runs.
+"""Operator overrides: pauses and throttles that operators set while a flow is running.
 
-They are keys of the flow's source connector that no file contains. When the group's leader updates
-the connector's configuration from its file, it keeps these keys from the config topic; a Java
-leader drops them. The functions do not modify a configuration but return a new one.
+Overrides are stored as keys of the flow's source connector that are not set in configuration files.
+When the group's leader updates the connector's configuration from its file, it keeps these keys
+from the config topic. A Java leader drops them. All functions return a new configuration and do not
+modify their arguments.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from mm2.topics.flow_config import FlowThrottles, TopicThrottle
 
 
 class OverrideKind(enum.Enum):
-    """How an operator halted a flow or connector: paused (`mm2 pause`), or stopped (`mm2 failover`
-    or REST), without tasks."""
+    """Type of operator override on a flow or connector: paused (`mm2 pause`), or stopped without
+    tasks (`mm2 failover` or REST)."""
 
     PAUSED = "paused"
     STOPPED = "stopped"
@@ -28,27 +29,27 @@ class OverrideKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorOverrides:
-    """The operator overrides of a flow that are in effect."""
+    """Operator overrides of a flow that are currently in effect."""
 
     paused: bool = False
-    """The whole flow is paused; also true if it is stopped."""
+    """True if the whole flow is paused or stopped."""
     stopped: bool = False
     paused_topics: frozenset[str] = frozenset()
-    """Source topics that are paused."""
+    """Source topics that are individually paused."""
     budgets: FlowThrottles = field(default_factory=FlowThrottles)
-    """Effective rate limits of all nodes together."""
+    """Effective rate limits, each of which applies to all nodes together."""
     other_connectors: Mapping[str, OverrideKind] = field(default_factory=dict)
-    """Paused or stopped connectors of the flow, by name, except its source connector."""
+    """Paused or stopped connectors of the flow, by name, except the source connector."""
 
     @property
     def kind(self) -> OverrideKind | None:
-        """Whether the whole flow is paused or stopped; None if neither."""
+        """Override of the whole flow: paused or stopped. None if it is neither."""
         if self.stopped:
             return OverrideKind.STOPPED
         return OverrideKind.PAUSED if self.paused else None
 
     def is_topic_paused(self, topic: str) -> bool:
-        """Whether the topic, or the whole flow, is paused."""
+        """Return True if the topic or the whole flow is paused."""
         return self.paused or topic in self.paused_topics
 
 
@@ -60,45 +61,46 @@ _TRUE = "true"
 
 
 def is_override_key(key: str) -> bool:
-    """Whether only operators set this key, while a flow runs."""
+    """Return True if only operators set this key, while a flow is running."""
     return key.startswith(mirror_connector_keys.OVERRIDE_PREFIXES)
 
 
 def merge_overrides(derived: Props, stored: Props | None) -> dict[str, str]:
-    """The configuration derived from the file, with the overrides of the stored one."""
+    """Return the configuration derived from the file, with the overrides of the stored
+    configuration."""
     return {**derived, **extract_overrides(stored or {})}
 
 
 def extract_overrides(config: Props) -> dict[str, str]:
-    """Only the keys that operators have set."""
+    """Return only the keys that operators have set."""
     return {key: value for key, value in config.items() if is_override_key(key)}
 
 
 def strip_overrides(config: Props) -> dict[str, str]:
-    """The configuration without keys that operators have set."""
+    """Return the configuration without the keys that operators have set."""
     return {key: value for key, value in config.items() if not is_override_key(key)}
 
 
 def list_paused_topics(config: Props) -> tuple[str, ...]:
-    """Names of the source topics that are paused."""
+    """Return the names of the paused source topics."""
     found = _collect_by_topic(config, mirror_connector_keys.OVERRIDE_PAUSED_TOPIC).items()
     return tuple(topic for topic, value in found if value.strip().lower() == _TRUE)
 
 
 def pause_topic(config: Props, topic: str) -> dict[str, str]:
-    """The configuration with a topic paused."""
+    """Return the configuration with the topic paused."""
     return {**config, mirror_connector_keys.OVERRIDE_PAUSED_TOPIC + topic: _TRUE}
 
 
 def resume_topic(config: Props, topic: str) -> dict[str, str]:
-    """The configuration with a topic no longer paused."""
+    """Return the configuration without the pause of the topic."""
     return _set_key(config, mirror_connector_keys.OVERRIDE_PAUSED_TOPIC + topic, None)
 
 
 def set_throttle(config: Props, limit: str | None, *, topic: str | None = None) -> dict[str, str]:
-    """The configuration with a rate limit of the flow, or of one topic.
+    """Return the configuration with a rate limit of the flow or of one topic.
 
-    `limit` is a text for `value_types.parse_throttle`; None removes the override.
+    `limit` is text for `value_types.parse_throttle`; None removes the override.
     """
     key = (
         mirror_connector_keys.OVERRIDE_THROTTLE
@@ -109,7 +111,7 @@ def set_throttle(config: Props, limit: str | None, *, topic: str | None = None) 
 
 
 def find_problems(config: Props) -> dict[str, str]:
-    """Problems in the overrides of single topics, by key."""
+    """Return problems in the overrides of individual topics, by key."""
     found: dict[str, str] = {}
     for topic, value in _collect_by_topic(
         config, mirror_connector_keys.OVERRIDE_TOPIC_THROTTLE
@@ -122,10 +124,12 @@ def find_problems(config: Props) -> dict[str, str]:
     return found
 
 
-def resolve_budgets(values: Mapping[str, Any], config: Props) -> FlowThrottles:
-    """The effective rate limits; overrides precede the file's, and the first match applies.
+def resolve_throttles(values: Mapping[str, Any], config: Props) -> FlowThrottles:
+    """Resolve the effective rate limits. Overrides take precedence over the file, and the first
+    matching limit applies.
 
-    `values` are the parsed values of `config`, in which `find_problems` must have found none.
+    `values` are the parsed values of `config`. `find_problems` must have found no problems in
+    `config`.
     """
     given, live = (
         values[extension_keys.THROTTLE.name],
@@ -137,7 +141,9 @@ def resolve_budgets(values: Mapping[str, Any], config: Props) -> FlowThrottles:
         flow=whole if live is None else value_types.parse_throttle(live),
         topics=(
             *(
-                TopicThrottle(filters.literal_pattern(topic), value_types.parse_throttle(rate))
+                TopicThrottle(
+                    filters.build_literal_pattern(topic), value_types.parse_throttle(rate)
+                )
                 for topic, rate in limits
             ),
             *map(value_types.parse_topic_throttle, values[extension_keys.TOPIC_THROTTLES.name]),
@@ -146,7 +152,8 @@ def resolve_budgets(values: Mapping[str, Any], config: Props) -> FlowThrottles:
 
 
 def parse_overrides(config: Props, *, is_paused: bool) -> OperatorOverrides:
-    """The operator overrides in a connector's configuration. Raises `ConfigError`."""
+    """Parse the operator overrides in a connector's configuration. Raises `ConfigError` if an
+    override is invalid."""
     wrong = find_problems(config)
     if wrong:
         raise ConfigError("; ".join(wrong.values()))
@@ -156,7 +163,7 @@ def parse_overrides(config: Props, *, is_paused: bool) -> OperatorOverrides:
     return OperatorOverrides(
         paused=is_paused,
         paused_topics=frozenset(list_paused_topics(config)),
-        budgets=resolve_budgets(values, config),
+        budgets=resolve_throttles(values, config),
     )
 
 
@@ -167,6 +174,7 @@ def _collect_by_topic(config: Props, prefix: str) -> dict[str, str]:
 
 
 def _set_key(config: Props, key: str, value: str | None) -> dict[str, str]:
-    """The configuration with the key set to `value`, or without the key if `value` is None."""
+    """Return the configuration with the key set to `value`, or without the key if `value` is
+    None."""
     found = {name: each for name, each in config.items() if name != key}
     return found if value is None else {**found, key: value}

@@ -1,8 +1,9 @@
-"""Creates the replication policy and filters of a configuration, built-in or custom Python classes.
+"""Creates the replication policy and filters of a configuration from built-in or custom Python
+classes.
 
-A custom class is created without arguments; its `configure(props)`, if it has one, gets the
-connector's whole configuration. Derive a policy from `DefaultReplicationPolicy`. A filter has
-`should_replicate_topic(topic)`, `should_replicate_group(group)`, or
+A custom class is instantiated without arguments. If it has a method `configure(props)`, the method
+is called with the connector's whole configuration. Derive a policy from `DefaultReplicationPolicy`.
+A filter must implement `should_replicate_topic(topic)`, `should_replicate_group(group)`, or
 `should_replicate_config_property(name)` and `should_replicate_source_default(name)`.
 """
 
@@ -37,7 +38,7 @@ _POLICY_METHODS = (
     *("checkpoints_topic", "is_checkpoints_topic", "is_mm2_internal_topic", "renames_topics"),
 )
 ParsedConfig = Mapping[str, Any]
-"""Parsed values by key, as `ConfigDef.parse` returns them."""
+"""Parsed configuration values by key, as returned by `ConfigDef.parse`."""
 
 
 def build_policy(props: Mapping[str, str], found: ParsedConfig) -> ReplicationPolicy:
@@ -45,7 +46,9 @@ def build_policy(props: Mapping[str, str], found: ParsedConfig) -> ReplicationPo
     of = found[mirror_connector_keys.POLICY]
     name = java_classes.get_java_name(of)
     if name is None:
-        made = _create_custom(mirror_connector_keys.POLICY, of, parts=_POLICY_METHODS, props=props)
+        made = _create_custom_class(
+            mirror_connector_keys.POLICY, of, parts=_POLICY_METHODS, props=props
+        )
         return CustomReplicationPolicy(config_types.get_class_name(of), made)
     given = found[mirror_connector_keys.SEPARATOR]
     same = found[mirror_connector_keys.INTERNAL_SEPARATOR]
@@ -66,16 +69,16 @@ def build_policy(props: Mapping[str, str], found: ParsedConfig) -> ReplicationPo
 def build_topic_filter(props: Mapping[str, str], found: ParsedConfig) -> TopicOrGroupFilter:
     """Create the topic filter. Raises `ConfigError`.
 
-    The checkpoint connector also uses the keys `topics` and `topics.exclude`, although they are
-    not among its defined keys, as in Java.
+    The checkpoint connector also uses the keys `topics` and `topics.exclude`, although they are not
+    among its defined keys, as in Java.
     """
     of = found[mirror_connector_keys.TOPIC_FILTER]
     if java_classes.get_java_name(of) is None:
-        made = _create_custom(
+        made = _create_custom_class(
             mirror_connector_keys.TOPIC_FILTER, of, parts=("should_replicate_topic",), props=props
         )
         return CustomNameFilter(config_types.get_class_name(of), made.should_replicate_topic)
-    _require_shipped(mirror_connector_keys.TOPIC_FILTER, of, java_classes.TOPIC_FILTER)
+    _require_built_in_class(mirror_connector_keys.TOPIC_FILTER, of, java_classes.TOPIC_FILTER)
     return NameFilter(
         include=compile_patterns(
             mirror_connector_keys.TOPICS, parse_list(mirror_connector_keys.TOPICS, props)
@@ -91,11 +94,11 @@ def build_group_filter(props: Mapping[str, str], found: ParsedConfig) -> TopicOr
     """Create the consumer group filter. Raises `ConfigError`."""
     of = found[mirror_connector_keys.GROUP_FILTER]
     if java_classes.get_java_name(of) is None:
-        made = _create_custom(
+        made = _create_custom_class(
             mirror_connector_keys.GROUP_FILTER, of, parts=("should_replicate_group",), props=props
         )
         return CustomNameFilter(config_types.get_class_name(of), made.should_replicate_group)
-    _require_shipped(mirror_connector_keys.GROUP_FILTER, of, java_classes.GROUP_FILTER)
+    _require_built_in_class(mirror_connector_keys.GROUP_FILTER, of, java_classes.GROUP_FILTER)
     return NameFilter(
         include=compile_patterns(mirror_connector_keys.GROUPS, found[mirror_connector_keys.GROUPS]),
         exclude=compile_patterns(
@@ -112,13 +115,15 @@ def build_property_filter(props: Mapping[str, str], found: ParsedConfig) -> Conf
     of = found[mirror_connector_keys.PROPERTY_FILTER]
     if java_classes.get_java_name(of) is None:
         parts = ("should_replicate_config_property", "should_replicate_source_default")
-        made = _create_custom(mirror_connector_keys.PROPERTY_FILTER, of, parts=parts, props=props)
+        made = _create_custom_class(
+            mirror_connector_keys.PROPERTY_FILTER, of, parts=parts, props=props
+        )
         return CustomConfigPropertyFilter(
             config_types.get_class_name(of),
             made.should_replicate_config_property,
             made.should_replicate_source_default,
         )
-    _require_shipped(mirror_connector_keys.PROPERTY_FILTER, of, java_classes.PROPERTY_FILTER)
+    _require_built_in_class(mirror_connector_keys.PROPERTY_FILTER, of, java_classes.PROPERTY_FILTER)
     return DefaultConfigPropertyFilter(
         exclude=compile_patterns(
             mirror_connector_keys.PROPERTIES_EXCLUDE,
@@ -130,7 +135,8 @@ def build_property_filter(props: Mapping[str, str], found: ParsedConfig) -> Conf
 
 
 def parse_list(key: str, props: Mapping[str, str]) -> list[str]:
-    """Parse a list by the source connector's definition of its key. Raises `ConfigError`."""
+    """Parse a list according to the source connector's definition of its key. Raises
+    `ConfigError`."""
     definition = mirror_connector_keys.SOURCE_KEYS.keys[key]
     value = config_types.parse_value(key, props[key], definition.type) if key in props else None
     definition.ensure_valid(value if key in props else definition.default)
@@ -138,19 +144,21 @@ def parse_list(key: str, props: Mapping[str, str]) -> list[str]:
 
 
 def compile_patterns(key: str, items: Sequence[str]) -> NamePatterns:
-    """Compile regular expressions. Raises `ConfigError` for one that is invalid or that Python
-    cannot match as Java does."""
+    """Compile regular expressions. Raises `ConfigError` if an expression is invalid or if Python
+    cannot match it in the same way as Java."""
     try:
         return filters.compile_patterns(items, key=key)
     except PatternError as error:
         raise config_types.build_invalid_value_error(key, error.pattern, error.reason) from None
 
 
-def _create_custom(key: str, of: type, *, parts: Sequence[str], props: Mapping[str, str]) -> Any:
+def _create_custom_class(
+    key: str, of: type, *, parts: Sequence[str], props: Mapping[str, str]
+) -> Any:
     missing = [part for part in parts if not hasattr(of, part)]
     if missing:
         raise config_types.build_invalid_value_error(
-            key, config_types.get_class_name(of), f"the class has no {missing[0]}"
+            key, config_types.get_class_name(of), f"the class has no method {missing[0]}"
         )
     try:
         made = of()
@@ -162,12 +170,12 @@ def _create_custom(key: str, of: type, *, parts: Sequence[str], props: Mapping[s
         raise config_types.build_invalid_value_error(
             key,
             config_types.get_class_name(of),
-            f"creating it failed: {type(error).__name__}: {error}",
+            f"creating an instance failed: {type(error).__name__}: {error}",
         ) from error
     return made
 
 
-def _require_shipped(key: str, of: type, name: str) -> None:
+def _require_built_in_class(key: str, of: type, name: str) -> None:
     found = java_classes.get_java_name(of)
     if found != name:
         raise _unknown_class_error(key, found, (name,))

@@ -1,9 +1,9 @@
-"""Converts `clusters.yaml` into MirrorMaker 2's flat properties, and properties into YAML.
+"""Converts `clusters.yaml` to MirrorMaker 2's flat properties, and properties to YAML.
 
 Worker and connector configurations are always derived from flat properties (`dedicated_mode`).
-Values are copied with their placeholders; no secret is resolved. Settings that the other format
-cannot express are reported (`InexpressibleKey`). Relative paths become absolute, because they
-start at different folders in the two formats.
+Values are copied with their placeholders, so that no secret is resolved. Settings that the other
+format cannot express are reported (`InexpressibleKey`). Relative paths become absolute, because the
+two formats resolve them from different folders.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _CHOICE_OPTIONS: dict[str, ConfigOption[str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlatProperty:
-    """One flat property and its origin."""
+    """A flat property with its origin."""
 
     key: str
     value: str = field(repr=False)
@@ -58,7 +58,7 @@ class FlatProperty:
     path: str
     """Key path in the YAML file."""
     is_default: bool = False
-    """The property is a default of mm2, not set in the file."""
+    """True if the property is a default of mm2 that is not set in the file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +75,8 @@ class InexpressibleKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlattenedFile:
-    """A YAML file as flat properties; `notes` are differences in meaning that need no action."""
+    """A YAML file converted to flat properties. `notes` are differences in meaning that require no
+    action."""
 
     pairs: tuple[FlatProperty, ...]
     inexpressible: tuple[InexpressibleKey, ...]
@@ -83,7 +84,7 @@ class FlattenedFile:
 
 
 def find_largest_factor(given: Sequence[str]) -> str | None:
-    """The largest replication factor; None if placeholders make them incomparable.
+    """Return the largest replication factor, or None if placeholders prevent a comparison.
 
     An explicit factor takes precedence over -1, the brokers' default.
     """
@@ -99,23 +100,24 @@ def _build_incomparable_factors_error(
 ) -> InexpressibleKey:
     other = next(each for each in given if each.value != given[0].value)
     text = (
-        f"differs from that of another flow to {target}, and placeholders hide which is larger: "
-        "set the replication factors of the workers' topics in section worker: "
+        f"differs from that of another flow to {target}, and placeholders hide which factor is "
+        "larger: set the replication factors of the workers' topics in section worker: "
         f"{' and '.join(mm2_property_keys.WORKER_FACTOR_KEYS)}"
     )
     return InexpressibleKey(line=other.line, key=other.path, text=text)
 
 
 def flatten_file(root: YamlSection, *, folder: pathlib.Path) -> FlattenedFile:
-    """Convert a valid YAML file to flat properties. Relative paths in it start at `folder`."""
-    return _Flattener(root, folder).run()
+    """Convert a valid YAML file to flat properties. Relative paths in the file start at
+    `folder`."""
+    return _YamlFlattener(root, folder).run()
 
 
 class TextConverter:
     """Converts placeholders and paths in values to the other format.
 
-    Relative paths start at `folder`. `providers` are the config providers of the input by name;
-    `used` collects the kinds of those that values refer to.
+    Relative paths start at `folder`. `providers` maps the names of the input's config providers to
+    their kinds. `used` collects the kinds of the providers that values reference.
     """
 
     def __init__(self, folder: pathlib.Path, providers: Mapping[str, ProviderKind]) -> None:
@@ -151,7 +153,7 @@ class TextConverter:
         return str(self._folder.absolute() / path)
 
 
-class _Flattener:
+class _YamlFlattener:
     def __init__(self, root: YamlSection, folder: pathlib.Path) -> None:
         self._root = root
         self._texts = TextConverter(folder, {kind.value: kind for kind in ProviderKind})
@@ -165,7 +167,7 @@ class _Flattener:
         first = self._root.get("clusters")
         line = first.line if first is not None else 0
         aliases = ",".join(each.key for each in clusters)
-        self._add(dedicated_mode.CLUSTERS_KEY, aliases, line=line, path="clusters")
+        self._add_property(dedicated_mode.CLUSTERS_KEY, aliases, line=line, path="clusters")
         for cluster in clusters:
             self._flatten_cluster(cluster)
         defaults = {each.key: each for each in _list_entries(self._root.get(_DEFAULTS_SECTION))}
@@ -189,16 +191,17 @@ class _Flattener:
     def _declare_providers(self, line: int) -> None:
         used = sorted(self._texts.used)
         if used:
-            self._add(config_providers.PROVIDERS_KEY, ",".join(used), line=line, path="")
+            self._add_property(config_providers.PROVIDERS_KEY, ",".join(used), line=line, path="")
         for name in used:
             key = f"{config_providers.PROVIDERS_KEY}.{name}.class"
             kind = _PROVIDER_NAMES[ProviderKind(name)]
-            self._add(key, kind, line=line, path="")
+            self._add_property(key, kind, line=line, path="")
 
     def _flatten_cluster(self, cluster: YamlEntry) -> None:
-        """Add a cluster's properties; those that Java passes to no client get client prefixes.
+        """Add a cluster's properties. Properties that Java would not pass to any client are added
+        with each client prefix.
 
-        Java passes only security properties and servers without a client prefix.
+        Java passes only security properties and bootstrap servers without a client prefix.
         """
         given = {each.key: each for each in _list_entries(cluster)}
         for name, entry in given.items():
@@ -220,7 +223,7 @@ class _Flattener:
                 self._add_entry(name, entry, f"{_DEFAULTS_SECTION}.{name}")
         for option in flow_keys.YAML_DEFAULT_OPTIONS:
             if option.name not in defaults:
-                self._add_default(option.name, str(option.default), line=line)
+                self._add_default_property(option.name, str(option.default), line=line)
 
     def _flatten_flow(
         self, flow: YamlSection, defaults: Mapping[str, YamlEntry], path: str
@@ -229,7 +232,7 @@ class _Flattener:
         name = f"{self._get_text(given.get('from'))}->{self._get_text(given.get('to'))}"
         whole = {**defaults, **given}
         if flow_keys.ENABLED.name not in whole:
-            self._add_default(f"{name}.enabled", "true", line=flow.line, path=path)
+            self._add_default_property(f"{name}.enabled", "true", line=flow.line, path=path)
         for key, entry in whole.items():
             inherited = key not in given
             if key in ("from", "to") or (
@@ -241,7 +244,7 @@ class _Flattener:
             own = f"{_DEFAULTS_SECTION if inherited else path}.{key}"
             position = self._get_text(entry).strip().lower()
             if key == extension_keys.START.name and position in ("earliest", "latest"):
-                self._add(f"{name}.{_RESET_KEY}", position, line=entry.line, path=own)
+                self._add_property(f"{name}.{_RESET_KEY}", position, line=entry.line, path=own)
                 continue
             self._add_entry(f"{name}.{key}", entry, own)
             if key in extension_keys.NAMES:
@@ -255,7 +258,8 @@ class _Flattener:
         given: Mapping[str, YamlEntry],
         path: str,
     ) -> None:
-        """Set the replication factor of all internal topics of a flow that have no own factor."""
+        """Set the replication factor of all internal topics of a flow that have no explicit
+        factor."""
         option = flow_keys.REPLICATION_FACTOR.name
         factor = whole.get(option)
         value = (
@@ -273,12 +277,13 @@ class _Flattener:
         )
         for key in mm2_property_keys.FACTOR_KEYS:
             if key not in whole and (syncs or key != mirror_connector_keys.SYNCS_TOPIC_FACTOR):
-                self._add_derived(f"{name}.{key}", made)
+                self._add_derived_property(f"{name}.{key}", made)
         if self._get_text(whole.get(flow_keys.ENABLED.name)).strip().lower() != "false":
             self._factors_by_target.setdefault(name.partition("->")[2], []).append(made)
 
     def _derive_worker_factors(self) -> None:
-        """Set the replication factor of worker topics: the largest of all flows to a cluster."""
+        """Set the replication factor of worker topics to the largest factor of all flows to the
+        same cluster."""
         for target, given in self._factors_by_target.items():
             inexpressible = [
                 key
@@ -290,10 +295,11 @@ class _Flattener:
                 self._inexpressible.append(_build_incomparable_factors_error(target, given))
             most = next((each for each in given if each.value == value), given[0])
             for key in inexpressible:
-                self._add_derived(f"{target}.{key}", most)
+                self._add_derived_property(f"{target}.{key}", most)
 
-    def _add_derived(self, key: str, made: FlatProperty) -> None:
-        """Add a property with the value and place of another, for problem reports."""
+    def _add_derived_property(self, key: str, made: FlatProperty) -> None:
+        """Add a property with the value of another property, and with its location for problem
+        reports."""
         self._pairs.setdefault(key, dataclasses.replace(made, key=key))
 
     def _flatten_extension_section(
@@ -309,7 +315,7 @@ class _Flattener:
                 self._add_entry(key, entry, f"{path}.{entry.key}")
 
     def _flatten_workers(self, aliases: Iterable[str], line: int) -> None:
-        """Add the sections `worker`, for each cluster, and `rest`, once."""
+        """Add section `worker` for each cluster, and section `rest` once."""
         for entry in _list_entries(self._root.get("rest")):
             self._add_entry(entry.key, entry, f"rest.{entry.key}")
         given = {each.key: each for each in _list_entries(self._root.get("worker"))}
@@ -318,10 +324,10 @@ class _Flattener:
                 self._add_entry(f"{alias}.{key}", entry, f"worker.{key}")
         delay = mm2_property_keys.REBALANCE_DELAY
         for key, value in mm2_property_keys.YAML_DEFAULTS.items():
-            self._add_default(key, value, line=line, path=f"rest.{key}")
+            self._add_default_property(key, value, line=line, path=f"rest.{key}")
         for alias in aliases:
             value = str(mm2_property_keys.REBALANCE_DELAY_MS)
-            self._add_default(f"{alias}.{delay}", value, line=line, path=f"worker.{delay}")
+            self._add_default_property(f"{alias}.{delay}", value, line=line, path=f"worker.{delay}")
 
     def _get_text(self, entry: YamlEntry | None) -> str:
         value = entry.value if entry is not None else None
@@ -330,9 +336,9 @@ class _Flattener:
     def _add_entry(self, key: str, entry: YamlEntry, path: str) -> None:
         node = entry.value
         if isinstance(node, YamlScalar):
-            spelled = _canonical_spelling(entry.key, node.text or "")
+            spelled = _canonicalize_value(entry.key, node.text or "")
             text = self._texts.convert(spelled, path, line=entry.line)
-            return self._add(key, text, line=entry.line, path=path)
+            return self._add_property(key, text, line=entry.line, path=path)
         items = [
             self._texts.convert(each.text or "", path, line=each.line)
             for each in (node.items if isinstance(node, YamlList) else ())
@@ -342,20 +348,20 @@ class _Flattener:
             if "," in item or (len(items) == 1 and not item.strip()):
                 text = f"{item!r}, since commas separate the items of a list"
                 self._inexpressible.append(InexpressibleKey(line=entry.line, key=path, text=text))
-        return self._add(key, ",".join(items), line=entry.line, path=path)
+        return self._add_property(key, ",".join(items), line=entry.line, path=path)
 
-    def _add(self, key: str, value: str, *, line: int, path: str) -> None:
+    def _add_property(self, key: str, value: str, *, line: int, path: str) -> None:
         """Add a property unless it is already set."""
         self._pairs.setdefault(key, FlatProperty(key=key, value=value, line=line, path=path))
 
-    def _add_default(self, key: str, value: str, *, line: int, path: str = "") -> None:
-        """Add a default unless the property is already set; problems are reported at `line`."""
+    def _add_default_property(self, key: str, value: str, *, line: int, path: str = "") -> None:
+        """Add a default unless the property is already set. Problems are reported at `line`."""
         made = FlatProperty(key=key, value=value, line=line, path=path, is_default=True)
         self._pairs.setdefault(key, made)
 
 
-def _canonical_spelling(name: str, text: str) -> str:
-    """The spelling that connectors accept: full class names, and choices in exact case."""
+def _canonicalize_value(name: str, text: str) -> str:
+    """Return the spelling that connectors accept: full class names, and choices in exact case."""
     option = _CHOICE_OPTIONS.get(name)
     if option is None or config_providers.find_provider_names(text):
         return text
@@ -379,10 +385,10 @@ class ConvertedFile:
 
 
 def convert_to_yaml(translated: TranslatedProperties, *, folder: pathlib.Path) -> ConvertedFile:
-    """Convert a valid properties file to YAML. Relative paths in it start at `folder`."""
+    """Convert a valid properties file to YAML. Relative paths in the file start at `folder`."""
     texts = TextConverter(folder, {name: each.kind for name, each in translated.providers.items()})
     root = translated.document.root
-    assert isinstance(root, YamlSection), "only what was read without mistakes"
+    assert isinstance(root, YamlSection), "only valid properties files are converted"
     tree = _YamlWriter(texts).convert_node(root)
     assert isinstance(tree, dict)
     inexpressible = _add_java_defaults(tree, translated, texts)
@@ -400,7 +406,8 @@ def convert_to_yaml(translated: TranslatedProperties, *, folder: pathlib.Path) -
 def _add_java_defaults(
     tree: dict[str, Any], translated: TranslatedProperties, texts: TextConverter
 ) -> list[str]:
-    """Add worker keys and Java's defaults that differ in YAML; returns inexpressible keys."""
+    """Add worker keys, and Java's defaults where the YAML defaults differ. Returns the
+    inexpressible keys."""
     tree["defaults"] = {**mm2_property_keys.JAVA_FLOW_DEFAULTS, **tree["defaults"]}
     said = {
         key: texts.convert(pair.value, key, line=pair.line)
@@ -425,7 +432,8 @@ def _add_java_defaults(
 
 
 def _find_worker_factor(tree: dict[str, Any], target: str) -> str | None:
-    """The default replication factor of worker topics on this cluster in YAML."""
+    """Find the replication factor of worker topics on this cluster that YAML would use by
+    default."""
     name = flow_keys.REPLICATION_FACTOR.name
     usual = {name: flow_keys.REPLICATION_FACTOR.default, **tree["defaults"]}
     mine = [{**usual, **flow} for flow in tree["flows"] if flow["to"] == target]
@@ -434,7 +442,7 @@ def _find_worker_factor(tree: dict[str, Any], target: str) -> str | None:
 
 
 def convert_to_properties(root: YamlSection, *, folder: pathlib.Path) -> ConvertedFile:
-    """Convert a valid YAML file to properties. Relative paths in it start at `folder`."""
+    """Convert a valid YAML file to properties. Relative paths in the file start at `folder`."""
     found = flatten_file(root, folder=folder)
     return ConvertedFile(
         text="\n".join(
@@ -447,7 +455,7 @@ def convert_to_properties(root: YamlSection, *, folder: pathlib.Path) -> Convert
 
 
 class _YamlWriter:
-    """Converts YAML nodes to plain data, with placeholders and paths in YAML's form."""
+    """Converts YAML nodes to plain data, with placeholders and paths in YAML syntax."""
 
     def __init__(self, texts: TextConverter) -> None:
         self._texts = texts
@@ -463,7 +471,7 @@ class _YamlWriter:
 
 
 def diff_settings(one: Mm2Settings, other: Mm2Settings) -> list[str]:
-    """Names of the settings that differ."""
+    """Return the names of the settings that differ."""
     found: list[str] = []
     names = [[flow.name for flow in each.flows] for each in (one, other)]
     if sorted(names[0]) != sorted(names[1]):
@@ -495,10 +503,11 @@ def _describe_clients(found: Mm2Settings, name: str) -> Sequence[object]:
         clients.target_admin,
     )
     return [
-        (each.bootstrap_servers, each.security, _without_paths(each.properties)) for each in ends
+        (each.bootstrap_servers, each.security, _remove_paths(each.properties)) for each in ends
     ]
 
 
-def _without_paths(properties: Mapping[str, str]) -> dict[str, str]:
-    """Properties without file locations: files are compared by content, in `security`."""
+def _remove_paths(properties: Mapping[str, str]) -> dict[str, str]:
+    """Return the properties without file locations, because files are compared by content, in
+    `security`."""
     return {key: text for key, text in properties.items() if not key.endswith(_LOCATION)}

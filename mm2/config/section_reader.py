@@ -1,7 +1,7 @@
 """Reads the options of a YAML section and collects all problems.
 
-A key is read, refused by name, or unknown; `finish` reports refused and unknown keys. `effective`
-has the values as text, with secrets hidden, for `mm2 config show`.
+A key is read, refused by name, or unknown. `finish` reports refused and unknown keys. `effective`
+contains the values as text, with secrets hidden, for `mm2 config show`.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ AnyValueType = ValueType[object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigOption(Generic[T]):
-    """A key of a section, with its type and default."""
+    """A key of a YAML section, with its type and default."""
 
     name: str
     kind: ValueType[T]
     default: str | tuple[str, ...] | None
-    """Text as in a file; None if there is no default."""
+    """Default as text, in the same syntax as in a file; None if the option has no default."""
 
 
 @dataclass(slots=True)
@@ -41,18 +41,21 @@ class ProblemCollector:
     """Collects the problems and warnings of one file, and resolves placeholders in its values."""
 
     folder: pathlib.Path
-    """Start of relative paths in values."""
+    """Folder at which relative paths in values start."""
     providers: ConfigTransformer
     lenient: bool = False
-    """Unknown keys cause warnings, not errors (`mm2.properties`, as in Java)."""
+    """Report unknown keys as warnings instead of errors (`mm2.properties`, as in Java)."""
     warnings: list[ConfigProblem] = field(default_factory=list)
     problems: list[ConfigProblem] = field(default_factory=list)
-    """Errors: a file with any is refused."""
+    """Errors. A file with any error is refused."""
 
     def resolve(self, scalar: YamlScalar, key: str) -> ResolvedText | None:
-        """The scalar's text with placeholders resolved; None after a reported problem."""
+        """Resolve the placeholders in the scalar's text. Reports a problem and returns None if this
+        fails."""
         if scalar.text is None:
-            self.report(scalar.line, key, "has no value ('' is an empty text, [] an empty list)")
+            self.report(
+                scalar.line, key, ("has no value (write '' for empty text, [] for an empty list)")
+            )
             return None
         try:
             return self.providers.resolve(scalar.text)
@@ -70,7 +73,8 @@ class ProblemCollector:
         allowed: str | None = None,
         nearest: str | None = None,
     ) -> None:
-        """Report an error at `key` in `line`. The file is refused once all errors are collected."""
+        """Report an error at `key` on `line`. The file is refused after all errors are
+        collected."""
         self.problems.append(
             ConfigProblem(
                 line=line, key=key, text=text, given=given, allowed=allowed, nearest=nearest
@@ -78,13 +82,13 @@ class ProblemCollector:
         )
 
     def warn(self, line: int, key: str, text: str, *, nearest: str | None = None) -> None:
-        """Report a warning, unless it was reported before."""
+        """Report a warning unless the same warning was already reported."""
         found = ConfigProblem(line=line, key=key, text=text, nearest=nearest)
         if found not in self.warnings:  # one property may be read for several client types
             self.warnings.append(found)
 
     def report_unknown(self, line: int, key: str, *, nearest: str | None) -> None:
-        """Report an unknown key: an error, or a warning if the file is `lenient`."""
+        """Report an unknown key as an error, or as a warning if the file is `lenient`."""
         if self.lenient:
             self.warn(line, key, "has no effect: unknown key", nearest=nearest)
         else:
@@ -93,7 +97,7 @@ class ProblemCollector:
 
 @dataclass(frozen=True, slots=True)
 class FreeKeyText:
-    """One value of a section whose keys are not predefined."""
+    """A value of a section whose keys are not predefined."""
 
     text: str = field(repr=False)
     secret: bool
@@ -102,9 +106,8 @@ class FreeKeyText:
 
 @dataclass(frozen=True, slots=True)
 class _GivenTexts:
-    """The texts of a setting in the file; `secret` if its name says so, or if a config provider
-    resolved any of them.
-    """
+    """The text values of a setting in the file. `secret` is True if the setting's name indicates a
+    secret, or if a config provider resolved any of the values."""
 
     texts: tuple[str, ...] = field(repr=False)
     secret: bool
@@ -125,10 +128,10 @@ class _GivenTexts:
 
 
 class SectionReader:
-    """Reads one section, with the section of defaults as fallback.
+    """Reads one section, with the section of defaults as the fallback.
 
-    `path` names the section in messages. Problems in the defaults are not reported here but only
-    once, where the section of defaults itself is read.
+    `path` is the section's name in messages. Problems in the defaults are reported only once, when
+    the section of defaults itself is read.
     """
 
     def __init__(
@@ -148,7 +151,8 @@ class SectionReader:
         self._known: set[str] = set()
 
     def get(self, option: ConfigOption[T]) -> T:
-        """The setting's value, or its default; also after a problem, which is reported."""
+        """Return the setting's value or its default. If the value is invalid, report the problem
+        and return the default."""
         assert option.default is not None, option.name
         value = self.require(option)
         if value is not None:
@@ -156,7 +160,8 @@ class SectionReader:
         return option.kind.parse(_default_texts(option.default))
 
     def require(self, option: ConfigOption[T]) -> T | None:
-        """The setting's value; None if it is missing or invalid, which is reported."""
+        """Return the setting's value. If it is missing or invalid, report the problem and return
+        None."""
         self._known.add(option.name)
         entry = self._find_entry(option.name)
         inherited = entry is not None and self.section.get(option.name) is None
@@ -187,12 +192,13 @@ class SectionReader:
         return value
 
     def get_optional(self, option: ConfigOption[T]) -> T | None:
-        """The setting's value; None if it is not set, or invalid, which is reported."""
+        """Return the setting's value, or None if it is not set. If the value is invalid, report the
+        problem and return None."""
         self._known.add(option.name)
         return self.require(option) if self._find_entry(option.name) is not None else None
 
     def read_texts(self, name: str) -> dict[str, FreeKeyText]:
-        """Read a section with arbitrary keys and single values; problems are reported."""
+        """Read a section with arbitrary keys and single values. Problems are reported."""
         self._known.add(name)
         entry = self.section.get(name)
         path = f"{self.path}.{name}"
@@ -210,7 +216,8 @@ class SectionReader:
         }
 
     def find_entries_with_prefix(self, prefixes: tuple[str, ...]) -> list[tuple[str, YamlEntry]]:
-        """Entries with these key prefixes and the path of their section, defaults first."""
+        """Return the entries whose keys have one of these prefixes, with the path of their section.
+        Entries from the defaults are first."""
         defaults = self._defaults.entries if self._defaults is not None else ()
         found = [(_DEFAULTS_SECTION, entry) for entry in defaults]
         found += [(self.path, entry) for entry in self.section.entries]
@@ -219,18 +226,20 @@ class SectionReader:
         return taken
 
     def get_line(self, name: str) -> int:
-        """Line of the setting; the line of the section if the setting is not set."""
+        """Return the line of the setting, or the line of the section if the setting is not set."""
         entry = self._find_entry(name)
         return self.section.line if entry is None else entry.line
 
     def warn_if_set(self, name: str, text: str) -> None:
-        """Warn about this key if the section itself, not only the defaults, sets it."""
+        """Warn about this key if the section itself sets it, not only the defaults."""
         entry = self.section.get(name)
         if entry is not None:
             self.collector.warn(entry.line, f"{self.path}.{name}", text)
 
-    def accept_remaining(self, *, refused: Mapping[str, str], families: Mapping[str, str]) -> None:
-        """Read all unknown keys of the section and the defaults as single values."""
+    def accept_remaining_keys(
+        self, *, refused: Mapping[str, str], families: Mapping[str, str]
+    ) -> None:
+        """Read all remaining keys of the section and the defaults as single values."""
         known = self._known | set(refused)
         self._accept_entries(
             lambda name: name not in known and _find_family(name, families) is None
@@ -251,16 +260,17 @@ class SectionReader:
                     self.effective[name] = given.effective(is_list=False)
 
     def merged_entries(self) -> dict[str, YamlEntry]:
-        """The entries of the section and the defaults by name; the section's take precedence."""
+        """Entries of the section and the defaults, by name. Entries of the section take
+        precedence."""
         behind = self._defaults.entries if self._defaults is not None else ()
         return {each.key: each for each in (*behind, *self.section.entries)}
 
     def finish(
         self, *, refused: Mapping[str, str], families: Mapping[str, str] | None = None
     ) -> None:
-        """Report every key that was not read, as refused or unknown.
+        """Report every key that was not read as refused or unknown.
 
-        `refused` has the reasons by key, `families` by key prefix.
+        `refused` contains reasons by key, and `families` contains reasons by key prefix.
         """
         for entry in self.section.entries:
             if entry.key in self._known:
@@ -317,7 +327,7 @@ def _read_items(collector: ProblemCollector, node: YamlList, path: str) -> _Give
     for item in node.items:
         if not isinstance(item, YamlScalar):
             collector.report(
-                item.line, path, f"must be a list of texts, not of a {_describe_node(item)}"
+                item.line, path, f"must be a list of text values, not of a {_describe_node(item)}"
             )
             return None
         resolved = collector.resolve(item, path)
@@ -337,7 +347,8 @@ def _default_texts(default: str | tuple[str, ...]) -> tuple[str, ...]:
 
 
 def as_section(collector: ProblemCollector, entry: YamlEntry, *, path: str) -> YamlSection | None:
-    """The entry's section; an empty entry is an empty section. None after a reported problem."""
+    """Return the entry's value as a section. An empty entry is an empty section. For any other
+    value, report a problem and return None."""
     node = entry.value
     if isinstance(node, YamlSection):
         return node
@@ -352,7 +363,7 @@ def _find_family(name: str, families: Mapping[str, str]) -> str | None:
 
 
 def _split_list(text: str) -> tuple[str, ...]:
-    """Split a list as `ConfigDef` does: trim the items; an empty text is an empty list."""
+    """Split a list as `ConfigDef` does: items are trimmed, and empty text is an empty list."""
     stripped = text.strip()
     return tuple(item.strip() for item in stripped.split(",")) if stripped else ()
 

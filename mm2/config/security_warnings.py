@@ -1,4 +1,4 @@
-"""Warns of settings that are allowed but insecure, once when the file is read."""
+"""Warns about settings that are allowed but insecure, once, when the configuration file is read."""
 
 from __future__ import annotations
 
@@ -15,22 +15,24 @@ UNSIGNED_TEXT = (
     " configurations of its connectors (KIP-507)"
 )
 _CERTIFICATE_SUFFIXES = ("certificate.chain", "truststore.certificates")
-"""Hidden in output because a keystore may be in the same key, but public."""
+"""Key suffixes of certificates, which do not count as secrets. Their values are hidden in output
+only because they may also contain a private key."""
 _REST_PREFIXES = ("listeners.", "admin.listeners.", "rest.")
 
 
 def find_warnings(flat: FlatProperties) -> list[ConfigProblem]:
-    """Security warnings with their lines; all plaintext secrets are in one warning."""
-    return [*_warn_unsigned(flat), *_warn_inline_secrets(flat)]
+    """Return the security warnings with their lines. A single warning lists all plaintext
+    secrets."""
+    return [*_warn_about_unsigned_requests(flat), *_warn_inline_secrets(flat)]
 
 
 def is_unsigned_protocol(protocol: str) -> bool:
-    """Whether this Connect protocol does not sign requests between nodes."""
+    """Return True if nodes that use this Connect protocol do not sign requests to each other."""
     given = protocol.strip().lower()
     return given in worker_keys.PROTOCOLS and given != SESSIONED_PROTOCOL
 
 
-def _warn_unsigned(flat: FlatProperties) -> list[ConfigProblem]:
+def _warn_about_unsigned_requests(flat: FlatProperties) -> list[ConfigProblem]:
     found = []
     for key, value in flat.props.items():
         if key != CONNECT_PROTOCOL_KEY and not key.endswith(f".{CONNECT_PROTOCOL_KEY}"):
@@ -47,10 +49,10 @@ def _warn_unsigned(flat: FlatProperties) -> list[ConfigProblem]:
 
 
 def _warn_inline_secrets(flat: FlatProperties) -> list[ConfigProblem]:
-    """Warn of secrets in plaintext; references are safe.
+    """Warn about secrets in plaintext. References are safe.
 
-    Leaders write those of connectors to config topics. `spark_section` warns of those in command
-    lines.
+    Leaders write the secrets of connectors to config topics. `spark_section` warns about secrets in
+    command lines.
     """
     found = {
         key
@@ -61,13 +63,13 @@ def _warn_inline_secrets(flat: FlatProperties) -> list[ConfigProblem]:
     own = {key for key in spark if not key.endswith(engine_config.COMMAND_LINE_SUFFIXES)}
     seen = "everyone who can read this file can see it"
     return [
-        *_warn_of_secrets(flat, found - spark, _describe_config_topics(flat)),
-        *_warn_of_secrets(flat, own, seen),
+        *_build_secrets_warning(flat, found - spark, _describe_config_topics(flat)),
+        *_build_secrets_warning(flat, own, seen),
     ]
 
 
 def _describe_config_topics(flat: FlatProperties) -> str:
-    """Where secrets of connectors are stored; "" if no flow is enabled."""
+    """Describe where connector secrets are stored. Returns "" if no flow is enabled."""
     try:
         flows = dedicated_mode.list_flows(flat.resolve(flat.props))
     except ConfigError:
@@ -81,8 +83,9 @@ def _describe_config_topics(flat: FlatProperties) -> str:
     )
 
 
-def _warn_of_secrets(flat: FlatProperties, keys: set[str], who: str) -> list[ConfigProblem]:
-    """One warning for all `keys`; `who` says who can see the secrets, "" for nobody."""
+def _build_secrets_warning(flat: FlatProperties, keys: set[str], who: str) -> list[ConfigProblem]:
+    """Return one warning for all `keys`. `who` describes who can see the secrets; if it is "", no
+    warning is returned."""
     if not keys or not who:
         return []
     ordered = sorted({flat.locations.get(key, (0, key)) for key in keys})

@@ -1,4 +1,4 @@
-"""Reads the section `spark`: where copy processes run, and Spark properties."""
+"""Reads the section `spark`, which contains Spark properties and where copy processes run."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ _CONF = "conf"
 def read_spark(
     collector: ProblemCollector, section: YamlSection
 ) -> tuple[EngineSettings, Mapping[str, PlainYaml]]:
-    """Read section `spark`: the settings, and their texts. Invalid values are reported and
-    replaced by the default."""
+    """Read section `spark` and return the settings and their text values. Invalid values are
+    reported and replaced by the defaults."""
     found = SectionReader(collector, section, path="spark")
     conf = _read_conf(found)
     spark = EngineSettings(
@@ -66,7 +66,7 @@ def _read_conf(found: SectionReader) -> dict[str, FreeKeyText]:
         if name in engine_config.RESERVED_SPARK_CONF:
             found.collector.report(given.line, key, engine_config.RESERVED_SPARK_CONF[name])
         elif not name.startswith("spark."):
-            text = "is not a Spark property: their names begin with spark."
+            text = "is not a Spark property: Spark property names begin with spark."
             found.collector.report(given.line, key, text, nearest=f"spark.{name}")
         else:
             conf[name] = given
@@ -75,27 +75,30 @@ def _read_conf(found: SectionReader) -> dict[str, FreeKeyText]:
                 if given.secret
                 else config_errors.hide_secrets(given.text)
             )
-            _warn_of_command_line(found.collector, key, given)
+            _warn_about_command_line_secret(found.collector, key, given)
     if shown:
         found.effective[_CONF] = shown
     return conf
 
 
-def _warn_of_command_line(collector: ProblemCollector, key: str, given: FreeKeyText) -> None:
-    """Warn of a secret in a property that becomes part of a command line."""
+def _warn_about_command_line_secret(
+    collector: ProblemCollector, key: str, given: FreeKeyText
+) -> None:
+    """Warn about a secret in a property that becomes part of a command line."""
     is_hidden = given.secret or config_errors.hide_secrets(given.text) != given.text
     if is_hidden and key.endswith(engine_config.COMMAND_LINE_SUFFIXES):
         collector.warn(
             given.line,
             key,
-            "contains a secret or a reference, and its value becomes part of a command line, which "
-            "every user of that machine can read: use Spark's own property instead (such as "
-            "spark.ssl.trustStorePassword), or a file that only the JVM's user can read",
+            "contains a secret or a reference, and its value becomes part of a command line, "
+            "which every user of that machine can read: use the dedicated Spark property instead "
+            "(such as spark.ssl.trustStorePassword), or a file that only the JVM's user can read",
         )
 
 
 def _read_driver(found: SectionReader) -> dict[str, str]:
-    """Spark properties of the short keys for the driver's address, which clusters usually need."""
+    """Read the short keys for the driver's addresses, which clusters usually need. Returns Spark
+    properties."""
     hosts = {
         name: found.get_optional(_conf_option(name, engine_config.HOST))
         for name in engine_config.DRIVER_HOSTS

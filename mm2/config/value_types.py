@@ -1,7 +1,8 @@
-"""Types of configuration values: how a text is parsed, and a description of allowed values.
+"""Types of configuration values, with a parser and a description of allowed values for each type.
 
-Texts are parsed as Kafka's `ConfigDef` does: trimmed; booleans are true or false in any case.
-Parsers raise `ValueError`; `allowed` and the constants `*_ALLOWED` describe the allowed values.
+Text is parsed as in Kafka's `ConfigDef`: values are trimmed, and booleans are true or false in any
+case. Parsers raise `ValueError`. `allowed` and the constants `*_ALLOWED` describe the allowed
+values.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ from mm2.topics.filters import NamePatterns
 from mm2.topics.flow_config import StartAt, StartPosition, TopicThrottle
 
 MAX_TIMESTAMP_MS = 253_402_300_799_999
-"""The end of the year 9999 (UTC) in milliseconds since 1970: later times cannot be formatted."""
+"""Last millisecond of the year 9999 (UTC), in milliseconds since the epoch. Later times cannot be
+formatted."""
 MIN_RATE_BYTES_S = 1_000
-"""At a lower rate, a single batch would take unreasonably long."""
-START_ALLOWED = "earliest, latest, or a time with its zone such as 2026-01-31T08:00:00Z"
+"""Minimum rate limit. At a lower rate, a single batch would take unreasonably long."""
+START_ALLOWED = "earliest, latest, or a time with its time zone such as 2026-01-31T08:00:00Z"
 NO_LIMIT = "none"
 RATE_ALLOWED = f"bytes per second, at least {MIN_RATE_BYTES_S}, such as 500kB, 20MB or 1GiB"
 LIMIT_ALLOWED = f"{RATE_ALLOWED}, or {NO_LIMIT}"
@@ -53,7 +55,7 @@ def parse_byte_rate(text: str) -> int:
 
 
 def parse_topic_throttle(text: str) -> TopicThrottle:
-    """Parse `EXPRESSION=RATE`."""
+    """Parse a topic throttle of the form `EXPRESSION=RATE`."""
     expression, _, rate = text.rpartition("=")
     if not expression.strip():
         raise ValueError(text)
@@ -61,12 +63,12 @@ def parse_topic_throttle(text: str) -> TopicThrottle:
 
 
 def parse_throttle(text: str) -> int:
-    """Parse a rate as `parse_byte_rate`, or `none` for no limit: 0."""
+    """Parse a rate like `parse_byte_rate`, or `none` for no limit (returned as 0)."""
     return 0 if text.strip().lower() == NO_LIMIT else parse_byte_rate(text)
 
 
 def parse_start_position(text: str) -> StartPosition:
-    """Parse `earliest`, `latest` or an ISO 8601 time with a time zone."""
+    """Parse a start position: `earliest`, `latest` or an ISO 8601 time with a time zone."""
     if text.lower() in (StartAt.EARLIEST.value, StartAt.LATEST.value):
         return StartPosition(StartAt(text.lower()))
     moment = datetime.datetime.fromisoformat(text)
@@ -84,11 +86,11 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class RefusedValueError(ValueError):
-    """An invalid value; its message explains more than `ValueType.allowed`."""
+    """Error for an invalid value whose message explains more than `ValueType.allowed`."""
 
 
 class ValueType(Protocol[T_co]):
-    """Parses the text of a setting."""
+    """Parser for the text of a setting."""
 
     @property
     def allowed(self) -> str:
@@ -97,17 +99,18 @@ class ValueType(Protocol[T_co]):
 
     @property
     def is_list(self) -> bool:
-        """Whether the setting is a list: a YAML list, or values separated by commas."""
+        """True if the setting is a list: a YAML list, or values separated by commas."""
         ...
 
     def parse(self, texts: tuple[str, ...]) -> T_co:
-        """Parse the texts, exactly one unless `is_list`. Raises `ValueError` if not allowed."""
+        """Parse the text values of a setting, exactly one unless `is_list`. Raises `ValueError` if
+        a value is not allowed."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class SingleValue(Generic[T]):
-    """Type of single values; `read` parses the trimmed text."""
+    """Type of single values. `read` parses the trimmed text."""
 
     allowed: str
     read: Callable[[str], T]
@@ -123,7 +126,7 @@ class SingleValue(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class PatternListType:
-    """Type of lists of regular expressions."""
+    """Value type for lists of regular expressions."""
 
     allowed: str = "regular expressions, as a YAML list or separated by commas"
 
@@ -137,9 +140,9 @@ class PatternListType:
 
 @dataclass(frozen=True, slots=True)
 class TextListType:
-    """Type of lists of texts."""
+    """Value type for lists of text values."""
 
-    allowed: str = "texts, as a YAML list or separated by commas"
+    allowed: str = "text values, as a YAML list or separated by commas"
 
     @property
     def is_list(self) -> bool:
@@ -151,7 +154,7 @@ class TextListType:
 
 @dataclass(frozen=True, slots=True)
 class TopicThrottleListType:
-    """Type of lists of `EXPRESSION=RATE`."""
+    """Value type for lists of topic throttles, `EXPRESSION=RATE`."""
 
     allowed: str = "EXPRESSION=RATE, such as orders.*=5MB, as a YAML list or separated by commas"
 
@@ -164,17 +167,17 @@ class TopicThrottleListType:
 
 
 def text(allowed: str = "text") -> SingleValue[str]:
-    """Type of non-empty texts."""
+    """Create the value type for non-empty text."""
     return SingleValue(allowed, _parse_not_blank)
 
 
 def boolean() -> SingleValue[bool]:
-    """Type of booleans: true or false in any case."""
+    """Create the value type for booleans: true or false in any case."""
     return SingleValue("true or false", _parse_boolean)
 
 
 def integer(least: int, most: int | None = None, *, or_minus_one: bool = False) -> SingleValue[int]:
-    """Type of whole numbers from `least` to `most`, or also -1."""
+    """Create the value type for integers from `least` to `most`, and optionally -1."""
     words = f"whole number from {least}" + (f" to {most}" if most is not None else "")
     words += ", or -1" if or_minus_one else ""
 
@@ -189,12 +192,13 @@ def integer(least: int, most: int | None = None, *, or_minus_one: bool = False) 
 
 
 def byte_rate() -> SingleValue[int]:
-    """Type of rates in bytes per second (`parse_byte_rate`)."""
+    """Create the value type for rates in bytes per second (`parse_byte_rate`)."""
     return SingleValue(RATE_ALLOWED, parse_byte_rate)
 
 
 def choice(*names: str) -> SingleValue[str]:
-    """Type of choices: one of `names` in any case, returned as spelled in `names`."""
+    """Create the value type for a choice: one of `names` in any case, returned as spelled in
+    `names`."""
 
     def read(value: str) -> str:
         for name in names:
@@ -206,7 +210,8 @@ def choice(*names: str) -> SingleValue[str]:
 
 
 def plugin_class(*names: str) -> SingleValue[str]:
-    """Type of class names: one of `names`, or a Python class, which is imported."""
+    """Create the value type for class names: one of `names`, or a Python class, which is
+    imported."""
     shipped = choice(*names)
 
     def read(value: str) -> str:
@@ -225,7 +230,7 @@ def plugin_class(*names: str) -> SingleValue[str]:
 
 
 def text_matching(pattern: str, allowed: str) -> SingleValue[str]:
-    """Type of texts that fully match the regular expression `pattern`."""
+    """Create the value type for text that fully matches the regular expression `pattern`."""
 
     def read(value: str) -> str:
         if not re.fullmatch(pattern, value):
@@ -236,7 +241,7 @@ def text_matching(pattern: str, allowed: str) -> SingleValue[str]:
 
 
 def start_position() -> SingleValue[StartPosition]:
-    """Type of start positions (`parse_start_position`)."""
+    """Create the value type for start positions (`parse_start_position`)."""
     return SingleValue(START_ALLOWED, parse_start_position)
 
 

@@ -1,13 +1,13 @@
-"""The three MirrorMaker 2 connectors and their tasks, configured with MirrorMaker 2's keys.
+"""The three MirrorMaker 2 connectors and their tasks, which use MirrorMaker 2's configuration keys.
 
 `MirrorSourceConnector` refreshes topics, mirror topics, configs and ACLs, and assigns partitions to
-tasks. `MirrorSourceTask` supervises a copy process (`CopySupervisor`), which copies the records,
-and writes the offset map and incidents to the flow's internal topics (`FlowLedger`).
-`MirrorCheckpointConnector` and its task translate consumer group offsets;
+tasks. `MirrorSourceTask` supervises the copy process that replicates the records
+(`CopySupervisor`), and writes the offset map and incidents to the flow's internal topics
+(`FlowLedger`). `MirrorCheckpointConnector` and its task translate consumer group offsets.
 `MirrorHeartbeatConnector` emits heartbeats.
 
 Each task publishes its status in `StatusRegistry`, where tables, metrics and commands read it.
 
-May import `mm2.copier`, `mm2.config`, `mm2.kafka` and everything below them; nothing from status,
-metrics, UI or CLI.
+May import `mm2.copier`, `mm2.config`, `mm2.kafka` and everything below them, but nothing from
+status, metrics, UI or CLI.
 """

@@ -1,6 +1,7 @@
-"""Copies read access of source topics to their mirror topics (`sync.topic.acls.enabled`).
+"""Syncs ACLs that grant read access from source topics to their mirror topics
+(`sync.topic.acls.enabled`).
 
-A source without an authorizer has no ACLs; this is logged once.
+A source cluster without an authorizer has no ACLs; the skipped sync is logged once.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ WRITING_ACLS = "creating ACLs"
 
 _LOG = logging.getLogger(__name__)
 _CLUSTERS_WITHOUT_AUTHORIZER: set[str] = set()
-"""Clusters without an authorizer. Logged once per process, even if connectors are restarted."""
+"""Clusters known to have no authorizer. Each cluster is logged once per process, even if connectors
+are restarted."""
 
 
 class AclSync:
@@ -50,12 +52,11 @@ class AclSync:
         self._target.close()
 
     def sync(self, mirrored_topics: Collection[str], timeout_s: float) -> AclPlan | None:
-        """Create missing ACLs; return the plan, or None if the source's ACLs cannot be read.
+        """Create missing ACLs and return the plan. Returns None if the source's ACLs cannot be
+        read.
 
-        `mirrored_topics` are the source topics that the flow mirrors.
-
-        Authorization errors are logged. Raises `RetriableError` if a cluster does not respond, and
-        `AuthenticationError`.
+        `mirrored_topics` are the source topics that the flow mirrors. Authorization errors are
+        logged. Raises `RetriableError` if a cluster does not respond, and `AuthenticationError`.
         """
         end = Deadline.after(timeout_s, now_s=self._clock.now_s())
         acls = self._read_source_acls(timeout_s)
@@ -84,9 +85,8 @@ class AclSync:
         return acls
 
     def _read_target_acls(self, end: Deadline) -> list[TopicAcl] | None:
-        """Read the target's ACLs; None without permission, so that ACLs are added without
-        comparison.
-        """
+        """Read the target's ACLs. Returns None if not authorized; ACLs are then created without
+        comparison."""
         try:
             return self._target.list_topic_acls(end.remaining_s(self._clock.now_s()))
         except (NoAuthorizerError, NotAuthorizedError):
@@ -96,7 +96,7 @@ class AclSync:
         refused = self._target.create_acls(planned.create, end.remaining_s(self._clock.now_s()))
         for each in planned.create:
             if each not in refused:
-                _LOG.info("created ACL of a mirror topic: %s", each)
+                _LOG.info("created mirror topic ACL: %s", each)
         if not refused:
             self._warnings.reset(WRITING_ACLS)
             return

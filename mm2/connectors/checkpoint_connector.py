@@ -42,7 +42,7 @@ from mm2.offsets.group_selection import GroupSelectionChange, SelectedGroups
 from mm2.topics import assignment
 
 GROUP_SCAN_RETRY_DELAY_S = 10.0
-"""Delay after a failed scan; the refresh interval if that is shorter."""
+"""Delay after a failed scan, unless the refresh interval is shorter."""
 CLOSE_TIMEOUT_S = 5.0
 MAX_GROUPS_PER_SCAN = 250
 FINDING_GROUPS = "listing consumer groups"
@@ -62,7 +62,8 @@ class MirrorCheckpointConnector(SourceConnector):
         self._logged_exclusions: frozenset[str] = frozenset()
 
     def _reset_state(self) -> None:
-        """Reset the state: workers restart the same instance when it is resumed."""
+        """Reset the connector's state, because a worker restarts the same instance when the
+        connector is resumed."""
         self._source: ConsumerGroups | None = None
         self._stop_requested = threading.Event()
         self._starting = True
@@ -83,7 +84,7 @@ class MirrorCheckpointConnector(SourceConnector):
     def start(self, props: Mapping[str, str]) -> None:
         """Create the checkpoints topic, scan the groups and start the scan thread.
 
-        Raises `ConfigError`, and `FatalError` if a cluster refuses the topic or denies access.
+        Raises `ConfigError`, and `FatalError` if a cluster rejects the topic or denies access.
         """
         super().start(props)
         config = mirror_connector_config.parse_checkpoint(props)
@@ -99,7 +100,7 @@ class MirrorCheckpointConnector(SourceConnector):
         )
         self._warnings = RateLimitedWarnings(_LOG, clock=context.clock)
         self._create_topic(config, clients)
-        self._source = clients.source_groups()
+        self._source = clients.create_source_groups_client()
         try:
             self._scan_groups(config, self._source)
         except errors.RetriableError as error:
@@ -120,7 +121,7 @@ class MirrorCheckpointConnector(SourceConnector):
         return MirrorCheckpointTask
 
     def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
-        """Assign groups to tasks; groups stay with their tasks if possible.
+        """Assign groups to tasks, keeping existing assignments where possible.
 
         Raises `RetriableError` before the first scan of the source's groups has finished.
         """
@@ -140,7 +141,7 @@ class MirrorCheckpointConnector(SourceConnector):
         return assignment.build_group_task_configs(self.props, self._assignments)
 
     def alter_offsets(self, props: Mapping[str, str], offsets: Sequence[SourceOffset]) -> bool:
-        """The task never reads these offsets, so only their format is checked."""
+        """Check the format of altered offsets. The checkpoint task never reads these offsets."""
         connect_offsets.check_checkpoint_offsets(offsets)
         return True
 
@@ -150,7 +151,7 @@ class MirrorCheckpointConnector(SourceConnector):
             replication_factor=config.checkpoints_topic_factor,
             factor_key=mirror_connector_keys.CHECKPOINTS_FACTOR,
         )
-        admin = clients.target_admin()
+        admin = clients.create_target_admin()
         try:
             internal_topics.create_topic(
                 topic, admin, timeout_s=config.common.admin_timeout_s, wait=self.context.wait
@@ -159,7 +160,7 @@ class MirrorCheckpointConnector(SourceConnector):
             admin.close()
 
     def _run_scans(self, stop: threading.Event) -> None:
-        """Body of the thread: scan again after every `refresh.groups.interval.seconds`."""
+        """Scan the groups every `refresh.groups.interval.seconds` (thread body)."""
         config, source = self._config, self._source
         assert config is not None
         assert source is not None
@@ -175,7 +176,7 @@ class MirrorCheckpointConnector(SourceConnector):
                 self.context.request_task_reconfiguration()
 
     def _compute_scan_delay_s(self, config: MirrorCheckpointConfig) -> float | None:
-        """Seconds until the next scan; None for no further scan."""
+        """Compute the seconds until the next scan. Returns None if no further scan is needed."""
         interval_s = config.refresh_groups_interval_s
         if self._groups is not None:
             return interval_s
@@ -186,7 +187,7 @@ class MirrorCheckpointConnector(SourceConnector):
         )
 
     def _scan_groups(self, config: MirrorCheckpointConfig, source: ConsumerGroups) -> bool:
-        """Scan the groups; return True if tasks must be reconfigured. Raises `ConnectError`."""
+        """Scan the groups. Returns True if tasks must be reconfigured. Raises `ConnectError`."""
         clock = self.context.clock
         end = Deadline.after(config.common.admin_timeout_s, now_s=clock.now_s())
         listed = source.list_groups(config.common.admin_timeout_s)

@@ -1,13 +1,13 @@
 """MirrorCheckpointTask: emits checkpoints of its groups and optionally syncs group offsets.
 
-At start the task reads the published checkpoints (`CheckpointTable`), then the offset syncs. If the
-published checkpoints could be read, all syncs are used; otherwise only syncs written since the
-start (KAFKA-15905). Offsets of records that mm2 replicated are translated exactly by the offset
-map, those of Java by offset syncs.
+At startup the task reads the published checkpoints (`CheckpointTable`), then the offset syncs. If
+the published checkpoints can be read, all syncs are used; otherwise only syncs written after the
+start are used (KAFKA-15905). Offsets of records replicated by mm2 are translated exactly with the
+offset map, offsets of records replicated by Java with offset syncs.
 
-New records of the checkpoints topic are read in every round, and outdated checkpoints of other
-writers (Java, a task that has not ended yet) are replaced. Rounds process groups in batches and
-skip groups whose offsets have not changed. Unlike Java's task, this one retries failed reads, and
+Every round reads new records of the checkpoints topic and replaces outdated checkpoints of other
+writers (Java, or a previous task that is still running). Rounds process groups in batches and skip
+groups whose offsets have not changed. Unlike Java's task, this task retries failed reads and
 reports why no checkpoints are emitted.
 """
 
@@ -62,13 +62,14 @@ from mm2.offsets.translation import ExactOffset, TranslatedOffset
 from mm2.topics import assignment
 
 TOPIC_READ_TIMEOUT_S = 2.0
-"""Limit of one read; the next read continues where it ended."""
+"""Time limit of one read. The next read continues where the previous one stopped."""
 TOPIC_VISIBILITY_TIMEOUT_S = 30.0
-"""A new checkpoints topic may be missing in the metadata of some brokers for this long."""
+"""Maximum time for which a new checkpoints topic may be missing from the metadata of some
+brokers."""
 MAX_GROUPS_PER_STEP = 250
 MAX_CHECKPOINTS_PER_STEP = 2_000
 MAX_OFFSETS_AGE_S = 1.0
-"""Within a round, offset syncs and the offset map are refreshed after this time."""
+"""Maximum age of offset syncs and the offset map within a round. Older ones are refreshed."""
 READING_OFFSET_SYNCS = "reading offset syncs"
 READING_OFFSET_MAP = "reading the offset map"
 READING_GROUP_OFFSETS = "reading group offsets"
@@ -81,13 +82,13 @@ class NewCheckpoint(NamedTuple):
 
     checkpoint: Checkpoint
     is_first: bool
-    """True if the partition of the group had no checkpoint before."""
+    """True if the group had no checkpoint for the partition before."""
 
 
 class CheckpointRounds:
     """Computes new checkpoints in rounds over all groups.
 
-    Not thread-safe except for `find_groups`. Sends no request before `load`.
+    Not thread-safe except for `find_groups`. No request is sent before `load` is called.
     """
 
     def __init__(
@@ -109,7 +110,7 @@ class CheckpointRounds:
         self._published: TopicTail | None = None
         self._has_history: bool | None = None
         self._syncs: OffsetSyncsFollower | None = None
-        self._source = clients.source_groups()
+        self._source = clients.create_source_groups_client()
         self._last_positions: ReportedPositions = {}
         self._remaining_chunks: list[Sequence[str]] = []
         self._unsent: list[NewCheckpoint] = []
@@ -118,7 +119,10 @@ class CheckpointRounds:
         self._map_resets = 0
         self._refresh_due_s = clock.now_s()
         self._map = OffsetMapFollower(
-            clients.offset_map, config.flow.topics.matches, flow=config.flow.name, clock=clock
+            clients.create_offset_map_reader,
+            config.flow.topics.matches,
+            flow=config.flow.name,
+            clock=clock,
         )
         self._rules = CheckpointRules(
             source=config.flow.source,
@@ -132,28 +136,26 @@ class CheckpointRounds:
 
     @property
     def is_loaded(self) -> bool:
-        """True once published checkpoints and offset syncs were read."""
+        """True once the published checkpoints and the offset syncs have been read."""
         return self._has_history is not None and self._syncs is not None and self._syncs.is_ready
 
     def load(self) -> bool:
-        """Continue loading; return True once `is_loaded`. Raises `ConnectError` if a retry
-        may help.
-        """
+        """Continue loading the published checkpoints and offset syncs. Returns True once
+        `is_loaded`. Raises `ConnectError` if a retry may help."""
         if self._has_history is None:
-            self._has_history = self._load_published()
+            self._has_history = self._load_published_checkpoints()
             if self._has_history is None:
                 return False
         if self._syncs is None:
             self._syncs = OffsetSyncsFollower(
-                self._clients.offset_syncs, keep_history=self._has_history
+                self._clients.create_offset_syncs_reader, keep_history=self._has_history
             )
         self._syncs.refresh(TOPIC_READ_TIMEOUT_S)
         return self._syncs.is_ready
 
     def find_groups(self, text: str, max_groups: int) -> GroupSearchResult:
-        """Groups whose name contains `text`, with their checkpoints, `max_groups` at most.
-        Thread-safe.
-        """
+        """Find at most `max_groups` groups whose names contain `text`, with their checkpoints.
+        Thread-safe."""
         with self._table_lock:
             table = self.table
             names = table.list_groups()
@@ -161,7 +163,10 @@ class CheckpointRounds:
             return GroupSearchResult(
                 total_count=len(names),
                 matching_count=len(matching),
-                groups={name: [*table.get_group(name).values()] for name in matching[:max_groups]},
+                groups={
+                    name: [*table.get_group_checkpoints(name).values()]
+                    for name in matching[:max_groups]
+                },
             )
 
     @property
@@ -175,10 +180,10 @@ class CheckpointRounds:
         return not self.is_in_progress and not self._failed_groups and not self._failed_reads
 
     def compute_checkpoints(self) -> list[NewCheckpoint]:
-        """Return some new checkpoints of the round, and record them as published.
+        """Compute the round's next batch of new checkpoints and record them as published.
 
-        Starts a round unless one is `is_in_progress`. Raises `ConnectError`, which ends the round,
-        if the source does not respond; failures of single groups or of reading syncs are logged.
+        Starts a round unless one `is_in_progress`. Raises `ConnectError` and ends the round if the
+        source does not respond. Failures of single groups or of reading syncs are logged.
         """
         if not self.is_in_progress:
             self._begin_round()
@@ -197,16 +202,16 @@ class CheckpointRounds:
         return checkpoints
 
     def _begin_round(self) -> None:
-        """Start a round: first read what others published, then the groups.
+        """Start a round: read the checkpoints published by other tasks first, then the groups.
 
-        In the other order, a checkpoint that another task published later would make a group seem
-        to go backwards. Raises `LogTruncatedError` if the state must be loaded again.
+        In the opposite order, a checkpoint that another task publishes later would make a group
+        appear to move backwards. Raises `LogTruncatedError` if the state must be loaded again.
         """
         try:
             if self._published is not None:
-                self._refresh_or_warn(READING_CHECKPOINTS, self._read_published)
+                self._refresh_or_warn(READING_CHECKPOINTS, self._read_published_checkpoints)
         except LogTruncatedError:
-            self._forget_published()
+            self._forget_published_checkpoints()
             self._has_history = None
             raise
         self._remaining_chunks = consumer_groups.split_into_chunks(
@@ -226,7 +231,7 @@ class CheckpointRounds:
         self._refresh_offsets()
         checkpoints_made: list[NewCheckpoint] = []
         for group, positions in sorted(results.succeeded.items()):
-            checkpoints = self.table.get_group(group)
+            checkpoints = self.table.get_group_checkpoints(group)
             outcome = self._rules.compare_group(group, positions, checkpoints)
             if not outcome.is_final:
                 self._last_positions.pop(group, None)
@@ -240,9 +245,8 @@ class CheckpointRounds:
         return checkpoints_made
 
     def _refresh_offsets(self) -> None:
-        """Refresh syncs and map after the groups were read, so that the consumed records are likely
-        covered.
-        """
+        """Refresh offset syncs and the offset map after reading the groups, so that the consumed
+        records are likely covered."""
         syncs = self._syncs
         assert syncs is not None, "call load first"
         if self._clock.now_s() < self._refresh_due_s:
@@ -271,12 +275,11 @@ class CheckpointRounds:
         return self._map.translate(partition, upstream, newest=self._syncs.get_newest(partition))
 
     def _is_copied(self, partition: TopicPartition, upstream: int) -> bool:
-        """True if the target has the record, according to the offset map, or to offset syncs if
-        there is no map or Java continued after it.
-        """
+        """Return True if the target has the record. The offset map decides, or offset syncs if
+        there is no map or Java continued replication after it."""
         assert self._syncs is not None, "call load first"
         newest = self._syncs.get_newest(partition)
-        copied_to = self._map.get_copied_to(partition, newest=newest)
+        copied_to = self._map.get_next_source_offset(partition, newest=newest)
         if copied_to is None:
             copied_to = -1 if newest is None else newest.upstream
         return upstream <= copied_to
@@ -286,68 +289,71 @@ class CheckpointRounds:
         by_map = self._translate_by_map(partition, upstream)
         if isinstance(by_map, ExactOffset):
             return by_map
-        return translation.choose_closest(by_map, self._syncs.translate(partition, upstream))
+        return translation.choose_closest_translation(
+            by_map, self._syncs.translate(partition, upstream)
+        )
 
     def close(self) -> None:
         self._source.close()
         self._map.close()
-        self._close_published()
+        self._close_checkpoints_reader()
         if self._syncs is not None:
             self._syncs.close()
 
-    def _load_published(self) -> bool | None:
-        """Read the published checkpoints; False if that is impossible, None if unfinished."""
+    def _load_published_checkpoints(self) -> bool | None:
+        """Read the published checkpoints. Returns False if they cannot be read, None if the read is
+        unfinished."""
         if self._published is None:
-            self._published = self._clients.checkpoints()
+            self._published = self._clients.create_checkpoints_reader()
         try:
-            self._read_published()
+            self._read_published_checkpoints()
         except LogTruncatedError as error:
             _LOG.warning("%s", error)
-            self._forget_published()
+            self._forget_published_checkpoints()
             return None
         except FatalError as error:
             is_missing = isinstance(error, TopicMissingError)
             if is_missing and self._clock.now_s() < self._visible_until_s:
                 return None
             _LOG.warning(
-                "published checkpoints cannot be read (%s); groups that lag behind the records "
-                "mirrored from now on get no checkpoint until they catch up",
+                "published checkpoints cannot be read (%s); groups behind the records replicated "
+                "from now on receive no checkpoint until they catch up",
                 error,
             )
-            self._forget_published()
+            self._forget_published_checkpoints()
             return False
         groups = plurals.format_count(len(self.table.list_groups()), "group")
         _LOG.info("read the checkpoints of %s", groups)
         return True
 
-    def _read_published(self) -> None:
+    def _read_published_checkpoints(self) -> None:
         assert self._published is not None
         state_topic_reader.apply_records(
-            self._published.read_to_end(TOPIC_READ_TIMEOUT_S), self._apply_published
+            self._published.read_to_end(TOPIC_READ_TIMEOUT_S), self._apply_published_checkpoint
         )
 
-    def _apply_published(self, key: bytes, value: bytes | None) -> None:
-        """Apply a record of the checkpoints topic, which may be one that this task wrote."""
+    def _apply_published_checkpoint(self, key: bytes, value: bytes | None) -> None:
+        """Apply a record of the checkpoints topic, possibly written by this task."""
         with self._table_lock:
             changed = self.table.apply(key, value)
         if changed is not None:
             self._last_positions.pop(changed, None)
 
-    def _forget_published(self) -> None:
-        self._close_published()
+    def _forget_published_checkpoints(self) -> None:
+        self._close_checkpoints_reader()
         self._last_positions.clear()
         self.table = CheckpointTable(group_filter=self._groups.__contains__)
 
-    def _close_published(self) -> None:
+    def _close_checkpoints_reader(self) -> None:
         tail, self._published = self._published, None
         if tail is not None:
             tail.close()
 
 
 POLL_INTERVAL_S = 1.0
-"""Maximum duration of a poll, because tasks are only paused between polls."""
+"""Maximum duration of a poll. Kept short because tasks are paused only between polls."""
 ROUND_RETRY_DELAY_S = 5.0
-"""Delay after a failed round; the emit interval if that is shorter."""
+"""Delay after a failed round, unless the emit interval is shorter."""
 LOADING_STATE = "loading offset syncs and checkpoints"
 EMITTING_CHECKPOINTS = "emitting checkpoints"
 WRITING_GROUP_OFFSETS = "writing group offsets"
@@ -359,9 +365,8 @@ _UNKNOWN_TASK_INDEX = -1
 
 
 class MirrorCheckpointTask(SourceTask):
-    """MirrorMaker 2's checkpoint task. The Connect offsets of its records are constant and never
-    read.
-    """
+    """MirrorMaker 2's checkpoint task. The Connect offsets of its records are constant and are
+    never read."""
 
     def __init__(self, create_clients: CheckpointClientsFactory = KafkaCheckpointClients) -> None:
         self._make_clients = create_clients
@@ -371,7 +376,7 @@ class MirrorCheckpointTask(SourceTask):
         self._publisher: SnapshotPublisher[CheckpointGroupsSnapshot] | None = None
         self._acknowledged = AcknowledgedRounds()
         self._stored_records: deque[None] = deque()
-        """One entry per stored record that is not counted yet. Any thread may append."""
+        """One entry per stored record that has not been counted yet. Any thread may append."""
         self._emit_interval_s = self._sync_interval_s = math.inf
         self._emit_due_s = self._sync_due_s = 0.0
 
@@ -379,7 +384,7 @@ class MirrorCheckpointTask(SourceTask):
         return java_classes.KAFKA_VERSION
 
     def start(self, props: Mapping[str, str]) -> None:
-        """Parse the configuration; no request is sent yet. Raises `ConfigError`."""
+        """Parse the configuration without sending requests. Raises `ConfigError`."""
         config = mirror_connector_config.parse_checkpoint(props)
         groups = assignment.parse_groups(props)
         number = assignment.parse_task_index(props)
@@ -400,7 +405,7 @@ class MirrorCheckpointTask(SourceTask):
         )
         self._topic = config.checkpoints_topic
         self._rounds = CheckpointRounds(config, groups, clients, clock=context.clock)
-        self._publisher = status_registry.REGISTRY.groups(
+        self._publisher = status_registry.REGISTRY.create_groups_publisher(
             config.flow.name, _UNKNOWN_TASK_INDEX if number is None else number
         )
         self._snapshot = CheckpointGroupsSnapshot(
@@ -414,9 +419,9 @@ class MirrorCheckpointTask(SourceTask):
         if config.sync_groups_interval_s is not None:
             self._sync_interval_s = config.sync_groups_interval_s
             self._offset_writer = GroupOffsetWriter(
-                clients.target_groups(),
-                clients.target_admin(),
-                clients.target_logs(),
+                clients.create_target_groups_client(),
+                clients.create_target_admin(),
+                clients.create_target_log_offsets(),
                 timeout_s=config.common.admin_timeout_s,
             )
         self._emit_due_s = self._sync_due_s = context.clock.now_s()
@@ -456,21 +461,21 @@ class MirrorCheckpointTask(SourceTask):
         if metadata is None or record.timestamp is None:
             return
         late_ms = self.context.clock.wall_ms() - record.timestamp
-        self._metrics.record_acknowledged(
+        self._metrics.record_acknowledged_checkpoint(
             mm2_records.decode_checkpoint_key(record.key), max(0, late_ms)
         )
 
     def _load_state(self, rounds: CheckpointRounds) -> None:
-        """Continue loading. Until it is done, no checkpoints are emitted and no groups
-        are written.
-        """
+        """Continue loading. Until loading is finished, no checkpoints are emitted and no group
+        offsets are written."""
         done = self._run_or_warn(LOADING_STATE, rounds.load)
         if not done:
             retry_s = self.context.clock.now_s() + min(ROUND_RETRY_DELAY_S, self._emit_interval_s)
             self._emit_due_s = self._sync_due_s = retry_s
 
     def _emit_checkpoints(self, rounds: CheckpointRounds) -> list[SourceRecord]:
-        """Emit checkpoints. Also runs at start, for changes while no task was running."""
+        """Emit checkpoints. Also called at startup, to cover changes made while no task was
+        running."""
         made = self._run_or_warn(EMITTING_CHECKPOINTS, rounds.compute_checkpoints)
         now_s = self.context.clock.now_s()
         interval_s = self._emit_interval_s
@@ -478,7 +483,7 @@ class MirrorCheckpointTask(SourceTask):
             min(ROUND_RETRY_DELAY_S, interval_s) if made is None else interval_s
         )
         at_ms = self.context.clock.wall_ms()
-        self._acknowledged.send(len(made or ()))
+        self._acknowledged.count_sent(len(made or ()))
         if made is not None and rounds.is_complete:
             groups = len(rounds.table.list_groups())
             self._acknowledged.end_round(CheckpointRound(ended_at_s=now_s, groups=groups))
@@ -498,11 +503,12 @@ class MirrorCheckpointTask(SourceTask):
         self._sync_due_s = self.context.clock.now_s() + self._sync_interval_s
 
     def _publish_round(self) -> None:
-        """Publish the last round whose checkpoints were all acknowledged by the target."""
+        """Publish the status of the last round whose checkpoints were all acknowledged by the
+        target."""
         while self._stored_records:
             self._stored_records.popleft()
-            self._acknowledged.acknowledge(1)
-        round_done = self._acknowledged.pop_acknowledged()
+            self._acknowledged.count_acknowledged(1)
+        round_done = self._acknowledged.pop_acknowledged_round()
         if round_done is not None:
             clock = self.context.clock
             self._publish_snapshot(
@@ -516,15 +522,13 @@ class MirrorCheckpointTask(SourceTask):
             )
 
     def _publish_snapshot(self, shown: CheckpointGroupsSnapshot) -> None:
-        """Publish the snapshot in the status registry."""
+        """Publish the snapshot of the task's groups in the status registry."""
         if self._publisher is not None:
             self._snapshot = shown
             self._publisher.publish(shown)
 
     def _run_or_warn(self, doing: str, action: Callable[[], _T]) -> _T | None:
-        """Run an action; on failure log a warning, unless the task is stopping, and
-        return None.
-        """
+        """Run an action. On failure, log a warning unless the task is stopping, and return None."""
         try:
             result = action()
         except ConnectError as error:
@@ -536,9 +540,10 @@ class MirrorCheckpointTask(SourceTask):
 
 
 def _build_checkpoint_record(made: NewCheckpoint, topic: str, *, at_ms: int) -> SourceRecord:
-    """Build the record of a checkpoint.
+    """Build the source record of a checkpoint.
 
-    Its Connect offset is constant, so it is only stored with the first record of a partition.
+    Its Connect offset is constant, so the worker stores it only with the first record of a
+    partition.
     """
     point = made.checkpoint
     key, value = mm2_records.encode_checkpoint(point)

@@ -1,7 +1,7 @@
-"""Connect source offsets of the three mirror connectors: format, and validation of REST changes.
+"""Format and REST validation of the Connect source offsets of the three mirror connectors.
 
-Keys of an offsets topic are compared byte by byte, so maps keep the order in which Java's hash maps
-write them. Alterations are validated like in Java's `MirrorUtils`; removing an offset is always
+Keys of an offsets topic are compared byte by byte, so maps are serialized in the order of Java's
+hash maps. Alterations are validated as in Java's `MirrorUtils`. Removing an offset is always
 allowed, so that invalid entries can be cleaned up.
 """
 
@@ -22,28 +22,29 @@ _INT_MAX = 2**31 - 1
 
 
 def build_source_partition(cluster: str, partition: TopicPartition) -> dict[str, Any]:
-    """Source partition of MirrorSourceConnector: the source's alias, and the topic name on the
-    source.
-    """
+    """Build a source partition of MirrorSourceConnector from the source alias and the topic name on
+    the source."""
     return {CLUSTER_KEY: cluster, PARTITION_KEY: partition.partition, TOPIC_KEY: partition.topic}
 
 
 def build_checkpoint_partition(group: str, partition: TopicPartition) -> dict[str, Any]:
-    """Source partition of MirrorCheckpointConnector, with the topic name on the target."""
+    """Build a source partition of MirrorCheckpointConnector. `partition` has the topic name on the
+    target."""
     return {PARTITION_KEY: partition.partition, TOPIC_KEY: partition.topic, GROUP_KEY: group}
 
 
 def read_next_offset(stored: Mapping[str, Any] | None) -> int | None:
-    """Return the next offset to mirror; None if nothing was mirrored.
+    """Return the next offset to replicate, or None if nothing has been replicated.
 
-    Java stores the last offset that the target has acknowledged.
+    Java stores the last offset that the target acknowledged.
     """
     offset = None if stored is None else stored.get(OFFSET_KEY)
     return offset + 1 if isinstance(offset, int) and offset >= 0 else None
 
 
 def build_source_offset(position: int) -> dict[str, int]:
-    """Build the offset that Java stores when `position` (above 0) is the next record to mirror."""
+    """Build the source offset that Java stores if `position` (greater than 0) is the next offset to
+    replicate."""
     assert position > 0, position
     return {OFFSET_KEY: position - 1}
 
@@ -51,10 +52,11 @@ def build_source_offset(position: int) -> dict[str, int]:
 def find_start_positions(
     offsets: Sequence[SourceOffset], *, cluster: str, start: str
 ) -> dict[TopicPartition, str]:
-    """Convert altered source offsets to start positions of a new era (`NewEraRequest`).
+    """Convert altered source offsets to start positions of new eras (generations of the mirror,
+    `NewEraRequest`).
 
-    Removed offsets start at the flow's `start` position. Entries of other clusters and invalid ones
-    are omitted; `check_source_offsets` rejects invalid ones.
+    Partitions whose offsets are removed start at the flow's `start` position. Entries of other
+    clusters and invalid entries are omitted; `check_source_offsets` rejects invalid entries.
     """
     positions: dict[TopicPartition, str] = {}
     for each in offsets:

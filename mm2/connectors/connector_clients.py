@@ -1,7 +1,7 @@
 """Kafka clients of the connectors and their tasks, built from connector configurations.
 
-Client ids are Java's if Java has the same client. Copy processes produce with the connector's
-target client properties and `producer.override.*`; the worker's own producer, which Java's source
+Client ids match Java's where Java has the same client. Copy processes produce with the connector's
+target client properties and `producer.override.*`. The worker's own producer, which Java's source
 tasks use, writes no records here.
 """
 
@@ -52,7 +52,7 @@ from mm2.topics.replication_loops import OffsetSyncsLocation
 
 
 class AdminFactory(Protocol):
-    """Signature of `create_admin`, replaced in tests."""
+    """Factory signature of `create_admin`, which tests replace with fakes."""
 
     def __call__(
         self,
@@ -75,12 +75,12 @@ def create_admin(
 ) -> KafkaAdmin:
     """Create an admin client for the cluster of `role`.
 
-    `use` is the suffix of its `client.id` in Java, `task` the task number in it. Once `gone`
-    returns True, calls end early. No request is sent yet. Relative paths of certificates are
-    resolved against the working directory. Raises `FatalError` with all settings that are not
-    supported.
+    `use` is the suffix of the `client.id` in Java, and `task` is the task number in it. Pending
+    calls end early once `gone` returns True. No request is sent yet. Relative certificate paths are
+    resolved against the working directory. Raises a `FatalError` that lists all unsupported
+    settings.
     """
-    access, client_id = _build_access(common, role, use=use, task=task)
+    access, client_id = _build_cluster_access(common, role, use=use, task=task)
     return KafkaAdmin(access, client_id=client_id, clock=clock, is_shutting_down=gone)
 
 
@@ -93,7 +93,7 @@ def create_acl_admin(
     gone: Callable[[], bool],
 ) -> KafkaAclAdmin:
     """Create an ACL client for the cluster of `role`; parameters as in `create_admin`."""
-    access, client_id = _build_access(common, role, use=use, task=None)
+    access, client_id = _build_cluster_access(common, role, use=use, task=None)
     return KafkaAclAdmin(access, client_id=client_id, clock=clock, is_shutting_down=gone)
 
 
@@ -105,10 +105,9 @@ def create_flow_log_topics(
     replication_factor: int | None,
     clock: Clock,
 ) -> FlowLogTopics:
-    """Creates and validates a flow's internal topics on the cluster of `role`, through
-    `cluster`.
-    """
-    access, _ = _build_access(common, role, use="", task=None)
+    """Return the `FlowLogTopics` that creates and validates a flow's internal topics on the cluster
+    of `role` through `cluster`."""
+    access, _ = _build_cluster_access(common, role, use="", task=None)
     return FlowLogTopics(
         target=cluster,
         where=access.where,
@@ -120,9 +119,9 @@ def create_flow_log_topics(
 
 
 def describe_operator(common: MirrorConnectorConfig) -> OperatorCommands:
-    """Principals and clusters for the commands in error messages."""
-    source, _ = _build_access(common, client_roles.SOURCE_CONSUMER, use="", task=None)
-    target, _ = _build_access(common, client_roles.TARGET_ADMIN, use="", task=None)
+    """Return the principals and clusters to show in the commands of error messages."""
+    source, _ = _build_cluster_access(common, client_roles.SOURCE_CONSUMER, use="", task=None)
+    target, _ = _build_cluster_access(common, client_roles.TARGET_ADMIN, use="", task=None)
     return operator_access.build_operator_commands(
         source=source, target=target, connector=common.name
     )
@@ -140,7 +139,7 @@ def create_consumer_groups(
     """Create a consumer group client for the cluster of `role`; parameters as in
     `create_admin`.
     """
-    access, client_id = _build_access(common, role, use=use, task=task)
+    access, client_id = _build_cluster_access(common, role, use=use, task=task)
     return KafkaGroups(access, client_id=client_id, clock=clock, is_shutting_down=gone)
 
 
@@ -152,8 +151,8 @@ def create_log_offsets(
     clock: Clock,
     task: int | str | None = None,
 ) -> KafkaLogOffsets:
-    """Create a client for the end offsets of partitions; parameters as in `create_admin`."""
-    access, client_id = _build_access(common, role, use=use, task=task)
+    """Create a client that reads partition end offsets; parameters as in `create_admin`."""
+    access, client_id = _build_cluster_access(common, role, use=use, task=task)
     return KafkaLogOffsets(access, client_id=client_id, clock=clock)
 
 
@@ -167,19 +166,18 @@ def create_topic_reader(
     topic: str,
     partitions: int = 1,
 ) -> TopicReader:
-    """Create a reader of a topic with this number of partitions; parameters as in
-    `create_admin`.
-    """
-    access, client_id = _build_access(common, role, use=use, task=task)
+    """Create a reader of a topic that has `partitions` partitions; other parameters as in
+    `create_admin`."""
+    access, client_id = _build_cluster_access(common, role, use=use, task=task)
     return TopicReader(
         access, client_id=client_id, topics=[topic], partitions=partitions, clock=clock
     )
 
 
-def _build_access(
+def _build_cluster_access(
     common: MirrorConnectorConfig, role: ClientRole, *, use: str, task: int | str | None
 ) -> tuple[KafkaClusterAccess, str]:
-    """Return the cluster access and the `client.id`."""
+    """Build the cluster access and the `client.id`."""
     properties = dict(common.client_properties(role, use, task=task))
     if not properties.get(client_keys.BOOTSTRAP_SERVERS, "").strip():
         raise ConfigError(
@@ -198,21 +196,23 @@ class CheckpointClients(Protocol):
     each client.
     """
 
-    def source_groups(self) -> ConsumerGroups: ...
+    def create_source_groups_client(self) -> ConsumerGroups: ...
 
-    def target_groups(self) -> ConsumerGroups: ...
+    def create_target_groups_client(self) -> ConsumerGroups: ...
 
-    def target_admin(self) -> Admin: ...
+    def create_target_admin(self) -> Admin: ...
 
-    def target_logs(self) -> LogOffsets: ...
+    def create_target_log_offsets(self) -> LogOffsets: ...
 
-    def offset_syncs(self) -> TopicTail:
-        """Reader of the offset-syncs topic from its start, on the cluster that holds it."""
+    def create_offset_syncs_reader(self) -> TopicTail:
+        """Create a reader of the offset-syncs topic that starts at its beginning, on the cluster
+        that stores the topic."""
 
-    def checkpoints(self) -> TopicTail: ...
+    def create_checkpoints_reader(self) -> TopicTail: ...
 
-    def offset_map(self) -> TopicTail:
-        """Reader of mm2's offset map on the target; the topic is missing if only Java mirrors."""
+    def create_offset_map_reader(self) -> TopicTail:
+        """Create a reader of mm2's offset map on the target. The topic is missing if only Java
+        replicates the flow."""
 
 
 class KafkaCheckpointClients:
@@ -226,19 +226,19 @@ class KafkaCheckpointClients:
         gone: Callable[[], bool],
         task: int | str | None = None,
     ) -> None:
-        """Once `gone` returns True, group requests end early. `task` as in `create_admin`."""
+        """Group requests end early once `gone` returns True. `task` as in `create_admin`."""
         self._config = config
         self._clock = clock
         self._gone = gone
         self._task = task
 
-    def source_groups(self) -> ConsumerGroups:
+    def create_source_groups_client(self) -> ConsumerGroups:
         return self._create_groups(client_roles.SOURCE_ADMIN)
 
-    def target_groups(self) -> ConsumerGroups:
+    def create_target_groups_client(self) -> ConsumerGroups:
         return self._create_groups(client_roles.TARGET_ADMIN)
 
-    def target_admin(self) -> Admin:
+    def create_target_admin(self) -> Admin:
         return create_admin(
             self._config.common,
             client_roles.TARGET_ADMIN,
@@ -247,7 +247,7 @@ class KafkaCheckpointClients:
             task=self._task,
         )
 
-    def target_logs(self) -> LogOffsets:
+    def create_target_log_offsets(self) -> LogOffsets:
         return create_log_offsets(
             self._config.common,
             client_roles.TARGET_ADMIN,
@@ -256,18 +256,18 @@ class KafkaCheckpointClients:
             task=self._task,
         )
 
-    def offset_syncs(self) -> TopicTail:
+    def create_offset_syncs_reader(self) -> TopicTail:
         topic = self._config.syncs_topic
         role = client_roles.SOURCE_CONSUMER if topic.on_source else client_roles.TARGET_CONSUMER
         return self._create_tail(role, topic.name, use=f"offset-syncs-{topic.location}-consumer")
 
-    def checkpoints(self) -> TopicTail:
+    def create_checkpoints_reader(self) -> TopicTail:
         topic = self._config.checkpoints_topic
         return self._create_tail(
             client_roles.TARGET_CONSUMER, topic, use="checkpoints-target-consumer"
         )
 
-    def offset_map(self) -> TopicTail:
+    def create_offset_map_reader(self) -> TopicTail:
         topic = naming.offset_map_topic(self._config.common.source)
         return self._create_tail(
             client_roles.TARGET_CONSUMER, topic, use="offset-map-target-consumer"
@@ -295,7 +295,7 @@ class KafkaCheckpointClients:
 
 
 class CheckpointClientsFactory(Protocol):
-    """Signature of `KafkaCheckpointClients`, replaced in tests."""
+    """Factory signature of `KafkaCheckpointClients`, which tests replace with fakes."""
 
     def __call__(
         self,
@@ -314,23 +314,28 @@ REVERSE_FLOW_CLIENT_ID_SUFFIX = "mm2-opposite"
 class SourceTaskClients(Protocol):
     """Creates the clients of a source task. The caller closes each client."""
 
-    def admins(self) -> tuple[Admin, Admin]:
-        """Admin clients of source and target."""
+    def create_admin_clients(self) -> tuple[Admin, Admin]:
+        """Create the admin clients of source and target."""
 
-    def ledger(self, partitions: Collection[TopicPartition], java: ReadJavaProgress) -> FlowLedger:
-        """The flow's offset map and incidents on the target; not open yet."""
+    def create_ledger(
+        self, partitions: Collection[TopicPartition], java: ReadJavaProgress
+    ) -> FlowLedger:
+        """Create the ledger for the flow's offset map and incidents on the target. The ledger is
+        not open yet."""
 
-    def reverse_producer_ids(self) -> ReverseProducerIds:
-        """Producer ids of the reverse flow, whose offset map is on the source."""
+    def create_reverse_producer_ids(self) -> ReverseProducerIds:
+        """Create the lookup of the reverse flow's producer ids. The reverse flow's offset map is on
+        the source."""
 
-    def offset_syncs(self) -> TopicTail:
-        """Reader of the offset-syncs topic, from its start. The flow must have one."""
+    def create_offset_syncs_reader(self) -> TopicTail:
+        """Create a reader of the offset-syncs topic that starts at its beginning. The flow must
+        have an offset-syncs topic."""
 
-    def sync_writer(self) -> RecordWriter:
-        """Writer to the offset-syncs topic."""
+    def create_sync_writer(self) -> RecordWriter:
+        """Create a writer to the offset-syncs topic."""
 
     def source(self) -> ClusterAccess:
-        """How the copy process connects to the source."""
+        """Return the settings with which the copy process connects to the source."""
 
     def target(self) -> ClusterAccess: ...
 
@@ -338,9 +343,8 @@ class SourceTaskClients(Protocol):
 
 
 class KafkaSourceTaskClients:
-    """Creates clients with Java's client ids where Java has the client. Raises `FatalError` for
-    unsupported settings.
-    """
+    """Creates clients, with Java's client ids where Java has the same client. Raises `FatalError`
+    for unsupported settings."""
 
     def __init__(
         self,
@@ -353,12 +357,14 @@ class KafkaSourceTaskClients:
         self._clock = clock
         self._task = task
 
-    def admins(self) -> tuple[Admin, Admin]:
+    def create_admin_clients(self) -> tuple[Admin, Admin]:
         return self._create_admin(client_roles.SOURCE_ADMIN), self._create_admin(
             client_roles.TARGET_ADMIN
         )
 
-    def ledger(self, partitions: Collection[TopicPartition], java: ReadJavaProgress) -> FlowLedger:
+    def create_ledger(
+        self, partitions: Collection[TopicPartition], java: ReadJavaProgress
+    ) -> FlowLedger:
         flow = self._config.flow
         factor = flow.replication_factor
         log = KafkaFlowLog(
@@ -373,7 +379,7 @@ class KafkaSourceTaskClients:
         )
         return FlowLedger(log, partitions=partitions, read_java_progress=java)
 
-    def reverse_producer_ids(self) -> ReverseProducerIds:
+    def create_reverse_producer_ids(self) -> ReverseProducerIds:
         flow = self._config.flow
         topic = replication_loops.reverse_offset_map_topic(flow)
         reader = ReverseOffsetMapReader(
@@ -392,7 +398,7 @@ class KafkaSourceTaskClients:
         )
         return ReverseProducerIds(reader, name=f"{flow.name}-{self._task}")
 
-    def offset_syncs(self) -> TopicTail:
+    def create_offset_syncs_reader(self) -> TopicTail:
         topic = self._config.syncs_topic
         assert topic is not None, "the flow has no offset-syncs topic"
         return create_topic_reader(
@@ -404,7 +410,7 @@ class KafkaSourceTaskClients:
             topic=topic.name,
         )
 
-    def sync_writer(self) -> RecordWriter:
+    def create_sync_writer(self) -> RecordWriter:
         topic = self._config.syncs_topic
         assert topic is not None, "the flow has no offset-syncs topic"
         role = client_roles.SOURCE_PRODUCER if topic.on_source else client_roles.TARGET_PRODUCER
@@ -415,14 +421,15 @@ class KafkaSourceTaskClients:
 
     def source(self) -> ClusterAccess:
         properties = self._client_properties(client_roles.SOURCE_CONSUMER, "replication-consumer")
-        return _build_copy_access(properties, self._config.flow.source)
+        return _build_copy_cluster_access(properties, self._config.flow.source)
 
     def target(self) -> ClusterAccess:
-        """The producer's client id is that of a task's producer in Java."""
+        """Return the settings with which the copy process connects to the target. The producer has
+        the client id of a Java task's producer."""
         properties = client_roles.resolve_task_producer(self._config.common.props)
         name = f"connector-producer-{self._config.common.name}-{self._task}"
         properties.setdefault(client_roles.CLIENT_ID, name)
-        return _build_copy_access(properties, self._config.flow.target)
+        return _build_copy_cluster_access(properties, self._config.flow.target)
 
     def operator(self) -> OperatorCommands:
         return operator_access.build_operator_commands(
@@ -452,8 +459,9 @@ class KafkaSourceTaskClients:
         )
 
 
-def _build_copy_access(properties: dict[str, str], alias: str) -> ClusterAccess:
-    """Access of a copy process. Raises `ConfigError` for invalid client properties."""
+def _build_copy_cluster_access(properties: dict[str, str], alias: str) -> ClusterAccess:
+    """Build the cluster access of a copy process. Raises `ConfigError` for invalid client
+    properties."""
     access = cluster_access.parse_cluster_access(
         properties, files=key_stores.create_store_files(Path()), name=alias
     )
@@ -480,7 +488,7 @@ def _build_copy_access(properties: dict[str, str], alias: str) -> ClusterAccess:
 
 
 class SourceTaskClientsFactory(Protocol):
-    """Signature of `KafkaSourceTaskClients`, replaced in tests."""
+    """Factory signature of `KafkaSourceTaskClients`, which tests replace with fakes."""
 
     def __call__(
         self,
@@ -499,27 +507,28 @@ _REVERSE_FLOW_CHECK_CLIENT_ID_SUFFIX = "mm2-way-back"
 class SourceConnectorClients(Protocol):
     """Creates the clients of the source connector. The caller closes each client."""
 
-    def source_admin(self) -> Admin: ...
+    def create_source_admin(self) -> Admin: ...
 
-    def target_admin(self) -> Admin: ...
+    def create_target_admin(self) -> Admin: ...
 
-    def syncs_admin(self) -> Admin:
-        """Admin client of the cluster with the offset-syncs topic. The flow must have one."""
+    def create_syncs_admin(self) -> Admin:
+        """Create an admin client for the cluster that stores the offset-syncs topic. The flow must
+        have an offset-syncs topic."""
 
-    def source_acls(self) -> AclAdmin: ...
+    def create_source_acl_admin(self) -> AclAdmin: ...
 
-    def target_acls(self) -> AclAdmin: ...
+    def create_target_acl_admin(self) -> AclAdmin: ...
 
-    def log_topics(self, target: Admin) -> FlowLogTopics:
-        """Creates the flow's internal topics through `target`."""
+    def create_log_topics(self, target: Admin) -> FlowLogTopics:
+        """Return the `FlowLogTopics` that creates the flow's internal topics through `target`."""
 
-    def ledger(self, partitions: Collection[TopicPartition]) -> FlowLedger:
-        """The flow's offset map and incidents of these partitions; not open yet."""
+    def create_ledger(self, partitions: Collection[TopicPartition]) -> FlowLedger:
+        """Create the ledger for the offset map and incidents of these partitions. The ledger is not
+        open yet."""
 
-    def java_reverse_flow(self, *, source: Admin, target: Admin) -> JavaReverseFlow:
-        """Detects a reverse flow of Java's MirrorMaker 2, using these admin clients and new
-        readers.
-        """
+    def create_java_reverse_flow(self, *, source: Admin, target: Admin) -> JavaReverseFlow:
+        """Create the detector of a reverse flow of Java's MirrorMaker 2. The detector uses these
+        admin clients and creates its own readers."""
 
     def operator(self) -> OperatorCommands: ...
 
@@ -534,30 +543,30 @@ class KafkaSourceConnectorClients:
         clock: Clock,
         gone: Callable[[], bool],
     ) -> None:
-        """Once `gone` returns True, requests end early."""
+        """Pending requests end early once `gone` returns True."""
         self._config = config
         self._clock = clock
         self._gone = gone
 
-    def source_admin(self) -> Admin:
+    def create_source_admin(self) -> Admin:
         return self._create_admin(client_roles.SOURCE_ADMIN, _SOURCE_ADMIN_CLIENT_ID_SUFFIX)
 
-    def target_admin(self) -> Admin:
+    def create_target_admin(self) -> Admin:
         return self._create_admin(client_roles.TARGET_ADMIN, _TARGET_ADMIN_CLIENT_ID_SUFFIX)
 
-    def syncs_admin(self) -> Admin:
+    def create_syncs_admin(self) -> Admin:
         topic = self._config.syncs_topic
         assert topic is not None, "the flow has no offset-syncs topic"
         role = client_roles.SOURCE_ADMIN if topic.on_source else client_roles.TARGET_ADMIN
         return self._create_admin(role, f"offset-syncs-{topic.location}-admin")
 
-    def source_acls(self) -> AclAdmin:
+    def create_source_acl_admin(self) -> AclAdmin:
         return self._create_acl_admin(client_roles.SOURCE_ADMIN, _SOURCE_ADMIN_CLIENT_ID_SUFFIX)
 
-    def target_acls(self) -> AclAdmin:
+    def create_target_acl_admin(self) -> AclAdmin:
         return self._create_acl_admin(client_roles.TARGET_ADMIN, _TARGET_ADMIN_CLIENT_ID_SUFFIX)
 
-    def log_topics(self, target: Admin) -> FlowLogTopics:
+    def create_log_topics(self, target: Admin) -> FlowLogTopics:
         factor = self._config.flow.replication_factor
         return create_flow_log_topics(
             self._config.common,
@@ -567,11 +576,11 @@ class KafkaSourceConnectorClients:
             clock=self._clock,
         )
 
-    def ledger(self, partitions: Collection[TopicPartition]) -> FlowLedger:
+    def create_ledger(self, partitions: Collection[TopicPartition]) -> FlowLedger:
         clients = KafkaSourceTaskClients(self._config, clock=self._clock, task="offsets")
-        return clients.ledger(partitions, java=lambda _: {})
+        return clients.create_ledger(partitions, java=lambda _: {})
 
-    def java_reverse_flow(self, *, source: Admin, target: Admin) -> JavaReverseFlow:
+    def create_java_reverse_flow(self, *, source: Admin, target: Admin) -> JavaReverseFlow:
         topic = self._config.syncs_topic
         own_syncs = None
         if topic is not None:
@@ -610,7 +619,7 @@ class KafkaSourceConnectorClients:
 
 
 class SourceConnectorClientsFactory(Protocol):
-    """Signature of `KafkaSourceConnectorClients`, replaced in tests."""
+    """Factory signature of `KafkaSourceConnectorClients`, which tests replace with fakes."""
 
     def __call__(
         self,

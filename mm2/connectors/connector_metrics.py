@@ -1,20 +1,21 @@
 """MirrorMaker 2's metrics of source and checkpoint tasks, named after Java's JMX attributes.
 
-Java exposes them as `kafka.connect.mirror:type=MirrorSourceConnector,source=...,target=...`
-("legacy") and as `kafka.connect:type=plugins,connector=...,task=...,source=...` ("new", KIP-1280);
-`metric.names.formats` selects one or both. Here they are called
+Java exposes these metrics as
+`kafka.connect.mirror:type=MirrorSourceConnector,source=...,target=...` ("legacy") and as
+`kafka.connect:type=plugins,connector=...,task=...,source=...` ("new", KIP-1280);
+`metric.names.formats` selects one or both. Here the metrics are named
 
 - kafka_connect_mirror_mirrorsourceconnector_record_count{source="...",target="...",...}
 - kafka_connect_plugins_record_count{connector="...",task="...",source="...",...}
 
-like in Strimzi's reporter and its JMX exporter rules. `topic` is the topic on the target. Sources:
-MirrorSourceLegacyMetrics, MirrorSourceMetrics, MirrorCheckpointLegacyMetrics,
+as in Strimzi's reporter and its JMX exporter rules. `topic` is the topic on the target. The Java
+classes are MirrorSourceLegacyMetrics, MirrorSourceMetrics, MirrorCheckpointLegacyMetrics and
 MirrorCheckpointMetrics of Kafka 4.3. Metrics that Java lacks (`mm2_partition_lag_records`,
 `mm2_partition_lag_seconds`, `mm2_partition_stopped`) are exposed in either format.
 
-Samples cover two windows of 30 s, as in Java. Unlike Java's, a value without `-max`, `-min` or
-`-avg` becomes NaN when nothing was observed in that time, so that an old value does not look like a
-current lag. The task's thread records; any thread reads.
+Samples cover two windows of 30 s, as in Java. Unlike in Java, an attribute without the suffix
+`-max`, `-min` or `-avg` becomes NaN if nothing was observed in the windows, so that an old value is
+not mistaken for the current lag. The task's thread records values; any thread may read them.
 """
 
 from __future__ import annotations
@@ -41,9 +42,8 @@ _SAMPLING = SampleWindows()
 
 @dataclass(slots=True)
 class WindowedTimes:
-    """Times of one kind, in milliseconds. Of a batch of records, the youngest counts as the last
-    value.
-    """
+    """Windowed statistics of one latency, in milliseconds. The last value of a batch is that of its
+    youngest record."""
 
     _newest_ms: float = math.nan
     _sampled: WindowedStat = field(default_factory=lambda: WindowedStat(_SAMPLING))
@@ -70,16 +70,17 @@ class WindowedTimes:
 
 
 def compute_checkpoint_attributes(latencies: WindowedTimes, now_s: float) -> dict[str, float]:
-    """The attributes of `CHECKPOINT_METRICS`."""
+    """Compute the attributes of `CHECKPOINT_METRICS`."""
     return latencies.compute_attributes("checkpoint-latency-ms", now_s)
 
 
 @dataclass(slots=True)
 class PartitionStatistics:
-    """Metrics of one source partition, over all copy processes of the task.
+    """Metrics of one source partition, accumulated over all copy processes of the task.
 
-    Invariant: `_records` and `_bytes` are the counters of the newest copy process. Its first gauge
-    precedes its first copied record, so a smaller counter comes from a new copy process.
+    Invariant: `_records` and `_bytes` are the counters of the newest copy process. A copy process
+    sends its first gauge before it copies a record, so a smaller counter indicates a new copy
+    process.
     """
 
     _record_stats: WindowedStat = field(default_factory=lambda: WindowedStat(_SAMPLING))
@@ -93,7 +94,7 @@ class PartitionStatistics:
     """Halt reason of the partition; "" if it is not halted."""
 
     def observe(self, gauge: PartitionGauge, now_s: float) -> None:
-        """Record a gauge; call once per gauge, in order."""
+        """Record a gauge. Call once per gauge, in order."""
         if gauge.records < self._records:
             self._records = self._bytes = 0
         if gauge.records > self._records:
@@ -106,7 +107,7 @@ class PartitionStatistics:
         self.halt_reason = gauge.cause if gauge.phase == PartitionPhase.HALTED.value else ""
 
     def compute_attributes(self, now_s: float) -> dict[str, float]:
-        """The attributes of `SOURCE_METRICS`."""
+        """Compute the attributes of `SOURCE_METRICS`."""
         counted, sized = self._record_stats.compute(now_s), self._byte_stats.compute(now_s)
         return {
             "record-count": counted.total,
@@ -119,12 +120,13 @@ class PartitionStatistics:
 
     @property
     def lag_records(self) -> int | None:
-        """Number of records not copied yet; None until both offsets are known."""
+        """Number of records that have not been replicated yet; None until both offsets are
+        known."""
         copied_to, source_end, _ = self._lag_inputs
         return partition_lag.count_lag_records(source_end=source_end, copied_to=copied_to)
 
     def compute_lag_s(self, wall_ms: int) -> float | None:
-        """Age of the oldest record not copied yet, never negative; None while unknown."""
+        """Compute the age of the oldest unreplicated record, never negative; None while unknown."""
         lag_ms = partition_lag.compute_lag_ms(
             lag_records=self.lag_records,
             oldest_uncopied_ms=self._lag_inputs[2],
@@ -153,12 +155,12 @@ def _describe_windowed_attributes(name: str, what: str) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JmxMetricGroup:
-    """A group of Java's metrics."""
+    """A group of Java metrics with the same JMX type."""
 
     name: str
-    """Java's `type`."""
+    """JMX `type` of the group in Java."""
     tags: tuple[str, ...]
-    """Names of the tags, in Java's order."""
+    """Names of the JMX tags, in Java's order."""
     attributes: Mapping[str, str]
     """Help text of each attribute."""
 
@@ -179,9 +181,8 @@ SOURCE_METRICS = JmxMetricGroup(
         ),
     },
 )
-"""Java counts the bytes of uncompressed values when they are polled. Here batches stay compressed,
-so whole batches count.
-"""
+"""Java counts the bytes of uncompressed values when they are polled. Here batches remain
+compressed, so the size of whole compressed batches is counted."""
 
 CHECKPOINT_METRICS = JmxMetricGroup(
     name="MirrorCheckpointConnector",
@@ -194,15 +195,17 @@ CHECKPOINT_METRICS = JmxMetricGroup(
 LAG_RECORDS = Metric(
     name="mm2_partition_lag_records",
     kind=MetricKind.GAUGE,
-    help="Source last stable offset minus next offset to copy, if both are known; an upper "
-    "bound if the log has gaps.",
+    help=(
+        "Source last stable offset minus next offset to replicate, if both are known; an upper "
+        "bound if the log has gaps."
+    ),
     unit="records",
     labels=SOURCE_METRICS.tags,
 )
 LAG_SECONDS = Metric(
     name="mm2_partition_lag_seconds",
     kind=MetricKind.GAUGE,
-    help="Age of the oldest record that is not copied yet, 0 if there is none.",
+    help="Age of the oldest unreplicated record; 0 if there is none.",
     unit="seconds",
     labels=SOURCE_METRICS.tags,
 )
@@ -211,14 +214,14 @@ LAG_SECONDS = Metric(
 PARTITION_STOPPED = Metric(
     name="mm2_partition_stopped",
     kind=MetricKind.GAUGE,
-    help="1 if a partition is halted until an operator acts; the label states the cause.",
+    help="1 if the partition is halted until an operator acts; the label states the cause.",
     labels=(*SOURCE_METRICS.tags, "cause"),
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricsOwner:
-    """The task and flow that metrics belong to."""
+    """The task and flow to which metrics belong."""
 
     task: ConnectorTaskId
     source: str
@@ -228,11 +231,11 @@ class MetricsOwner:
 
 
 AttributeValues = Mapping[tuple[str, ...], Mapping[str, float]]
-"""Values of the attributes, by the group's tags after source and target."""
+"""Attribute values, keyed by the group's tag values without source and target."""
 
 
 def declare_metrics(group: JmxMetricGroup, form: str) -> dict[str, Metric]:
-    """Metrics of a group by attribute, named in the format `form`."""
+    """Return the metrics of a group by attribute, named in the format `form`."""
     assert form in (LEGACY_FORMAT, NEW_FORMAT), form
     prefix = f"{_LEGACY_PREFIX}_{group.name.lower()}" if form == LEGACY_FORMAT else _NEW_PREFIX
     return {
@@ -256,7 +259,7 @@ _DECLARED_METRICS = {
 def build_families(
     group: JmxMetricGroup, owner: MetricsOwner, rows: AttributeValues
 ) -> list[MetricFamily]:
-    """Build the metric families in every configured format."""
+    """Build the metric families in every configured name format."""
     families = []
     for form in owner.formats:
         owner_labels = _build_owner_labels(owner, form)
@@ -267,12 +270,11 @@ def build_families(
     return families
 
 
-def build_own_family(
+def build_mm2_family(
     metric: Metric, owner: MetricsOwner, values: Mapping[tuple[str, ...], float]
 ) -> MetricFamily:
-    """Build a family of a metric that Java lacks. `values` is keyed by the labels after source and
-    target.
-    """
+    """Build the family of a metric that Java lacks. `values` is keyed by the label values without
+    source and target."""
     series = {(owner.source, owner.target, *about): value for about, value in values.items()}
     return MetricFamily(metric=metric, series=series)
 
@@ -283,7 +285,7 @@ def _build_owner_labels(owner: MetricsOwner, form: str) -> tuple[str, ...]:
 
 
 def build_metrics_owner(task: ConnectorTaskId, config: MirrorConnectorConfig) -> MetricsOwner:
-    """Build the owner of a task's metrics from the connector configuration."""
+    """Build the `MetricsOwner` of a task from the connector configuration."""
     return MetricsOwner(
         task=task, source=config.source, target=config.target, formats=config.metric_formats
     )
@@ -306,7 +308,8 @@ class SourceMetrics:
         self.set_assigned(partitions)
 
     def set_assigned(self, partitions: Iterable[PartitionSetup]) -> None:
-        """Replace the assigned partitions; metrics of partitions that stay are kept."""
+        """Replace the assigned partitions. The metrics of partitions that remain assigned are
+        kept."""
         with self._lock:
             known = self._statistics
             self._statistics = {
@@ -315,14 +318,15 @@ class SourceMetrics:
             }
 
     def observe(self, where: PartitionSetup, gauge: PartitionGauge) -> None:
-        """Record a gauge; call once per gauge, in order. Ignores unassigned partitions."""
+        """Record a gauge of a partition. Call once per gauge, in order. Gauges of unassigned
+        partitions are ignored."""
         with self._lock:
             statistics = self._statistics.get(_build_partition_labels(where))
             if statistics is not None:
                 statistics.observe(gauge, self._clock.now_s())
 
     def collect(self) -> list[MetricFamily]:
-        """Current metric families. Thread-safe."""
+        """Collect the current metric families. Thread-safe."""
         with self._lock:
             now_s, wall_ms = self._clock.now_s(), self._clock.wall_ms()
             every = self._statistics.items()
@@ -332,16 +336,15 @@ class SourceMetrics:
             stopped = {(*label, each.halt_reason): 1.0 for label, each in every if each.halt_reason}
         return [
             *build_families(SOURCE_METRICS, self._owner, rows),
-            build_own_family(LAG_RECORDS, self._owner, _drop_unknown_values(records)),
-            build_own_family(LAG_SECONDS, self._owner, _drop_unknown_values(seconds)),
-            build_own_family(PARTITION_STOPPED, self._owner, stopped),
+            build_mm2_family(LAG_RECORDS, self._owner, _drop_unknown_values(records)),
+            build_mm2_family(LAG_SECONDS, self._owner, _drop_unknown_values(seconds)),
+            build_mm2_family(PARTITION_STOPPED, self._owner, stopped),
         ]
 
 
 class CheckpointMetrics:
-    """Metrics of a checkpoint task by group and mirror partition, exposed from the first checkpoint
-    on.
-    """
+    """Metrics of a checkpoint task by group and mirror partition. Each is exposed from the first
+    checkpoint on."""
 
     def __init__(self, owner: MetricsOwner, *, clock: Clock) -> None:
         self._owner = owner
@@ -349,7 +352,7 @@ class CheckpointMetrics:
         self._lock = threading.Lock()
         self._latencies: dict[tuple[str, ...], WindowedTimes] = {}
 
-    def record_acknowledged(self, key: CheckpointKey, latency_ms: int) -> None:
+    def record_acknowledged_checkpoint(self, key: CheckpointKey, latency_ms: int) -> None:
         """Record the latency of an acknowledged checkpoint. Thread-safe."""
         label = (key.group, key.partition.topic, str(key.partition.partition))
         ages = RecordAges(1, latency_ms, latency_ms, latency_ms)
@@ -358,7 +361,7 @@ class CheckpointMetrics:
             times.observe(ages, self._clock.now_s())
 
     def collect(self) -> list[MetricFamily]:
-        """Current metric families. Thread-safe."""
+        """Collect the current metric families. Thread-safe."""
         with self._lock:
             now_s = self._clock.now_s()
             rows = {

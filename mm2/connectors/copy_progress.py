@@ -1,4 +1,5 @@
-"""Progress of a task over successive copy processes: gauges, totals, latencies, incidents."""
+"""Tracks the progress of a task over successive copy processes: gauges, totals, latencies,
+incidents."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ from mm2.replication.setup import PartitionSetup
 
 
 class CopyTotals(NamedTuple):
-    """Counters of a partition, summed over all copy processes; as in `PartitionGauge`."""
+    """Counters of a partition, summed over all copy processes. The fields have the same meaning as
+    in `PartitionGauge`."""
 
     records: int = 0
     bytes: int = 0
@@ -36,17 +38,16 @@ class TaskCopyProgress:
     """Gauges, totals and latencies of a task's partitions.
 
     `counter_generation` identifies the period over which counters accumulate, as in `TaskStatus`.
-    `gauges` are the newest ones, by index in `partitions`. `latency` are the latencies over all
-    copy processes, None before the first report; its `ahead_ms` is the maximum of about the last
-    minute.
+    `gauges` contains the newest gauge of each partition, by index in `partitions`. `latency`
+    contains the latencies over all copy processes; it is None before the first report. Its
+    `ahead_ms` is the maximum of approximately the last minute.
     """
 
     def __init__(
         self, partitions: Sequence[PartitionSetup], *, previous: TaskCopyProgress | None = None
     ) -> None:
-        """`previous` is the progress of the previous assignment; counters of common partitions
-        continue.
-        """
+        """`previous` is the progress of the previous assignment. Counters of partitions in both
+        assignments continue."""
         self.counter_generation: int = (
             next(_LIFE_NUMBERS) if previous is None else previous.counter_generation
         )
@@ -61,7 +62,7 @@ class TaskCopyProgress:
         self._previous_latency = LatencySnapshot() if self.latency is None else self.latency
 
     def record_gauge(self, gauge: PartitionGauge) -> bool:
-        """Store a gauge; return True if the phase or reason of the partition has changed."""
+        """Store a gauge. Returns True if the phase or reason of the partition has changed."""
         before = self.gauges.get(gauge.index)
         self.gauges[gauge.index] = gauge
         return before is None or (before.phase, before.reason) != (gauge.phase, gauge.reason)
@@ -77,14 +78,15 @@ class TaskCopyProgress:
         )
 
     def record_copy_end(self, reason: str) -> None:
-        """Keep the totals of the ended copy process; the next one counts from zero."""
+        """Keep the totals of a copy process that has ended, because the next one counts from
+        zero."""
         self._previous_totals |= {index: self.get_totals(index) for index in self.gauges}
         self.gauges = {index: _to_idle_gauge(gauge, reason) for index, gauge in self.gauges.items()}
         if self.latency is not None:
             self._previous_latency = self.latency
 
     def get_totals(self, index: int) -> CopyTotals:
-        """Totals of one partition, over all copy processes."""
+        """Return the totals of one partition over all copy processes."""
         previous, gauge = self._previous_totals.get(index, NO_TOTALS), self.gauges.get(index)
         if gauge is None:
             return previous
@@ -97,7 +99,7 @@ class TaskCopyProgress:
         )
 
     def get_all_totals(self) -> dict[str, CopyTotals]:
-        """Totals of all partitions, by partition name."""
+        """Return the totals of all partitions, by partition name."""
         return {name: self.get_totals(index) for index, name in enumerate(self._names)}
 
 
@@ -112,19 +114,18 @@ def _to_idle_gauge(gauge: PartitionGauge, reason: str) -> PartitionGauge:
 
 @dataclass(slots=True)
 class IncidentCounts:
-    """Counts stored incidents; `counts` is keyed by (topic, kind).
+    """Counts stored incidents. `counts` is keyed by (topic, kind).
 
-    Invariant: an incident that is recorded again, for example after a crash, is neither counted nor
-    logged again.
+    Invariant: an incident that is recorded twice, for example after a crash, is counted and logged
+    only once.
     """
 
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
     _newest_ids: dict[tuple[TopicPartition, IncidentKind], str] = field(default_factory=dict)
 
-    def record_stored(self, key: bytes, value: bytes) -> str | None:
-        """Count an incident; return the line to log, None for a repetition. Raises as
-        `incident_records.decode`.
-        """
+    def record_stored_incident(self, key: bytes, value: bytes) -> str | None:
+        """Count a stored incident. Returns the line to log, or None if the incident was counted
+        before. Raises the same errors as `incident_records.decode`."""
         incident = incident_records.decode(key, value)
         partition = TopicPartition(incident.topic, incident.partition)
         if self._newest_ids.get((partition, incident.kind)) == incident.id:

@@ -1,9 +1,9 @@
-"""Starts, monitors and restarts the copy process of one task, and stores what it streams.
+"""Starts, monitors and restarts the copy process of one task, and stores its output stream.
 
-The copy process copies the records. The supervisor sends its settings, answers its requests,
-appends its stream to the flow ledger in order and acknowledges it, and restarts a copy process that
-ended unexpectedly after a backoff. The first copy process is started before its settings are known,
-while the clusters are read.
+The copy process replicates the records. The supervisor sends its settings, answers its requests,
+and appends its stream to the flow ledger in order before acknowledging it. A copy process that ends
+unexpectedly is restarted after a backoff. The first copy process is started before its settings are
+known, while the clusters are being read.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ from mm2.replication.setup import PartitionSetup
 
 @dataclass(slots=True)
 class StoredStreamPosition:
-    """Tracks which stream items, numbered from 1, are stored.
+    """Tracks which items of a copy process's stream, numbered from 1, are stored.
 
-    Invariant: all items up to `through` are stored, the next one is not.
+    Invariant: all items up to `through` are stored; the next item is not.
     """
 
     through: int = 0
@@ -65,14 +65,13 @@ class StoredStreamPosition:
 
 
 EARLY_START_TIMEOUT_S = 20.0
-"""How long a copy process may wait for its settings; shorter than the time after which it ends by
-itself.
-"""
+"""How long a copy process may wait for its settings. Shorter than the time after which a waiting
+process exits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyStarter:
-    """Starts the copy processes of one task; their messages arrive in `inbox`."""
+    """Starts the copy processes of one task. Their messages are delivered to `inbox`."""
 
     flow: str
     task: int
@@ -80,12 +79,12 @@ class CopyStarter:
     inbox: ChannelInbox
 
     def start(self) -> StartedCopy:
-        """Assign a standby process if there is one, else start a process.
+        """Use a standby process if one is available, otherwise start a new process.
 
         Raises `FatalError` if copy processes can no longer connect.
         """
         plane = self.plane
-        return plane.standby.assign(
+        return plane.standby.assign_standby(
             f"{self.flow} task {self.task}", self.inbox
         ) or standby_copies.start_copy(
             plane.engine, plane.server, self.inbox, flow=self.flow, task=self.task
@@ -93,21 +92,19 @@ class CopyStarter:
 
 
 class EarlyCopyStart:
-    """The copy process that is started before its settings are known. Ends with `take`
-    or `end`.
-    """
+    """A copy process that is started before its settings are known. Call `take` to use the process,
+    or `end` to discard it."""
 
     def __init__(self, starter: CopyStarter, get_endpoints: Callable[[], CopyEndpoints]) -> None:
-        """`get_endpoints` returns the clusters and topics to connect to."""
+        """`get_endpoints` returns the clusters and topics to which the process connects."""
         self._starter = starter
         self._endpoints = get_endpoints
         self._started: StartedCopy | None = None
         self._until_s: float | None = None
 
     def tick(self, now_s: float) -> None:
-        """Start the process, or end it after `EARLY_START_TIMEOUT_S`; call while the settings are
-        unknown.
-        """
+        """Start the process, or end it after `EARLY_START_TIMEOUT_S`. Call while the settings are
+        unknown."""
         if self._until_s is None:
             self._until_s = now_s + EARLY_START_TIMEOUT_S
             started = self._started = self._starter.start()
@@ -116,8 +113,9 @@ class EarlyCopyStart:
         elif now_s >= self._until_s:
             self.end("no settings within the time limit")
 
-    def take(self) -> StartedCopy | None:
-        """Return the process; None if there is none or it has ended."""
+    def take_process(self) -> StartedCopy | None:
+        """Return the started process and give up its ownership. Returns None if no process was
+        started or it has ended."""
         started, self._started = self._started, None
         if started is None or started.is_usable:
             return started
@@ -136,7 +134,7 @@ class CopyStream:
     process.
 
     `on_incident` is called for each stored incident. Invariants: items are appended in order, and
-    the number of items that wait for space in the log is bounded by
+    the number of items waiting for space in the log is bounded by
     `driver_client.MAX_UNSTORED_ITEMS` plus a few per partition in acquisition.
     """
 
@@ -155,32 +153,33 @@ class CopyStream:
         self._unappended: deque[tuple[int, FlowLogItem]] = deque()
 
     @property
-    def has_waiting(self) -> bool:
-        """True if items wait for space in the log."""
+    def has_waiting_items(self) -> bool:
+        """True if items are waiting for space in the log."""
         return bool(self._unappended)
 
     def begin(self) -> None:
-        """Reset for a new copy process, whose items are numbered from 1."""
-        self.discard_waiting()
+        """Reset the stream for a new copy process, whose items are numbered from 1."""
+        self.discard_waiting_items()
         self._stored = StoredStreamPosition()
         self._next_number = 1
 
-    def discard_waiting(self) -> None:
-        """Discard items not appended yet; the next copy process recovers from what is stored."""
+    def discard_waiting_items(self) -> None:
+        """Discard items that have not been appended yet. The next copy process recovers from the
+        stored state."""
         self._unappended.clear()
 
     def receive(self, message: Mapping[str, Any]) -> list[FlowLogItem]:
-        """Queue the items of a `record` message for `append_waiting`, and return them."""
+        """Queue the items of a `record` message for `append_waiting_items`, and return them."""
         items = control_messages.decode_log_items(dict(message))
         control_messages.check_incidents(items)
         if message["first"] != self._next_number:
-            raise ValueError(f"items from {self._next_number} on were expected")
+            raise ValueError(f"expected items starting at {self._next_number}")
         self._next_number += len(items)
         self._unappended.extend(enumerate(items, message["first"]))
         return items
 
-    def append_waiting(self) -> None:
-        """Append waiting items as long as the log has space."""
+    def append_waiting_items(self) -> None:
+        """Append waiting items while the log has space."""
         while self._unappended:
             number, item = self._unappended[0]
             try:
@@ -193,7 +192,8 @@ class CopyStream:
             self._unappended.popleft()
 
     def pop_advance(self) -> int | None:
-        """Number up to which items are stored, if it has advanced; else None."""
+        """Return the number up to which items are stored if it has advanced since the last call,
+        else None."""
         return self._stored.pop_advance()
 
     def _build_stored_handler(self, number: int, item: FlowLogItem) -> OnRecorded:
@@ -213,43 +213,42 @@ class CopyStream:
 FIRST_RESTART_DELAY_S = 0.5
 MAX_RESTART_DELAY_S = 30.0
 STARTUP_TIMEOUT_S = 120.0
-"""How long a copy process with a slot may take until its first report."""
+"""How long a copy process that has a slot may take to send its first report."""
 STOP_TIMEOUT_S = 1.6
 GROUP_CONTACT_LOST = "no contact with the Connect group for too long"
 LAST_MESSAGE_TIMEOUT_S = 0.5
-"""Time to wait for the engine's error after the connection to a copy process was closed."""
+"""How long to wait for the engine's error after the connection to a copy process was closed."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopySupervisorDeps:
-    """Dependencies of a supervisor."""
+    """Dependencies of a `CopySupervisor`."""
 
     starter: CopyStarter
     ledger: FlowLedger
     random: Random
     on_log_broken: Callable[[ConnectError], None]
     query_producer_ids: QueryProducerIds
-    """Answers which producer ids of the source belong to the reverse flow."""
+    """Queries which of the source's producer ids belong to the reverse flow."""
     may_acquire: Callable[[float], bool]
-    """True if a partition may be acquired whose request came at this time (monotonic seconds).
-    Called until it returns True.
-    """
+    """Returns True if a partition may be acquired. The argument is the time of the request
+    (monotonic seconds). Called repeatedly until it returns True."""
     may_keep_running: Callable[[float], bool]
-    """False if another worker may own the task by now; the copy process is ended then."""
+    """Returns False if another worker may already own the task. The copy process is then ended."""
     on_streamed: Callable[[Sequence[FlowLogItem]], None]
-    """Called with stream items, in order."""
+    """Called with the stream items, in order."""
     on_gauge: Callable[[PartitionSetup, PartitionGauge], None]
     """Called with each gauge, in order."""
 
 
 class CopySupervisor:
-    """Supervises the copy processes of one task: at most one at a time is meant to run.
+    """Supervises the copy processes of one task. At most one process should be running at any time.
 
-    Owned by the task's thread; only `kill` may be called from others. `fenced_reason` is set if
-    another owner fenced a partition for good; this happens only without a Connect group, which
-    otherwise assigns the partitions.
+    Owned by the task's thread; only `kill` may be called from other threads. `fenced_reason` is set
+    if another owner has permanently fenced a partition. This happens only without a Connect group,
+    which otherwise assigns the partitions.
     """
 
     def __init__(
@@ -261,10 +260,9 @@ class CopySupervisor:
         early_copy: StartedCopy | None = None,
         confirmed_after_s: float | None = None,
     ) -> None:
-        """`previous` is the previous supervisor, whose counters continue. `early_copy` is a process
-        that waits for these settings. A confirmation of the group after `confirmed_after_s` also
-        permits the first acquisitions.
-        """
+        """`previous` is the previous supervisor, whose counters continue. `early_copy` is a started
+        process that is waiting for these settings. A group confirmation received after
+        `confirmed_after_s` also permits the first acquisitions."""
         self.settings = settings
         self.state = TaskState.STARTING
         self.reason = ""
@@ -310,17 +308,18 @@ class CopySupervisor:
 
     @property
     def is_busy(self) -> bool:
-        """True if `tick` should be called again soon."""
+        """True if `tick` should be called again without delay."""
         return (
             self.state is not TaskState.RUNNING
             or bool(self._acquisition_requests)
-            or self._stream.has_waiting
+            or self._stream.has_waiting_items
         )
 
     # Timers
 
     def tick(self, now_s: float) -> None:
-        """Start the copy process when due, end it if it is silent, answer its requests."""
+        """Start the copy process when due, end it if it is unresponsive, and answer its
+        requests."""
         if self.has_ended:
             return
         around = self._deps
@@ -334,7 +333,7 @@ class CopySupervisor:
                 self._start_copy(now_s)
             return
         self._check_copy(now_s)
-        self._stream.append_waiting()
+        self._stream.append_waiting_items()
         for line in self._stall_log.pop_lines(self._names, now_s):
             self._log_line(logging.WARNING, "%s", line)
         while self._acquisition_requests and around.may_acquire(self._acquisition_requests[0][1]):
@@ -365,7 +364,7 @@ class CopySupervisor:
             self._send_message({"type": "pause"})
 
     def _check_copy(self, now_s: float) -> None:
-        """Check whether the copy process has a slot, is alive, or has ended."""
+        """Check whether the copy process has a slot, is alive or has ended."""
         assert self._handle is not None
         if self._connection_lost is not None:
             self._await_final_error(*self._connection_lost, now_s)
@@ -390,7 +389,7 @@ class CopySupervisor:
         if self._channel is not None:
             self._channel.close(reason)
         self._channel = self._handle = None
-        self._stream.discard_waiting()
+        self._stream.discard_waiting_items()
         self.progress.record_copy_end(reason)
         self._stall_log = StallLog()
         if self.state is TaskState.STOPPING:
@@ -409,9 +408,8 @@ class CopySupervisor:
     # Messages of the copy process
 
     def handle_message(self, message: dict[str, Any], now_s: float) -> None:
-        """Handle a message of the copy process (`control_messages`), or the end of its
-        connection. A malformed message ends the copy process, and another one is started.
-        """
+        """Handle a message from the copy process (`control_messages`), or the end of its
+        connection. A malformed message ends the copy process and starts a new one."""
         self._reported_at_s = now_s
         try:
             self._dispatch(message, now_s)
@@ -449,14 +447,13 @@ class CopySupervisor:
     def _handle_stream(self, message: dict[str, Any]) -> None:
         with control_messages.reject_malformed(message):
             items = self._stream.receive(message)
-        self._stream.append_waiting()
+        self._stream.append_waiting_items()
         with control_messages.reject_malformed(message):
             self._deps.on_streamed(items)
 
     def _handle_closed(self, reason: str, now_s: float) -> None:
-        """The engine may report the cause a little later; do not block, because many copies may end
-        at once.
-        """
+        """Handle a closed connection without blocking, because many copy processes may end
+        together. The engine may report the cause slightly later."""
         if self._handle is None:
             return
         self._connection_lost = (reason, now_s + LAST_MESSAGE_TIMEOUT_S)
@@ -501,7 +498,7 @@ class CopySupervisor:
             self._log_line(logging.ERROR, "%s", gauge.reason)
 
     def _log_incident(self, key: bytes, value: bytes) -> None:
-        line = self.incidents.record_stored(key, value)
+        line = self.incidents.record_stored_incident(key, value)
         if line is not None:
             self._log_line(logging.WARNING, "%s", line)
 
@@ -546,20 +543,21 @@ class CopySupervisor:
         self._send_message({"type": "pause" if paused else "resume"})
 
     def pause_topics(self, topics: frozenset[str]) -> None:
-        """Pause exactly these topics, in this and later copy processes."""
+        """Pause exactly these topics in this and all later copy processes."""
         if topics != self.settings.paused_topics:
             self.settings = dataclasses.replace(self.settings, paused_topics=topics)
             self._send_message({"type": "pause_topics", "topics": sorted(topics)})
 
     def throttle(self, bytes_per_s: int, topics: Mapping[str, int]) -> None:
-        """Replace the throttles, in this and later copy processes; as in `ConfigureCopy`."""
+        """Replace the throttles in this and all later copy processes; values as in
+        `ConfigureCopy`."""
         self.settings = dataclasses.replace(
             self.settings, throttle_bytes_s=bytes_per_s, topic_throttles=topics
         )
         self._send_message({"type": "throttle", "bytes_per_s": bytes_per_s, "topics": dict(topics)})
 
     def stop(self, deadline_s: float = STOP_TIMEOUT_S) -> None:
-        """Ask the copy process to finish its in-flight batches and to end."""
+        """Ask the copy process to finish its in-flight batches and exit."""
         if self.has_ended:
             return
         self.state = TaskState.STOPPING
@@ -572,7 +570,7 @@ class CopySupervisor:
             self._send_message({"type": "stop", "deadline_s": deadline_s})
 
     def restart(self, reason: str, now_s: float) -> None:
-        """Kill the copy process, because its reports cannot be stored, and schedule a new one."""
+        """Kill the copy process because its reports cannot be stored, and schedule a new one."""
         self._end_early_copy()
         if self._channel is not None and self._handle is not None:
             self._handle.cancel()
@@ -584,7 +582,8 @@ class CopySupervisor:
             ahead.end("not needed any more")
 
     def kill(self) -> None:
-        """Kill the copy process. Thread-safe; its state is unknown afterwards."""
+        """Kill the copy process. Thread-safe. The state of the copy process is unknown
+        afterwards."""
         self._end_early_copy()
         handle, channel = self._handle, self._channel
         if handle is not None:
@@ -600,6 +599,6 @@ class CopySupervisor:
         if self._channel is not None:
             self._channel.close("abandoned")
         self._channel = self._handle = None
-        self._stream.discard_waiting()
+        self._stream.discard_waiting_items()
         if self.state is TaskState.STOPPING:
             self.state = TaskState.STOPPED

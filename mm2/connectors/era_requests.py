@@ -1,7 +1,7 @@
-"""Records an operator's request that partitions restart at another position.
+"""Records an operator's request to restart partitions at another position.
 
-The request is a record in the offset map. The copy process that next acquires the partition carries
-it out by beginning a new era: a generation of the mirror.
+The request is a record in the offset map. The copy process that acquires the partition next
+executes it by starting a new era, that is, a new generation of the mirror.
 """
 
 from __future__ import annotations
@@ -29,10 +29,11 @@ def record_era_requests(
     now: Clock,
     new_id: Callable[[], str],
 ) -> OffsetMap:
-    """Request a new era at these positions (`NewEraRequest`); return the updated offset map.
+    """Request a new era (generation of the mirror) at these positions (`NewEraRequest`). Returns
+    the updated offset map.
 
     `ledger` must be open; `new_id` creates request ids. Raises `RetriableError`, also if a
-    different request is recorded at the same time, and `FatalError` as the ledger.
+    different request is recorded concurrently, and `FatalError` for the same reasons as the ledger.
     """
     requests = {
         name: NewEraRequest(request=new_id(), position=position)
@@ -76,8 +77,8 @@ def _append_requests(
         if end.is_expired(now.now_s()):
             total = plurals.format_count(len(requests), "partition")
             raise RetriableError(
-                f"not recorded: only the requests for {len(stored)} of {total} were "
-                f"acknowledged within {RECORD_TIMEOUT_S:g} s; it is safe to repeat the command"
+                f"not recorded: only the requests for {len(stored)} of {total} were acknowledged "
+                f"within {RECORD_TIMEOUT_S:g} s; the command can be repeated safely"
             )
 
     for name, request in requests.items():

@@ -1,7 +1,8 @@
-"""A flow's durable state: its offset map and incident topics, opened, read and appended.
+"""A flow's durable state, that is, its offset map and incident topics: opened, read and appended
+to.
 
-One thread owns a ledger. It keeps the order of each copy process's stream, and holds in memory only
-what the task's partitions need. `TaskLedger` reopens the ledger after a failure.
+Each ledger is owned by one thread. It preserves the order of each copy process's stream, and keeps
+in memory only what the task's partitions need. `TaskLedger` reopens the ledger after a failure.
 """
 
 from __future__ import annotations
@@ -35,30 +36,30 @@ from mm2.replication import recovery_instructions
 from mm2.replication.recovery_instructions import FlowLogItem, JavaMirrorProgress, RecoveredState
 
 LEDGER_READ_TIMEOUT_S = 4.0
-"""Shorter than `control_messages.PEER_TIMEOUT_S`, because no heartbeats are sent during a read."""
+"""Time limit of a read to the end of the ledger. Shorter than `control_messages.PEER_TIMEOUT_S`,
+because no heartbeats are sent during a read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveredStateRequest:
-    """A copy process's request for the recovered state of a partition; `target` as in
-    `ReadRecoveredState`.
-    """
+    """A copy process's request for the recovered state of a partition. `target` is as in
+    `ReadRecoveredState`."""
 
     partition: TopicPartition
     target: int | None
     answer: Callable[[RecoveredState | None, str], None]
-    """Called with the state, or with None and the error."""
+    """Called with the recovered state, or with None and the error."""
 
 
 JavaProgressByPartition = Mapping[TopicPartition, JavaMirrorProgress]
 ReadJavaProgress = Callable[[Collection[TopicPartition]], JavaProgressByPartition]
-"""Current progress of partitions according to Java's topics; raises `RetriableError` and
-`FatalError`.
-"""
+"""Reads the current progress of partitions from Java's topics. Raises `RetriableError` and
+`FatalError`."""
 
 
 def must_reopen_log(error: ConnectError) -> bool:
-    """True if the log must be reopened; after a mere timeout, reading continues where it was."""
+    """Return True if the log must be reopened after `error`. After a timeout, reading continues at
+    the current position instead."""
     truncated = isinstance(error, LogTruncatedError)
     return truncated or not isinstance(error, RetriableError)
 
@@ -66,8 +67,8 @@ def must_reopen_log(error: ConnectError) -> bool:
 class FlowLedger:
     """A flow's offset map and incident topics.
 
-    Invariant: the map in memory contains exactly what was read back from the log, never what was
-    only sent.
+    Invariant: the map in memory contains only records that were read back from the log, never
+    records that were only sent.
     """
 
     def __init__(
@@ -77,7 +78,7 @@ class FlowLedger:
         partitions: Collection[TopicPartition] | None = None,
         read_java_progress: ReadJavaProgress = lambda _: {},
     ) -> None:
-        """`partitions` are the partitions to keep in memory; None for all."""
+        """`partitions` are the partitions to keep in memory; None keeps all."""
         self._log = log
         self._record_filter = (
             _keep_all_records if partitions is None else _build_record_filter(partitions)
@@ -87,7 +88,7 @@ class FlowLedger:
         self._state_requests: list[RecoveredStateRequest] = []
 
     def open(self, timeout_s: float) -> None:
-        """Open the log, and start with an empty map. Raises as `FlowLog.open`."""
+        """Open the log and start with an empty map. Raises the same errors as `FlowLog.open`."""
         self._log.open(timeout_s)
         self._map = self._create_map()
 
@@ -96,24 +97,25 @@ class FlowLedger:
 
     @property
     def is_busy(self) -> bool:
-        """True if requests or appends are pending, so that `run_once` should be called soon."""
+        """True if requests or appends are pending, so that `run_once` should be called without
+        delay."""
         return bool(self._state_requests) or self._log.pending > 0
 
     def close(self, timeout_s: float) -> None:
         self._log.close(timeout_s)
 
     def append(self, item: FlowLogItem, *, on_recorded: OnRecorded) -> None:
-        """Append an item. Raises as `FlowLog.append`."""
+        """Append an item to the log. Raises the same errors as `FlowLog.append`."""
         topic = FlowLogTopic.INCIDENTS if item.incident else FlowLogTopic.MAP
         self._log.append(topic, item.key, item.value, on_recorded=on_recorded)
 
     def request_recovered_state(self, request: RecoveredStateRequest) -> None:
-        """Queue a request, which `run_once` answers."""
+        """Queue a request to be answered by `run_once`."""
         self._state_requests.append(request)
 
     def run_once(self, timeout_s: float) -> None:
-        """Run callbacks of stored items, and answer all requests after one read to the end of the
-        log.
+        """Run callbacks of stored items, and answer all queued requests after one read to the end
+        of the log.
 
         Raises `RetriableError` or `FatalError` if the log is broken and must be reopened.
         """
@@ -141,27 +143,27 @@ class FlowLedger:
     def _build_recovered_state(
         self, request: RecoveredStateRequest, java: JavaMirrorProgress | None
     ) -> RecoveredState:
-        for each in self._map.list_unreadable(request.partition):
+        for each in self._map.list_unreadable_records(request.partition):
             return RecoveredState(unreadable=recovery_instructions.describe_unreadable(each))
-        self._clear_superseded(request.partition)
+        self._clear_superseded_segments(request.partition)
         state = recovery_instructions.extract_recovered_state(
             self._map.get_partition(request.partition), target=request.target
         )
         return dataclasses.replace(state, java=java)
 
     def catch_up(self, timeout_s: float = LEDGER_READ_TIMEOUT_S) -> OffsetMap:
-        """Read to the end of the log and return the map. Owner's thread only.
+        """Read to the end of the log and return the map. Call on the owner's thread only.
 
-        A partition's part is only valid if no `unreadable` record may concern it. Raises
-        `RetriableError` as `FlowLog.read_to_end`.
+        The map of a partition is valid only if no `unreadable` record may concern the partition.
+        Raises `RetriableError` as `FlowLog.read_to_end`.
         """
         for record in self._log.read_to_end(timeout_s):
             if record.topic is FlowLogTopic.MAP:
                 self._map.fold(record.key, record.value, offset=record.offset)
         return self._map
 
-    def _clear_superseded(self, partition: TopicPartition) -> None:
-        """Delete segments of older owners that the newest owner's segments replace."""
+    def _clear_superseded_segments(self, partition: TopicPartition) -> None:
+        """Delete segments of older owners that are replaced by the newest owner's segments."""
         progress = self._map.get_partition(partition)
         anchor = progress.resume_point
         if anchor is None:
@@ -182,9 +184,9 @@ def _keep_all_records(_: MapKey) -> bool:
 
 
 def _build_record_filter(share: Collection[TopicPartition]) -> Callable[[MapKey], bool]:
-    """Keep all records of the assigned partitions, and the eras and era requests of their topics'
-    other partitions, which show whether the topic was copied before.
-    """
+    """Build a filter that keeps all records of the assigned partitions. It also keeps eras (mirror
+    generations) and era requests of the other partitions of their topics, which show whether the
+    topic was replicated before."""
     kept = frozenset(share)
     topics = {each.topic for each in kept}
 
@@ -198,11 +200,11 @@ def _build_record_filter(share: Collection[TopicPartition]) -> Callable[[MapKey]
 
 
 def _ignore_tombstone_error(_error: ConnectError | None) -> None:
-    """A lost tombstone is written again at the next acquisition."""
+    """Ignore a failed tombstone, because the next acquisition writes it again."""
 
 
 LEDGER_ATTEMPT_TIMEOUT_S = 4.0
-"""Limit of one attempt to open or read, which delays stopping the task."""
+"""Limit of one attempt to open or read the ledger. An attempt delays stopping the task."""
 LEDGER_UNAVAILABLE = "the flow's internal topics on the target cannot be used"
 _LOG = logging.getLogger(__name__)
 
@@ -214,9 +216,9 @@ class _OpenStage(enum.Enum):
 
 
 class TaskLedger:
-    """A ledger that is opened, and reopened after failures. Not thread-safe.
+    """Opens a ledger and reopens it after failures. Not thread-safe.
 
-    `unavailable_reason` states why it is not ready; "" while it is.
+    `unavailable_reason` states why the ledger is not ready; "" while it is ready.
     """
 
     def __init__(self, ledger: FlowLedger, *, clock: Clock, random: Random) -> None:
@@ -235,7 +237,7 @@ class TaskLedger:
         return self._stage is _OpenStage.READY
 
     def open_or_read(self) -> None:
-        """Open the ledger or continue reading, if due. Raises `FatalError` if access is denied."""
+        """Open the ledger or continue reading if due. Raises `FatalError` if access is denied."""
         if self.is_ready or self._clock.now_s() < self._due_s:
             return
         try:
@@ -254,14 +256,14 @@ class TaskLedger:
         self._warnings.reset(LEDGER_UNAVAILABLE)
 
     def run_once(self) -> None:
-        """Answer requests and run callbacks."""
+        """Answer the ledger's queued requests and run its callbacks."""
         try:
             self.ledger.run_once(0.0)
         except ConnectError as error:
             self.mark_broken(error)
 
     def read_map(self, timeout_s: float = LEDGER_ATTEMPT_TIMEOUT_S) -> OffsetMap | None:
-        """Return the current map; None if it cannot be read now."""
+        """Return the current offset map. Returns None if the map cannot be read now."""
         try:
             return self.ledger.catch_up(timeout_s)
         except ConnectError as error:
@@ -270,7 +272,7 @@ class TaskLedger:
             return None
 
     def mark_broken(self, error: ConnectError) -> None:
-        """Close the ledger after an error; `open_or_read` reopens it."""
+        """Close the ledger after an error, so that `open_or_read` reopens it."""
         self._stage = _OpenStage.CLOSED
         self._schedule_retry(error)
 

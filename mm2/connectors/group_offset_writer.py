@@ -2,7 +2,7 @@
 
 Every round compares all groups; groups without new checkpoints or changed offsets cost almost
 nothing. Groups behind their checkpoints are read again in small batches just before writing, so
-that a group that has gained members or advanced by itself is not changed.
+that a group that has gained members or advanced in the meantime is not changed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from mm2.offsets.checkpoint_rules import CheckpointTable
 from mm2.offsets.group_offset_sync import GroupState, GroupSyncPlan, TargetGroup, UnchangedReason
 
 MAX_GROUPS_PER_WRITE = 50
-"""Batch size of reading and writing, which limits the time between both."""
+"""Batch size for reading and writing groups. Limits the time between the read and the write."""
 _MAX_GROUPS_PER_READ = 500
 _TOPICS_TIMEOUT_S = 4.0
 _UNKNOWN_PARTITION_COUNT = 2**31
@@ -37,14 +37,13 @@ _LOG = logging.getLogger(__name__)
 
 
 class GroupSyncResult(NamedTuple):
-    """Result of a round."""
+    """Result of a round of `GroupOffsetWriter`."""
 
     written: int
-    """Groups whose offsets were written."""
+    """Number of groups whose offsets were written."""
     failed: int
-    """Groups whose offsets could not be read or written, at least in part. Groups that are in use,
-    of another type, or ahead of the mirror are skipped and not counted.
-    """
+    """Number of groups for which some offsets could not be read or written. Groups that are in use,
+    of another type, or ahead of the mirror are skipped and not counted."""
 
 
 @dataclass(slots=True)
@@ -58,10 +57,10 @@ class _TargetTopics:
 
 
 class GroupOffsetWriter:
-    """Writes checkpoints to groups of the target.
+    """Writes checkpoints to consumer groups on the target.
 
-    Owns the clients `groups`, `topics` and `log_offsets`. Each problem of a group is logged once
-    while it lasts. `timeout_s` limits each request.
+    Owns the clients `groups`, `topics` and `log_offsets`. A group's problem is logged only once
+    while it persists. `timeout_s` limits each request.
     """
 
     def __init__(
@@ -77,9 +76,8 @@ class GroupOffsetWriter:
         self._last_positions: ReportedPositions = {}
 
     def run(self, table: CheckpointTable) -> GroupSyncResult:
-        """Run one round. Raises `ConnectError` if the target does not respond or denies access;
-        some groups may have been written before.
-        """
+        """Run one round. Raises `ConnectError` if the target does not respond or denies access.
+        Some groups may have been written before the error."""
         self._current_problems, self._failed_groups = set(), set()
         for group in table.changed:
             self._last_positions.pop(group, None)
@@ -103,7 +101,7 @@ class GroupOffsetWriter:
         self._logs.close()
 
     def _find_lagging_groups(self, names: Sequence[str], table: CheckpointTable) -> list[str]:
-        """Groups whose offsets differ from their checkpoints, in any group state."""
+        """Find the groups whose offsets differ from their checkpoints, in any group state."""
         results = self._groups.fetch_changed_positions(
             names, self._timeout_s, seen=self._last_positions
         )
@@ -114,7 +112,7 @@ class GroupOffsetWriter:
             for group, positions in sorted(results.succeeded.items())
             if group_offset_sync.plan_group_sync(
                 group,
-                table.get_group(group),
+                table.get_group_checkpoints(group),
                 TargetGroup(state=_GroupState.EMPTY, positions=positions),
             ).write
         ]
@@ -127,7 +125,7 @@ class GroupOffsetWriter:
         for group, seen in self._read_groups(names).items():
             plan = group_offset_sync.plan_group_sync(
                 group,
-                table.get_group(group),
+                table.get_group_checkpoints(group),
                 seen,
                 partitions=target_topics.partitions,
                 ends=target_topics.ends,
@@ -151,9 +149,8 @@ class GroupOffsetWriter:
         return len(results.succeeded)
 
     def _read_groups(self, names: Sequence[str]) -> dict[str, TargetGroup]:
-        """Read groups just before writing: first states, then positions, without pending
-        transactional offsets.
-        """
+        """Read groups just before writing: first their states, then their positions without pending
+        transactional offsets."""
         states = self._groups.describe_states(names, self._timeout_s)
         seen = {group: TargetGroup(state=state) for group, state in states.succeeded.items()}
         idle_states = {_GroupState.EMPTY, _GroupState.ABSENT}
@@ -179,12 +176,11 @@ class GroupOffsetWriter:
     def _read_topics(
         self, names: Iterable[str], table: CheckpointTable, target_topics: _TargetTopics
     ) -> None:
-        """Read partition counts and end offsets that are not cached, as needed by these groups'
-        checkpoints.
-        """
+        """Read partition counts and end offsets that these groups' checkpoints require and that are
+        not cached."""
         farthest: dict[TopicPartition, int] = {}
         for group in names:
-            for place, point in table.get_group(group).items():
+            for place, point in table.get_group_checkpoints(group).items():
                 farthest[place] = max(point.downstream, farthest.get(place, 0))
         timeout_s = min(self._timeout_s, _TOPICS_TIMEOUT_S)
         topics: Collection[str] = {

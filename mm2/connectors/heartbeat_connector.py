@@ -1,10 +1,10 @@
-"""MirrorHeartbeatConnector and its task: one heartbeat per interval, byte for byte as Java's.
+"""MirrorHeartbeatConnector and its task: one heartbeat per interval, byte for byte as in Java.
 
 The heartbeats topic is created on `target.cluster.*`. Records are written by the worker's producer,
 which must write to that cluster (`producer.override.*` can redirect it), as in Java.
 
-Records have the bytes of MirrorMaker 2's dedicated mode, whatever converters the worker has. On a
-Connect worker, Java's connector depends on the worker's converters and writes records that no
+Records are serialized as in MirrorMaker 2's dedicated mode, regardless of the worker's converters.
+On a Connect worker, Java's connector depends on those converters and writes records that no
 MirrorMaker client can read.
 """
 
@@ -35,13 +35,12 @@ from mm2.kafka.client_interfaces import Admin
 from mm2.topics import naming
 
 POLL_INTERVAL_S = 1.0
-"""Maximum duration of a poll, because tasks are only paused between polls."""
+"""Maximum duration of a poll. Kept short because tasks are paused only between polls."""
 
 
 class MirrorHeartbeatTask(SourceTask):
-    """MirrorMaker 2's heartbeat task. It reads no offsets, and those of its records are
-    constant.
-    """
+    """MirrorMaker 2's heartbeat task. It reads no Connect offsets, and the offsets of its records
+    are constant."""
 
     def __init__(self) -> None:
         self._schedule: HeartbeatSchedule | None = None
@@ -63,7 +62,7 @@ class MirrorHeartbeatTask(SourceTask):
         self._due_s = self._schedule.compute_next_s(None, self.context.clock.now_s())
 
     def stop(self) -> None:
-        """Nothing to release."""
+        """Do nothing, because the task has no resources to release."""
 
     def poll(self) -> Sequence[SourceRecord] | None:
         assert self._schedule is not None, "call start first"
@@ -119,7 +118,7 @@ class MirrorHeartbeatConnector(SourceConnector):
     def start(self, props: Mapping[str, str]) -> None:
         """Create the heartbeats topic.
 
-        Raises `ConfigError`, and `FatalError` if the target refuses the topic or denies access.
+        Raises `ConfigError`, and `FatalError` if the target rejects the topic or denies access.
         """
         super().start(props)
         config = mirror_connector_config.parse_heartbeat(props)
@@ -153,6 +152,6 @@ class MirrorHeartbeatConnector(SourceConnector):
         return heartbeat_schedule.build_task_configs(self.props, self._interval_s)
 
     def alter_offsets(self, props: Mapping[str, str], offsets: Sequence[SourceOffset]) -> bool:
-        """The task never reads these offsets, so only their format is checked."""
+        """Check the format of altered offsets. The heartbeat task never reads these offsets."""
         connect_offsets.check_heartbeat_offsets(offsets)
         return True

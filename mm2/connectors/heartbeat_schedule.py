@@ -1,8 +1,8 @@
-"""When heartbeats are emitted, and to which topic.
+"""Schedule of heartbeats, and the topic to which they are written.
 
-As in MirrorMaker 2, one task writes a flow's heartbeat to the target cluster once per interval. It
-proves that the worker can write there; the replicated copies of the source's heartbeats prove that
-records are replicated.
+As in MirrorMaker 2, one task writes a flow's heartbeat to the target cluster once per interval. The
+heartbeat proves that the worker can write to the target; the replicated copies of the source's
+heartbeats prove that records are replicated.
 """
 
 from __future__ import annotations
@@ -33,16 +33,19 @@ class HeartbeatSchedule:
         return {SOURCE_ALIAS_KEY: self.source, TARGET_ALIAS_KEY: self.target}
 
     def compute_next_s(self, last_s: float | None, now_s: float) -> float:
-        """When the next heartbeat is due: the first one interval after the start, as in Java.
+        """Compute when the next heartbeat is due (monotonic seconds). The first is due one interval
+        after the start, as in Java.
 
-        After a gap one heartbeat is due at once; missed ones are not caught up.
+        After a gap, one heartbeat is due immediately; missed heartbeats are not sent later.
         """
         return now_s + self.interval_s if last_s is None else max(now_s, last_s + self.interval_s)
 
 
 def build_task_configs(props: Mapping[str, str], interval_s: float | None) -> list[dict[str, str]]:
-    """One task with the connector's configuration; no task if no heartbeats are emitted.
+    """Build the configuration of the heartbeat task. Returns an empty list if no heartbeats are
+    emitted.
 
-    `enabled` is ignored, as in Java: a flow that mirrors nothing still emits heartbeats.
+    The task has the connector's configuration. `enabled` is ignored, as in Java: a flow that
+    replicates nothing still emits heartbeats.
     """
     return [] if interval_s is None else [dict(props)]

@@ -1,6 +1,6 @@
 """Creates MirrorMaker 2's internal topics: heartbeats, checkpoints and offset syncs.
 
-Each is compacted and has one partition (`MirrorUtils.createSinglePartitionCompactedTopic`).
+Each topic is compacted and has one partition (`MirrorUtils.createSinglePartitionCompactedTopic`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from mm2.kafka.client_interfaces import Admin, NewTopic
 
 INTERNAL_TOPIC_CONFIGS = {"cleanup.policy": "compact"}
 CREATE_ATTEMPT_TIMEOUT_S = 4.0
-"""Limit of one attempt; shorter than a worker waits for a connector to stop."""
+"""Limit of one attempt to create a topic. Shorter than the time that a worker allows a connector to
+stop."""
 CREATE_RETRY_DELAY_S = 1.0
 
 _LOG = logging.getLogger(__name__)
@@ -31,7 +32,7 @@ class Mm2InternalTopic:
 
     name: str
     replication_factor: int
-    """-1 for the brokers' default."""
+    """-1 for the brokers' default replication factor."""
     factor_key: str
     """Configuration key of the replication factor, for error messages."""
 
@@ -54,12 +55,12 @@ def create_topic(
     wait: Callable[[float], bool],
     on_retry: Callable[[str], object] = lambda _: None,
 ) -> None:
-    """Create the topic unless it exists; an existing topic is not changed.
+    """Create the topic unless it exists. An existing topic is not changed.
 
     If creation is not authorized, the topic is assumed to exist, as in Java. While the cluster does
-    not respond, creation is retried (Java continues without it) until `wait`, called with seconds,
-    returns True; `on_retry` is called with the reason. `timeout_s` limits one attempt. Raises
-    `FatalError` if the cluster rejects the topic or denies access.
+    not respond, creation is retried (Java continues without the topic) until `wait`, called with
+    seconds, returns True. `on_retry` is called with the reason of each retry. `timeout_s` limits
+    one attempt. Raises `FatalError` if the cluster rejects the topic or denies access.
     """
     logged = ""
     while True:

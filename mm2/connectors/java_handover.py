@@ -1,12 +1,12 @@
 """Waits until a Java MirrorMaker 2 worker can no longer write to a task's partitions.
 
-A worker that stopped cleanly has closed its producer, so there is no wait for it. A worker that was
+A worker that stopped cleanly has closed its producer, so no wait is needed. A worker that was
 killed, frozen or partitioned may still send batches for as long as its producer retries
-(`delivery.timeout.ms`). Anything sent later is detected by tail matching.
+(`delivery.timeout.ms`). Batches sent later are detected by tail matching.
 
-What counts is which worker ran the task's partitions under any task number, because partitions move
-between tasks. An mm2 task reports RUNNING only after it has waited. The time waited is remembered
-in this process: a restarted task waits only for the remaining time.
+The decision depends on which worker ran the task's partitions under any task number, because
+partitions move between tasks. An mm2 task reports RUNNING only after the wait. This process
+remembers the elapsed wait, so that a restarted task waits only for the remaining time.
 """
 
 from __future__ import annotations
@@ -31,50 +31,48 @@ from mm2.topics import assignment
 
 DELIVERY_TIMEOUT_CONFIG = "delivery.timeout.ms"
 DEFAULT_DELIVERY_TIMEOUT_S = 120.0
-"""The producer's default. Connect's default is unlimited (2^31-1); then this value is used, which
-suffices because a partitioned worker ends its tasks within a minute.
-"""
+"""Default of the producer setting. Connect's default is unlimited (2^31-1) and is replaced by this
+value, which suffices because a partitioned worker stops its tasks within a minute."""
 _UNLIMITED_TIMEOUT_MS = 2**31 - 1
 MAX_CLOCK_SKEW_S = 600.0
-"""Assumed maximum difference between clocks of different machines."""
+"""Maximum assumed clock difference between machines."""
 
 _PartitionSet = frozenset[TopicPartition]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JavaRun:
-    """A run of a task by a Java worker that may not have ended."""
+    """A task run by a Java worker that may not have ended."""
 
     worker_id: str
     started_ms: int
-    """Start time (wall clock of the worker)."""
+    """Start time of the run (wall clock of the worker)."""
     has_known_partitions: bool = field(default=True, compare=False)
-    """True if it certainly had partitions of the waiting task; False if its partitions are unknown.
-    Ignored by comparisons.
-    """
+    """True if the run certainly included partitions of the waiting task; False if its partitions
+    are unknown. Ignored in comparisons."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandoverQuery:
-    """Input of a handover decision."""
+    """Input of the decision whether to wait for Java workers."""
 
     partitions: Collection[TopicPartition]
     """Partitions of the waiting task."""
     delivery_timeout_s: float
-    """How long Java's producer retries."""
+    """How long the producer of a Java task retries."""
     wall_ms: int
-    """Current time."""
+    """Current wall clock time."""
 
 
 def read_delivery_timeout_s(producer: Mapping[str, str]) -> float:
-    """How long the producer of Java's task retries, from its properties."""
+    """Read how long the producer of a Java task retries from its properties."""
     text = producer.get(DELIVERY_TIMEOUT_CONFIG, "").strip()
     given = int(text) if text.isdecimal() else _UNLIMITED_TIMEOUT_MS
     return given / 1000 if given < _UNLIMITED_TIMEOUT_MS else DEFAULT_DELIVERY_TIMEOUT_S
 
 
 def find_unfinished_java_runs(runs: LastTaskRuns, query: HandoverQuery) -> frozenset[JavaRun]:
-    """Runs that the task must wait for."""
+    """Find the Java runs whose end the task must await."""
     if not runs.foreign:
         return frozenset()
     owned_since_ms = _find_owned_since(runs, query.partitions)
@@ -101,9 +99,9 @@ def find_unfinished_java_runs(runs: LastTaskRuns, query: HandoverQuery) -> froze
 def find_tasks_run_by_java(
     runs: LastTaskRuns, number: int, *, delivery_timeout_s: float, wall_ms: int
 ) -> tuple[int, ...]:
-    """Other tasks that a Java worker runs, as far as known.
+    """Find the other tasks that are known to be run by a Java worker.
 
-    While there are any, only Java's delivery guarantees apply.
+    Only Java's delivery guarantees apply while a Java worker runs any of the connector's tasks.
     """
     query = HandoverQuery(partitions=(), delivery_timeout_s=delivery_timeout_s, wall_ms=wall_ms)
     return tuple(
@@ -121,7 +119,7 @@ def find_tasks_run_by_java(
 def _can_no_longer_write(
     run: ForeignTaskRun, leaderless: LeaderlessPeriod | None, query: HandoverQuery
 ) -> bool:
-    """True if no batch of the run can arrive any more, whatever partitions it had."""
+    """Return True if no more batches of the run can arrive, regardless of its partitions."""
     if run.ended_ms is not None and not run.overlaps:
         return True
     # The previous run had lost the task when this one began. Both times are of the same clock.
@@ -144,7 +142,8 @@ def _can_no_longer_write(
 def _find_owned_since(
     runs: LastTaskRuns, partitions: Collection[TopicPartition]
 ) -> dict[TopicPartition, int]:
-    """Since when (wall clock, ms) partitions have been in runs of mm2, for those that were."""
+    """Find since when (wall clock, ms) partitions have been in runs of mm2. Other partitions are
+    omitted."""
     owned_since_ms: dict[TopicPartition, int] = {}
     for number, began_ms in runs.own_start_ms.items():
         configs = _select_configs_until(runs.configs.get(number, ()), began_ms)
@@ -157,9 +156,9 @@ def _find_owned_since(
 def _find_run_partitions(
     configs: Sequence[DatedTaskConfig], run: ForeignTaskRun
 ) -> _PartitionSet | None:
-    """Partitions of the run; None if unknown.
+    """Return the partitions of the run; None if they are unknown.
 
-    A run that overlaps an earlier one without an end includes the partitions of that one.
+    A run that overlaps an earlier run without an end includes the partitions of that earlier run.
     """
     run_configs = _select_configs_until(configs, run.started_ms)
     return _parse_all_partitions(run_configs if run.overlaps else run_configs[-1:])
@@ -168,7 +167,8 @@ def _find_run_partitions(
 def _select_configs_until(
     configs: Sequence[DatedTaskConfig], at_ms: int
 ) -> Sequence[DatedTaskConfig]:
-    """Configurations that the task had been given by then; the last one was in effect."""
+    """Select the configurations that the task had received by `at_ms`. The last one was in
+    effect."""
     indexes = [at for at, each in enumerate(configs) if 0 <= each.published_ms <= at_ms]
     return configs[: indexes[-1] + 1] if indexes else ()
 
@@ -193,15 +193,15 @@ _TaskKey = tuple[str, ConnectorTaskId]
 
 @dataclass(frozen=True, slots=True)
 class StartedWait:
-    """A wait for the end of runs, since `started_s`."""
+    """The wait of a task for the end of Java runs, since `started_s`."""
 
     runs: frozenset[JavaRun]
     started_s: float
     has_copied: bool = False
-    """True if the task has copied since."""
+    """True if the task has replicated records since the wait began."""
 
     def covers(self, runs: Collection[JavaRun]) -> bool:
-        """False if Java ran partitions of the task since the wait began.
+        """Return False if Java ran partitions of the task after the wait began.
 
         Runs with unknown partitions, for example of a Java worker that restarts repeatedly, do not
         prolong the wait.
@@ -211,14 +211,15 @@ class StartedWait:
 
 
 class HandoverWaits:
-    """Wait of each task: since when, and for which runs (monotonic seconds). Thread-safe."""
+    """Handover wait of each task: its start (monotonic seconds) and the runs to wait for.
+    Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._begun: dict[_TaskKey, StartedWait] = {}
 
     def get_or_begin(self, key: _TaskKey, runs: frozenset[JavaRun], *, now_s: float) -> StartedWait:
-        """Return the current wait of the task; begin one if there is none for these runs."""
+        """Return the current wait of the task. Begin a wait if none covers these runs."""
         with self._lock:
             known = self._begun.get(key)
             if known is None or not known.covers(runs):
@@ -226,7 +227,7 @@ class HandoverWaits:
             return known
 
     def record_copying(self, key: _TaskKey) -> None:
-        """Record that the task copies: its wait is over."""
+        """Record that the task is replicating records, so its wait is over."""
         with self._lock:
             if key in self._begun:
                 self._begun[key] = replace(self._begun[key], has_copied=True)
@@ -237,12 +238,12 @@ class HandoverWaits:
 
 
 _HANDOVER_WAITS = HandoverWaits()
-"""Waits of this process."""
+"""The handover waits of this process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingTask:
-    """The task that waits, its flow, and its partitions."""
+    """A waiting task, its flow and its partitions."""
 
     flow: str
     task: ConnectorTaskId
@@ -256,7 +257,7 @@ class WaitingTask:
 class JavaHandover:
     """Decides how long a task waits for Java workers. Not thread-safe.
 
-    `skipped` is True if the operator confirmed that Java has stopped cleanly.
+    `skipped` is True if the operator has confirmed that Java stopped cleanly.
     """
 
     def __init__(
@@ -269,9 +270,8 @@ class JavaHandover:
         clock: Clock,
         waits: HandoverWaits = _HANDOVER_WAITS,
     ) -> None:
-        """`runs` is `PipelineTaskContext.last_runs`; `producer` are the producer properties of
-        Java's task.
-        """
+        """`runs` is `PipelineTaskContext.last_runs`. `producer` contains the producer properties of
+        the Java task."""
         self.skipped = skipped
         self.warning = ""
         """Warning while Java workers run other tasks of the connector; "" otherwise."""
@@ -288,23 +288,23 @@ class JavaHandover:
         self._is_logged = False
 
     def get_wait_reason(self, now_s: float) -> str:
-        """Why copying must not begin yet; "" if it may. Constant while the wait does
-        not change.
-        """
+        """Return why replication must not begin yet; "" if it may begin. The text is constant while
+        the wait does not change."""
         if now_s >= self._check_due_s:
             self._check_due_s = now_s + RUNS_POLL_INTERVAL_S
             self._check_runs(now_s)
         return self._reason
 
     def compute_remaining_s(self, now_s: float) -> float:
-        """Maximum remaining wait; 0 if there is none."""
+        """Compute the maximum remaining wait in seconds; 0 if there is no wait."""
         return max(0.0, self._until_s - now_s) if self._reason else 0.0
 
     def check_other_tasks(self) -> None:
-        """Check who runs the other tasks; call while this one copies. Updates `warning`.
+        """Check which workers run the connector's other tasks and update `warning`. Call while this
+        task is replicating.
 
-        A result counts once it is found twice in a row, because tasks of mm2 may be about to report
-        that they run.
+        A finding takes effect only if two consecutive checks agree, because mm2 tasks may be about
+        to report that they are running.
         """
         self._waits.record_copying(self._task.key)
         others = find_tasks_run_by_java(
@@ -320,7 +320,7 @@ class JavaHandover:
             if warning:
                 _LOG.warning("%s: %s", self._task.flow, warning)
             else:
-                _LOG.info("%s: no Java worker runs its tasks any more", self._task.flow)
+                _LOG.info("%s: no Java worker is running its tasks any more", self._task.flow)
 
     def _check_runs(self, now_s: float) -> None:
         unfinished = frozenset[JavaRun]()
@@ -367,10 +367,10 @@ class JavaHandover:
         workers = ", ".join(sorted({each.worker_id for each in self._pending}))
         had = "ran" if any(each.has_known_partitions for each in self._pending) else "may have run"
         return (
-            f"Java MirrorMaker 2 ({workers}) {had} partitions of this task and never reported that "
-            "it stopped; it may be frozen or partitioned and still send batches, so copying waits "
-            f"until {until} UTC. If it has certainly stopped: mm2 run --java-stopped-cleanly, or "
-            "java.stopped.cleanly=true in the connector's configuration"
+            f"Java MirrorMaker 2 ({workers}) {had} partitions of this task and never reported "
+            "that it stopped; it may be frozen or partitioned and still send batches, so "
+            f"replication is delayed until {until} UTC. If it has certainly stopped: mm2 run "
+            "--java-stopped-cleanly, or java.stopped.cleanly=true in the connector's configuration"
         )
 
 
@@ -378,5 +378,5 @@ def _describe_java_tasks(tasks: tuple[int, ...]) -> str:
     numbers = ", ".join(map(str, tasks))
     return (
         f"Java workers also run its tasks ({numbers}): until they have stopped, only MirrorMaker "
-        "2's at-least-once guarantee holds, and reassigned tasks may copy records twice"
+        "2's at-least-once guarantee applies, and reassigned tasks may replicate records twice"
     )

@@ -1,6 +1,6 @@
-"""Reads how far a task's partitions are replicated according to Connect offsets and offset syncs.
+"""Reads the replication progress of a task's partitions from Connect offsets and offset syncs.
 
-Java MirrorMaker 2 and mm2 both write these topics. Either writes only offsets that the target has
+Java MirrorMaker 2 and mm2 both write these topics, and write only offsets that the target has
 acknowledged.
 """
 
@@ -27,7 +27,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class JavaProgressReader:
-    """Reads progress from Connect offsets and offset syncs. Not thread-safe."""
+    """Reads replication progress from Connect offsets and offset syncs. Not thread-safe."""
 
     def __init__(
         self,
@@ -38,8 +38,8 @@ class JavaProgressReader:
         connect_syncs: Callable[[], TopicTail] | None,
         clock: Clock,
     ) -> None:
-        """`alias` is the source's; `connect_syncs` is None if the flow has no offset-syncs
-        topic."""
+        """`alias` is the source cluster's alias. `connect_syncs` is None if the flow has no
+        offset-syncs topic."""
         self._alias = alias
         self._partitions = frozenset(partitions)
         self._offsets = offsets
@@ -51,9 +51,8 @@ class JavaProgressReader:
     def read(
         self, partitions: Collection[TopicPartition]
     ) -> Mapping[TopicPartition, JavaMirrorProgress]:
-        """Read both topics to their ends. A `flow_ledger.ReadJavaProgress`; raises
-        `ConnectError`.
-        """
+        """Read both topics to their ends and return each partition's progress. Implements
+        `flow_ledger.ReadJavaProgress`; raises `ConnectError`."""
         ordered = sorted(partitions)
         stored: Sequence[Mapping[str, object] | None] = self._offsets.offsets(
             [connect_offsets.build_source_partition(self._alias, each) for each in ordered]
@@ -79,7 +78,8 @@ class JavaProgressReader:
         return JavaMirrorProgress(next_offset=next_offset, sync=syncs.find_below(next_offset))
 
     def _read_syncs(self) -> None:
-        """Read offset syncs; without permission or topic, proceed as if none had been written."""
+        """Read the offset syncs. If the topic is missing or access is denied, continue as if it
+        were empty."""
         if self._connect_syncs is None:
             return
         if self._tail is None:

@@ -2,7 +2,7 @@
 
 The evidence is the reverse flow's offset syncs (on either cluster) and, in dedicated mode, its
 Connect offsets on the source. Java and mm2 write both; the reverse flow's offset map shows which
-partitions are mm2's.
+partitions are replicated by mm2.
 """
 
 from __future__ import annotations
@@ -29,19 +29,21 @@ from mm2.topics.flow_config import Flow
 from mm2.topics.replication_loops import OffsetSyncsLocation
 
 TopicTailFactory = Callable[[str, int], TopicTail]
-"""Creates a reader of a topic with this number of partitions. The caller closes it."""
+"""Creates a reader of a topic that has the given number of partitions. The caller closes the
+reader."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReverseFlowCluster:
-    """A cluster to be searched for the reverse flow's topics."""
+    """A cluster that is searched for the reverse flow's topics."""
 
     admin: Admin
     connect_tail: TopicTailFactory
 
 
 class JavaReverseFlow:
-    """Detects a reverse flow of Java. Not thread-safe; opens connections per check."""
+    """Detects a reverse flow of Java MirrorMaker 2. Not thread-safe; opens new connections for each
+    check."""
 
     def __init__(
         self,
@@ -52,7 +54,8 @@ class JavaReverseFlow:
         syncs: OffsetSyncsLocation | None,
         clock: Clock,
     ) -> None:
-        """`syncs`: location of this flow's own offset syncs; None if it has none."""
+        """`syncs` is the location of this flow's own offset syncs; None if the flow has no offset
+        syncs."""
         self._flow = flow
         self._source = source
         self._target = target
@@ -60,9 +63,8 @@ class JavaReverseFlow:
         self._clock = clock
 
     def exclude_loops(self, plan: PartitionSetupPlan, timeout_s: float) -> PartitionSetupPlan:
-        """Move partitions that would be replicated in a loop from the plan to its findings. Raises
-        as `find_topics`.
-        """
+        """Move partitions that would be replicated in a loop from the plan's partitions to its
+        findings. Raises the same errors as `find_topics`."""
         flow, java = self._flow, self.find_topics(timeout_s)
         loop_reasons = {
             each: replication_loops.explain_loop(flow, each, java=True) for each in java
@@ -81,11 +83,11 @@ class JavaReverseFlow:
         return replace(plan, partitions=kept, findings=(*plan.findings, *findings))
 
     def find_topics(self, timeout_s: float) -> frozenset[str]:
-        """Source topics that Java mirrors or has mirrored into.
+        """Find the source topics that Java replicates to or has replicated to.
 
-        Topics of the reverse flow without read permission are ignored here; copy processes report
-        the missing permission on its map themselves. Raises `RetriableError` if a cluster does not
-        respond in time.
+        Topics of the reverse flow that cannot be read for lack of permission are ignored. Copy
+        processes report a missing permission on the reverse flow's map themselves. Raises
+        `RetriableError` if a cluster does not respond in time.
         """
         if self._flow.policy.renames_topics:
             return frozenset()
@@ -118,7 +120,8 @@ class JavaReverseFlow:
     def _read_if_permitted(
         self, topic: str, end: Deadline, *, on: ReverseFlowCluster | None = None
     ) -> Mapping[bytes, bytes]:
-        """Read a compacted topic, on the source by default; empty without read permission."""
+        """Read a compacted topic, on the source by default. Returns an empty mapping without read
+        permission."""
         try:
             return self._read_topic(topic, end, on=on or self._source)
         except NotAuthorizedError:
@@ -127,7 +130,8 @@ class JavaReverseFlow:
     def _read_topic(
         self, topic: str, end: Deadline, *, on: ReverseFlowCluster
     ) -> Mapping[bytes, bytes]:
-        """Current values of a compacted topic by key; empty if the topic does not exist."""
+        """Return the current values of a compacted topic by key. Returns an empty mapping if the
+        topic does not exist."""
         described = on.admin.describe_topics([topic], self._compute_remaining_s(end))
         found = described.succeeded.get(topic)
         if found is None:
@@ -144,7 +148,7 @@ class JavaReverseFlow:
         return {key: value for key, value in newest.items() if value is not None}
 
     def _find_partitions_with_offsets(self, stored: Collection[bytes]) -> set[TopicPartition]:
-        """Partitions of the reverse flow that have a source offset."""
+        """Find the partitions of the reverse flow that have a source offset."""
         found = set()
         for key in stored:
             where = _decode_source_partition(key)
@@ -163,7 +167,7 @@ class JavaReverseFlow:
 
 
 def _find_partitions_with_syncs(stored: Collection[bytes]) -> set[TopicPartition]:
-    """Partitions that have offset syncs; malformed keys are skipped."""
+    """Find the partitions that have offset syncs. Malformed keys are skipped."""
     found = set()
     for key in stored:
         with contextlib.suppress(MalformedRecordError):
@@ -172,9 +176,8 @@ def _find_partitions_with_syncs(stored: Collection[bytes]) -> set[TopicPartition
 
 
 def _decode_source_partition(key: bytes) -> Mapping[str, object]:
-    """Decode the key of a Connect source offset; empty if a mirror connector cannot
-    have stored it.
-    """
+    """Decode the key of a Connect source offset. Returns an empty mapping if the key cannot be from
+    a mirror connector."""
     try:
         _, where = json.loads(key)
     except (ValueError, TypeError):
@@ -185,7 +188,7 @@ def _decode_source_partition(key: bytes) -> Mapping[str, object]:
 def _collect_era_reasons(
     stored: Mapping[bytes, bytes],
 ) -> Mapping[TopicPartition, Collection[str]]:
-    """By partition, the reasons of its eras."""
+    """Collect the reasons of each partition's eras (generations of the mirror)."""
     found: dict[TopicPartition, set[str]] = defaultdict(set)
     for key, value in stored.items():
         try:

@@ -1,7 +1,7 @@
 """Compacts the offset maps of a task's partitions periodically, in small steps.
 
-`mm2.offsets` plans the compaction from the stored map. Only partitions that this task is copying
-are compacted.
+`mm2.offsets` plans the compaction from the stored map. Only partitions that the task is currently
+replicating are compacted.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from mm2.replication.recovery_instructions import FlowLogItem
 from mm2.replication.setup import PartitionSetup
 
 COMPACTION_INTERVAL_S = 300.0
-"""Time between two rounds."""
+"""Time between two compaction rounds."""
 STEP_INTERVAL_S = 2.0
-"""Time between two steps of a round: changes are read back before more are planned."""
+"""Time between two steps of a round. Changes are read back before more changes are planned."""
 READ_TIMEOUT_S = 1.0
 PLANNING_TIME_LIMIT_S = 0.1
-"""Limit of planning per step."""
+"""Planning time limit per step."""
 MAX_CHANGES_PER_STEP = 100
 _LOG = logging.getLogger(__name__)
 
@@ -56,7 +56,8 @@ class MapCompactor:
         self._due_s = clock.now_s() + random.uniform(0.0, COMPACTION_INTERVAL_S)
 
     def observe(self, where: PartitionSetup, gauge: PartitionGauge) -> None:
-        """Record whether the partition is being copied, and the start of its source log."""
+        """Record whether the partition is being replicated, and the start offset of its source
+        log."""
         name = TopicPartition(where.topic, where.partition)
         if gauge.phase == PartitionPhase.COPYING.value and gauge.log_start >= 0:
             self._log_starts[name] = gauge.log_start
@@ -64,11 +65,11 @@ class MapCompactor:
             self._log_starts.pop(name, None)
 
     def clear(self) -> None:
-        """Call when the task stops copying."""
+        """Forget all observed partitions. Call when the task stops replicating."""
         self._log_starts.clear()
 
     def run_once(self, now_s: float) -> None:
-        """Run one step of a round, if due."""
+        """Run one step of a round if due."""
         if now_s < self._due_s or self._unrecorded:
             return
         if not self._queue:
@@ -85,7 +86,7 @@ class MapCompactor:
         for _ in range(len(self._queue)):
             name = self._queue.popleft()
             log_start = self._log_starts.get(name)
-            if log_start is None or offset_map.list_unreadable(name):
+            if log_start is None or offset_map.list_unreadable_records(name):
                 continue
             changes = map_compaction.plan_compaction(
                 offset_map.get_partition(name),
@@ -102,7 +103,8 @@ class MapCompactor:
                 return
 
     def _append_changes(self, name: TopicPartition, changes: list[MapChange]) -> bool:
-        """Append changes; False if the log is full, because changes must stay in order."""
+        """Append changes in order. Returns False if the log is full, so that no later change is
+        appended."""
         for each in changes:
             value = None if each.segment is None else offset_map_records.encode_value(each.segment)
             item = FlowLogItem(key=offset_map_records.encode_key(each.key), value=value)
@@ -119,12 +121,12 @@ class MapCompactor:
                 self._logged_partitions.add(name)
                 _LOG.info(
                     "%s: its offset map exceeded %d bytes; old offsets are translated less "
-                    "exactly from now on",
+                    "precisely from now on",
                     name,
                     self._budget_bytes,
                 )
         return True
 
     def _handle_recorded(self, _error: ConnectError | None) -> None:
-        """Called for stored and failed changes; failed ones are planned again."""
+        """Handle stored and failed changes alike. Failed changes are planned again."""
         self._unrecorded -= 1

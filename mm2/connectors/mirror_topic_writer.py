@@ -1,7 +1,9 @@
-"""Creates mirror topics, adds partitions, alters configs, and waits until brokers show the result.
+"""Creates mirror topics, adds partitions, alters configs, and waits until brokers report the
+result.
 
-Transient errors are retried for a limited time, so that one failing topic does not delay the others
-until the next refresh. Failures are reported per topic, with the command that may resolve them.
+Transient errors are retried for a limited time, so that one failing topic does not delay the other
+topics until the next refresh. Failures are reported per topic, with the command that may resolve
+them.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ from mm2.topics.mirror_plan import (
 T = TypeVar("T")
 
 TARGET_SETTING_CAUSE = "target-setting"
-"""The mirror topic has a setting that would damage the copied data."""
+"""The mirror topic has a setting that would damage the replicated data."""
 TOPIC_REFUSED_CAUSE = "topic-refused"
 SAME_TOPIC_CAUSE = "same-topic"
 SOURCE_TOO_SMALL_CAUSE = "source-too-small"
@@ -56,14 +58,13 @@ MIRROR_TOPIC_OPERATIONS = (
     *("Create", "Alter", "AlterConfigs", "Describe", "DescribeConfigs"),
     *("Read", "Write"),
 )
-"""All operations that a flow needs on a mirror topic, so that they can be granted at once."""
+"""All operations that a flow needs on a mirror topic, so that they can be granted together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirrorPair:
-    """A source topic and its mirror as the target's brokers report it, perhaps with too few
-    partitions.
-    """
+    """A source topic and its mirror topic as reported by the target's brokers. The mirror may still
+    have too few partitions."""
 
     topic: ObservedTopic
     mirror: ObservedTopic
@@ -71,7 +72,7 @@ class MirrorPair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirrorTopicProblem:
-    """Why a topic is not copied."""
+    """Why a topic is not replicated."""
 
     cause: str
     message: str
@@ -80,22 +81,22 @@ class MirrorTopicProblem:
     is_transient: bool = False
     """True if the error is transient."""
     remedy: str = ""
-    """A command that may resolve it; "" if none is known."""
+    """A command that may resolve the problem; "" if none is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirrorTopicsResult:
-    """Result by source topic: each is in `pairs` or in `problems`, and may have warnings."""
+    """Result by source topic. Each topic is in `pairs` or in `problems`, and may have warnings."""
 
     pairs: Mapping[str, MirrorPair]
     problems: Mapping[str, MirrorTopicProblem]
     warnings: Mapping[str, tuple[str, ...]]
 
-    def find_transient(self) -> list[str]:
+    def list_transient_topics(self) -> list[str]:
         return sorted(name for name, each in self.problems.items() if each.is_transient)
 
     def merge(self, later: MirrorTopicsResult) -> MirrorTopicsResult:
-        """Merge with a later result for some of the topics."""
+        """Merge this result with a later result for some of the topics."""
         topics = later.pairs.keys() | later.problems.keys()
         return MirrorTopicsResult(
             pairs={**self.pairs, **later.pairs},
@@ -112,7 +113,7 @@ def collect_mirror_topics(
     mirrors: PerTopicResult[ObservedTopic],
     blocked: Mapping[str, MirrorTopicFinding],
 ) -> MirrorTopicsResult:
-    """Combine the results of both clusters with the topics that a setting blocks."""
+    """Combine the results of both clusters with the topics that are blocked by a setting."""
     topics = {flow.format_remote_topic(name): topic for name, topic in source.succeeded.items()}
     problems = {
         name: _to_failure_problem(
@@ -147,7 +148,7 @@ def collect_mirror_topics(
 
 
 def collect_warnings(plan: MirrorTopicPlan) -> dict[str, tuple[str, ...]]:
-    """Warnings by topic, for topics that are copied nevertheless."""
+    """Collect the warnings of topics that are replicated despite them."""
     warnings: dict[str, tuple[str, ...]] = {}
     for each in plan.findings:
         if not is_stop_finding(each):
@@ -161,19 +162,20 @@ def collect_warnings(plan: MirrorTopicPlan) -> dict[str, tuple[str, ...]]:
 
 
 def is_stop_finding(finding: MirrorTopicFinding) -> bool:
-    """True if the finding prevents copying of the topic."""
+    """Return True if the finding prevents the topic from being replicated."""
     return finding.severity is MirrorFindingSeverity.STOP
 
 
 def may_become_visible(error: ConnectError) -> bool:
-    """True for errors that are transient if the mirror was just listed or created."""
+    """Return True for errors that are transient if the mirror topic was just listed or created."""
     return isinstance(error, (RetriableError, TopicMissingError))
 
 
 def _to_failure_problem(
     message: str, partitions: int, error: ConnectError, *, passing: bool, grant_command: str
 ) -> MirrorTopicProblem:
-    """Build the problem of a failed request. `grant_command` grants the missing permission."""
+    """Build the problem of a failed request. `grant_command` is a command that grants the missing
+    permission."""
     is_denied = isinstance(error, NotAuthorizedError)
     return MirrorTopicProblem(
         cause=TOPIC_REFUSED_CAUSE,
@@ -198,14 +200,15 @@ def _exclude_topics(by_topic: Mapping[str, T], names: Collection[str]) -> dict[s
 
 
 def _is_transient_mirror_error(error: ConnectError) -> bool:
-    """A mirror that exists although it was not listed will be listed soon."""
+    """Return True for errors that are transient because the mirror topic will become visible
+    shortly."""
     return may_become_visible(error) or isinstance(error, TopicExistsError)
 
 
 METADATA_PROPAGATION_TIMEOUT_S = 10.0
-"""How long brokers may take to learn a change that the controller has acknowledged."""
+"""How long brokers may take to apply a change that the controller has acknowledged."""
 TOPIC_RETRY_TIMEOUT_S = 20.0
-"""How long transient failures of a topic may delay the other topics."""
+"""How long transient failures of one topic may delay the other topics."""
 _METADATA_POLL_INTERVAL_S = 0.1
 _TOPIC_RETRY_DELAY_S = 1.0
 
@@ -214,7 +217,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirrorTopicPreview:
-    """Source topics, their existing mirrors, and the planned changes."""
+    """Source topics, their existing mirror topics, and the planned changes."""
 
     source: PerTopicResult[ObservedTopic]
     existing: PerTopicResult[ObservedTopic]
@@ -224,8 +227,8 @@ class MirrorTopicPreview:
 class MirrorTopicWriter:
     """Creates and updates the mirror topics of a flow. Not thread-safe.
 
-    `pause` waits for seconds and returns True to stop waiting. Once `stopped` returns True, nothing
-    is changed any more, because another worker may own the flow.
+    `pause` sleeps for the given seconds and returns True if waiting should stop. Once `stopped`
+    returns True, nothing is changed any more, because another worker may own the flow.
     """
 
     def __init__(
@@ -251,11 +254,12 @@ class MirrorTopicWriter:
     def apply(
         self, names: Iterable[str], end: Deadline, *, sync_configs: bool
     ) -> MirrorTopicsResult:
-        """Create missing mirrors and add partitions; with `sync_configs` also sync topic configs.
+        """Create missing mirror topics and add partitions. With `sync_configs`, also sync topic
+        configs.
 
-        Transient failures are retried for `TOPIC_RETRY_TIMEOUT_S`, or half of the remaining time.
-        Other failures are reported without retry. Raises as `Admin` if a whole cluster does not
-        respond or denies access, and `RetriableError` once `stopped`.
+        Transient failures are retried for `TOPIC_RETRY_TIMEOUT_S` or half of the remaining time.
+        Other failures are reported without retry. Raises the same errors as `Admin` if a whole
+        cluster does not respond or denies access, and `RetriableError` once `stopped`.
         """
         self._sync_configs = sync_configs
         until = Deadline.after(
@@ -263,7 +267,7 @@ class MirrorTopicWriter:
             now_s=self._clock.now_s(),
         )
         result = self._run_round(names, end)
-        transient = result.find_transient()
+        transient = result.list_transient_topics()
         if transient:
             first = result.problems[transient[0]].message
             _log.warning(
@@ -275,14 +279,14 @@ class MirrorTopicWriter:
             transient and self._compute_remaining_s(until) and not self._pause(_TOPIC_RETRY_DELAY_S)
         ):
             result = result.merge(self._run_round(transient, end))
-            transient = result.find_transient()
+            transient = result.list_transient_topics()
         return result
 
     def describe(self, partitions: Mapping[str, int], end: Deadline) -> MirrorTopicsResult:
-        """Describe these source topics and their mirrors without changes.
+        """Describe these source topics and their mirror topics without changing them.
 
-        Waits up to `METADATA_PROPAGATION_TIMEOUT_S` until a mirror has the number of `partitions`.
-        Raises as `apply`.
+        Waits up to `METADATA_PROPAGATION_TIMEOUT_S` until each mirror topic has the number of
+        `partitions`. Raises the same errors as `apply`.
         """
         source = self._observe_topics(self._source, partitions, end)
         sizes = {
@@ -305,7 +309,8 @@ class MirrorTopicWriter:
         return self._collect_result(source, mirrors, findings)
 
     def preview(self, names: Iterable[str], end: Deadline) -> MirrorTopicPreview:
-        """Plan the changes of `apply` without applying them. Raises as `apply`."""
+        """Plan the changes that `apply` would make, without applying them. Raises the same errors
+        as `apply`."""
         source = self._observe_topics(self._source, names, end)
         topics = {
             self._flow.format_remote_topic(name): topic for name, topic in source.succeeded.items()
@@ -320,9 +325,10 @@ class MirrorTopicWriter:
         return MirrorTopicPreview(source=source, existing=existing, plan=plan)
 
     def sync_configs(self, names: Iterable[str], end: Deadline) -> None:
-        """Sync topic configs to existing mirrors, without creating or growing any.
+        """Sync topic configs to existing mirror topics, without creating topics or adding
+        partitions.
 
-        Failures are logged. Raises as `apply`.
+        Failures are logged. Raises the same errors as `apply`.
         """
         self._sync_configs = True
         topics = {
@@ -420,10 +426,10 @@ class MirrorTopicWriter:
         listed: Collection[str],
         end: Deadline,
     ) -> Collection[str] | None:
-        """Names of the topic configs that the target's release supports, taken from any of its
-        topics.
+        """Return the names of the topic configs that the target's release supports, read from any
+        of its topics.
 
-        Prefers a mirror, then the flow's offset map topic.
+        Prefers a mirror topic, then the flow's offset map topic.
         """
         for each in existing.values():
             if each.configs:
@@ -438,7 +444,8 @@ class MirrorTopicWriter:
         return next((configs.keys() for configs in described.values()), None)
 
     def _apply_plan(self, plan: MirrorTopicPlan, end: Deadline) -> dict[str, ConnectError]:
-        """Create, grow and alter mirrors; return failures by mirror topic."""
+        """Create mirror topics, add partitions and alter configs. Returns failures by mirror
+        topic."""
         refused: dict[str, ConnectError] = dict(self._create_topics(plan, end).failed)
         if plan.add_partitions:
             growth = {each.name: each.partitions for each in plan.add_partitions}
@@ -463,10 +470,11 @@ class MirrorTopicWriter:
     def _wait_until_visible(
         self, partitions: Mapping[str, int], end: Deadline
     ) -> PerTopicResult[ObservedTopic]:
-        """Describe mirrors until each has its number of partitions, or time is up.
+        """Describe mirror topics until each has its number of partitions or the deadline has
+        passed.
 
-        Brokers learn of a new or grown topic shortly after it was acknowledged, and any broker may
-        answer.
+        Any broker may answer, and brokers learn of a new topic or partition shortly after it was
+        acknowledged.
         """
         until = Deadline.after(
             min(METADATA_PROPAGATION_TIMEOUT_S, self._compute_remaining_s(end)),
@@ -492,7 +500,8 @@ class MirrorTopicWriter:
 
 
 def select_topics_to_create(plan: MirrorTopicPlan) -> list[NewTopic]:
-    """Missing mirrors, except for those whose topic must not be copied."""
+    """Select the missing mirror topics to create, except for those whose source topic must not be
+    replicated."""
     return [
         NewTopic(
             name=each.name,

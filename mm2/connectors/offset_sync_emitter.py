@@ -1,7 +1,8 @@
 """Writes MirrorMaker 2's offset syncs for one task, derived from the resume points of its copy
 process.
 
-If a sync cannot be written, it is dropped and superseded by the next one; replication never waits.
+A sync that cannot be written is dropped and superseded by the next one. Replication never waits for
+syncs.
 """
 
 from __future__ import annotations
@@ -64,16 +65,16 @@ class OffsetSyncEmitter:
 
     def _write_due(self, timeout_s: float) -> None:
         self._writer.poll(timeout_s)
-        for sync in self._emitter.pop_due():
+        for sync in self._emitter.pop_due_syncs():
             key, value = mm2_records.encode_offset_sync(sync)
             self._writer.write(key, value, on_written=self._build_result_handler(sync))
 
     def handle_commit(self) -> None:
-        """Call after source offsets were committed: delayed syncs become due."""
-        self._emitter.promote_delayed()
+        """Make delayed syncs due. Call after source offsets were committed."""
+        self._emitter.promote_delayed_syncs()
 
     def close(self, timeout_s: float) -> None:
-        """Write all remaining syncs within `timeout_s`, and close the writer."""
+        """Write all remaining syncs within `timeout_s` and close the writer."""
         end = Deadline.after(timeout_s, now_s=self._clock.now_s())
         self.handle_commit()
         self._write_due(0.0)

@@ -1,8 +1,8 @@
 """Builds the `PartitionSetup` of every assigned partition, and reports partitions that must not be
-copied.
+replicated.
 
 Both clusters are read and nothing is changed: `mirror_topic_writer` creates mirror topics for the
-whole flow, and each task describes its own partitions here.
+whole flow, while each task describes only its own partitions here.
 """
 
 from __future__ import annotations
@@ -35,34 +35,34 @@ PRODUCER_EXPIRATION_CONFIG = "producer.id.expiration.ms"
 TRANSACTIONAL_EXPIRATION_CONFIG = "transactional.id.expiration.ms"
 DAY_MS = 86_400_000
 FIRST_CONTACT_TIMEOUT_S = 10.0
-"""Limit for the first request to each cluster, so that an unreachable cluster is
-reported early.
-"""
+"""Time limit of the first request to each cluster, so that an unreachable cluster is reported
+early."""
 FENCE_RENEWALS_PER_EXPIRATION = 3
-"""Fences are renewed this often within the brokers' producer expiration time."""
+"""Number of fence renewals within the brokers' producer expiration time."""
 
 _CODEC_IDS = {"uncompressed": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionFinding:
-    """Why a partition is not copied, and what to do."""
+    """Why a partition is not replicated, and how to resolve it."""
 
     partition: TopicPartition
     cause: str
     message: str
     is_harmful: bool = False
-    """True if copying would damage data, so that a running copy must end."""
+    """True if replication would damage data, so that a running copy process must be ended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionSetupPlan:
-    """Partitions to copy, and partitions that must not be copied; no partition is in both."""
+    """Partitions to replicate, and partitions that must not be replicated. No partition is in
+    both."""
 
     partitions: tuple[PartitionSetup, ...]
     findings: tuple[PartitionFinding, ...]
     warnings: tuple[str, ...] = ()
-    """Lines for the log."""
+    """Warnings to log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,9 +70,9 @@ class FlowSetup:
     """Settings shared by all partitions of a flow."""
 
     shared: PartitionSetup
-    """A `PartitionSetup` without topic and partition."""
+    """Settings common to all partitions: a `PartitionSetup` without topic and partition."""
     warnings: tuple[str, ...]
-    """Lines for the log."""
+    """Warnings to log."""
 
     @property
     def is_same_cluster(self) -> bool:
@@ -107,9 +107,10 @@ class PartitionSetupBuilder:
     ) -> PartitionSetupPlan:
         """Build the setup, or a finding, for each of these source partitions.
 
-        Waits up to `mirror_topic_writer.METADATA_PROPAGATION_TIMEOUT_S` for mirrors that brokers do
-        not know yet, with `pause`, which waits for seconds and returns True to stop waiting. Raises
-        `RetriableError` if a cluster does not respond and `FatalError` if it denies access.
+        Waits up to `mirror_topic_writer.METADATA_PROPAGATION_TIMEOUT_S` for mirror topics that
+        brokers do not know yet. `pause` sleeps for the given seconds and returns True if waiting
+        should stop. Raises `RetriableError` if a cluster does not respond and `FatalError` if it
+        denies access.
         """
         end = Deadline.after(timeout_s, now_s=self._clock.now_s())
         common = self.read_flow_setup(end)
@@ -126,11 +127,13 @@ class PartitionSetupBuilder:
             operator=self._operator,
         )
         sizes = {topic: numbers[-1] + 1 for topic, numbers in numbers_by_topic.items()}
-        return self.divide(mirrors.describe(sizes, end), common, partition_numbers=numbers_by_topic)
+        return self.build_plan_from_topics(
+            mirrors.describe(sizes, end), common, partition_numbers=numbers_by_topic
+        )
 
     def read_flow_setup(self, end: Deadline) -> FlowSetup:
-        """Read the shared settings. Raises as `build_plan`, and early if a cluster is
-        unreachable."""
+        """Read the settings shared by the flow's partitions. Raises the same errors as
+        `build_plan`, but early if a cluster is unreachable."""
         flow = self._flow
         source_id = self._source.cluster_id(
             min(FIRST_CONTACT_TIMEOUT_S, self._compute_remaining_s(end))
@@ -146,8 +149,8 @@ class PartitionSetupBuilder:
                 self._operator.target.allow_cluster("DescribeConfigs")
             )
             warnings.append(
-                f"not authorized to read {PRODUCER_EXPIRATION_CONFIG} of the target; assuming "
-                f"24 hours. {remedy}"
+                f"not authorized to read {PRODUCER_EXPIRATION_CONFIG} on the target; assuming 24 "
+                f"hours. {remedy}"
             )
         expirations = [int(value) for value in (configs or {}).values() if value is not None]
         expiration_ms = min(expirations, default=DAY_MS)
@@ -170,16 +173,15 @@ class PartitionSetupBuilder:
         )
         return FlowSetup(shared=setup, warnings=tuple(warnings))
 
-    def divide(
+    def build_plan_from_topics(
         self,
         topics: MirrorTopicsResult,
         common: FlowSetup,
         *,
         partition_numbers: Mapping[str, Iterable[int]] | None = None,
     ) -> PartitionSetupPlan:
-        """Divide partitions into setups and findings. `partition_numbers`: partition numbers by
-        topic; None for all.
-        """
+        """Build a setup or a finding for each partition. `partition_numbers` contains the partition
+        numbers by topic; None for all."""
         partitions: list[PartitionSetup] = []
         findings: list[PartitionFinding] = []
         for name in sorted({*topics.pairs, *topics.problems}):
@@ -212,7 +214,7 @@ class PartitionSetupBuilder:
         return end.remaining_s(self._clock.now_s())
 
     def _describe_next_check(self) -> str:
-        """Clause that says when the problem is checked again."""
+        """Return the clause that says when the problem is checked again."""
         interval_s = self._flow.refresh_topics_interval_s
         if interval_s is None:
             return "; checked again at the next start"
@@ -221,14 +223,16 @@ class PartitionSetupBuilder:
     def _build_findings(
         self, name: str, problem: MirrorTopicProblem, numbers: Iterable[int]
     ) -> list[PartitionFinding]:
-        """Findings of a topic; their remedy ends with the restart command, which checks the topic
-        at once.
-        """
+        """Build the findings of a topic. Their remedy ends with the restart command, which checks
+        the topic immediately."""
         lines = [*filter(None, (problem.remedy,)), self._operator.restart(self._flow.name)]
         advice = ""
         if problem.cause == mirror_topic_writer.TOPIC_REFUSED_CAUSE and not problem.remedy:
             reload_command = self._operator.reload()
-            advice = f"Resolve that, or exclude the topic with topics.exclude ({reload_command}). "
+            advice = (
+                "Resolve this problem, or exclude the topic with topics.exclude "
+                f"({reload_command}). "
+            )
         remedy = operator_commands.format_remedy(*lines)
         message = f"{problem.message}{self._describe_next_check()}. {advice}{remedy}"
         return [
@@ -244,7 +248,7 @@ class PartitionSetupBuilder:
     def _check_partition(
         self, pair: MirrorPair, number: int, common: FlowSetup
     ) -> PartitionFinding | None:
-        """Why this partition cannot be copied; None if it can."""
+        """Return why this partition cannot be replicated; None if it can."""
         topic, mirror = pair.topic, pair.mirror
         where = TopicPartition(topic.name, number)
         if common.is_same_cluster and topic.name == mirror.name:
@@ -265,7 +269,7 @@ class PartitionSetupBuilder:
             cause = mirror_topic_writer.MIRROR_TOO_SMALL_CAUSE
             problem = (
                 f"mirror topic {mirror.name} has "
-                f"{plurals.format_count(mirror.partitions, 'partition')}, {topic.partitions} "
+                f"{plurals.format_count(mirror.partitions, 'partition')}, but {topic.partitions} "
                 "are needed"
             )
             command = self._operator.target.show_topic(mirror.name)

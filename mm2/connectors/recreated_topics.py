@@ -1,7 +1,7 @@
-"""Detects partitions without progress whose topic was deleted and created again.
+"""Detects partitions without progress whose topic was deleted and recreated.
 
-A recreated topic halts the partitions that were copied before. If the new topic has more
-partitions, the added ones have no progress, so the progress of the topic's other partitions
+A recreated topic halts the partitions that were replicated before. If the new topic has more
+partitions, the added partitions have no progress, so the progress of the topic's other partitions
 decides.
 """
 
@@ -20,19 +20,24 @@ from mm2.replication.setup import PartitionSetup
 
 
 class RecreatedSplit(NamedTuple):
-    """Result of `split_recreated`."""
+    """Partitions of a task, split into partitions that may be replicated and halted partitions of
+    recreated topics."""
 
     copyable: list[PartitionSetup]
-    """Partitions that may be copied."""
+    """Partitions that may be replicated."""
     halted: list[tuple[PartitionSetup, PartitionHalt]]
-    """Partitions that must not be copied, with the halt."""
+    """Partitions that must not be replicated, with their halt."""
 
 
-def split_recreated(partitions: Iterable[PartitionSetup], offset_map: OffsetMap) -> RecreatedSplit:
-    """Find partitions without progress of recreated topics; `offset_map` is the flow's map.
+def split_recreated_topics(
+    partitions: Iterable[PartitionSetup], offset_map: OffsetMap
+) -> RecreatedSplit:
+    """Find partitions without progress that belong to recreated topics. `offset_map` is the flow's
+    map.
 
-    Partitions with an era or an era request are kept, because acquisition checks them. So are those
-    of a topic of which one partition already has an era of the new topic.
+    Partitions with an era (mirror generation) or an era request are copyable, because acquisition
+    checks them. Partitions of a topic are also copyable if one of them already has an era of the
+    new topic.
     """
     eras = _collect_newest_eras(offset_map)
     result = RecreatedSplit([], [])
@@ -48,7 +53,7 @@ def split_recreated(partitions: Iterable[PartitionSetup], offset_map: OffsetMap)
 
 
 def _collect_newest_eras(known: OffsetMap) -> dict[str, list[Era]]:
-    """Newest era of each partition that has one, by topic."""
+    """Collect each partition's newest era (mirror generation), by topic."""
     eras: dict[str, list[Era]] = defaultdict(list)
     for name in known.list_partitions():
         progress = known.get_partition(name)

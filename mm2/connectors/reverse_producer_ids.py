@@ -1,10 +1,10 @@
 """Finds which producer ids on the source belong to the reverse flow, so that its batches are
 skipped.
 
-The reverse flow stores each producer id in its offset map topic on this flow's source before its
-first batch. So reading that topic to its end after a batch was seen either finds the id, or proves
-that the batch is not the reverse flow's. Reads run on their own thread; one read answers many
-queries.
+The reverse flow stores each producer id in its offset map topic, on this flow's source, before it
+writes its first batch. Reading that topic to its end after a batch was seen therefore either finds
+the id or proves that the batch is not from the reverse flow. Reads run on a separate thread; one
+read answers many queries.
 """
 
 from __future__ import annotations
@@ -25,15 +25,14 @@ from mm2.kafka.client_interfaces import Admin, LogTruncatedError, TopicTail
 from mm2.offsets.offset_map import OffsetMap
 
 MISSING_TOPIC_GRACE_S = 30.0
-"""A topic that existed must be missing for this long before it counts as deleted, because a broker
-that has just started may not know it.
-"""
+"""How long a topic that existed must be missing before it counts as deleted. A recently started
+broker may not know the topic yet."""
 
 
 class ReverseOffsetMapReader:
     """Reads producer ids from the reverse flow's offset map. Not thread-safe.
 
-    Ids are never forgotten, even if the topic is deleted.
+    Known ids are never discarded, even if the topic is deleted.
     """
 
     def __init__(
@@ -45,7 +44,8 @@ class ReverseOffsetMapReader:
         clock: Clock,
         flow: str,
     ) -> None:
-        """Connects lazily to this flow's source. `flow` is the name of the reverse flow."""
+        """The reader connects lazily to this flow's source. `flow` is the name of the reverse
+        flow."""
         self._topic = topic
         self._flow = flow
         self._connect_admin = connect_admin
@@ -59,7 +59,7 @@ class ReverseOffsetMapReader:
         self._missing_since_s: float | None = None
 
     def find_reverse_producers(self, producers: Sequence[int], timeout_s: float) -> frozenset[int]:
-        """Return those of the ids that belong to the reverse flow.
+        """Return which of the producer ids belong to the reverse flow.
 
         Raises `RetriableError` if the topic cannot be read to its end in time, and `FatalError` if
         access is denied or a record cannot be decoded.
@@ -69,9 +69,8 @@ class ReverseOffsetMapReader:
         return frozenset(self._ids.intersection(producers))
 
     def _topic_exists(self, timeout_s: float) -> bool:
-        """False if the topic does not exist: the reverse flow never ran, or its topic
-        was deleted.
-        """
+        """Return False if the topic does not exist because the reverse flow never ran or the topic
+        was deleted."""
         if self._tail is not None:
             return True
         if self._admin is None:
@@ -86,9 +85,8 @@ class ReverseOffsetMapReader:
         return False
 
     def _confirm_missing(self, failure: ConnectError, names: Collection[str]) -> None:
-        """Confirm that the topic is missing. Raises `RetriableError` if the broker may just not
-        know it yet.
-        """
+        """Confirm that the topic is missing. Raises `RetriableError` if the broker may not know the
+        topic yet."""
         if not names or self._topic in names:
             raise RetriableError(f"{failure}; the broker may have just started")
         now_s = self._clock.now_s()
@@ -109,11 +107,12 @@ class ReverseOffsetMapReader:
         self._has_existed = True
         for record in found:
             self._map.fold(record.key or b"", record.value, offset=record.offset)
-        for each in self._map.list_unreadable():
+        for each in self._map.list_unreadable_records():
             raise FatalError(each.describe(topic=f"{self._topic} on the source", flow=self._flow))
 
     def _collect_producer_id(self, key: MapKey) -> bool:
-        """Collect producer ids, which never change owners; keep nothing else of the map."""
+        """Collect the producer id of a record. Ids never change owners; the rest of the map is
+        discarded."""
         if isinstance(key, MapProducerKey):
             self._ids.add(key.producer_id)
         return False
@@ -132,7 +131,7 @@ class ReverseOffsetMapReader:
 
 MAP_READ_TIMEOUT_S = 10.0
 MAX_WAITING_QUERIES = 10_000
-"""Each partition has at most one query at a time."""
+"""Maximum number of pending queries. Each partition has at most one query at a time."""
 QUERY_POLL_INTERVAL_S = 0.2
 CLOSE_TIMEOUT_S = 1.0
 
@@ -140,7 +139,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class ProducerIdsCallback(Protocol):
-    """Called with the reverse flow's ids among the queried ones, or with None and the error.
+    """Called with the queried ids that belong to the reverse flow, or with None and the error.
 
     `denied` is True if a permission is missing. Called on another thread.
     """
@@ -167,7 +166,7 @@ class _PendingQuery(NamedTuple):
 
 
 def create_response_sender(channel: ResponseChannel, number: int) -> ProducerIdsCallback:
-    """Create a callback that sends the response to the copy process's request of this number."""
+    """Create a callback that sends the response to request `number` of the copy process."""
 
     def answer(theirs: frozenset[int] | None, why: str, *, denied: bool = False) -> None:
         try:
@@ -183,7 +182,7 @@ def create_response_sender(channel: ResponseChannel, number: int) -> ProducerIds
 
 
 class ReverseProducerIds:
-    """Answers queries for producer ids on a separate thread, which is started by the first query.
+    """Answers producer id queries on a separate thread, which the first query starts.
 
     `query` and `close` are not thread-safe.
     """
@@ -196,7 +195,7 @@ class ReverseProducerIds:
         self._thread: OwnedThread | None = None
 
     def query(self, producers: Sequence[int], answer: ProducerIdsCallback) -> None:
-        """Query producer ids; `answer` is called once, unless closed before."""
+        """Query producer ids. `answer` is called once, unless `close` is called before."""
         if self._thread is None or not self._thread.is_alive:
             self._thread = self._threads.start(f"reverse-flow {self._name}", self._run)
         try:
@@ -217,7 +216,8 @@ class ReverseProducerIds:
             self._map.close()
 
     def _take_queries(self) -> list[_PendingQuery]:
-        """All pending queries; empty after `QUERY_POLL_INTERVAL_S` without one."""
+        """Return all pending queries. Returns an empty list if none arrives within
+        `QUERY_POLL_INTERVAL_S`."""
         queries: list[_PendingQuery] = []
         try:
             queries.append(self._queries.get(timeout=QUERY_POLL_INTERVAL_S))

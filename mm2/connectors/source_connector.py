@@ -1,12 +1,12 @@
 """MirrorSourceConnector: selects the source topics to replicate and assigns partitions to tasks.
 
-A thread refreshes topics, mirror topics, configs and ACLs at their intervals, as Java's connector
-does. Task configurations have Java's format, so a group leader of either product can assign tasks
-to workers of either.
+A thread refreshes topics, mirror topics, configs and ACLs at their intervals, as in Java's
+connector. Task configurations have Java's format, so a group leader of either product can assign
+tasks to workers of either product.
 
-Unlike with Java's connector, partitions stay with their tasks unless a task is overloaded for long;
-partitions that must not be copied are assigned to no task and reported; topics that appear later
-are replicated from their earliest record, whatever the flow's start position is.
+Unlike in Java's connector, partitions remain with their tasks unless a task is overloaded for a
+long time. Partitions that must not be replicated are assigned to no task and reported. Topics that
+appear later are replicated from their earliest record, regardless of the flow's start position.
 """
 
 from __future__ import annotations
@@ -61,11 +61,11 @@ REFRESHING_TOPICS, SYNCING_CONFIGS, SYNCING_ACLS = (
 BALANCING_LOAD = "balancing the load of tasks"
 _LOG = logging.getLogger(__name__)
 _LOGGED_TOPIC_COUNTS: dict[str, str] = {}
-"""Line that each flow's connector logged at its last start in this process."""
+"""The topic count line that each flow's connector logged at its last start in this process."""
 
 
 class SourceTopicWatcher:
-    """Refreshes the flow's topics on a thread. Can be started and stopped once."""
+    """Refreshes the flow's topics on a thread. Can be started and stopped only once."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class SourceTopicWatcher:
         self._refresher: TopicRefresher | None = None
         self._last_result: TopicRefreshResult | None = None
         self._warnings = RateLimitedWarnings(_LOG, clock=context.clock)
-        self._publisher = status_registry.REGISTRY.connector(config.flow.name)
+        self._publisher = status_registry.REGISTRY.create_connector_publisher(config.flow.name)
         self._publisher.publish(ConnectorSnapshot(is_planned=False, reason="reading both clusters"))
         self._assignments = SourceTaskAssignments(
             config,
@@ -91,9 +91,9 @@ class SourceTopicWatcher:
         )
 
     def start(self) -> None:
-        """Create the flow's internal topics, and run the first refresh.
+        """Create the flow's internal topics and run the first refresh.
 
-        Raises `FatalError` if a cluster denies access or refuses a topic.
+        Raises `FatalError` if a cluster denies access or rejects a topic.
         """
         config, clock = self._config, self._context.clock
         clients = self._make_clients(config, clock=clock, gone=self._is_stopping)
@@ -146,9 +146,9 @@ class SourceTopicWatcher:
     def _run_action(
         self, action: PeriodicAction, activity: str, run_action: Callable[[], None]
     ) -> None:
-        """Run a periodic action. Failures are logged, except while stopping.
+        """Run a periodic action. Failures are logged, except while the connector is stopping.
 
-        At start, errors that a retry cannot resolve are raised.
+        At startup, errors that a retry cannot resolve are raised.
         """
         try:
             run_action()
@@ -184,10 +184,10 @@ class SourceTopicWatcher:
 
     def _balance_load(self) -> None:
         if (
-            self._assignments.move_overloaded(self._context.clock.now_s())
+            self._assignments.move_overloaded_partitions(self._context.clock.now_s())
             and not self._is_stopping()
         ):
-            _LOG.info("a task is overloaded: moving partitions to other tasks")
+            _LOG.info("a task is overloaded: moving some of its partitions to other tasks")
             self._context.request_task_reconfiguration()
 
     # Log and status
@@ -222,14 +222,15 @@ class SourceTopicWatcher:
         self._publish_status()
 
     def _log_partition_count(self, line: str) -> None:
-        """Log the partition count, unless a previous start of the connector logged the same."""
+        """Log the partition count unless a previous start of the connector logged the same
+        count."""
         flow = self._config.flow.name
         if _LOGGED_TOPIC_COUNTS.get(flow) != line:
             _LOGGED_TOPIC_COUNTS[flow] = line
             _LOG.info("%s: %s", flow, line)
 
     def _publish_status(self, *, reason: str = "") -> None:
-        """Publish the status; `reason` is shown before the first refresh has finished."""
+        """Publish the connector status. `reason` is shown until the first refresh has finished."""
         result = self._last_result
         if result is None:
             self._publisher.publish(ConnectorSnapshot(is_planned=False, reason=reason))
@@ -253,7 +254,8 @@ class SourceTopicWatcher:
         return self._stop_requested.is_set() or (self._starting and self._context.wait(0.0))
 
     def _wait_or_stop(self, timeout_s: float) -> bool:
-        """Wait; True to stop. At start the worker's context decides, later `stop`."""
+        """Wait for `timeout_s`. Returns True if the connector should stop, according to the
+        worker's context at startup and to `stop` later."""
         return (
             self._context.wait(timeout_s)
             if self._starting
@@ -273,7 +275,7 @@ _REQUEST_ID_BYTES = 8
 
 
 class MirrorSourceConnector(SourceConnector):
-    """MirrorMaker 2's source connector. May be restarted after `stop`."""
+    """MirrorMaker 2's source connector. Can be started again after `stop`."""
 
     default_converter = connector_checks.BYTE_ARRAY_CONVERTER
     self_applied_keys = frozenset(record_transforms.LIST_KEYS)
@@ -302,7 +304,7 @@ class MirrorSourceConnector(SourceConnector):
     def start(self, props: Mapping[str, str]) -> None:
         """Start the refresh thread.
 
-        Raises `ConfigError`, and `FatalError` if a cluster denies access or refuses a topic.
+        Raises `ConfigError`, and `FatalError` if a cluster denies access or rejects a topic.
         """
         super().start(props)
         config = mirror_connector_config.parse_source(props)
@@ -326,10 +328,11 @@ class MirrorSourceConnector(SourceConnector):
         return [] if watch is None else watch.task_configs(self.props, max_tasks)
 
     def alter_offsets(self, props: Mapping[str, str], offsets: Sequence[SourceOffset]) -> bool:
-        """Alter start positions. Raises `ConnectError`.
+        """Alter the start positions of partitions. Raises `ConnectError`.
 
-        Partitions that mm2 has copied begin a new era, because their progress is in the flow's map.
-        For others the Connect offsets are the progress, as in Java.
+        Partitions that mm2 has replicated begin a new era (generation of the mirror), because their
+        progress is in the flow's map. For other partitions, the Connect offsets are the progress,
+        as in Java.
         """
         connect_offsets.check_source_offsets(offsets)
         config = mirror_connector_config.parse_source(props)
@@ -345,11 +348,13 @@ class MirrorSourceConnector(SourceConnector):
     ) -> None:
         clock, timeout_s = SystemClock(), config.common.admin_timeout_s
         clients = self._make_clients(config, clock=clock, gone=lambda: False)
-        ledger = clients.ledger(list(positions))
+        ledger = clients.create_ledger(list(positions))
         try:
             ledger.open(timeout_s)
             offset_map = ledger.catch_up(timeout_s)
-            for each in itertools.chain.from_iterable(map(offset_map.list_unreadable, positions)):
+            for each in itertools.chain.from_iterable(
+                map(offset_map.list_unreadable_records, positions)
+            ):
                 raise FatalError(
                     each.describe(topic="the flow's offset map", flow=config.flow.name)
                 )

@@ -1,7 +1,7 @@
-"""MirrorSourceTask: the partitions of one task, copied by a copy process that it supervises.
+"""MirrorSourceTask: runs a copy process that replicates the partitions of one task.
 
-Java's task copies the records itself. Both write the same Connect source offsets, offset syncs and
-topic names.
+Java's task replicates the records itself. Both use the same Connect source offsets, offset syncs
+and topic names.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from mm2.replication.latency import LatencySnapshot
 OFFSET_REPORT_INTERVAL_S = 1.0
 STATUS_INTERVAL_S = 0.5
 STOP_MARGIN_S = 0.7
-"""Part of the stop timeout that is reserved for the time after the copy process has ended."""
+"""Part of the stop timeout that is reserved for the work after the copy process has ended."""
 _PIPELINE_STATES = {
     TaskState.STARTING: PipelineState.STARTING,
     TaskState.WAITING_FOR_SLOT: PipelineState.WAITING,
@@ -82,7 +82,7 @@ class MirrorSourceTask(PipelineTask):
         return java_classes.KAFKA_VERSION
 
     def start(self, props: Mapping[str, str]) -> None:
-        """Acquire the data plane and begin to read the topics on a thread.
+        """Acquire the data plane and start reading the topics on a thread.
 
         Raises `ConfigError`, and `FatalError` if the data plane cannot be opened.
         """
@@ -99,13 +99,15 @@ class MirrorSourceTask(PipelineTask):
         self._plane = self._acquire(engine, clock)
         if task_config.config.syncs_topic is not None:
             self._syncs = OffsetSyncEmitter(
-                clients.sync_writer(), lag_max=task_config.config.lag_max, clock=clock
+                clients.create_sync_writer(), lag_max=task_config.config.lag_max, clock=clock
             )
         self._runner = SourceTaskRunner(
             task_config, self._build_deps(task_config, clients, plane=self._plane, number=number)
         )
-        self._publisher = status_registry.REGISTRY.task(task_config.config.flow.name, number)
-        self._latency_publisher = status_registry.REGISTRY.latency(
+        self._publisher = status_registry.REGISTRY.create_task_publisher(
+            task_config.config.flow.name, number
+        )
+        self._latency_publisher = status_registry.REGISTRY.create_latency_publisher(
             task_config.config.flow.name, number
         )
         self._runner.start()
@@ -128,7 +130,9 @@ class MirrorSourceTask(PipelineTask):
             task_config.config.common.source,
             task_config.partitions,
             offsets=self.context.offset_reader,
-            connect_syncs=None if task_config.config.syncs_topic is None else clients.offset_syncs,
+            connect_syncs=None
+            if task_config.config.syncs_topic is None
+            else clients.create_offset_syncs_reader,
             clock=clock,
         )
         self._handover = self._create_handover(task_config)
@@ -180,9 +184,8 @@ class MirrorSourceTask(PipelineTask):
         self._runner.pause(paused=False)
 
     def reconfigure(self, props: Mapping[str, str]) -> bool:
-        """Apply throttles and settings of the connector without a restart; False if a restart is
-        needed.
-        """
+        """Apply throttles and settings of the connector without a restart. Returns False if a
+        restart is needed."""
         if self._runner is None or not mirror_connector_config.can_reconfigure_live(
             self._props, props
         ):
@@ -195,9 +198,8 @@ class MirrorSourceTask(PipelineTask):
         return True
 
     def stop(self) -> None:
-        """Finish in-flight batches within `context.stop_timeout_s`, and report the
-        final progress.
-        """
+        """Finish in-flight batches within `context.stop_timeout_s` and report the final
+        progress."""
         runner, plane, publisher = self._runner, self._plane, self._publisher
         self._runner = self._plane = self._publisher = None
         latency_publisher, self._latency_publisher = self._latency_publisher, None
@@ -226,17 +228,18 @@ class MirrorSourceTask(PipelineTask):
     # Requests of the copy process
 
     def _may_acquire(self, asked_at_s: float) -> bool:
-        """True once the group has confirmed, after the request, that this worker owns the task."""
+        """Return True once the group has confirmed, after the time of the request, that this worker
+        owns the task."""
         if self.context.last_heartbeat_s() > asked_at_s:
             return True
         self.context.request_heartbeat()
         return False
 
     def _may_keep_running(self, now_s: float) -> bool:
-        """False if the group has not confirmed the task for a session timeout, because another
-        worker may own it.
+        """Return False if the group has not confirmed the task for a session timeout. Another
+        worker may then own the task.
 
-        `PEER_TIMEOUT_S` is added so that a long rebalance ends no copy process.
+        `PEER_TIMEOUT_S` is added so that a long rebalance does not end copy processes.
         """
         timeout_s = self.context.session_timeout_s + control_messages.PEER_TIMEOUT_S
         if now_s - self.context.last_heartbeat_s() < timeout_s:
@@ -247,7 +250,7 @@ class MirrorSourceTask(PipelineTask):
     # Reports
 
     def _report_progress(self, runner: SourceTaskRunner, *, offsets: bool) -> None:
-        """Report state and progress to the worker, if they have changed."""
+        """Report state and progress to the worker if they have changed."""
         supervised = runner.supervisor
         if supervised is None:
             state, reason = PipelineState.STARTING, runner.reason
@@ -279,7 +282,7 @@ class MirrorSourceTask(PipelineTask):
         )
 
     def _collect_offsets(self, runner: SourceTaskRunner) -> list[SourceOffset]:
-        """Connect offsets of the partitions that advanced since the last call."""
+        """Collect the Connect offsets of partitions that have advanced since the last call."""
         supervised = runner.supervisor
         if supervised is None:
             return []
@@ -302,7 +305,7 @@ class MirrorSourceTask(PipelineTask):
         return source_offsets
 
     def _publish_status(self, runner: SourceTaskRunner) -> None:
-        """Publish the status in the registry."""
+        """Publish the task's status in the status registry."""
         assert self._publisher is not None
         supervised, handover = runner.supervisor, self._handover
         assert handover is not None
@@ -332,5 +335,5 @@ class MirrorSourceTask(PipelineTask):
             self._latency_publisher.publish(supervised.progress.latency)
 
     def _count_missing_slots(self) -> int:
-        """Missing slots of all copy processes of this process."""
+        """Return the number of copy process slots that are missing in this worker process."""
         return 0 if self._plane is None else self._plane.engine.get_slot_usage().missing

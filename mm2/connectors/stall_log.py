@@ -1,7 +1,7 @@
-"""Rate-limited log lines about lasting errors and about partitions that wait.
+"""Rate-limited log lines about persistent errors and waiting partitions.
 
-Retries that succeed within seconds are not logged; longer ones are logged once, then every minute
-with the newest reason, and once when they are over.
+Retries that succeed within seconds are not logged. Persistent problems are logged once, then every
+minute with the newest reason, and once more when they are resolved.
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ REPEAT_INTERVAL_S = 60.0
 
 
 class RateLimitedWarnings:
-    """Warns at most once a minute per subject. Not thread-safe; the number of subjects
-    is small.
-    """
+    """Logs at most one warning per subject and minute. Not thread-safe. The number of subjects must
+    be small."""
 
     def __init__(self, log: logging.Logger, *, clock: Clock) -> None:
         self._log = log
@@ -29,7 +28,8 @@ class RateLimitedWarnings:
         self._due_s: dict[str, float] = {}
 
     def warn(self, subject: str, text: object) -> None:
-        """Log a warning, or a debug line within a minute after the last warning for `subject`."""
+        """Log a warning, or a debug line if a warning for `subject` was logged within the last
+        minute."""
         now_s = self._clock.now_s()
         quiet = now_s < self._due_s.get(subject, now_s)
         if not quiet:
@@ -37,7 +37,7 @@ class RateLimitedWarnings:
         self._log.log(logging.DEBUG if quiet else logging.WARNING, "%s: %s", subject, text)
 
     def reset(self, subject: str) -> None:
-        """Reset the limit for `subject`: the next problem is logged at once."""
+        """Reset the rate limit for `subject`, so that its next problem is logged immediately."""
         self._due_s.pop(subject, None)
 
 
@@ -45,7 +45,7 @@ _Key = TypeVar("_Key", int, str)
 
 STALL_THRESHOLD_S = 8.0
 STALL_REPEAT_INTERVAL_S = 60.0
-"""A lasting stall is logged again after this time, with the newest reason."""
+"""Interval at which a persistent stall is logged again, with the newest reason."""
 
 _WAITING_PHASES = ("waiting", "taking")
 _CLOSED_PHASE = "closed"
@@ -53,7 +53,8 @@ _CLOSED_PHASE = "closed"
 
 @dataclass(slots=True)
 class _Stall:
-    """A problem that lasts since `since_s`; last logged at `logged_s`, -inf for never."""
+    """A problem that has persisted since `since_s` and was last logged at `logged_s`; -inf for
+    never."""
 
     since_s: float
     reason: str = ""
@@ -70,7 +71,8 @@ class _Stall:
 class StallLog:
     """Selects log lines from the gauges and connection errors of a task's copy process.
 
-    Invariant: a logged problem is logged again only after a minute, or after it was over.
+    Invariant: a logged problem is logged again only after a minute, or if it recurs after it was
+    resolved.
     """
 
     _waits: dict[int, _Stall] = field(default_factory=dict)
@@ -88,14 +90,14 @@ class StallLog:
         self._waits.setdefault(gauge.index, _Stall(now_s)).reason = gauge.reason
 
     def record_connection_errors(self, errors: Mapping[str, str], now_s: float) -> None:
-        """Record all current connection errors, by address."""
+        """Record all current connection errors by broker address."""
         for address in self._troubles.keys() - errors.keys():
             del self._troubles[address]
         for address, reason in errors.items():
             self._troubles.setdefault(address, _Stall(now_s)).reason = reason
 
     def pop_lines(self, names: Sequence[str], now_s: float) -> list[str]:
-        """Lines to log now; `names` are the task's partitions."""
+        """Return the lines to log now. `names` contains the names of the task's partitions."""
         return [*self._build_trouble_lines(now_s), *self._build_wait_lines(names, now_s)]
 
     def _build_trouble_lines(self, now_s: float) -> list[str]:
@@ -125,7 +127,7 @@ class StallLog:
 def _update_reported(
     waits: Mapping[_Key, _Stall], logged: set[_Key], now_s: float
 ) -> tuple[set[_Key], bool]:
-    """Return the keys to log now, and whether a logged problem is over. Updates `logged`."""
+    """Return the keys to log now, and whether a logged problem is resolved. Updates `logged`."""
     over = bool(logged - waits.keys())
     logged.intersection_update(waits)
     due = {key for key, wait in waits.items() if wait.is_due(now_s)}

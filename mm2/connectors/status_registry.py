@@ -1,8 +1,8 @@
-"""Thread-safe registry of what runs in this process, for tables, metrics and commands.
+"""Thread-safe registry of what is running in this process, for tables, metrics and commands.
 
 Every task and connector publishes its own frozen snapshot, which is replaced as a whole; an
-unchanged snapshot is the same object. Flows are keyed by `Flow.name`. `FlowStatus` and its parts
-are the status types that status, metrics and UI read.
+unchanged snapshot remains the same object. Flows are keyed by `Flow.name`. `FlowStatus` and its
+parts are the status types that status, metrics and UI read.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from mm2.replication import partition_lag
 from mm2.replication.latency import LatencySnapshot
 
 COPYING_PHASES = frozenset({"copying", "boundary"})
-"""Phases in which the reported source offsets are current."""
+"""Partition phases in which the reported source offsets are current."""
 
 
 class FlowState(enum.Enum):
     """State of a flow on this node.
 
-    PLANNING until both clusters have responded and tasks are assigned; `reason` says what prevents
-    it. STOPPED by an operator until `mm2 resume`, or with its process.
+    PLANNING until both clusters have responded and tasks are assigned; `reason` states what
+    prevents this. STOPPED by an operator until `mm2 resume`, or because the process stopped.
     """
 
     PLANNING = "PLANNING"
@@ -39,9 +39,8 @@ class FlowState(enum.Enum):
 
 
 class TaskState(enum.Enum):
-    """State of a task and its copy process. RUNNING after the first report of the copy process; in
-    FAILED there is no copy process.
-    """
+    """State of a task and its copy process. RUNNING after the copy process sent its first report. A
+    FAILED task has no copy process."""
 
     STARTING = "STARTING"
     WAITING_FOR_SLOT = "WAITING_FOR_SLOT"
@@ -54,47 +53,48 @@ class TaskState(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionStatus:
-    """Status of one source partition. Offsets are -1 while unknown; counters start with
-    the task.
-    """
+    """Status of one source partition. Offsets are -1 while unknown. Counters start with the
+    task."""
 
     partition: TopicPartition
     task: int
     phase: str
-    """Value of `PartitionPhase`."""
+    """Phase of the partition; a value of `PartitionPhase`."""
     reason: str
     cause: str
     """Halt reason; "" if the partition is not halted."""
     records: int
     bytes: int
     copied_to: int
-    """First source offset that is not on the target yet."""
+    """First source offset that has not been replicated to the target yet."""
     source_end: int
-    """Last stable offset of the source."""
+    """Last stable offset of the source partition."""
     age_ms: int
-    """Age of the newest copied record when its copy was acknowledged."""
+    """Age of the newest replicated record when the target acknowledged it."""
     oldest_uncopied_ms: int
-    """Timestamp of the oldest record not copied yet; -1 if there is none."""
+    """Timestamp of the oldest unreplicated record; -1 if there is none."""
     transactional: bool
     reencode_reason: str = ""
-    """Why the newest batch was re-encoded; "" if it was passed through."""
+    """Why the newest batch was re-encoded; "" if it was a pass-through batch."""
     fenced: bool = True
-    """False if the partition is copied at least once, without fencing."""
+    """False if the partition is replicated at least once, without fencing."""
     batches: int = 0
-    """Acknowledged batches."""
+    """Number of acknowledged batches."""
     reencoded_batches: int = 0
-    """Acknowledged batches that were re-encoded."""
+    """Number of acknowledged batches that were re-encoded."""
     already_stored_records: int = 0
-    """Records that were already stored on the target."""
+    """Number of records that were already stored on the target."""
     newest_copied_ms: int = -1
-    """Timestamp of the newest copied record; -1 if there is none."""
+    """Timestamp of the newest replicated record; -1 if there is none."""
     unrecorded_since_s: float | None = None
-    """As in `PartitionGauge`."""
+    """Time (monotonic) since which replicated records have not been covered by a stored resume
+    point; infinity if all are covered, None while unknown."""
 
     def compute_lag_s(self, wall_ms: int) -> float | None:
-        """Age of the oldest record not copied yet, never negative; 0 if there is none.
+        """Compute the age of the oldest unreplicated record, never negative; 0 if there is none.
 
-        None if unknown, or if its timestamp is in the future, for example after a clock change.
+        Returns None if the age is unknown, or if the record's timestamp is in the future, for
+        example after a clock change.
         """
         lag_ms = partition_lag.compute_lag_ms(
             lag_records=self.lag_records,
@@ -105,9 +105,8 @@ class PartitionStatus:
 
     @property
     def lag_records(self) -> int | None:
-        """Number of records not copied yet; an upper bound if the source log has gaps. None if
-        unknown.
-        """
+        """Number of unreplicated records; an upper bound if the source log has gaps. None if
+        unknown."""
         return partition_lag.count_lag_records(source_end=self.source_end, copied_to=self.copied_to)
 
     @property
@@ -117,7 +116,7 @@ class PartitionStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IncidentCount:
-    """Number of incidents of a topic; `kind` is a value of `IncidentKind`."""
+    """Number of incidents of one topic and kind; `kind` is a value of `IncidentKind`."""
 
     topic: str
     kind: str
@@ -132,22 +131,21 @@ class TaskStatus:
     state: TaskState
     reason: str
     restarts: int
-    """Restarts of the copy process since `counter_generation` last changed."""
+    """Number of copy process restarts since `counter_generation` last changed."""
     incidents: tuple[IncidentCount, ...] = ()
     """Incidents since `counter_generation` last changed."""
     counter_generation: int = 0
-    """Identifies the period over which counters accumulate, unique in this process; a change means
-    that all counters of the task restarted at zero. 0 before counting began.
-    """
+    """Identifies the period over which counters accumulate, unique in this process. A change means
+    that all counters of the task restarted at zero. 0 before counting has started."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskPlacement:
-    """A task of the flow on any node, according to the group's internal topics."""
+    """A task of the flow on any node, according to the Connect group's internal topics."""
 
     number: int
     state: str
-    """Connect's task state; "" if none was reported."""
+    """Connect's task state; "" if no state was reported."""
     node: str
     """The worker's `host:port`."""
     reason: str = ""
@@ -163,23 +161,21 @@ class FlowStatus:
     tasks: tuple[TaskStatus, ...] = ()
     partitions: tuple[PartitionStatus, ...] = ()
     slots_missing: int = 0
-    """Number of Spark slots that its tasks wait for."""
+    """Number of Spark slots for which the flow's tasks are waiting."""
     fencing_command: str = ""
-    """Command that enables fencing for partitions that should be fenced and are not; "" if there
-    are none.
-    """
+    """Command that enables fencing for partitions that should be fenced but are not; "" if there
+    are none."""
     remote_partitions: int = 0
-    """Number of partitions of tasks that do not run on this node, or not yet."""
+    """Number of partitions whose tasks are not running on this node."""
     assigned_partitions: int | None = None
-    """Number of partitions that the connector has assigned to tasks, on any node; None if the
-    connector does not run on this node or has no result yet.
-    """
+    """Number of partitions that the connector has assigned to tasks on any node. None if the
+    connector does not run on this node or has no result yet."""
     overrides: OperatorOverrides = operator_overrides.NO_OVERRIDES
-    """Pauses and stops by an operator."""
+    """Pauses and stops set by an operator."""
     placements: tuple[TaskPlacement, ...] = ()
     """All tasks of the group, on any node."""
     warnings: tuple[str, ...] = ()
-    """Problems despite which topics are mirrored."""
+    """Problems that do not prevent topics from being replicated."""
     checkpoint_tasks: int = 0
     """Number of checkpoint tasks assigned to this node."""
 
@@ -193,18 +189,18 @@ class FlowStatus:
 
     @property
     def has_local_partitions(self) -> bool:
-        """True if this node has partitions of the flow to copy."""
+        """True if this node has partitions of the flow to replicate."""
         return bool(self.tasks) or any(each.task >= 0 for each in self.partitions)
 
     @property
     def is_empty(self) -> bool:
-        """True if the flow certainly has nothing to copy on any node."""
+        """True if the flow certainly has nothing to replicate on any node."""
         nothing = not self.partitions and not self.remote_partitions
         return self.state is FlowState.RUNNING and nothing
 
     @property
     def is_copying_all(self) -> bool:
-        """True if all of this node's partitions of the flow are being copied now."""
+        """True if all of this node's partitions of the flow are currently being replicated."""
         return all(each.state is TaskState.RUNNING for each in self.tasks) and all(
             each.phase in COPYING_PHASES for each in self.partitions if each.task >= 0
         )
@@ -219,13 +215,14 @@ class TaskSnapshot:
 
     status: TaskStatus
     partitions: tuple[PartitionStatus, ...] = ()
-    """All assigned partitions, including those that must not be copied."""
+    """All assigned partitions, including those that must not be replicated."""
     slots_missing: int = 0
-    """As in `FlowStatus`."""
+    """Number of Spark slots for which the task is waiting."""
     fencing_command: str = ""
-    """As in `FlowStatus`."""
+    """Command that enables fencing for partitions that should be fenced but are not; "" if there
+    are none."""
     java_warning: str = ""
-    """Warning while Java workers run tasks of the flow; "" otherwise."""
+    """Warning that Java workers run tasks of the flow; "" if none do."""
     props: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Configuration of the task."""
 
@@ -237,15 +234,15 @@ class ConnectorSnapshot:
     is_planned: bool
     """True once both clusters have responded and tasks could be assigned."""
     reason: str = ""
-    """What the connector waits for until `is_planned`."""
+    """What the connector is waiting for before `is_planned` becomes True."""
     copyable: int = 0
     """Number of partitions that are assigned to tasks, on any worker."""
     props: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Configuration of the connector."""
     findings: tuple[PartitionStatus, ...] = ()
-    """Partitions that are assigned to no task (their task is -1)."""
+    """Partitions that are assigned to no task. Their task number is -1."""
     warnings: tuple[str, ...] = ()
-    """Problems despite which topics are mirrored."""
+    """Problems that do not prevent topics from being replicated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -253,7 +250,7 @@ class GroupSearchResult:
     """Result of a search for consumer groups by name."""
 
     total_count: int
-    """Number of all groups."""
+    """Total number of groups."""
     matching_count: int
     """Number of matching groups."""
     groups: Mapping[str, Sequence[Checkpoint]]
@@ -265,32 +262,31 @@ class CheckpointGroupsSnapshot:
     """Snapshot of a checkpoint task's groups. Times `*_s` are monotonic."""
 
     last_round_s: float | None
-    """When the last complete round ended: all groups were read, and the target has acknowledged
-    their checkpoints. None before.
-    """
+    """When the last complete round ended, that is, all groups were read and the target has
+    acknowledged their checkpoints. None before the first one."""
     started_s: float = 0.0
     """When the task started."""
     last_write_s: float | None = None
-    """When group offsets were last compared and written on the target without failure;
-    None before.
-    """
+    """When group offsets were last compared and written on the target without a failure. None
+    before the first time."""
     last_round_wall_ms: int | None = None
-    """`last_round_s` as wall clock time."""
+    """Wall clock time of `last_round_s`."""
     writes_offsets: bool = False
     """True if group offsets are written to the target."""
     group_count: int = 0
     """Number of groups with checkpoints."""
     find_groups: Callable[[str, int], GroupSearchResult] = field(repr=False)
-    """Returns groups whose name contains a text, up to a number. Thread-safe."""
+    """Returns at most the given number of groups whose names contain a text. Thread-safe."""
 
     @property
     def is_waiting(self) -> bool:
-        """True until a round, and a write if enabled, has succeeded."""
+        """True until a round has succeeded, and a write if writing offsets is enabled."""
         return self.last_round_s is None or (self.writes_offsets and self.last_write_s is None)
 
     @property
     def done_s(self) -> float:
-        """Time of the older of the last round and the last write; the start if one is missing."""
+        """Time of the last round or the last write, whichever is older; the start time if one of
+        them is missing."""
         times = [self.last_round_s, *([self.last_write_s] if self.writes_offsets else [])]
         return min(self.started_s if each is None else each for each in times)
 
@@ -300,8 +296,8 @@ class RegistrySnapshot:
     """All snapshots of the registry. `tasks`, `groups` and `latencies` are keyed by flow and task
     number.
 
-    Latencies (`latencies`) are separate from tasks because they change all the time, while the
-    snapshot of an idle task stays the same object.
+    Latencies are separate from tasks because they change constantly, while the snapshot of an idle
+    task remains the same object.
     """
 
     tasks: Mapping[str, Mapping[int, TaskSnapshot]] = field(default_factory=dict)
@@ -311,7 +307,8 @@ class RegistrySnapshot:
 
 
 class SnapshotPublisher(Generic[SnapshotT]):
-    """Publishes the snapshots of one key. A later publisher of the same key replaces it."""
+    """Publishes the snapshots of one key. A later publisher with the same key replaces an earlier
+    one."""
 
     def __init__(self, registry: _SnapshotPublishers[SnapshotT], key: Hashable) -> None:
         self._publishers = registry
@@ -355,7 +352,8 @@ class _SnapshotPublishers(Generic[SnapshotT]):
 class StatusRegistry:
     """Current snapshots of tasks, connectors, groups and latencies. Thread-safe.
 
-    Every publisher must call `leave` when it ends, which bounds the registry.
+    Every publisher must call `remove` when it ends, so that the registry does not grow without
+    bound.
     """
 
     def __init__(self) -> None:
@@ -364,22 +362,26 @@ class StatusRegistry:
         self._groups: _SnapshotPublishers[CheckpointGroupsSnapshot] = _SnapshotPublishers()
         self._latencies: _SnapshotPublishers[LatencySnapshot] = _SnapshotPublishers()
 
-    def task(self, flow: str, number: int) -> SnapshotPublisher[TaskSnapshot]:
+    def create_task_publisher(self, flow: str, number: int) -> SnapshotPublisher[TaskSnapshot]:
         return self._tasks.create_publisher((flow, number))
 
-    def connector(self, flow: str) -> SnapshotPublisher[ConnectorSnapshot]:
+    def create_connector_publisher(self, flow: str) -> SnapshotPublisher[ConnectorSnapshot]:
         return self._connectors.create_publisher(flow)
 
-    def groups(self, flow: str, number: int) -> SnapshotPublisher[CheckpointGroupsSnapshot]:
-        """Publisher for a checkpoint task."""
+    def create_groups_publisher(
+        self, flow: str, number: int
+    ) -> SnapshotPublisher[CheckpointGroupsSnapshot]:
+        """Create the publisher for a checkpoint task's groups."""
         return self._groups.create_publisher((flow, number))
 
-    def latency(self, flow: str, number: int) -> SnapshotPublisher[LatencySnapshot]:
-        """Publisher for the latencies of a task's copy process."""
+    def create_latency_publisher(
+        self, flow: str, number: int
+    ) -> SnapshotPublisher[LatencySnapshot]:
+        """Create the publisher for the latencies of a task's copy process."""
         return self._latencies.create_publisher((flow, number))
 
     def snapshot(self) -> RegistrySnapshot:
-        """Current snapshots of all publishers."""
+        """Return the current snapshots of all publishers."""
         connectors = {str(key): part for key, part in self._connectors.get_snapshots().items()}
         return RegistrySnapshot(
             tasks=_group_by_task(self._tasks),

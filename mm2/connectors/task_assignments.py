@@ -1,8 +1,8 @@
-"""Partition assignments of a flow's source tasks: published, planned, moved for load balance.
+"""Partition assignments of a flow's source tasks: published, planned, and moved for load balancing.
 
 Byte rates per partition come from the status registry and are known only if all tasks of the flow
 run in this process; otherwise partitions are not moved. The connector's thread records refresh
-results; the worker's thread requests task configurations at any time.
+results, while the worker's thread may request task configurations at any time.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from mm2.topics.load_balancing import OverloadState, PartitionByteRates
 
 
 class TaskByteRates:
-    """Byte rates of a flow's partitions between two calls. Not thread-safe."""
+    """Computes the byte rates of a flow's partitions between two calls. Not thread-safe."""
 
     def __init__(self, flow: str, *, registry: StatusRegistry = status_registry.REGISTRY) -> None:
         self._flow = flow
@@ -31,10 +31,10 @@ class TaskByteRates:
         self._previous: tuple[float, Mapping[TopicPartition, int]] | None = None
 
     def compute_rates(self, tasks: int, now_s: float) -> PartitionByteRates | None:
-        """Byte rates of a flow with this number of tasks.
+        """Compute the partition byte rates of a flow that has this number of tasks.
 
-        None unless all tasks ran in this process at this and the previous call. The counters of a
-        restarted task start at zero.
+        Returns None unless all tasks ran in this process at both this call and the previous one.
+        The counters of a restarted task start at zero.
         """
         tasks_by_number = self._registry.snapshot().tasks.get(self._flow, {})
         if set(tasks_by_number) != set(range(tasks)):
@@ -65,7 +65,7 @@ PublishedTaskConfigs = Sequence[Mapping[str, str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _LastRefresh:
-    """Result of the last refresh; `initial_topics` as in `assignment`. Replaced as a whole."""
+    """Result of the last refresh, replaced as a whole. `initial_topics` is as in `assignment`."""
 
     topics: AssignableTopics
     initial_topics: frozenset[str] | None
@@ -73,7 +73,8 @@ class _LastRefresh:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _MovedAssignments:
-    """Assignments with partitions moved for load balance, derived from the `published` ones."""
+    """Assignments with partitions moved for load balancing, derived from the `published`
+    assignments."""
 
     published: list[PartitionAssignment]
     assignments: list[PartitionAssignment]
@@ -105,11 +106,11 @@ class SourceTaskAssignments:
         return self._last_refresh is not None
 
     def list_assigned_topics(self) -> frozenset[str]:
-        """Topics with assigned partitions."""
+        """Return the topics that have assigned partitions."""
         return assignment.list_assigned_topics(self._parse_published())
 
     def set_topics(self, topics: AssignableTopics) -> None:
-        """Record the result of a refresh."""
+        """Record the topics found by a refresh."""
         if self._config.flow.start.kind is StartAt.EARLIEST:
             beginning = None
         elif self._last_refresh is not None:
@@ -122,13 +123,14 @@ class SourceTaskAssignments:
         self._last_refresh = _LastRefresh(topics=topics, initial_topics=beginning)
 
     def have_changed(self) -> bool:
-        """True if the planned assignments differ from the published ones."""
+        """Return True if the planned assignments differ from the published assignments."""
         return assignment.do_assignments_differ(
             self._plan_assignments(self._config.flow.tasks_max), self._parse_published()
         )
 
-    def move_overloaded(self, now_s: float) -> bool:
-        """True if a task was overloaded for long enough that partitions are moved."""
+    def move_overloaded_partitions(self, now_s: float) -> bool:
+        """Move partitions from a task that has been overloaded for a long time. Returns True if
+        partitions are moved."""
         current = self._parse_published()
         rates = self._byte_rates.compute_rates(len(current), now_s)
         if rates is None or self._last_refresh is None:
@@ -149,9 +151,8 @@ class SourceTaskAssignments:
         return True
 
     def build_task_configs(self, props: Mapping[str, str], tasks_max: int) -> list[dict[str, str]]:
-        """Task configurations of a connector with these properties. Raises `RetriableError` before
-        the first refresh.
-        """
+        """Build the task configurations of a connector with these properties. Raises
+        `RetriableError` before the first refresh."""
         shares = self._plan_assignments(tasks_max)
         return assignment.build_partition_task_configs(
             props,
@@ -161,9 +162,8 @@ class SourceTaskAssignments:
         )
 
     def _plan_assignments(self, tasks_max: int) -> list[PartitionAssignment]:
-        """Planned assignments. Moves for load balance apply until other assignments are
-        published.
-        """
+        """Plan the assignments. Moves for load balancing apply until other assignments are
+        published."""
         refresh, common = self._last_refresh, self._config.common
         if refresh is None:
             raise RetriableError(
@@ -180,15 +180,17 @@ class SourceTaskAssignments:
         return assignment.parse_published_assignments(self._read_published())
 
     def _read_published(self) -> PublishedTaskConfigs:
-        """Published configurations; the previous ones while new ones are being written."""
+        """Return the published configurations, or the previous ones while new ones are being
+        written."""
         self._last_published = self._published() or self._last_published
         return self._last_published
 
 
 def _build_previous_topic_filter(configs: PublishedTaskConfigs) -> Callable[[str], bool]:
-    """The topic filter of the published task configurations; all topics if it cannot be evaluated.
+    """Build the topic filter of the published task configurations. Accepts all topics if the filter
+    cannot be evaluated.
 
-    A topic mirrored from its start is preferable to one with a gap.
+    Replicating a topic from its start is preferable to leaving a gap.
     """
     props = configs[0] if configs else {}
     filters = (

@@ -1,8 +1,9 @@
-"""Runs the copy process of one task's assignment on the task's thread: plan, start, replace, stop.
+"""Runs the copy process of one task's assignment on the task's thread: plan, start, replace and
+stop.
 
 A second thread reads the topics on both clusters, because brokers may be slow. A running copy
-process is kept if a later read does not find its topics (it detects deleted topics by itself); it
-is replaced only if a setting of the mirror topic would damage the copied data.
+process is kept if a later read does not find its topics, because it detects deleted topics itself.
+It is replaced only if a setting of the mirror topic would damage the replicated data.
 """
 
 from __future__ import annotations
@@ -53,21 +54,19 @@ from mm2.replication.setup import PartitionSetup
 from mm2.topics.flow_config import Flow
 
 TOPIC_RETRY_DELAY_S = 60.0
-"""Delay until topics that failed or must not be copied are checked again; the refresh interval if
-that is shorter.
-"""
+"""Delay until topics that failed or must not be replicated are checked again, unless the refresh
+interval is shorter."""
 FIRST_TOPIC_RETRY_DELAY_S = 2.0
 READING_TOPICS = "reading topic metadata"
 _LOG = logging.getLogger(__name__)
 
 AdminPairFactory = Callable[[], tuple[Admin, Admin]]
-"""Creates admin clients of source and target; may raise `FatalError`."""
+"""Creates the admin clients of source and target. May raise `FatalError`."""
 
 
 class TopicPoller:
     """Reads the topics of an assignment on a separate thread. `pop_result`, `reason` and `failure`
-    are for the task's thread.
-    """
+    are for use by the task's thread."""
 
     def __init__(
         self,
@@ -80,9 +79,9 @@ class TopicPoller:
         name: str,
     ) -> None:
         self.reason = f"reading topic metadata of {flow.source} and {flow.target}"
-        """Why there is no first result yet."""
+        """Why no first result is available yet."""
         self.failure: FatalError | None = None
-        """Set if there will be no result."""
+        """Set if no result will become available."""
         self._flow = flow
         self._share = tuple(partitions)
         self._admins = create_admins
@@ -99,13 +98,13 @@ class TopicPoller:
         self._threads.start(f"topics {self._name}", self._run_polls)
 
     def pop_result(self) -> PartitionSetupPlan | None:
-        """Return the newest result once; None if there is no new one."""
+        """Return the newest result once. Returns None if there is no new result."""
         with self._lock:
             plan, self._found = self._found, None
         return plan
 
     def stop(self) -> None:
-        """Ask the thread to end. It ends after the current requests."""
+        """Ask the thread to stop after its current requests."""
         self._threads.stop_all(0.0)
 
     def _run_polls(self, stop: threading.Event) -> None:
@@ -114,9 +113,8 @@ class TopicPoller:
                 stop.wait(self._read_topics(stop))
 
     def _read_topics(self, stop: threading.Event) -> float | None:
-        """Read the topics; return the delay until the next read in seconds, None for no further
-        read.
-        """
+        """Read the topics. Returns the delay until the next read in seconds, or None if no further
+        read is needed."""
         interval_s = self._flow.refresh_topics_interval_s
         retry_s = min(TOPIC_RETRY_DELAY_S, interval_s or TOPIC_RETRY_DELAY_S)
         try:
@@ -166,12 +164,13 @@ def apply_offset_map(
     topics.
 
     Partitions in `added` joined the flow later and start at their earliest record. Both rules need
-    the eras of a topic's other partitions, so a partition without progress is not copied while an
-    unreadable record may be one of those: see `needs_readable_map`.
+    the eras (mirror generations) of a topic's other partitions. A partition without progress is
+    therefore not replicated while an unreadable record may be one of these eras; see
+    `needs_readable_map`.
     """
     unreadable = [(each, _find_map_unreadable_halt(each, offset_map)) for each in plan.partitions]
     readable = [each for each, stop in unreadable if stop is None]
-    copyable, halted = recreated_topics.split_recreated(readable, offset_map)
+    copyable, halted = recreated_topics.split_recreated_topics(readable, offset_map)
     unreadable_halts = [(each, stop) for each, stop in unreadable if stop is not None]
     findings = (
         PartitionFinding(
@@ -192,21 +191,20 @@ def apply_offset_map(
 
 
 def needs_readable_map(plan: PartitionSetupPlan, offset_map: OffsetMap) -> bool:
-    """True if `plan` must be completed again once the map is readable."""
+    """Return True if `plan` must be completed again once the map is readable."""
     return any(_find_map_unreadable_halt(each, offset_map) is not None for each in plan.partitions)
 
 
 def _find_map_unreadable_halt(where: PartitionSetup, known: OffsetMap) -> PartitionHalt | None:
-    """The halt of a partition without progress. Others do not need the eras of other partitions,
-    and their acquisition detects unreadable records.
-    """
+    """Return the halt of a partition without progress. Other partitions do not need the eras
+    (mirror generations) of their siblings, and their acquisition detects unreadable records."""
     progress = known.get_partition(get_source_partition(where))
     if progress.newest_era or progress.open_request is not None:
         return None
     return next(
         (
-            halts.halt_map_unreadable(where, recovery_instructions.describe_unreadable(each))
-            for each in known.list_unreadable(get_source_partition(where))
+            halts.build_map_unreadable_halt(where, recovery_instructions.describe_unreadable(each))
+            for each in known.list_unreadable_records(get_source_partition(where))
         ),
         None,
     )
@@ -214,17 +212,17 @@ def _find_map_unreadable_halt(where: PartitionSetup, known: OffsetMap) -> Partit
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdatedCopyPlan:
-    """What to copy from now on."""
+    """The partitions to replicate from now on, with findings and warnings."""
 
     partitions: PartitionSetupTuple
     findings: tuple[PartitionFinding, ...]
-    """Partitions that must not be copied."""
+    """Partitions that must not be replicated."""
     warnings: tuple[str, ...]
-    """Problems despite which partitions are copied."""
+    """Problems that do not prevent partitions from being replicated."""
 
 
 def merge_running(running: Sequence[PartitionSetup], plan: PartitionSetupPlan) -> UpdatedCopyPlan:
-    """Merge a later `plan` of an assignment with its `running` partitions."""
+    """Merge a later `plan` of an assignment with the partitions that are already `running`."""
     must_end = {each.partition for each in plan.findings if each.is_harmful}
     copied = {
         get_source_partition(each): each
@@ -244,9 +242,9 @@ def merge_running(running: Sequence[PartitionSetup], plan: PartitionSetupPlan) -
 
 
 def can_keep_running(running: Iterable[PartitionSetup], planned: Iterable[PartitionSetup]) -> bool:
-    """True if a copy process of `running` can continue with the settings in `planned`.
+    """Return True if a copy process of `running` can continue with the settings in `planned`.
 
-    A longer producer expiration on the brokers needs no restart.
+    A longer producer expiration on the brokers does not require a restart.
     """
     current = {each.source_name: each for each in running}
     found = {each.source_name: each for each in planned}
@@ -259,19 +257,18 @@ def can_keep_running(running: Iterable[PartitionSetup], planned: Iterable[Partit
 
 
 def get_source_partition(where: PartitionSetup) -> TopicPartition:
-    """Source partition of a setup."""
+    """Return the source partition of a setup."""
     return TopicPartition(where.topic, where.partition)
 
 
 BUSY_POLL_INTERVAL_S = 0.05
-"""Poll interval while work is pending; otherwise an iteration takes as long as its
-caller permits.
-"""
+"""Poll interval while work is pending. Otherwise an iteration lasts as long as its caller
+permits."""
 MAX_MESSAGES_PER_ITERATION = 500
 PLAN_RETRY_DELAY_S = 5.0
-"""Delay before a plan is completed again if the offset map cannot be read."""
+"""Retry delay for completing a plan if the offset map cannot be read."""
 OWNERSHIP_CONFIRMATION_AGE_S = 5.0
-"""A confirmation of the group that is at most this old permits the first acquisitions."""
+"""Maximum age of a group confirmation that permits the first acquisitions."""
 REPLACE_TIMEOUT_S = 1.9
 CLOSE_TIMEOUT_S = 1.0
 
@@ -287,30 +284,33 @@ class SourceTaskDeps:
     owner_id: bytes
     """Identifies this worker process in resume points."""
     task_number: int
-    """The task number."""
+    """Number of the task."""
     in_group: bool
     """True if a Connect group assigns the partitions."""
     read_java_progress: ReadJavaProgress
     """Reads the progress of Java's MirrorMaker."""
     sync_emitter: OffsetSyncEmitter | None
-    """None if the flow has no offset-syncs topic."""
+    """Writes offset syncs; None if the flow has no offset-syncs topic."""
     may_acquire: Callable[[float], bool]
-    """As in `CopySupervisorDeps`."""
+    """Returns True if a partition may be acquired that was requested at the given time (monotonic
+    seconds)."""
     may_keep_running: Callable[[float], bool]
-    """As in `CopySupervisorDeps`."""
+    """Returns False if another worker may already own the task, so that the copy process is
+    ended."""
     get_wait_reason: Callable[[float], str]
-    """Returns why copying must not begin at this time (monotonic seconds); "" if it may."""
+    """Returns why replication must not begin at this time (monotonic seconds); "" if it may
+    begin."""
     on_gauge: Callable[[PartitionSetup, PartitionGauge], None]
-    """As in `CopySupervisorDeps`."""
+    """Called with each gauge of a partition, in order."""
     on_assigned: Callable[[Sequence[PartitionSetup]], None]
-    """Called with the partitions that are copied."""
+    """Called with the partitions that are replicated."""
 
 
 class SourceTaskRunner:
-    """Runs the copy process of one task. Not thread-safe except for `abandon`. Exceptions fail the
-    task.
+    """Runs the copy process of one task. Not thread-safe except for `abandon`. An exception fails
+    the task.
 
-    `supervisor` is None while nothing is copied; `reason` says why.
+    `supervisor` is None while nothing is replicated; `reason` then states why.
     """
 
     def __init__(self, task_config: MirrorSourceTaskConfig, deps: SourceTaskDeps) -> None:
@@ -328,7 +328,7 @@ class SourceTaskRunner:
         )
         self._early_start = EarlyCopyStart(self._starter, self._build_endpoints)
         self._ledger = TaskLedger(
-            deps.clients.ledger(task_config.partitions, deps.read_java_progress),
+            deps.clients.create_ledger(task_config.partitions, deps.read_java_progress),
             clock=deps.clock,
             random=deps.random,
         )
@@ -339,7 +339,7 @@ class SourceTaskRunner:
             clock=deps.clock,
             random=deps.random,
         )
-        self._reverse_producer_ids = deps.clients.reverse_producer_ids()
+        self._reverse_producer_ids = deps.clients.create_reverse_producer_ids()
         self._logged_warnings: tuple[str, ...] = ()
         self._plan: PartitionSetupPlan | None = None
         self._plan_due_s = 0.0
@@ -356,7 +356,8 @@ class SourceTaskRunner:
     # One iteration
 
     def run_once(self, timeout_s: float) -> None:
-        """Run one iteration. Raises `FatalError` if the task cannot start or continue."""
+        """Run one iteration of the task. Raises `FatalError` if the task cannot start or
+        continue."""
         if self._deps.data_plane.failure:
             raise FatalError(self._deps.data_plane.failure)
         self._handle_messages(timeout_s)
@@ -401,7 +402,7 @@ class SourceTaskRunner:
                 self.supervisor.handle_message(message, self._deps.clock.now_s())
 
     def _reopen_ledger(self, now_s: float) -> None:
-        """End the copy process until the flow's internal topics can be used again."""
+        """End the copy process until the flow's internal topics are usable again."""
         if self.supervisor is not None:
             self.supervisor.restart(self._ledger.unavailable_reason, now_s)
         self.reason = self._ledger.unavailable_reason
@@ -410,7 +411,7 @@ class SourceTaskRunner:
     # Planning
 
     def _start_early(self, now_s: float) -> None:
-        """Start the copy process early, while the topics are being read."""
+        """Start the copy process early, while the topics are still being read."""
         wait_reason = self._deps.get_wait_reason(now_s)
         if wait_reason:
             self._early_start.end(wait_reason)
@@ -461,7 +462,7 @@ class SourceTaskRunner:
             self.reason = later.findings[0].message
 
     def _log_new_warnings(self, lines: Iterable[str]) -> None:
-        """Log new warnings; those that persist are logged once."""
+        """Log new warnings. Persistent warnings are logged once."""
         found = tuple(dict.fromkeys(lines))
         for line in found:
             if line not in self._logged_warnings:
@@ -479,7 +480,10 @@ class SourceTaskRunner:
         if partitions:
             self._start_supervisor(partitions, before=copy)
         else:
-            self.supervisor, self.reason = None, "none of its partitions can be copied at present"
+            self.supervisor, self.reason = (
+                None,
+                ("none of the task's partitions can be replicated at present"),
+            )
 
     def _start_supervisor(
         self,
@@ -487,7 +491,7 @@ class SourceTaskRunner:
         *,
         before: CopySupervisor | None,
     ) -> None:
-        """Start supervising a copy process, with the current live settings."""
+        """Start supervising a copy process with the current live settings."""
         around = self._deps
         settings = self._build_copy_configuration(partitions)
         supervisor_deps = CopySupervisorDeps(
@@ -505,7 +509,7 @@ class SourceTaskRunner:
             settings,
             supervisor_deps,
             previous=before,
-            early_copy=self._early_start.take(),
+            early_copy=self._early_start.take_process(),
             confirmed_after_s=max(
                 self._started_s, around.clock.now_s() - OWNERSHIP_CONFIRMATION_AGE_S
             ),
@@ -556,7 +560,7 @@ class SourceTaskRunner:
             self.supervisor.pause(paused=paused)
 
     def reconfigure(self, task_config: MirrorSourceTaskConfig) -> None:
-        """Apply changed live settings of the same assignment."""
+        """Apply changed live settings. The assignment must be unchanged."""
         self.task_config = task_config
         if self.supervisor is not None:
             self.supervisor.throttle(task_config.throttle.flow, task_config.throttle.topics)
@@ -565,7 +569,7 @@ class SourceTaskRunner:
     def stop(self, timeout_s: float) -> None:
         """Finish in-flight batches, or kill the copy process after `timeout_s`.
 
-        All resources are closed, whatever fails meanwhile.
+        All resources are closed even if an error occurs.
         """
         until_s = self._deps.clock.now_s() + timeout_s - CLOSE_TIMEOUT_S
         copy = self.supervisor
@@ -580,10 +584,10 @@ class SourceTaskRunner:
                 closing.callback(lambda: None if copy.has_ended else copy.abandon())
             self._topic_poller.stop()
             if copy is not None:
-                self._wait_for_end(copy, until_s)
+                self._wait_for_copy_end(copy, until_s)
 
-    def _wait_for_end(self, copy: CopySupervisor, until_s: float) -> None:
-        """Wait until the copy process has ended or the time is up."""
+    def _wait_for_copy_end(self, copy: CopySupervisor, until_s: float) -> None:
+        """Wait until the copy process has ended or the deadline has passed."""
         clock = self._deps.clock
         copy.stop(max(0.1, until_s - clock.now_s()))
         while not copy.has_ended and not self._abandoned:
@@ -598,7 +602,7 @@ class SourceTaskRunner:
         return 0.0 if self._abandoned else CLOSE_TIMEOUT_S / 2
 
     def abandon(self) -> None:
-        """Kill everything at once. Called from another thread while `stop` runs."""
+        """Kill the copy process immediately. Called from another thread while `stop` runs."""
         self._abandoned = True
         self._early_start.end("abandoned")
         copy = self.supervisor
@@ -610,7 +614,7 @@ def _build_topic_poller(share: MirrorSourceTaskConfig, around: SourceTaskDeps) -
     return TopicPoller(
         share.config.flow,
         share.partitions,
-        create_admins=around.clients.admins,
+        create_admins=around.clients.create_admin_clients,
         operator=around.clients.operator(),
         clock=around.clock,
         name=f"{share.config.common.name}-{around.task_number}",

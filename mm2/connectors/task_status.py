@@ -1,7 +1,8 @@
-"""Builds the status snapshot that a source task publishes; unchanged partitions keep their object.
+"""Builds the status snapshot that a source task publishes. Unchanged partitions keep their status
+object.
 
 With thousands of mostly idle partitions, rebuilding all of them twice a second would cost more than
-copying.
+replication.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ NO_PROPS: Mapping[str, str] = {}
 
 
 class TaskStatusBuilder:
-    """Builds status snapshots. `snapshot` is the newest one, kept while nothing changes."""
+    """Builds status snapshots. `snapshot` is the newest one; the object is kept while nothing
+    changes."""
 
     def __init__(self, number: int) -> None:
         self._number = number
@@ -41,13 +43,13 @@ class TaskStatusBuilder:
         self._finding_statuses: tuple[PartitionStatus, ...] = ()
 
     def set_findings(self, findings: Iterable[PartitionFinding]) -> None:
-        """Set the partitions that must not be copied."""
+        """Set the partitions that must not be replicated."""
         self._finding_statuses = tuple(
             build_finding_status(each, task=self._number) for each in findings
         )
 
     def clear_cache(self) -> None:
-        """Drop cached statuses. Call when the supervisor is replaced."""
+        """Drop cached statuses. Call when the copy supervisor is replaced."""
         self._cache = {}
 
     def update(
@@ -59,9 +61,10 @@ class TaskStatusBuilder:
         props: Mapping[str, str] = NO_PROPS,
         java_warning: str = "",
     ) -> None:
-        """Update `snapshot`. `copy` is None while nothing is copied, for `reason`.
+        """Update `snapshot`. If `copy` is None, nothing is being replicated, and `reason` states
+        why.
 
-        `props` is the task's configuration, `java_warning` as in `TaskSnapshot`.
+        `props` is the task's configuration; `java_warning` is as in `TaskSnapshot`.
         """
         partitions = [*self._finding_statuses]
         if copy is None:
@@ -101,9 +104,8 @@ def suggest_fencing_command(
     copy: CopySupervisor | None,
     partitions: Iterable[PartitionStatus],
 ) -> str:
-    """Command that enables fencing for partitions that should be fenced and are not; "" if there
-    are none.
-    """
+    """Return the command that enables fencing for partitions that should be fenced but are not; ""
+    if there are none."""
     if copy is None or all(each.fenced for each in partitions):
         return ""
     where = copy.settings.partitions[0]
@@ -113,7 +115,7 @@ def suggest_fencing_command(
 
 
 def build_task_status(copy: CopySupervisor) -> TaskStatus:
-    """Status of a task. Incidents and restarts count from its assignment."""
+    """Build the status of a task. Incidents and restarts count from its assignment."""
     return TaskStatus(
         index=copy.settings.task,
         state=copy.state,
@@ -128,7 +130,8 @@ def build_task_status(copy: CopySupervisor) -> TaskStatus:
 
 
 def build_partition_status(copy: CopySupervisor, index: int) -> PartitionStatus:
-    """Status of a partition. Before its first gauge it is waiting, with the task's reason."""
+    """Build the status of a partition. Before its first gauge, the partition is waiting for the
+    task's reason."""
     where = copy.settings.partitions[index]
     gauge = copy.progress.gauges.get(index)
     totals = copy.progress.get_totals(index)
@@ -156,7 +159,7 @@ def build_partition_status(copy: CopySupervisor, index: int) -> PartitionStatus:
 
 
 def build_finding_status(finding: PartitionFinding, *, task: int) -> PartitionStatus:
-    """Status of an assigned partition that must not be copied."""
+    """Build the status of an assigned partition that must not be replicated."""
     return PartitionStatus(
         partition=finding.partition,
         task=task,

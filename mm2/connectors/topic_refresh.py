@@ -1,7 +1,7 @@
 """Topic refresh of a flow: reads both clusters, updates mirror topics, syncs configs and ACLs.
 
-`RefreshSchedule` determines when refresh, config sync, ACL sync and load balancing are due. Not
-thread-safe.
+`RefreshSchedule` determines when topic refresh, config sync, ACL sync and load balancing are due.
+Not thread-safe.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from mm2.topics.assignment import AssignableTopics
 from mm2.topics.flow_config import Flow
 
 REFRESH_RETRY_DELAY_S = 10.0
-"""Delay after a failure; the interval of the action if that is shorter."""
+"""Delay after a failure, unless the action's interval is shorter."""
 LOAD_CHECK_INTERVAL_S = 30.0
-"""How often the load of tasks is checked."""
+"""Interval at which the load of tasks is checked."""
 
 
 @dataclass(slots=True)
@@ -47,9 +47,9 @@ class PeriodicAction:
     """An action that runs at an interval."""
 
     interval_s: float | None
-    """None to run once."""
+    """Interval in seconds; None to run once."""
     due_s: float | None
-    """None if it will not run again."""
+    """When the action is due (monotonic seconds); None if it will not run again."""
 
     def is_due(self, now_s: float) -> bool:
         return self.due_s is not None and now_s >= self.due_s
@@ -63,10 +63,10 @@ class PeriodicAction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefreshSchedule:
-    """When the connector's actions are due.
+    """When the connector's periodic actions are due.
 
-    The first refresh, at once, includes a config sync; later config syncs run at their interval.
-    ACLs are synced soon after the start, as in Java.
+    The first refresh runs immediately and includes a config sync; later config syncs run at their
+    own interval. ACLs are synced shortly after the start, as in Java.
     """
 
     topics: PeriodicAction
@@ -79,7 +79,7 @@ class RefreshSchedule:
     """Load check of tasks."""
 
     def compute_delay_s(self, now_s: float) -> float | None:
-        """Seconds until an action is due; None if none will be."""
+        """Compute the seconds until an action is due; None if no action will be due."""
         every = (self.topics, self.configs, self.acls, self.loads)
         dues = (each.due_s for each in every)
         first_s = min((each for each in dues if each is not None), default=None)
@@ -87,7 +87,7 @@ class RefreshSchedule:
 
 
 def build_refresh_schedule(config: MirrorSourceConfig, *, now_s: float) -> RefreshSchedule:
-    """Build the schedule from the connector configuration."""
+    """Build the refresh schedule from the connector configuration."""
     flow = config.flow
     settings_s, acls_s = flow.sync_topic_configs_interval_s, config.sync_acls_interval_s
     return RefreshSchedule(
@@ -103,24 +103,24 @@ def build_refresh_schedule(config: MirrorSourceConfig, *, now_s: float) -> Refre
 def describe_new_partitions(
     before: Iterable[TopicPartition], now: Iterable[TopicPartition]
 ) -> Iterator[str]:
-    """Log lines for new topics and topics with added partitions."""
+    """Yield log lines for new topics and topics with added partitions."""
     known = set(before)
     topics = {each.topic for each in known}
     more = Counter(each.topic for each in now if each not in known)
     for topic, count in sorted(more.items()):
         if topic in topics:
             added = plurals.format_count(count, "partition")
-            yield f"topic {topic}: {added} added, mirrored from the first record on"
+            yield f"topic {topic}: {added} added, replicated from the first record on"
         else:
             yield f"topic {topic}: now mirrored ({plurals.format_count(count, 'partition')})"
 
 
 def describe_missing_topics(before: Iterable[str], now: Iterable[str]) -> Iterator[str]:
-    """Log lines for mirrored topics that the source no longer lists."""
+    """Yield log lines for mirrored topics that the source no longer lists."""
     for topic in sorted(set(before).difference(now)):
         yield (
             f"topic {topic} is no longer listed by the source (deleted, or DESCRIBE is no longer "
-            "allowed): its mirror keeps what was copied"
+            "allowed): its mirror topic keeps the replicated records"
         )
 
 
@@ -134,16 +134,16 @@ class TopicRefreshResult:
     topics: AssignableTopics
     """Partitions to assign to tasks."""
     findings: tuple[PartitionFinding, ...]
-    """Partitions that must not be copied."""
+    """Partitions that must not be replicated."""
     warnings: tuple[str, ...]
-    """Lines for the log."""
+    """Warnings to log."""
 
 
 class TopicRefresher:
-    """Refreshes the topics of a flow. Raises as `KafkaSourceConnectorClients`.
+    """Refreshes the topics of a flow. Raises the same errors as `KafkaSourceConnectorClients`.
 
-    `wait`, called with seconds, returns True if the connector is stopping; `is_stopping` does so
-    without waiting. From then on nothing is changed.
+    `wait`, called with seconds, returns True if the connector is stopping; `is_stopping` checks the
+    same without waiting. Nothing is changed once the connector is stopping.
     """
 
     def __init__(
@@ -160,8 +160,8 @@ class TopicRefresher:
         self._clock = clock
         self._wait = wait
         self._operator = clients.operator()
-        self._source = clients.source_admin()
-        self._target = clients.target_admin()
+        self._source = clients.create_source_admin()
+        self._target = clients.create_target_admin()
         self._mirrors = MirrorTopicWriter(
             config.flow,
             source=self._source,
@@ -178,7 +178,7 @@ class TopicRefresher:
             clock=clock,
             operator=self._operator,
         )
-        self._java_reverse_flow = clients.java_reverse_flow(
+        self._java_reverse_flow = clients.create_java_reverse_flow(
             source=self._source, target=self._target
         )
         self._acls: AclSync | None = None
@@ -195,24 +195,24 @@ class TopicRefresher:
         """Create the offset-syncs topic and the flow's internal topics.
 
         Retries while a cluster does not respond or a topic is misconfigured; `on_retry` is called
-        with the reason. Raises `FatalError` if a topic is refused.
+        with the reason. Raises `FatalError` if a topic is rejected.
         """
         config = self._config
         if config.syncs_topic is not None:
             _create_offset_syncs_topic(
-                config, self._clients.syncs_admin(), wait=self._wait, waits=on_retry
+                config, self._clients.create_syncs_admin(), wait=self._wait, waits=on_retry
             )
-        topics = self._clients.log_topics(self._target)
+        topics = self._clients.create_log_topics(self._target)
         names = list(client_interfaces.name_flow_log_topics(config.flow.source).values())
         logged = ""
         while True:
             try:
-                return topics.ensure(names, config.common.admin_timeout_s)
+                return topics.ensure_topics(names, config.common.admin_timeout_s)
             except RetriableError as error:
                 message = f"{error}; retrying"
             except MisconfiguredTopicError as error:
                 message = operator_commands.insert_note(
-                    str(error), "The flow waits until this is corrected."
+                    str(error), "The flow is waiting until this is corrected."
                 )
             if message != logged:
                 logged = message
@@ -224,7 +224,8 @@ class TopicRefresher:
     def refresh(
         self, assigned_topics: Collection[str], *, sync_configs: bool
     ) -> TopicRefreshResult:
-        """Create or grow mirrors of the flow's topics; with `sync_configs` also sync topic configs.
+        """Create mirror topics or add their missing partitions. With `sync_configs`, also sync
+        topic configs.
 
         `assigned_topics` are topics with assigned partitions. Raises `RetriableError` if a cluster
         does not respond and `FatalError` if it denies access.
@@ -236,7 +237,7 @@ class TopicRefresher:
         selected = selected.difference(*conflicts.values())
         topics = self._mirrors.apply(sorted(selected), end, sync_configs=sync_configs)
         plan = self._java_reverse_flow.exclude_loops(
-            self._setups.divide(topics, common), self._compute_remaining_s(end)
+            self._setups.build_plan_from_topics(topics, common), self._compute_remaining_s(end)
         )
         self._topics = selected
         self._mirrored_topics = frozenset(each.topic for each in plan.partitions)
@@ -248,28 +249,27 @@ class TopicRefresher:
         )
 
     def sync_configs(self) -> None:
-        """Sync topic configs to the mirrors of the topics that the last refresh found. Raises as
-        `refresh`.
-        """
+        """Sync topic configs to the mirrors of the topics found by the last refresh. Raises the
+        same errors as `refresh`."""
         if self._topics:
             self._mirrors.sync_configs(sorted(self._topics), self._build_deadline())
 
     def sync_acls(self) -> None:
-        """Sync ACLs of the topics that are mirrored by the last refresh. Raises as `refresh`."""
+        """Sync ACLs of the topics that the last refresh found to be replicated. Raises the same
+        errors as `refresh`."""
         if self._acls is None:
             self._acls = AclSync(
                 self._config.flow,
-                source=self._clients.source_acls(),
-                target=self._clients.target_acls(),
+                source=self._clients.create_source_acl_admin(),
+                target=self._clients.create_target_acl_admin(),
                 clock=self._clock,
                 operator=self._operator,
             )
         self._acls.sync(self._mirrored_topics, self._config.common.admin_timeout_s)
 
     def _select_topics(self, held: Collection[str], end: Deadline) -> frozenset[str]:
-        """Topics to replicate: listed ones, and assigned ones unless they certainly no longer
-        exist.
-        """
+        """Select the topics to replicate: listed topics, and assigned topics unless they certainly
+        no longer exist."""
         flow = self._config.flow
         listed = self._source.list_topics(self._compute_remaining_s(end))
         missing = {name for name in held if name not in listed}

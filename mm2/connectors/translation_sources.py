@@ -1,8 +1,8 @@
-"""Sources of translated offsets: offset maps and offset syncs as a checkpoint task follows them.
+"""Sources of translated offsets: a checkpoint task's readers of the offset map and of offset syncs.
 
-Without an offset map (only Java replicates, or it cannot be read) checkpoints are as precise as
-Java's; this is logged once, and reading the map is retried. A missing offset-syncs topic is retried
-and an unreadable record skipped, whereas Java's `OffsetSyncStore` fails for good.
+Without an offset map (only Java replicates, or the map cannot be read), checkpoints are as precise
+as Java's. This is logged once, and reading the map is retried. A missing offset-syncs topic is
+retried and an unreadable record is skipped, whereas Java's `OffsetSyncStore` fails permanently.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ _LOG = logging.getLogger(__name__)
 
 
 class OffsetSyncsFollower:
-    """Offset syncs of a flow. Not thread-safe. `keep_history` as in `OffsetSyncStore`."""
+    """Follows the offset syncs of a flow. Not thread-safe. `keep_history` is as in
+    `OffsetSyncStore`."""
 
     def __init__(self, connect: Callable[[], TopicTail], *, keep_history: bool) -> None:
         self._connect = connect
@@ -37,13 +38,12 @@ class OffsetSyncsFollower:
 
     @property
     def is_ready(self) -> bool:
-        """True once the topic was read to its end."""
+        """True once the topic has been read to its end."""
         return self._table.is_ready
 
     def refresh(self, timeout_s: float) -> None:
-        """Read new offset syncs. Raises as `TopicTail`; known syncs are kept unless the topic was
-        recreated.
-        """
+        """Read new offset syncs. Raises the same errors as `TopicTail`. Known syncs are kept unless
+        the topic was recreated."""
         if self._tail is None:
             self._tail = self._connect()
         try:
@@ -63,11 +63,11 @@ class OffsetSyncsFollower:
             )
 
     def translate(self, partition: TopicPartition, upstream: int) -> TranslatedOffset:
-        """Translate an upstream offset by offset syncs; see `TranslateOffset`."""
+        """Translate an upstream offset with the offset syncs; see `TranslateOffset`."""
         return self._table.translate(partition, upstream)
 
     def get_newest(self, partition: TopicPartition) -> OffsetSync | None:
-        """The newest sync of the partition; None if there is none."""
+        """Return the newest offset sync of the partition, or None if it has none."""
         slots = self._table.list_syncs(partition)
         return slots[0] if slots else None
 
@@ -78,13 +78,12 @@ class OffsetSyncsFollower:
 
 
 MAP_RETRY_DELAY_S = 60.0
-"""Delay before a missing or unreadable map is read again."""
+"""Delay before retrying to read a missing or unreadable map."""
 
 
 class OffsetMapFollower:
-    """The offset map of a flow. Not thread-safe. Keeps only topics for which `takes_topic` returns
-    True.
-    """
+    """Follows the offset map of a flow. Not thread-safe. Keeps only topics for which `takes_topic`
+    returns True."""
 
     def __init__(
         self,
@@ -106,10 +105,12 @@ class OffsetMapFollower:
         self._translators: dict[TopicPartition, MapTranslator] = {}
         self._confirmed_syncs: dict[TopicPartition, OffsetSync] = {}
         self.reset_count = 0
-        """Number of new eras and resets of the map. A change invalidates earlier translations."""
+        """Number of new eras (mirror generations) and resets of the map. A change invalidates
+        earlier translations."""
 
     def refresh(self, timeout_s: float) -> None:
-        """Read new records. Known records are kept unless the topic was recreated.
+        """Read new records of the offset map. Known records are kept unless the topic was
+        recreated.
 
         Raises `RetriableError` if an early retry may help.
         """
@@ -136,19 +137,20 @@ class OffsetMapFollower:
     def translate(
         self, partition: TopicPartition, upstream: int, *, newest: OffsetSync | None
     ) -> TranslatedOffset:
-        """Translate an upstream offset by the offset map; see `TranslateOffset`.
+        """Translate an upstream offset with the offset map; see `TranslateOffset`.
 
         `newest` is the partition's newest offset sync. If the sync contradicts the map, the map is
-        ignored: it may belong to a deleted topic, or Java has mirrored since.
+        ignored, because it may be for a deleted topic or Java may have replicated since.
         """
         if self._is_contradicted(partition, newest):
             return Untranslated.UNKNOWN
         return self._get_translator(partition).translate(upstream)
 
-    def get_copied_to(self, partition: TopicPartition, *, newest: OffsetSync | None) -> int | None:
-        """The next source offset to copy, as far as recorded; None if the map is ignored, see
-        `translate`.
-        """
+    def get_next_source_offset(
+        self, partition: TopicPartition, *, newest: OffsetSync | None
+    ) -> int | None:
+        """Return the next source offset to replicate, according to the map. Returns None if the map
+        is ignored; see `translate`."""
         if self._is_contradicted(partition, newest):
             return None
         return self._map.get_partition(partition).replicated_to
@@ -166,7 +168,7 @@ class OffsetMapFollower:
         return translator
 
     def _clear_caches(self) -> None:
-        """Clear caches after the map has changed."""
+        """Clear the caches. Call after the map has changed."""
         self._translators.clear()
         self._confirmed_syncs.clear()
 
@@ -193,11 +195,11 @@ class OffsetMapFollower:
         self._map.fold(record.key, record.value, offset=record.offset)
 
     def _raise_if_unreadable(self) -> None:
-        for each in self._map.list_unreadable():
+        for each in self._map.list_unreadable_records():
             raise FatalError(each.describe(topic="the offset map", flow=self._flow))
 
     def _reset_map(self, reason: str, *, delay_s: float) -> None:
-        """Discard the map, and read it again from its start after `again_s`."""
+        """Discard the map and schedule a new read from its start after `delay_s`."""
         self.close()
         self.reset_count += bool(self._map.list_partitions())
         self._map = self._create_map()

@@ -7,10 +7,11 @@ driver's `ControlServer`, receives its configuration over this control channel, 
 between sockets and the `PartitionReplicator` state machines of `mm2.replication`, which make all
 decisions.
 
-`DataPlane` is the driver's side: one engine and one control server per process. `BlockingClient`,
-`PartitionFencer` and the capability probes serve tools that work on one partition at a time.
+The driver's side is `DataPlane`, with one engine and one control server per process.
+`BlockingClient`, `PartitionFencer` and the capability probes are for tools that work on one
+partition at a time.
 
-May import `mm2.formats`, `topics`, `offsets`, `replication`, `kafka` and `config`, and
+Allowed imports: `mm2.formats`, `topics`, `offsets`, `replication`, `kafka` and `config`, and
 `connect_runtime` up to `network`. Modules that a copy process imports must not import pyspark,
 confluent_kafka, or a web framework: `spark.executor_dependencies` lists the packages that are sent
 to executors.

@@ -1,4 +1,5 @@
-"""Reads record batches for recovering partitions: one sessionless fetch per leader at a time."""
+"""Reads record batches for partition recovery, with at most one sessionless fetch per leader in
+flight."""
 
 from __future__ import annotations
 
@@ -30,11 +31,11 @@ READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 
 
 class BatchReads:
-    """Batches read requests into one fetch per leader.
+    """Combines read requests into one fetch per leader.
 
     `queue_read` queues a request and `flush` sends the queued requests. `queue_offset_lookup`
-    queues the ListOffsets lookup that follows an out-of-range read. Invariant: `_reading` holds the
-    leaders with a fetch in flight, as (is target, node id).
+    queues the ListOffsets lookup that follows an out-of-range read. Invariant: `_reading` contains
+    the leaders with a fetch in flight, as (is target, node id).
     """
 
     def __init__(
@@ -65,9 +66,8 @@ class BatchReads:
                 self._send_fetch(side, node_id, group)
 
     def _send_fetch(self, side: RecoveryCluster, node_id: int, group: list[PendingRequest]) -> None:
-        """Send one fetch if the leader has none in flight, and requeue the requests that do not
-        fit.
-        """
+        """Send one fetch if the leader has no fetch in flight. Requeue the requests that do not
+        fit."""
         version_range = fetcher.choose_fetch_versions(
             side.topic_id(question.copy) for question in group
         )
@@ -152,9 +152,10 @@ class BatchReads:
     def _reply_with_error(
         self, side: RecoveryCluster, question: PendingRequest, partition: FetchResponsePartition
     ) -> None:
-        """Answer with the error of the partition.
+        """Answer with the error of the fetched partition.
 
-        OFFSET_OUT_OF_RANGE does not carry the start of the log, so the start is looked up first.
+        OFFSET_OUT_OF_RANGE does not include the log start offset, so that offset is looked up
+        first.
         """
         refused = side.build_refusal(question, partition.error_code)
         out_of_range = partition.error_code == offset_lookups.OUT_OF_RANGE
@@ -172,7 +173,7 @@ class BatchReads:
 
 
 _FetchedByTopic = dict[tuple[str | bytes, int], FetchResponsePartition]
-"""Keyed by topic name (topic id if the response has no names) and partition."""
+"""Fetched partitions, keyed by topic name (topic id if the response has no names) and partition."""
 
 
 def _decode_fetch(reply: RawClientResponse) -> _FetchedByTopic | NoResponse:

@@ -1,4 +1,4 @@
-"""Kafka client for tools: sends one request at a time and waits for the response."""
+"""Kafka client for tools, which sends one request at a time and waits for the response."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _CONNECTION_NAME = "questions"
 
 
 class BrokerResponseError(RetriableError):
-    """The broker responded with a Kafka error code; a retry may succeed."""
+    """A broker responded with a Kafka error code. A retry may succeed."""
 
     def __init__(self, operation: str, error_code: int) -> None:
         super().__init__(f"{operation}: {request_errors.format_error_code(error_code)}")
@@ -95,10 +95,10 @@ class BlockingClient:
         *,
         timeout_s: float = REQUEST_TIMEOUT_S,
     ) -> T:
-        """Poll the connections until `get_result` returns a value, and return the value.
+        """Poll the connections until `get_result` returns a value, and return that value.
 
-        Raises the first connection error, or `RetriableError`, after `timeout_s`. `operation` names
-        the operation in the error.
+        Raises the first connection error, or `RetriableError`, after `timeout_s`. The error text
+        contains `operation`.
         """
         end = Deadline.after(timeout_s, now_s=self._clock.now_s())
         while (answer := get_result()) is None:
@@ -122,11 +122,11 @@ class BlockingClient:
         return reply.body
 
     def forget_coordinator(self, coordinator: CoordinatorTarget) -> None:
-        """Drop the cached coordinator, so the next request looks it up again."""
+        """Drop the cached coordinator, so that the next request looks it up again."""
         self._cluster.forget_coordinator(coordinator.kind, coordinator.key)
 
     def leader(self, topic: str, partition: int = 0) -> int:
-        """Return the node id of the partition leader, and wait until there is one.
+        """Return the node id of the partition leader. Wait until a leader is elected.
 
         Raises `BrokerResponseError` if the metadata reports an error for the topic.
         """
@@ -197,7 +197,7 @@ class BlockingClient:
     def fetch(
         self, topic: str, offset: int, *, partition: int = 0, committed: bool = False
     ) -> FetchResponsePartition:
-        """Fetch record batches from `offset` on, uncommitted ones included.
+        """Fetch record batches from `offset` on, including uncommitted batches.
 
         With `committed`, return records up to the last stable offset and the list of aborted
         transactions.
@@ -211,7 +211,8 @@ class BlockingClient:
     def _try_fetch(
         self, topic: str, offset: int, *, partition: int, committed: bool
     ) -> _Fetched | None:
-        """Send one fetch request; None if the response omits the partition (throttled)."""
+        """Send one fetch request. Return None if the response omits the partition because of
+        throttling."""
         node_id = self.leader(topic, partition)
         version_range = fetcher.choose_fetch_versions([self.topic_id(topic)])
         version = self._require_version(node_id, api_versions.FETCH_KEY, version_range)
@@ -243,7 +244,8 @@ class BlockingClient:
         raise BrokerResponseError(f"reading {topic}", response.error_code)
 
     def _require_version(self, node_id: int, api_key: int, version_range: tuple[int, int]) -> int:
-        """Negotiate an API version. Raises `FatalError` if the broker supports none in range."""
+        """Negotiate an API version. Raises `FatalError` if the broker supports no version in the
+        range."""
         version = self.negotiate_version(node_id, api_key, version_range)
         if version is None:
             raise FatalError(

@@ -1,8 +1,9 @@
-"""Tests what a cluster supports by using it: the input of the capability report of `mm2 probe`.
+"""Tests what a cluster supports by using it, as the input of the capability report of `mm2 probe`.
 
-The target is tested on partition 0 of a scratch topic. Two transactional producers write in turn:
-the first writes, repeats a batch, and leaves a sequence gap; the second fences it, and the first
-tries to write again. The probe records the broker's responses and evaluates nothing.
+The target is tested on partition 0 of a scratch topic. Two transactional producers write in turn.
+The first one writes, repeats a batch, and leaves a sequence gap. The second one fences the first,
+which then tries to write again. The probe records the broker's responses and does not evaluate
+them.
 """
 
 from __future__ import annotations
@@ -96,13 +97,11 @@ class BrokerScratchPartition:
 OUT_OF_ORDER, DUPLICATE_SEQUENCE, INVALID_EPOCH, PRODUCER_FENCED = 45, 46, 47, 90
 TRANSACTIONAL_ID_DENIED = 53
 SCRATCH_TOPIC_DENIED = frozenset({29, 31})
-"""TOPIC_AUTHORIZATION_FAILED and CLUSTER_AUTHORIZATION_FAILED for the scratch topic. They say
-nothing about the permissions on mirror topics.
-"""
+"""TOPIC_AUTHORIZATION_FAILED and CLUSTER_AUTHORIZATION_FAILED for the scratch topic. These errors
+do not imply anything about the permissions on mirror topics."""
 TRANSIENT_ERROR_CODES = frozenset({3, 5, 6, 7, 13, 19, 20, 56, 74, 75, 89})
-"""Temporary errors (leader election, missing replicas, full disk, exceeded quota). They say nothing
-about what the broker supports.
-"""
+"""Temporary errors (leader election, missing replicas, full disk, exceeded quota). They do not
+imply anything about the broker's features."""
 SEQUENCE_GAP = 1000
 
 
@@ -110,15 +109,14 @@ _ProbeAnswer = TypeVar("_ProbeAnswer", bound=ProducerIdAndEpoch | BrokerRefusal 
 
 
 class ScratchPartition(Protocol):
-    """Partition of a scratch topic. All calls block and raise `ConnectError` if the broker does not
-    respond.
-    """
+    """Partition of a scratch topic for the probe. All calls block and raise `ConnectError` if the
+    broker does not respond."""
 
     def init_transactional_producer(self) -> ProducerIdAndEpoch | BrokerRefusal:
         """Send InitProducerId with the transactional id of this probe."""
 
     def init_idempotent_producer(self) -> ProducerIdAndEpoch | BrokerRefusal:
-        """Send InitProducerId without a transactional id; such a producer cannot be fenced."""
+        """Send InitProducerId without a transactional id. Such a producer cannot be fenced."""
 
     def commit_empty_transaction(self, owner: ProducerIdAndEpoch) -> BrokerRefusal | None:
         """Commit a transaction without records."""
@@ -130,7 +128,8 @@ class ScratchPartition(Protocol):
         """Return the log end offset."""
 
     def produce_record(self, owner: ProducerIdAndEpoch, sequence: int) -> int | BrokerRefusal:
-        """Produce a batch of one record outside a transaction; return its acknowledged offset."""
+        """Produce a batch of one record outside a transaction and return its acknowledged
+        offset."""
 
     def is_stored_unchanged(self, offset: int) -> bool:
         """Return True if the batch that `produce_record` sent last is stored at `offset`, byte for
@@ -138,7 +137,8 @@ class ScratchPartition(Protocol):
 
 
 class TargetProbe:
-    """Runs the checks of a target once. `results` keeps the results if a later step fails."""
+    """Runs the capability checks of a target once. `results` keeps the earlier results if a later
+    step fails."""
 
     def __init__(self, scratch: ScratchPartition) -> None:
         self._scratch = scratch
@@ -180,7 +180,7 @@ class TargetProbe:
         )
 
     def _check_without_fencing(self) -> None:
-        """Run the checks that need no fencing, with an idempotent producer."""
+        """Run the checks that do not need fencing, with an idempotent producer."""
         owner = _raise_if_transient(self._scratch.init_idempotent_producer())
         if isinstance(owner, BrokerRefusal):
             self._record_refusal(CapabilityCheck.OFFSET, owner)
@@ -188,7 +188,7 @@ class TargetProbe:
             self._check_writes(owner)
 
     def _acquire_producer(self) -> ProducerIdAndEpoch | None:
-        """Initialize a transactional producer and read its marker; None if a step fails."""
+        """Initialize a transactional producer and read its marker. Return None if a step fails."""
         owner = _raise_if_transient(self._scratch.init_transactional_producer())
         if isinstance(owner, BrokerRefusal):
             self._record_refusal(CapabilityCheck.TRANSACTIONAL_ID, owner)
@@ -215,7 +215,7 @@ class TargetProbe:
         )
         self._record_outcome(
             CapabilityCheck.UNCHANGED,
-            "the stored bytes differ from the sent ones",
+            "the stored bytes differ from the sent bytes",
             holds=self._scratch.is_stored_unchanged(expected),
         )
         again = self._produce_record(owner, 0)
@@ -240,7 +240,7 @@ class TargetProbe:
         return _raise_if_transient(self._scratch.produce_record(owner, sequence))
 
     def _record_outcome(self, check: CapabilityCheck, detail: str = "", *, holds: bool) -> None:
-        """Record the outcome of a check; a failed check stays failed."""
+        """Record the outcome of a check. A failed check remains failed."""
         if holds:
             self.results.setdefault(check, capabilities.CHECK_HOLDS)
         else:
@@ -270,7 +270,7 @@ _TOPIC_SUFFIX_BITS = 32
 
 
 class ClusterProbe:
-    """Probes one cluster over its own connections, opened with `settings`."""
+    """Probes one cluster over separate connections, which are opened with `settings`."""
 
     def __init__(
         self,
@@ -286,7 +286,8 @@ class ClusterProbe:
         self._random = random
 
     def probe_source(self, topic: str | None = None) -> ClusterCapabilities:
-        """Probe a source: supported API versions, and whether topics have ids (checked on `topic`).
+        """Probe a source cluster: supported API versions, and whether topics have ids (checked on
+        `topic`).
 
         Raises `ConnectError` if the cluster does not respond or denies access.
         """
@@ -296,8 +297,8 @@ class ClusterProbe:
             return ClusterCapabilities(alias=self._alias, api_versions=spoken, has_topic_ids=ids)
 
     def probe_target(self, topic: str, *, transactional_prefix: str) -> ClusterCapabilities:
-        """Probe a target: supported API versions, and the checks on partition 0 of the scratch
-        topic `topic`.
+        """Probe a target cluster: supported API versions, and the checks on partition 0 of the
+        scratch topic `topic`.
 
         Raises `ConnectError` if the cluster does not respond or denies access.
         """
@@ -319,8 +320,9 @@ class ClusterProbe:
                 checks=probe.results,
             )
 
-    def build_untested(self, error: ConnectError) -> ClusterCapabilities:
-        """Capabilities of a target whose scratch topic could not be created because of `error`."""
+    def build_untested_capabilities(self, error: ConnectError) -> ClusterCapabilities:
+        """Build the capabilities of a target whose scratch topic could not be created because of
+        `error`."""
         with self._client() as questions:
             unknown = CapabilityCheckResult(outcome=CheckOutcome.UNKNOWN, detail=str(error))
             return ClusterCapabilities(

@@ -20,7 +20,7 @@ _FETCH_PROPERTIES = (
 )
 _RACK_PROPERTY = "client.rack"
 COPY_CLIENT_PROPERTIES = connection_settings.CONNECTION_KEYS | {*_FETCH_PROPERTIES, _RACK_PROPERTY}
-"""Properties that are sent to copy processes unchanged. None of them holds a secret."""
+"""Properties that are sent to copy processes unchanged. None of these properties is secret."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,15 +31,16 @@ class FetchLimits:
     min_bytes: int = 1
     max_bytes: int = 32 * 1024 * 1024
     partition_bytes: int = fetch_sizes.FETCH_BYTES_MIN
-    """Minimum size requested per partition; raised when round trips are slow."""
+    """Minimum size requested per partition. The requested size is increased on slow round trips."""
     rack: str = ""
     """Rack of this client (`client.rack`); "" disables follower fetching."""
     replica_max_age_s: float = 300.0
-    """How long a preferred read replica is used before the leader is asked again."""
+    """Time for which a preferred read replica is used before the leader is queried again."""
 
 
 def parse_connection_settings(access: ClusterAccess) -> ConnectionSettings:
-    """Convert to connection settings. The values were validated with the configuration."""
+    """Convert a cluster's access settings to connection settings. The values were already validated
+    with the configuration."""
     return connection_settings.create_connection_settings(
         access.properties,
         bootstrap=access.bootstrap,
@@ -49,9 +50,8 @@ def parse_connection_settings(access: ClusterAccess) -> ConnectionSettings:
 
 
 def parse_fetch_limits(properties: Mapping[str, str]) -> FetchLimits:
-    """Parse the consumer's fetch properties (bytes, milliseconds); unset ones keep the
-    defaults.
-    """
+    """Parse the consumer's fetch properties (bytes, milliseconds). Unset properties keep their
+    defaults."""
     names = dict(
         zip(
             _FETCH_PROPERTIES,

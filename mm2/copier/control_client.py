@@ -1,7 +1,9 @@
-"""The copy process's end of the control channel: a socket in the copy loop's selector, no thread.
+"""The copy process's end of the control channel: a socket in the copy loop's selector, without a
+thread.
 
-It connects once. When the connection ends, the copy process ends: a driver that restarts it opens a
-new channel, so a copy process never has to find out what the driver missed.
+The client connects once, and the copy process ends when the connection ends. A driver that restarts
+the process opens a new channel, so a copy process never has to determine which messages the driver
+missed.
 """
 
 from __future__ import annotations
@@ -34,13 +36,12 @@ COPY_SEND_QUEUE_BYTES = 64 * 1024 * 1024
 
 
 class DriverConnectError(FatalError):
-    """The copy process cannot reach its driver or was refused. It ends; the driver decides about a
-    restart.
-    """
+    """The copy process cannot reach its driver, or the driver refused it. The process ends; the
+    driver decides about a restart."""
 
 
 class ControlClient:
-    """Control channel to the driver.
+    """Control channel from a copy process to the driver.
 
     `on_message` and `on_closed` are called inside `poller.poll`, on the thread of the copy loop.
     """
@@ -67,10 +68,11 @@ class ControlClient:
         self.closed_reason: str | None = None
 
     def connect(self, timeout_s: float) -> None:
-        """Connect, check the certificate, send hello and wait for the reply. Blocks; call once.
+        """Connect, verify the certificate, send the hello and wait for the reply. Blocks; call
+        once.
 
-        Messages that arrive with the reply are passed to `on_message` before it returns. Raises
-        `DriverConnectError`.
+        Messages that arrive with the reply are passed to `on_message` before this method returns.
+        Raises `DriverConnectError`.
         """
         end = Deadline.after(timeout_s, now_s=self._now.now_s())
         try:
@@ -90,11 +92,10 @@ class ControlClient:
             self._send_queued()
 
     def send(self, message: Mapping[str, object]) -> None:
-        """Queue one message; messages queued between two polls share a frame.
+        """Queue one message. Messages queued between two polls share a frame.
 
         Raises `ControlFrameError` if JSON cannot represent the message and `ChannelFullError` if
-        the queue is full. Does nothing after the channel was closed, which `on_closed` has
-        reported.
+        the queue is full. Does nothing after `on_closed` was called.
         """
         if self.closed_reason is not None:
             return
@@ -102,7 +103,7 @@ class ControlClient:
         self._set_interest(transport.READABLE | transport.WRITABLE)
 
     def drain(self, timeout_s: float) -> bool:
-        """Send all queued messages; False if they were not sent within `timeout_s`.
+        """Send all queued messages. Return False if some were not sent within `timeout_s`.
 
         Used for the final report before the process ends.
         """
@@ -158,7 +159,7 @@ class ControlClient:
                     raise
 
     def _exchange_greeting(self, connected: socket.socket, end: Deadline) -> list[ControlMessage]:
-        """Exchange hello and welcome; return the messages that arrived with the welcome."""
+        """Exchange hello and welcome, and return the messages that arrived with the welcome."""
         decoder = ControlFrameDecoder()
         greeting = CopyHello(token=self._token, pid=os.getpid(), host=socket.gethostname())
         outbox = MessageSendQueue(limit_bytes=control_frames.MAX_GREETING_BYTES)
@@ -243,9 +244,8 @@ class ControlClient:
 
 
 def _connect_tls(plain: socket.socket, fingerprint: bytes) -> ssl.SSLSocket:
-    """Open TLS to the peer whose certificate has this SHA-256; no certificate authority is
-    involved.
-    """
+    """Open TLS to the peer whose certificate has this SHA-256 fingerprint. No certificate authority
+    is involved."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.check_hostname = False

@@ -2,21 +2,22 @@
 stream, address.
 
 A frame is a big-endian uint32 (length of the body, in bytes) and a JSON array of objects in UTF-8,
-one object per message. Several messages share a frame because a copy process reports in bursts and
-the cost is per frame. JSON and never pickle: a peer that reaches the socket must not be able to run
-code.
+one object per message. Several messages share a frame, because a copy process reports in bursts and
+the cost is per frame. The format is JSON, never pickle, because a peer that reaches the socket must
+not be able to run code.
 
 The first message of a connection is the copy process's `hello`, answered by `welcome` or `refused`.
-Both carry the protocol version; a side that does not support it refuses. Every message is an object
-with a string under `type`; `control_messages` defines the types after the greeting.
+Hello and welcome contain the protocol version, and a side that does not support it refuses the
+connection. Every message is an object with a string under `type`. `control_messages` defines the
+types after the greeting.
 
 The driver's address is one line of text: `unix:/tmp/mm2-x1/control.sock` on one host (only its user
 may open the 0700 directory), or `tls://host:9443#sha256=<64 hex digits>` across hosts. The
 fingerprint is the SHA-256 of the DER certificate that the driver created for this run.
 
-TLS may have to write in order to read. `ChannelStream` hides this, and leaves no decrypted bytes
-unread, because a selector would not report them: one read returns a whole TLS record (16 KiB at
-most), and OpenSSL does not read ahead.
+TLS may have to write in order to read. `ChannelStream` handles this internally. It leaves no
+decrypted bytes unread, because a selector would not report them: one read returns a whole TLS
+record (16 KiB at most), and OpenSSL does not read ahead.
 """
 
 from __future__ import annotations
@@ -38,13 +39,12 @@ from connect_runtime.network import transport
 PROTOCOL_VERSION = 1
 CHANNEL_TOKEN_BYTES = 32
 MAX_FRAME_BYTES = 16 * 1024 * 1024
-"""Maximum frame size; a larger announced size is a protocol error."""
+"""Maximum frame size. A larger announced size is a protocol error."""
 MAX_GREETING_BYTES = 4096
-"""Maximum frame size before the token was checked: an unauthenticated peer must not use more
-memory.
-"""
+"""Maximum frame size before the token is checked, because an unauthenticated peer must not use more
+memory."""
 FRAME_FILL_BYTES = 64 * 1024
-"""Messages share a frame up to about this size."""
+"""Approximate size up to which messages share a frame."""
 
 ControlMessage = dict[str, object]
 
@@ -53,12 +53,12 @@ _ENCODER = json.JSONEncoder(separators=(",", ":"), allow_nan=False, check_circul
 
 
 class ControlFrameError(FatalError):
-    """The peer sent bytes that are not a control frame; the connection must be closed."""
+    """The peer sent bytes that are not a control frame. The connection must be closed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyHello:
-    """The greeting of a copy process. `token` identifies its channel and authenticates it."""
+    """Greeting of a copy process. `token` identifies and authenticates its channel."""
 
     token: bytes = field(repr=False)
     pid: int
@@ -85,7 +85,7 @@ def encode_message(message: Mapping[str, object]) -> bytes:
 
 
 def pop_frame(pending: deque[bytes]) -> bytes:
-    """Move encoded messages from the left of `pending` into one frame of about `FRAME_FILL_BYTES`.
+    """Move encoded messages from the left of `pending` to one frame of about `FRAME_FILL_BYTES`.
 
     Always moves at least one message, so `pending` must not be empty.
     """
@@ -99,14 +99,15 @@ def pop_frame(pending: deque[bytes]) -> bytes:
 
 
 def count_message_bytes(frame: bytes, messages: int) -> int:
-    """Size of the encoded messages in a frame, without the length field, brackets and commas."""
+    """Count the bytes of the encoded messages in a frame, without the length field, brackets and
+    commas."""
     return len(frame) - _LENGTH.size - 2 - (messages - 1)
 
 
 class ControlFrameDecoder:
-    """Decodes a byte stream into messages, for any split of the stream into chunks.
+    """Decodes a byte stream into messages, regardless of how the stream is split into chunks.
 
-    Invariant: `_buffered` starts at a frame boundary and holds less than one whole frame.
+    Invariant: `_buffered` starts at a frame boundary and contains less than one whole frame.
     """
 
     __slots__ = ("_buffered", "_max_frame_bytes")
@@ -116,13 +117,12 @@ class ControlFrameDecoder:
         self._max_frame_bytes = max_frame_bytes
 
     def set_max_frame_bytes(self, max_frame_bytes: int) -> None:
-        """Change the maximum size of the frames that follow."""
+        """Change the maximum size of subsequent frames."""
         self._max_frame_bytes = max_frame_bytes
 
     def feed(self, data: bytes | bytearray | memoryview) -> list[ControlMessage]:
-        """Return the messages that `data` completes. After a `ControlFrameError`, feed no more
-        data.
-        """
+        """Decode `data` and return the messages that are now complete. Do not call again after a
+        `ControlFrameError`."""
         buffered = self._buffered
         buffered += data
         messages: list[ControlMessage] = []
@@ -153,7 +153,7 @@ def _decode_body(body: bytes) -> list[ControlMessage]:
         ) from error
     if not isinstance(decoded, list):
         raise ControlFrameError(
-            f"a control frame holds a JSON {type(decoded).__name__}, not an array"
+            f"a control frame contains a JSON {type(decoded).__name__}, not an array"
         )
     for message in decoded:
         if not isinstance(message, dict) or not isinstance(message.get("type"), str):
@@ -166,7 +166,7 @@ def _refuse_constant(name: str) -> object:
 
 
 def encode_hello(greeting: CopyHello) -> ControlMessage:
-    """The first message of a connection, from the copy."""
+    """Encode a copy process's hello, the first message of a connection."""
     return {
         "type": "hello",
         "version": PROTOCOL_VERSION,
@@ -183,7 +183,7 @@ def decode_hello(message: ControlMessage) -> CopyHello:
     _check_version(message)
     token, pid, host = message.get("token"), message.get("pid"), message.get("host")
     if not (isinstance(token, str) and isinstance(pid, int) and isinstance(host, str)):
-        raise ControlFrameError("a 'hello' needs the fields token, pid and host")
+        raise ControlFrameError("a 'hello' requires the fields token, pid and host")
     try:
         decoded = base64.b64decode(token, validate=True)
     except (binascii.Error, ValueError) as error:
@@ -192,21 +192,22 @@ def decode_hello(message: ControlMessage) -> CopyHello:
 
 
 def encode_welcome() -> ControlMessage:
-    """The reply to a hello with a valid token."""
+    """Encode the reply to a hello with a valid token."""
     return {"type": "welcome", "version": PROTOCOL_VERSION}
 
 
 def encode_refusal(reason: str) -> ControlMessage:
-    """The reply to a rejected hello; the connection is closed after it."""
+    """Encode the reply to a rejected hello. The connection is closed after this reply."""
     return {"type": "refused", "version": PROTOCOL_VERSION, "reason": reason}
 
 
 def check_greeting_reply(message: ControlMessage) -> None:
-    """Check that the driver accepted the hello. Raises `ControlFrameError` if it did not."""
+    """Check that the driver accepted the hello. Raises `ControlFrameError` if the driver refused
+    it."""
     if message["type"] == "refused":
-        raise ControlFrameError(f"the driver refused this copy: {message.get('reason')}")
+        raise ControlFrameError(f"the driver refused this copy process: {message.get('reason')}")
     if message["type"] != "welcome":
-        raise ControlFrameError(f"the driver answered 'hello' with {message['type']!r}")
+        raise ControlFrameError(f"the driver replied to 'hello' with {message['type']!r}")
     _check_version(message)
 
 
@@ -236,7 +237,7 @@ class UnixAddress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsAddress:
-    """A TCP port with TLS; `fingerprint` is the SHA-256 of the only accepted certificate."""
+    """A TCP port with TLS. `fingerprint` is the SHA-256 of the only accepted certificate."""
 
     host: str
     port: int
@@ -251,7 +252,8 @@ ChannelAddress = UnixAddress | TlsAddress
 
 
 def parse_address(text: str) -> ChannelAddress:
-    """Parse the text form of an address. Raises `FatalError` if it has neither form."""
+    """Parse the text form of a channel address. Raises `FatalError` if the address is neither Unix
+    nor TLS."""
     if text.startswith(_UNIX_PREFIX):
         return UnixAddress(path=text.removeprefix(_UNIX_PREFIX))
     authority, pin, fingerprint = text.removeprefix(_TLS_PREFIX).partition(_FINGERPRINT_PREFIX)
@@ -282,7 +284,8 @@ _KEEPALIVE_OPTIONS = (
 
 
 def enable_keepalive(connected: socket.socket) -> None:
-    """Detect a lost TCP peer within 30 seconds, and send small frames without delay."""
+    """Configure a TCP socket to detect a lost peer within 30 seconds and to send small frames
+    without delay."""
     for level, option, value in _KEEPALIVE_OPTIONS:
         connected.setsockopt(level, option, value)
 
@@ -290,8 +293,8 @@ def enable_keepalive(connected: socket.socket) -> None:
 class ChannelStream:
     """Non-blocking reads and writes of a socket, with or without TLS.
 
-    OSError (of which ssl.SSLError is a subclass) ends the stream. While `handshaking` is True, call
-    `handshake` whenever the socket is ready.
+    An `OSError` (including its subclass `ssl.SSLError`) ends the stream. While `handshaking` is
+    True, call `handshake` whenever the socket is ready.
     """
 
     __slots__ = ("_socket", "_tls_wants_write", "handshaking")
@@ -306,7 +309,7 @@ class ChannelStream:
         return self._socket.fileno()
 
     def handshake(self) -> None:
-        """Continue the TLS handshake; `handshaking` is False once it is complete."""
+        """Continue the TLS handshake. `handshaking` is False once the handshake is complete."""
         assert isinstance(self._socket, ssl.SSLSocket)
         self._tls_wants_write = False
         try:
@@ -319,7 +322,7 @@ class ChannelStream:
         self.handshaking = False
 
     def compute_interest(self, *, reading: bool, writing: bool) -> int:
-        """Return the events to wait for: a mask of READABLE and WRITABLE, 0 for none."""
+        """Return the events to wait for, as a mask of READABLE and WRITABLE; 0 for none."""
         if self.handshaking:
             return transport.WRITABLE if self._tls_wants_write else transport.READABLE
         mask = transport.READABLE if reading else 0
@@ -328,7 +331,8 @@ class ChannelStream:
         return mask
 
     def receive(self) -> bytes | None:
-        """Read up to READ_BYTES; None if no data is available, b"" at the end of the stream."""
+        """Read up to READ_BYTES. Return None if no data is available, and b"" at the end of the
+        stream."""
         self._tls_wants_write = False
         try:
             return self._socket.recv(READ_BYTES)
@@ -341,7 +345,8 @@ class ChannelStream:
             return b""
 
     def send(self, data: memoryview) -> int:
-        """Write to the socket; return the number of bytes written, 0 if its buffer is full."""
+        """Write to the socket. Return the number of bytes written, or 0 if the socket's buffer is
+        full."""
         try:
             return self._socket.send(data)
         except (
@@ -357,7 +362,8 @@ class ChannelStream:
 
 
 MAX_READS_PER_READINESS = 16
-"""Reads per readiness event, so that one busy peer does not block the selector's other sockets."""
+"""Maximum number of reads per readiness event, so that one busy peer does not block the selector's
+other sockets."""
 
 
 class ChannelFullError(RetriableError):
@@ -365,7 +371,7 @@ class ChannelFullError(RetriableError):
 
 
 class MessageSendQueue:
-    """Encoded messages that wait to be sent, bounded in bytes. Thread-safe."""
+    """Encoded messages that are waiting to be sent, bounded in bytes. Thread-safe."""
 
     def __init__(self, *, limit_bytes: int) -> None:
         self._limit_bytes = limit_bytes
@@ -380,7 +386,7 @@ class MessageSendQueue:
     def put(self, encoded: bytes) -> None:
         """Queue one encoded message. Raises `ChannelFullError` if the limit would be exceeded.
 
-        An empty queue accepts a message of any size that a frame can hold.
+        An empty queue accepts a message of any size that fits into a frame.
         """
         with self._lock:
             if self._messages and self._bytes + len(encoded) > self._limit_bytes:
@@ -392,7 +398,7 @@ class MessageSendQueue:
             self._bytes += len(encoded)
 
     def pop_frame(self) -> bytes | None:
-        """Remove and return the next frame, None if the queue is empty."""
+        """Remove and return the next frame, or None if the queue is empty."""
         with self._lock:
             if not self._messages:
                 return None
@@ -403,7 +409,8 @@ class MessageSendQueue:
 
 
 class MessageStream:
-    """Messages to and from one peer. One thread reads and writes; only the send queue is shared."""
+    """Messages to and from one peer. Only one thread reads and writes. The send queue may be used
+    by other threads."""
 
     def __init__(
         self,
@@ -423,7 +430,7 @@ class MessageStream:
         return bool(self._frame) or self.send_queue.pending_bytes > 0
 
     def read(self) -> list[ControlMessage]:
-        """Return the messages that can be read now; `ended` is set at the end of the stream.
+        """Return the messages that can be read now. `ended` is set at the end of the stream.
 
         Raises `OSError` if the connection failed and `ControlFrameError` for invalid frames.
         """
@@ -439,7 +446,7 @@ class MessageStream:
         return messages
 
     def write(self) -> None:
-        """Send as much as the socket accepts. Raises `OSError` if the connection failed."""
+        """Send as many bytes as the socket accepts. Raises `OSError` if the connection failed."""
         while True:
             if not self._frame:
                 frame = self.send_queue.pop_frame()

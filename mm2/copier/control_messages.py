@@ -5,12 +5,12 @@ Driver to copy process: `reach` (optional, first: clusters and topics to connect
 `recorded`, `may_take` (acquisition allowed), `pause`, `resume`, `pause_topics`, `throttle`, `stop`.
 
 Copy process to driver: `read` (request for recovered state), `opposite?`, `may_take?`, `record`
-(ordered stream of items to store, none of which may be lost), `gauges` (only the newest counts),
-`ended`.
+(ordered stream of items to store, which must all be stored), `gauges` (a newer message replaces the
+previous one), `ended`.
 
-Bytes are encoded as base64. The greeting of the channel carries the protocol version. What a copy
-process sends is validated, because it may run on a machine of a Spark cluster: decoders of its
-messages are called inside `reject_malformed`.
+Bytes are encoded as base64. The greeting of the channel contains the protocol version. Messages of
+a copy process are validated, because the process may run on a machine of a Spark cluster. Decoders
+of these messages are called inside `reject_malformed`.
 """
 
 from __future__ import annotations
@@ -47,18 +47,19 @@ from mm2.topics.flow_config import DeliveryMode, OnSourceGap, TargetTopicAccess
 JsonMessage = dict[str, Any]
 
 _MAX_ERROR_CHARS = 200
-"""Characters of a malformed message that an error quotes."""
+"""Maximum number of characters of a malformed message that an error quotes."""
 INT64 = range(-(2**63), 2**63)
 _INT128 = range(-(2**127), 2**127)
 
 
 class MalformedMessageError(FatalError):
-    """A copy process sent a message that this protocol does not have."""
+    """A copy process sent a message that does not conform to this protocol."""
 
 
 @contextlib.contextmanager
 def reject_malformed(message: JsonMessage) -> Iterator[None]:
-    """Context manager for decoding a message of a copy process. Raises `MalformedMessageError`."""
+    """Convert errors while decoding a copy process's message to `MalformedMessageError` (context
+    manager)."""
     try:
         yield
     except (
@@ -72,22 +73,22 @@ def reject_malformed(message: JsonMessage) -> Iterator[None]:
 
 
 def decode_integer(value: Any) -> int:
-    """A signed 64-bit integer of a message. Raises `ValueError`."""
+    """Decode a signed 64-bit integer. Raises `ValueError`."""
     if type(value) is not int or value not in INT64:
         raise ValueError("not a 64-bit integer")
     return value
 
 
 def decode_sum(value: Any) -> int:
-    """A sum of 64-bit integers of a message, which may exceed 64 bits: the ages of millions of
-    records with timestamps near 0 do. Raises `ValueError`."""
+    """Decode a sum of 64-bit integers, which may exceed 64 bits. For example, the ages of millions
+    of records with timestamps near 0 do. Raises `ValueError`."""
     if type(value) is not int or value not in _INT128:
         raise ValueError("not a 128-bit integer")
     return value
 
 
 def decode_text(value: Any) -> str:
-    """A text of a message. Raises `TypeError`."""
+    """Decode a string value. Raises `TypeError`."""
     if not isinstance(value, str):
         raise TypeError("not a text")
     return value
@@ -95,12 +96,12 @@ def decode_text(value: Any) -> str:
 
 HEARTBEAT_INTERVAL_S = 2.0
 PEER_TIMEOUT_S = 10.0
-"""A side that receives no message for this long treats the peer as dead."""
+"""Time without a message after which a side treats the peer as dead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterAccess:
-    """How a copy process connects to one cluster."""
+    """Connection settings of a copy process for one cluster."""
 
     alias: str
     bootstrap: tuple[str, ...]
@@ -118,25 +119,24 @@ class ConfigureCopy:
     flow: str
     task: int
     owner: bytes
-    """Identifies the worker process in resume points."""
+    """Id of the worker process in resume points."""
     source: ClusterAccess
     target: ClusterAccess
     partitions: tuple[PartitionSetup, ...]
     budget_bytes: int
-    """Limit of fetched records in memory."""
+    """Memory limit for fetched records."""
     throttle_bytes_s: int = 0
     """This task's share of the flow's throttle, in bytes per second; 0 for no limit."""
     topic_throttles: Mapping[str, int] = field(default_factory=dict)
     """This task's share of each topic's throttle, in bytes per second."""
     paused_topics: frozenset[str] = frozenset()
     transforms: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Configuration keys of the transform chain (`record_transforms`); empty for no transforms."""
+    """Configuration keys of the transform chain (`record_transforms`); empty without transforms."""
     granted: bool = False
-    """True if the group has just confirmed the task, so that the first acquisition of each
-    partition needs no further confirmation.
-    """
+    """True if the worker group has just confirmed the task assignment, so that the first
+    acquisition of each partition needs no further confirmation."""
     unreachable_after_s: int = flow_config.DEFAULT_UNREACHABLE_AFTER_S
-    """As in `Flow`."""
+    """Seconds without a response after which a leader counts as unreachable, as in `Flow`."""
 
 
 def encode_configure(settings: ConfigureCopy) -> JsonMessage:
@@ -200,7 +200,7 @@ def decode_access(message: JsonMessage) -> ClusterAccess:
 
 
 def _encode_operator(partitions: Sequence[PartitionSetup]) -> OperatorCommands:
-    """All partitions share the operator commands, so they are sent once."""
+    """Return the operator commands. All partitions share them, so they are sent once."""
     return partitions[0].operator if partitions else operator_commands.GENERIC_COMMANDS
 
 
@@ -238,7 +238,8 @@ def _decode_setup(message: JsonMessage, operator: OperatorCommands) -> Partition
 def encode_recovered_state_request(
     number: int, where: PartitionSetup, *, target: int | None
 ) -> JsonMessage:
-    """Request the recovered state of a partition; `target` as in `ReadRecoveredState`."""
+    """Encode a request for the recovered state of a partition. `target` is the target offset whose
+    source position is needed, or None."""
     return {
         "type": "read",
         "id": number,
@@ -251,7 +252,8 @@ def encode_recovered_state_request(
 def decode_recovered_state_request(
     message: JsonMessage, partitions: Sequence[PartitionSetup]
 ) -> tuple[int, TopicPartition, int | None]:
-    """Number, partition and target offset of a `read`. `partitions` are those of the process."""
+    """Decode the number, partition and target offset of a `read` message. `partitions` are the copy
+    process's partitions."""
     partition = TopicPartition(decode_text(message["topic"]), decode_integer(message["partition"]))
     if all(TopicPartition(each.topic, each.partition) != partition for each in partitions):
         raise ValueError("not a partition of this task")
@@ -265,7 +267,7 @@ def encode_recovered_state(
 ) -> JsonMessage:
     """Encode the recovered state of a partition.
 
-    `state` is None if the offset map could not be read; `failure` says why.
+    `state` is None if the offset map could not be read. `failure` then contains the reason.
     """
     return {
         "type": "facts",
@@ -304,12 +306,13 @@ def decode_recovered_state(message: JsonMessage) -> RecoveredState | NoResponse:
 
 
 def encode_reverse_producers_request(number: int, producers: Sequence[int]) -> JsonMessage:
-    """Ask which of these producer ids belong to the reverse flow (`FindReverseFlowProducers`)."""
+    """Encode a request for the producer ids that belong to the reverse flow
+    (`FindReverseFlowProducers`)."""
     return {"type": "opposite?", "id": number, "producers": list(producers)}
 
 
 def decode_reverse_producers_request(message: JsonMessage) -> tuple[int, list[int]]:
-    """Number and producer ids of an `opposite?`."""
+    """Decode the number and producer ids of an `opposite?` message."""
     return decode_integer(message["id"]), [decode_integer(each) for each in message["producers"]]
 
 
@@ -322,8 +325,8 @@ def encode_reverse_producers(
 ) -> JsonMessage:
     """Encode which of the requested producer ids belong to the reverse flow.
 
-    `reverse_producers` is None if the reverse flow's map could not be read; `failure` says why, and
-    `denied` is True if an ACL is missing.
+    `reverse_producers` is None if the reverse flow's map could not be read. `failure` then contains
+    the reason, and `denied` is True if an ACL is missing.
     """
     return {
         "type": "opposite",
@@ -389,7 +392,7 @@ def _decode_resume_point(plain: list[str] | None) -> ResumePoint | None:
 
 
 def encode_log_items(first: int, items: Sequence[FlowLogItem]) -> JsonMessage:
-    """Stream items numbered from `first`, to be appended in this order."""
+    """Encode log items, numbered from `first`, to be appended in this order."""
     return {
         "type": "record",
         "first": first,
@@ -416,7 +419,7 @@ def decode_log_items(message: JsonMessage) -> list[FlowLogItem]:
 
 
 def check_incidents(items: Sequence[FlowLogItem]) -> None:
-    """Raise `MalformedIncidentError` if an item is to be stored as an incident and is none."""
+    """Raise `MalformedIncidentError` if an item for the incident topic is not a valid incident."""
     for item in items:
         if item.incident and item.value is not None:
             incident_records.decode(item.key, item.value)
@@ -437,7 +440,8 @@ def _decode_base64(text: str) -> bytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyEndpoints:
-    """Clusters and topics that a copy process can connect to before it gets its configuration."""
+    """Clusters and topics that a copy process can connect to before it receives its
+    configuration."""
 
     source: ClusterAccess
     target: ClusterAccess

@@ -1,14 +1,14 @@
-"""The driver's end of all control channels: one listener, one thread, one selector.
+"""The driver's end of all control channels, with one listener, one thread and one selector.
 
-On one host it listens on a Unix socket in a directory that only its user may enter; across hosts it
-uses TCP with TLS and a certificate created for this run, which copy processes verify by its
-fingerprint. A copy process must send the token of a channel that was opened for it. Each token
-works once, so a token read from a Spark closure later is useless, and a second attempt of a Spark
-task is refused.
+On one host the server listens on a Unix socket in a directory that only its user may enter. Across
+hosts it uses TCP with TLS and a certificate created for this run, whose fingerprint copy processes
+verify. A copy process must send the token of the channel that was opened for it. Each token works
+once, so a token read later from a Spark closure is useless, and a second attempt of a Spark task is
+refused.
 
-The server's thread transfers bytes; any thread may send and receive messages through `TaskChannel`.
-All queues are bounded: sending fails if the copy process reads too slowly, and a socket is not read
-while its messages are not consumed.
+The server's thread transfers bytes, and any thread may send and receive messages through
+`TaskChannel`. All queues are bounded: sending fails if the copy process reads too slowly, and a
+socket is not read while its messages are not consumed.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ from mm2.copier.run_directory import RunDirectory
 
 
 def create_tls_context(*, host: str, wall_ms: int) -> tuple[ssl.SSLContext, bytes]:
-    """Create a certificate; return its TLS context and its SHA-256 (of the DER form).
+    """Create a certificate and return its TLS context and its SHA-256 (of the DER form).
 
-    The private key never reaches a disk: OpenSSL can only load it from a file, so it is passed in
-    an in-memory file.
+    The private key is never written to disk. OpenSSL can only load it from a file, so it is passed
+    in an in-memory file.
     """
     authority = CertificateAuthority.create("mm2 run", wall_ms=wall_ms)
     issued = authority.issue("mm2 control channel", hosts=[host], wall_ms=wall_ms)
@@ -70,18 +70,16 @@ def create_tls_context(*, host: str, wall_ms: int) -> tuple[ssl.SSLContext, byte
 
 
 CLOSED_MESSAGE_TYPE = "closed"
-"""Type of the last message of a channel, {type, reason}. Created here, never sent by a copy
-process.
-"""
+"""Type of the last message of a channel, {type, reason}. The server creates this message; a copy
+process never sends it."""
 MAX_UNDELIVERED_MESSAGES = 2048
-"""Unconsumed messages of one channel at which its socket is no longer read. A read in progress is
-still delivered.
-"""
+"""Number of unconsumed messages of one channel at which its socket is no longer read. A read in
+progress is still delivered."""
 DRIVER_SEND_QUEUE_BYTES = 32 * 1024 * 1024
 
 
 class ChannelClosedError(RetriableError):
-    """The copy process has disconnected. A new copy process gets a new channel."""
+    """The copy process has disconnected. A new copy process is given a new channel."""
 
 
 class ChannelInbox:
@@ -92,13 +90,14 @@ class ChannelInbox:
         self._ready = threading.Condition()
 
     def put(self, channel: TaskChannel, messages: list[ControlMessage]) -> None:
-        """Append messages that `channel` received, in this order."""
+        """Append messages that `channel` received, in the given order."""
         with self._ready:
             self._items.extend((channel, message) for message in messages)
             self._ready.notify(len(messages))
 
     def pop(self, timeout_s: float) -> tuple[TaskChannel, ControlMessage] | None:
-        """Remove the oldest message; return it with its channel, or None after `timeout_s`."""
+        """Remove and return the oldest message with its channel, or return None after
+        `timeout_s`."""
         with self._ready:
             if not self._ready.wait_for(lambda: self._items, timeout_s):
                 return None
@@ -110,8 +109,8 @@ class ChannelInbox:
 class TaskChannel:
     """The driver's end of the connection to one copy process.
 
-    A channel is opened before its copy process starts, carries one connection, and is closed for
-    good when that ends; its last message is {"type": "closed", "reason": …}.
+    A channel is opened before its copy process starts and carries one connection. It is closed
+    permanently when the connection ends. Its last message is {"type": "closed", "reason": …}.
     """
 
     def __init__(
@@ -152,9 +151,8 @@ class TaskChannel:
         self._request_wakeup()
 
     def receive(self, timeout_s: float) -> ControlMessage | None:
-        """Return the next message, or None after `timeout_s`. Only for a channel with its own
-        inbox.
-        """
+        """Return the next message, or None after `timeout_s`. Only for a channel that does not
+        share its inbox."""
         taken = self.inbox.pop(timeout_s)
         if taken is None:
             return None
@@ -182,7 +180,7 @@ class TaskChannel:
         self.peer = peer
 
     def deliver(self, messages: list[ControlMessage]) -> bool:
-        """Put messages into the inbox; False if the socket must not be read for now."""
+        """Put messages into the inbox. Return False if the socket must not be read for now."""
         if not messages:
             return True
         with self._lock:
@@ -206,7 +204,7 @@ class TaskChannel:
             self._request_wakeup()
 
     def set_closed(self, reason: str) -> None:
-        """Record why the channel was closed. Only the first reason counts."""
+        """Record why the channel was closed. Only the first reason is kept."""
         with self._lock:
             if self.closed_reason is not None:
                 return
@@ -216,13 +214,13 @@ class TaskChannel:
 
 
 class ConnectionHandler(Protocol):
-    """Authenticates connections, and is notified when they end."""
+    """Authenticates connections and is notified when connections end."""
 
     def authenticate(
         self, connection: ControlConnection, greeting: CopyHello
     ) -> TaskChannel | None: ...
 
-    def remove(
+    def remove_connection(
         self,
         connection: ControlConnection | None,
         channel: TaskChannel | None,
@@ -231,7 +229,7 @@ class ConnectionHandler(Protocol):
 
 
 def wrap_accepted_socket(accepted: socket.socket, tls: ssl.SSLContext | None) -> ChannelStream:
-    """Wrap an accepted socket; a TLS handshake is still to be done."""
+    """Wrap an accepted socket, whose TLS handshake is still pending."""
     if tls is None:
         return ChannelStream(accepted)
     control_frames.enable_keepalive(accepted)
@@ -240,7 +238,8 @@ def wrap_accepted_socket(accepted: socket.socket, tls: ssl.SSLContext | None) ->
 
 
 class ControlConnection:
-    """One accepted connection: handshaking (TLS only) -> greeting -> serving a channel -> ended."""
+    """One accepted connection, with the states handshaking (TLS only) -> greeting -> serving a
+    channel -> ended."""
 
     def __init__(
         self,
@@ -302,7 +301,7 @@ class ControlConnection:
         self._interest = interest
 
     def close(self) -> None:
-        """Close the socket. Called by the connection handler only."""
+        """Close the socket. Called only by the connection handler."""
         if not self._ended:
             self._ended = True
             if self._interest:
@@ -314,7 +313,7 @@ class ControlConnection:
 
     def _report_end(self, reason: str) -> None:
         if not self._ended:
-            self._handler.remove(self, self._channel, reason)
+            self._handler.remove_connection(self, self._channel, reason)
 
     def _read_messages(self) -> None:
         messages = self._messages.read()
@@ -328,7 +327,7 @@ class ControlConnection:
     def _authenticate(self, message: ControlMessage) -> None:
         try:
             channel = self._handler.authenticate(self, control_frames.decode_hello(message))
-            reason = "its token is unknown or was already used"
+            reason = "the token is unknown or was already used"
         except ControlFrameError as error:
             channel, reason = None, str(error)
         if channel is None:
@@ -349,19 +348,18 @@ class ControlConnection:
 
 LISTEN_BACKLOG = 512
 GREETING_TIMEOUT_S = 10.0
-"""A connection that sends no hello within this time is closed."""
+"""Time after which a connection without a hello is closed."""
 MAX_UNGREETED_CONNECTIONS = 128
-"""Connections without a hello; a further one replaces the oldest. Copy processes send theirs within
-milliseconds, so idle connections of others cannot keep them out.
-"""
+"""Maximum number of connections without a hello. A further connection replaces the oldest. Copy
+processes send the hello within milliseconds, so idle connections of others cannot block them."""
 ACCEPT_BATCH = 32
-"""Connections accepted before those accepted earlier are read: well below
-`MAX_UNGREETED_CONNECTIONS`, so that none is replaced before it was read.
-"""
+"""Number of connections accepted before earlier connections are read. The number is well below
+`MAX_UNGREETED_CONNECTIONS`, so that no connection is replaced before it was read."""
 _GREETING_CHECK_INTERVAL_S = 1.0
 _IDLE_POLL_S = 30.0
 _ACCEPT_RETRY_DELAY_S = 0.5
-"""Pause after accepting failed, for example because no file descriptors are left."""
+"""Pause after a connection could not be accepted, for example because no file descriptors are
+left."""
 _MAX_UNIX_PATH_BYTES = 100
 _RUN_DIRECTORY_PREFIX = "mm2-control-"
 _SHORT_PARENT = Path("/tmp")  # noqa: S108 - the directory created in it has mode 0700
@@ -370,9 +368,8 @@ _log = logging.getLogger(__name__)
 
 
 class ControlServer:
-    """Accepts the connections of one driver's copy processes. `open_channel` and the channels are
-    thread-safe.
-    """
+    """Accepts the connections of one driver's copy processes. `open_channel` and the returned
+    channels are thread-safe."""
 
     def __init__(
         self,
@@ -409,8 +406,8 @@ class ControlServer:
     def open_channel(self, name: str, *, inbox: ChannelInbox | None = None) -> TaskChannel:
         """Open a channel for a copy process that will connect with `channel.token`.
 
-        Its messages go to `inbox`, which channels may share, or to a new one. Raises `FatalError`
-        if the server has ended.
+        Its messages are delivered to `inbox`, which channels may share, or to a new inbox. Raises
+        `FatalError` if the server has ended.
         """
         if self.failure:
             raise FatalError(f"cannot open the control channel of {name}: {self.failure}")
@@ -426,7 +423,7 @@ class ControlServer:
 
     @property
     def failure(self) -> str:
-        """Why copy processes can no longer connect; "" while they can."""
+        """Reason why copy processes can no longer connect; "" while they can."""
         if self._failure is not None:
             return self._failure
         return "the control server was closed" if self._thread.stop.is_set() else ""
@@ -442,7 +439,7 @@ class ControlServer:
         self._close_all("the driver has stopped")
 
     def _close_all(self, reason: str) -> None:
-        """Close all channels and sockets, once, after the server's thread has ended."""
+        """Close all channels and sockets. Called once, after the server's thread has ended."""
         if self._released:
             return
         self._released = True
@@ -507,7 +504,7 @@ class ControlServer:
             return
         connection = self._connections.get(token)
         if channel.requested_close_reason is not None:
-            self.remove(connection, channel, channel.requested_close_reason)
+            self.remove_connection(connection, channel, channel.requested_close_reason)
         elif connection is not None:
             connection.send_pending()
 
@@ -535,7 +532,8 @@ class ControlServer:
             self._unauthenticated[connection] = None
 
     def _limit_unauthenticated(self) -> None:
-        """Make room for one more connection without a hello."""
+        """Close the oldest connection without a hello if the maximum number of such connections is
+        reached."""
         if len(self._unauthenticated) < MAX_UNGREETED_CONNECTIONS:
             return
         oldest = next(iter(self._unauthenticated))
@@ -549,7 +547,8 @@ class ControlServer:
             )
 
     def _pause_accepting(self, error: OSError) -> None:
-        """Stop accepting for a moment: pending connections would keep the listener readable."""
+        """Stop accepting for a moment, because pending connections would keep the listener
+        readable."""
         self._poller.unregister(self._listener)
         self._accept_paused_until_s = self._now.now_s() + _ACCEPT_RETRY_DELAY_S
         if self._is_accepting:
@@ -567,14 +566,17 @@ class ControlServer:
     def _close_unauthenticated(self) -> None:
         now_s = self._now.now_s()
         for connection in [each for each in self._unauthenticated if each.deadline_s <= now_s]:
-            self.remove(connection, None, f"no hello within {GREETING_TIMEOUT_S:.0f} s")
+            self.remove_connection(
+                connection, None, f"received no hello within {GREETING_TIMEOUT_S:.0f} s"
+            )
         if not self._unauthenticated:
             self._is_crowded = False
 
     def authenticate(
         self, connection: ControlConnection, greeting: CopyHello
     ) -> TaskChannel | None:
-        """Return the channel of this token, once; None if it is unknown or was already used."""
+        """Return the channel of this token. Return None if the token is unknown or was already
+        used."""
         channel = self._channels.get(greeting.token)
         if channel is None or greeting.token in self._connections:
             return None
@@ -583,13 +585,13 @@ class ControlServer:
         channel.set_connected(greeting)
         return channel
 
-    def remove(
+    def remove_connection(
         self,
         connection: ControlConnection | None,
         channel: TaskChannel | None,
         reason: str,
     ) -> None:
-        """Close a connection, its channel, or both."""
+        """Close a connection, a channel, or both."""
         if connection is not None:
             connection.close()
             self._unauthenticated.pop(connection, None)
@@ -602,14 +604,14 @@ class ControlServer:
 
 
 def listen_unix(clock: Clock, *, parent: Path | None = None) -> ControlServer:
-    """Listen on a Unix socket in a new 0700 directory, under `parent` or the temporary directory.
+    """Listen on a Unix socket in a new 0700 directory under `parent` or the temporary directory.
 
     Raises `FatalError` if the socket cannot be created.
     """
-    directory = run_directory.create(_RUN_DIRECTORY_PREFIX, parent=parent)
+    directory = run_directory.create_run_directory(_RUN_DIRECTORY_PREFIX, parent=parent)
     if len(os.fsencode(directory.path)) > _MAX_UNIX_PATH_BYTES - len("/control.sock"):
         directory.remove()
-        directory = run_directory.create(_RUN_DIRECTORY_PREFIX, parent=_SHORT_PARENT)
+        directory = run_directory.create_run_directory(_RUN_DIRECTORY_PREFIX, parent=_SHORT_PARENT)
     path = directory.path / "control.sock"
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
@@ -631,7 +633,8 @@ def listen_tls(
     bind: tuple[str, int] = ("", 0),
     advertised_host: str,
 ) -> ControlServer:
-    """Listen on TCP with TLS; `advertised_host` is the host in the address that copy processes get.
+    """Listen on TCP with TLS. `advertised_host` is the host in the address that copy processes
+    receive.
 
     `tls` presents the certificate whose SHA-256 is `fingerprint`. Raises `FatalError` with the
     address if it cannot be bound.
@@ -642,8 +645,8 @@ def listen_tls(
         listener = socket.create_server((host, port), family=family, backlog=LISTEN_BACKLOG)
     except OSError as error:
         raise FatalError(
-            f"listening for copies on {host or '*'}:{port}: {error}; choose another "
-            "control.port of the spark section, or 0 for any"
+            f"listening for copies on {host or '*'}:{port}: {error}; choose another control.port "
+            "in the spark section, or 0 for any free port"
         ) from error
     address = TlsAddress(
         host=advertised_host,

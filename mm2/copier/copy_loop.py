@@ -1,7 +1,7 @@
 """The copy loop: one thread and one selector for all partitions of a task.
 
-It transfers data between sockets and the `PartitionReplicator` state machines, which make all
-decisions. One iteration: wait for events, handle them, run timers, send.
+The loop transfers data between sockets and the `PartitionReplicator` state machines, which make all
+decisions. Each iteration waits for events, handles them, runs timers, and sends.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ SWEEP_INTERVAL_S = 10.0
 LEADER_CHECK_INTERVAL_S = 1.0
 IDLE_POLL_S = 0.25
 MAX_CONCURRENT_ACQUISITIONS = 256
-"""Partitions that may be acquired (fenced and matched) at the same time."""
+"""Maximum number of partitions that are acquired (fenced and matched) at the same time."""
 
 
 class CopyLoop:
-    """Copies all partitions of a task.
+    """Replicates all partitions of a task.
 
-    Call `run_once` until `is_closed`, or until `fatal_error` names an error that no retry can
-    resolve (for example a wrong password).
+    Call `run_once` until `is_closed`, or until `fatal_error` contains an error that no retry can
+    resolve, for example a wrong password.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class CopyLoop:
             source,
             memory_budget=self._memory_budget,
             execute=self._execute_instructions,
-            on_arrived=self._handle_arrived,
+            on_arrived=self._handle_records_arrived,
             clock=clock,
             throttles=throttle.create_limits(settings.throttle_bytes_s, settings.topic_throttles),
             limits=client_properties.parse_fetch_limits(settings.source.properties),
@@ -99,7 +99,7 @@ class CopyLoop:
             target,
             execute=self._execute_instructions,
             clock=clock,
-            on_result=self._handle_acknowledged,
+            on_result=self._handle_batch_acknowledged,
             can_record=lambda: not driver.is_full,
         )
         self.partitions = self._create_partitions(settings, random, chain)
@@ -174,7 +174,7 @@ class CopyLoop:
             self._next_tick_s = now_s + TICK_INTERVAL_S
             self._tick_partitions(now_s)
         self._recovery.flush(now_s)
-        self._producer.send_ready(now_s)
+        self._producer.send_ready_batches(now_s)
         self._fetcher.send_fetches(now_s)
         if now_s >= self._next_gauges_s:
             self._next_gauges_s = now_s + progress_reports.REPORT_INTERVAL_S
@@ -227,25 +227,25 @@ class CopyLoop:
                 self._producer.mark_ready(copy)
 
     def _has_leader(self, copy: PartitionReplicator) -> bool:
-        """Partitions whose target has no leader are not fetched: their records would only fill the
-        memory budget.
-        """
+        """Return True if the partition's target has a leader. Without one the partition is not
+        fetched, because its records would only fill the memory budget."""
         where = copy.setup
         return self._target.view.leader(where.remote_topic, where.partition) is not None
 
     def _find_silent_leaders(self, now_s: float) -> None:
-        """Check both clusters for leaders that stopped answering or answer again."""
+        """Check both clusters for leaders that stopped responding or respond again."""
         wall_ms = self._clock.wall_ms()
         changed = [each.check(self.partitions, now_s, wall_ms) for each in self._monitored_clusters]
         if any(changed):
-            self._find_obstacles()
+            self._record_unavailable_leaders()
 
-    def _find_obstacles(self) -> None:
-        """Record for each partition whether one of its leaders is missing or does not answer."""
+    def _record_unavailable_leaders(self) -> None:
+        """Record for each partition whether one of its leaders is missing or silent."""
         source, target = self._source.view, self._target.view
         for copy in self.partitions:
             obstacle = next(
-                filter(None, (each.find_obstacle(copy) for each in self._monitored_clusters)), None
+                filter(None, (each.find_silent_leader(copy) for each in self._monitored_clusters)),
+                None,
             )
             obstacle = obstacle or leader_availability.find_missing_leader(
                 copy.setup, source=source, target=target
@@ -256,7 +256,7 @@ class CopyLoop:
 
     def _check_source(self, now_s: float) -> None:
         """Check each partition for missing leaders and for a deleted or recreated source topic."""
-        self._find_obstacles()
+        self._record_unavailable_leaders()
         for copy in self.partitions:
             self._check_topic(copy, self._source, on_target=False, now_s=now_s)
 
@@ -305,20 +305,20 @@ class CopyLoop:
         self._execute_instructions(copy, copy.script_runner.on_answer(answer, self._clock.now_s()))
 
     def _build_stored_handler(self, copy: PartitionReplicator, token: int) -> DriverAnswerHandler:
-        return lambda _: self._handle_stored(copy, token)
+        return lambda _: self._handle_segment_stored(copy, token)
 
-    def _handle_stored(self, copy: PartitionReplicator, token: int) -> None:
+    def _handle_segment_stored(self, copy: PartitionReplicator, token: int) -> None:
         copy.on_segment_stored(token)
         self._schedule_partition(copy)
 
-    def _handle_arrived(self, copy: PartitionReplicator) -> None:
+    def _handle_records_arrived(self, copy: PartitionReplicator) -> None:
         self._changed.add(id(copy))
         if copy.send_queue.queued_batches:
             self._producer.mark_ready(copy)
         if copy.needs_tick_soon:
             self._active[id(copy)] = copy
 
-    def _handle_acknowledged(self, copy: PartitionReplicator) -> None:
+    def _handle_batch_acknowledged(self, copy: PartitionReplicator) -> None:
         self._changed.add(id(copy))
         self._fetcher.update_after_acknowledgement(copy)
         if copy.needs_tick_soon:
@@ -335,7 +335,7 @@ class CopyLoop:
     # Commands of the driver
 
     def pause(self, *, paused: bool, topics: Collection[str]) -> None:
-        """Pause all partitions, or only those of `topics`; resume all others."""
+        """Pause all partitions, or only those of `topics`. Resume all others."""
         for copy in self.partitions:
             should_pause = paused or copy.setup.topic in topics
             if should_pause != copy.paused:
@@ -343,12 +343,13 @@ class CopyLoop:
                 self._schedule_partition(copy)
                 self._active[id(copy)] = copy
 
-    def throttle(self, bytes_per_s: int, topics: Mapping[str, int]) -> None:
-        """Replace the limits of the flow and of single topics (bytes per second)."""
+    def set_throttles(self, bytes_per_s: int, topics: Mapping[str, int]) -> None:
+        """Replace the throttles of the flow and of individual topics (bytes per second)."""
         self._fetcher.set_throttles(throttle.create_limits(bytes_per_s, topics))
 
     def begin_close(self) -> None:
-        """Stop fetching and sending; in-flight batches are awaited and resume points written."""
+        """Stop fetching and sending. The loop continues until in-flight batches are acknowledged
+        and resume points are written."""
         self._closing = True
         now_s = self._clock.now_s()
         for copy in self.partitions:
@@ -357,7 +358,7 @@ class CopyLoop:
 
     @property
     def is_closed(self) -> bool:
-        """True if every partition is closed with its progress recorded, or fenced.
+        """True if every partition is either fenced, or closed with its progress recorded.
 
         The new owner of a fenced partition recovers the unrecorded progress.
         """
@@ -369,7 +370,7 @@ class CopyLoop:
 
     @property
     def fatal_error(self) -> str:
-        """Why a cluster can never be reached; "" while that is not certain."""
+        """Reason why a cluster can never be reached; "" unless this is certain."""
         for side in (self._source, self._target):
             if side.view.brokers:
                 continue  # a broker accepted the login: errors of others are reported per partition
@@ -399,7 +400,7 @@ class CopyLoop:
         )
 
     def _collect_connection_errors(self) -> dict[str, str]:
-        """Connection errors of both clusters, by alias and address."""
+        """Collect the connection errors of both clusters, by alias and address."""
         sides = ((self._aliases[0], self._source), (self._aliases[1], self._target))
         return {
             f"{alias}: {where}": str(trouble)
@@ -410,7 +411,7 @@ class CopyLoop:
 
 @dataclass(slots=True, kw_only=True)
 class _MonitoredCluster:
-    """Leaders of one cluster, and which of them did not answer at the last check."""
+    """Leaders of one cluster, including those that did not respond at the last check."""
 
     side: ClusterSide
     alias: str
@@ -421,7 +422,7 @@ class _MonitoredCluster:
     _generation: int = -1
 
     def check(self, copies: Sequence[PartitionReplicator], now_s: float, wall_ms: int) -> bool:
-        """Check the leaders; return True if the set of silent leaders has changed."""
+        """Check the leaders. Return True if the set of silent leaders has changed."""
         view = self.connections.view
         if view.generation != self._generation:
             self._generation = view.generation
@@ -437,8 +438,9 @@ class _MonitoredCluster:
         }
         return True
 
-    def find_obstacle(self, copy: PartitionReplicator) -> UnavailableLeader | None:
-        """Return the obstacle if this cluster's leader of the partition is silent, else None."""
+    def find_silent_leader(self, copy: PartitionReplicator) -> UnavailableLeader | None:
+        """Return the unavailable leader if this cluster's leader of the partition is silent, else
+        None."""
         if not self.silent_leaders:
             return None
         leader = self.connections.view.leader(*self._topic_partition(copy))
@@ -448,7 +450,7 @@ class _MonitoredCluster:
         return UnavailableLeader(side=self.side, reason=found.describe(), silent=True)
 
     def _topic_partition(self, copy: PartitionReplicator) -> tuple[str, int]:
-        """The partition's topic on this cluster, and its partition number."""
+        """Return the partition's topic name on this cluster and its partition number."""
         on_source = self.side is ClusterSide.SOURCE
         return copy.setup.topic if on_source else copy.setup.remote_topic, copy.setup.partition
 
@@ -466,7 +468,6 @@ class _MonitoredCluster:
 
 
 def _is_caught_up(copy: PartitionReplicator, gauge: PartitionGauge) -> bool:
-    """True if the partition is copied up to the known end of the source, and new records would be
-    copied.
-    """
+    """Return True if the partition is replicated up to the known end of the source and new records
+    would be replicated."""
     return copy.wants_data and 0 <= gauge.source_end <= gauge.copied_to

@@ -1,8 +1,8 @@
 """Entry point of a copy process: connect to the driver, receive the configuration, copy, exit.
 
-Runs in the Python process of a Spark task, or in a thread of the driver (`inline`). It imports
-nothing that an executor does not need. Configuration and credentials arrive over the control
-channel only.
+The copy process runs in the Python process of a Spark task, or in a thread of the driver
+(`inline`). This module imports nothing that an executor does not need. Configuration and
+credentials arrive only over the control channel.
 """
 
 from __future__ import annotations
@@ -34,9 +34,8 @@ _log = logging.getLogger(__name__)
 
 
 class CopyProcess:
-    """Owns the control channel and the copy loop. Ends when the driver stops it, disconnects or
-    stops responding.
-    """
+    """Owns the control channel and the copy loop of a copy process. Ends when the driver stops it,
+    disconnects or stops responding."""
 
     def __init__(self, address: str, token: bytes) -> None:
         self._clock = SystemClock()
@@ -62,7 +61,8 @@ class CopyProcess:
         self._stop_at_s = float("inf")
 
     def run(self) -> None:
-        """Run until the driver stops the process or is lost. Raises `DriverConnectError`."""
+        """Run until the driver stops the copy process or the connection is lost. Raises
+        `DriverConnectError`."""
         self._channel.connect(CONNECT_TIMEOUT_S)
         self._last_message_s = self._clock.now_s()
         try:
@@ -78,7 +78,7 @@ class CopyProcess:
             self._poller.close()
 
     def _await_settings(self) -> None:
-        """Wait for the configuration. The driver sends heartbeats while it has none."""
+        """Wait for the configuration. Until the driver has one, it sends heartbeats."""
         while self._settings is None and not self._end_reason:
             if self._clock.now_s() > self._last_message_s + CONFIGURE_TIMEOUT_S:
                 self._end_reason = "the driver sent no configuration"
@@ -108,7 +108,9 @@ class CopyProcess:
         while not reason:
             loop.run_once()
             reason = self._find_end_reason(loop)
-        _log.info("%s task %d: copy process ends: %s", settings.flow, settings.task, reason)
+        _log.info(
+            ("%s task %d: copy process is shutting down: %s"), settings.flow, settings.task, reason
+        )
         if not self._end_reason:
             loop.send_gauges()
             self._report_end(reason, fatal=loop.fatal_error)
@@ -153,7 +155,7 @@ class CopyProcess:
         ]
 
     def _find_end_reason(self, loop: CopyLoop) -> str:
-        """Why the copy process must end now; "" while it must not."""
+        """Return the reason why the copy process must end now; "" if it must not."""
         now_s = self._clock.now_s()
         if self._end_reason:
             return self._end_reason
@@ -198,10 +200,10 @@ class CopyProcess:
             throttle_bytes_s=message["bytes_per_s"], topic_throttles=message["topics"]
         )
         if self._loop is not None:
-            self._loop.throttle(message["bytes_per_s"], message["topics"])
+            self._loop.set_throttles(message["bytes_per_s"], message["topics"])
 
     def _update_settings(self, **settings: Any) -> None:
-        """Update settings, also those that have not been applied yet."""
+        """Update settings, including settings that have not been applied yet."""
         if self._settings is not None:
             self._settings = dataclasses.replace(self._settings, **settings)
 
@@ -218,5 +220,5 @@ class CopyProcess:
 
 
 def run(address: str, token: bytes, _attempt: int) -> None:
-    """Entry point of an engine (`engine.COPY_ENTRY`)."""
+    """Run a copy process. This is the entry point for engines (`engine.COPY_ENTRY`)."""
     CopyProcess(address, token).run()

@@ -1,8 +1,9 @@
-"""The data plane of a process: one engine and one control server, shared by all its flows.
+"""The data plane of a process: one engine and one control server, shared by all flows of the
+process.
 
-The first `acquire` opens it. Because a Spark context takes seconds to start, it stays open without
-users until `close` or the end of the process. A data plane without users is replaced if it has
-failed or if other settings are requested.
+The first `acquire` opens the data plane. Because a Spark context takes seconds to start, the data
+plane remains open without users until `close` or the end of the process. A data plane without users
+is replaced if it has failed or if other settings are requested.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ SPARK_STANDALONE_PREFIX = "spark://"
 
 
 def choose_engine_settings(settings: Mm2Settings) -> EngineSettings:
-    """The engine settings of this process's data plane."""
+    """Choose the engine settings of this process's data plane."""
     spark = settings.spark
     conf = spark.conf
     if spark.master.startswith(SPARK_STANDALONE_PREFIX):
@@ -43,19 +44,19 @@ def choose_engine_settings(settings: Mm2Settings) -> EngineSettings:
 
 
 def count_copies(settings: Mm2Settings) -> int:
-    """Maximum number of concurrent copy processes of a single node."""
+    """Return the maximum number of concurrent copy processes on a single node."""
     return sum(flow.tasks_max for flow in settings.flows)
 
 
 EXIT_TIMEOUT_S = 2.0
-"""Time to close at process exit, or before a replacement."""
+"""Time limit for closing the data plane at process exit or before a replacement."""
 ENGINE_STOP_TIMEOUT_S = 0.7
-"""Minimum part of the close timeout that is reserved for the engine."""
+"""Part of the close timeout that is at least reserved for the engine."""
 
 
 @dataclass(slots=True)
 class _OpenDataPlane:
-    """An open data plane; `user_count` counts its users."""
+    """An open data plane, shared by `user_count` users."""
 
     settings: EngineSettings
     engine: CopyEngine
@@ -77,9 +78,8 @@ class _OpenDataPlane:
 
 
 class DataPlane:
-    """One user's handle of the data plane. Thread-safe. Call `release` after all of the user's copy
-    processes ended.
-    """
+    """One user's reference to the shared data plane. Thread-safe. Call `release` after all of the
+    user's copy processes have ended."""
 
     def __init__(self, opened: _OpenDataPlane, *, release: Callable[[], None]) -> None:
         self._opened = opened
@@ -95,21 +95,21 @@ class DataPlane:
 
     @property
     def standby(self) -> StandbyCopies:
-        """Standby copy processes."""
+        """Pool of standby copy processes."""
         return self._opened.standby
 
     @property
     def settings(self) -> EngineSettings:
-        """The settings in effect."""
+        """The engine settings in effect."""
         return self._opened.settings
 
     @property
     def failure(self) -> str:
-        """Why copy processes can no longer run; "" while they can."""
+        """Reason why copy processes can no longer run; "" while they can."""
         return self._opened.failure
 
     def release(self) -> None:
-        """Give up this user's share of the data plane. Idempotent."""
+        """Release this user's reference to the data plane. Idempotent."""
         release, self._release = self._release, None
         if release is not None:
             release()
@@ -122,7 +122,7 @@ DataPlaneFactory = Callable[
 
 
 class DataPlaneRegistry:
-    """Holds at most one open data plane. Thread-safe."""
+    """Keeps at most one open data plane. Thread-safe."""
 
     def __init__(self, create: DataPlaneFactory) -> None:
         self._create = create
@@ -130,11 +130,11 @@ class DataPlaneRegistry:
         self._open: _OpenDataPlane | None = None
 
     def acquire(self, settings: EngineSettings | None, clock: Clock) -> DataPlane:
-        """Open or share the data plane. `settings` None accepts any settings (defaults if none is
-        open).
+        """Open or share the data plane. None for `settings` accepts the settings of an open data
+        plane, or the defaults.
 
-        Raises `ConfigError` if it is in use with other settings, and `FatalError` if it has failed
-        and is still in use, or if the control server cannot listen.
+        Raises `ConfigError` if the data plane is in use with other settings, and `FatalError` if it
+        has failed and is still in use, or if the control server cannot listen.
         """
         with self._lock:
             if self._open is not None:
@@ -157,7 +157,7 @@ class DataPlaneRegistry:
         return DataPlane(opened, release=lambda: self._handle_released(opened))
 
     def close(self, timeout_s: float) -> None:
-        """Stop the engine and the server. Running copy processes are killed."""
+        """Stop the engine and the control server. Running copy processes are killed."""
         with self._lock:
             opened, self._open = self._open, None
             if opened is not None:
@@ -177,9 +177,8 @@ class DataPlaneRegistry:
             keys = ", ".join(engine_config.diff_engine_settings(opened.settings, settings))
             raise ConfigError(
                 f"this process runs its copies with {opened.settings.display_name}, but "
-                f"{settings.display_name} "
-                f"was requested (different: {keys}): a process has one data plane, so give all "
-                "connectors the same settings"
+                f"{settings.display_name} was requested (different keys: {keys}): a process has "
+                "one data plane, so configure the same settings for all connectors"
             )
         else:
             raise FatalError(failure)
@@ -192,9 +191,8 @@ class DataPlaneRegistry:
 def create_engine_and_server(
     settings: EngineSettings, clock: Clock
 ) -> tuple[CopyEngine, ControlServer]:
-    """Create an engine that is not open yet, and a listening server. Raises like
-    `listen_for_copies`.
-    """
+    """Create an engine that is not yet open, and a listening control server. Raises the errors of
+    `listen_for_copies`."""
     made: CopyEngine
     if settings.engine == engine_config.INLINE:
         made = InlineEngine(clock=clock)
@@ -216,7 +214,7 @@ def _build_spark_settings(settings: EngineSettings) -> SparkSettings:
 
 
 def listen_for_copies(settings: EngineSettings, *, now: Clock) -> ControlServer:
-    """Listen for copy processes: on a Unix socket on one host, with TLS across hosts.
+    """Listen for copy processes on a Unix socket (same host) or with TLS (across hosts).
 
     Raises `FatalError` if the address cannot be bound.
     """

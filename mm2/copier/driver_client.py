@@ -1,4 +1,4 @@
-"""The copy process's client of its driver: requests, stream of items to store, gauges."""
+"""The copy process's client for its driver: requests, the stream of items to store, and gauges."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from mm2.replication.recovery_instructions import FlowLogItem, InstructionAnswer
 from mm2.replication.setup import PartitionSetup
 
 MAX_UNSTORED_ITEMS = 50_000
-"""Stream items without acknowledgement; copying pauses at this number."""
+"""Number of unacknowledged stream items at which replication pauses."""
 
 DriverAnswerHandler = Callable[[InstructionAnswer], None]
 
 
 class MessageChannel(Protocol):
-    """The sending half of `ControlClient`."""
+    """Interface of `ControlClient` for sending messages."""
 
     def send(self, message: Mapping[str, object]) -> None: ...
 
 
 class DriverClient:
-    """Numbers requests and stream items, and dispatches responses to their handlers.
+    """Numbers requests and stream items, and dispatches responses to handlers.
 
     Invariant: stream items are numbered without gaps, in the order in which they were recorded.
     """
@@ -42,13 +42,14 @@ class DriverClient:
 
     @property
     def is_full(self) -> bool:
-        """True if the maximum number of stream items waits to be stored."""
+        """True if the number of stream items waiting to be stored has reached the maximum."""
         return self._streamed_count - self._stored_count >= MAX_UNSTORED_ITEMS
 
     def request_recovered_state(
         self, where: PartitionSetup, target: int | None, *, on_answer: DriverAnswerHandler
     ) -> None:
-        """Request the recovered state of a partition; `target` as in `ReadRecoveredState`."""
+        """Request the recovered state of a partition. `target` is the target offset whose source
+        position is needed, or None."""
         self._request_count += 1
         self._state_requests[self._request_count] = on_answer
         self._channel.send(
@@ -58,9 +59,8 @@ class DriverClient:
         )
 
     def request_acquisition(self, *, on_answer: DriverAnswerHandler) -> None:
-        """Ask for permission to acquire; granted once the group confirms the task after this
-        request.
-        """
+        """Request permission to acquire partitions. Permission is granted once the worker group
+        confirms the task after this request."""
         self._request_count += 1
         self._acquisition_requests[self._request_count] = on_answer
         self._channel.send({"type": "may_take?", "id": self._request_count})
@@ -68,7 +68,7 @@ class DriverClient:
     def request_reverse_producers(
         self, producers: Sequence[int], *, on_answer: DriverAnswerHandler
     ) -> None:
-        """Ask which of these source producer ids belong to the reverse flow."""
+        """Request which of these source producer ids belong to the reverse flow."""
         self._request_count += 1
         self._reverse_producer_requests[self._request_count] = on_answer
         self._channel.send(
@@ -78,9 +78,8 @@ class DriverClient:
     def append_to_log(
         self, items: Sequence[FlowLogItem], *, on_stored: DriverAnswerHandler
     ) -> None:
-        """Append items to the offset map or incident topic; `on_stored` is called once all are
-        stored.
-        """
+        """Append items to the offset map or incident topic. `on_stored` is called once all items
+        are stored."""
         self._channel.send(control_messages.encode_log_items(self._streamed_count + 1, items))
         self._streamed_count += len(items)
         self._unstored.append((self._streamed_count, on_stored))
@@ -93,7 +92,7 @@ class DriverClient:
         latency: LatencySnapshot,
         now_s: float,
     ) -> None:
-        """Send gauges. Also serves as heartbeat if none has changed."""
+        """Send gauges. The message also serves as a heartbeat if no gauge has changed."""
         self._channel.send(
             progress_reports.encode_gauges(
                 gauges, connection_errors=connection_errors, latency=latency, now_s=now_s
@@ -101,7 +100,8 @@ class DriverClient:
         )
 
     def handle_message(self, message: Mapping[str, Any]) -> bool:
-        """Dispatch a message of the driver; False if it is not a response to a request."""
+        """Dispatch a message of the driver. Return False if the message is not a response to a
+        request."""
         match message["type"]:
             case "facts":
                 answered = self._state_requests.pop(message["id"], None)
@@ -116,12 +116,12 @@ class DriverClient:
                 if answered is not None:
                     answered(InstructionDone())
             case "recorded":
-                self._handle_stored(message["through"])
+                self._handle_items_stored(message["through"])
             case _:
                 return False
         return True
 
-    def _handle_stored(self, through: int) -> None:
+    def _handle_items_stored(self, through: int) -> None:
         self._stored_count = max(self._stored_count, through)
         while self._unstored and self._unstored[0][0] <= through:
             self._unstored.popleft()[1](InstructionDone())

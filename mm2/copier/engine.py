@@ -1,9 +1,9 @@
-"""Interface `CopyEngine`: starts copy processes as Spark tasks, or as threads of the driver
-(`inline`).
+"""Interface of engines (`CopyEngine`), which run copy processes as Spark tasks, or as threads of
+the driver (`inline`).
 
-An engine starts a copy process and reports whether it runs, waits for a slot, or has ended. It
-neither restarts copy processes nor knows what they do: configuration, progress and graceful stop
-use the control channel.
+An engine starts a copy process and reports whether it is running, is waiting for a slot, or has
+ended. The engine does not restart copy processes. Configuration, progress and graceful stop use the
+control channel.
 """
 
 from __future__ import annotations
@@ -16,9 +16,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 COPY_ENTRY = "mm2.copier.copy_process:run"
-"""The function that every copy process runs, as `module:function`. Arguments: address of the
-channel (str), token of the channel (bytes), attempt number (int).
-"""
+"""The function that every copy process runs, as `module:function`. Arguments: channel address
+(str), channel token (bytes), attempt number (int)."""
 
 CopyEntry = Callable[[str, bytes, int], object]
 
@@ -31,7 +30,8 @@ def resolve_entry(entry: str) -> CopyEntry:
 
 
 class CopyState(enum.Enum):
-    """RUNNING once the engine runs the copy process; before, WAITING_FOR_SLOT."""
+    """State of a copy process: WAITING_FOR_SLOT until the engine runs the process, then RUNNING,
+    then ENDED."""
 
     WAITING_FOR_SLOT = "WAITING_FOR_SLOT"
     RUNNING = "RUNNING"
@@ -39,7 +39,7 @@ class CopyState(enum.Enum):
 
 
 class EngineState(enum.Enum):
-    """STARTING also before `open`; FAILED and STOPPED are final."""
+    """State of an engine. STARTING also applies before `open`; FAILED and STOPPED are final."""
 
     STARTING = "STARTING"
     READY = "READY"
@@ -49,13 +49,13 @@ class EngineState(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyJob:
-    """A copy process to run."""
+    """Parameters of a copy process that an engine runs."""
 
     flow: str
-    """With `index`, the name that operators see, also in Spark's UI: `east->west task 3`."""
+    """Flow name. Operators and Spark's UI see it with `index`, as in `east->west task 3`."""
     index: int
     address: str
-    """Address of the control channel. Only the address and the token are passed to the process."""
+    """Address of the control channel. The copy process receives only the address and the token."""
     token: bytes = field(repr=False)
     entry: str = COPY_ENTRY
 
@@ -66,13 +66,13 @@ class CopyJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotUsage:
-    """Task slots of the engine now."""
+    """Current usage of the engine's task slots."""
 
     total: int
-    """0 while the number of slots of a cluster is unknown."""
+    """Total number of slots; 0 while the slot count of a cluster is unknown."""
     used: int
     waiting: int
-    """Copy processes without a slot."""
+    """Number of copy processes without a slot."""
 
     @property
     def missing(self) -> int:
@@ -81,20 +81,21 @@ class SlotUsage:
 
 
 class CopyHandle(Protocol):
-    """Handle of one started copy process. Thread-safe."""
+    """Handle to a started copy process. Thread-safe."""
 
     @property
     def state(self) -> CopyState: ...
 
     @property
     def error(self) -> str | None:
-        """Why the copy process failed, None if it ended normally; final once it has ENDED."""
+        """Reason why the copy process failed; None if it ended normally. Final once the state is
+        ENDED."""
 
     def cancel(self) -> None:
-        """Abort without a graceful stop; the process may be killed. Idempotent."""
+        """Abort the copy process without a graceful stop. The process may be killed. Idempotent."""
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait until it has ENDED; False after `timeout_s`."""
+        """Wait until the state is ENDED. Return False after `timeout_s`."""
 
 
 class CopyEngine(Protocol):
@@ -105,19 +106,22 @@ class CopyEngine(Protocol):
 
     @property
     def is_warm(self) -> bool:
-        """True if READY and the modules of a copy process are loaded, so that it starts quickly."""
+        """True if the engine is READY and has loaded the modules of a copy process, so that the
+        process starts quickly."""
 
     @property
     def failure(self) -> str | None:
-        """Why the engine FAILED. All copy processes have ended then, and no new one starts."""
+        """Reason why the engine FAILED, else None. After a failure, all copy processes have ended
+        and no new one starts."""
 
     def open(self) -> None:
-        """Start the engine in the background. Copies may be submitted before it is ready."""
+        """Start the engine in the background. Copy processes may be submitted before it is
+        ready."""
 
     def start(self, job: CopyJob) -> CopyHandle:
-        """Run a copy process as soon as the engine is ready and has a slot.
+        """Run a copy process as soon as the engine is ready and has a free slot.
 
-        Never raises for a failure of the copy process: the handle reports it.
+        Never raises if the copy process fails; the handle reports the failure.
         """
 
     def get_slot_usage(self) -> SlotUsage: ...
@@ -127,9 +131,8 @@ class CopyEngine(Protocol):
 
 
 class CopyProgress:
-    """State of a copy process behind its handle. States only advance, and only the first error
-    counts.
-    """
+    """State of a copy process, reported by its handle. States only advance, and only the first
+    error is kept."""
 
     def __init__(self) -> None:
         self._state = CopyState.WAITING_FOR_SLOT
@@ -151,7 +154,7 @@ class CopyProgress:
                 self._state = CopyState.RUNNING
 
     def set_ended(self, error: str | None) -> bool:
-        """Record the end; return True if this call was the first."""
+        """Record that the copy process ended. Return True if this call was the first."""
         with self._lock:
             if self._state is CopyState.ENDED:
                 return False

@@ -1,12 +1,12 @@
-"""Fetches from the source: fetch sessions with its brokers, bounded by the memory budget.
+"""Fetches source partitions in fetch sessions with each broker, bounded by the memory budget.
 
-Every broker has two connections with one fetch session (KIP-227) each. Partitions at the end of
-their log wait for new records on the *tail* connection, whose fetches the broker delays (long
-poll); partitions with a backlog are read on the *backlog* connection. So a large response does not
-delay fresh records, and a delayed fetch does not block a backlog. `PreferredReadReplicas` chooses
-the broker: the leader or a follower (KIP-392).
+Each broker has two connections with one fetch session (KIP-227) each. Partitions at the end of
+their log wait for new records on the *tail* connection, where the broker delays fetches (long
+poll). Partitions with a backlog are read on the *backlog* connection. In this way, a large response
+does not delay new records, and a delayed fetch does not block a backlog. `PreferredReadReplicas`
+chooses the broker: the leader or a follower (KIP-392).
 
-Topics are read by id, or by name if one of them has no id: brokers of Kafka 3.1 to 3.9 on ZooKeeper
+Topics are read by id, or by name if any topic has no id. Brokers of Kafka 3.1 to 3.9 on ZooKeeper
 support Fetch versions that require topic ids, but assign no topic ids while
 inter.broker.protocol.version is below 2.8. Java's consumer does the same (`AbstractFetch`).
 """
@@ -41,7 +41,7 @@ TOPIC_NAME_VERSIONS = (12, 12)
 
 
 def choose_fetch_versions(topic_ids: Iterable[bytes]) -> tuple[int, int]:
-    """Lowest and highest Fetch version for a request that reads these topics."""
+    """Return the lowest and highest Fetch version for a request that reads these topics."""
     return TOPIC_NAME_VERSIONS if varints.NO_TOPIC_ID in topic_ids else api_versions.FETCH_VERSIONS
 
 
@@ -50,22 +50,21 @@ BACKLOG_MAX_WAIT_MS = 20
 REQUEST_TIMEOUT_S = 30.0
 FETCH_RETRY_DELAY_S = 0.1
 MAX_UNSENT_BYTES = 8 * 1024 * 1024
-"""A partition with this many unsent bytes (or an eighth of the memory budget) is not fetched."""
+"""Number of unsent bytes at which a partition is no longer fetched. An eighth of the memory budget
+applies if it is smaller."""
 
 BUFFER_OVERUSE_FACTOR = 1.5
-"""Buffers may exceed the memory budget by this factor before batches are copied out of them: a slow
-partition keeps the whole buffer of a response alive.
-"""
+"""Factor by which buffers may exceed the memory budget before batches are copied out of them. A
+slow partition keeps the whole buffer of a response alive."""
 
 SESSION_ERRORS = frozenset({70, 71, 106})
-"""Errors of the fetch session only, which is then restarted: FETCH_SESSION_ID_NOT_FOUND,
-INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR.
-"""
+"""Errors of the fetch session, after which only the session is restarted:
+FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR."""
 
 TAIL_CONNECTION = "fetch-tail"
 BACKLOG_CONNECTION = "fetch-backlog"
 NO_RACK_SUFFIX = "-alone"
-"""Suffix for connections whose fetches omit the rack, so that the leader serves the records."""
+"""Name suffix of connections whose fetches omit the rack, so that the leader serves the records."""
 
 FetchInstructionHandler = Callable[[PartitionReplicator, Sequence[Instruction]], None]
 PartitionKey = tuple[str, int]
@@ -88,7 +87,7 @@ class _FetchConnection:
 
 
 class Fetcher:
-    """Keeps every partition that needs data in the right fetch session."""
+    """Keeps every partition that needs data in the appropriate fetch session."""
 
     def __init__(
         self,
@@ -135,7 +134,8 @@ class Fetcher:
             self._versions = TOPIC_NAME_VERSIONS
 
     def update_partition(self, copy: PartitionReplicator) -> None:
-        """Move a partition to the right session. Call when its demand for data may have changed."""
+        """Move a partition to the appropriate session. Call when its demand for data may have
+        changed."""
         key = (copy.setup.topic, copy.setup.partition)
         leader = self._source.view.leader(*key)
         connection = self._connection_of.get(key)
@@ -148,7 +148,7 @@ class Fetcher:
                 connection.session.remove_partition(key)
                 self._assign_connection(key, None)
             return
-        broker = self._replicas.choose(
+        broker = self._replicas.choose_broker(
             key, leader.node_id, brokers=self._source.view.brokers, now_s=self._clock.now_s()
         )
         if connection is None or (connection.node_id, connection.omits_rack) != broker:
@@ -162,7 +162,8 @@ class Fetcher:
         self._add_to_session(connection, key, copy)
 
     def update_after_acknowledgement(self, copy: PartitionReplicator) -> None:
-        """Call after a batch of the partition was acknowledged: it may need data again."""
+        """Update a partition's session after one of its batches was acknowledged, because it may
+        need data again."""
         if (copy.setup.topic, copy.setup.partition) not in self._connection_of:
             self.update_partition(copy)
 
@@ -199,18 +200,19 @@ class Fetcher:
             self._backlogs[key[0]] += connection.name == BACKLOG_CONNECTION
 
     def set_throttles(self, throttles: ByteRateLimits) -> None:
-        """Replace the throttles."""
+        """Replace the byte-rate limits."""
         self._throttles = throttles
 
     def _is_within_throttle(self, key: PartitionKey) -> bool:
-        """False while the throttle of the topic is exhausted; the partition is retried later."""
+        """Return False while the topic's throttle is exhausted. The partition is retried later."""
         if self._throttles.is_topic_open(key[0], self._clock.now_s()):
             return True
         self._throttled.add(key)
         return False
 
     def _is_delayed(self, key: PartitionKey) -> bool:
-        """True shortly after the current leader refused a fetch, to avoid a busy retry loop."""
+        """Return True shortly after the current leader rejected a fetch, to avoid a busy retry
+        loop."""
         until_s, refused_by = self._retry_delays.get(key, (0.0, None))
         if self._clock.now_s() < until_s and self._source.view.leader(*key) == refused_by:
             return True
@@ -218,7 +220,7 @@ class Fetcher:
         return False
 
     def update_all_partitions(self) -> None:
-        """Place all partitions again. Call when leaders of the source may have moved."""
+        """Reassign all partitions to sessions. Call when leaders of the source may have moved."""
         for copy in self._copies.values():
             self.update_partition(copy)
 
@@ -248,7 +250,7 @@ class Fetcher:
                 self._send_fetch(connection)
 
     def _move_caught_up(self, tail: _FetchConnection) -> None:
-        """Move partitions that reached the end of their log to the tail connection."""
+        """Move partitions that have reached the end of their log to the tail connection."""
         for key in list(self._caught_up):
             connection = self._connection_of.get(key)
             if connection is None or (connection.node_id, connection.omits_rack) != (
@@ -306,9 +308,8 @@ class Fetcher:
     # Responses
 
     def oldest_response_s(self) -> float:
-        """Time of the oldest last response of all connections; -inf if some partitions are not
-        fetched.
-        """
+        """The least recent of the connections' last response times; -inf if some partitions are not
+        fetched."""
         heard_s = [
             connection.last_response_s
             for connection in self._connections.values()
@@ -339,7 +340,7 @@ class Fetcher:
         self.send_fetches(now_s)
 
     def _handle_response_error(self, connection: _FetchConnection, code: int, now_s: float) -> None:
-        """Treat an error of the whole response as an error of each partition."""
+        """Handle an error of the whole response as an error of each partition."""
         connection.retry_at_s = now_s + FETCH_RETRY_DELAY_S
         for key in [key for key, place in self._connection_of.items() if place is connection]:
             copy = self._copies[key]
@@ -380,7 +381,7 @@ class Fetcher:
         copy = self._copies.get(key) if key is not None else None
         if copy is None or key is None or self._connection_of.get(key) is not connection:
             return
-        spec = connection.session.get_requested(key)
+        spec = connection.session.get_requested_partition(key)
         if spec is None or spec.fetch_offset != copy.source.position:
             return  # the position changed since the request: accepting would leave a gap
         if not self._must_read_elsewhere(connection, key, partition, now_s=now_s):
@@ -389,10 +390,10 @@ class Fetcher:
             elif partition.diverging_end_offset >= 0:
                 self._execute(copy, copy.on_source_diverged(partition.diverging_end_offset, now_s))
             else:
-                self._accept_records(connection, key, partition, now_s=now_s)
+                self._queue_fetched_records(connection, key, partition, now_s=now_s)
         self.update_partition(copy)
 
-    def _accept_records(
+    def _queue_fetched_records(
         self,
         connection: _FetchConnection,
         key: PartitionKey,
@@ -423,10 +424,10 @@ class Fetcher:
         *,
         now_s: float,
     ) -> bool:
-        """True if the partition must be read from another broker.
+        """Return True if the partition must be read from another broker.
 
-        Either the leader named a preferred read replica, or a follower failed. A follower may lag
-        behind, so only the leader's errors count.
+        Either the leader returned a preferred read replica, or a follower failed. A follower may
+        lag behind, so only the leader's errors count.
         """
         is_follower = self._replicas.is_replica(key, connection.node_id)
         if is_follower and (partition.error_code or partition.diverging_end_offset >= 0):
@@ -443,7 +444,7 @@ class Fetcher:
     def _use_preferred_replica(self, key: PartitionKey, replica: int, now_s: float) -> None:
         """Use the preferred read replica, unless the metadata does not list it yet.
 
-        Without this check the leader would name the replica in every response and return no
+        Without this check, the leader would return the replica in every response instead of
         records.
         """
         self._replicas.set_replica(key, replica, now_s)
@@ -454,10 +455,11 @@ class Fetcher:
     def _extract_records(
         self, copy: PartitionReplicator, partition: FetchResponsePartition
     ) -> FetchedRecords:
-        """The fetched records, copied out of the response buffer if too much memory is in use.
+        """Return the fetched records, copied out of the response buffer if too much memory is in
+        use.
 
-        All partitions of a response share its buffer, which stays alive until the slowest of them
-        is done.
+        All partitions of a response share its buffer, which remains in memory until the slowest
+        partition is done.
         """
         records = partition.records
         if (

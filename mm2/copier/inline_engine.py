@@ -1,7 +1,7 @@
-"""Engine that runs copy processes as threads of the driver: for tests, and for small machines
+"""Engine that runs copy processes as threads of the driver, for tests and for small machines
 without Java.
 
-All copies share one interpreter, so they share one core. A thread cannot be killed: `cancel`
+All copies share one interpreter, and therefore one core. A thread cannot be killed: `cancel`
 requires that the driver closes the channel, which ends the copy.
 """
 
@@ -23,7 +23,7 @@ _STOPPED_REASON = "the engine has stopped"
 
 
 class InlineCopy:
-    """Handle of a copy that runs on a thread."""
+    """Handle to a copy that runs on a thread."""
 
     def __init__(self, copy: CopyJob) -> None:
         self.copy = copy
@@ -38,7 +38,7 @@ class InlineCopy:
         return self.progress.error
 
     def cancel(self) -> None:
-        """End a copy that waits for a slot; a running one ends when its channel is closed."""
+        """End a copy that is waiting for a slot. A running copy ends when its channel is closed."""
         if self.state is CopyState.WAITING_FOR_SLOT:
             self.progress.set_ended(_CANCELLED_REASON)
 
@@ -46,7 +46,7 @@ class InlineCopy:
         return self.progress.wait(timeout_s)
 
     def run(self, stop: threading.Event) -> None:
-        """Body of the thread."""
+        """Run the copy until it ends. This is the body of the thread."""
         try:
             engine.resolve_entry(self.copy.entry)(self.copy.address, self.copy.token, 0)
         except Exception as error:  # noqa: BLE001 - reported by the handle, as on Spark
@@ -103,7 +103,7 @@ class InlineEngine:
             return SlotUsage(total=self._slots, used=len(self._running), waiting=len(waiting))
 
     def stop(self, deadline_s: float) -> None:
-        """Wait for the copies to end. Their channels must have been closed before."""
+        """Wait for the copies to end. Their channels must already be closed."""
         end = Deadline.after(deadline_s, now_s=self._now.now_s())
         with self._lock:
             self._state = EngineState.STOPPED
@@ -140,4 +140,5 @@ class InlineEngine:
 
 
 def _ignore_thread_end(_end: ThreadDied) -> None:
-    """The handle of the copy has reported the failure already."""
+    """Ignore the end of a thread, because the handle of the copy has already reported the
+    failure."""

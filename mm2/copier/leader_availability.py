@@ -1,8 +1,8 @@
 """Detects partitions that cannot be replicated because a leader is missing or does not respond.
 
 Fetches that wait for new records get a response every half second. The leader of a paused
-partition, or of a target partition without writes, gets no requests; such brokers are probed with
-ApiVersions requests.
+partition, or of a target partition without writes, receives no requests. Such brokers are probed
+with ApiVersions requests.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ PROBE_SOFTWARE_VERSION = "1"
 
 
 class LeaderConnections(Protocol):
-    """The part of `ClusterConnections` that `LeaderMonitor` needs."""
+    """Connections that `LeaderMonitor` uses to probe leaders. Implemented by
+    `ClusterConnections`."""
 
     def last_response_s(self, node_id: int) -> float: ...
 
@@ -42,8 +43,8 @@ class LeaderConnections(Protocol):
 
 
 class LeaderMonitor:
-    """Finds brokers of one cluster that stopped responding. Call `find_silent_leaders` once a
-    second."""
+    """Finds brokers of one cluster that have stopped responding. Call `find_silent_leaders` once
+    per second."""
 
     def __init__(self, connections: LeaderConnections, *, unreachable_after_s: float) -> None:
         self._connections = connections
@@ -56,9 +57,10 @@ class LeaderMonitor:
     def find_silent_leaders(self, leaders: Collection[int], now_s: float) -> dict[int, float]:
         """Return the silent brokers among `leaders` with the time of their last response.
 
-        Times are monotonic seconds; for a broker that never responded, the time of the first check
-        that named it. A broker is silent after `unreachable_after_s` without response. Time in
-        which this process was suspended does not count, because responses may wait to be read.
+        Times are monotonic seconds. If a broker never responded, its time is that of the first
+        check that included it. A broker is silent after `unreachable_after_s` without a response.
+        Time during which this process was suspended does not count, because responses may be
+        waiting to be read.
         """
         if now_s - self._checked_s > reachability.PROBE_INTERVAL_S:
             self._awake_since_s = now_s
@@ -86,7 +88,7 @@ class LeaderMonitor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnavailableLeader:
-    """Why a partition is not replicated: its leader on `side` is missing or silent."""
+    """Reason why a partition is not replicated: its leader on `side` is missing or silent."""
 
     side: ClusterSide
     reason: str
@@ -100,7 +102,7 @@ def find_missing_leader(
     source: ClusterMetadata,
     target: ClusterMetadata,
 ) -> UnavailableLeader | None:
-    """Return the side without a leader for the partition; None if both have one."""
+    """Find the side that has no leader for the partition. Return None if both have one."""
     sides = (
         (ClusterSide.SOURCE, "source", source, where.topic),
         (ClusterSide.TARGET, "mirror", target, where.remote_topic),

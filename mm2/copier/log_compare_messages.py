@@ -1,7 +1,7 @@
 """Control messages of log comparison, which rebuilds an offset map from the records themselves.
 
 After `configure`, the driver sends `match`. For each partition the process sends any number of
-`stretch` messages and one `matched`, or `unmatched`; after the last partition it sends `ended`.
+`stretch` messages and then one `matched` or `unmatched`. After the last partition it sends `ended`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mm2.offsets.log_alignment import AlignedRange, LogAlignment
 
 JsonMessage = dict[str, Any]
 _MAX_RUNS_PER_MESSAGE = 20_000
-"""Keeps messages below the maximum frame size."""
+"""Maximum number of offset runs per message, which keeps messages below the maximum frame size."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,22 +28,22 @@ class LogCompareRange:
 
     partition: TopicPartition
     source_end: int = -1
-    """Exclusive end of the comparison in the source log; -1 for its end."""
+    """Exclusive end offset of the comparison in the source log; -1 for the log end."""
     target_end: int = -1
-    """Exclusive end of the comparison in the target log; -1 for its end."""
+    """Exclusive end offset of the comparison in the target log; -1 for the log end."""
     reverse_producers: frozenset[int] = frozenset()
     """Producer ids of the reverse flow, whose records are ignored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogCompareRequest:
-    """Partitions that one process compares, one after the other."""
+    """Partitions that one process compares sequentially."""
 
     ranges: tuple[LogCompareRange, ...]
     memory_bytes: int
     """Memory limit for one partition."""
     all_differ: bool = False
-    """As in `log_alignment.align_logs`."""
+    """True if all records of a log are assumed to differ, as in `log_alignment.align_logs`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,13 +52,13 @@ class LogCompareResult:
 
     partition: TopicPartition
     alignment: LogAlignment | None = None
-    """None if the logs could not be compared or have nothing in common."""
+    """Alignment of the logs; None if they could not be compared or have no records in common."""
     source_records: int = 0
     """Number of records in the source log."""
     target_records: int = 0
     """Number of records in the target log."""
     failure: str = ""
-    """Why the logs could not be compared; "" otherwise."""
+    """Reason why the logs could not be compared; "" if they could."""
 
 
 def encode_request(request: LogCompareRequest) -> JsonMessage:
@@ -95,7 +95,8 @@ def decode_request(message: JsonMessage) -> LogCompareRequest:
 
 
 def encode_result(result: LogCompareResult) -> Iterator[JsonMessage]:
-    """Encode a result as messages; the ranges come first, so `matched` completes it."""
+    """Encode a result as messages. The ranges are sent first, so that `matched` completes the
+    result."""
     partition = {"topic": result.partition.topic, "partition": result.partition.partition}
     counts = {"source": result.source_records, "target": result.target_records}
     matched = result.alignment
@@ -126,13 +127,13 @@ def encode_result(result: LogCompareResult) -> Iterator[JsonMessage]:
 
 
 class LogCompareResultDecoder:
-    """Assembles the messages of one partition after the other."""
+    """Assembles the result messages of partitions that are compared sequentially."""
 
     def __init__(self) -> None:
         self._stretches: list[AlignedRange] = []
 
     def add(self, message: JsonMessage) -> LogCompareResult | None:
-        """Add a message; return the result once it is complete, else None."""
+        """Add a message. Return the result once it is complete, else None."""
         if message["type"] == "stretch":
             first, through, target_next, below, above = message["place"]
             data = base64.b64decode(message["runs"])

@@ -1,8 +1,9 @@
 """Process that compares the logs of source and target partitions to rebuild their offset maps.
 
-Runs where copy processes run: in the Python process of a Spark task, or in a thread (`inline`).
-Credentials arrive over the control channel only. One partition is compared at a time with all of
-its digests in memory; a partition that would exceed the memory limit is skipped and reported.
+The process runs like a copy process: in the Python process of a Spark task, or in a thread
+(`inline`). Credentials arrive only over the control channel. One partition is compared at a time,
+with all of its digests in memory. A partition that would exceed the memory limit is skipped and
+reported.
 
 Both logs are read as a read_committed consumer sees them. Aborted records of the source are kept as
 optional, because Java's MirrorMaker may have copied them.
@@ -48,19 +49,19 @@ class LogTooLargeError(FatalError):
 
 @dataclass(slots=True, kw_only=True)
 class ComparedLog:
-    """Digests of one log in the range [start, upto), filled in offset order."""
+    """Digests of one log in the offset range [start, end), filled in offset order."""
 
     start: int
     end: int
-    """Exclusive end offset."""
+    """Exclusive end offset of the compared range."""
     max_records: int
-    """`LogTooLargeError` if the log has more records."""
+    """Maximum number of records. `LogTooLargeError` is raised if the log has more."""
     optional_aborted: bool = False
-    """True to keep aborted records as optional ones; False to skip them."""
+    """True to keep aborted records as optional records; False to skip them."""
     reverse_producers: frozenset[int] = frozenset()
-    """Producer ids whose records are skipped: the reverse flow's."""
+    """Producer ids of the reverse flow, whose records are skipped."""
     transform: RecordTransform | None = None
-    """The transform that the copies applied to the records."""
+    """The transform that was applied to the replicated records."""
     digests: LogDigests = field(init=False)
 
     def __post_init__(self) -> None:
@@ -73,14 +74,14 @@ class ComparedLog:
 
     @property
     def is_complete(self) -> bool:
-        """True once the whole range was added."""
+        """True once the whole range has been added."""
         return self.next_offset >= self.end
 
     def add(self, batches: memoryview, aborted: Sequence[tuple[int, int]]) -> None:
         """Add the batches of one fetch that starts at `next_offset`.
 
         Raises `DamagedBatchError`, `BatchUnreadableError`, `RecordTransformError` or
-        `LogTooLargeError`, because the partition cannot be compared then.
+        `LogTooLargeError` if the partition cannot be compared.
         """
         scanned = read_committed.scan_batches(batches, position=self.next_offset, aborted=aborted)
         committed_offsets = {each.header.base_offset for each in scanned.batches}
@@ -118,7 +119,8 @@ class ComparedLog:
         self.digests.skip_to(end, hole=header.record_count <= header.last_offset_delta)
 
     def _compute_digests(self, entry: SourceBatch) -> list[tuple[int, int | None]]:
-        """(offset, digest) of each record; digest None if the transform drops the record."""
+        """Compute (offset, digest) of each record. The digest is None if the transform drops the
+        record."""
         records = outbound_batches.decode_source_batch(entry)
         if self.transform is None:
             return [(each.offset, hash(each[1:])) for each in records]
@@ -135,13 +137,13 @@ UNREADABLE_LOG_ERRORS = (
     RecordTransformError,
     LogTooLargeError,
 )
-"""The errors that `ComparedLog.add` raises."""
+"""Errors raised by `ComparedLog.add` when a log cannot be read."""
 
 
 _LATEST_TIMESTAMP = -1
 _EARLIEST_TIMESTAMP = -2
 NO_PROGRESS_TIMEOUT_S = 60.0
-"""Reading fails after this long without new records."""
+"""Time without new records after which reading fails."""
 _READ_RETRY_DELAY_S = 0.2
 
 
@@ -149,8 +151,8 @@ class PartitionLogReader:
     """Reads one partition with blocking calls, which raise `ConnectError` if the broker does not
     respond.
 
-    `wait` is called between requests with the number of seconds that it may wait; it may raise to
-    abort.
+    `wait` is called between requests with the number of seconds for which it may block. It may
+    raise an exception to abort.
     """
 
     def __init__(
@@ -191,14 +193,14 @@ class PartitionLogReader:
     def read(self, into: ComparedLog) -> None:
         """Read until `into` is complete. Records that do not arrive are never skipped.
 
-        Raises `FatalError` if records cannot be decoded, and `RetriableError` if none arrived for
-        `NO_PROGRESS_TIMEOUT_S`.
+        Raises `FatalError` if records cannot be decoded, and `RetriableError` if no records arrived
+        for `NO_PROGRESS_TIMEOUT_S`.
         """
         while not into.is_complete:
             self._read_batches(into)
 
     def _read_batches(self, into: ComparedLog) -> None:
-        """Read at least one batch."""
+        """Read at least one batch and add the batches to `into`."""
         partition, offset = self._partition, into.next_offset
         until = Deadline.after(NO_PROGRESS_TIMEOUT_S, now_s=self._clock.now_s())
         reason = "no records arrived"
@@ -245,7 +247,7 @@ class DriverGoneError(FatalError):
 
 
 class LogCompareProcess:
-    """Compares the requested partitions, reports the results, and ends."""
+    """Compares the requested partitions, reports the results, and exits."""
 
     def __init__(self, address: str, token: bytes) -> None:
         self._clock = SystemClock()
@@ -361,7 +363,7 @@ class LogCompareProcess:
     ) -> ComparedLog:
         """Read the whole range of a log, and wait for open transactions.
 
-        A partly read mirror must not be used, because the map would end too early.
+        A partially read mirror must not be used, because the resulting map would end too early.
         """
         log = PartitionLogReader(client, partition, clock=self._clock, wait=self._poll_channel)
         log.wait_until_stable(upto)
@@ -388,5 +390,5 @@ class LogCompareProcess:
 
 
 def run(address: str, token: bytes, _attempt: int) -> None:
-    """Entry point of an engine (`LOG_COMPARE_ENTRY`)."""
+    """Run a log comparison. This is the entry point for engines (`LOG_COMPARE_ENTRY`)."""
     LogCompareProcess(address, token).run()

@@ -1,9 +1,9 @@
-"""Offset and transaction lookups of recovering partitions: ListOffsets, OffsetForLeaderEpoch,
+"""Offset and transaction lookups for recovering partitions: ListOffsets, OffsetForLeaderEpoch,
 DescribeProducers.
 
-One request per leader and API; DescribeProducers requests to a leader are sent one at a time. A
-`PendingRequest` is a partition's unanswered request, of any kind; `RecoveryCluster` is the cluster
-that receives it.
+Each API uses one request per leader. DescribeProducers requests to a leader are sent one at a time.
+A `PendingRequest` is any unanswered request of a partition. `RecoveryCluster` is the cluster that
+receives it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ UNKNOWN_TOPIC_OR_PARTITION, LEADER_NOT_AVAILABLE = 3, 5
 
 @dataclass(frozen=True, slots=True)
 class PendingRequest:
-    """A partition's unanswered request. `token` identifies the recovery step that made it."""
+    """An unanswered request of a partition. `token` identifies the recovery step that sent the
+    request."""
 
     copy: PartitionReplicator
     token: int
@@ -45,7 +46,7 @@ class PendingRequest:
 
     @property
     def is_awaited(self) -> bool:
-        """True if the partition's recovery still waits for the answer."""
+        """True if the partition's recovery is still waiting for the answer."""
         return self.token == self.copy.script_runner.token
 
 
@@ -54,7 +55,7 @@ ReplyHandler = Callable[[PendingRequest, InstructionAnswer], None]
 
 @dataclass(slots=True)
 class RecoveryCluster:
-    """One cluster, with the names of the partitions there."""
+    """One cluster, with the names of the recovering partitions on it."""
 
     cluster: ClusterConnections
     is_target: bool
@@ -70,15 +71,15 @@ class RecoveryCluster:
         return f"{self.topic(copy)}-{copy.setup.partition}"
 
     def has_metadata(self, copy: PartitionReplicator) -> bool:
-        """True if the metadata has an entry for the partition's topic, even an error."""
+        """Return True if the metadata has an entry for the partition's topic, even if the entry is
+        an error."""
         return self.cluster.view.topic(self.topic(copy)) is not None
 
     def group_by_leader(
         self, requests: Sequence[PendingRequest], *, reply: ReplyHandler
     ) -> dict[int, list[PendingRequest]]:
-        """Group requests by the leader's node id. Requests for partitions without leader are
-        answered with an error.
-        """
+        """Group requests by the leader's node id. Requests for partitions without a leader are
+        answered with an error."""
         groups: dict[int, list[PendingRequest]] = defaultdict(list)
         for each in requests:
             leader = self.cluster.view.leader(self.topic(each.copy), each.copy.setup.partition)
@@ -98,29 +99,27 @@ class RecoveryCluster:
         return InstructionRefused(code=LEADER_NOT_AVAILABLE, message=text)
 
     def build_refusal(self, request: PendingRequest, code: int) -> InstructionRefused:
-        """Convert a leader's error code, and refresh the metadata because the leader may have
-        moved.
-        """
+        """Convert a leader's error code to an answer. Also refresh the metadata, because the leader
+        may have moved."""
         self.cluster.refresh_metadata()
         message = f"{self.name(request.copy)}: {request_errors.format_error_code(code)}"
         return InstructionRefused(code=code, message=message)
 
 
 def build_unanswered(failure: Exception) -> NoResponse:
-    """The answer if the request could not be sent or got no response."""
+    """Build the answer for a request that could not be sent or got no response."""
     return NoResponse(reason=str(failure))
 
 
 def build_missing_partition() -> NoResponse:
-    """The answer if the response does not contain the partition."""
+    """Build the answer for a response that does not contain the partition."""
     return NoResponse(reason="the response does not contain the partition")
 
 
 LOOKUP_CONNECTION_NAME = "questions"
 MAX_DESCRIBE_PRODUCERS_PARTITIONS = 50
-"""Limit per request: the response lists all producers of the last days, which may be thousands per
-partition.
-"""
+"""Maximum number of partitions per request. The response lists all producers of the last days,
+which may be thousands per partition."""
 LATEST_TIMESTAMP, EARLIEST_TIMESTAMP = -1, -2
 OUT_OF_RANGE = 1
 UNSUPPORTED_VERSION = 35
@@ -138,11 +137,11 @@ class LogStartLookup:
 
 
 class OffsetLookups:
-    """Batches lookups into one request per leader and API.
+    """Combines lookups into one request per leader and API.
 
     `queue_offset`, `queue_epoch_end` and `queue_open_transactions` queue requests; `flush` sends
-    them. Invariant: `_describing` holds the node ids of leaders with a DescribeProducers request in
-    flight.
+    them. Invariant: `_describing` contains the node ids of leaders with a DescribeProducers request
+    in flight.
     """
 
     def __init__(
@@ -157,15 +156,15 @@ class OffsetLookups:
         self._describing: set[int] = set()
 
     def queue_offset(self, side: RecoveryCluster, request: PendingRequest) -> None:
-        """Queue a `FindTargetEnd`, `FindSourceOffset` or `LogStartLookup`."""
+        """Queue a `FindTargetEnd`, `FindSourceOffset` or `LogStartLookup` request."""
         self._offsets.append((side, request))
 
     def queue_epoch_end(self, request: PendingRequest) -> None:
-        """Queue a `FindEpochEnd` (target)."""
+        """Queue a `FindEpochEnd` request to the target."""
         self._epochs.append(request)
 
     def queue_open_transactions(self, request: PendingRequest) -> None:
-        """Queue a `FindOpenTransactions` (target)."""
+        """Queue a `FindOpenTransactions` request to the target."""
         self._producers.append(request)
 
     def flush(self) -> None:
@@ -177,7 +176,7 @@ class OffsetLookups:
             self._send_producer_lookups()
 
     def _send_offset_lookups(self) -> None:
-        """Send offset lookups; those of topics without metadata stay queued."""
+        """Send offset lookups. Lookups for topics without metadata remain queued."""
         queued, self._offsets = self._offsets, []
         for side, question in queued:
             if question.is_awaited and not side.has_metadata(question.copy):

@@ -1,7 +1,7 @@
 """Fences the earlier producers of one target partition with a transactional id.
 
-It uses a new producer epoch and an empty transaction, like `mm2.replication.producer_fencing`, but
-for tools that work on one partition and wait for each response.
+Like `mm2.replication.producer_fencing`, the fencer uses a new producer epoch and an empty
+transaction, but it is for tools that work on one partition and wait for each response.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class ProducerIdAndEpoch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerRefusal:
-    """A Kafka error code."""
+    """A request that the broker rejected with a Kafka error code."""
 
     code: int
 
@@ -53,7 +53,7 @@ class BrokerRefusal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionFence:
-    """Proof that earlier producers can no longer write."""
+    """Proof that earlier producers can no longer write to the partition."""
 
     producer: ProducerIdAndEpoch
     marker_offset: int
@@ -90,7 +90,7 @@ class PartitionFencer:
         )
 
     def init_idempotent_producer(self) -> ProducerIdAndEpoch | BrokerRefusal:
-        """Send InitProducerId without a transactional id; such a producer cannot be fenced."""
+        """Send InitProducerId without a transactional id. Such a producer cannot be fenced."""
         message = request_builders.init_producer_id(None, _TRANSACTION_TIMEOUT_MS)
         return self._init_producer(AnyNodeTarget(), message)
 
@@ -114,9 +114,8 @@ class PartitionFencer:
         return ended if isinstance(ended, BrokerRefusal) else None
 
     def fence_partition(self) -> PartitionFence | BrokerRefusal | None:
-        """Fence the partition and read the marker back. None if the marker could not be read in
-        time.
-        """
+        """Fence the partition and read the marker back. Return None if the marker could not be read
+        in time."""
         start = self.find_end_offset()
         owner = self.init_transactional_producer()
         if isinstance(owner, BrokerRefusal):
@@ -131,9 +130,10 @@ class PartitionFencer:
         )
 
     def find_marker(self, owner: ProducerIdAndEpoch, *, start: int) -> BatchHeader | None:
-        """Find the commit marker of the owner's empty transaction at `find_start_offset` or later.
+        """Find the commit marker of the owner's empty transaction at offset `start` or later.
 
-        None if it could not be read in time. All batches before the marker are final.
+        Return None if the marker could not be read in time. All batches before the marker are
+        final.
         """
         end_s = self._clock.now_s() + _MARKER_TIMEOUT_S
         offset = start
@@ -146,11 +146,12 @@ class PartitionFencer:
         return None
 
     def read_headers(self, offset: int) -> list[BatchHeader]:
-        """Headers of the batches from `offset` on, as many as one response holds."""
+        """Read the headers of the batches from `offset` on, as many as one response contains."""
         return [header for header, _ in self.read_batches(offset)]
 
     def read_batches(self, offset: int) -> list[tuple[BatchHeader, memoryview]]:
-        """Batches from `offset` on, uncommitted ones included, as many as one response holds."""
+        """Read the batches from `offset` on, including uncommitted batches, as many as one response
+        contains."""
         partition = self.partition
         fetched = self.client.fetch(partition.topic, offset, partition=partition.partition)
         return list(record_sets.iter_batches(memoryview(fetched.records), position=offset))
@@ -184,7 +185,7 @@ class PartitionFencer:
         return ProducerIdAndEpoch(id=int(response.producer_id), epoch=int(response.producer_epoch))
 
     def _request_with_retry(self, target: RequestTarget, message: RequestBuilder) -> Any:
-        """Send a request; retry while the coordinator is loading, has moved, or is busy."""
+        """Send a request. Retry while the coordinator is loading, has moved, or is busy."""
 
         def try_request() -> Any | None:
             try:

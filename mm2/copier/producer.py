@@ -1,8 +1,8 @@
-"""Produces to the target: batches of many partitions share requests.
+"""Produces batches to the target. Batches of many partitions share a request.
 
-A request carries one batch of each ready partition of its connection. A partition keeps to one
-connection, which preserves order. A broker handles one request of a connection at a time, so a slow
-broker gets several connections; each has up to five requests in flight.
+A request contains one batch of each ready partition of its connection. A partition always uses the
+same connection, which preserves order. A broker processes one request of a connection at a time, so
+a slow broker has several connections with up to five requests in flight each.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ REQUEST_TIMEOUT_S = 40.0
 ACKS_ALL = -1
 
 _MAX_TOPIC_NAME_VERSION = 12
-"""From the next version on, Produce identifies topics by id, which older brokers do not have."""
+"""Highest Produce version that identifies topics by name. Later versions use topic ids, which older
+brokers do not support."""
 
 ProduceInstructionHandler = Callable[[PartitionReplicator, Sequence[Instruction]], None]
 PartitionKey = tuple[str, int]
@@ -51,7 +52,8 @@ class _ProduceConnection:
 
 
 class BatchProducer:
-    """Sends batches to the leaders of the mirror partitions and passes the results back."""
+    """Sends batches to the leaders of the mirror partitions and passes the results to the state
+    machines."""
 
     def __init__(
         self,
@@ -73,7 +75,7 @@ class BatchProducer:
         self._concurrency_by_node: dict[int, ProduceConcurrency] = {}
 
     def mark_ready(self, copy: PartitionReplicator) -> None:
-        """Call when the partition may have a batch to send."""
+        """Mark a partition as ready. Call when it may have a batch to send."""
         leader = self._target.view.leader(copy.setup.remote_topic, copy.setup.partition)
         if leader is None or not copy.send_queue.queued_batches:
             return
@@ -82,9 +84,8 @@ class BatchProducer:
             connection.ready[id(copy)] = copy
 
     def _get_connection(self, copy: PartitionReplicator, node_id: int) -> _ProduceConnection | None:
-        """The partition's connection; None while batches on another one are in flight, to keep
-        their order.
-        """
+        """Return the partition's connection; None while batches are in flight on another
+        connection, to preserve their order."""
         number = self._numbers.setdefault(id(copy), len(self._numbers))
         key = (node_id, number % self._get_concurrency(node_id).connections)
         previous = self._connection_by_copy.get(id(copy))
@@ -105,14 +106,14 @@ class BatchProducer:
 
     @property
     def has_slow_acks(self) -> bool:
-        """True if a broker acknowledges slowly, because of distance or replication."""
+        """True if a broker acknowledges slowly because of network distance or replication."""
         return any(
             each.average_ack_s >= in_flight.FAST_ACK_S
             for each in self._concurrency_by_node.values()
         )
 
-    def send_ready(self, now_s: float) -> None:
-        """Send ready batches, unless too many acknowledged batches wait to be recorded."""
+    def send_ready_batches(self, now_s: float) -> None:
+        """Send ready batches, unless too many acknowledged batches are waiting to be recorded."""
         if not self._can_record():
             return
         for connection in list(self._connections.values()):
@@ -121,7 +122,7 @@ class BatchProducer:
                     break
 
     def _send_batches(self, connection: _ProduceConnection, now_s: float) -> bool:
-        """Send one request; False if no batch could be sent."""
+        """Send one request. Return False if no batch could be sent."""
         copies: list[PartitionReplicator] = []
         size = 0
         transactional_id: str | None = None
@@ -233,7 +234,7 @@ class BatchProducer:
                 reply.elapsed_s, in_flight=in_flight
             )
         self._handle_results(connection, copies, response, now_s=now_s)
-        self.send_ready(now_s)
+        self.send_ready_batches(now_s)
 
     def _handle_results(
         self,

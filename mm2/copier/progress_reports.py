@@ -22,7 +22,7 @@ from mm2.replication.partition_state import PartitionPhase
 REPORT_INTERVAL_S = 0.5
 """A copy process reports the partitions that changed, at most this often."""
 CLOCK_SHIFT_WINDOW_S = 600.0
-"""The smallest clock shift counts for at least this long."""
+"""Minimum time for which the smallest observed clock shift is used."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,40 +35,41 @@ class PartitionGauge:
     records: int
     bytes: int
     copied_to: int
-    """First source offset that is not on the target yet; -1 while unknown."""
+    """First source offset that is not yet replicated; -1 while unknown."""
     source_end: int
     """Last stable offset of the source; -1 before the first fetch."""
     log_start: int
     """Start offset of the source's log; -1 before the first fetch."""
     age_ms: int
-    """Age of the newest copied record when its copy was acknowledged."""
+    """Age of the newest replicated record when the target acknowledged it."""
     oldest_uncopied_ms: int
-    """Timestamp of the oldest record not copied yet; -1 if there is none."""
+    """Timestamp of the oldest record that is not replicated yet; -1 if all are replicated."""
     transactional: bool
     reason: str
     cause: str
     reencode_reason: str = ""
-    """Why the newest batch was re-encoded; "" if it was passed through."""
+    """Reason why the newest batch was re-encoded; "" if it was passed through."""
     fenced: bool = True
-    """False if the partition is copied at least once, without fencing."""
+    """False if the partition is replicated without fencing, at least once."""
     arrival_ages: RecordAges = latency.NO_AGES
-    """Ages of records at their arrival, since the previous gauge."""
+    """Record ages at fetch, since the previous gauge."""
     acknowledged_ages: RecordAges = latency.NO_AGES
-    """Ages of records when their copies were acknowledged, since the previous gauge."""
+    """Record ages at the target's acknowledgement, since the previous gauge."""
     batches: int = 0
-    """Acknowledged batches."""
+    """Number of acknowledged batches."""
     reencoded_batches: int = 0
-    """Acknowledged batches that were re-encoded."""
+    """Number of acknowledged batches that were re-encoded."""
     already_stored_records: int = 0
-    """Records that were already stored on the target."""
+    """Number of records that were already stored on the target."""
     newest_copied_ms: int = -1
-    """Timestamp of the newest copied record; -1 if there is none."""
+    """Timestamp of the newest replicated record; -1 if no record was replicated."""
     unrecorded_since_s: float | None = None
-    """As `compute_unrecorded_since_s`, on the clock of the process that holds the gauge."""
+    """Result of `compute_unrecorded_since_s`, converted to the monotonic clock of the process that
+    keeps the gauge."""
 
 
 def build_gauge(index: int, copy: PartitionReplicator) -> PartitionGauge:
-    """Build the gauge of a partition, and reset its `arrived` and `stored` ages."""
+    """Build the gauge of a partition and reset its record ages."""
     counters = copy.counters
     arrived, stored = counters.pop_ages()
     return PartitionGauge(
@@ -97,11 +98,12 @@ def build_gauge(index: int, copy: PartitionReplicator) -> PartitionGauge:
 
 
 class ClockShift:
-    """Difference between the receiver's and the sender's monotonic clock, for one channel.
+    """Estimates the difference between the receiver's and the sender's monotonic clock for one
+    channel.
 
-    A delayed message makes the difference look too large, so the smallest difference of the last
-    `CLOCK_SHIFT_WINDOW_S` to twice that time counts. The window is limited because the clocks of
-    two machines drift apart.
+    A delayed message makes the difference look too large. The estimate is therefore the smallest
+    difference of the last `CLOCK_SHIFT_WINDOW_S` to twice that time. The window is limited because
+    the clocks of two machines drift apart.
     """
 
     def __init__(self) -> None:
@@ -109,7 +111,8 @@ class ClockShift:
         self._before_s = self._least_s = math.inf
 
     def record(self, message: JsonMessage, now_s: float) -> float:
-        """Record the send time of a `gauges` message received at `now_s`; return the shift."""
+        """Record the send time of a `gauges` message received at `now_s`, and return the clock
+        shift."""
         shift_s = now_s - message["now_s"]
         if not math.isfinite(shift_s):
             raise ValueError("the time is not finite")
@@ -128,7 +131,7 @@ def encode_gauges(
 ) -> JsonMessage:
     """Encode the changed gauges.
 
-    `connection_errors` lists the unreachable addresses and the errors. `now_s` is the sender's
+    `connection_errors` maps unreachable addresses to their errors. `now_s` is the sender's
     monotonic clock, to which all times in the message refer.
     """
     return {
@@ -146,7 +149,8 @@ def encode_gauges(
 
 
 def decode_latency_snapshot(message: JsonMessage, shift_s: float) -> LatencySnapshot:
-    """Latencies of the whole copy process; `shift_s` converts times to the receiver's clock."""
+    """Decode the latencies of the copy process. `shift_s` converts times to the receiver's
+    clock."""
     counts, sum_ms, ahead_ms, crossed_s, idle_s, life = message["pulse"]
     if len(counts) != latency.BUCKET_COUNT:
         raise ValueError(f"{len(counts)} latency buckets, not {latency.BUCKET_COUNT}")
@@ -161,7 +165,7 @@ def decode_latency_snapshot(message: JsonMessage, shift_s: float) -> LatencySnap
 
 
 def decode_connection_errors(message: JsonMessage) -> dict[str, str]:
-    """Unreachable addresses and their errors, of a `gauges` message."""
+    """Decode the unreachable addresses and their errors from a `gauges` message."""
     return {
         key: control_messages.decode_text(text) for key, text in dict(message["troubles"]).items()
     }
@@ -177,17 +181,19 @@ _GAUGE_TYPES: dict[str, tuple[type, ...]] = {
     "RecordAges": (list, tuple, RecordAges),
     "float | None": (float, int, str, type(None)),
 }
-"""Types of the fields in a message, by annotation."""
+"""Accepted JSON types of gauge fields, by annotation."""
 _GAUGE_FIELD_TYPES = [_GAUGE_TYPES[str(each.type)] for each in dataclasses.fields(PartitionGauge)]
 
 
 def decode_gauges(message: JsonMessage, shift_s: float) -> list[PartitionGauge]:
-    """Gauges of a `gauges` message; `shift_s` converts times to the receiver's clock."""
+    """Decode the partition gauges of a `gauges` message. `shift_s` converts times to the receiver's
+    clock."""
     return [_shift_gauge_moments(_decode_gauge(each), shift_s) for each in message["partitions"]]
 
 
 def check_gauges(gauges: Sequence[PartitionGauge], *, partition_count: int) -> None:
-    """Raise `ValueError` if a gauge names no partition of the task, or no known state."""
+    """Raise `ValueError` if a gauge has a partition index that the task does not have, or an
+    unknown state."""
     for gauge in gauges:
         if not 0 <= gauge.index < partition_count:
             raise ValueError(f"partition {gauge.index} of {partition_count}")
@@ -210,7 +216,7 @@ def _shift_gauge_moments(found: PartitionGauge, shift_s: float) -> PartitionGaug
 
 
 def _encode_moment(time_s: float) -> Any:
-    """Infinity is encoded as text, because JSON has no infinity."""
+    """Encode a time. Infinity is encoded as text, because JSON has no infinity."""
     return time_s if math.isfinite(time_s) else str(time_s)
 
 

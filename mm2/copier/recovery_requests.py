@@ -1,7 +1,8 @@
-"""Carries out the requests of recovering partitions, batching partitions per Kafka request.
+"""Carries out the requests of recovering partitions and combines them into one Kafka request where
+possible.
 
-Requests to transaction coordinators cannot be batched. A response is dropped if the recovery step
-that requested it was abandoned meanwhile (`script.token`).
+Requests to transaction coordinators cannot be combined. A response is dropped if the recovery step
+that requested it has been abandoned (`script.token`).
 """
 
 from __future__ import annotations
@@ -51,11 +52,12 @@ from mm2.replication.setup import PartitionSetup
 
 TRANSACTION_TIMEOUT_MS = 60_000
 COORDINATOR_MOVED_ERRORS = frozenset({15, 16})
-"""COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR"""
+"""Coordinator errors after which the coordinator is looked up again: COORDINATOR_NOT_AVAILABLE,
+NOT_COORDINATOR."""
 
 
 class TransactionCoordinatorRequests:
-    """Sends requests to transaction coordinators, one per partition, without queueing."""
+    """Sends requests to transaction coordinators, one per partition, without queuing."""
 
     def __init__(self, target: ClusterConnections, *, reply: ReplyHandler) -> None:
         self._target = target
@@ -136,16 +138,15 @@ def _build_answer(instruction: Any, body: Any) -> InstructionAnswer:
 
 
 MAX_COMPUTE_TIME_S = 1.0
-"""Limit per loop iteration for partitions that compute (tail matching); exceeded by one partition
-at most.
-"""
+"""Maximum time per loop iteration for partitions that compute (tail matching). At most one
+partition exceeds it."""
 RecoveryAnswerHandler = Callable[[PartitionReplicator, InstructionAnswer], None]
 
 
 class RecoveryRequests:
     """Sends the requests of recovering partitions and passes the answers to `on_answer`.
 
-    `submit` queues a request and `flush` sends the queued ones. Runs on the thread of the copy
+    `submit` queues a request and `flush` sends the queued requests. Runs on the thread of the copy
     loop.
     """
 
@@ -159,7 +160,8 @@ class RecoveryRequests:
         clock: Clock,
         granted: bool = False,
     ) -> None:
-        """`granted`: the first acquisition of each partition needs no request to the driver."""
+        """Create the request queues. With `granted`, the first acquisition of each partition needs
+        no request to the driver."""
         self._granted = granted
         self._clock = clock
         self._granted_copies: set[int] = set()
@@ -180,7 +182,7 @@ class RecoveryRequests:
         self._delayed: list[tuple[float, PendingRequest]] = []
 
     def submit(self, copy: PartitionReplicator, instruction: Instruction, now_s: float) -> None:
-        """Route an instruction to the cluster, coordinator or driver that answers it."""
+        """Route an instruction to the cluster, coordinator or driver that handles it."""
         question = PendingRequest(copy, copy.script_runner.token, instruction)
         match instruction:
             case FindTargetEnd():
@@ -203,11 +205,12 @@ class RecoveryRequests:
             case Delay(delay_s=delay_s):
                 self._delayed.append((now_s + delay_s, question))
             case _:
-                if not self._ask_driver(question):
+                if not self._send_to_driver(question):
                     self._coordinators.send(question)
 
-    def _ask_driver(self, question: PendingRequest) -> bool:
-        """Send the request to the driver; False if the driver does not answer this kind."""
+    def _send_to_driver(self, question: PendingRequest) -> bool:
+        """Send the request to the driver. Return False if the driver does not handle this kind of
+        request."""
         match question.instruction:
             case RequestAcquisition():
                 self._driver.request_acquisition(on_answer=self._build_reply_handler(question))
@@ -226,14 +229,15 @@ class RecoveryRequests:
         return True
 
     def flush(self, now_s: float) -> None:
-        """Send queued requests, and answer due delays for `MAX_COMPUTE_TIME_S` at most."""
+        """Send queued requests, and answer due delays for at most `MAX_COMPUTE_TIME_S`."""
         if self._delayed:
             self._answer_due_delays(now_s)
         self._offsets.flush()
         self._reads.flush()
 
     def next_wake_s(self) -> float:
-        """When the earliest delay is due (monotonic seconds); infinity for none."""
+        """Time at which the earliest delay is due (monotonic seconds); infinity if no delay is
+        pending."""
         return min((due_s for due_s, _ in self._delayed), default=float("inf"))
 
     def _build_reply_handler(self, question: PendingRequest) -> DriverAnswerHandler:
@@ -244,9 +248,8 @@ class RecoveryRequests:
             self._on_answer(question.copy, answer)
 
     def _answer_due_delays(self, now_s: float) -> None:
-        """Answer due delays. Each may start tail matching, which computes: stop after
-        `MAX_COMPUTE_TIME_S`.
-        """
+        """Answer due delays. Each answer may start tail matching, which uses CPU time, so stop
+        after `MAX_COMPUTE_TIME_S`."""
         due = deque(each for each in self._delayed if each[0] <= now_s)
         self._delayed = [each for each in self._delayed if each[0] > now_s]
         while due:

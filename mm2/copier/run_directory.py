@@ -1,7 +1,8 @@
-"""A private directory for one run; a later run removes it if this one cannot.
+"""A private directory for one run. A later run removes the directory if this run cannot.
 
 The directory has mode 0700 and contains a locked file. The lock is released when its process ends,
-even if killed; the next process that creates a directory of the same kind removes unlocked ones.
+even if the process is killed. The next process that creates a directory of the same kind removes
+unlocked directories.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ _LOCK_FILE = "lock"
 
 
 class RunDirectory:
-    """A private directory with its lock. Created by `create`."""
+    """A private directory with a lock. Created by `create`."""
 
     def __init__(self, path: Path, lock_fd: int) -> None:
         self.path = path
@@ -34,13 +35,15 @@ class RunDirectory:
             self._lock_fd = None
 
 
-def create(kind: str, *, parent: Path | None = None, keep_count: int = 0) -> RunDirectory:
-    """Create `<kind>XXXXXXXX` under `parent` or the temporary directory.
+def create_run_directory(
+    kind: str, *, parent: Path | None = None, keep_count: int = 0
+) -> RunDirectory:
+    """Create the directory `<kind>XXXXXXXX` under `parent` or the temporary directory.
 
     Also removes directories of ended processes except for the newest `keep_count`.
     """
     folder = parent or Path(tempfile.gettempdir())
-    remove_stale(kind, folder, keep_count=keep_count)
+    remove_stale_directories(kind, folder, keep_count=keep_count)
     path = Path(tempfile.mkdtemp(prefix=kind, dir=folder))
     # Renamed only after it is locked, so that no other process sees an unlocked lock file.
     unlocked_name = path / f"{_LOCK_FILE}.new"
@@ -50,10 +53,9 @@ def create(kind: str, *, parent: Path | None = None, keep_count: int = 0) -> Run
     return RunDirectory(path, lock_fd)
 
 
-def remove_stale(kind: str, parent: Path, *, keep_count: int = 0) -> None:
-    """Remove this user's directories of that kind whose process has ended, except for the newest
-    `keep_count`.
-    """
+def remove_stale_directories(kind: str, parent: Path, *, keep_count: int = 0) -> None:
+    """Remove this user's directories of the given kind whose process has ended, except for the
+    newest `keep_count`."""
     locks = sorted(parent.glob(f"{kind}*/{_LOCK_FILE}"), key=_read_created_ns, reverse=True)
     ended = 0
     for lock in locks:
@@ -75,7 +77,7 @@ def remove_stale(kind: str, parent: Path, *, keep_count: int = 0) -> None:
 
 
 def _read_created_ns(lock: Path) -> int:
-    """Modification time of the lock file; 0 if it is gone or not accessible."""
+    """Return the modification time of the lock file; 0 if the file is missing or not accessible."""
     try:
         return lock.lstat().st_mtime_ns
     except OSError:

@@ -1,8 +1,8 @@
-"""Started copy processes, and standby ones, which run before they get an assignment.
+"""Running copy processes, including standby processes that run before they are assigned a task.
 
-If another node is lost, its tasks move to this one. Starting processes takes most of that time; a
-standby copy process is running already. It has no configuration, and no connection except to its
-driver.
+If another node fails, its tasks move to this node. Starting processes takes most of the failover
+time, but a standby copy process is already running. It has no configuration and is connected only
+to its driver.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mm2.copier.engine import CopyEngine, CopyHandle, CopyJob, CopyState
 
 @dataclass(frozen=True, slots=True)
 class StartedCopy:
-    """A running copy process. Its owner must end it or hand it over."""
+    """A running copy process. Its owner must end the process or hand it over to another owner."""
 
     channel: TaskChannel
     handle: CopyHandle
@@ -45,7 +45,7 @@ def start_copy(
     flow: str,
     task: int,
 ) -> StartedCopy:
-    """Start a copy process whose messages arrive in `inbox`.
+    """Start a copy process whose messages are delivered to `inbox`.
 
     Raises `FatalError` if the control server has ended.
     """
@@ -57,22 +57,20 @@ def start_copy(
 
 
 MAX_STANDBY_COPIES = 4
-"""Limits the number of extra processes."""
+"""Maximum number of standby copy processes."""
 STANDBY_START_DELAY_S = 5.0
-"""No standby process is started for this long after a change, because rebalanced tasks need the
-CPU.
-"""
+"""Time after a change during which no standby process is started, because rebalanced tasks need the
+CPU."""
 STANDBY_START_INTERVAL_S = 1.0
 STANDBY_RETRY_DELAY_S = 60.0
 STANDBY_HEARTBEAT_INTERVAL_S = 5.0
-"""Shorter than `copy_process.CONFIGURE_TIMEOUT_S`, after which a process without configuration
-ends.
-"""
+"""Heartbeat interval of standby processes. It is shorter than `copy_process.CONFIGURE_TIMEOUT_S`,
+after which a process without configuration ends."""
 STANDBY_FLOW_NAME = "standby"
 
 
 class StandbyCopies:
-    """Standby copy processes of one engine. Thread-safe. `max_count` 0 disables them."""
+    """Standby copy processes of one engine. Thread-safe. A `max_count` of 0 disables them."""
 
     def __init__(
         self,
@@ -95,10 +93,10 @@ class StandbyCopies:
         self._next_heartbeat_s = 0.0
 
     def set_remote_tasks(self, flow: str, count: int) -> None:
-        """Set how many tasks of the flow run on other nodes.
+        """Set the number of the flow's tasks that run on other nodes.
 
-        Must be called regularly: each call also sends the heartbeats that keep standby processes
-        alive.
+        Must be called regularly, because each call also sends the heartbeats that keep standby
+        processes alive.
         """
         now_s = self._clock.now_s()
         with self._lock:
@@ -107,10 +105,9 @@ class StandbyCopies:
                 self._next_start_s = now_s + STANDBY_START_DELAY_S
             self._adjust_count(now_s)
 
-    def assign(self, name: str, inbox: ChannelInbox) -> StartedCopy | None:
-        """Assign a standby process to a task, whose messages arrive in `inbox`; None if there is
-        none.
-        """
+    def assign_standby(self, name: str, inbox: ChannelInbox) -> StartedCopy | None:
+        """Assign a standby process to a task, whose messages are delivered to `inbox`. Return None
+        if no standby process is available."""
         with self._lock:
             self._next_start_s = self._clock.now_s() + STANDBY_START_DELAY_S
             while self._standby:

@@ -1,7 +1,8 @@
-"""Separates the records of a flow from foreign records in a range of a log.
+"""Separates the records that a flow wrote from foreign records in an offset range of a log.
 
-Writers are distinguished by producer id. Only committed records count: the records of a transaction
-are held until its marker. A scan is limited by time, by bytes, and by the ranges kept in memory.
+Writers are distinguished by producer id. Only committed records are counted: the records of a
+transaction are buffered until its marker is read. A scan is limited by time, by bytes, and by the
+number of ranges kept in memory.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ from mm2.formats import record_batch
 from mm2.formats.record_batch import BatchHeader
 
 MAX_MERGED_RECORDS = 1_000
-"""Maximum records of merged ranges: the timestamps of a range cover all its records."""
+"""Maximum number of records in a merged range. The range has one pair of timestamps for all its
+records."""
 
 
 class RecordRange(NamedTuple):
-    """Records from offset `first` to `last`, both included: a batch, or adjacent batches without
-    gaps. Times are UTC milliseconds."""
+    """Records from offset `first` to `last`, both inclusive: one batch, or adjacent batches without
+    gaps. Timestamps are UTC milliseconds."""
 
     first: int
     last: int
@@ -37,7 +39,7 @@ class RecordRange(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class Provenance:
-    """Counts and collects the records of a log range by their writer."""
+    """Counts the flow's records in a log range and collects the foreign records."""
 
     flow_producers: Collection[int]
     """Producer ids of the flow."""
@@ -46,9 +48,9 @@ class Provenance:
     end: int
     """End of the range, exclusive."""
     collects_foreign: bool = True
-    """Whether foreign records are collected."""
+    """True if foreign records are collected."""
     flow_records: int = 0
-    """Number of records of the flow."""
+    """Number of records that the flow wrote."""
     flow_end: int = field(init=False)
     """Offset after the flow's last record; `start` if there is none."""
     foreign: list[RecordRange] = field(default_factory=list)
@@ -59,12 +61,13 @@ class Provenance:
         self.flow_end = self.start
 
     def add_batch(self, header: BatchHeader, control: int | None) -> None:
-        """Process the next batch of the log; `control` is the marker type, None for records."""
+        """Process the next batch of the log. `control` is the control record type, or None for a
+        data batch."""
         if control is not None:
             if header.base_offset < self.end:
                 waiting = self._open.pop(header.producer_id, [])
                 if control == record_batch.COMMIT_MARKER:
-                    self._count(header.producer_id, waiting)
+                    self._count_committed(header.producer_id, waiting)
             return
         first, last = max(self.start, header.base_offset), min(self.end - 1, header.last_offset)
         if first > last or not (self.collects_foreign or header.producer_id in self.flow_producers):
@@ -74,9 +77,9 @@ class Provenance:
         if header.is_transactional:
             _append_range(self._open.setdefault(header.producer_id, []), found)
         else:
-            self._count(header.producer_id, [found])
+            self._count_committed(header.producer_id, [found])
 
-    def _count(self, producer: int, found: list[RecordRange]) -> None:
+    def _count_committed(self, producer: int, found: list[RecordRange]) -> None:
         if producer in self.flow_producers:
             self.flow_records += sum(each.records for each in found)
             self.flow_end = max([self.flow_end, *(each.last + 1 for each in found)])
@@ -86,12 +89,12 @@ class Provenance:
 
     @property
     def range_count(self) -> int:
-        """Number of ranges in memory."""
+        """Number of record ranges in memory."""
         return len(self.foreign) + sum(len(each) for each in self._open.values())
 
 
 def _append_range(found: list[RecordRange], more: RecordRange) -> None:
-    """Append a range, or merge it with the last one if they are adjacent."""
+    """Append a record range, or merge it with the last range if the two are adjacent."""
     last = found[-1] if found else None
     if (
         last is not None
@@ -112,8 +115,8 @@ def _append_range(found: list[RecordRange], more: RecordRange) -> None:
 
 
 def skip_records(others: Collection[RecordRange], skipped: int) -> list[RecordRange]:
-    """Returns foreign ranges in log order without the first `skipped` records; within a range, each
-    offset counts as a record."""
+    """Return the foreign ranges in log order without the first `skipped` records. Within a range,
+    each offset counts as one record."""
     found = []
     for each in sorted(others):
         if skipped >= each.records:
@@ -128,8 +131,8 @@ def skip_records(others: Collection[RecordRange], skipped: int) -> list[RecordRa
 
 
 def count_records_within(found: Collection[RecordRange], start: int, end: int) -> int:
-    """Count records from `start` up to `end` (exclusive); within a range, each offset counts as a
-    record."""
+    """Count the records from offset `start` up to `end` (exclusive). Within a range, each offset
+    counts as one record."""
     count = 0
     for each in found:
         first, last = max(start, each.first), min(end - 1, each.last)
@@ -143,18 +146,19 @@ MAX_SCAN_BYTES = 256 << 20
 
 
 MAX_HELD_RANGES = 400_000
-"""Maximum number of ranges that all scans together keep in memory: about 100 MB."""
+"""Maximum number of ranges that all scans together may keep in memory: about 100 MB."""
 
 
 class ScanBudget:
-    """Limits the ranges that scans keep in memory; thread-safe."""
+    """Limits the number of record ranges that scans keep in memory. Thread-safe."""
 
     def __init__(self, most: int = MAX_HELD_RANGES) -> None:
         self._left = most
         self._lock = threading.Lock()
 
     def reserve(self, more: int) -> bool:
-        """Reserve `more` ranges; returns False if they exceed the budget. Negative: release."""
+        """Reserve `more` ranges; return False if the budget would be exceeded. A negative number
+        releases ranges."""
         with self._lock:
             if more > self._left:
                 return False
@@ -163,7 +167,7 @@ class ScanBudget:
 
 
 class ReadableLog(Protocol):
-    """A partition's log: a `PartitionFencer`."""
+    """Reads the log of one partition; implemented by `PartitionFencer`."""
 
     def find_start_offset(self) -> int: ...
 
@@ -178,11 +182,12 @@ def scan_log(
     end: Deadline,
     budget: ScanBudget | None = None,
 ) -> bool:
-    """Scan a log range into `scan`; returns True if the end was reached.
+    """Scan a log range into `scan`; return True if the end of the range was reached.
 
-    The scan begins at `found.start` or at the log's start, and is limited by `SCAN_TIMEOUT_S`, by
-    `end` and by `budget`, whose reservation is kept if the end is reached. Raises `ConnectError` if
-    the cluster does not answer."""
+    The scan begins at `scan.start`, or at the log start if that is later. It is limited by
+    `SCAN_TIMEOUT_S`, `end` and `budget`. The ranges remain reserved in `budget` only if the end is
+    reached. Raises `ConnectError` if the cluster does not respond.
+    """
     budget, held = budget or ScanBudget(), 0
     end_s = clock.now_s() + min(SCAN_TIMEOUT_S, end.remaining_s(clock.now_s()))
     at, read = scan.start, 0

@@ -1,9 +1,9 @@
-"""Stops a flow durably from outside, then fences its writers.
+"""Stops a flow durably without access to its processes, and fences its writers.
 
 The flow's connectors are set to STOPPED in the config topic of its Connect group, with the records
-that `PUT /connectors/NAME/stop` writes. Running nodes (mm2, and MirrorMaker 2 from Kafka 3.5 on)
-stop the flow as soon as they read them; nodes that start later do not run it. `mm2 resume FLOW`
-undoes it.
+that `PUT /connectors/NAME/stop` writes. Running nodes (mm2, and MirrorMaker 2 since Kafka 3.5) stop
+the flow as soon as they read these records. Nodes that start later do not run the flow. `mm2 resume
+FLOW` restarts it.
 """
 
 from __future__ import annotations
@@ -30,15 +30,16 @@ from mm2.failover.writer_fencing import FencingRounds
 from mm2.kafka.client_interfaces import RecordWriter
 
 STOPPED_CONNECTORS = tuple(name for name in dedicated_mode.CONNECTORS if "Heartbeat" not in name)
-"""Connectors that a move stops: the source connector, and the checkpoint connector, which would
-sync group offsets from the cluster that was left. Heartbeats do no harm."""
+"""Connectors that a move stops: the source connector and the checkpoint connector, which would
+otherwise keep syncing group offsets from the cluster being left. The heartbeat connector is
+harmless and keeps running."""
 _RUNNING_STATES = frozenset({RunState.RUNNING, RunState.PAUSED})
 _STOPPED_STATE = TargetState.STOPPED
 _WRITE_POLL_INTERVAL_S = 0.1
 
 
 class WritableFlowSide(FlowSide, Protocol):
-    """The cluster that stores the flow's Connect topics."""
+    """Gives write access to the cluster that stores the flow's Connect topics."""
 
     def create_writer(self, topic: str) -> RecordWriter: ...
 
@@ -59,8 +60,8 @@ def list_active_connectors(found: ConnectGroupSnapshot) -> list[str]:
 
 
 def list_running_tasks(found: ConnectGroupSnapshot) -> list[str]:
-    """Returns the tasks whose last status is running: a worker that was killed never reported their
-    end. A group without members has none."""
+    """Return the tasks whose last reported status is RUNNING, including tasks of killed workers.
+    The list is empty if the group has no members."""
     if found.hosts == ():
         return []
     return [
@@ -78,10 +79,11 @@ def stop_connectors(
     clock: Clock,
     timeout_s: float,
 ) -> list[str]:
-    """Stop the flow's connectors durably; returns their names, empty if none is configured.
+    """Stop the flow's connectors durably; return their names, or an empty list if none is
+    configured.
 
     `props` are the worker's properties. Raises `RetriableError` and `FatalError`; records written
-    before the error stay. Repeating it does no harm.
+    before the error are kept. Idempotent.
     """
     end = Deadline.after(timeout_s, now_s=clock.now_s())
     topic = props["config.storage.topic"]
@@ -112,7 +114,8 @@ def _write_stop_records(
     end: Deadline,
     clock: Clock,
 ) -> None:
-    """Remove a connector's tasks, then stop it: the order of Kafka Connect's leader."""
+    """Write a task commit record with zero tasks and then the STOPPED state for each connector, in
+    the order that Kafka Connect's leader uses."""
     records = [
         record
         for name in names
@@ -135,8 +138,8 @@ def _write_stop_records(
 
 
 TASK_END_TIMEOUT_S = 20.0
-"""How long to wait for tasks of a stopped flow to report their end: a killed worker never does, and
-is fenced anyway."""
+"""How long to wait until the tasks of a stopped flow report that they have ended. A killed worker
+never reports this, but its writers are fenced anyway."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,13 +147,14 @@ class StoppedFlow:
     """Result of stopping a flow."""
 
     connectors: list[str]
-    """Connectors that are stopped now."""
+    """Connectors that are stopped."""
     running: list[str]
-    """Tasks that have not reported their end."""
+    """Tasks that have not reported that they ended."""
 
 
 def stop_flow(context: MoveContext, request: MoveRequest) -> StoppedFlow:
-    """Stop the flow durably, and wait a limited time until its workers report that tasks ended."""
+    """Stop the flow durably, then wait up to `TASK_END_TIMEOUT_S` until its workers report that all
+    tasks have ended."""
     stopped = list(context.stop_connectors())
     if not stopped and readiness.NO_CONNECTORS_CODE not in request.accepted:
         raise FatalError(
@@ -171,10 +175,12 @@ def stop_flow(context: MoveContext, request: MoveRequest) -> StoppedFlow:
 
 
 def fence_flow(context: MoveContext, request: MoveRequest) -> list[FencingResult]:
-    """Fence all partitions, again for those that a worker acquires before it reads the stop.
+    """Fence all partitions, and fence a partition again if a worker acquires it before reading the
+    stop record.
 
-    Partitions that do not answer are left unfenced if that is accepted; partitions that answer
-    never are. Raises `ConnectError`."""
+    Partitions that do not respond are left unfenced if the operator accepted this. Partitions that
+    do respond are never left unfenced. Raises `ConnectError`.
+    """
     leaves = request.accepts(plan_findings.MIRROR_UNKNOWN)
     turns = FencingRounds(context, leaves=leaves)
     try:
@@ -190,8 +196,8 @@ def fence_flow(context: MoveContext, request: MoveRequest) -> list[FencingResult
 def fence_flow_again(
     context: MoveContext, request: MoveRequest, fenced: Collection[FencingResult]
 ) -> list[FencingResult]:
-    """Fence all partitions again if one was acquired or begun since; returns an empty list
-    otherwise."""
+    """Fence all partitions again if any was acquired or newly created since the last fencing;
+    otherwise return an empty list."""
     known = context.read_offset_map()
     fresh = writer_fencing.list_partitions_to_fence(context, known).keys() - {
         each.partition for each in fenced

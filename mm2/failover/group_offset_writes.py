@@ -1,4 +1,4 @@
-"""Writes the groups' offsets on the destination, reads them back and verifies them."""
+"""Writes group offsets on the destination cluster, reads them back and verifies them."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ from mm2.offsets.checkpoint_rules import CommittedPositions
 from mm2.offsets.group_offset_sync import GroupState
 
 STANDS_BEFORE_CODE = "stands-before"
-"""Code by which an operator accepts a position that is before the written one."""
+"""Code with which an operator accepts that a group's position is lower than the written
+position."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifiedPosition:
-    """A group's committed offset in one partition of the destination, compared with the written."""
+    """A group's committed offset in one destination partition, compared with the written offset."""
 
     group: str
     partition: TopicPartition
@@ -33,7 +34,8 @@ class VerifiedPosition:
 
     @property
     def is_before(self) -> bool:
-        """True if records would be re-read; further on is fine, the group may be consuming."""
+        """True if the group would re-read records. A higher offset is fine because the group may
+        already be consuming."""
         return self.offset is None or self.offset < self.moved_to
 
     def __str__(self) -> str:
@@ -44,7 +46,7 @@ class VerifiedPosition:
 def compare_positions(
     finals: Mapping[str, FinalPositions], current: Mapping[str, CommittedPositions]
 ) -> list[VerifiedPosition]:
-    """Compare the committed offsets with the final positions, for each group and partition."""
+    """Compare the committed offset of each group and partition with its final position."""
     found = []
     for group, final in sorted(finals.items()):
         for partition, to in sorted(final.positions.items()):
@@ -63,7 +65,8 @@ def compare_positions(
 def select_unaccepted_positions(
     found: Iterable[VerifiedPosition], accepted: Collection[str]
 ) -> list[VerifiedPosition]:
-    """Select the positions that are too low and not accepted; see `MoveRequest.accepted`."""
+    """Select the positions that are too low and that the operator has not accepted; see
+    `MoveRequest.accepted`."""
     return [
         each
         for each in found
@@ -80,9 +83,9 @@ def explain_unaccepted_positions(
     only = [word for each in groups for word in ("--group", each)]
     accept = [word for each in groups for word in ("--accept", f"{STANDS_BEFORE_CODE}:{each}")]
     return (
-        f"groups are before the position they were moved to: {'; '.join(map(str, found))}. They "
-        "may have been set back, and would re-read records. To move them again: "
-        f"{wanted.command(*only, '--execute')}; to leave them and resume the move: "
+        f"groups are before the position they were moved to: {'; '.join(map(str, found))}. Their "
+        "offsets may have been reset, and they would re-read records. To move them again: "
+        f"{wanted.command(*only, '--execute')}; to leave them as they are and resume the move: "
         f"{wanted.command('--resume', '--journal', journal, *accept)}"
     )
 
@@ -107,11 +110,14 @@ def write_group_offsets(
     moved: Collection[str],
     on_moved: Callable[[str], object],
 ) -> list[str]:
-    """Write the final positions; returns the groups that stay unmoved, as accepted.
+    """Write the final positions; return the groups that were skipped because the operator accepted
+    this.
 
-    Positions that are already there or further are not written again: the process may have died
-    after the write, or the group may be consuming. `on_moved` is called for each group that is
-    done. Raises `RetriableError` if a group could not be moved and that is not accepted."""
+    Positions that are already reached or passed are not written again, because an earlier run may
+    have crashed after the write, or the group may be consuming. `on_moved` is called for each group
+    that is completed. Raises `RetriableError` if a group could not be moved and the operator has
+    not accepted this.
+    """
     groups, timeout_s = context.clusters.target.groups, context.planner.timeout_s
     standing = groups.fetch_positions([name for name in finals if name not in moved], timeout_s)
     writes = {
@@ -142,7 +148,7 @@ def write_group_offsets(
 
 
 def _choose_finding_code(failure: ConnectError) -> str:
-    """Returns the code of the plan finding for the same failure."""
+    """Return the plan finding code that corresponds to an error."""
     if isinstance(failure, GroupInUseError):
         return plan_findings.GROUP_ACTIVE
     if isinstance(failure, NotAuthorizedError):
@@ -157,8 +163,8 @@ def record_written_groups(
     moved: Collection[str],
     on_moved: Callable[[str], object],
 ) -> None:
-    """Report groups as moved that have members and are at their final positions: they were written
-    before an earlier run died."""
+    """Report groups as moved if they have members and are at their final positions: an interrupted
+    run has already written their offsets."""
     groups, timeout_s = context.clusters.target.groups, context.planner.timeout_s
     states = groups.describe_states(
         [name for name in finals if name not in moved], timeout_s

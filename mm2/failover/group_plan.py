@@ -1,7 +1,7 @@
-"""Plans each consumer group: its position on the other cluster, and how much it re-reads.
+"""Plans the move of each consumer group: its position on the destination, and its re-reads.
 
-A group resumes where it has read everything before and nothing after. Records that it has read
-but that never reached the other cluster are counted separately: they are missing there, not
+A group resumes at the offset up to which it has read all records. Records that the group has read
+but that were never replicated are counted separately: they are missing on the destination, not
 re-read.
 """
 
@@ -31,33 +31,35 @@ _ALL_ANSWERED: Mapping[TopicPartition, str] = {}
 
 
 class GroupAction(enum.Enum):
-    """What happens to a group's position in one partition; the value is printed."""
+    """Planned action for a group's position in one partition. The value is printed."""
 
     MOVES = "moves"
-    """Its position is written on the destination."""
+    """The position is written on the destination."""
     IS_THERE = "is there"
-    """It already has this position on the destination."""
+    """The group already has this position on the destination."""
     IS_AHEAD = "is ahead"
-    """It has read further on the destination. Positions are not set back, except if requested, or
-    if they are beyond the end of a truncated log."""
+    """The group's position on the destination is already higher. It is not set back unless this is
+    requested, or unless it is beyond the end of a truncated log."""
     NOT_MIRRORED = "not mirrored"
     """No flow between the two clusters replicates the topic."""
     UNTRANSLATED = "untranslated"
-    """The offset cannot be translated; `reason` has the reason."""
+    """The offset cannot be translated, for the reason in `reason`."""
     MISSING = "no mirror"
-    """The mirror partition does not exist (any more). If it merely does not answer, the translated
-    position is used instead."""
+    """The mirror partition does not exist or was deleted. If the partition merely does not respond,
+    the translated position is used instead."""
     PAST_THE_END = "past the end"
-    """The translated position is beyond the end of the mirror's log: truncated or recreated."""
+    """The translated position is beyond the end of the mirror's log, which was truncated or
+    recreated."""
     NO_OFFSET = "no offset"
-    """The group has deleted its committed offset, and gets none on the destination."""
+    """The group's committed offset was deleted, so no offset is written on the destination."""
 
 
 _IDLE_STATES = {_GroupState.ABSENT, _GroupState.EMPTY}
 _RESET_ACTIONS = (GroupAction.UNTRANSLATED, GroupAction.PAST_THE_END)
-"""Nothing is written for these: auto.offset.reset may let the group start at the first record."""
+"""Actions that write no offset, so that auto.offset.reset may restart the group at the first
+record."""
 POSITIONED_ACTIONS = (GroupAction.MOVES, GroupAction.IS_THERE, GroupAction.IS_AHEAD)
-"""After the move, the group is at `to` or further in these partitions."""
+"""Actions after which the group is at `target_offset` or higher in the partition."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,51 +68,52 @@ class PartitionMove:
 
     partition: TopicPartition
     action: GroupAction
-    """What happens to the position."""
+    """Planned action for the position."""
     committed: int | None
-    """Offset on the origin that is translated; see `basis`."""
+    """Offset on the origin that is translated. `basis` names its source."""
     mirror: TopicPartition | None = None
     basis: PositionBasis = PositionBasis.COMMITTED
-    """Whether `committed` is the committed offset itself or a checkpoint's."""
+    """Source of `committed`: the group's committed offset or a checkpoint."""
     checkpoint_ms: int | None = None
-    """When the checkpoint was written, if there is one."""
+    """Time when the checkpoint was written, or None without a checkpoint."""
     target_offset: int | None = None
-    """Offset on the destination to resume at."""
+    """Offset at which the group resumes on the destination."""
     current_offset: int | None = None
     """The group's current committed offset on the destination."""
     max_rereads: int | None = 0
-    """Upper bound of re-read records, None if there is none. Reads after a checkpoint are unknown,
-    but bounded by the records on the mirror after it."""
+    """Upper bound of re-read records, or None if unbounded. The reads after a checkpoint are
+    unknown, but cannot exceed the mirror's records after the checkpoint."""
     unreplicated: int = 0
-    """Records that the group has read and that never reached the destination: an upper bound for a
-    committed offset, a lower bound for a checkpoint."""
+    """Number of records that the group has read but that were never replicated to the destination:
+    an upper bound for a committed offset, a lower bound for a checkpoint."""
     unread: int | None = None
-    """Records on the destination from `to` on."""
+    """Number of records on the destination from `target_offset` on."""
     deleted: int = 0
-    """Offsets that were deleted on the destination before the group read them."""
+    """Number of offsets that were deleted on the destination before the group read them."""
     metadata: str = ""
     reason: str = ""
-    """Why the offset could not be translated."""
+    """Reason why the offset could not be translated."""
     is_before_map: bool = False
-    """True if the offset is older than the offset map: the group resumes at the first record."""
+    """True if the offset is older than the offset map, so that the group resumes at the first
+    record."""
     local_records_reason: str = ""
-    """See `TranslatedPosition`."""
+    """Reason why the group may skip local records of the destination; see `TranslatedPosition`."""
     outdated_reason: str = ""
-    """See `TranslatedPosition`."""
+    """Reason why the reverse flow's map entries are outdated; see `TranslatedPosition`."""
     unanswered_reason: str = ""
-    """Why the destination does not answer for the partition, "" if it does."""
+    """Reason why the destination does not respond for the partition, or "" if it does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupMove:
-    """The move of one group."""
+    """The planned move of one group in all its partitions."""
 
     group: str
     basis: PositionBasis
     state: GroupState
     blocking_state: GroupState | None
-    """The group's state on the destination if that forbids writing offsets: it has members there,
-    or is not a consumer group."""
+    """The group's state on the destination if it forbids writing offsets (the group has members or
+    is not a consumer group), else None."""
     partitions: tuple[PartitionMove, ...]
     unread_reason: str = ""
     """See `GroupSnapshot.unread_reason`."""
@@ -121,14 +124,16 @@ class GroupMove:
     """True if the group is known to be a Kafka Streams application."""
     target_unread_reason: str = ""
     max_unlisted_rereads: int | None = 0
-    """Records on mirrors of its topics in partitions without a known position, which it may have
-    read; None if unknown. 0 for a group whose committed offsets are known."""
+    """Number of records in mirror partitions for which the group has no known position but which it
+    may have read. None if unknown, 0 if the group's committed offsets are known."""
     may_read_more: bool = False
-    """True if the group may have begun to read other replicated topics after its checkpoint."""
+    """True if the group may have started to read other replicated topics after its last
+    checkpoint."""
 
     @property
     def checkpoint_ms(self) -> int | None:
-        """When its newest checkpoint was written; None if no position is from a checkpoint."""
+        """Time when the group's newest checkpoint was written, or None if no position comes from a
+        checkpoint."""
         return max(
             (each.checkpoint_ms for each in self.partitions if each.checkpoint_ms is not None),
             default=None,
@@ -136,7 +141,7 @@ class GroupMove:
 
     @property
     def set_back_partitions(self) -> frozenset[TopicPartition]:
-        """Partitions of the destination where the group's position is set back."""
+        """Destination partitions in which the group's position is set back."""
         return frozenset(
             each.mirror
             for each in self.partitions
@@ -147,7 +152,7 @@ class GroupMove:
 
     @property
     def offsets_to_write(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Offsets to write, by partition of the destination; empty if writing is barred."""
+        """Offsets to write, by destination partition. Empty if offsets cannot be written."""
         if self.blocking_state is not None:
             return {}
         return {
@@ -160,7 +165,7 @@ class GroupMove:
 
     @property
     def minimum_offsets(self) -> dict[TopicPartition, int]:
-        """Minimum position after the move, by partition of the destination."""
+        """Minimum offsets after the move, by destination partition."""
         if self.blocking_state is not None:
             return {}
         return {
@@ -173,12 +178,13 @@ class GroupMove:
 
     @property
     def max_rereads(self) -> int | None:
-        """Upper bound of re-read records; None if there is none."""
+        """Upper bound of re-read records, or None if unbounded."""
         return None if self.may_read_more else self.max_known_rereads
 
     @property
     def max_known_rereads(self) -> int | None:
-        """Upper bound for the topics that the group is known to read; None if there is none."""
+        """Upper bound of re-read records in the topics that the group is known to read, or None if
+        unbounded."""
         found = [self.max_unlisted_rereads, *(each.max_rereads for each in self.partitions)]
         return None if None in found else sum(each or 0 for each in found)
 
@@ -202,8 +208,10 @@ def plan_group(
 ) -> GroupMove:
     """Plan one group's move.
 
-    `mirrored` is keyed by partition of the origin; see `ClusterPairSnapshot` for `logs` and
-    `unanswered`. `sets_back` also writes positions that are before the group's current one."""
+    `mirrored` is keyed by origin partition. `logs` and `unanswered` are described in
+    `ClusterPairSnapshot`. If `sets_back` is true, positions lower than the group's current position
+    are also written.
+    """
     there = group.target
     positions = there.positions if there.state is _GroupState.EMPTY else {}
 
@@ -231,7 +239,7 @@ def plan_group(
         return (
             move
             if group.basis is PositionBasis.COMMITTED
-            else _bound_checkpointed(group, move, log)
+            else _bound_checkpointed_rereads(group, move, log)
         )
 
     return GroupMove(
@@ -245,16 +253,16 @@ def plan_group(
         unreadable_checkpoint=group.unreadable_checkpoint,
         is_streams=bool(group.is_streams),
         target_unread_reason=group.target_unread_reason,
-        max_unlisted_rereads=_bound_unlisted(group, mirrored.values()),
-        may_read_more=_may_read_more(group, mirrored.values()),
+        max_unlisted_rereads=_bound_unlisted_rereads(group, mirrored.values()),
+        may_read_more=_may_read_unlisted_topics(group, mirrored.values()),
     )
 
 
-def _bound_checkpointed(
+def _bound_checkpointed_rereads(
     group: GroupSnapshot, move: PartitionMove, log: LogBounds | None
 ) -> PartitionMove:
-    """Bound the re-reads of a position that is not the group's current committed offset: how far it
-    has read since then is unknown, but not beyond the end of the mirror."""
+    """Bound the re-reads of a position that is not the group's current committed offset. The
+    group's later reads are unknown, but cannot go beyond the end of the mirror."""
     written_ms = group.checkpoint_times_ms.get(move.partition)
     begins = {GroupAction.IS_AHEAD: move.current_offset, **dict.fromkeys(_RESET_ACTIONS)}.get(
         move.action, move.target_offset
@@ -265,21 +273,24 @@ def _bound_checkpointed(
         if written_ms is None
         else PositionBasis.CHECKPOINTED,
         checkpoint_ms=written_ms,
-        max_rereads=_count_held_from(begins, log, unheard=move.unanswered_reason),
+        max_rereads=_bound_rereads_from(begins, log, unheard=move.unanswered_reason),
     )
 
 
-def _count_held_from(at: int | None, log: LogBounds | None, *, unheard: str) -> int | None:
-    """Count the mirror's offsets from `at` on (None: all): no more records can be re-read."""
+def _bound_rereads_from(at: int | None, log: LogBounds | None, *, unheard: str) -> int | None:
+    """Count the mirror's offsets from `at` on (None: all offsets) as the upper bound of
+    re-reads."""
     if log is None:
         return None if unheard else 0
     return max(0, log.high_watermark - (log.start if at is None else at))
 
 
-def _bound_unlisted(group: GroupSnapshot, mirrored: Iterable[MirroredPartition]) -> int | None:
+def _bound_unlisted_rereads(
+    group: GroupSnapshot, mirrored: Iterable[MirroredPartition]
+) -> int | None:
     if group.basis is PositionBasis.COMMITTED:
         return 0
-    stands = _list_positioned(group)
+    stands = _list_positioned_partitions(group)
     if not stands:
         return None
     topics = {each.topic for each in stands}
@@ -294,12 +305,12 @@ def _bound_unlisted(group: GroupSnapshot, mirrored: Iterable[MirroredPartition])
     return count
 
 
-def _may_read_more(group: GroupSnapshot, mirrored: Iterable[MirroredPartition]) -> bool:
-    """A topic that the group began to read after its last checkpoint has no checkpoint, and is
-    re-read from the start with auto.offset.reset=earliest."""
+def _may_read_unlisted_topics(group: GroupSnapshot, mirrored: Iterable[MirroredPartition]) -> bool:
+    """Return True if the group may have started to read a topic after its last checkpoint. Such a
+    topic has no checkpoint and is re-read from the start if auto.offset.reset is earliest."""
     if group.basis is PositionBasis.COMMITTED:
         return False
-    topics = {each.topic for each in _list_positioned(group)}
+    topics = {each.topic for each in _list_positioned_partitions(group)}
     return any(
         each.partition.topic not in topics
         and (
@@ -310,16 +321,17 @@ def _may_read_more(group: GroupSnapshot, mirrored: Iterable[MirroredPartition]) 
     )
 
 
-def _list_positioned(group: GroupSnapshot) -> set[TopicPartition]:
+def _list_positioned_partitions(group: GroupSnapshot) -> set[TopicPartition]:
     return {place for place, position in group.positions.items() if position is not None}
 
 
 def cap_rereads(
     forward: TranslatedOffset, committed: int, mirrored: MirroredPartition | None
 ) -> TranslatedOffset:
-    """Lower the re-read bound of `forward`, a translation by the flow's map: of the records read
-    beyond the end of the map, no more are re-read than the mirror has after that end."""
-    beyond = _count_beyond(committed, mirrored)
+    """Lower the re-read bound of `forward`, a translation by the flow's offset map. Of the records
+    that were read beyond the end of the map, the group re-reads at most as many as the mirror has
+    after that end."""
+    beyond = _count_unreplicated_reads(committed, mirrored)
     if mirrored is None or not beyond or not isinstance(forward, EarlierOffset):
         return forward
     again = max(0, forward.reread_max - beyond) + min(beyond, mirrored.unrecorded)
@@ -350,7 +362,7 @@ def _plan_partition(
             committed=committed.offset,
             mirror=place.partition,
             current_offset=at,
-            max_rereads=_count_held_from(None, log, unheard=unheard),
+            max_rereads=_bound_rereads_from(None, log, unheard=unheard),
             reason=outcome.value,
             unanswered_reason=unheard,
         )
@@ -359,7 +371,7 @@ def _plan_partition(
     way = _choose_action(to, at=at, log=log, unheard=unheard, sets_back=sets_back)
     again_max: int | None = outcome.reread_max if isinstance(outcome, EarlierOffset) else 0
     if way in _RESET_ACTIONS:
-        again_max = _count_held_from(None, log, unheard=unheard)
+        again_max = _bound_rereads_from(None, log, unheard=unheard)
     return PartitionMove(
         partition=partition,
         action=way,
@@ -368,7 +380,7 @@ def _plan_partition(
         target_offset=to,
         current_offset=at,
         max_rereads=again_max,
-        unreplicated=_count_beyond(committed.offset, mirrored),
+        unreplicated=_count_unreplicated_reads(committed.offset, mirrored),
         unread=None if log is None else log.count_from(to),
         deleted=to - outcome.downstream,
         metadata=committed.metadata,
@@ -386,8 +398,8 @@ def _translate_to_start(log: LogBounds) -> EarlierOffset:
 def _use_checkpoint(
     place: TranslatedPosition, pair: CheckpointPair | None, *, committed: int, log: LogBounds | None
 ) -> TranslatedPosition:
-    """Use a checkpoint for what the offset map does not cover, unless the checkpoint may belong to
-    an earlier topic: checkpoints have no topic id and stay when a topic is recreated."""
+    """Use a checkpoint where the offset map has no entry, unless the checkpoint may be from an
+    earlier topic: checkpoints have no topic id and are kept when a topic is recreated."""
     if pair is None or pair.upstream > committed or log is None:
         return place
     match place.outcome:
@@ -403,7 +415,7 @@ def _use_checkpoint(
     return dataclasses.replace(place, outcome=told)
 
 
-def _count_beyond(committed: int, mirrored: MirroredPartition | None) -> int:
+def _count_unreplicated_reads(committed: int, mirrored: MirroredPartition | None) -> int:
     if mirrored is None or mirrored.copied_to is None:
         return 0
     return max(0, committed - mirrored.copied_to)

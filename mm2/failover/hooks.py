@@ -1,4 +1,5 @@
-"""Runs the operator's hook commands at named steps of a move: DNS, configuration push, restarts."""
+"""Runs the operator's hook commands at certain steps of a move, for example to switch DNS, push
+configuration or restart applications."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from mm2.failover.move_request import MoveRequest
 from mm2.failover.move_steps import MoveStep
 
 MAX_OUTPUT_CHARS = 4_000
-"""Only the end of a command's output is kept, up to this length."""
+"""Maximum length of the command output that is kept. Only the end is kept."""
 
 
 HookCommands = Mapping[str, HookCommand]
@@ -24,10 +25,10 @@ HookCommands = Mapping[str, HookCommand]
 
 
 def run_hook(hook: HookCommand, step: MoveStep, *, request: MoveRequest, flow: str) -> str:
-    """Run the command and return the end of its output.
+    """Run the hook command and return the end of its output.
 
-    It gets this process's environment and MM2_STEP, MM2_FROM, MM2_TO, MM2_FLOW. Raises `FatalError`
-    if it fails or times out.
+    The command inherits this process's environment and also receives MM2_STEP, MM2_FROM, MM2_TO and
+    MM2_FLOW. Raises `FatalError` if the command fails or times out.
     """
     about = {
         "MM2_STEP": step.value,

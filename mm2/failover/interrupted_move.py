@@ -1,8 +1,8 @@
-"""Decides what an interrupted move repeats when it is resumed, and whether it can be resumed.
+"""Decides whether an interrupted move can be resumed, and which steps are repeated.
 
-It is unknown what happened meanwhile, and moved groups cannot be moved back. So earlier results
-hold only if no partition was replicated since and, for a planned move, nothing was written on the
-cluster to leave.
+The clusters may have changed since the interruption, and moved groups cannot be moved back.
+Therefore earlier results are valid only if no partition was replicated since and, for a planned
+move, no records were written on the origin.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ _QUIESCENCE_STEPS = (_Step.STOP_PRODUCERS, _Step.STOP_CONSUMERS, _Step.IDLE, _St
 
 
 def find_outdated_steps(found: MoveJournal) -> list[MoveStep]:
-    """Returns the completed steps to repeat.
+    """Return the completed steps that must be repeated.
 
-    Before the flow is stopped, applications may have been restarted. Afterwards, final positions
-    are computed again, unless all groups have been moved by them."""
+    If the flow was not yet stopped, applications may have been restarted. Otherwise the final
+    positions are computed again, unless all groups have already been moved to them.
+    """
     if _Step.STOP_FLOW not in found.details:
         return [step for step in _QUIESCENCE_STEPS if step in found.details]
     looked = found.details.get(_Step.FINAL_POSITIONS)
@@ -48,9 +49,11 @@ def drop_moved_groups(found: MovePlan, moved: Collection[str]) -> MovePlan:
 
 
 def explain_abandoning(found: MoveJournal, *, path: str, resume: str) -> str:
-    """Explain how to abandon the move; "" if groups were moved, which cannot be undone.
+    """Explain how to abandon the move. Return "" if groups were already moved, because that cannot
+    be undone.
 
-    `resume` is the command that resumes the flow."""
+    `resume` is the command that resumes the flow.
+    """
     assert found.identity is not None, "the move has begun"
     if found.moved:
         return ""
@@ -59,7 +62,7 @@ def explain_abandoning(found: MoveJournal, *, path: str, resume: str) -> str:
 
 
 def read_last_fencing(found: MoveJournal) -> list[FencingResult]:
-    """Returns the results of the last step that fenced."""
+    """Return the results of the last step that fenced partitions."""
     voided = found.voided.get(_Step.FINAL_POSITIONS, {})
     again = found.details.get(_Step.FINAL_POSITIONS, voided).get("fenced_again", [])
     return step_details.decode_fencing_results(
@@ -74,9 +77,10 @@ def explain_change(
     to_fence: Collection[TopicPartition],
     mirrored: Collection[MirroredPartition],
 ) -> str:
-    """Explain what changed since the final positions; "" if nothing did.
+    """Explain what changed since the final positions were computed; return "" if nothing changed.
 
-    `mirrored` is the current state, given for a planned move."""
+    `mirrored` is the current state of the mirrored partitions, passed only for a planned move.
+    """
     fenced = read_last_fencing(found)
     begun = sorted(set(to_fence) - {each.partition for each in fenced})
     taken = [
@@ -91,5 +95,5 @@ def explain_change(
         end = agreed.get(each.partition)
         if end is not None and (each.source_bounds is None or each.source_bounds.end != end):
             now = "is unknown" if each.source_bounds is None else f"is {each.source_bounds.end}"
-            return f"the end of {each.partition} was {end} when both were equal, and {now}"
+            return f"the end of {each.partition} was {end} when both clusters were equal, and {now}"
     return ""

@@ -1,18 +1,18 @@
-"""The journal of a move: what was done, so that a crashed move can be resumed.
+"""Encodes and decodes the journal of a move, from which a crashed move can be resumed.
 
-A file of JSON lines, appended to and never rewritten. Each line begins
+The journal is a file of JSON lines, appended to and never rewritten. Each line begins
 `{"v":3,"at_ms":…,"what":…`:
 
     begun      identity of the move: "kind", "from", "to", "flow", "sets_back", "accepted",
-               "groups", "export", "hooks", and the ids of both clusters, "from_id", "to_id"
+               "groups", "export", "hooks", and the cluster ids "from_id", "to_id"
     accepted   "codes": findings that the operator has accepted since the move was resumed
     started    "step"
     group      "group": its offsets were written and verified
-    done       "step", "detail": what the step found, an object
+    done       "step", "detail": the step's result, an object
     failed     "step", "error"
-    voided     "step": its result is no longer valid, and the step is done again
+    voided     "step": its result is no longer valid, and the step is repeated
 
-A crash may cut off the last line; such a line counts as not written.
+A crash may truncate the last line. A truncated line is ignored.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _YEAR_10000_MS = 253_402_300_800_000
 
 
 class JournalError(FatalError):
-    """The file is not a journal, has an unknown version, or is damaged."""
+    """Raised if the file is not a journal, has an unknown version, or is damaged."""
 
 
 class JournalEntryKind(enum.Enum):
@@ -51,7 +51,7 @@ class JournalEntryKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveIdentity:
-    """What is moved, and how; constant for the whole move."""
+    """Identity and options of a move; constant for the whole move."""
 
     request: MoveRequest
     flow: str
@@ -60,20 +60,20 @@ class MoveIdentity:
 
     @property
     def steps(self) -> tuple[MoveStep, ...]:
-        """The steps of the move in order."""
+        """The move's steps in order."""
         return move_steps.order_steps(self.request, self.hooks)
 
 
 @dataclass(slots=True)
 class MoveJournal:
-    """State of a move, built from the lines of its journal."""
+    """State of a move, rebuilt from its journal."""
 
     identity: MoveIdentity | None = None
     begun_at_ms: int = 0
     details: dict[MoveStep, Mapping[str, Any]] = field(default_factory=dict)
     """Results of the completed steps."""
     voided: dict[MoveStep, Mapping[str, Any]] = field(default_factory=dict)
-    """Last results of steps that have to be repeated."""
+    """Last results of the steps that must be repeated."""
     started_ms: dict[MoveStep, int] = field(default_factory=dict)
     done_ms: dict[MoveStep, int] = field(default_factory=dict)
     failures: list[tuple[MoveStep, str]] = field(default_factory=list)
@@ -82,13 +82,13 @@ class MoveJournal:
 
     @property
     def next_step(self) -> MoveStep | None:
-        """The first step that is not done; None if all are done. A step that only started
-        is repeated."""
+        """The first step that is not completed, or None if all are. A step that was started but not
+        completed is repeated."""
         assert self.identity is not None, "the move has not begun"
         return next((step for step in self.identity.steps if step not in self.details), None)
 
     def apply(self, line: Mapping[str, Any]) -> None:
-        """Apply one line, decoded by `decode_entry`."""
+        """Apply one journal line, decoded by `decode_entry`."""
         at_ms = int(line["at_ms"])
         if not 0 <= at_ms < _YEAR_10000_MS:
             raise ValueError("at_ms is not a valid time")
@@ -117,7 +117,8 @@ class MoveJournal:
 
 
 def read_journal(text: str) -> MoveJournal:
-    """Read a whole journal; text after the last line feed is ignored. Raises `JournalError`."""
+    """Read a whole journal; text after the last line feed is ignored. Raises `JournalError` if the
+    journal is invalid."""
     found = MoveJournal()
     whole, _, _ = text.rpartition("\n")
     for number, line in enumerate(whole.split("\n") if whole else (), start=1):
@@ -135,7 +136,8 @@ def read_journal(text: str) -> MoveJournal:
 
 
 def decode_entry(line: str) -> Mapping[str, Any]:
-    """Decode one line. Raises `ValueError`, and `JournalError` for an unknown version."""
+    """Decode one journal line. Raises `ValueError` if the line is invalid, and `JournalError` for
+    an unknown version."""
     found = json.loads(line)
     if not isinstance(found, dict):
         raise TypeError("it is not a JSON object")
@@ -145,7 +147,7 @@ def decode_entry(line: str) -> Mapping[str, Any]:
 
 
 def encode_begun(begin: MoveIdentity, *, at_ms: int) -> str:
-    """Encode the first line, with its line feed."""
+    """Encode the first journal line, including its line feed."""
     wanted = begin.request
     return _encode_entry(
         JournalEntryKind.BEGUN,

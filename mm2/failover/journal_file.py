@@ -1,6 +1,6 @@
-"""The journal on disk: every line is fsynced before the next step begins.
+"""Stores the journal on disk; every line is fsynced before the next step begins.
 
-The file is locked while it is open, so one process at a time executes a move.
+The file is locked while it is open, so that only one process at a time executes the move.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from mm2.failover.readiness import UnfinishedMove
 MAX_JOURNALS = 1_000
 MAX_FIRST_LINE_BYTES = 1 << 20
 MAX_OTHER_JOURNAL_BYTES = 256 << 20
-"""Larger files are not searched for an unfinished move. A journal has about 100 bytes for each
-group or partition, so this admits more than two million."""
+"""Maximum size of the files that are searched for an unfinished move. A journal has about 100 bytes
+per group or partition, so this is enough for more than two million."""
 
 
 def explain_unusable_path(path: pathlib.Path) -> str:
-    """Explain why no new journal can be created at this path; "" if it can."""
+    """Explain why no new journal can be created at this path; return "" if it can."""
     if path.exists():
         return _explain_existing_file(path)
     folder = path.absolute().parent
@@ -45,9 +45,9 @@ def explain_unusable_path(path: pathlib.Path) -> str:
 def find_unfinished_moves(
     folder: pathlib.Path, ends: Collection[str], *, excluded: pathlib.Path
 ) -> list[UnfinishedMove]:
-    """Find the unfinished moves between two clusters, in either direction, by the journals
-    (`*.jsonl`) in a folder. Other files are skipped, files of users other than this one and root,
-    and the journal `excluded`."""
+    """Find the unfinished moves between two clusters, in either direction, in the journals
+    (`*.jsonl`) of a folder. The journal `excluded`, files that are not journals, and files of users
+    other than root and the current user are skipped."""
     found = []
     own = filter(_is_own_file, folder.glob("*.jsonl"))
     for path in sorted(itertools.islice(own, MAX_JOURNALS)):
@@ -62,7 +62,8 @@ def find_unfinished_moves(
 
 
 def describe_foreign_journals(folder: pathlib.Path) -> str:
-    """Say which journals `find_unfinished_moves` skips because other users own them; "" if none."""
+    """Describe the journals that `find_unfinished_moves` skips because other users own them; return
+    "" if none is skipped."""
     foreign = [path for path in folder.glob("*.jsonl") if path.is_file() and not _is_own_file(path)]
     if not foreign:
         return ""
@@ -113,10 +114,12 @@ def _explain_existing_file(path: pathlib.Path) -> str:
 
 
 class JournalFile:
-    """An open and locked journal. Raises `FatalError` if it cannot be created or used."""
+    """Keeps a journal open and locked. Raises `FatalError` if the journal cannot be created or
+    used."""
 
     def __init__(self, path: pathlib.Path, *, begin: str | None = None) -> None:
-        """`begin` is the first line of a new journal; None opens an existing one."""
+        """Create a new journal with the first line `begin`, or open an existing journal if `begin`
+        is None."""
         self.path = path
         flags = os.O_RDWR | os.O_APPEND | (os.O_CREAT | os.O_EXCL if begin else 0)
         try:
@@ -125,8 +128,8 @@ class JournalFile:
             raise FatalError(_explain_existing_file(path)) from error
         except OSError as error:
             raise FatalError(
-                f"opening the journal {path}: {error.strerror}; a move is resumed by the user that "
-                "began it, on the file system where it was begun"
+                f"opening the journal {path}: {error.strerror}; a move must be resumed by the "
+                "user that began it, on the file system where it was begun"
                 if error.errno == errno.EPERM
                 else f"opening the journal {path}: {error.strerror}"
             ) from error
@@ -152,7 +155,7 @@ class JournalFile:
         os.close(self._fd)
 
     def append(self, line: str) -> None:
-        """Append a line durably, and apply it to `journal`."""
+        """Append a journal line durably, and apply it to `journal`."""
         self._append(line)
         self.journal.apply(journal.decode_entry(line))
 
@@ -177,7 +180,7 @@ class JournalFile:
             raise FatalError(f"{self.path}: {error}") from error
 
     def _append(self, line: str) -> None:
-        """Append the whole line or nothing, so that the next one begins a new line."""
+        """Append either the whole line or nothing, so that the next append begins on a new line."""
         before = os.fstat(self._fd).st_size
         try:
             left = line.encode()
@@ -191,7 +194,7 @@ class JournalFile:
 
 
 def _sync_folder(folder: pathlib.Path) -> None:
-    """Make the new file's directory entry durable."""
+    """Fsync the folder so that the new file's directory entry is durable."""
     try:
         fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:

@@ -1,4 +1,4 @@
-"""`MoveContext`: the clusters, functions and timeouts that the steps of a move work with."""
+"""Defines `MoveContext`: the clusters, functions and timeouts that the steps of a move use."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PROGRESS_INTERVAL_S = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveContext:
-    """Everything that the steps of one move need."""
+    """Clusters, functions and timeouts that the steps of one move use."""
 
     clusters: FlowClusters
     map_reader: OffsetMapReader
@@ -46,11 +46,11 @@ class MoveContext:
     """Prints one line for the operator."""
     hooks: HookCommands = field(default_factory=dict)
     settle_s: float = 60.0
-    """How long both clusters must have equal ends."""
+    """How long both clusters must have equal end offsets."""
     wait_s: float = 600.0
-    """How long to wait for applications and for unavailable brokers."""
+    """How long to wait for applications and unavailable brokers."""
     file: str = operator_commands.DEFAULT_CONFIG_FILE
-    """Configuration file, named in the commands that are printed."""
+    """Configuration file named in the printed commands."""
 
     def wait_until(
         self,
@@ -59,10 +59,11 @@ class MoveContext:
         *,
         max_wait_s: float | None = None,
     ) -> None:
-        """Poll `done` until it is true; a `RetriableError` counts as not done yet.
+        """Poll `done` until it returns True; a `RetriableError` counts as False.
 
-        Progress and remaining time are printed every few seconds. Raises `RetriableError` with the
-        last error, or else with `describe_wait()`, when the time is up."""
+        Progress and the remaining time are printed every few seconds. When the time is up, raises
+        the last `RetriableError`, or a new one with the text of `describe_wait()`.
+        """
         wait_s = self.wait_s if max_wait_s is None else min(max_wait_s, self.wait_s)
         end = Deadline.after(wait_s, now_s=self.clock.now_s())
         failure: RetriableError | None = None
@@ -88,5 +89,5 @@ class MoveContext:
         return self.map_reader.read(self.planner.timeout_s)
 
     def close(self) -> None:
-        """Close the connection of the offset map reader."""
+        """Close the offset map reader's connection."""
         self.map_reader.close()

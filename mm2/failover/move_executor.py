@@ -1,7 +1,7 @@
-"""`MoveExecutor`: executes a move step by step.
+"""Executes a move step by step.
 
-Each step is done, read back and recorded in the journal before the next one begins. Steps can be
-repeated: after a crash the move resumes at the first step that is not done.
+Each step is executed, verified and recorded in the journal before the next one begins. Steps are
+idempotent: after a crash, the move resumes at the first step that is not completed.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from mm2.operator_commands import OperatorCommands
 
 
 def export_unreplicated(context: MoveContext, request: MoveRequest, *, move: str) -> int:
-    """Write the unreplicated records to the file `wanted.export`; returns their number.
+    """Write the unreplicated records to the file `wanted.export`; return the number of records.
 
     Neither cluster is changed. Raises `FatalError`, also if the records cannot be counted, and
     `RetriableError`.
@@ -65,11 +65,11 @@ _Step = MoveStep
 
 
 class MoveRefusedError(FatalError):
-    """The plan's verdict is no-go; nothing was changed."""
+    """Raised if the plan's verdict is NO-GO; nothing was changed."""
 
 
 class MoveExecutor:
-    """Executes one move; `run` executes the steps that are left."""
+    """Executes one move; `run` executes the remaining steps."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class MoveExecutor:
         *,
         plan: MovePlan | None = None,
     ) -> None:
-        """`plan` is the plan, if it was just built."""
+        """Create the executor. `plan` is the plan if it has already been built."""
         assert file.journal.identity is not None, file.path
         self._planned = plan
         self._file = file
@@ -99,7 +99,8 @@ class MoveExecutor:
         }
 
     def run(self) -> None:
-        """Raises `ConnectError` if a step fails; the next run repeats that step."""
+        """Execute the remaining steps. Raises `ConnectError` if a step fails; the next run repeats
+        that step."""
         about, found = self._context, self._file.journal
         if found.next_step is not None:
             self._repeat_outdated_steps()
@@ -132,7 +133,7 @@ class MoveExecutor:
 
     @property
     def _resume_command(self) -> str:
-        """The command that resumes the flow."""
+        """Command that resumes the flow."""
         file = os.path.abspath(self._context.file)
         return OperatorCommands(file=file).resume(self._identity.flow, None)
 
@@ -140,8 +141,8 @@ class MoveExecutor:
         self._file.append(line)
 
     def _repeat_outdated_steps(self) -> None:
-        """Repeat what may have changed since the move was interrupted, possibly hours ago: fences,
-        ends, members and positions."""
+        """Repeat the steps whose results may be outdated because the move was interrupted, possibly
+        for hours: fencing, end offsets, group members and positions."""
         found, about = self._file.journal, self._context
         if _Step.STOP_FLOW in found.details:
             age_s = max(0, about.clock.wall_ms() - found.begun_at_ms) / 1000
@@ -232,14 +233,16 @@ class MoveExecutor:
 
     @property
     def _planner(self) -> MovePlanner:
-        """The planner; a cluster that was lost when the move began is not queried again."""
+        """The move's planner. It does not query an origin that was already lost when the move
+        began."""
         planner = self._context.planner
         recorded = self._file.journal.details.get(_Step.RECORD)
         silent = "" if recorded is None or self._request.is_planned else recorded["plan"]["silent"]
         return dataclasses.replace(planner, lost_reason=planner.lost_reason or silent)
 
     def _compute_final_positions(self) -> _Detail:
-        """Fence again if a partition was acquired since it was fenced, then plan again."""
+        """Plan the move again to compute the final positions. Partitions that were acquired since
+        the last fencing are fenced again first."""
         noted = self._file.journal
         fenced = interrupted_move.read_last_fencing(noted)
         again = flow_stop.fence_flow_again(self._context, self._request, fenced)
@@ -276,8 +279,8 @@ class MoveExecutor:
     def _describe_options(self) -> str:
         moved = sorted(self._file.journal.moved)
         said = (
-            f"The flow is stopped; groups moved: {', '.join(moved) or 'none'}. Correct the cause, "
-            "or accept the finding with --accept; then run the command again with --resume"
+            f"The flow is stopped; groups moved: {', '.join(moved) or 'none'}. Fix the cause, or "
+            "accept the finding with --accept; then run the command again with --resume"
         )
         if moved:
             return said
@@ -320,12 +323,12 @@ class MoveExecutor:
         final = found.details[_Step.FINAL_POSITIONS]["plan"]
         return {
             **step_details.build_report(found, final, now_ms=self._context.clock.wall_ms()),
-            "stranded_records": self._count_stranded(final),
+            "stranded_records": self._count_stranded_records(final),
             "active": self._find_active_groups(),
         }
 
     def _find_active_groups(self) -> list[str] | None:
-        """Moved groups that have members on the destination; None if unknown."""
+        """Find the moved groups that have members on the destination; return None if unknown."""
         groups, moved = self._context.clusters.target.groups, sorted(self._file.journal.moved)
         try:
             states = groups.describe_states(moved, self._context.planner.timeout_s)
@@ -336,13 +339,14 @@ class MoveExecutor:
         active = GroupState.ACTIVE
         return [name for name in moved if states.succeeded.get(name) is active]
 
-    def _count_stranded(self, final: Mapping[str, Any]) -> int | None:
-        """Count records written on the origin after its final snapshot; None if unknown."""
+    def _count_stranded_records(self, final: Mapping[str, Any]) -> int | None:
+        """Count the records written on the origin after its final snapshot; return None if
+        unknown."""
         try:
             now = self._collect_mirrors().mirrored
         except ConnectError:
             return None
-        return step_details.count_stranded(
+        return step_details.count_stranded_records(
             final, {each.partition: each.source_bounds for each in now}
         )
 

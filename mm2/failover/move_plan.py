@@ -1,6 +1,7 @@
-"""`MovePlan`: what a move would do and cost now, with its verdict.
+"""Defines `MovePlan`: what a move would do and cost if it were executed now, and the verdict.
 
-A plan changes nothing. `move_steps` has the order of the steps, `journal` the completed steps.
+Building a plan changes nothing. `move_steps` defines the order of the steps, and `journal` records
+the completed steps.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from mm2.failover.plan_findings import PlanFinding, PlanVerdict
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MovePlan:
-    """What the move would cost if it were executed now."""
+    """Effects and cost of a move if it were executed now."""
 
     request: MoveRequest
     at_ms: int
@@ -34,11 +35,11 @@ class MovePlan:
     unmoved_groups: tuple[UnmovedGroup, ...] = ()
     """Share and streams groups, which are not moved."""
     origin_error: str = ""
-    """Why the origin did not answer, "" if it did."""
+    """Reason why the origin did not respond, or "" if it did."""
     unlisted_topics: tuple[str, ...] = ()
-    """Topics whose partitions the origin did not list."""
+    """Topics whose partitions the origin could not list."""
     checkpointed_ms: int | None = None
-    """Time of the newest checkpoint."""
+    """Time when the newest checkpoint was written."""
     unreplicated: tuple[UnreplicatedRecords, ...] = ()
     findings: tuple[PlanFinding, ...] = field(default=())
 
@@ -49,13 +50,15 @@ class MovePlan:
 
     @property
     def lag_records(self) -> int | None:
-        """Total lag: the recovery point in records; None if one partition's lag is unknown."""
+        """Total lag, which is the recovery point in records. None if the lag of any partition is
+        unknown."""
         found = [each.lag_records for each in self.mirrored]
         return None if None in found or self.unlisted_topics else sum(each or 0 for each in found)
 
     @property
     def lag_ms(self) -> int | None:
-        """Largest lag of a partition: the recovery point in time; None if one is unknown."""
+        """Largest lag of a partition, which is the recovery point in time. None if the lag of any
+        partition is unknown."""
         found = [each.lag_ms(self.at_ms) for each in self.mirrored]
         return (
             None
@@ -65,13 +68,14 @@ class MovePlan:
 
     @property
     def newest_ms(self) -> int | None:
-        """Timestamp of the newest replicated record of partitions with unknown lag: records
+        """Timestamp of the newest replicated record in the partitions whose lag is unknown. Records
         written later may be missing."""
         return max((each.newest_ms for each in self.mirrored if each.newest_ms), default=None)
 
     @property
     def unreplicated_records(self) -> int | None:
-        """Records of the destination that never reached the origin; None if not all are counted."""
+        """Number of records on the destination that were never replicated to the origin. None if
+        some are not counted."""
         found = [each.records for each in self.unreplicated]
         return None if None in found else sum(each or 0 for each in found)
 
@@ -85,8 +89,9 @@ def build_plan(
 ) -> MovePlan:
     """Build the plan from a snapshot.
 
-    `agreed_ends` is given for the final check of a planned move, after the flow was stopped and
-    fenced: lag and moving ends, which were only information before, then forbid the move."""
+    `agreed_ends` is passed only for the final check of a planned move, after the flow was stopped
+    and fenced. Lag and changing end offsets then forbid the move; before, they are only reported.
+    """
     mirrored = {each.partition: each for each in snapshot.mirrored}
     groups = tuple(
         group_plan.plan_group(
@@ -116,6 +121,6 @@ def build_plan(
 
 
 def add_findings(plan: MovePlan, more: Iterable[PlanFinding]) -> MovePlan:
-    """Returns the plan with further findings, to which the same acceptance is applied."""
+    """Return the plan with additional findings, to which the operator's acceptance is applied."""
     weighed = tuple(plan_findings.apply_acceptance(each, plan.request.accepted) for each in more)
     return replace(plan, findings=(*plan.findings, *weighed))

@@ -1,6 +1,7 @@
-"""The report of a finished move as text.
+"""Formats the report of a finished move as text.
 
-It has the duration and verification of each step, the recovery point, and each group's position.
+The report has the duration and verification of each step, the recovery point, and each group's
+position.
 """
 
 from __future__ import annotations
@@ -30,9 +31,10 @@ _MAX_NAMES = 10
 
 
 def format_report(report: Mapping[str, Any], *, file: str) -> Iterator[str]:
-    """Yield the lines of a report, as built by `step_details.build_report`.
+    """Yield the lines of a report that was built by `step_details.build_report`.
 
-    `file` is the configuration file for printed commands."""
+    `file` is the configuration file named in the printed commands.
+    """
     yield ""
     yield f"{report['kind']} {report['from']} -> {report['to']}, flow {report['flow']}"
     begun = plan_output.format_time(report["begun_at_ms"])
@@ -95,7 +97,7 @@ def _format_differences(report: Mapping[str, Any]) -> Iterator[str]:
             at = "nowhere" if each["stands_at"] is None else f"at {each['stands_at']}"
             yield (
                 f"group {each['group']} is {at} in {each['topic']}-{each['partition']}, before "
-                f"{each['moved_to']}: it re-reads from there, as accepted"
+                f"{each['moved_to']}: it re-reads records from that offset, as accepted"
             )
     for name in report["unmoved"]:
         yield f"group {name} was not moved"
@@ -106,7 +108,7 @@ def _format_differences(report: Mapping[str, Any]) -> Iterator[str]:
 def _format_next_steps(report: Mapping[str, Any], file: str) -> Iterator[str]:
     flow, there, active = report["flow"], report["to"], report["active"]
     if active is None:
-        yield f"whether the groups have members on {there} is unknown: it did not answer"
+        yield f"whether the groups have members on {there} is unknown: the cluster did not answer"
     else:
         known = set(active)
         idle = [each["group"] for each in report["moved"] if each["group"] not in known]
@@ -115,7 +117,7 @@ def _format_next_steps(report: Mapping[str, Any], file: str) -> Iterator[str]:
         if idle:
             yield f"no members on {there} yet: {_format_names(idle)}"
     operator = OperatorCommands(file=file)
-    yield f"the flow {flow} stays stopped; to resume it: {operator.resume(flow, None)}"
+    yield f"the flow {flow} remains stopped; to resume it: {operator.resume(flow, None)}"
     if report["kind"] == MoveKind.BACK.value:
         forth = f"{report['to']}->{report['from']}"
         yield f"if {forth} was stopped, resume it too: {operator.resume(forth, None)}"

@@ -1,4 +1,5 @@
-"""`MoveRequest`: the move of consumer groups that an operator requests, and its command line."""
+"""Defines `MoveRequest`: the move of consumer groups that an operator requests, and its command
+line."""
 
 from __future__ import annotations
 
@@ -9,33 +10,35 @@ from mm2 import operator_commands
 
 
 class MoveKind(enum.Enum):
-    """Why groups are moved, which decides whether the source cluster must be available."""
+    """Purpose of the move, which determines whether the source cluster must be available."""
 
     EMERGENCY = "failover"
-    """The cluster to leave is lost or unreliable; data loss is possible."""
+    """The origin is lost or unreliable; data loss is possible."""
     PLANNED = "switch-over"
     """Both clusters are available; no record may be lost."""
     BACK = "failback"
-    """Return to the cluster that was left before; both are available, no record may be lost."""
+    """Move back to the original cluster; both clusters are available, no record may be lost."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveRequest:
-    """What to move, from where to where, and which risks the operator has accepted."""
+    """Groups to move, origin and destination of the move, and the risks that the operator has
+    accepted."""
 
     origin: str
     destination: str
     kind: MoveKind
     sets_back: bool = False
-    """Also write positions that are lower than the group's current position."""
+    """True if positions lower than the group's current position are also written."""
     accepted: frozenset[str] = frozenset()
     """Accepted finding codes: `CODE` for all groups or `CODE:GROUP` for one."""
     groups: frozenset[str] = frozenset()
     """Groups to move; empty for all groups of the flow."""
     export: str = ""
-    """File for the records that never left `destination` (failback only); "" for none."""
+    """File to which records that were never replicated from `destination` are exported (failback
+    only); "" for none."""
     file: str = operator_commands.DEFAULT_CONFIG_FILE
-    """Configuration file, named in the commands that are printed."""
+    """Configuration file named in the printed commands."""
 
     @property
     def is_planned(self) -> bool:
@@ -47,7 +50,8 @@ class MoveRequest:
         return code in self.accepted or f"{code}:{group}" in self.accepted
 
     def command(self, *more: str) -> str:
-        """Command line of such a move; `more` words are appended, such as `--resume`."""
+        """Build the command line of this move without its options, with the words `more` appended,
+        such as `--resume`."""
         verb = "failback" if self.kind is MoveKind.BACK else "failover"
         planned = ("--planned",) if self.kind is MoveKind.PLANNED else ()
         words = (*planned, *more)
@@ -56,7 +60,8 @@ class MoveRequest:
         )
 
     def execute_command(self, *more: str) -> str:
-        """Command line that executes this request with all its options, and `more` words."""
+        """Build the command line that executes this request with all its options, with the words
+        `more` appended."""
         words = [word for each in sorted(self.groups) for word in ("--group", each)]
         words += [word for each in sorted(self.accepted) for word in ("--accept", each)]
         words += ["--set-back"] * self.sets_back
@@ -75,7 +80,7 @@ class ClusterIds:
 def describe_changed_clusters(
     request: MoveRequest, begun: ClusterIds, now: ClusterIds
 ) -> list[str]:
-    """Describe each alias that now leads to another cluster than when the move began."""
+    """Describe each alias that now refers to a different cluster than when the move began."""
     ends = (
         (request.origin, begun.origin, now.origin),
         (request.destination, begun.destination, now.destination),
@@ -88,9 +93,10 @@ def describe_changed_clusters(
 
 
 def describe_contradictions(begun: MoveRequest, requested: MoveRequest) -> list[str]:
-    """Describe how a resumed move differs from the options given now.
+    """Describe how the options of a resumed move contradict the original request.
 
-    Newly accepted finding codes are not a contradiction: they are added to the move."""
+    Newly accepted finding codes are not a contradiction: they are added to the move.
+    """
     found = []
     ends = (begun.origin, begun.destination), (requested.origin, requested.destination)
     if ends[0] != ends[1]:
@@ -101,7 +107,7 @@ def describe_contradictions(begun: MoveRequest, requested: MoveRequest) -> list[
         found.append("the move was begun without --set-back")
     if requested.groups and requested.groups != begun.groups:
         said = ", ".join(sorted(begun.groups)) or "all of the flow"
-        found.append(f"the move is for these groups: {said}")
+        found.append(f"the move was begun for these groups: {said}")
     if requested.export and requested.export != begun.export:
-        found.append(f"the move exports to {begun.export or 'no file'}")
+        found.append(f"the move exports records to {begun.export or 'no file'}")
     return found

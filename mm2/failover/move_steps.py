@@ -1,8 +1,8 @@
-"""The steps of a move in order.
+"""Defines the steps of a move and their order.
 
-Each step is executed, verified and recorded before the next one begins. The source is fenced before
-positions are read, positions are read before they are written, and consumers move before
-producers.
+Each step is executed, verified and recorded before the next one begins. The flow's writers are
+fenced before positions are read, positions are read before they are written, and consumers move
+before producers.
 """
 
 from __future__ import annotations
@@ -14,36 +14,37 @@ from mm2.failover.move_request import MoveRequest
 
 
 class MoveStep(enum.Enum):
-    """A step; its value is its name in the journal, the output and the `hooks` configuration."""
+    """One step of a move. The value is the step's name in the journal, the output and the `hooks`
+    configuration."""
 
     RECORD = "record"
     """Record the state of both clusters in the journal."""
     EXPORT = "export"
-    """Write records that never left the destination to a file (failback)."""
+    """Export records that were never replicated from the destination to a file (failback)."""
     STOP_PRODUCERS = "stop-producers"
-    """Stop producers: a hook, or the operator."""
+    """Stop the producers, by a hook or by the operator."""
     STOP_CONSUMERS = "stop-consumers"
-    """Stop consumers: a hook, or the operator."""
+    """Stop the consumers, by a hook or by the operator."""
     IDLE = "idle"
-    """Wait until the groups have no members on the cluster to leave."""
+    """Wait until the groups have no members on the origin."""
     AGREE = "agree"
-    """Wait until both clusters twice show equal ends and no lag."""
+    """Wait until two checks in a row find equal end offsets and no lag."""
     STOP_FLOW = "stop-flow"
     """Stop the flow durably, so that restarted nodes do not run it."""
     FENCE = "fence"
     """Fence the flow's writers, including frozen and disconnected processes."""
     FINAL_POSITIONS = "look-again"
-    """Compute the final positions, now that nothing changes them any more."""
+    """Compute the final positions after the flow was stopped and fenced."""
     MOVE_GROUPS = "move-groups"
     """Write the groups' offsets on the destination."""
     VERIFY = "verify"
-    """Read the groups' offsets back and compare them."""
+    """Read the groups' offsets back and compare them with the written offsets."""
     START_CONSUMERS = "start-consumers"
-    """Start consumers: a hook, or the operator."""
+    """Start the consumers, by a hook or by the operator."""
     START_PRODUCERS = "start-producers"
-    """Start producers: a hook, or the operator."""
+    """Start the producers, by a hook or by the operator."""
     REPORT = "report"
-    """Build the report, and count records written on the cluster that was left meanwhile."""
+    """Build the report, and count the records written on the origin in the meantime."""
 
 
 HOOK_STEPS = frozenset(
@@ -54,8 +55,8 @@ HOOK_STEPS = frozenset(
         MoveStep.START_PRODUCERS,
     }
 )
-"""Steps for the operator: commands in `hooks:` execute them. Without a command, the step is printed
-for the operator and counts as done."""
+"""Steps that the operator performs: commands in `hooks:` execute them. A step without a command is
+printed for the operator and counts as completed."""
 
 _PLANNED_ONLY = frozenset({MoveStep.STOP_PRODUCERS, MoveStep.AGREE, MoveStep.IDLE})
 STEP_TEXTS: Mapping[MoveStep, str] = {
@@ -64,7 +65,7 @@ STEP_TEXTS: Mapping[MoveStep, str] = {
     MoveStep.STOP_PRODUCERS: "stop producers on {origin}",
     MoveStep.STOP_CONSUMERS: "stop consumers on {origin}",
     MoveStep.IDLE: "wait until the groups have no members on {origin}",
-    MoveStep.AGREE: "wait until both clusters have equal ends, checked twice",
+    MoveStep.AGREE: "wait until both clusters have equal end offsets, checked twice",
     MoveStep.STOP_FLOW: "stop {flow} until mm2 resume",
     MoveStep.FENCE: "fence the writers of {flow}",
     MoveStep.FINAL_POSITIONS: "compute the final positions",
@@ -77,10 +78,11 @@ STEP_TEXTS: Mapping[MoveStep, str] = {
 
 
 def order_steps(request: MoveRequest, hooks: Sequence[str]) -> tuple[MoveStep, ...]:
-    """Returns the steps of a move in order.
+    """Return the steps of a move in order.
 
-    `hooks` are the names of steps with a command. In an emergency, the steps for consumers and
-    producers are included only if they have one."""
+    `hooks` are the names of the steps that have a hook command. In an emergency, the steps that
+    stop and start consumers and producers are included only if they have a command.
+    """
     given = frozenset(hooks)
 
     def takes(step: MoveStep) -> bool:
@@ -96,8 +98,9 @@ def order_steps(request: MoveRequest, hooks: Sequence[str]) -> tuple[MoveStep, .
 def describe_step(step: MoveStep, request: MoveRequest, flow: str, *, same_names: bool) -> str:
     """Describe a step without a full stop.
 
-    `same_names`: topics have the same name on both clusters, so records written on the destination
-    are replicated to the origin as well."""
+    If `same_names` is true, topics have the same name on both clusters, so records written on the
+    destination are also replicated to the origin.
+    """
     said = STEP_TEXTS[step]
     if same_names and step is MoveStep.STOP_PRODUCERS:
         said += " and on {destination}: records written there are replicated to {origin}"

@@ -1,7 +1,7 @@
-"""`BoundedPool`: work on many partitions with a bounded number of threads and one deadline.
+"""Processes many partitions with a bounded number of threads and one deadline (`BoundedPool`).
 
-Each thread has its own connections. An item that fails with a transient error is retried after
-the waiting items.
+Each thread has its own connections. An item that fails with a transient error is retried after the
+queued items.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ MAX_THREADS = 8
 POLL_INTERVAL_S = 0.2
 PROGRESS_INTERVAL_S = 5.0
 _CLOSE_TIMEOUT_S = 50.0
-"""A request in flight is waited for."""
+"""How long closing the pool waits for a request in flight."""
 
 ConnectClient = Callable[[], BlockingClient]
 PartitionWork = Callable[[BlockingClient, K, Deadline], T]
-"""Processes one item; long operations must check the deadline."""
+"""Function that processes one item. Long operations must check the deadline."""
 ReportProgress = Callable[[str], object]
 
 
 @dataclass(frozen=True, slots=True)
 class PoolResult(Generic[K, T]):
-    """Result by item: each is in `done` or in `unfinished`."""
+    """Result of a pool run: each item is either in `done` or in `unfinished`."""
 
     done: Mapping[K, T] = field(default_factory=dict)
     unfinished: Mapping[K, str] = field(default_factory=dict)
-    """Last error of each unfinished item, "" if it was not attempted."""
+    """Last error of each unfinished item, or "" if the item was not attempted."""
 
     def __str__(self) -> str:
-        """Progress, with the first error."""
+        """Describe the progress and the first error."""
         all_of_them = plurals.format_count(
             len(self.done) + len(self.unfinished), "partition", "are"
         )
@@ -58,7 +58,7 @@ class BoundedPool:
     connect: ConnectClient
     clock: Clock
     activity: str = ""
-    """What progress lines say is being done."""
+    """Activity that is named in progress lines."""
     report_progress: ReportProgress = lambda _: None
 
     def run(
@@ -66,8 +66,9 @@ class BoundedPool:
     ) -> PoolResult[K, T]:
         """Process all items until the deadline.
 
-        `RetriableError` of an item is retried after the waiting items; any other error stops the
-        run and is raised."""
+        An item that fails with `RetriableError` is retried after the queued items; any other error
+        stops the run and is raised.
+        """
         end = Deadline.after(timeout_s, now_s=self.clock.now_s())
         shared = _PoolQueue(work, items, end=end, connect=self.connect, clock=self.clock)
         ends: list[ThreadDied] = []
@@ -100,7 +101,7 @@ class BoundedPool:
 
 
 class _PoolQueue(Generic[K, T]):
-    """Items shared by the threads; each item is processed by one thread at a time."""
+    """Queue of items shared by the pool's threads. Only one thread at a time processes an item."""
 
     def __init__(
         self,
@@ -123,7 +124,7 @@ class _PoolQueue(Generic[K, T]):
         self.failed: dict[K, str] = {}
 
     def body(self, stop: threading.Event) -> None:
-        """Process waiting items until none is left, the time is up, or `stop` is set."""
+        """Process queued items until the queue is empty, the deadline expires, or `stop` is set."""
         with self._connect() as questions:
             while not stop.is_set() and not self._is_expired:
                 try:

@@ -1,8 +1,8 @@
-"""Findings of a plan: codes, severities, and the verdict that follows from them.
+"""Defines the findings of a plan: codes, severities, and the verdict.
 
-Operators accept a finding that forbids the move by its code, for all groups or for one
-(`--accept CODE:GROUP`). Codes with a constant here are also used by steps, which then skip what the
-accepted finding is about.
+Operators accept a finding that forbids the move by its code, for all groups or for one group
+(`--accept CODE:GROUP`). Codes that have a constant in this module are also used by steps, which
+then skip the partitions or groups of the accepted finding.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 
 class PlanSeverity(enum.Enum):
-    """Severity of a finding: it forbids the move, has a cost, or is information."""
+    """Severity of a finding: the finding forbids the move, has a cost, or is information."""
 
     FORBIDS = "no-go"
     COSTS = "cost"
@@ -21,7 +21,7 @@ class PlanSeverity(enum.Enum):
 
 
 class PlanVerdict(enum.Enum):
-    """Whether the move can be executed; the value is printed."""
+    """Verdict on whether the move can be executed. The value is printed."""
 
     GO = "GO"
     GO_AT_A_COST = "GO, AT A COST"
@@ -33,17 +33,17 @@ class PlanFinding:
     """One finding of a plan."""
 
     severity: PlanSeverity
-    """Severity."""
+    """Severity of the finding."""
     code: str
     """Stable identifier for scripts and `--accept`."""
     text: str
-    """What was found and what to do."""
+    """Description of the problem and the remedy."""
     group: str = ""
-    """The consumer group concerned, "" if none in particular."""
+    """The consumer group concerned, or "" if the finding is not about one group."""
 
 
 def apply_acceptance(finding: PlanFinding, accepted: Collection[str]) -> PlanFinding:
-    """Lower an accepted finding from no-go to cost; see `MoveRequest.accepted`."""
+    """Lower the severity of an accepted finding from no-go to cost; see `MoveRequest.accepted`."""
     named = finding.code in accepted or f"{finding.code}:{finding.group}" in accepted
     if named and finding.severity is PlanSeverity.FORBIDS:
         return replace(finding, severity=PlanSeverity.COSTS)
@@ -51,7 +51,7 @@ def apply_acceptance(finding: PlanFinding, accepted: Collection[str]) -> PlanFin
 
 
 def decide_verdict(findings: Iterable[PlanFinding]) -> PlanVerdict:
-    """Returns the verdict that follows from the most severe finding."""
+    """Return the verdict that follows from the most severe finding."""
     weights = {each.severity for each in findings}
     if PlanSeverity.FORBIDS in weights:
         return PlanVerdict.NO_GO
@@ -132,5 +132,5 @@ ALL_CODES = frozenset(
 
 
 def find_unknown_codes(accepted: Iterable[str]) -> list[str]:
-    """Returns the accepted codes (`CODE` or `CODE:GROUP`) that no finding can have."""
+    """Return the accepted codes (`CODE` or `CODE:GROUP`) that no finding uses."""
     return sorted({each for each in accepted if each.partition(":")[0] not in ALL_CODES})

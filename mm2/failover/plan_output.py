@@ -1,4 +1,4 @@
-"""The plan of a move as text and as JSON. Column names are those of Kafka's own tools."""
+"""Formats the plan of a move as text and as JSON, with the column names of Kafka's own tools."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ _SEVERITY_LABELS = {
     PlanSeverity.NOTE: "NOTE",
 }
 _MAX_ALIKE_FINDINGS = 3
-"""Maximum number of findings with one code that are printed: the tables above have the details.
-Findings that forbid the move are all printed."""
+"""Maximum number of printed findings with the same code, because the tables above have the details.
+Findings that forbid the move are always printed."""
 
 
 def format_plan(
@@ -53,8 +53,9 @@ def format_plan(
 ) -> Iterator[str]:
     """Yield the lines of the whole plan.
 
-    `hooks` are the names of steps with a command; `properties` are client properties for the
-    destination, without secrets."""
+    `hooks` are the names of the steps that have a hook command. `properties` are client properties
+    for the destination, without secrets.
+    """
     wanted = plan.request
     yield f"{wanted.kind.value} {wanted.origin} -> {wanted.destination}, flow {plan.flow}"
     yield f"as of {format_time(plan.at_ms)}"
@@ -98,7 +99,8 @@ def format_plan(
 
 
 def format_findings(findings: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield findings, as encoded in JSON, the most severe first; similar ones are summarized."""
+    """Yield JSON-encoded findings as text, the most severe first. Similar findings are
+    summarized."""
     for weight in PlanSeverity:
         alike: dict[str, list[str]] = {}
         for each in findings:
@@ -129,15 +131,17 @@ def _format_clients(found: MovePlan, properties: Mapping[str, str]) -> Iterator[
 def plan_to_json(
     plan: MovePlan, hooks: Sequence[str], properties: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Encode the plan as JSON (`version` is the format's).
+    """Encode the plan as JSON (`version` is the version of the format).
 
     - Times are UTC milliseconds. Lag is null if it is unknown; `newest_ms` is then the timestamp of
-      the newest replicated record of the partitions concerned. Topics in `untold` did not answer.
-    - `mirror_exists` is null if the destination did not answer for the partition.
-    - `read_again_max` is null if there is no upper bound, as for a group that may have begun to
-      read other topics after its last checkpoint; `read_again_known_max` excludes those topics.
-      `read_again` states in words what is known.
-    - `unmoved_groups` are share and streams groups."""
+      the newest replicated record of the partitions concerned. Topics in `untold` could not be
+      listed.
+    - `mirror_exists` is null if the destination did not respond for the partition.
+    - `read_again_max` is null if there is no upper bound, for example for a group that may have
+      started to read other topics after its last checkpoint; `read_again_known_max` excludes those
+      topics. `read_again` describes the known re-reads in words.
+    - `unmoved_groups` are share and streams groups.
+    """
     wanted = plan.request
     groups = [_group_to_json(each) for each in plan.groups]
     all_known = _are_all_groups_known(plan)
@@ -183,7 +187,7 @@ def format_rpo(
 
 
 def format_time(ms: int) -> str:
-    """Format a timestamp as UTC with a resolution of seconds."""
+    """Format a timestamp as UTC with a resolution of one second."""
     found = datetime.datetime.fromtimestamp(ms / 1000, tz=datetime.UTC)
     return found.isoformat(timespec="seconds").replace("+00:00", "Z")
 
@@ -194,7 +198,8 @@ def format_number(value: int | None) -> str:
 
 
 def _list_renamed_topics(found: MovePlan) -> dict[str, str]:
-    """Map topic names on the origin to their names on the destination, if they differ."""
+    """Map topic names on the origin to their names on the destination, where the two names
+    differ."""
     places = {each.partition.topic: each.mirror.topic for each in found.mirrored}
     for group in found.groups:
         places |= _map_subscriptions(group)
@@ -202,7 +207,8 @@ def _list_renamed_topics(found: MovePlan) -> dict[str, str]:
 
 
 def _map_subscriptions(group: GroupMove) -> dict[str, str]:
-    """Map each topic that the group reads to the topic to subscribe to on the destination."""
+    """Map each topic that the group reads to the topic that it must subscribe to on the
+    destination."""
     return {
         each.partition.topic: each.mirror.topic
         for each in group.partitions
@@ -230,14 +236,15 @@ def _describe_absence(each: MirroredPartition) -> str:
 
 
 def format_reread(again_max: int | None, basis: str) -> str:
-    """Format a table cell; after a checkpoint the number is only an upper bound."""
+    """Format the re-read bound as a table cell; after a checkpoint the number is only an upper
+    bound."""
     if again_max is None:
         return "unknown"
     return str(again_max) if basis == PositionBasis.COMMITTED.value else f"0 to {again_max}"
 
 
 def format_basis(basis: str, written_ms: int | None, at_ms: int) -> str:
-    """Format the basis of a position, as encoded in JSON, as a table cell."""
+    """Format the source of a position, as encoded in JSON, as a table cell."""
     return reread_estimate.describe_basis(PositionBasis(basis), written_ms, at_ms=at_ms)
 
 
@@ -259,7 +266,8 @@ def _build_group_rows(group: GroupMove, at_ms: int) -> Iterator[tuple[str, ...]]
 
 
 def _format_missing(each: PartitionMove) -> str:
-    """Format a table cell; records read after a checkpoint may be missing as well."""
+    """Format the number of missing records as a table cell; records read after a checkpoint may
+    also be missing."""
     if _is_committed(each):
         return str(each.unreplicated)
     return f">= {each.unreplicated}" if each.unreplicated else "unknown"
@@ -271,7 +279,7 @@ def _is_committed(each: PartitionMove) -> bool:
 
 def _format_state(group: GroupMove, each: PartitionMove) -> str:
     if group.blocking_state is not None:
-        return f"stays: group is {group.blocking_state.value} there"
+        return f"not moved: group is {group.blocking_state.value} there"
     why = each.reason or ("no answer there" if each.unanswered_reason else "")
     return each.action.value + (f": {why}" if why else "")
 

@@ -1,4 +1,4 @@
-"""Rules that derive a plan's findings from a snapshot: what forbids the move and what it costs."""
+"""Derives a plan's findings from a snapshot: what forbids the move and what it costs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MAX_TOPICS_NAMED = 5
 def check_group(
     request: MoveRequest, snapshot: ClusterPairSnapshot, group: GroupMove, *, final: bool
 ) -> Iterator[PlanFinding]:
-    """Yield the findings of one group; `final`: the flow is already stopped and fenced."""
+    """Yield the findings of one group. `final` is true after the flow was stopped and fenced."""
     yield from _check_missing_positions(request, snapshot, group)
     yield from _check_group_state(request, group, final=final)
     if group.is_streams:
@@ -66,7 +66,7 @@ def describe_unmoved_group(
     else:
         code, starts = (
             plan_findings.STREAMS_GROUP,
-            "where auto.offset.reset says, with empty state stores",
+            "according to auto.offset.reset, with empty state stores",
         )
         offsets = operator_commands.build_translate_command(name, snapshot.flow, file=request.file)
         reset = snapshot.target_commands.reset_streams_group(name, "FILE")
@@ -97,17 +97,19 @@ def _check_missing_positions(
         yield _GroupFinding(
             severity=_GroupSeverity.NOTE,
             code="no-position",
-            text=f"group {group.group} has no committed offset for {min(nowhere)}{more}: on "
-            f"{wanted.destination} it starts where auto.offset.reset says; with latest, it "
-            "skips the existing records",
+            text=(
+                f"group {group.group} has no committed offset for {min(nowhere)}{more}: on "
+                f"{wanted.destination} it starts according to auto.offset.reset; with latest, it "
+                "skips the existing records"
+            ),
             group=group.group,
         )
 
 
 _BLOCKED_REASONS = {
-    GroupState.ACTIVE: ("group-active", "has members there already: stop them"),
-    GroupState.FOREIGN: ("group-foreign", "is a group of another type there, such as connect"),
-    GroupState.UNKNOWN: ("group-unknown", "could not be described there"),
+    GroupState.ACTIVE: ("group-active", "already has members: stop them"),
+    GroupState.FOREIGN: ("group-foreign", "is a group of another type, such as a Connect group"),
+    GroupState.UNKNOWN: ("group-unknown", "could not be described"),
 }
 
 
@@ -139,8 +141,10 @@ def _check_group_state(
         yield _GroupFinding(
             severity=_GroupSeverity.FORBIDS if final else _GroupSeverity.COSTS,
             code="group-still-here",
-            text=f"group {name} still has members on {wanted.origin}: records that they read from "
-            "now on are re-read",
+            text=(
+                f"group {name} still has members on {wanted.origin}: records that they read from "
+                "now on will be re-read"
+            ),
             group=name,
         )
 
@@ -148,7 +152,7 @@ def _check_group_state(
 def _check_position_basis(
     wanted: MoveRequest, found: ClusterPairSnapshot, group: GroupMove
 ) -> Iterator[PlanFinding]:
-    """Report groups whose committed offsets are unknown, and what is used instead."""
+    """Report groups whose committed offsets are unknown, and what is used in their place."""
     name, why = group.group, group.unread_reason
     then = "its last checkpoint is used" if group.partitions else "it has no checkpoint"
     if why and group.is_access_denied:
@@ -170,8 +174,8 @@ def _check_position_basis(
         )
     if group.unreadable_checkpoint:
         text = (
-            f"a checkpoint of group {name} cannot be read ({group.unreadable_checkpoint}). If this "
-            "is accepted, the checkpoints before it are used, which may be far behind"
+            f"a checkpoint of group {name} cannot be read ({group.unreadable_checkpoint}). If "
+            "this is accepted, earlier checkpoints are used, which may be much older"
         )
         yield _GroupFinding(
             severity=_GroupSeverity.FORBIDS, code="checkpoint-unreadable", text=text, group=name
@@ -180,8 +184,10 @@ def _check_position_basis(
         yield _GroupFinding(
             severity=_GroupSeverity.COSTS,
             code="as-of-checkpoint",
-            text=f"group {name} starts on {wanted.destination} where auto.offset.reset says; the "
-            "number of re-read records is unknown",
+            text=(
+                f"group {name} starts on {wanted.destination} according to auto.offset.reset; the "
+                "number of re-read records is unknown"
+            ),
             group=name,
         )
     elif group.basis is PositionBasis.CHECKPOINTED:
@@ -194,13 +200,16 @@ def _check_position_basis(
             many += f", at most the {held} on {wanted.destination} after the checkpoint"
         if group.may_read_more:
             many += (
-                ", and topics that it began to read since then start where auto.offset.reset says: "
-                "earliest re-reads all their records, latest skips them"
+                ", and topics that it started to read since then start according to "
+                "auto.offset.reset: earliest re-reads all their records, latest skips them"
             )
         yield _GroupFinding(
             severity=_GroupSeverity.COSTS,
             code="as-of-checkpoint",
-            text=f"group {name} resumes at {last}; records it read later are re-read: {many}",
+            text=(
+                f"group {name} resumes at {last}; records that it read later will be re-read: "
+                f"{many}"
+            ),
             group=name,
         )
 
@@ -238,17 +247,19 @@ def _check_action(
             text = f"its offset {each.committed} cannot be translated ({each.reason})"
             yield _GroupSeverity.FORBIDS, "untranslated", text
         case _Action.MISSING | _Action.PAST_THE_END:
-            text = f"its position there, {each.mirror} at {each.target_offset}, does not exist"
+            text = (
+                f"its position on the destination, {each.mirror} at {each.target_offset}, does "
+                "not exist"
+            )
             yield _GroupSeverity.FORBIDS, "no-place", text
         case _Action.IS_AHEAD:
             count = plurals.format_count(
                 (each.current_offset or 0) - (each.target_offset or 0), "offset"
             )
             text = (
-                f"it is at {each.current_offset} there, {count} beyond its translated position "
-                f"{each.target_offset}, and "
-                "is not moved: records in between that it has not read are skipped (--set-back "
-                "moves it back)"
+                f"it is at {each.current_offset} on the destination, {count} beyond its "
+                f"translated position {each.target_offset}, and is not moved: unread records in "
+                "between are skipped (--set-back moves it back)"
             )
             yield _GroupSeverity.COSTS, "is-ahead", text
         case _Action.MOVES if (
@@ -257,8 +268,8 @@ def _check_action(
             and each.target_offset < each.current_offset
         ):
             text = (
-                f"it is at {each.current_offset} there, and is set back to its translated "
-                f"position {each.target_offset}"
+                f"it is at {each.current_offset} on the destination, and is set back to its "
+                f"translated position {each.target_offset}"
             )
             yield _GroupSeverity.NOTE, "set-back", text
         case _Action.NOT_MIRRORED:
@@ -270,7 +281,8 @@ def _check_action(
 def _check_rereads(
     wanted: MoveRequest, each: PartitionMove, *, waits: bool
 ) -> Iterator[tuple[PlanSeverity, str, str]]:
-    """`waits`: the move waits for unreplicated records before it reads final positions."""
+    """Yield the findings about re-read and missing records. `waits` is true if the move waits for
+    unreplicated records before it reads final positions."""
     weight, waited = _GroupSeverity.COSTS, ""
     if waits and each.unreplicated:
         weight, waited = (
@@ -278,7 +290,10 @@ def _check_rereads(
             " now; the move waits until all records are replicated",
         )
     if each.outdated_reason:
-        text = f"how much of {each.mirror} it has read is unknown: {each.outdated_reason}"
+        text = (
+            f"the number of records of {each.mirror} that it has read is unknown: "
+            f"{each.outdated_reason}"
+        )
         yield _GroupSeverity.FORBIDS, "stopped", text
     if each.local_records_reason:
         yield _GroupSeverity.FORBIDS, "shared-names", each.local_records_reason
@@ -318,8 +333,8 @@ _LESS_INFORMATION_CODES = frozenset(
         "way-back-unknown",
     }
 )
-"""Findings that forbid the final step if they are new: the source answered for them when the move
-began, so the operator has not accepted them."""
+"""Codes of findings that forbid the final step if they are new. The source could provide this
+information when the move began, so the operator has not accepted the finding."""
 
 
 def check_plan(
@@ -329,9 +344,10 @@ def check_plan(
     *,
     agreed_ends: AgreedEnds | None,
 ) -> Iterator[PlanFinding]:
-    """Yield all findings before acceptance is applied.
+    """Yield all findings before the operator's acceptance is applied.
 
-    `agreed_ends`: see `move_plan.build_plan`."""
+    `agreed_ends` is described in `move_plan.build_plan`.
+    """
     before = snapshot.baseline
     for each in _apply_rules(request, snapshot, groups, settled=agreed_ends):
         known = before is None or (each.code, each.group) in before.findings
@@ -414,7 +430,7 @@ def _check_group_list(
         )
     if not why:
         return
-    known = "only those with checkpoints are" if groups else "none is"
+    known = "only groups with checkpoints are" if groups else "none is"
     yield _PlanFinding(
         severity=_Severity.FORBIDS if wanted.is_planned or not groups else _Severity.COSTS,
         code="groups-unlisted",
@@ -425,7 +441,7 @@ def _check_group_list(
 def _check_partial_source(
     wanted: MoveRequest, found: ClusterPairSnapshot, groups: Sequence[GroupMove]
 ) -> Iterator[PlanFinding]:
-    """Report what an available but partly failing source did not answer."""
+    """Report the information that an available but partly failing source could not provide."""
     here = wanted.origin
     weight = _Severity.FORBIDS if wanted.is_planned else _Severity.COSTS
     for topic, why in sorted(found.unlisted_topics.items()):
@@ -443,8 +459,10 @@ def _check_partial_source(
         yield _PlanFinding(
             severity=_Severity.NOTE,
             code="syncs-unread",
-            text="whether MirrorMaker 2 has replicated since mm2 did is unknown "
-            f"({found.offset_syncs_error})",
+            text=(
+                "it is unknown whether MirrorMaker 2 has replicated since mm2 did "
+                f"({found.offset_syncs_error})"
+            ),
         )
     partly = (
         found.incomplete_reason
@@ -501,7 +519,8 @@ def _check_mirror(wanted: MoveRequest, each: MirroredPartition) -> Iterator[Plan
 def _check_lag(
     wanted: MoveRequest, each: MirroredPartition, settled: AgreedEnds | None
 ) -> Iterator[PlanFinding]:
-    """Report unreplicated records; a planned move waits for them, so its final check has none."""
+    """Report unreplicated records. A planned move waits until all records are replicated, so its
+    final check must find no lag."""
     name, here = f"{each.partition}", each.source_bounds
     if here is None:
         yield _PlanFinding(
@@ -547,8 +566,8 @@ def _check_unreplicated(wanted: MoveRequest, each: UnreplicatedRecords) -> Itera
     count = least + plurals.format_count(each.records or each.at_least, "record")
     text = f"{count} of {there} never reached {here}; consumers that start there read them"
     if each.records is None and not each.at_least:
-        why = each.unknown_reason or "the scan did not reach the end in time"
-        text = f"records of {there} that never reached {here} are not counted: {why}"
+        why = each.unknown_reason or "the scan did not reach the end of the log in time"
+        text = f"records of {there} that were never replicated to {here} are not counted: {why}"
     yield _PlanFinding(
         severity=_Severity.COSTS, code="unreplicated", text=f"{each.partition}: {text}"
     )
@@ -587,7 +606,9 @@ def _check_vanished_groups(
         yield _PlanFinding(
             severity=_Severity.FORBIDS,
             code="group-gone",
-            text=f"group {name} had committed offsets on {wanted.origin} when the move began, and "
-            "has none now: it would not be moved",
+            text=(
+                f"group {name} had committed offsets on {wanted.origin} when the move began, but "
+                "has none now: it would not be moved"
+            ),
             group=name,
         )

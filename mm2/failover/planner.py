@@ -28,14 +28,14 @@ from mm2.operator_commands import ClusterCommands
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClosedFlow:
-    """What is known after the flow has been stopped and fenced."""
+    """State that is known after the flow has been stopped and fenced."""
 
     fencing: FencingSummary
     """Result of fencing the flow's writers."""
     agreed_ends: AgreedEnds | None = None
-    """See `move_plan.build_plan`."""
+    """End offsets on which both clusters agreed; see `move_plan.build_plan`."""
     baseline: PlanBaseline | None = None
-    """See `ClusterPairSnapshot`."""
+    """Plan that was recorded when the move began; see `ClusterPairSnapshot`."""
 
 
 _OPEN_FLOW = ClosedFlow(fencing=FencingSummary())
@@ -47,34 +47,38 @@ class MovePlanner:
 
     clusters: FlowClusters
     find_unreplicated: FindUnreplicated
-    """Finds records of the destination that never reached the origin."""
+    """Finds the records of the destination that were never replicated to the origin."""
     clock: Clock
     timeout_s: float
-    """How long collecting one snapshot may take."""
+    """Timeout for collecting one snapshot, in seconds."""
     lost_reason: str = ""
-    """Why the origin is not queried, "" if it is."""
+    """Reason why the origin is not queried, or "" if it is."""
     offset_sources: OffsetSources = field(default_factory=OffsetSources)
-    """Where the configuration says that offsets of the reverse flow are found."""
+    """Clusters that store the offsets of the flow and of its reverse flow, according to the
+    configuration."""
     tools: ClusterCommands = field(default_factory=ClusterCommands)
 
     def build_plan(self, wanted: MoveRequest, closed: ClosedFlow | None = None) -> MovePlan:
         """Collect a snapshot and build the plan.
 
-        Raises `RetriableError` or `FatalError` if the destination does not answer, or either
-        cluster denies access."""
+        Raises `RetriableError` or `FatalError` if the destination does not respond, or if either
+        cluster denies access.
+        """
         return self.build_plan_with_tails(wanted, closed)[0]
 
     def build_plan_with_tails(
         self, wanted: MoveRequest, closed: ClosedFlow | None = None
     ) -> tuple[MovePlan, Mapping[TopicPartition, UnreplicatedTail]]:
-        """As `build_plan`, and the unreplicated records of the destination, if they were
-        counted."""
+        """Build the plan as `build_plan` does, and return the destination's unreplicated records
+        with it if they were counted."""
         known, both = closed or _OPEN_FLOW, self.clusters
         end = Deadline.after(self.timeout_s, now_s=self.clock.now_s())
         found = mirror_state.collect_mirror_state(
             both, clock=self.clock, timeout_s=self.timeout_s, lost_reason=self.lost_reason
         )
-        standing = self._collect_groups(wanted, known.baseline, found, timeout_s=self._left_s(end))
+        standing = self._collect_groups(
+            wanted, known.baseline, found, timeout_s=self._remaining_s(end)
+        )
         topics = {place.topic for group in standing.groups for place in group.positions}
         opposite = ReverseFlowCollector(
             clusters=both,
@@ -83,7 +87,7 @@ class MovePlanner:
             timeout_s=self.timeout_s,
         ).collect(wanted, found, topics)
         own, why_no_syncs = self._read_own_syncs(found)
-        mirrored = mirror_state.mark_contradicted(
+        mirrored = mirror_state.mark_contradicted_partitions(
             fencing_results.apply_counted_tails(found.mirrored, known.fencing),
             found.offset_map,
             own,
@@ -97,7 +101,7 @@ class MovePlanner:
             is_stopped=closed is not None,
         )
         ends = self._fetch_log_ends(
-            where.list_target_partitions(standing.groups), self._left_s(end)
+            where.list_target_partitions(standing.groups), self._remaining_s(end)
         )
         what = ClusterPairSnapshot(
             at_ms=self.clock.wall_ms(),
@@ -107,8 +111,8 @@ class MovePlanner:
             unmoved_groups=standing.unmoved,
             target_commands=self.tools,
             target_bounds=ends.succeeded,
-            unanswered=log_end_offsets.list_unanswered(ends),
-            origin_error=self._explain_silence(found),
+            unanswered=log_end_offsets.list_unanswered_partitions(ends),
+            origin_error=self._explain_source_error(found),
             incomplete_reason=standing.incomplete_reason,
             checkpointed_ms=standing.checkpointed_ms,
             unlisted_topics=found.unlisted_topics,
@@ -127,15 +131,16 @@ class MovePlanner:
     def _fetch_log_ends(
         self, places: Collection[TopicPartition], timeout_s: float
     ) -> PerPartitionResult[LogBounds]:
-        """Fetch log ends on the destination."""
+        """Fetch log start and end offsets on the destination."""
         end = Deadline.after(timeout_s, now_s=self.clock.now_s())
         side = self.clusters.target
         topics = side.admin.describe_topics({each.topic for each in places}, timeout_s)
         led = log_end_offsets.find_leaders(places, topics)
         return log_end_offsets.fetch_log_ends(side, led, end=end, clock=self.clock)
 
-    def _left_s(self, end: Deadline) -> float:
-        """Time left for the next query, with a minimum for the last ones."""
+    def _remaining_s(self, end: Deadline) -> float:
+        """Return the time left for the next query in seconds. The last queries have a minimum
+        timeout."""
         return max(reverse_flow_state.LOG_ENDS_TIMEOUT_S, end.remaining_s(self.clock.now_s()))
 
     def _collect_groups(
@@ -158,14 +163,14 @@ class MovePlanner:
             timeout_s=timeout_s,
         )
 
-    def _explain_silence(self, found: MirrorState) -> str:
+    def _explain_source_error(self, found: MirrorState) -> str:
         if not found.source_error or self.lost_reason:
             return found.source_error
         asked_s = mirror_state.compute_source_timeout_s(self.timeout_s)
         return f"{found.source_error}; waited for {asked_s:g} s, use --look to wait longer"
 
     def _read_own_syncs(self, found: MirrorState) -> tuple[ReverseOffsetSyncs, str]:
-        """Read the flow's own offset syncs; the second value is the reason if that fails."""
+        """Read the flow's own offset syncs. The second value is the reason if the read fails."""
         flow, here = self.clusters.flow, self.offset_sources.syncs_on_source
         if here and found.source_error:
             return {}, ""

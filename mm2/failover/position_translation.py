@@ -1,10 +1,10 @@
-"""Translates offsets of the cluster to leave into offsets of the cluster to move to.
+"""Translates offsets on the origin cluster into offsets on the destination cluster.
 
-- Topics that the flow mirrors: by the flow's offset map.
-- Mirror topics of the reverse flow: backwards by the reverse flow's offset map.
-- Topics that both flows write under one name: by both offset maps. On each cluster such a topic
-  holds local records and copies of the other cluster's records. The group resumes at the first
-  record of either kind that it may not have read.
+- Topics that the flow mirrors are translated by the flow's offset map.
+- Mirror topics of the reverse flow are translated backwards by the reverse flow's offset map.
+- Topics that both flows write under the same name are translated by both offset maps. On each
+  cluster such a topic contains local records and replicated records of the other cluster. The group
+  resumes at the first record of either kind that it may not have read.
 """
 
 from __future__ import annotations
@@ -34,18 +34,19 @@ from mm2.topics.flow_config import Flow, TargetTopicAccess
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalRecords:
-    """Local records of a partition of the destination that had not reached the origin."""
+    """Local records of a destination partition that may not have been replicated to the origin."""
 
     through: int
-    """End of the reverse flow's map: local records from here on may not have reached the origin."""
+    """End of the reverse flow's offset map. Local records from this offset on may not have been
+    replicated to the origin."""
     end: int
     """End of the destination's log."""
     ranges: Sequence[RecordRange] | None
-    """The local records, None if they were not counted."""
+    """Ranges of the local records, or None if they were not counted."""
 
     @property
     def first(self) -> int:
-        """All local records before this offset have reached the origin."""
+        """All local records before this offset have been replicated to the origin."""
         if self.ranges is None:
             return self.through
         return min((each.first for each in self.ranges), default=self.end)
@@ -59,15 +60,15 @@ def translate_shared_name(
     read_all_copied: bool,
     past_all_back: bool,
 ) -> TranslatedOffset:
-    """Combine both translations of a topic that both flows write under one name.
+    """Combine both translations of a topic that both flows write under the same name.
 
-    `forward` is the translation by the flow's own map, `back` by the reverse flow's.
+    `forward` is the translation by the flow's own map, `back` by the reverse flow's map.
 
-    `read_all_copied`: the group has read all records that the flow has replicated, and none are
-    added, so `forward` is not a limit. Replicated records after `forward` that it has read lie
-    between local records at unknown offsets, and count as re-read. `past_all_back`: the group is
-    past all records that the reverse flow has brought to the origin, so only `local` records are
-    unread.
+    If `read_all_copied` is true, the group has read all records that the flow has replicated and no
+    more are added, so `forward` is not a limit. Replicated records after `forward` that the group
+    has read are interleaved with local records at unknown offsets, and count as re-read. If
+    `past_all_back` is true, the group is past all records that the reverse flow has replicated to
+    the origin, so only `local` records are unread.
     """
     if isinstance(forward, Untranslated):
         return forward
@@ -96,20 +97,21 @@ def _get_reread_bound(found: ExactOffset | EarlierOffset) -> int:
 
 
 ReverseOffsetSyncs = Mapping[TopicPartition, Sequence[OffsetSync]]
-"""Offset syncs by partition of the origin, in the order in which they were written."""
+"""Offset syncs by origin partition, in the order in which they were written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetSources:
-    """Where the configuration keeps the offsets of the reverse flow."""
+    """Clusters that store the offsets of the flow and of its reverse flow, according to the
+    configuration."""
 
     reverse_flow: Flow | None = None
-    """The reverse flow, None if it is not in the configuration."""
+    """The reverse flow, or None if it is not configured."""
     reverse_syncs_on_destination: bool = False
-    """True if the reverse flow keeps its offset syncs on the destination, its source, and the topic
-    is its alone."""
+    """True if the reverse flow stores its offset syncs on the destination (its source cluster), in
+    a topic that no other flow uses."""
     syncs_on_source: bool = True
-    """True if the flow keeps its own offset syncs on its source."""
+    """True if the flow stores its own offset syncs on its source cluster."""
 
     @property
     def has_reverse_flow(self) -> bool:
@@ -120,7 +122,7 @@ class OffsetSources:
 def find_offset_sources(
     props: Mapping[str, str], flow: Flow, of_file: Iterable[Flow]
 ) -> OffsetSources:
-    """Determine the sources from the flat properties and all flows of the configuration."""
+    """Determine the offset sources from the flat properties and all configured flows."""
     back_name = f"{flow.target}->{flow.source}"
     usual = props.get(mirror_connector_keys.SYNCS_TOPIC_LOCATION, "source")
     here, there = (
@@ -135,23 +137,25 @@ def find_offset_sources(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReverseFlowMap:
-    """What is known of the reverse flow's progress."""
+    """Known replication progress of the reverse flow."""
 
     offset_map: OffsetMap | None
-    """Its offset map, which is stored on the origin; None if it cannot be read."""
+    """The reverse flow's offset map, which is stored on the origin; None if it cannot be read."""
     exists: bool = False
-    """True if the reverse flow is known to exist, even without its map."""
+    """True if the reverse flow is known to exist, even if its offset map cannot be read."""
     syncs: ReverseOffsetSyncs = field(default_factory=dict)
-    """Its offset syncs, for partitions that are not in the map."""
+    """The reverse flow's offset syncs, for partitions that are not in the offset map."""
     outdated: Mapping[TopicPartition, str] = field(default_factory=dict)
-    """Partitions of the destination whose map entries are outdated, and why."""
+    """Destination partitions whose map entries are outdated, with the reason."""
 
     def translate_by_syncs(self, partition: TopicPartition, offset: int) -> EarlierOffset | None:
-        """Translate by offset syncs: the last offset on the destination before which all local
-        records are before `offset` on the origin; None if the syncs do not cover it.
+        """Translate an offset by offset syncs: return the last destination offset before which all
+        local records are before `offset` on the origin. Return None if the syncs do not cover the
+        offset.
 
-        A later sync with a lower offset invalidates the higher ones: records were replicated again,
-        or the topic was recreated. After a sync, each source record advances at most one offset.
+        A later sync with a lower offset invalidates the higher ones, because records were
+        replicated again or the topic was recreated. After a sync, each source record advances at
+        most one offset.
         """
         lowest: int | None = None
         for each in reversed(self.syncs.get(partition, ())):
@@ -163,7 +167,8 @@ class ReverseFlowMap:
 
 
 def needs_reverse_map(flow: Flow, topics: Collection[str]) -> bool:
-    """Returns True if offsets of these origin topics depend on the reverse flow."""
+    """Return True if translating offsets of these origin topics requires the reverse flow's offset
+    map."""
     return not flow.policy.renames_topics or any(
         not flow.should_replicate_topic(each) and _find_origin_topic(flow, each) is not None
         for each in topics
@@ -183,21 +188,21 @@ def to_source_partition(flow: Flow, partition: TopicPartition) -> TopicPartition
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PositionTranslator:
-    """Translates positions on the origin to positions on the destination."""
+    """Translates group positions on the origin into positions on the destination."""
 
     flow: Flow
     offset_map: OffsetMap
     """The flow's offset map."""
     mirrored: Mapping[TopicPartition, MirroredPartition]
-    """Mirrored partitions, by partition of the origin."""
+    """Mirrored partitions, by origin partition."""
     reverse: ReverseFlowMap
     unreplicated: Mapping[TopicPartition, UnreplicatedTail] = field(default_factory=dict)
-    """Records that never left the destination, by partition there."""
+    """Records that were never replicated from the destination, by destination partition."""
     is_stopped: bool = False
     """True if the flow is stopped and fenced."""
 
     def translate(self, partition: TopicPartition, offset: int) -> TranslatedPosition | None:
-        """Implements `TranslatePosition`."""
+        """Translate a group's position in one origin partition; implements `TranslatePosition`."""
         flow = self.flow
         if not flow.should_replicate_topic(partition.topic):
             return self._translate_backward(partition, offset)
@@ -214,7 +219,7 @@ class PositionTranslator:
         )
 
     def list_target_partitions(self, groups: Iterable[GroupSnapshot]) -> set[TopicPartition]:
-        """Returns the partitions of the destination that the groups will read."""
+        """Return the destination partitions that the groups will read."""
         return {
             place.partition
             for group in groups
@@ -246,15 +251,16 @@ class PositionTranslator:
             arrived = self.reverse.translate_by_syncs(born, offset)
             return TranslatedPosition(partition=born, outcome=arrived or Untranslated.UNKNOWN)
         if born in self.reverse.outdated:
-            return self._locate_recreated(born)
+            return self._translate_recreated(born)
         tail = self.unreplicated.get(born)
         if tail is not None and tail.first is not None and offset >= tail.origin_end:
             return TranslatedPosition(partition=born, outcome=ExactOffset(downstream=tail.first))
         outcome = translation.translate_to_source(opposite.get_partition(born), offset)
         return TranslatedPosition(partition=born, outcome=outcome)
 
-    def _locate_recreated(self, born: TopicPartition) -> TranslatedPosition:
-        """The topic was recreated: all its records may be unread."""
+    def _translate_recreated(self, born: TopicPartition) -> TranslatedPosition:
+        """Translate a position to the start of a recreated topic, because all records of the topic
+        may be unread."""
         old = Untranslated.TOO_OLD
         return TranslatedPosition(
             partition=born, outcome=old, outdated_reason=self.reverse.outdated[born]
@@ -268,10 +274,11 @@ class PositionTranslator:
         *,
         opposite: PartitionMap,
     ) -> TranslatedPosition:
-        """Combine both maps; `place` is the translation by the flow's own map."""
+        """Combine the translations by both offset maps; `place` is the translation by the flow's
+        own map."""
         mirror = place.partition
         if mirror in self.reverse.outdated:
-            return self._locate_recreated(mirror)
+            return self._translate_recreated(mirror)
         mine, tail = self.mirrored.get(partition), self.unreplicated.get(mirror)
         copied_to = None if mine is None else mine.copied_to
         through = opposite.replicated_to or 0
@@ -295,8 +302,8 @@ class PositionTranslator:
     def _translate_by_syncs(
         self, partition: TopicPartition, offset: int, place: TranslatedPosition
     ) -> TranslatedPosition:
-        """Combine the flow's own translation (`place`) with the reverse flow's offset syncs: its
-        map was lost with its cluster, or never existed."""
+        """Combine the flow's own translation (`place`) with the reverse flow's offset syncs. Used
+        if the reverse flow's map was lost with its cluster, or never existed."""
         unsure, mirror = self._explain_uncertainty(), place.partition
         if not unsure:
             return place
@@ -315,8 +322,8 @@ class PositionTranslator:
         return TranslatedPosition(partition=mirror, outcome=outcome)
 
     def _explain_uncertainty(self) -> str:
-        """Explain why the topics may hold local records; "" if they do not. The reverse flow may be
-        missing in this configuration."""
+        """Explain why the topics may contain unread local records, even if no reverse flow is
+        configured; return "" if they do not."""
         flow = self.flow
         if not (self.reverse.exists or flow.target_topics is TargetTopicAccess.SHARED):
             return ""
@@ -328,7 +335,8 @@ class PositionTranslator:
 
 
 def _find_origin_topic(flow: Flow, topic: str) -> str | None:
-    """Returns the target's name of a topic that was replicated from there; None for others."""
+    """Return the target's name of a topic that was replicated from the target; None for other
+    topics."""
     if flow.policy.topic_source(topic) != flow.target:
         return None
     return flow.policy.upstream_topic(topic)

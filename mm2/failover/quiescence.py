@@ -1,7 +1,7 @@
-"""Waits, before a planned move stops the flow, until no group reads and no producer writes.
+"""Waits until no group reads and no producer writes, before a planned move stops the flow.
 
-Both clusters must be equal in two checks some time apart: no lag, no open transaction and the same
-end offsets. A forgotten producer is detected because an end offset moves.
+Two checks some time apart must find no lag, no open transaction and the same end offsets on both
+clusters. A producer that was not stopped is detected because an end offset changes.
 """
 
 from __future__ import annotations
@@ -22,22 +22,24 @@ from mm2.offsets.group_offset_sync import GroupState
 
 @dataclass(slots=True)
 class EndsAgreement:
-    """Detects that both clusters have equal, unchanging ends."""
+    """Detects that both clusters have equal end offsets that no longer change."""
 
     settle_s: float
-    """Minimum seconds between the first and the last check with equal ends."""
+    """Minimum time in seconds for which the ends must remain equal."""
     ignores_unanswered: bool = False
-    """Ignore partitions that the origin does not answer for, if it answers for others."""
+    """Ignore partitions for which the origin does not respond, if it responds for others."""
     reason: str = "not checked yet"
-    """Why the clusters are not equal yet."""
+    """Reason why the clusters are not equal yet."""
     last_change: str = ""
-    """The last change of an end between two checks with equal ends, "" if none."""
+    """Last change of an end offset between two checks that found equal ends, or "" if none
+    changed."""
     ends: dict[TopicPartition, int] = field(default_factory=dict)
-    """Ends of the newest check in which the clusters were equal."""
+    """End offsets in the latest check that found the clusters equal."""
     _since_s: float | None = None
 
     def evaluate(self, mirrored: Iterable[MirroredPartition], now_s: float) -> bool:
-        """Evaluate one snapshot; returns True once ends have been equal for long enough."""
+        """Evaluate one snapshot of the mirrored partitions. Return True once the ends have been
+        equal for `settle_s` seconds."""
         ends: dict[TopicPartition, int] = {}
         looked = list(mirrored)
         heard = any(each.source_bounds is not None for each in looked)
@@ -45,19 +47,19 @@ class EndsAgreement:
             if each.source_bounds is None:
                 if self.ignores_unanswered and heard:
                     continue
-                return self._start_over(f"{each.partition}: the origin does not answer")
+                return self._reset_agreement(f"{each.partition}: the origin does not answer")
             if each.source_bounds.pending:
                 pending = plurals.format_count(each.source_bounds.pending, "offset", "are")
-                return self._start_over(
+                return self._reset_agreement(
                     f"{each.partition}: {pending} after the start of an open transaction"
                 )
             if each.lag_records:
                 lag = plurals.format_count(each.lag_records, "record")
-                return self._start_over(f"{each.partition}: {lag} not replicated")
+                return self._reset_agreement(f"{each.partition}: {lag} not replicated")
             ends[each.partition] = each.source_bounds.end
         if self._since_s is None or ends != self.ends:
             self._record_moved_end(ends)
-            self.reason = f"equal, but not for {self.settle_s:g} s yet{self.last_change and ': '}"
+            self.reason = f"equal, but for less than {self.settle_s:g} s{self.last_change and ': '}"
             self.reason += self.last_change
             self.ends, self._since_s = ends, now_s
         return now_s - self._since_s >= self.settle_s
@@ -72,7 +74,7 @@ class EndsAgreement:
                 )
                 return
 
-    def _start_over(self, why: str) -> bool:
+    def _reset_agreement(self, why: str) -> bool:
         self.reason, self._since_s = why, None
         return False
 
@@ -80,9 +82,10 @@ class EndsAgreement:
 def wait_for_idle_groups(
     context: MoveContext, request: MoveRequest, names: Sequence[str]
 ) -> list[str]:
-    """Wait until none of these groups has members on the origin; returns the idle groups.
+    """Wait until the given groups have no members on the origin; return the idle groups.
 
-    Groups that may keep reading, as accepted, are not waited for. Raises `ConnectError`."""
+    Groups that the operator allows to keep reading are not waited for. Raises `ConnectError`.
+    """
     groups, timeout_s = context.clusters.source.groups, context.planner.timeout_s
     found: list[str] = []
     busy: list[str] = []
@@ -111,7 +114,8 @@ def wait_for_idle_groups(
 
 
 def wait_for_equal_ends(context: MoveContext, request: MoveRequest) -> EndsAgreement:
-    """Wait until both clusters have had equal ends for long enough. Raises `ConnectError`."""
+    """Wait until both clusters have had equal end offsets for `settle_s` seconds. Raises
+    `ConnectError`."""
     both, timeout_s = context.clusters, context.planner.timeout_s
     seen_before = EndsAgreement(
         settle_s=context.settle_s, ignores_unanswered=request.accepts(plan_findings.LAG_UNKNOWN)
@@ -128,7 +132,10 @@ def wait_for_equal_ends(context: MoveContext, request: MoveRequest) -> EndsAgree
         def why() -> str:
             said = f"the clusters are not equal: {seen_before.reason}"
             if seen_before.last_change and not both.flow.policy.renames_topics:
-                said += f". Stop producers on {request.destination}, too: their records come here"
+                said += (
+                    f". Stop producers on {request.destination}, too: their records are "
+                    "replicated to the origin"
+                )
             return said
 
         context.wait_until(agrees, why)

@@ -1,4 +1,4 @@
-"""Findings about what later steps need, so that a move fails before anything is stopped."""
+"""Checks the preconditions of later steps, so that a move fails before anything is stopped."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _ReadinessFinding, _Severity = PlanFinding, PlanSeverity
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnfinishedMove:
-    """A journal of a move between the same clusters that is not finished."""
+    """Unfinished move between the same clusters, found by its journal."""
 
     path: str
     request: MoveRequest
     busy: bool
-    """True if a process is executing the move now."""
+    """True if a process is currently executing the move."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveReadiness:
-    """What was collected about the preconditions of a move."""
+    """Collected preconditions of a move."""
 
     flow: str
     config_topic: str = ""
@@ -36,36 +36,37 @@ class MoveReadiness:
     connectors: Sequence[str] = ()
     """The flow's connectors that are configured in its Connect group."""
     may_stop: bool | None = None
-    """Whether mm2 may write the config topic; None if unknown."""
+    """True if mm2 is authorized to write the config topic; None if unknown."""
     denied_ids: Sequence[str] = ()
-    """Transactional ids that mm2 is not authorized for."""
+    """Transactional ids that mm2 is not authorized to use."""
     denied_groups: Sequence[str] = ()
-    """Groups whose offsets mm2 may not write."""
+    """Groups whose offsets mm2 is not authorized to write."""
     journal_error: str = ""
-    """Why the journal cannot be created, "" if it can."""
+    """Reason why the journal cannot be created, or "" if it can."""
     export_error: str = ""
-    """Why the export file cannot be created, "" if it can."""
+    """Reason why the export file cannot be created, or "" if it can."""
     hook_errors: Mapping[str, str] = field(default_factory=dict)
-    """Why a hook command cannot be run, by step."""
+    """Reasons why hook commands cannot be run, by step."""
     unfinished_moves: Sequence[UnfinishedMove] = ()
     """Unfinished moves between the same clusters."""
     clusters: ClusterIds = field(default_factory=ClusterIds)
     unchecked: Sequence[str] = ()
-    """What could not be checked, and why."""
+    """Checks that could not be performed, each with the reason."""
     worker: ClusterCommands = field(default_factory=ClusterCommands)
-    """Commands for the destination with the login that stops the flow."""
+    """Destination commands for the principal that stops the flow."""
     admin: ClusterCommands = field(default_factory=ClusterCommands)
-    """Commands for the destination with the login that writes offsets."""
+    """Destination commands for the principal that writes offsets."""
     producer: ClusterCommands = field(default_factory=ClusterCommands)
-    """Commands for the destination with the login that fences."""
+    """Destination commands for the principal that fences writers."""
 
 
 def explain_no_connectors(flow: str, destination: str) -> str:
-    """Explain why the flow cannot be stopped, and what to do."""
+    """Explain that the flow cannot be stopped because no connectors are configured, and what to
+    do."""
     return (
         f"no connectors of {flow} are configured on {destination}, so the flow cannot be stopped "
-        "durably: check that this is the file it runs with. Otherwise stop it by hand and --accept "
-        f"{NO_CONNECTORS_CODE}"
+        "durably: check that this is the flow's configuration file. Otherwise stop the flow "
+        f"manually and --accept {NO_CONNECTORS_CODE}"
     )
 
 

@@ -1,4 +1,5 @@
-"""Collects what `readiness` evaluates: cluster ids, ACLs, journal, export file and hooks."""
+"""Collects the preconditions that `readiness` evaluates: cluster ids, ACLs, journal, export file
+and hooks."""
 
 from __future__ import annotations
 
@@ -25,10 +26,11 @@ from mm2.operator_commands import ClusterCommands
 
 
 def fetch_cluster_ids(both: FlowClusters, *, lost: bool, timeout_s: float) -> ClusterIds:
-    """Fetch both cluster ids; the origin's is "" if it does not answer or is `lost`.
+    """Fetch both cluster ids. The origin's id is "" if the origin does not respond or is `lost`.
 
-    Raises `RetriableError` and `FatalError` if the destination does not answer, or either cluster
-    denies access."""
+    Raises `RetriableError` and `FatalError` if the destination does not respond, or if either
+    cluster denies access.
+    """
     origin = ""
     if not lost:
         with contextlib.suppress(RetriableError):
@@ -42,7 +44,8 @@ MAX_TRANSACTIONAL_IDS = 1_000
 
 
 class AuthorizationReader(Protocol):
-    """Reads the authorized operations of one login: `AuthorizedOperationsClient`."""
+    """Reads the operations that one principal is authorized for; implemented by
+    `AuthorizedOperationsClient`."""
 
     def read_for_topics(
         self, names: Sequence[str], timeout_s: float
@@ -57,23 +60,23 @@ class AuthorizationReader(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadinessChecks:
-    """Collects the preconditions of one flow's moves."""
+    """Collects the preconditions for moving one flow's groups."""
 
     flow: str
     config_topic: str
     read_connect_group: Callable[[], ConnectGroupSnapshot]
-    """Reads the flow's Connect group."""
+    """Reads a snapshot of the flow's Connect group."""
     fetch_cluster_ids: Callable[[bool], ClusterIds]
-    """Fetches cluster ids; the argument is True if the origin is known not to answer."""
+    """Fetches both cluster ids. The argument is True if the origin is known not to respond."""
     transactional_id: Callable[[TopicPartition], str]
     find_denied_ids: Callable[[Sequence[str]], Sequence[str]]
-    """Selects the transactional ids that mm2 is not authorized for."""
+    """Selects the transactional ids that mm2 is not authorized to use."""
     connect_as_worker: Callable[[], AuthorizationReader]
-    """Connects with the login that stops the flow."""
+    """Connects to the destination as the principal that stops the flow."""
     connect_as_admin: Callable[[], AuthorizationReader]
-    """Connects with the login that writes offsets."""
+    """Connects to the destination as the principal that writes offsets."""
     commands_by_login: Mapping[str, ClusterCommands]
-    """Commands for the operator by login; see `MoveReadiness`."""
+    """Commands for the operator, by the name of the principal; see `MoveReadiness`."""
     hooks: HookCommands
     timeout_s: float
 
@@ -86,10 +89,11 @@ class ReadinessChecks:
         partitions: Collection[TopicPartition],
         silent: bool,
     ) -> MoveReadiness:
-        """Collect the preconditions of a move of these groups and replicated partitions.
+        """Collect the preconditions for moving these groups and replicated partitions.
 
-        `silent`: the origin is known not to answer and is not waited for again. A check that fails
-        with a transient error is reported as not checked. Raises `FatalError`."""
+        If `silent` is true, the origin is known not to respond and is not queried again. A check
+        that fails with a transient error is reported as not performed. Raises `FatalError`.
+        """
         unlooked: list[str] = []
 
         def ask(look: Callable[[], T], otherwise: T) -> T:
@@ -110,9 +114,9 @@ class ReadinessChecks:
                 lambda: flow_stop.list_configured_connectors(self.read_connect_group()),
                 flow_stop.STOPPED_CONNECTORS,
             ),
-            may_stop=ask(self._may_stop, None),
+            may_stop=ask(self._is_stop_authorized, None),
             denied_ids=ask(lambda: self.find_denied_ids(names), ()),
-            denied_groups=ask(lambda: self._denied_groups(sorted(groups)), ()),
+            denied_groups=ask(lambda: self._find_denied_groups(sorted(groups)), ()),
             journal_error=journal_file.explain_unusable_path(journal),
             export_error=explain_unwritable_export(wanted.export),
             hook_errors=explain_missing_hooks(
@@ -126,19 +130,20 @@ class ReadinessChecks:
             **self.commands_by_login,
         )
 
-    def _may_stop(self) -> bool | None:
+    def _is_stop_authorized(self) -> bool | None:
         with contextlib.closing(self.connect_as_worker()) as asking:
             held = asking.read_for_topics([self.config_topic], self.timeout_s)[self.config_topic]
         return _is_authorized(held, "WRITE")
 
-    def _denied_groups(self, names: Sequence[str]) -> Sequence[str]:
+    def _find_denied_groups(self, names: Sequence[str]) -> Sequence[str]:
         with contextlib.closing(self.connect_as_admin()) as asking:
             held = asking.read_for_groups(names, self.timeout_s)
         return [name for name in names if _is_authorized(held[name], "READ") is False]
 
 
 def explain_unwritable_export(path: str) -> str:
-    """Explain why the export file cannot be created; "" if it can, or if there is no export."""
+    """Explain why the export file cannot be created; return "" if it can, or if no export is
+    requested."""
     if not path:
         return ""
     if os.path.lexists(path):
@@ -150,7 +155,7 @@ def explain_unwritable_export(path: str) -> str:
 
 
 def explain_missing_hooks(hooks: HookCommands, order: Collection[MoveStep]) -> dict[str, str]:
-    """Explain which hook commands of the move's steps do not exist, by step."""
+    """Explain which hook commands do not exist, by step of the move."""
     return {
         step.value: f"the command {hooks[step.value].command[0]} does not exist"
         for step in order
@@ -159,7 +164,7 @@ def explain_missing_hooks(hooks: HookCommands, order: Collection[MoveStep]) -> d
 
 
 def _is_authorized(held: AuthorizedOperations, operation: str) -> bool | None:
-    """Returns whether the operation is authorized; None if the brokers do not report it."""
+    """Return True if the operation is authorized; None if the brokers do not report it."""
     if held.operations is None:
         return None
     return bool(held.operations & {operation, "ALL"})

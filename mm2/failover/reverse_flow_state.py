@@ -1,6 +1,7 @@
 """Collects the state of the reverse flow that a plan needs.
 
-That is how far its offset map says it has replicated, and which records never left the destination.
+This is the reverse flow's replication progress according to its offset map, and the records of the
+destination that it has not replicated.
 """
 
 from __future__ import annotations
@@ -33,23 +34,23 @@ _TailsByPartition = Mapping[TopicPartition, UnreplicatedTail]
 
 @dataclass(frozen=True, slots=True)
 class ReverseFlowState:
-    """What was collected about the reverse flow."""
+    """Collected state of the reverse flow."""
 
     reverse: ReverseFlowMap
     tails: _TailsByPartition = field(default_factory=dict)
-    """Records that never left the destination."""
+    """Records that were never replicated from the destination."""
     unknown_reason: str = ""
-    """Why some of it is unknown, "" if everything needed is known."""
+    """Reason why a part of the state is unknown, or "" if everything needed is known."""
 
     @property
     def unreplicated(self) -> tuple[UnreplicatedRecords, ...]:
-        """Unreplicated records, for the plan."""
+        """Unreplicated records by partition, as shown in the plan."""
         return tuple(each.summarize() for _, each in sorted(self.tails.items()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReverseFlowCollector:
-    """Collects the state of the reverse flow; see `MovePlanner` for the fields."""
+    """Collects the state of the reverse flow. The fields are described in `MovePlanner`."""
 
     clusters: FlowClusters
     find_unreplicated: FindUnreplicated
@@ -59,10 +60,13 @@ class ReverseFlowCollector:
     def collect(
         self, wanted: MoveRequest, found: MirrorState, topics: Collection[str]
     ) -> ReverseFlowState:
-        """Collect what is needed to fail back, or to move groups that read these `topics`.
+        """Collect the state that is needed to fail back, or to move groups that read these
+        `topics`.
 
-        A planned move needs everything and raises `RetriableError`; in an emergency, a partial
-        result is returned if the origin answers only in part."""
+        A planned move needs the complete state and raises `RetriableError` if a part is
+        unavailable. In an emergency, a partial result is returned if the origin responds only in
+        part.
+        """
         flow, back = self.clusters.flow, wanted.kind is MoveKind.BACK
         if not (back or position_translation.needs_reverse_map(flow, topics)):
             return ReverseFlowState(ReverseFlowMap(offset_map=None))
@@ -97,7 +101,7 @@ class ReverseFlowCollector:
             return ReverseFlowState(way, unknown_reason=str(error))
 
     def _read_map(self, wanted: MoveRequest, found: MirrorState) -> tuple[OffsetMap | None, str]:
-        """Read its offset map; the second value is the reason if that fails."""
+        """Read the reverse flow's offset map. The second value is the reason if the read fails."""
         if found.source_error:
             return None, ""
         try:
@@ -110,7 +114,7 @@ class ReverseFlowCollector:
             return None, str(error)
 
     def _read_syncs(self) -> ReverseOffsetSyncs:
-        """Read the offset syncs that the reverse flow keeps on the destination."""
+        """Read the offset syncs that the reverse flow stores on the destination."""
         if not self.offset_sources.reverse_syncs_on_destination:
             return {}
         flow = self.clusters.flow
@@ -118,7 +122,8 @@ class ReverseFlowCollector:
         return mirror_state.read_offset_syncs(self.clusters.target, topic, self.timeout_s)
 
     def _describe_target_topics(self, known: OffsetMap, *, every: bool) -> _TopicsByName:
-        """Describe the topics that it has begun; `every`: also those that it would replicate."""
+        """Describe the topics that the reverse flow has started to replicate. If `every` is true,
+        include topics that it would replicate."""
         side, policy = self.clusters.target.admin, self.clusters.flow.policy
         names = {
             each.topic for each in unreplicated_tails.list_reverse_flow_partitions(known, policy)
@@ -132,7 +137,7 @@ class ReverseFlowCollector:
     def _find_outdated(
         self, known: OffsetMap, there: _TopicsByName
     ) -> Mapping[TopicPartition, str]:
-        """Find partitions of the destination whose map entries are outdated, and why."""
+        """Find the destination partitions whose map entries are outdated, with the reason."""
         flow = self.clusters.flow
         mirror = {
             each: position_translation.to_source_partition(flow, each)
@@ -160,8 +165,9 @@ class ReverseFlowCollector:
     ) -> _TailsByPartition:
         """Find unreplicated records.
 
-        `there`: topics to scan even if the flow has not begun them. `whole`: raise if the origin
-        does not answer for a partition."""
+        `there` are topics to scan even if the reverse flow has not replicated them yet. If `whole`
+        is true, raise an error if the origin does not respond for a partition.
+        """
         flow, opposite = self.clusters.flow, way.offset_map
         assert opposite is not None, "the map was read"
         asked = unreplicated_tails.list_reverse_flow_partitions(opposite, flow.policy) | {
@@ -191,7 +197,7 @@ class ReverseFlowCollector:
 
 
 def _describe_topics(side: Admin, names: Collection[str], timeout_s: float) -> _TopicsByName:
-    """Describe topics. Raises `RetriableError` if one of them does not answer."""
+    """Describe topics. Raises `RetriableError` if the cluster does not respond for one of them."""
     found = side.describe_topics(names, timeout_s)
     for _, error in sorted(found.failed.items()):
         if isinstance(error, RetriableError):
@@ -215,7 +221,7 @@ def _list_unanswered(found: PerPartitionResult[LogBounds]) -> Mapping[TopicParti
 def _fill_missing(
     found: PerPartitionResult[LogBounds], *, whole: bool
 ) -> Mapping[TopicPartition, LogBounds | None]:
-    """Add None for partitions that do not exist."""
+    """Add None as the log bounds of partitions that do not exist."""
     silent = _list_unanswered(found)
     if silent and whole:
         raise found.failed[min(silent)]

@@ -1,7 +1,7 @@
-"""Encodes and decodes each step's result in the journal, and describes how it was verified.
+"""Encodes and decodes each step's result in the journal, and describes how the result was verified.
 
 If a later step verifies the result, the text names that step. A hook is verified by its exit code.
-A step that is left to the operator is not verified; the text names the step that shows its effect.
+A step that the operator performs is not verified; the text names the step that shows its effect.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from mm2.offsets.log_bounds import LogBounds
 _ReadBackDetail = Mapping[str, Any]
 _Step = MoveStep
 _MAX_HOOK_LINE_CHARS = 200
-"""Maximum length of a hook's last output line in the read-back."""
+"""Maximum length of a hook's last output line in the description of its verification."""
 
 
 def describe_read_back(step: MoveStep, detail: _ReadBackDetail) -> str:
@@ -38,7 +38,8 @@ def describe_read_back(step: MoveStep, detail: _ReadBackDetail) -> str:
 
 
 def format_read_back(step: MoveStep, detail: _ReadBackDetail) -> str:
-    """As `describe_read_back`, with the step's name, for progress output."""
+    """Describe how a step was verified, as `describe_read_back` does, preceded by the step's name.
+    Used in progress output."""
     verb = "LEFT TO YOU" if _is_left_to_operator(detail) else "VERIFIED"
     return f"{verb} {step.value}: {describe_read_back(step, detail)}"
 
@@ -50,12 +51,12 @@ def _is_left_to_operator(detail: _ReadBackDetail) -> bool:
 def _describe_record(detail: _ReadBackDetail) -> str:
     plan = detail["plan"]
     groups = plurals.format_count(len(plan["groups"]), "group")
-    return f"on disk: {plurals.format_count(len(plan['partitions']), 'partition')}, {groups}"
+    return f"stored on disk: {plurals.format_count(len(plan['partitions']), 'partition')}, {groups}"
 
 
 def _describe_export(detail: _ReadBackDetail) -> str:
     records = plurals.format_count(detail["records"], "record")
-    return f"in {detail['file']}, as many as counted: {records}"
+    return f"{records} in {detail['file']}, as counted"
 
 
 def _describe_hook(detail: _ReadBackDetail) -> str:
@@ -74,8 +75,8 @@ def _describe_agree(detail: _ReadBackDetail) -> str:
 
 def _describe_stop_flow(detail: _ReadBackDetail) -> str:
     if not detail["connectors"]:
-        return "nothing to stop, as accepted"
-    stopped = f"recorded as stopped: {', '.join(detail['connectors'])}"
+        return "no connectors to stop, as accepted"
+    stopped = f"connectors recorded as stopped: {', '.join(detail['connectors'])}"
     running = detail["still_running"]
     if not running:
         return f"{stopped}; no task is running"
@@ -93,7 +94,7 @@ def _describe_fence(detail: _ReadBackDetail) -> str:
     return f"{said}; {unfenced} not fenced" if unfenced else said
 
 
-def _describe_look_again(detail: _ReadBackDetail) -> str:
+def _describe_final_positions(detail: _ReadBackDetail) -> str:
     again = detail["fenced_again"]
     fences = (
         f"{plurals.format_count(len(again), 'partition')} fenced again"
@@ -139,7 +140,7 @@ _READ_BACK_TEXTS: Mapping[MoveStep, Callable[[_ReadBackDetail], str]] = {
     _Step.AGREE: _describe_agree,
     _Step.STOP_FLOW: _describe_stop_flow,
     _Step.FENCE: _describe_fence,
-    _Step.FINAL_POSITIONS: _describe_look_again,
+    _Step.FINAL_POSITIONS: _describe_final_positions,
     _Step.MOVE_GROUPS: _describe_move_groups,
     _Step.VERIFY: _describe_verify,
     _Step.START_CONSUMERS: _describe_hook,
@@ -153,16 +154,16 @@ StepDetail = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinalPositions:
-    """A group's minimum positions after the move."""
+    """Minimum offsets that a group must have on the destination after the move."""
 
     positions: Mapping[TopicPartition, OffsetAndMetadata]
-    """By partition of the destination."""
+    """Offsets by destination partition."""
     set_back: frozenset[TopicPartition]
-    """Partitions where the group is set back."""
+    """Destination partitions in which the group's position is set back."""
 
     def should_write(self, place: TopicPartition, stands: OffsetAndMetadata | None) -> bool:
-        """Returns True if the position is to be written: a group that has read further keeps its
-        position, except where it is to be set back. `stands` is the current position."""
+        """Return True if the position must be written. A group with a higher position keeps it,
+        except where the position is to be set back. `stands` is the current position."""
         at = self.positions[place].offset
         if stands is None or stands.offset < at:
             return True
@@ -171,7 +172,7 @@ class FinalPositions:
     def select_outdated(
         self, stands: CommittedPositions
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Select the positions that differ from the current ones (`stands`)."""
+        """Select the final positions that must replace the current ones (`stands`)."""
         return {
             place: at
             for place, at in self.positions.items()
@@ -180,7 +181,7 @@ class FinalPositions:
 
 
 def is_group_moved(move: GroupMove) -> bool:
-    """Returns True if the group is moved: writing is not barred, and its positions are known."""
+    """Return True if the group is moved: its offsets may be written and its positions are known."""
     return move.blocking_state is None and (bool(move.partitions) or not move.unread_reason)
 
 
@@ -221,8 +222,8 @@ def decode_final_positions(detail: StepDetail) -> dict[str, FinalPositions]:
 def merge_final_positions(
     detail: StepDetail, last: StepDetail, moved: Collection[str]
 ) -> StepDetail:
-    """Merge the final positions of the groups still to move with those (`last`) of groups already
-    moved."""
+    """Merge the final positions of the groups still to be moved with the positions (`last`) of
+    groups that were already moved."""
 
     def merged(now: Sequence[StepDetail], then: Sequence[StepDetail]) -> list[StepDetail]:
         return sorted(
@@ -254,7 +255,7 @@ def merge_final_positions(
 
 
 def decode_baseline(detail: StepDetail) -> PlanBaseline:
-    """Decode the plan that RECORD stored."""
+    """Decode the plan that step `MoveStep.RECORD` stored in the journal."""
     plan = detail["plan"]
     return PlanBaseline(
         positions={
@@ -272,12 +273,13 @@ def decode_baseline(detail: StepDetail) -> PlanBaseline:
 
 
 def list_groups_to_wait_for(detail: StepDetail) -> list[str]:
-    """Groups that must be without members: those of the plan that are moved."""
+    """List the groups that must have no members before the move continues: the plan's groups that
+    are moved."""
     return [each["group"] for each in detail["plan"]["groups"] if each["barred"] is None]
 
 
 def list_plan_groups(detail: StepDetail) -> list[str]:
-    """Names of all consumer groups in a plan."""
+    """List the names of all consumer groups in a plan."""
     return [each["group"] for each in detail["plan"]["groups"]]
 
 
@@ -336,7 +338,9 @@ def build_report(found: MoveJournal, final: StepDetail, *, now_ms: int) -> dict[
         "ended_at_ms": now_ms,
         "took_ms": now_ms - found.begun_at_ms,
         "steps": [
-            _report_step(found, step) for step in found.identity.steps if step in found.details
+            _encode_step_report(found, step)
+            for step in found.identity.steps
+            if step in found.details
         ],
         "failures": [{"step": step.value, "error": error} for step, error in found.failures],
         "lag_records": final["lag_records"],
@@ -348,7 +352,7 @@ def build_report(found: MoveJournal, final: StepDetail, *, now_ms: int) -> dict[
         ),
         "findings": final["findings"],
         "verified": found.details[MoveStep.VERIFY]["positions"],
-        "moved": [_report_moved_group(each) for each in groups],
+        "moved": [_encode_group_report(each) for each in groups],
         "unmoved": sorted(
             {*list_plan_groups(found.details[MoveStep.RECORD]), *list_plan_groups({"plan": final})}
             - moved
@@ -358,8 +362,11 @@ def build_report(found: MoveJournal, final: StepDetail, *, now_ms: int) -> dict[
     }
 
 
-def count_stranded(final: StepDetail, now: Mapping[TopicPartition, LogBounds | None]) -> int | None:
-    """Count records by offsets; None if an end is unknown."""
+def count_stranded_records(
+    final: StepDetail, now: Mapping[TopicPartition, LogBounds | None]
+) -> int | None:
+    """Count the records written on the origin after its final snapshot, by offsets. Return None if
+    an end offset is unknown."""
     count = 0
     for each in final["partitions"]:
         ends = now.get(_decode_partition(each))
@@ -369,8 +376,9 @@ def count_stranded(final: StepDetail, now: Mapping[TopicPartition, LogBounds | N
     return count
 
 
-def _report_step(found: MoveJournal, step: MoveStep) -> StepDetail:
-    """Encode a step; its duration includes failed attempts and the time between them."""
+def _encode_step_report(found: MoveJournal, step: MoveStep) -> StepDetail:
+    """Encode a step for the report. Its duration includes failed attempts and the time between
+    them."""
     return {
         "step": step.value,
         "began_at_ms": found.started_ms[step],
@@ -379,7 +387,7 @@ def _report_step(found: MoveJournal, step: MoveStep) -> StepDetail:
     }
 
 
-def _report_moved_group(group: StepDetail) -> StepDetail:
+def _encode_group_report(group: StepDetail) -> StepDetail:
     return {
         "group": group["group"],
         "origin": group["origin"],

@@ -1,7 +1,7 @@
-"""Finds unreplicated records on real clusters, and exports them to a file (`--export`).
+"""Finds unreplicated records on the clusters, and exports them to a file (`--export`).
 
-The export has one JSON object per line; the first line describes it. `unreplicated_tails` decides
-where to search.
+The export has one JSON object per line. The first line is a header. `unreplicated_tails` decides
+which offset ranges are searched.
 """
 
 from __future__ import annotations
@@ -42,19 +42,20 @@ FindUnreplicated = Callable[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnreplicatedFinder:
-    """Finds unreplicated records, with connections to both clusters."""
+    """Finds unreplicated records by scanning both clusters."""
 
     destination_pool: BoundedPool
-    """Scans the destination."""
+    """Thread pool that scans the destination."""
     origin_pool: BoundedPool
-    """Scans the origin."""
+    """Thread pool that scans the origin."""
 
     def find(
         self, begins: Mapping[TopicPartition, ScanStart]
     ) -> Mapping[TopicPartition, UnreplicatedTail]:
-        """Scan for unreplicated records; partitions that do not answer in time are not counted.
+        """Scan for unreplicated records. Partitions that do not respond in time are not counted.
 
-        Raises `ConnectError` if access is denied."""
+        Raises `ConnectError` if access is denied.
+        """
 
         def arrived(
             questions: BlockingClient,
@@ -70,7 +71,7 @@ class UnreplicatedFinder:
             each: TopicPartition,
             end: Deadline,
         ) -> UnreplicatedTail:
-            found, clock = begins[each].scan_local_records(), self.destination_pool.clock
+            found, clock = begins[each].build_local_scan(), self.destination_pool.clock
             place = _open_partition(questions, each, clock)
             whole = divergence.scan_log(place, found, clock=clock, end=end, budget=room)
             return begins[each].build_tail(each, found, more.get(each), whole=whole)
@@ -78,7 +79,7 @@ class UnreplicatedFinder:
         room = ScanBudget()
         told = self.destination_pool.run(work, begins, timeout_s=FIND_TIMEOUT_S).done
         unread = {
-            each: begin.build_tail(each, begin.scan_local_records(), more.get(each), whole=False)
+            each: begin.build_tail(each, begin.build_local_scan(), more.get(each), whole=False)
             for each, begin in begins.items()
             if each not in told
         }
@@ -90,8 +91,9 @@ class UnreplicatedFinder:
         begin: ScanStart,
         end: Deadline,
     ) -> ReplicatedBack | None:
-        """Find what the reverse flow replicated after the end of its map; None if unknown."""
-        found, clock = begin.scan_after_map_end(), self.origin_pool.clock
+        """Find the records that the reverse flow replicated after the end of its offset map; return
+        None if unknown."""
+        found, clock = begin.build_scan_after_map_end(), self.origin_pool.clock
         if found is None:
             return ReplicatedBack(0, begin.mirror_next)
         place = _open_partition(questions, begin.mirror, clock)
@@ -99,7 +101,7 @@ class UnreplicatedFinder:
             return None
         if found.flow_records:
             return ReplicatedBack(found.flow_records, found.flow_end)
-        before = begin.scan_before_map_end()
+        before = begin.build_scan_before_map_end()
         if before is None or not divergence.scan_log(place, before, clock=clock, end=end):
             return ReplicatedBack(0, begin.mirror_next)
         return ReplicatedBack(0, before.flow_end)
@@ -114,12 +116,13 @@ def export_records(
     connect: ConnectClient,
     clock: Clock,
 ) -> int:
-    """Write the records to a file, one JSON object per line; returns their number.
+    """Write the unreplicated records to a file, one JSON object per line; return the number of
+    records.
 
     The first line is `{"v":1,"cluster":…,"move":…,"records":…}`. Key, value and header values are
     base64 or null. The file is created atomically and readable by its owner only. An existing file
-    is replaced only if the same `move` wrote it. Raises `ConnectError`, also if other records are
-    found than were counted.
+    is replaced only if the same `move` wrote it. Raises `ConnectError`, also if the number of
+    records differs from the count.
     """
     count = sum(each.counted for each in found)
     part = path.with_name(path.name + ".part")
@@ -151,7 +154,7 @@ def export_records(
 
 
 def _write_export(path: pathlib.Path, header: object, lines: Iterator[dict[str, Any]]) -> None:
-    """Write all lines and make them durable."""
+    """Write all lines of the export and make the file durable."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         print(json.dumps(header), file=file)
@@ -162,7 +165,7 @@ def _write_export(path: pathlib.Path, header: object, lines: Iterator[dict[str, 
 
 
 def _count_lines(path: pathlib.Path) -> int:
-    """Count the lines that were really written."""
+    """Read the file again and count the lines that were actually written."""
     with path.open("rb") as file:
         return sum(1 for _ in file)
 
@@ -188,7 +191,7 @@ def _sync_folder(folder: pathlib.Path) -> None:
 def _read_tail_lines(
     place: PartitionFencer, tail: UnreplicatedTail, clock: Clock
 ) -> Iterator[dict[str, Any]]:
-    """Read the tail's records in one pass; a range begins and ends at batch boundaries."""
+    """Read the tail's records in one pass. Each range begins and ends at batch boundaries."""
     waiting = sorted(tail.ranges or (), reverse=True)
     at = waiting[-1].first if waiting else 0
     still_s = clock.now_s()

@@ -1,7 +1,8 @@
-"""Where to scan for records that never left the destination, and how to evaluate the scans.
+"""Determines the offset ranges to scan for unreplicated records of the destination, and evaluates
+the scans.
 
 Unreplicated records were written on the destination itself, after everything that the reverse flow
-has replicated from it.
+has replicated from the destination.
 """
 
 from __future__ import annotations
@@ -22,36 +23,37 @@ from mm2.topics.flow_config import Flow
 from mm2.topics.naming import ReplicationPolicy
 
 LOOKBACK_OFFSETS = 1_000
-"""How far before its end the reverse flow's last record is searched."""
+"""Number of offsets before the end of the reverse flow's map in which the flow's last record is
+searched."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnreplicatedTail:
-    """The end of one partition of the destination that the reverse flow has not replicated."""
+    """End of a destination partition that the reverse flow has not replicated."""
 
     partition: TopicPartition
     map_end: int
     """End of the reverse flow's offset map."""
     end: int
-    """Last stable offset."""
+    """Last stable offset of the destination partition."""
     origin_end: int
-    """On the origin, no record of the reverse flow is at this offset or later."""
+    """Exclusive upper bound of the reverse flow's record offsets on the origin."""
     ranges: tuple[RecordRange, ...] | None
-    """Unreplicated records; None if not all could be counted."""
+    """Ranges of the unreplicated records, or None if some could not be counted."""
     counted: int
-    """Number of unreplicated records found so far."""
+    """Number of unreplicated records that were found."""
     unknown_reason: str = ""
-    """Why not all could be counted, if known."""
+    """Reason why some records could not be counted, if known."""
 
     @property
     def first(self) -> int | None:
-        """All local records before this offset have been replicated; None if unknown."""
+        """All local records before this offset have been replicated. None if unknown."""
         if self.ranges is None:
             return None
         return min((each.first for each in self.ranges), default=self.end)
 
     def summarize(self) -> UnreplicatedRecords:
-        """Summarize for the plan."""
+        """Summarize the unreplicated records for the plan."""
         found = self.ranges or ()
         return UnreplicatedRecords(
             partition=self.partition,
@@ -70,30 +72,31 @@ class ReplicatedBack(NamedTuple):
 
     records: int
     end: int
-    """None of them is at this offset or later."""
+    """Exclusive upper bound of the offsets of these records."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanStart:
-    """What to scan for one partition of the destination."""
+    """Ranges to scan for one destination partition."""
 
     ends: LogBounds
-    """Log bounds of the partition."""
+    """Log bounds of the destination partition."""
     map_end: int
-    """End of the reverse flow's map."""
+    """End of the reverse flow's offset map."""
     flow_producers: Collection[int]
     """Producer ids of the flow itself, if both flows use one topic name."""
     mirror: TopicPartition
-    """Where the reverse flow replicates the partition to."""
+    """Origin partition to which the reverse flow replicates this partition."""
     mirror_ends: LogBounds | None
-    """Log bounds of that mirror; None if it does not exist."""
+    """Log bounds of the mirror partition, or None if it does not exist."""
     mirror_next: int
-    """Where the reverse flow's map ends on the mirror."""
+    """Offset in the mirror partition at which the reverse flow's map ends."""
     reverse_producers: Collection[int]
     """Producer ids of the reverse flow."""
 
-    def scan_after_map_end(self) -> Provenance | None:
-        """Returns the scan of the mirror after the map's end; None if there is no mirror."""
+    def build_scan_after_map_end(self) -> Provenance | None:
+        """Build the scan of the mirror partition after the end of the map; return None if the
+        mirror does not exist."""
         if self.mirror_ends is None:
             return None
         end = self.mirror_ends.end
@@ -104,9 +107,10 @@ class ScanStart:
             collects_foreign=False,
         )
 
-    def scan_before_map_end(self) -> Provenance | None:
-        """Returns the scan before the map's end, if nothing was found after it: the last record may
-        be followed by markers and foreign records. None if the range is empty."""
+    def build_scan_before_map_end(self) -> Provenance | None:
+        """Build the scan of the mirror partition before the end of the map; return None if the
+        range is empty. Used if the scan after the end found no record, because the flow's last
+        record may be followed by markers and foreign records."""
         assert self.mirror_ends is not None, "the mirror was scanned"
         start = max(self.mirror_ends.start, self.mirror_next - LOOKBACK_OFFSETS)
         if start >= self.mirror_next:
@@ -116,8 +120,8 @@ class ScanStart:
             flow_producers=self.reverse_producers, start=start, end=end, collects_foreign=False
         )
 
-    def scan_local_records(self) -> Provenance:
-        """Returns the scan of the partition itself for local records."""
+    def build_local_scan(self) -> Provenance:
+        """Build the scan of the destination partition for local records."""
         start = max(self.map_end, self.ends.start)
         return Provenance(flow_producers=self.flow_producers, start=start, end=self.ends.end)
 
@@ -129,9 +133,12 @@ class ScanStart:
         *,
         whole: bool,
     ) -> UnreplicatedTail:
-        """Evaluate a scan of local records; `whole`: it reached the end.
+        """Build the unreplicated tail from a scan of local records. `whole` is true if the scan
+        reached the end.
 
-        `arrived` None: unknown, so records may have been replicated up to the mirror's end."""
+        If `arrived` is None, the reverse flow's progress is unknown, and records may have been
+        replicated up to the mirror's end.
+        """
         left = divergence.skip_records(found.foreign, arrived.records if arrived else 0)
         mirror_end = self.mirror_next if self.mirror_ends is None else self.mirror_ends.end
         return UnreplicatedTail(
@@ -147,8 +154,8 @@ class ScanStart:
 def list_reverse_flow_partitions(
     opposite: OffsetMap, policy: ReplicationPolicy
 ) -> set[TopicPartition]:
-    """Partitions of the destination that the reverse flow has begun, without heartbeats, which are
-    no loss."""
+    """List the destination partitions that the reverse flow has started to replicate. Heartbeat
+    topics are excluded because losing heartbeats is harmless."""
     return {
         each
         for each in opposite.list_partitions()
@@ -170,26 +177,27 @@ _NO_OFFSET = 2**63 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TailScan:
-    """What is known before the scans, by partition of the destination."""
+    """Known state before the scans, by destination partition."""
 
     reverse_map: OffsetMap
-    """Offset map of the reverse flow."""
+    """The reverse flow's offset map."""
     offset_map: OffsetMap
-    """Offset map of the flow, with its producer ids."""
+    """The flow's own offset map, with the flow's producer ids."""
     mirrors: Mapping[TopicPartition, TopicPartition]
-    """Where the reverse flow replicates each partition to."""
+    """Origin partition to which the reverse flow replicates each partition."""
     target_bounds: Mapping[TopicPartition, LogBounds]
-    """Log bounds on the destination."""
+    """Log bounds of the destination partitions."""
     mirror_bounds: Mapping[TopicPartition, LogBounds | None]
-    """Log bounds of the mirrors on the origin; None if a mirror does not exist, no entry if it did
-    not answer."""
+    """Log bounds of the mirrors on the origin. None if a mirror does not exist; no entry if the
+    origin did not respond for the mirror."""
     outdated: Collection[TopicPartition] = ()
-    """Partitions whose map entries are outdated: nothing is known to have been replicated."""
+    """Partitions whose map entries are outdated, so that no record is known to have been
+    replicated."""
     syncs: Mapping[TopicPartition, Sequence[OffsetSync]] = field(default_factory=dict)
-    """Offset syncs of the reverse flow."""
+    """The reverse flow's offset syncs."""
 
     def build_scan_starts(self) -> dict[TopicPartition, ScanStart]:
-        """Returns the scans: partitions whose mirror is known, or that nobody replicated."""
+        """Build the scans of the partitions that have a known mirror or were never replicated."""
         return {
             each: self._build_scan_start(each, ends)
             for each, ends in self.target_bounds.items()
@@ -200,9 +208,10 @@ class TailScan:
     def build_uncounted_tails(
         self, silent: Mapping[TopicPartition, str]
     ) -> dict[TopicPartition, UnreplicatedTail]:
-        """Returns the partitions that cannot be counted; `silent` did not answer, and why."""
+        """Build the tails of partitions that cannot be counted. `silent` has the partitions for
+        which the cluster did not respond, with the reason."""
         others = {
-            each: "replicated by another tool than this flow, without a map of how far"
+            each: "replicated by another tool than this flow, without a record of its progress"
             for each in self.target_bounds
             if not self._is_replicated(each) and self._has_foreign_copies(each)
         }
@@ -215,7 +224,8 @@ class TailScan:
         return bool(self.reverse_map.get_partition(partition).eras)
 
     def _has_foreign_copies(self, partition: TopicPartition) -> bool:
-        """Returns True if another tool has replicated a partition that the flow has not begun."""
+        """Return True if another tool has replicated a partition that the flow has not started to
+        replicate."""
         mirror = self.mirrors[partition]
         ends = self.mirror_bounds.get(mirror)
         named = mirror != partition and ends is not None and ends.high_watermark > ends.start

@@ -43,29 +43,29 @@ class MoveTimeouts:
     """Timeouts of a move."""
 
     settle_s: float = 60.0
-    """How long both clusters must have equal ends."""
+    """How long both clusters must have equal end offsets."""
     wait_s: float = 600.0
     """How long to wait for applications and unavailable brokers."""
     snapshot_s: float = 60.0
-    """How long collecting one snapshot of both clusters may take."""
+    """Timeout for collecting one snapshot of both clusters, in seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveWiring:
-    """Builds the parts of a move of one flow from the configuration."""
+    """Builds the components of one flow's move from the configuration."""
 
     settings: Mm2Settings
     pair: FlowPair
     clock: Clock
     timeouts: MoveTimeouts = field(default_factory=MoveTimeouts)
     lost: bool = False
-    """True if the cluster to leave is not queried."""
+    """True if the origin is lost and not queried."""
     report_progress: ReportProgress = lambda _: None
     """Prints progress of long operations."""
 
     @property
     def planner(self) -> MovePlanner:
-        """The planner of this flow's moves."""
+        """Planner for moves of this flow's groups."""
         finder = UnreplicatedFinder(
             destination_pool=self._build_pool(
                 self._connect_target, f"counting on {self.pair.flow.target}", self.report_progress
@@ -91,16 +91,17 @@ class MoveWiring:
         )
 
     def fetch_cluster_ids(self, *, silent: bool) -> ClusterIds:
-        """Fetch the cluster ids; `silent`: the cluster to leave is known not to answer.
+        """Fetch both cluster ids. `silent` is true if the origin is known not to respond.
 
-        See `readiness_checks.fetch_cluster_ids`."""
+        See `readiness_checks.fetch_cluster_ids`.
+        """
         lost = self.lost or silent
         return readiness_checks.fetch_cluster_ids(
             self.pair, lost=lost, timeout_s=self.timeouts.snapshot_s
         )
 
     def build_readiness_checks(self) -> ReadinessChecks:
-        """Build the readiness checks. Raises as `build_context`."""
+        """Build the readiness checks. Raises the same errors as `build_context`."""
         flow, target = self.pair.flow, self.pair.target
         clients, props = self.settings.get_clients(flow), self._worker_props
         known_as = {
@@ -142,9 +143,10 @@ class MoveWiring:
         return plan.worker_props
 
     def build_context(self, tell: Callable[[str], object]) -> MoveContext:
-        """Build the context of a move.
+        """Build the context of a move. `tell` prints a line for the operator.
 
-        Raises `SettingsError` and `ConfigError` if the worker's properties cannot be derived."""
+        Raises `SettingsError` and `ConfigError` if the worker's properties cannot be derived.
+        """
         props = self._worker_props
         return MoveContext(
             clusters=self.pair,

@@ -1,10 +1,10 @@
-"""Fences all writers of a flow, in rounds, until no partition is acquired any more.
+"""Fences all writers of a flow, in rounds, until no more partitions are acquired.
 
-A partition is fenced by a new epoch and an empty transaction under its own transactional id; the
-marker is read back. A writer that still believes it owns the partition, such as a frozen or
-disconnected process, cannot write after the marker. Records between the end of the offset map and
-the marker are counted: the last batches of an owner that died before it recorded them. Partitions
-that do not answer do not delay others.
+A partition is fenced by bumping the producer epoch and committing an empty transaction under the
+partition's transactional id; the marker is read back. A writer that still believes it owns the
+partition, such as a frozen or disconnected process, cannot write after the marker. Records between
+the end of the offset map and the marker are counted: they are the last batches of an owner that
+crashed before it recorded them. Partitions that do not respond do not delay others.
 """
 
 from __future__ import annotations
@@ -38,22 +38,24 @@ _MISSING_RIGHTS = {
     29: "DESCRIBE, READ and WRITE on the topic",
     31: "IDEMPOTENT_WRITE on the cluster",
 }
-"""Missing authorization, by TOPIC_AUTHORIZATION_FAILED and CLUSTER_AUTHORIZATION_FAILED."""
+"""Missing authorizations by error code: TOPIC_AUTHORIZATION_FAILED and
+CLUSTER_AUTHORIZATION_FAILED."""
 _CONTESTED_CODES = producer_fencing.FENCED_CODES | {producer_fencing.INVALID_TXN_STATE}
 LEADER_TIMEOUT_S = 5.0
-"""How long each broker may take to answer for its partitions' ends before they are fenced."""
+"""How long each broker may take to return the end offsets of its partitions before they are
+fenced."""
 
 
 class FencingRefusedError(RetriableError):
-    """The target answered, but did not let the partition be fenced."""
+    """Raised if the target responded but refused to fence the partition."""
 
 
 class FencingContestedError(FencingRefusedError):
-    """Another process acquired the partition while it was being fenced."""
+    """Raised if another process acquired the partition while it was being fenced."""
 
 
 class PartlyFencedError(RetriableError):
-    """The time was up before all partitions were fenced."""
+    """Raised if the timeout expired before all partitions were fenced."""
 
     def __init__(
         self,
@@ -63,8 +65,9 @@ class PartlyFencedError(RetriableError):
         silent: Mapping[TopicPartition, str] | None = None,
         refused: Mapping[TopicPartition, str] | None = None,
     ) -> None:
-        """`unanswered`: partitions that did not answer, with the error; `refused`: partitions that
-        answered with an error. Others were not attempted."""
+        """Create the error. `silent` has the partitions that did not respond, and `refused` the
+        partitions that returned an error, each with the error. The remaining partitions were not
+        attempted."""
         super().__init__(said)
         self.fenced = fenced
         self.unanswered = silent or {}
@@ -79,10 +82,11 @@ def fence_partitions(
     pool: BoundedPool,
     timeout_s: float,
 ) -> list[FencingResult]:
-    """Fence partitions in the given order; repeating it does no harm.
+    """Fence partitions in the given order. Idempotent.
 
-    Raises `PartlyFencedError` if some do not answer in time, and `FatalError` if an authorization
-    is missing."""
+    Raises `PartlyFencedError` if some partitions do not respond in time, and `FatalError` if an
+    authorization is missing.
+    """
 
     def work(
         questions: BlockingClient,
@@ -121,8 +125,8 @@ def find_partitions_to_fence(
     both: FlowClusters, known: OffsetMap, *, timeout_s: float
 ) -> dict[TopicPartition, int | ConnectError]:
     """Find all partitions that were ever replicated and whose mirror exists, even if the mirror
-    does not answer now. The value is the leader of the mirror, or why it is unknown. Raises
-    `RetriableError`."""
+    does not respond. The value is the mirror's leader, or the error if the leader is unknown.
+    Raises `RetriableError`."""
     mirrors = _map_to_mirrors(both.flow, fencing_results.list_replicated_partitions(known))
     names = {each.topic for each in mirrors.values()}
     topics = both.target.admin.describe_topics(names, timeout_s)
@@ -137,8 +141,9 @@ def find_partitions_to_fence(
 def find_unanswered_partitions(
     both: FlowClusters, leaders: PartitionLeaders, *, clock: Clock
 ) -> dict[TopicPartition, str]:
-    """Find the partitions whose leader does not answer, and why, so that a hanging broker is waited
-    for once, not once per partition. `leaders` is the result of `find_partitions_to_fence`."""
+    """Find the partitions whose leader does not respond, with the reason. A hanging broker is thus
+    waited for once, not once per partition. `leaders` is the result of
+    `find_partitions_to_fence`."""
     names = _map_to_mirrors(both.flow, leaders)
     patience_s = LEADER_TIMEOUT_S * len(
         {leader for leader in leaders.values() if isinstance(leader, int)}
@@ -221,9 +226,9 @@ def _count_tail(
 
 
 def find_denied_ids(connect: ConnectClient, names: Sequence[str]) -> list[str]:
-    """Find the transactional ids that mm2 is not authorized for, by looking up their coordinators,
-    which fences nobody. Brokers before 3.0 look up one id per request: only the first is checked.
-    Raises `ConnectError`."""
+    """Find the transactional ids that mm2 is not authorized to use, by looking up their
+    coordinators. This does not fence any producer. Brokers before 3.0 look up one id per request,
+    so only the first id is checked there. Raises `ConnectError`."""
     if not names:
         return []
     with connect() as questions:
@@ -246,39 +251,42 @@ def find_denied_ids(connect: ConnectClient, names: Sequence[str]) -> list[str]:
 
 
 UNREACHABLE_TIMEOUT_S = 30.0
-"""A partition that has not answered for this long is left unfenced, if that is accepted. A broker
-that died has lost its leadership by then (broker.session.timeout.ms is 9 s, with ZooKeeper 18 s),
-and another broker leads the partition if it has another replica."""
+"""Time after which a partition that does not respond is left unfenced, if the operator accepted
+this. By then a crashed broker has lost its leadership (broker.session.timeout.ms is 9 s, with
+ZooKeeper 18 s), and another broker leads the partition if it has another replica."""
 MAX_NAMES = 10
-_NOT_ATTEMPTED = "the time was up before it was attempted"
+_NOT_ATTEMPTED = "the timeout expired before it was attempted"
 
 
 class FencingRounds:
-    """Fences a flow's partitions in rounds; each round handles those acquired since the last."""
+    """Fences a flow's partitions in rounds. Each round fences the partitions that were acquired
+    since the previous round."""
 
     def __init__(self, about: MoveContext, *, leaves: bool) -> None:
-        """`leaves`: a partition that does not answer is left unfenced after
-        `UNREACHABLE_TIMEOUT_S`, and at once if it has no leader; otherwise it is waited for."""
+        """Create the rounds. If `leaves` is true, a partition that does not respond is left
+        unfenced after `UNREACHABLE_TIMEOUT_S`, or immediately if it has no leader. Otherwise the
+        partition is waited for."""
         self._context = about
         self._may_leave = leaves
         self.results: dict[TopicPartition, FencingResult] = {}
         """Partitions that are fenced or left unfenced."""
         self.unfinished: set[TopicPartition] = set()
-        """Partitions of the last round that are neither."""
+        """Partitions of the last round that are neither fenced nor left unfenced."""
         self._unanswered_since_s: dict[TopicPartition, float] = {}
-        """When each partition was first queried without an answer."""
+        """Time at which each unresponsive partition was first queried."""
         self._unanswered: dict[TopicPartition, str] = {}
-        """Partitions whose leader did not answer in the last round, and why."""
+        """Partitions whose leader did not respond in the last round, with the reason."""
         self._failed: dict[TopicPartition, str] = {}
-        """Partitions that did not answer when they were last fenced, with the error."""
+        """Partitions that did not respond when they were last fenced, with the error."""
         self._refused: dict[TopicPartition, str] = {}
-        """Partitions that answered with an error when they were last fenced."""
+        """Partitions that returned an error when they were last fenced."""
         self._acquired: set[TopicPartition] = set()
 
     def run_round(self) -> bool:
-        """Execute one round; returns True if all partitions are fenced and none was acquired since.
+        """Execute one round. Return True if all partitions are fenced and none was acquired since.
 
-        Raises `RetriableError`, and `FatalError` if an authorization is missing."""
+        Raises `RetriableError`, and `FatalError` if an authorization is missing.
+        """
         self.unfinished = set()
         about = self._context
         about.stop_connectors()
@@ -289,7 +297,7 @@ class FencingRounds:
         self.unfinished = late
         if self._may_leave:
             self._leave_unfenced(
-                {each for each in late if self._is_given_up(each, led[each])}, known
+                {each for each in late if self._is_left_unfenced(each, led[each])}, known
             )
         self._fence(self.unfinished - self._unanswered.keys(), known)
         if self.unfinished:
@@ -304,32 +312,35 @@ class FencingRounds:
         return not self._acquired
 
     def leave_unanswered(self) -> None:
-        """Leave partitions unfenced that have not answered until the end.
+        """Leave those partitions unfenced that never responded.
 
-        Raises `RetriableError` if some answered but are not fenced: that is not what was
-        accepted."""
+        Raises `RetriableError` if some partitions responded but are not fenced, because the
+        operator has not accepted this.
+        """
         about, refused = self._context, sorted(self.unfinished & self._refused.keys())
         if refused:
             more = len(refused) - MAX_NAMES
             names = ", ".join(map(str, refused[:MAX_NAMES])) + f" and {more} more" * (more > 0)
             raise RetriableError(
                 f"not fenced after {about.wait_s:g} s, although their leader answers: {names} "
-                f"({self._refused[refused[0]]}). Only partitions without an answer are left "
+                f"({self._refused[refused[0]]}). Only partitions that do not answer are left "
                 "unfenced"
             )
         self._leave_unfenced(set(self.unfinished), about.read_offset_map())
 
     def describe_wait(self) -> str:
-        """Why the last round was not final."""
+        """Describe why another fencing round is needed."""
         return f"another process still replicates {min(self._acquired)}, though the flow is stopped"
 
     def _leave_unfenced(self, partitions: Collection[TopicPartition], known: OffsetMap) -> None:
-        """Record these partitions as unfenced."""
+        """Record these partitions as left unfenced."""
         why = {**dict.fromkeys(partitions, _NOT_ATTEMPTED), **self._failed, **self._unanswered}
         self._record_results(
             [
                 fencing_results.build_unfenced_result(
-                    each, known.get_partition(each), fencing_results.explain_unanswered(why[each])
+                    each,
+                    known.get_partition(each),
+                    fencing_results.format_accepted_unfenced_reason(why[each]),
                 )
                 for each in partitions
             ]
@@ -345,13 +356,14 @@ class FencingRounds:
             each: before.get(each, now_s) for each in (*self._failed, *self._unanswered)
         }
 
-    def _is_given_up(self, partition: TopicPartition, leader: int | ConnectError) -> bool:
+    def _is_left_unfenced(self, partition: TopicPartition, leader: int | ConnectError) -> bool:
         if isinstance(leader, NoLeaderError):
             return True
-        return partition in self._unanswered_since_s and self._left_s(partition) <= 0
+        return partition in self._unanswered_since_s and self._remaining_s(partition) <= 0
 
-    def _left_s(self, partition: TopicPartition) -> float:
-        """Time until the partition is left unfenced, if that is accepted."""
+    def _remaining_s(self, partition: TopicPartition) -> float:
+        """Return the time in seconds until the partition is left unfenced, if the operator accepted
+        this."""
         return (
             self._unanswered_since_s[partition]
             + UNREACHABLE_TIMEOUT_S
@@ -359,7 +371,7 @@ class FencingRounds:
         )
 
     def _fence(self, partitions: Collection[TopicPartition], known: OffsetMap) -> None:
-        """Fence these partitions, first those that have not failed yet."""
+        """Fence these partitions, starting with those that have not failed yet."""
         due = sorted(partitions, key=lambda each: (each in self._failed, each))
         try:
             fenced = self._context.fence_partitions(known, due)
@@ -370,7 +382,7 @@ class FencingRounds:
                 self._refused.pop(each, None)
             self._failed.update(error.unanswered)
             self._refused.update(error.refused)
-            way_on = self._acceptance_hint if error.unanswered else ""
+            way_on = self._format_acceptance_hint if error.unanswered else ""
             raise RetriableError(f"{error}{way_on}") from error
         self._record_results(fenced)
 
@@ -388,12 +400,12 @@ class FencingRounds:
         more = f" and {len(self.unfinished) - 1} more" if len(self.unfinished) > 1 else ""
         said = f"the mirror of {first}{more} does not answer ({self._unanswered[first]})"
         if not self._may_leave:
-            return said + self._acceptance_hint
-        left_s = max(0.0, max(map(self._left_s, self.unfinished)))
+            return said + self._format_acceptance_hint
+        left_s = max(0.0, max(map(self._remaining_s, self.unfinished)))
         return f"{said}; left unfenced after {left_s:.0f} s more, as accepted"
 
     @property
-    def _acceptance_hint(self) -> str:
+    def _format_acceptance_hint(self) -> str:
         if self._may_leave:
             return ""
         return f". To leave it unfenced: --accept {plan_findings.MIRROR_UNKNOWN}"
@@ -402,5 +414,6 @@ class FencingRounds:
 def list_partitions_to_fence(
     context: MoveContext, known: OffsetMap
 ) -> Mapping[TopicPartition, int | ConnectError]:
-    """As `find_partitions_to_fence`, with the context's timeout."""
+    """List the partitions to fence, as `find_partitions_to_fence` does, with the context's
+    timeout."""
     return find_partitions_to_fence(context.clusters, known, timeout_s=context.planner.timeout_s)

@@ -1,9 +1,10 @@
-"""Bytes on disk and on the wire: record batches, compression, and the records of mm2's own topics.
+"""Serialization formats: record batches, compression, and the records of MirrorMaker 2's and mm2's
+own topics.
 
-`record_batch` reads and re-stamps batches of format v2 in place, `records` decodes and encodes
-the records inside, `record_sets` walks over a fetched record set, old formats included.
-`mm2_records` holds MirrorMaker 2's own records, `offset_map_records` those of the offset map,
-`incident_records` those about data loss and operator actions.
+`record_batch` reads batches of format v2 and re-stamps them in place, `records` decodes and encodes
+the records in a batch, and `record_sets` iterates over a fetched record set, including old message
+formats. `mm2_records` contains MirrorMaker 2's own records, `offset_map_records` the records of the
+offset map, and `incident_records` the records about data loss and operator actions.
 
-Pure. Imports nothing else of mm2.
+Pure. Imports no other package of mm2.
 """

@@ -1,14 +1,15 @@
 r"""Kafka's compression codecs with their framings, for record batches v2 and older message sets.
 
 - gzip: RFC 1952.
-- snappy: the framing of xerial's `SnappyOutputStream` (magic, two versions, then blocks after
-  their i32 lengths), or one raw block, as some clients write it.
+- snappy: the framing of xerial's `SnappyOutputStream` (magic, two versions, then blocks with i32
+  length prefixes), or one raw block, which some clients write.
 - lz4: frames of independent blocks (`KafkaLZ4BlockOutputStream`). Message format v0 has a wrong
   header checksum, so the checksum is not verified.
 - zstd: frames without a content size.
 
-Contexts and buffers are costly to create and serve one call at a time, while several copies may run
-in one process: each call borrows an idle one from a list and returns it.
+Contexts and buffers are expensive to create and can serve only one call at a time, while several
+copy tasks may run in one process. Each call therefore borrows an idle one from a pool and returns
+it.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
 CODEC_NAMES = {NONE: "none", GZIP: "gzip", SNAPPY: "snappy", LZ4: "lz4", ZSTD: "zstd"}
 
 DECOMPRESSED_BYTES_MAX = 256 * 1024 * 1024
-"""Upper limit of decompressed bytes, whatever the caller allows."""
+"""Upper limit of decompressed bytes, regardless of the caller's limit."""
 
 _ZSTD_SLICE_BYTES = 512
-"""This many bytes of zstd data decompress to 16 MB at most (a block of 4 bytes to 128 KB).
-Longer data is decompressed in slices, so that a limit is exceeded by no more than that."""
+"""Slice size for decompressing zstd data. A slice decompresses to at most 16 MB (a block of 4 bytes
+to 128 KB), so that a limit is exceeded by no more than that."""
 
 _GZIP_WBITS = 31
 
@@ -40,7 +41,8 @@ _SIZE_BE = struct.Struct(">i")
 
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
 _LZ4_FRAME_HEADER = _LZ4_MAGIC + b"\x60\x40\x82"
-"""Version 1, independent blocks of up to 64 KB, and the checksum of these two bytes."""
+"""LZ4 frame header: version 1, independent blocks of up to 64 KB, and the checksum of these two
+bytes."""
 _LZ4_BLOCK_BYTES = 64 * 1024
 _LZ4_BLOCK_SIZES = {4: 64 * 1024, 5: 256 * 1024, 6: 1024 * 1024, 7: 4 * 1024 * 1024}
 _LZ4_UNCOMPRESSED_FLAG = 0x80000000
@@ -48,7 +50,7 @@ _SIZE_LE = struct.Struct("<I")
 
 
 class DecompressionError(Exception):
-    """Compressed records cannot be decompressed; the text says why."""
+    """Compressed records cannot be decompressed. The message states the reason."""
 
 
 class DecompressedTooLargeError(DecompressionError):
@@ -58,8 +60,9 @@ class DecompressedTooLargeError(DecompressionError):
 def decompress(codec: int, data: memoryview, *, max_bytes: int = DECOMPRESSED_BYTES_MAX) -> bytes:
     """Decompress the records of a batch.
 
-    Raises `DecompressionError` if the data is damaged or the codec unknown, and
-    `DecompressedTooLargeError` for more than `max_bytes`, before much more than that is allocated.
+    Raises `DecompressionError` if the data is damaged or the codec is unknown, and
+    `DecompressedTooLargeError` if the result exceeds `max_bytes`, before much more memory than that
+    is allocated.
     """
     unpacker = _DECOMPRESSORS.get(codec)
     if unpacker is None:
@@ -78,7 +81,7 @@ def decompress(codec: int, data: memoryview, *, max_bytes: int = DECOMPRESSED_BY
 
 
 def compress(codec: int, data: bytes | bytearray) -> bytes:
-    """Compress like Kafka's producers. `codec` must be one of `CODEC_NAMES`."""
+    """Compress records like Kafka's producers. `codec` must be one of `CODEC_NAMES`."""
     return _COMPRESSORS[codec](data)
 
 
@@ -104,14 +107,15 @@ def _copy_uncompressed(data: memoryview, max_bytes: int) -> bytes:
 
 
 class _FrameDecompressor(Protocol):
-    """Decompresses one of the concatenated frames of compressed data (a member in RFC 1952)."""
+    """Decompresses one of several concatenated frames of compressed data (called a member in RFC
+    1952)."""
 
     @property
     def eof(self) -> bool: ...
 
     @property
     def unused_data(self) -> bytes:
-        """Input after the end of the frame."""
+        """Input that follows the end of the frame."""
 
     def decompress(self, data: memoryview, /) -> bytes: ...
 
@@ -119,10 +123,10 @@ class _FrameDecompressor(Protocol):
 def _decompress_frames(
     data: memoryview, begin: Callable[[], _FrameDecompressor], *, name: str, max_bytes: int
 ) -> bytes:
-    """Decompress any number of concatenated frames; a truncated frame raises an error.
+    """Decompress any number of concatenated frames. Raises an error for a truncated frame.
 
-    A frame returns unused input. Passing all input to each of many small frames would take
-    quadratic time.
+    Each frame returns its unused input. Passing the entire input to each of many small frames would
+    take quadratic time.
     """
     out: list[bytes] = []
     at, size, end = 0, 0, len(data)
@@ -202,8 +206,8 @@ def _decompress_lz4(data: memoryview, max_bytes: int) -> bytes:
 
 
 def _parse_lz4_header(data: memoryview) -> tuple[int, int, int]:
-    """Parse a frame header: position of the first block, maximum block size, bytes of checksum
-    after each block."""
+    """Parse a frame header into the position of the first block, the maximum block size, and the
+    number of checksum bytes after each block."""
     if data[:4] != _LZ4_MAGIC:
         raise DecompressionError("the lz4 data does not begin with a frame")
     flags, block = data[4], data[5]

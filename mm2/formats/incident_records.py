@@ -1,13 +1,13 @@
-r"""Incident records: durable notes of lost, skipped or duplicated records and of operator actions.
+r"""Incident records: durable records of lost, skipped or duplicated data and of operator actions.
 
-They are stored in `mm2-incidents.<alias>.internal`, a compacted topic of one partition on the
-target. Key and value are compact JSON, so that any console consumer can print them:
+Incidents are stored in `mm2-incidents.<alias>.internal`, a compacted topic with one partition on
+the target. Key and value are compact JSON, so that any console consumer can print them:
 
     key    {"v":1,"topic":…,"partition":…,"id":…}
     value  {"v":1,"kind":…,"source":[from,to),"target":[from,to),"at_ms":…,"flow":…,"detail":…}
 
-Ranges are null if they do not apply. An incident that concerns no single partition has partition
--1, and topic "" if it concerns the whole flow.
+Ranges are null if they do not apply. An incident that does not concern a single partition has
+partition -1; if it concerns the whole flow, its topic is "".
 """
 
 from __future__ import annotations
@@ -28,32 +28,31 @@ _YEAR_10000_MS = 253_402_300_800_000
 
 
 class IncidentKind(enum.Enum):
-    """What an incident states about its ranges."""
+    """Kinds of incidents, which define what an incident states about its ranges."""
 
     UNFENCED_TAKE_OVER = "unfenced-take-over"
-    """The transactional id had another producer id than recorded, so the older writer was not
+    """The transactional id had a different producer id than recorded, so the older writer was not
     fenced."""
     NOT_PAIRED = "not-paired"
-    """Target [from, to) may hold source records that were replicated again after it."""
+    """Target [from, to) may contain source records that were replicated again after it."""
     SOURCE_GONE = "source-gone"
     """The source deleted [from, to) before these records were replicated or compared."""
     DOUBLED_BY_JAVA = "doubled-by-java"
-    """Records of target [from, to) are duplicates of earlier ones: MirrorMaker 2 wrote them
+    """Records of target [from, to) are duplicates of earlier records. MirrorMaker 2 wrote them
     again after a crash, or concurrently with another owner."""
     TAKEN_FROM_JAVA = "taken-from-java"
-    """According to MirrorMaker 2's progress, source [from, to), or what the text names, was
-    replicated; it was not compared."""
+    """According to MirrorMaker 2's progress, source [from, to), or the range that the detail names,
+    was replicated. The records were not compared."""
     NEW_ERA_REQUESTED = "new-era-requested"
-    """An operator started a new era; records between the two positions are lost or duplicated on
-    purpose."""
+    """An operator started a new era (mirror generation). Records between the two positions are
+    intentionally lost or duplicated."""
     OPERATOR_ACTION = "operator-action"
     """An operator paused, resumed, throttled, restarted or reconfigured the flow or one of its
-    topics; the text says who. No ranges: nothing is stated about records."""
+    topics; the detail names the operator. No ranges, because the incident states nothing about
+    records."""
     MAP_RECORD_SKIPPED = "map-record-skipped"
-    """An operator skipped an unreadable record of the offset map; the text says at which offset.
-
-    Its partition is the one that the record names, or else that of the map topic. No ranges.
-    """
+    """An operator skipped an unreadable record of the offset map; the detail names its offset. The
+    partition is the one named by the record, or else that of the map topic. No ranges."""
 
 
 OffsetRange = tuple[int, int]
@@ -61,9 +60,9 @@ OffsetRange = tuple[int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Incident:
-    """One statement about a source partition; `topic` is the source topic, ranges are [from, to).
+    """One incident of a source partition. `topic` is the source topic, and ranges are [from, to).
 
-    An operator action concerns a topic, or the whole flow if the topic is "": its partition is
+    An operator action concerns a topic, or the whole flow if the topic is "". Its partition is
     `NO_PARTITION`.
     """
 
@@ -79,15 +78,15 @@ class Incident:
 
 
 class MalformedIncidentError(Exception):
-    """A record of the incident topic is not an incident; the text says why."""
+    """A record of the incident topic is not a valid incident. The message states the reason."""
 
 
 class UnknownIncidentVersionError(MalformedIncidentError):
-    """An incident of a version that this release does not know."""
+    """The incident has a version that this release does not support."""
 
 
 def encode(incident: Incident) -> tuple[bytes, bytes]:
-    """Encode an incident to key and value; lone surrogates in the detail become `?`."""
+    """Encode an incident to key and value. Lone surrogates in the detail are replaced by `?`."""
     key = {
         "v": VERSION,
         "topic": incident.topic,
@@ -124,7 +123,7 @@ def decode(key: bytes, value: bytes) -> Incident:
 
 
 def _decode_object(data: bytes, name: str) -> Mapping[str, object]:
-    """Decode the JSON object of the key or value. Raises `MalformedIncidentError`."""
+    """Decode the JSON object in a key or value. Raises `MalformedIncidentError`."""
     try:
         found = json.loads(data.decode())  # bytes would be read as UTF-16 and UTF-32, too
     except (ValueError, RecursionError) as error:  # RecursionError: nested too deeply
@@ -147,7 +146,7 @@ def _read_string(fields: Mapping[str, object], name: str) -> str:
 
 
 def _is_surrogate(char: str) -> bool:
-    """Returns whether a character is a lone surrogate, which JSON can escape but no terminal can
+    """Return whether a character is a lone surrogate, which JSON can escape but no terminal can
     print."""
     return "\ud800" <= char <= "\udfff"
 
@@ -183,7 +182,8 @@ def _read_range(fields: Mapping[str, object], name: str) -> OffsetRange | None:
 def _check_range_order(source: OffsetRange | None) -> OffsetRange | None:
     """Reject a source range that ends before it begins.
 
-    A target range may: the log can end before our records did if its tail was lost.
+    A target range may end before it begins, because the log can end before the flow's records did
+    if its tail was lost.
     """
     if source is not None and source[0] > source[1] != _NO_OFFSET:
         raise MalformedIncidentError("the field source ends before it begins")

@@ -1,10 +1,10 @@
 r"""MirrorMaker 2's own records: offset syncs, checkpoints and heartbeats.
 
-Byte for byte what its `OffsetSync`, `Checkpoint` and `Heartbeat` read and write. All three topics
-are compacted and have one partition.
+Byte for byte what its `OffsetSync`, `Checkpoint` and `Heartbeat` classes read and write. All three
+topics are compacted and have one partition.
 
 - `mm2-offset-syncs.<alias>.internal`, on the source or the target as configured: the target
-  offset of a source offset. There is no version.
+  offset of a source offset. The record has no version.
 
       key    topic STRING (its name on the source), partition INT32
       value  upstream offset INT64, downstream offset INT64
@@ -34,7 +34,8 @@ from mm2.formats.primitive_types import FieldReader
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetSync:
-    """The record at `upstream` of the source's `partition` is at `downstream` on the target."""
+    """Offset pair: the record at `upstream` of the source's `partition` is at `downstream` on the
+    target."""
 
     partition: TopicPartition
     upstream: int
@@ -62,7 +63,7 @@ def decode_offset_sync(key: bytes, value: bytes) -> OffsetSync:
 
 
 def decode_offset_sync_key(key: bytes) -> TopicPartition:
-    """Decode the source partition of an offset sync. Raises `MalformedRecordError`."""
+    """Decode the source partition from the key of an offset sync. Raises `MalformedRecordError`."""
     fields = FieldReader(key)
     return TopicPartition(fields.read_string(), fields.read_int32())
 
@@ -72,7 +73,7 @@ CHECKPOINT_VERSION = 0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointKey:
-    """Group and partition of a checkpoint; `partition` has the topic's name on the target."""
+    """Key of a checkpoint: group and partition. `partition` has the topic's name on the target."""
 
     group: str
     partition: TopicPartition
@@ -80,14 +81,15 @@ class CheckpointKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """A group that committed source offset `upstream` continues at target offset `downstream`."""
+    """Translated group offset: a group that committed source offset `upstream` continues at target
+    offset `downstream`."""
 
     group: str
     partition: TopicPartition
     upstream: int
     downstream: int
     metadata: str = ""
-    """What the group committed along with its offset; "" for none."""
+    """Metadata that the group committed with its offset; "" if there is none."""
 
     @property
     def key(self) -> CheckpointKey:
@@ -139,7 +141,7 @@ HEARTBEAT_VERSION = 0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heartbeat:
-    """A heartbeat of the flow between two cluster aliases; `at_ms` is wall-clock time."""
+    """A heartbeat of the flow between two cluster aliases. `at_ms` is wall clock time."""
 
     source: str
     target: str

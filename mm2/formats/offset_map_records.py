@@ -1,23 +1,23 @@
 """Records of the offset map topic `mm2-offset-map.<alias>.internal`.
 
-The topic is compacted, has one partition and lives on the target. Every key and every value
-begins with a version byte; an unknown version is rejected. All integers are big-endian, strings
-are i16 length + UTF-8. `topic` is the *source* topic's name.
+The topic is compacted, has one partition and is stored on the target. Every key and every value
+begins with a version byte; unknown versions are rejected. All integers are big-endian; strings are
+i16 length + UTF-8. `topic` is the name of the *source* topic.
 
-Keys: version i8 = 1, kind i8, topic, partition i32, then by kind
+Keys: version i8 = 1, kind i8, topic, partition i32, followed by fields that depend on the kind
 
     1 era       era i32, ordinal i32, epoch i16
     2 producer  producer id i64
     3 segment   era i32, ordinal i32, epoch i16, first source offset i64
-    4 request   nothing more: the newest request is valid
+    4 request   no further fields: the newest request is valid
 
-An *era* is a generation of a mirror: within it the target holds the source's records without a
+An *era* is a generation of a mirror in which the target contains the source's records without a
 break. A *segment* is a section of the map: runs of (source start, delta) with target = source +
-delta. The newest segment of the newest owner (ordinal, epoch) is *open*, and is the partition's
-resume point. A segment from which runs were removed to save space has a value of version 2, so
-that older releases do not mistake its runs for all of them.
+delta. The newest segment of the newest owner (ordinal, epoch) is *open* and is the partition's
+resume point. A segment from which runs were removed to save space has a value of version 2, so that
+older releases do not assume that its runs are complete.
 
-Runs are stored as signed varints: the steps from one run to the next.
+Runs are stored as signed varints that encode the differences between consecutive runs.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from mm2.formats import primitive_types
 def append_runs(
     out: bytearray, runs: Iterable[tuple[int, int]], *, previous: tuple[int, int] | None
 ) -> None:
-    """Append runs as differences; `previous` is the run before the first one, None at a
-    segment's start."""
+    """Append runs as differences. `previous` is the run before the first one, or None at the start
+    of a segment."""
     source, delta = previous or (0, 0)
     for run in runs:
         primitive_types.append_varint(out, run[0] - source)
@@ -57,7 +57,7 @@ def read_runs(data: bytes, at: int, *, count: int) -> list[tuple[int, int]]:
 
 VERSION = 1
 THINNED_SEGMENT_VERSION = 2
-"""Version of a segment's value from which runs were removed."""
+"""Value version of a segment from which runs were removed."""
 
 _ERA_KIND = 1
 _PRODUCER_KIND = 2
@@ -78,33 +78,35 @@ _CLOSED_FLAG = 0x01
 _HAS_CRC_FLAG = 0x02
 
 SEGMENT_VALUE_BYTES_MAX = 1024 * 1024
-"""Maximum size of a segment's value. Most have 2 KB, a few some 100 KB; brokers refuse records of
-more than 1 MB unless configured otherwise. A run takes about 70 times as much memory as bytes."""
+"""Maximum size of a segment's value. Most values have about 2 KB, a few some 100 KB. Brokers reject
+records of more than 1 MB unless configured otherwise. A decoded run takes about 70 times as much
+memory as its encoded bytes."""
 
 OWNER_BYTES = 8
 NO_TOPIC_ID = bytes(16)
-"""Topic id of brokers before 2.8, which give none."""
+"""Topic id used for brokers before 2.8, which do not provide topic ids."""
 FIRST_START_REASON = "first start"
-"""Reason of the first era of a mirror that this flow created."""
+"""Reason of the first era (mirror generation) of a mirror that this flow created."""
 LOST_ERA_REQUEST_PREFIX = "lost-era-"
-"""Prefix of the id of a request that replaces an unreadable era: the partition had progress."""
+"""Id prefix of a request that replaces an unreadable era (mirror generation) record. The prefix
+shows that the partition had progress."""
 OFFSET_POSITION_PREFIX = "offset:"
-"""Prefix of a requested position that is a source offset."""
+"""Prefix of a requested position that is given as a source offset."""
 
 
 class UnknownMapVersionError(Exception):
-    """A record of the map topic has a version or kind that this release does not know."""
+    """The version or kind of a map topic record is not supported by this release."""
 
 
 UNREADABLE_RECORD_ERRORS = (UnknownMapVersionError, struct.error, ValueError, IndexError)
-"""Exceptions that decoding an unreadable key or value raises."""
+"""Exceptions raised when an unreadable key or value is decoded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EraKey:
-    """Key of an era, with the ordinal and epoch of the owner that began it.
+    """Key of an era (mirror generation), with the ordinal and epoch of the owner that began it.
 
-    Of two eras with one number, the newer owner's counts, whichever was stored last.
+    If two eras have the same number, the newer owner's era is valid, whichever was stored last.
     """
 
     topic: str
@@ -115,14 +117,14 @@ class EraKey:
 
     @property
     def owner_order(self) -> tuple[int, int, int]:
-        """Sort key; greater is newer. See `MapSegmentKey.owner_order`."""
+        """Sort key; greater means newer. See `MapSegmentKey.owner_order`."""
         return (self.ordinal, self.epoch, self.era)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Era:
-    """A part of a partition's history in which the target holds the source's records without a
-    break."""
+    """An era (mirror generation): a part of a partition's history in which the target contains the
+    source's records without a break."""
 
     source_cluster: str
     target_cluster: str
@@ -133,16 +135,16 @@ class Era:
     first_target: int
     """Target offset at which the era begins."""
     filter_hash: int = 0
-    """64-bit hash of the partition's transforms; 0 for none."""
+    """64-bit hash of the partition's transforms; 0 if there are none."""
     request: str = ""
-    """Id of the operator's request that the era answers; "" for none."""
+    """Id of the operator's request that started the era; "" if there was none."""
     reason: str = ""
-    """Why the era began, in words."""
+    """Why the era began, as text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapProducerKey:
-    """Key of a producer id that wrote the partition."""
+    """Key of the id of a producer that wrote to the partition."""
 
     topic: str
     partition: int
@@ -151,7 +153,7 @@ class MapProducerKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapProducer:
-    """A producer id that wrote the partition; `ordinal` counts them from 1 in order of
+    """A producer id that wrote to the partition. `ordinal` numbers producer ids from 1 in order of
     recording."""
 
     ordinal: int
@@ -159,7 +161,8 @@ class MapProducer:
 
 
 class OffsetRun(NamedTuple):
-    """From source offset `source` on, target offset = source offset + `delta`."""
+    """A run of the offset map: from source offset `source` on, target offset = source offset +
+    `delta`."""
 
     source: int
     delta: int
@@ -178,17 +181,17 @@ class MapSegmentKey:
 
     @property
     def owner_order(self) -> tuple[int, int, int]:
-        """Sort key; greater is newer.
+        """Sort key; greater means newer.
 
-        Sorts by fence (ordinal, epoch) before era, because a late owner may have begun an era that
-        no other continued.
+        Sorts by fence (ordinal, epoch) before era (mirror generation), because a late owner may
+        have begun an era that no other owner continued.
         """
         return (self.ordinal, self.epoch, self.era)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapSegment:
-    """A section of the offset map: runs from the key's `first_source` up to, not including,
+    """A section of the offset map: runs from the key's `first_source` up to but not including
     `through`."""
 
     leader_epoch: int
@@ -198,25 +201,25 @@ class MapSegment:
     owner: bytes
     """Random bytes that identify one worker process."""
     acquired_from: int
-    """Source offset at which the owner acquired the partition: segments of older owners count
-    below it only."""
+    """Source offset at which the owner acquired the partition. Segments of older owners are valid
+    only below this offset."""
     through: int
     target_next: int
-    """Target offset after the last replicated batch or own marker."""
+    """Target offset after the last replicated batch or the owner's last marker."""
     last_crc: int | None
-    """CRC-32C of the target batch that ends at `target_next - 1`; None if that is a marker."""
+    """CRC-32C of the target batch that ends at `target_next - 1`; None if a marker ends there."""
     runs: tuple[OffsetRun, ...]
     closed: bool = False
     below: int = 0
-    """Largest amount by which the delta of a removed run was smaller than that of the run before
-    it."""
+    """Largest amount by which the delta of a removed run was smaller than the delta of the kept run
+    before it."""
     above: int = 0
-    """Largest amount by which the delta of a removed run was greater than that of the run before
-    it."""
+    """Largest amount by which the delta of a removed run was greater than the delta of the kept run
+    before it."""
 
     @property
     def is_thinned(self) -> bool:
-        """Returns whether runs were removed, so that translation is approximate."""
+        """True if runs were removed, so that translation is approximate."""
         return self.below > 0 or self.above > 0
 
 
@@ -228,14 +231,14 @@ class MapSegmentHead(NamedTuple):
     through: int
     target_next: int
     slack: int
-    """Sum of `below` and `above`."""
+    """Width of the segment's translation bounds: the sum of `below` and `above`."""
     first_run: int | None
-    """Source offset of the first run; None if there is none."""
+    """Source offset of the first run; None if the segment has no runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewEraRequestKey:
-    """Key of an operator's request for a new era."""
+    """Key of an operator's request for a new era (mirror generation)."""
 
     topic: str
     partition: int
@@ -243,8 +246,9 @@ class NewEraRequestKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewEraRequest:
-    """An operator's request for a new era that starts at `position`: "earliest", "latest", a
-    timestamp (ms), or `OFFSET_POSITION_PREFIX` and a source offset."""
+    """An operator's request for a new era (mirror generation) that starts at `position`:
+    "earliest", "latest", a timestamp (ms), or `OFFSET_POSITION_PREFIX` followed by a source
+    offset."""
 
     request: str
     position: str
@@ -274,8 +278,8 @@ def encode_key(key: MapKey) -> bytes:
 def decode_key(data: bytes) -> MapKey:
     """Decode the key of a map record.
 
-    Raises `UnknownMapVersionError` for an unknown version or kind; `struct.error`, `IndexError` or
-    `ValueError` for missing or invalid bytes.
+    Raises `UnknownMapVersionError` for an unknown version or kind, and `struct.error`, `IndexError`
+    or `ValueError` for missing or invalid bytes.
     """
     version, kind = _KEY_HEAD.unpack_from(data)
     if version != VERSION or kind not in (_ERA_KIND, _PRODUCER_KIND, _SEGMENT_KIND, _REQUEST_KIND):
@@ -310,10 +314,10 @@ def _check_era(era: int) -> None:
 
 
 def read_partition(key: bytes) -> tuple[str, int] | None:
-    """Read topic and partition of a key whose kind or remainder may be unreadable; None if they are
-    unreadable, too.
+    """Read topic and partition of a key whose kind or remainder may be unreadable. Returns None if
+    topic and partition are unreadable, too.
 
-    Only keys of this version are known to have them at this place.
+    Only keys of this version are known to have these fields at this position.
     """
     try:
         if key[0] != VERSION:
@@ -418,7 +422,7 @@ def _encode_segment(segment: MapSegment) -> bytes:
 
 
 def read_segment_head(data: bytes) -> MapSegmentHead:
-    """Read the head of a segment's value that `decode_value` accepts."""
+    """Read the head of an encoded segment. `data` must be valid for `decode_value`."""
     version, _, _, _, _, take_start, through, target_next, _ = _SEGMENT_VALUE.unpack_from(data)
     below, above, at = _read_segment_bounds(data)
     count, at = primitive_types.read_unsigned_varint(data, at)
@@ -433,7 +437,8 @@ def read_segment_head(data: bytes) -> MapSegmentHead:
 
 
 def _read_segment_bounds(data: bytes) -> tuple[int, int, int]:
-    """Read `below` and `above` of a segment's value, and the position after them."""
+    """Read `below` and `above` of an encoded segment, and return them with the position after
+    them."""
     if data[0] != THINNED_SEGMENT_VERSION:
         return 0, 0, _SEGMENT_VALUE.size
     below, at = primitive_types.read_unsigned_varint(data, _SEGMENT_VALUE.size)
@@ -444,7 +449,7 @@ def _read_segment_bounds(data: bytes) -> tuple[int, int, int]:
 def _decode_segment(first_source: int, data: bytes) -> MapSegment:
     if len(data) > SEGMENT_VALUE_BYTES_MAX:
         raise ValueError(
-            f"the segment has {len(data)} bytes, of which at most {SEGMENT_VALUE_BYTES_MAX} are "
+            f"the segment has {len(data)} bytes, but at most {SEGMENT_VALUE_BYTES_MAX} are "
             "supported"
         )
     fields = _SEGMENT_VALUE.unpack_from(data)
@@ -482,5 +487,5 @@ def _read_string(data: bytes, at: int) -> tuple[str, int]:
     at += _I16.size
     text = data[at : at + length]
     if len(text) != length:
-        raise struct.error(f"string of {length} bytes ends after {len(text)}")
+        raise struct.error(f"string of {length} bytes is truncated after {len(text)} bytes")
     return text.decode(), at + length

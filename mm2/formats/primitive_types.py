@@ -1,8 +1,8 @@
 """Encodes and decodes primitive field types: integers, strings and varints.
 
-Integers are big-endian, strings are UTF-8 after an INT16 length in bytes (Kafka's `Schema`). As
-in Java, bytes after the last field are ignored, and invalid UTF-8 becomes U+FFFD. Varints are
-those of `ByteUtils.writeUnsignedVarint` and `writeVarlong`.
+Integers are big-endian; strings are UTF-8 after an INT16 length in bytes (Kafka's `Schema`). As in
+Java, bytes after the last field are ignored, and invalid UTF-8 becomes U+FFFD. Varints have the
+format of `ByteUtils.writeUnsignedVarint` and `writeVarlong`.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ _INT64 = struct.Struct(">q")
 
 
 class MalformedRecordError(ValueError):
-    """The bytes are not a record of the expected kind (Java: `SchemaException`)."""
+    """The bytes are not a valid record of the expected kind (Java: `SchemaException`)."""
 
 
 class UnknownRecordVersionError(MalformedRecordError):
-    """A record of a version that this release does not know."""
+    """The record has a version that this release does not support."""
 
 
 class StringTooLongError(ValueError):
@@ -29,11 +29,12 @@ class StringTooLongError(ValueError):
 
 
 def encode_string(text: str) -> bytes:
-    """Encode a STRING; a lone surrogate becomes "?", as in Java. Raises `StringTooLongError`."""
+    """Encode a STRING. Lone surrogates become "?", as in Java. Raises `StringTooLongError`."""
     data = text.encode(errors="replace")
     if len(data) > STRING_BYTES_MAX:
         raise StringTooLongError(
-            f"the string {text[:40]!r}… has {len(data)} bytes, the maximum is {STRING_BYTES_MAX}"
+            f"the string {text[:40]!r}… has {len(data)} bytes, but the maximum is "
+            f"{STRING_BYTES_MAX}"
         )
     return _INT16.pack(len(data)) + data
 
@@ -51,7 +52,7 @@ def encode_int64(value: int) -> bytes:
 
 
 class FieldReader:
-    """Reads one field after the other. All methods raise `MalformedRecordError`."""
+    """Reads fields sequentially. All methods raise `MalformedRecordError`."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -77,11 +78,13 @@ class FieldReader:
     def check_version(self, expected: int) -> None:
         """Read a version (INT16). Raises `UnknownRecordVersionError` unless it is `expected`.
 
-        Java only asserts it, so in production it reads any version like the known one.
+        Java only asserts the version, so in production it reads any version like the known one.
         """
         found = self.read_int16()
         if found != expected:
-            raise UnknownRecordVersionError(f"unknown record version {found}, expected {expected}")
+            raise UnknownRecordVersionError(
+                f"unsupported record version {found}, expected {expected}"
+            )
 
     def _read_number(self, kind: struct.Struct) -> int:
         try:
@@ -101,8 +104,8 @@ _U64 = (1 << 64) - 1
 
 
 def append_unsigned_varint(out: bytearray, value: int) -> None:
-    """Append 7 bits per byte, lowest first, with the high bit set on all but the last; `value`
-    is in [0, 2^64)."""
+    """Append an unsigned varint: 7 bits per byte, lowest first, with the high bit set on all bytes
+    but the last. `value` is in [0, 2^64)."""
     assert 0 <= value <= _U64, value
     while value > 0x7F:
         out.append((value & 0x7F) | 0x80)
@@ -116,9 +119,9 @@ def append_varint(out: bytearray, value: int) -> None:
 
 
 def read_unsigned_varint(data: bytes, at: int) -> tuple[int, int]:
-    """Read a value and return it with the position after it.
+    """Read an unsigned varint and return it with the position after it.
 
-    Raises `IndexError` if the data ends too early, `ValueError` for more than 64 bits.
+    Raises `IndexError` if the data ends too early and `ValueError` for more than 64 bits.
     """
     value = shift = 0
     while True:

@@ -1,13 +1,14 @@
-"""Record batches of format v2: reads headers and re-stamps batches in place, without decoding.
+"""Record batches of format v2: reads headers and re-stamps batches in place, without decoding
+records.
 
 Layout (big-endian, KIP-98; `org.apache.kafka.common.record.DefaultRecordBatch`):
 
-    0 base offset i64 | 8 length i32 (of what follows) | 12 partition leader epoch i32 | 16 magic i8
+    0 base offset i64 | 8 length i32 of the remainder | 12 partition leader epoch i32 | 16 magic i8
     17 CRC-32C u32 (of 21..end) | 21 attributes i16 | 23 last offset delta i32
     27 base timestamp i64 | 35 max timestamp i64 | 43 producer id i64 | 51 producer epoch i16
     53 base sequence i32 | 57 record count i32 | 61 records
 
-Formats before v2 have the magic byte at the same place (see `record_sets`).
+Formats before v2 have the magic byte at the same position (see `record_sets`).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import crc32c
 
 HEADER_BYTES = 61
 LENGTH_END = 12
-"""A batch's size is its length field plus this."""
+"""End of the length field. A batch's size is its length field plus this value."""
 CRC_START = 21
 MAGIC_V2 = 2
 
@@ -31,10 +32,11 @@ DELETE_HORIZON = 0x40
 
 NO_TIMESTAMP = -1
 SEQUENCE_MASK = 0x7FFFFFFF
-"""Sequence numbers have 31 bits and wrap to 0 (`DefaultRecordBatch.incrementSequence`)."""
+"""Bit mask of sequence numbers, which have 31 bits and wrap to 0
+(`DefaultRecordBatch.incrementSequence`)."""
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
-"""Layout of `BatchHeader`."""
+"""Binary layout of the fields of `BatchHeader`."""
 _STAMP = struct.Struct(">qhi")  # producer id, epoch, base sequence
 _CRC = struct.Struct(">I")
 _ATTRIBUTES = struct.Struct(">h")
@@ -49,7 +51,7 @@ COMMIT_MARKER = 1
 
 
 class BatchHeader(NamedTuple):
-    """The fields of a batch header in their order; offsets and ids as sent by the broker."""
+    """The fields of a batch header, in order. Offsets and ids are as sent by the broker."""
 
     base_offset: int
     length: int
@@ -72,15 +74,15 @@ class BatchHeader(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes of the whole batch, including the header."""
+        """Size of the whole batch in bytes, including the header."""
         return self.length + LENGTH_END
 
     @property
     def oldest_timestamp(self) -> int:
         """Approximate timestamp of the oldest record.
 
-        The first record's timestamp, unless compaction replaced it with a delete horizon (KIP-534),
-        which is later than all of them.
+        This is the first record's timestamp unless compaction replaced it with a delete horizon
+        (KIP-534), which is later than all record timestamps.
         """
         return min(self.base_timestamp, self.max_timestamp)
 
@@ -94,21 +96,21 @@ class BatchHeader(NamedTuple):
 
 
 def read_header(batch: memoryview) -> BatchHeader:
-    """Read the header of a v2 batch; `struct.error` if there are fewer than 61 bytes."""
+    """Read the header of a v2 batch. Raises `struct.error` if there are fewer than 61 bytes."""
     return BatchHeader._make(HEADER.unpack_from(batch))
 
 
 def crc_matches(batch: memoryview, header: BatchHeader) -> bool:
-    """Returns whether the batch's checksum is valid."""
+    """Return whether the batch's checksum is valid."""
     return bool(crc32c.crc32c(batch[CRC_START:]) == header.crc)
 
 
 def stamp_producer(batch: memoryview, *, attributes: int, producer: tuple[int, int, int]) -> int:
     """Re-stamp a batch in place for producing: base offset 0, new attributes and producer, new
-    CRC-32C, which is returned.
+    CRC-32C. Returns the CRC.
 
     `producer` is (producer id, epoch, base sequence). The partition leader epoch is set by the
-    broker and not covered by the CRC. Brokers since 4.0 reject any base offset but 0 (error 87).
+    broker and not covered by the CRC. Brokers since 4.0 reject any base offset except 0 (error 87).
     """
     _BASE_OFFSET.pack_into(batch, 0, 0)
     _ATTRIBUTES.pack_into(batch, CRC_START, attributes)
@@ -119,22 +121,23 @@ def stamp_producer(batch: memoryview, *, attributes: int, producer: tuple[int, i
 
 
 def write_crc(batch: bytearray | memoryview, crc: int) -> None:
-    """Write the checksum into the header."""
+    """Write the checksum into the batch header."""
     _CRC.pack_into(batch, _CRC_AT, crc)
 
 
 def next_sequence(sequence: int, count: int) -> int:
-    """Sequence number after `count` more records."""
+    """Compute the sequence number after `count` more records."""
     return (sequence + count) & SEQUENCE_MASK
 
 
 def read_control_type(batch: memoryview) -> int:
-    """Read whether a control batch is ABORT_MARKER or COMMIT_MARKER; -1 without a record.
+    """Read whether a control batch is ABORT_MARKER or COMMIT_MARKER. Returns -1 if the batch has no
+    record.
 
     The type is in the record's key (version i16, type i16). Control batches are never compressed
-    and hold one record, whose varint prefixes are skipped: length, attributes i8, timestamp delta,
-    offset delta, key length (`ControlRecordType`, `Record`). Compaction keeps an empty batch of a
-    marker that the producer state still needs.
+    and contain one record, whose prefixes are skipped: length, attributes i8, timestamp delta,
+    offset delta, key length (`ControlRecordType`, `Record`; lengths and deltas are varints).
+    Compaction keeps an empty batch for a marker that the producer state still needs.
     """
     try:
         at = _skip_varint(batch, HEADER_BYTES)  # record length

@@ -1,15 +1,14 @@
-"""Splits a fetched record set into batches; message formats v0 and v1 are converted to v2.
+"""Splits a fetched record set into batches. Message formats v0 and v1 are converted to v2.
 
-Old formats: KIP-31, KIP-32; `AbstractLegacyRecordBatch`. A message (big-endian;
-`LegacyRecord`):
+Old formats: KIP-31, KIP-32; `AbstractLegacyRecordBatch`. A message (big-endian; `LegacyRecord`):
 
-    0 offset i64 | 8 size i32 (of what follows) | 12 CRC-32 u32 (of 16..end) | 16 magic i8
+    0 offset i64 | 8 size i32 (of the remainder) | 12 CRC-32 u32 (of 16..end) | 16 magic i8
     17 attributes i8 (codec 0x07, 0x08 log append time) | v1: 18 timestamp i64
     key length i32, key | value length i32, value      (-1 for null)
 
-The value of a compressed message holds messages. Its offset is that of the last of them. In v1
-the inner offsets count from the first message, in v0 they are absolute; the outer message's
-format decides, whatever format the inner ones have.
+The value of a compressed message contains inner messages, and its offset is that of the last inner
+message. In v1 the inner offsets are relative to the first message, in v0 they are absolute. The
+outer message's format decides, regardless of the inner messages' format.
 """
 
 from __future__ import annotations
@@ -38,29 +37,29 @@ LEGACY_MAGICS = (0, 1)
 
 
 class MalformedLegacyMessageError(Exception):
-    """A message of an old format is malformed; the text says why."""
+    """A message of an old format is malformed. The message text states the reason."""
 
 
 class LegacyMessageTooLargeError(MalformedLegacyMessageError):
-    """A message decompresses to more than the caller allows."""
+    """A message decompresses to more bytes than the caller allows."""
 
 
 CONVERTED_RECORDS_MAX = 50_000
 CONVERTED_BYTES_MAX = 8_000_000
-"""A message of more inner messages or uncompressed bytes is converted in parts, and no more than
-this much is converted per call of `iter_batches`: it takes about half a second, and the copy loop
-runs in between."""
+"""Conversion limit in bytes. A message with more inner messages or uncompressed bytes is converted
+in parts, and at most this much is converted per call of `iter_batches`. This takes about half a
+second; the copy loop runs between calls."""
 
 
 class ConvertedMessage(NamedTuple):
-    """A message, or the part of it that was converted."""
+    """A converted message, or the converted part of a message."""
 
     batch: bytearray
-    """In format v2."""
+    """The batch in format v2."""
     decoded_bytes: int
     """Uncompressed size of the whole message."""
     is_whole: bool
-    """True if the batch holds the last inner message."""
+    """True if the batch contains the last inner message."""
 
 
 def convert_legacy_message(
@@ -71,9 +70,9 @@ def convert_legacy_message(
 ) -> ConvertedMessage:
     """Convert one message, with its inner messages, to a v2 batch with the same offsets.
 
-    Inner messages before offset `position` are left out, and so are those beyond
-    `CONVERTED_RECORDS_MAX` or `CONVERTED_BYTES_MAX`. Timestamps are those that consumers see (-1 in
-    v0); the codec stays. Raises `MalformedLegacyMessageError`, also for a wrong checksum, and its
+    Inner messages before offset `position` are omitted, and so are those that exceed
+    `CONVERTED_RECORDS_MAX` or `CONVERTED_BYTES_MAX`. Timestamps are as seen by consumers (-1 in
+    v0); the codec is kept. Raises `MalformedLegacyMessageError`, also for a wrong checksum, and its
     subclass `LegacyMessageTooLargeError` if the message decompresses to more than `max_bytes`.
     """
     offset, _, crc, magic, attributes = _read_message_header(message)
@@ -114,7 +113,7 @@ def _read_message_header(message: memoryview) -> tuple[int, int, int, int, int]:
 
 
 def _read_message_content(message: memoryview, magic: int) -> tuple[int, bytes]:
-    """Read the timestamp and the record's body."""
+    """Read the timestamp and the record's body from a message."""
     at, timestamp = _MESSAGE_HEADER.size, record_batch.NO_TIMESTAMP
     try:
         if magic == _MAGIC_V1:
@@ -158,8 +157,8 @@ def _decompress_inner_messages(body: bytes, *, codec: int, max_bytes: int) -> me
 
 
 def _find_inner_offsets(data: memoryview) -> tuple[int, int]:
-    """Return the stored offsets of the first and the last inner message, after checking that
-    offsets increase."""
+    """Check that the offsets of inner messages increase. Returns the stored offsets of the first
+    and the last inner message."""
     first: int | None = None
     last = at = 0
     while at < len(data):
@@ -174,7 +173,7 @@ def _find_inner_offsets(data: memoryview) -> tuple[int, int]:
         raise MalformedLegacyMessageError("the compressed message is empty")
     if last - first > _OFFSET_SPAN_MAX:
         raise MalformedLegacyMessageError(
-            f"the offsets of the inner messages span {last - first}, more than a batch can hold"
+            f"the offsets of the inner messages span {last - first}, more than a batch can contain"
         )
     return first, last
 
@@ -182,10 +181,10 @@ def _find_inner_offsets(data: memoryview) -> tuple[int, int]:
 def _decode_inner_messages(
     data: memoryview, *, shift: int, position: int, stamped: int | None
 ) -> list[BatchRecord]:
-    """Decode the inner messages from offset `position` on, at most one part.
+    """Decode the inner messages starting at offset `position`, at most one part.
 
-    `shift` is added to stored offsets. `stamped` is the broker's timestamp for all inner messages
-    that have one.
+    `shift` is added to stored offsets. `stamped` is the broker's timestamp, which applies to all
+    inner messages that have a timestamp.
     """
     found: list[BatchRecord] = []
     at = size = 0
@@ -201,7 +200,7 @@ def _decode_inner_messages(
         _, _, _, magic, attributes = _read_message_header(message)
         if attributes & record_batch.CODEC_MASK:
             raise MalformedLegacyMessageError(
-                "a compressed message contains another compressed one"
+                "a compressed message contains another compressed message"
             )
         timestamp, content = _read_message_content(message, magic)
         if magic == _MAGIC_V1 and stamped is not None:
@@ -227,11 +226,11 @@ _BYTES_TO_MAGIC = _MAGIC_AT + 1
 _OFFSET_AND_LENGTH = struct.Struct(">qi")
 
 _new = tuple.__new__
-"""Bypasses the named tuple's constructor, which is slow: this runs for every copied batch."""
+"""Bypasses the named tuple's constructor, which is slow. Used for every replicated batch."""
 
 
 class DamagedBatchError(Exception):
-    """Data that is not a valid batch, at `base_offset` as read."""
+    """The data is not a valid batch. `base_offset` is the offset as read."""
 
     def __init__(
         self, base_offset: int, why: str, *, next_offset: int = -1, too_large: bool = False
@@ -241,7 +240,7 @@ class DamagedBatchError(Exception):
         self.next_offset = next_offset
         """Offset after the batch; -1 if unknown."""
         self.too_large = too_large
-        """True if it is intact, but decompresses to more than the caller allows."""
+        """True if the batch is intact but decompresses to more bytes than the caller allows."""
 
 
 def iter_batches(
@@ -250,12 +249,12 @@ def iter_batches(
     position: int = 0,
     max_bytes: int = compression.DECOMPRESSED_BYTES_MAX,
 ) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Iterate over whole batches and their bytes; a truncated last batch is left out.
+    """Iterate over whole batches and their bytes. A truncated last batch is omitted.
 
-    Old messages are converted from offset `position` on, each up to `max_bytes`. What exceeds
-    `CONVERTED_RECORDS_MAX` or `CONVERTED_BYTES_MAX` is left out: read it again from there. Raises
-    `DamagedBatchError` at an invalid length or an unreadable old message, after yielding all
-    batches before it.
+    Old messages are converted starting at offset `position`, each up to `max_bytes`. Messages that
+    exceed `CONVERTED_RECORDS_MAX` or `CONVERTED_BYTES_MAX` are omitted; call again with a
+    `position` after the last batch. Raises `DamagedBatchError` at an invalid length or an
+    unreadable old message, after yielding all batches before it.
     """
     at, end = 0, len(records)
     converted_records = converted_bytes = 0

@@ -2,12 +2,12 @@
 
 A record (`org.apache.kafka.common.record.DefaultRecord`, KIP-98; varints are zigzag):
 
-    length varint (of what follows) | attributes i8, unused | timestamp delta varlong
+    length varint (of the remainder) | attributes i8, unused | timestamp delta varlong
     offset delta varint | key length varint, key | value length varint, value
     header count varint | headers: name length varint, name, value length varint, value
 
-From the key length on it is the record's *body*. The body depends neither on the offset nor on
-the timestamp, so it moves from batch to batch unchanged.
+The part from the key length on is the record's *body*. The body depends neither on the offset nor
+on the timestamp, so it can be moved between batches unchanged.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ from mm2.formats.record_batch import BatchHeader
 
 _PRECOMPUTED_VARINTS = 1 << 14
 _new = tuple.__new__
-"""Bypasses the named tuple's constructor, which costs as much as the rest of a record."""
+"""Bypasses the named tuple's constructor, which costs as much as the remaining decoding of a
+record."""
 _FAR_TIMESTAMP = 1 << 62
-"""A timestamp and a difference below this cannot overflow 64 bits when added."""
+"""Bound for timestamps and deltas. Two values below this bound can be added without overflowing 64
+bits."""
 _NO_PRODUCER = (-1, -1, -1)
 
 DECODED_RECORDS_MAX = 1_000_000
-"""Maximum number of records decoded at once: each takes about 200 additional bytes and 4 us.
-
-Producers fill batches by bytes and exceed this only with tiny records in highly compressed batches,
-which `BatchDecoder` reads in parts.
-"""
+"""Maximum number of records decoded together. Each takes about 200 additional bytes and 4 us.
+Producers fill batches by bytes and exceed this limit only with tiny records in highly compressed
+batches, which `BatchDecoder` reads in parts."""
 
 _RECORD_BYTES_MIN = 7
-"""Encoded size of a record without key, value and headers, including its length."""
+"""Minimum encoded size of a record: without key, value and headers, but including its length."""
 
 
 class MalformedRecordsError(Exception):
-    """The content of a batch does not match its header, or has too many records; the text says
-    why."""
+    """The content of a batch does not match its header or has too many records. The message states
+    the reason."""
 
 
 class BatchRecord(NamedTuple):
-    """One record: offset and timestamp (ms) as consumers see them, and its body."""
+    """One record: its offset and timestamp (ms) as seen by consumers, and its body."""
 
     offset: int
     timestamp: int
@@ -53,7 +53,7 @@ class BatchRecord(NamedTuple):
 
 
 def _wrap_int64(value: int) -> int:
-    """Wrap a sum that exceeds 64 bits, like Java."""
+    """Wrap a sum that exceeds 64 bits, as in Java."""
     return (value + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
@@ -78,7 +78,7 @@ def decode_batch(
 ) -> list[BatchRecord]:
     """Decode all records of a batch, with the offsets and timestamps that consumers see.
 
-    Raises `MalformedRecordsError` and `DecompressionError`, including its subclass
+    Raises `MalformedRecordsError` and `DecompressionError`, or the latter's subclass
     `DecompressedTooLargeError` if the records exceed `max_bytes`.
     """
     codec = header.attributes & record_batch.CODEC_MASK
@@ -93,7 +93,8 @@ def decode_batch(
 
 
 def _apply_log_append_time(found: list[BatchRecord], header: BatchHeader) -> list[BatchRecord]:
-    """Set all timestamps to the batch's maximum if it has LogAppendTime (`DefaultRecordBatch`)."""
+    """Set all timestamps to the batch's maximum timestamp if the batch has LogAppendTime
+    (`DefaultRecordBatch`)."""
     if found and found[-1].offset > header.last_offset:
         raise MalformedRecordsError(
             f"a record's offset is after the batch's last offset {header.last_offset}"
@@ -122,13 +123,13 @@ class BatchDecoder:
         self._at = 0
         self._before = -1
         self.size = len(self._data)
-        """Bytes held; decreases while reading."""
+        """Memory held in bytes; decreases while records are read."""
         self.remaining = _check_record_count(header.record_count, self._data)
         """Number of unread records."""
 
     def read(self, count: int, *, max_bytes: int = sys.maxsize) -> list[BatchRecord]:
-        """Decode the next records: at most `count`, and about `max_bytes` by average size, but
-        at least one while any are left."""
+        """Decode the next records: at most `count` records and about `max_bytes` by average size,
+        but at least one record while any remain."""
         header = self._header
         average = max(1, (self.size - self._at) // max(1, self.remaining))
         count = min(count, self.remaining, max(1, max_bytes // average))
@@ -149,8 +150,8 @@ class BatchDecoder:
 
 
 def decode_single_record(header: BatchHeader, batch: memoryview) -> BatchRecord | None:
-    """Decode the record of a simple uncompressed single-record batch, as producers write it;
-    None if it needs `decode_batch`."""
+    """Decode the record of a simple uncompressed batch with one record, as written by producers.
+    Returns None if the batch needs `decode_batch`."""
     data = bytes(batch[record_batch.HEADER_BYTES :])
     try:
         size, at = data[0], 1
@@ -206,7 +207,7 @@ def _wrap_timestamps(
 
 
 def explain_too_many_records(count: int) -> str:
-    """Error message for more than `DECODED_RECORDS_MAX` records."""
+    """Return the error message for more than `DECODED_RECORDS_MAX` records."""
     return f"{count} records, of which at most {DECODED_RECORDS_MAX} can be decoded at once"
 
 
@@ -221,11 +222,12 @@ def _parse_records(
     base: tuple[int, int],
     place: tuple[int, int] = _PARSE_START,
 ) -> tuple[int, int, bool]:
-    """Append `count` parsed records to `found`.
+    """Parse `count` records and append them to `found`.
 
-    `base` is the batch's offset and timestamp, `place` the position of the first record and the raw
-    offset delta of the previous one. Returns both for the next record, and whether any timestamp is
-    far from the base. Raises `MalformedRecordsError`.
+    `base` is the batch's offset and timestamp; `place` is the position of the first record and the
+    raw offset delta of the previous record. Returns both values of `place` for the next record, and
+    whether any timestamp is outside the range in which the sum cannot overflow. Raises
+    `MalformedRecordsError`.
     """
     try:
         return _parse_records_unchecked(data, found, count=count, base=base, place=place)
@@ -241,7 +243,7 @@ def _parse_records_unchecked(
     base: tuple[int, int],
     place: tuple[int, int],
 ) -> tuple[int, int, bool]:
-    """Parse records without error conversion. Varints are read unsigned first: value << 1 |
+    """Parse records without converting errors. Varints are read as unsigned first: value << 1 |
     sign."""
     far = False
     at, before = place
@@ -289,8 +291,8 @@ def encode_batch(
 ) -> bytearray:
     """Encode at least one record into a batch without a producer, with a valid CRC.
 
-    Offsets count from 0, whatever the records' offsets are; with `keep_offsets`, they are kept with
-    their gaps.
+    Offsets are numbered from 0, regardless of the records' offsets. With `keep_offsets`, offsets
+    and their gaps are kept.
     """
     base_offset, base_timestamp, _ = records[0]
     newest = base_timestamp
@@ -355,7 +357,8 @@ def _assemble_batch(
 
 
 class RecordFields(NamedTuple):
-    """Key, value and headers of a record; header values may be None, names may repeat."""
+    """Key, value and headers of a record. Header values may be None, and header names may be
+    repeated."""
 
     key: bytes | None
     value: bytes | None
@@ -374,7 +377,7 @@ def decode_body(body: bytes) -> RecordFields:
         for _ in range(count):
             name, at = _read_sized(body, at)
             if name is None:
-                raise MalformedRecordsError("a header without a name")
+                raise MalformedRecordsError("a header has no name")
             content, at = _read_sized(body, at)
             headers.append((name, content))
     except (IndexError, ValueError) as error:

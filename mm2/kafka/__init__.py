@@ -1,13 +1,15 @@
 """Kafka clients of mm2: the interfaces that the rest of mm2 calls, and their implementations.
 
 `client_interfaces` declares one protocol per concern: `Admin` (topics and configs),
-`ConsumerGroups`, `LogOffsets` (offsets and timestamps), `AclAdmin`, `StateTopics`,
-`RecordWriter` and `FlowLog` (a flow's own topics). The other modules implement them over
-confluent-kafka or over `connect_runtime`'s own connections. `KafkaCluster` creates the clients
-of one cluster lazily and closes them together.
+`ConsumerGroups`, `LogOffsets` (offsets and timestamps), `AclAdmin`, `StateTopics`, `RecordWriter`
+and `FlowLog` (a flow's own topics). The other modules implement these protocols with
+confluent-kafka or with `connect_runtime`'s connections. `KafkaCluster` creates the clients of one
+cluster lazily and closes them together.
 
-Every call takes a timeout in seconds. Failures of single topics, groups or partitions are
-returned (`PerTopicResult` and its siblings); failures of the whole cluster are raised.
+Every call has a timeout in seconds. Failures of individual topics, groups or partitions are
+returned (`PerTopicResult`, `PerGroupResult`, `PerPartitionResult`). Failures of the whole cluster
+are raised.
 
 May import `mm2.formats`, `mm2.topics`, `mm2.offsets`, `mm2.operator_commands` and
-`connect_runtime`."""
+`connect_runtime`.
+"""

@@ -1,4 +1,4 @@
-"""`AclAdmin` over connect_runtime's connections: reads and creates ACLs of topics."""
+"""Implements `AclAdmin` with connect_runtime's connections: reads and creates topic ACLs."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _SECURITY_DISABLED = 54
 _ERROR_ADVICE: Mapping[int, ErrorAdvice] = {
     _SECURITY_DISABLED: (
         NoAuthorizerError,
-        "the brokers have no authorizer, so there are no ACLs",
+        "the brokers have no authorizer, so no ACLs exist",
     ),
 }
 _MAX_ACLS_PER_REQUEST = 500
 
 
 class KafkaAclAdmin:
-    """Implements `AclAdmin`. Connects on first use."""
+    """Implementation of `AclAdmin` that connects on first use."""
 
     def __init__(
         self,
@@ -38,8 +38,8 @@ class KafkaAclAdmin:
         clock: Clock,
         is_shutting_down: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Once `is_shutting_down` returns True, every call ends soon. Raises
-        `FatalError` for unsupported settings."""
+        """Create the client. After `is_shutting_down` returns True, every call returns promptly.
+        Raises `FatalError` for unsupported settings."""
         self._where = access.where
         self._calls = AdminRequestClient(
             access.to_connection_settings(client_id),
@@ -51,7 +51,7 @@ class KafkaAclAdmin:
         )
 
     def list_topic_acls(self, timeout_s: float) -> list[TopicAcl]:
-        """See `AclAdmin`; also for the methods below."""
+        """Return all topic ACLs. `AclAdmin` documents this method and the methods below."""
         request = AdminRequest(
             to=AnyNodeTarget(),
             message=acl_requests.describe_topic_acls(),
@@ -95,7 +95,8 @@ class KafkaAclAdmin:
 
 
 def _ignore_request_error(_: Any) -> int:
-    """Report no error for the whole request: each ACL has its own error code."""
+    """Return 0, because each ACL has its own error code and there is no error for the whole
+    request."""
     return 0
 
 

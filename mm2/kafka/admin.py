@@ -1,4 +1,4 @@
-"""`Admin` over confluent-kafka's AdminClient: topics, partitions and configs."""
+"""Implements `Admin` with confluent-kafka's AdminClient: topics, partitions and configs."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ _ADVICE: Mapping[int, ErrorAdvice] = {
     ),
     confluent_kafka.KafkaError.INVALID_CONFIG: (
         FatalError,
-        "correct the property, or leave it out with config.properties.exclude",
+        "correct the property, or exclude it with config.properties.exclude",
     ),
 }
 
 
 class KafkaAdmin:
-    """Implements `Admin`."""
+    """Implementation of `Admin` with confluent-kafka's AdminClient."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class KafkaAdmin:
         topics_per_request: int = _TOPICS_PER_REQUEST,
         is_shutting_down: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Once `is_shutting_down` returns True, calls end soon with
+        """Create the client. After `is_shutting_down` returns True, calls promptly raise
         `RetriableError`."""
         self._clock = clock
         self._chunk = topics_per_request
@@ -74,7 +74,7 @@ class KafkaAdmin:
         )
 
     def cluster_id(self, timeout_s: float) -> str:
-        """See `Admin`; also for the methods below."""
+        """Return the cluster id. `Admin` documents this method and the methods below."""
         return str(
             self._calls.read_metadata(timeout_s, operation="reading the cluster id").cluster_id
         )
@@ -219,7 +219,7 @@ class KafkaAdmin:
         doing: str,
         read: Callable[[Any], T],
     ) -> PerTopicResult[T]:
-        done, failed = self._calls.send_batched(
+        done, failed = self._calls.send_batched_requests(
             names, request, timeout_s, operation=doing, read=read, batch_size=self._chunk
         )
         return PerTopicResult(succeeded=done, failed=failed)

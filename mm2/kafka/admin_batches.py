@@ -1,8 +1,9 @@
-"""Sends batched requests through confluent-kafka's AdminClient and awaits the results.
+"""Sends batched requests through confluent-kafka's AdminClient and waits for the results.
 
-A request carries a bounded number of keys; a batch that is refused as a whole is split to find the
-key at fault. librdkafka resolves futures on its own thread and reports connection errors only when
-the client is polled, so waiting is done in slices with a poll between them.
+Each request contains a limited number of keys. If a batch is rejected as a whole, it is split to
+find the key that caused the error. librdkafka resolves futures on its own thread, but reports
+connection errors only when the client is polled. Therefore waiting is divided into slices, with a
+poll after each slice.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from connect_runtime.kafka.cluster_access import KafkaClusterAccess
 
 
 class RequestKey(Protocol):
-    """A topic name or a partition; its text appears in messages."""
+    """Key of a batched request: a topic name or a partition. Its string form appears in
+    messages."""
 
     def __lt__(self, other: Any, /) -> bool: ...
 
@@ -37,12 +39,12 @@ _POLL_INTERVAL_S = 0.25
 _METADATA_REFRESH_S = 1.0
 
 KeyedResults = tuple[dict[K, T], dict[K, ConnectError]]
-"""Results and errors; every key is in exactly one of the two."""
+"""Results and errors by key. Every key is in exactly one of the two dictionaries."""
 _KeyResult = Any | confluent_kafka.KafkaError
 
 
 class BatchedAdminClient:
-    """Sends batched requests with one AdminClient. One thread at a time."""
+    """Sends batched requests with one AdminClient. Not thread-safe."""
 
     def __init__(
         self,
@@ -53,8 +55,8 @@ class BatchedAdminClient:
         is_shutting_down: Callable[[], bool] = lambda: False,
         advice: Mapping[int, ErrorAdvice] | None = None,
     ) -> None:
-        """Once `is_shutting_down` returns True, calls end soon with
-        `RetriableError`. `advice` explains error codes to the caller."""
+        """Create the client. After `is_shutting_down` returns True, calls promptly raise
+        `RetriableError`. `advice` contains explanations for the caller by error code."""
         self.where = access.where
         self._gone = is_shutting_down
         self._clock = clock
@@ -65,15 +67,15 @@ class BatchedAdminClient:
         )
 
     def close(self) -> None:
-        """Serve remaining callbacks; librdkafka closes the connections itself."""
+        """Serve remaining callbacks. librdkafka itself closes the connections."""
         self.client.poll(0)
 
     def create_deadline(self, timeout_s: float) -> Deadline:
-        """Deadline `timeout_s` seconds from now."""
+        """Create a deadline that is `timeout_s` seconds from now."""
         return Deadline.after(timeout_s, now_s=self._clock.now_s())
 
     def read_metadata(self, timeout_s: float, *, operation: str) -> library.ClusterMetadata:
-        """Read the cluster's metadata; retries until the timeout."""
+        """Read the cluster's metadata. Retries until the timeout."""
         end = self.create_deadline(timeout_s)
         while True:
             left_s = end.remaining_s(self._clock.now_s())
@@ -87,7 +89,7 @@ class BatchedAdminClient:
                 self._record_success()
                 return metadata
 
-    def send_batched(
+    def send_batched_requests(
         self,
         keys: Iterable[K],
         request: Callable[[Sequence[K], float], Mapping[K, futures.Future[Any]]],
@@ -97,9 +99,9 @@ class BatchedAdminClient:
         read: Callable[[Any], T],
         batch_size: int,
     ) -> KeyedResults[K, T]:
-        """Send requests in batches; a batch that is refused as a whole is retried in halves.
+        """Send requests in batches. A batch that is rejected as a whole is retried in halves.
 
-        Raises errors that concern the whole cluster.
+        Raises errors that affect the whole cluster.
         """
         end = self.create_deadline(timeout_s)
         done: dict[K, T] = {}
@@ -126,7 +128,7 @@ class BatchedAdminClient:
         *,
         doing: str,
     ) -> dict[K, _KeyResult]:
-        """Send one request and return a result or error per key; raises errors that concern the
+        """Send one request and return a result or an error per key. Raises errors that affect the
         whole cluster."""
         doing = f"{doing} {chunk[0]}" + (f" and {len(chunk) - 1} more" if len(chunk) > 1 else "")
         left_s = max(0.01, end.remaining_s(self._clock.now_s()))
@@ -134,7 +136,7 @@ class BatchedAdminClient:
             waiting = request(chunk, left_s)
         except confluent_kafka.KafkaException as error:
             return dict.fromkeys(chunk, error.args[0])
-        answers = {key: self._wait(waiting[key], end, doing=doing) for key in chunk}
+        answers = {key: self._await_future(waiting[key], end, doing=doing) for key in chunk}
         for answer in answers.values():
             trouble = isinstance(answer, confluent_kafka.KafkaError)
             if trouble and client_errors.is_network_error(answer):
@@ -143,9 +145,11 @@ class BatchedAdminClient:
         self._record_success()
         return answers
 
-    def _wait(self, future: futures.Future[Any], end: Deadline, *, doing: str) -> _KeyResult:
-        """Wait for a future. librdkafka resolves it at the timeout; the deadline here is a
-        safeguard."""
+    def _await_future(
+        self, future: futures.Future[Any], end: Deadline, *, doing: str
+    ) -> _KeyResult:
+        """Wait for a future. librdkafka resolves it at the timeout, so the deadline in this method
+        is only a safeguard."""
         refresh_s = self._clock.now_s() + _METADATA_REFRESH_S
         while True:
             try:
@@ -161,13 +165,13 @@ class BatchedAdminClient:
                     refresh_s = self._clock.now_s() + _METADATA_REFRESH_S
 
     def _refresh_metadata(self) -> None:
-        """Refresh the metadata, without which librdkafka keeps waiting for one broker, even a
-        dead one."""
+        """Refresh the metadata. Without a refresh, librdkafka keeps waiting for the same broker
+        even if it is down."""
         with contextlib.suppress(confluent_kafka.KafkaException):  # the request reports the error
             self.client.list_topics(timeout=_METADATA_REFRESH_S)
 
     def _poll_and_check(self, doing: str) -> None:
-        """Serve callbacks; raise if the client is shutting down or the connection is rejected."""
+        """Serve callbacks. Raises if the client is shutting down or the connection is rejected."""
         self.client.poll(0)
         if self._gone():
             raise RetriableError(f"{doing} on {self.where} was canceled by shutdown")

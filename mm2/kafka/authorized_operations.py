@@ -1,4 +1,4 @@
-"""Reads which operations a client is authorized for (KIP-430), without trying them."""
+"""Reads the operations for which a client is authorized (KIP-430), without attempting them."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from mm2.kafka.client_interfaces import AuthorizedOperations
 
 _MAX_TOPICS_PER_REQUEST = 500
 _INVISIBLE_TOPIC_CODES = frozenset({3, 29})
-"""UNKNOWN_TOPIC_OR_PARTITION and TOPIC_AUTHORIZATION_FAILED: without DESCRIBE, existence is not
-revealed."""
+"""UNKNOWN_TOPIC_OR_PARTITION and TOPIC_AUTHORIZATION_FAILED. Without DESCRIBE, brokers do not
+reveal whether a topic exists."""
 _NOT_AUTHORIZED_CODES = frozenset({29, 30, 31})
-"""TOPIC_, GROUP_, CLUSTER_AUTHORIZATION_FAILED: not even DESCRIBE is authorized."""
+"""TOPIC_, GROUP_ and CLUSTER_AUTHORIZATION_FAILED: not even DESCRIBE is authorized."""
 
 
 class AuthorizedOperationsClient:
-    """Reads the authorized operations of one login.
+    """Reads the authorized operations of one client login.
 
-    Without DESCRIBE on a resource, no other operation on it is reported. Connects on first use; one
-    thread at a time.
+    Without DESCRIBE on a resource, brokers report no other operation on it. Connects on first use.
+    Not thread-safe.
     """
 
     def __init__(self, access: KafkaClusterAccess, *, client_id: str, clock: Clock) -> None:
@@ -43,8 +43,8 @@ class AuthorizedOperationsClient:
     def read_for_topics(
         self, names: Sequence[str], timeout_s: float
     ) -> dict[str, AuthorizedOperations]:
-        """Authorized operations per topic, whether it exists or not. Raises `RetriableError`
-        after a timeout, and `FatalError`."""
+        """Read the authorized operations per topic, whether or not the topic exists. Raises
+        `RetriableError` after a timeout, and `FatalError`."""
         chunks = [
             names[at : at + _MAX_TOPICS_PER_REQUEST]
             for at in range(0, len(names), _MAX_TOPICS_PER_REQUEST)
@@ -73,7 +73,7 @@ class AuthorizedOperationsClient:
     def read_for_groups(
         self, names: Sequence[str], timeout_s: float
     ) -> dict[str, AuthorizedOperations]:
-        """Authorized operations per group; raises the errors of `read_for_topics`."""
+        """Read the authorized operations per group. Raises the same errors as `read_for_topics`."""
         questions = [
             AdminRequest(
                 to=CoordinatorTarget(request_builders.GROUP_COORDINATOR, name),
@@ -96,8 +96,8 @@ class AuthorizedOperationsClient:
         return found
 
     def read_for_cluster(self, timeout_s: float) -> AuthorizedOperations:
-        """Authorized operations on the cluster; raises the errors of `read_for_topics`. Brokers
-        before 2.8 do not report them."""
+        """Read the authorized operations on the cluster. Brokers before 2.8 do not report them.
+        Raises the same errors as `read_for_topics`."""
         question = AdminRequest(
             to=AnyNodeTarget(),
             message=acl_requests.describe_cluster_operations(),
@@ -118,7 +118,8 @@ class AuthorizedOperationsClient:
 
 
 def _ignore_request_error(_: Any) -> int:
-    """Report no error for the whole request: each name has its own error code."""
+    """Return 0, because each name has its own error code and there is no error for the whole
+    request."""
     return 0
 
 

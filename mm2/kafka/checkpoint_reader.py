@@ -1,4 +1,4 @@
-"""Reads MirrorMaker 2's checkpoints topic of one source from the target cluster."""
+"""Reads MirrorMaker 2's checkpoints topic of one source cluster from the target cluster."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _LOG = logging.getLogger(__name__)
 
 
 class CheckpointWriteTimes:
-    """When the last checkpoint of each group and partition was written (UTC milliseconds)."""
+    """Write time of the last checkpoint of each group and partition (UTC milliseconds)."""
 
     def __init__(self) -> None:
         self.newest_ms: int | None = None
-        """Time of the newest checkpoint of all groups; None if there is none."""
+        """Time of the newest checkpoint of all groups; None if no checkpoint exists."""
         self._found: dict[str, dict[TopicPartition, int]] = {}
 
     def record(self, record: TopicRecord) -> None:
@@ -37,7 +37,7 @@ class CheckpointWriteTimes:
             self._found.setdefault(about.group, {})[about.partition] = record.time_ms
 
     def get_group(self, group: str) -> Mapping[TopicPartition, int]:
-        """Write times of one group's checkpoints, by the partition's name on the target."""
+        """Return the write times of one group's checkpoints, by target partition."""
         return self._found.get(group, {})
 
 
@@ -51,11 +51,12 @@ def read_checkpoints(
     timeout_s: float,
     on_record: Callable[[TopicRecord], object] = lambda _: None,
 ) -> CheckpointTable:
-    """Read the checkpoints of groups that `group_filter` accepts; `on_record` is called with each
-    record. `CheckpointTable.explain_unreadable` names groups whose checkpoints cannot be read.
+    """Read the checkpoints of the groups that `group_filter` accepts. `on_record` is called with
+    each record. `CheckpointTable.explain_unreadable` reports groups whose checkpoints cannot be
+    read.
 
-    Raises `TopicMissingError`, which names the existing checkpoints topics, if there is none for
-    `remote_alias`; also `RetriableError` and `FatalError`.
+    Raises `TopicMissingError` with the existing checkpoints topics if no checkpoints topic exists
+    for `remote_alias`. Also raises `RetriableError` and `FatalError`.
     """
     end = Deadline.after(timeout_s, now_s=clock.now_s())
     topic = policy.checkpoints_topic(remote_alias)
@@ -76,15 +77,16 @@ def read_checkpoints(
 
 
 def check_group_readable(table: CheckpointTable, group: str) -> None:
-    """Raises `FatalError` if a current checkpoint of the group cannot be read."""
+    """Raise `FatalError` if a current checkpoint of the group cannot be read."""
     reason = table.explain_unreadable(group)
     if reason:
         raise FatalError(f"group {group}: {reason}")
 
 
 def _apply_checkpoint(table: CheckpointTable, record: TopicRecord) -> None:
-    """Apply a record. Records that are not checkpoints are skipped, as in Java; a checkpoint of
-    an unknown version makes its group unreadable, because the one it replaces is outdated."""
+    """Apply a checkpoint record. Records that are not checkpoints are skipped, as in Java. A
+    checkpoint of an unknown version makes its group unreadable, because the checkpoint that it
+    replaces is outdated."""
     where = f"reading {record.topic}: the record at offset {record.offset}"
     if record.key is None:
         _LOG.warning("%s has no key, so it is not a checkpoint; skipped", where)

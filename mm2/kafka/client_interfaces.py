@@ -1,16 +1,16 @@
 """Interfaces of the Kafka clients that mm2 uses, with their result types and errors.
 
-Every call takes a timeout in seconds and waits for the cluster's response. Results are per
-topic, group or partition: one failure does not affect the others. Failures of the whole cluster
-(unreachable, authentication failed) are raised. Unless stated otherwise, one thread at a time
-may call a client.
+Every call has a timeout in seconds and waits for the cluster's response. Results are per topic,
+group or partition, so one failure does not affect the others. Failures of the whole cluster
+(unreachable, authentication failed) are raised. Unless stated otherwise, clients are not
+thread-safe.
 
 `FlowLog` is the durable log of one flow on its target: the offset map in
-`mm2-offset-map.<source>.internal` and incident records in `mm2-incidents.<source>.internal`.
-Both topics are compacted and have one partition. One thread owns a log; callbacks run inside
-`poll` and `close` only.
+`mm2-offset-map.<source>.internal` and incident records in `mm2-incidents.<source>.internal`. Both
+topics are compacted and have one partition. A log is owned by one thread. Callbacks run only inside
+`poll` and `close`.
 
-Errors that a cluster returns for a request are in `connect_runtime.kafka.client_errors`.
+Errors that a cluster returns for a request are defined in `connect_runtime.kafka.client_errors`.
 """
 
 from __future__ import annotations
@@ -39,11 +39,12 @@ class FlowLogFullError(RetriableError):
 
 
 class LogTruncatedError(RetriableError):
-    """Records that were read are gone from the log: discard them, reopen and read again."""
+    """Records that were already read no longer exist in the log: discard them, reopen the log and
+    read again."""
 
 
 class FlowLogBrokenError(FatalError):
-    """A record could not be stored, so no later record may be: reopen the log."""
+    """A record could not be stored, so no later record may be stored: reopen the log."""
 
 
 class GroupInUseError(FatalError):
@@ -51,7 +52,7 @@ class GroupInUseError(FatalError):
 
 
 class NoAuthorizerError(FatalError):
-    """The brokers have no authorizer, so there are no ACLs."""
+    """The brokers have no authorizer, so no ACLs exist."""
 
 
 T = TypeVar("T")
@@ -61,9 +62,9 @@ TopicConfigs = Mapping[str, ConfigEntry]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PerTopicResult(Generic[T]):
-    """Result per topic: every requested topic is in exactly one of the two maps.
+    """Result per topic. Every requested topic is in exactly one of the two maps.
 
-    `failed` holds `TopicMissingError`, `TopicExistsError`, `NotAuthorizedError`, or a plain
+    `failed` contains `TopicMissingError`, `TopicExistsError`, `NotAuthorizedError`, or a plain
     `FatalError` or `RetriableError` with the broker's message.
     """
 
@@ -71,20 +72,20 @@ class PerTopicResult(Generic[T]):
     failed: Mapping[str, ConnectError]
 
     def first_failure(self) -> ConnectError | None:
-        """Error of the first failed topic by name, for callers that need all topics; None if
-        none failed."""
+        """Return the error of the first failed topic by name, for callers that need all topics.
+        Returns None if no topic failed."""
         return self.failed[min(self.failed)] if self.failed else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicDescription:
-    """Description of a topic."""
+    """Metadata of a topic."""
 
     name: str
     topic_id: uuid.UUID | None
-    """None on brokers before 2.8."""
+    """Topic id; None on brokers before 2.8."""
     leaders: tuple[int | None, ...]
-    """Leader's node id per partition; None without a leader."""
+    """Node id of each partition's leader; None if the partition has no leader."""
 
     @property
     def partitions(self) -> int:
@@ -93,7 +94,7 @@ class TopicDescription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewTopic:
-    """A topic to create; `replication_factor` None uses the brokers' default."""
+    """A topic to create. If `replication_factor` is None, the brokers' default is used."""
 
     name: str
     partitions: int
@@ -103,39 +104,41 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigChange:
-    """Configs of a topic to set and overrides to remove; all others stay unchanged."""
+    """Topic configs to set, and overrides to remove. All other configs remain unchanged."""
 
     set: Mapping[str, str] = field(default_factory=dict)
     delete: Collection[str] = ()
 
 
 class Admin(Protocol):
-    """Administration of one cluster.
+    """Administrative operations of one cluster.
 
-    All methods also raise `UnreachableError` after a timeout and `AuthenticationError` as soon as
+    All methods also raise `UnreachableError` after a timeout, and `AuthenticationError` as soon as
     credentials or certificates are rejected.
     """
 
     def cluster_id(self, timeout_s: float) -> str:
-        """The cluster id."""
+        """Return the cluster id."""
 
     def list_topics(self, timeout_s: float) -> frozenset[str]:
-        """Names of all topics for which DESCRIBE is authorized, including internal ones."""
+        """Return the names of all topics for which DESCRIBE is authorized, including internal
+        topics."""
 
     def describe_topics(
         self, names: Collection[str], timeout_s: float
     ) -> PerTopicResult[TopicDescription]:
-        """Topic ids, partitions and leaders."""
+        """Describe topics: topic ids, partitions and leaders."""
 
     def topic_configs(
         self, names: Collection[str], timeout_s: float
     ) -> PerTopicResult[TopicConfigs]:
-        """Effective configs with their sources. Needs DESCRIBE_CONFIGS."""
+        """Return effective topic configs with their sources. Needs DESCRIBE_CONFIGS."""
 
     def broker_configs(
         self, names: Collection[str], timeout_s: float
     ) -> Mapping[str, str | None] | None:
-        """The named configs of one live broker; None for unknown or sensitive ones.
+        """Return the named configs of one live broker; the value is None for unknown and sensitive
+        configs.
 
         Returns None if DESCRIBE_CONFIGS on the cluster is not authorized.
         """
@@ -143,21 +146,22 @@ class Admin(Protocol):
     def create_topics(
         self, topics: Collection[NewTopic], timeout_s: float, *, validate_only: bool = False
     ) -> PerTopicResult[None]:
-        """Create topics; a topic is `done` once the controller has stored it, before all brokers
-        know it.
+        """Create topics. A topic succeeds after the controller has stored it, possibly before all
+        brokers know it.
 
-        With `validate_only`, topics are validated only.
+        With `validate_only`, topics are only validated.
         """
 
     def add_partitions(
         self, partitions: Mapping[str, int], timeout_s: float
     ) -> PerTopicResult[None]:
-        """Increase topics to at least the given partition counts."""
+        """Increase the number of partitions of topics to at least the given counts."""
 
     def alter_configs(
         self, changes: Mapping[str, ConfigChange], timeout_s: float
     ) -> PerTopicResult[None]:
-        """Change single configs (KIP-339, brokers since 2.3); all others stay unchanged."""
+        """Change individual topic configs (KIP-339, brokers since 2.3). All other configs remain
+        unchanged."""
 
     def close(self) -> None:
         """Close the connections."""
@@ -166,10 +170,10 @@ class Admin(Protocol):
 def observe_topics(
     admin: Admin, names: Collection[str], timeout_s: float, *, clock: Clock
 ) -> PerTopicResult[ObservedTopic]:
-    """Describe topics with their configs.
+    """Describe topics together with their configs.
 
-    `configs` is None for topics whose configs may not be read; other failures of either request are
-    the topic's failure.
+    `configs` is None for topics whose configs the client is not authorized to read. For other
+    failures of either request, the topic fails.
     """
     end = Deadline.after(timeout_s, now_s=clock.now_s())
     described = admin.describe_topics(names, timeout_s)
@@ -192,21 +196,21 @@ def observe_topics(
 
 OffsetsToWrite = Mapping[TopicPartition, OffsetAndMetadata]
 ReportedPositions = dict[str, bytes]
-"""Encoded positions per group, opaque to callers of `ConsumerGroups.fetch_changed_positions`.
-Start with an empty one; remove a group to have it returned again."""
+"""Encoded positions per group, opaque to callers of `ConsumerGroups.fetch_changed_positions`. Start
+with an empty dictionary. To have a group returned again, remove it."""
 RefusedOffsets = Mapping[TopicPartition, ConnectError]
-"""Partitions whose offset was not changed, with the error; usually none."""
+"""Partitions whose offsets were not changed, with the error. Usually empty."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PerGroupResult(Generic[T]):
-    """Result per group: every requested group is in exactly one of the two maps."""
+    """Result per group. Every requested group is in exactly one of the two maps."""
 
     succeeded: Mapping[str, T]
     failed: Mapping[str, ConnectError]
 
     def first_failure(self) -> ConnectError | None:
-        """Error of the first failed group by name; None if none failed."""
+        """Return the error of the first failed group by name, or None if no group failed."""
         return self.failed[min(self.failed)] if self.failed else None
 
 
@@ -218,48 +222,49 @@ class ConsumerGroups(Protocol):
     """
 
     def list_groups(self, timeout_s: float) -> list[ListedGroup]:
-        """All groups for which DESCRIBE is authorized, in any state. Queries every broker, and
+        """List all groups for which DESCRIBE is authorized, in any state. Queries every broker, and
         all must respond."""
 
     def describe_states(
         self, groups: Collection[str], timeout_s: float
     ) -> PerGroupResult[GroupState]:
-        """Current state of each group; `UNKNOWN` only for states that mm2 does not know."""
+        """Return the current state of each group. `UNKNOWN` is returned only for states that mm2
+        does not know."""
 
     def list_member_hosts(
         self, groups: Collection[str], timeout_s: float
     ) -> PerGroupResult[tuple[str, ...]]:
-        """Hosts of each group's members, one per member, also for Connect workers; none for
-        groups of the new protocol (KIP-848)."""
+        """List the host of each member of each group, including Connect workers. The list is empty
+        for groups of the new protocol (KIP-848)."""
 
     def list_assignors(self, groups: Collection[str], timeout_s: float) -> PerGroupResult[str]:
-        """Assignor of each classic group, such as `range`, or `stream` for Kafka Streams; ""
-        without members and for other groups."""
+        """Return the assignor of each classic group, such as `range`, or `stream` for Kafka
+        Streams. Returns "" for groups without members and for groups of other types."""
 
     def fetch_positions(
         self, groups: Collection[str], timeout_s: float, *, stable: bool = False
     ) -> PerGroupResult[CommittedPositions]:
-        """All committed offsets of each group; none for a group that does not exist.
+        """Fetch all committed offsets of each group. A group that does not exist has no offsets.
 
-        With `stable`, groups with offsets in an open transaction fail, on brokers that support it
-        (2.5).
+        With `stable`, groups that have offsets in an open transaction fail, if brokers support this
+        check (2.5).
         """
 
     def list_share_partitions(
         self, groups: Collection[str], timeout_s: float
     ) -> PerGroupResult[frozenset[TopicPartition]]:
-        """Partitions that share groups (KIP-932) read: those with a start offset, or waiting for
-        one.
+        """List the partitions that share groups (KIP-932) read, including partitions whose start
+        offset is not initialized yet.
 
-        Empty for a group that never had members. A group fails if any of its partitions cannot be
-        read.
+        The set is empty for a group that never had members. A group fails if any of its partitions
+        cannot be read.
         """
 
     def fetch_changed_positions(
         self, groups: Collection[str], timeout_s: float, *, seen: ReportedPositions
     ) -> PerGroupResult[CommittedPositions]:
-        """Like `fetch_positions`, but without groups whose offsets have not changed since `seen`
-        was updated.
+        """Fetch committed offsets like `fetch_positions`, but skip groups whose offsets have not
+        changed since `seen` was updated.
 
         Unchanged groups are in neither map, if brokers support batched requests (3.0).
         """
@@ -267,10 +272,11 @@ class ConsumerGroups(Protocol):
     def commit_offsets(
         self, offsets: Mapping[str, OffsetsToWrite], timeout_s: float
     ) -> PerGroupResult[RefusedOffsets]:
-        """Commit offsets for groups; groups that do not exist are created.
+        """Commit offsets for groups. Groups that do not exist are created.
 
-        Brokers refuse this for groups with members: `failed` has `GroupInUseError`. Not retried: a
-        commit with an unknown outcome counts as failed, because a later retry could be outdated.
+        Brokers reject commits for groups with members, which are reported in `failed` as
+        `GroupInUseError`. Commits are not retried: a commit with an unknown outcome counts as
+        failed, because a later retry could commit outdated offsets.
         """
 
     def close(self) -> None:
@@ -279,7 +285,7 @@ class ConsumerGroups(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PerPartitionResult(Generic[T]):
-    """Result per partition: every requested partition is in exactly one of the two maps."""
+    """Result per partition. Every requested partition is in exactly one of the two maps."""
 
     succeeded: Mapping[TopicPartition, T]
     failed: Mapping[TopicPartition, ConnectError]
@@ -295,31 +301,35 @@ class LogOffsets(Protocol):
     def fetch_bounds(
         self, partitions: Collection[TopicPartition], timeout_s: float
     ) -> PerPartitionResult[LogBounds]:
-        """Current log start and end offsets."""
+        """Fetch the current log start and end offsets."""
 
     def find_offsets_by_time(
         self, moments_ms: Mapping[TopicPartition, int], timeout_s: float
     ) -> PerPartitionResult[int | None]:
-        """First offset with a timestamp at or after the given one; None if there is none.
+        """Find the first offset with a timestamp at or after the given timestamp, or None if no
+        such offset exists.
 
-        It may be a transaction marker's, whose timestamp is the transaction's end.
+        The offset may be that of a transaction marker, whose timestamp is the end of the
+        transaction.
         """
 
     def read_timestamps(
         self, offsets: Mapping[TopicPartition, int], timeout_s: float
     ) -> Mapping[TopicPartition, int]:
-        """Timestamps of the first committed records at or after these offsets.
+        """Read the timestamps of the first committed records at or after these offsets.
 
-        Partitions without such a record, not authorized, or not read in time are left out.
+        Partitions that have no such record, are not authorized, or are not read in time are
+        omitted.
         """
 
     def read_newest_timestamps(
         self, ends: Mapping[TopicPartition, LogBounds], timeout_s: float
     ) -> Mapping[TopicPartition, int]:
-        """Timestamps of the last committed records before these ends, ignoring transaction markers.
+        """Read the timestamps of the last committed records before these end offsets, ignoring
+        transaction markers.
 
-        Partitions without a record or not read in time are left out; after a timeout the timestamp
-        may be that of an earlier record.
+        Partitions without a record and partitions that are not read in time are omitted. After a
+        timeout, the timestamp may belong to an earlier record.
         """
 
     def close(self) -> None:
@@ -328,26 +338,27 @@ class LogOffsets(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuthorizedOperations:
-    """Operations that a client is authorized for; `operations` is None if the broker does not
-    report them. `exists` applies to topics."""
+    """Operations for which a client is authorized. `operations` is None if the broker does not
+    report them. `exists` applies only to topics."""
 
     operations: frozenset[str] | None
     exists: bool = True
 
 
 class AclAdmin(Protocol):
-    """ACLs of one cluster. One thread at a time; raises the errors of `Admin`."""
+    """ACLs of one cluster. Not thread-safe. Raises the same errors as `Admin`."""
 
     def list_topic_acls(self, timeout_s: float) -> list[TopicAcl]:
-        """All ACLs of topics, whatever their pattern type. Needs DESCRIBE on the cluster.
+        """List all topic ACLs of any pattern type. Needs DESCRIBE on the cluster.
 
-        Raises `NoAuthorizerError` if the brokers have no authorizer, and `NotAuthorizedError`.
+        Raises `NoAuthorizerError` if the brokers have no authorizer, or `NotAuthorizedError`.
         """
 
     def create_acls(
         self, wanted: Collection[TopicAcl], timeout_s: float
     ) -> Mapping[TopicAcl, ConnectError]:
-        """Create ACLs; existing ones are fine. Returns the refused ones with the error.
+        """Create ACLs. ACLs that already exist are not an error. Returns the rejected ACLs with the
+        error.
 
         Needs ALTER on the cluster.
         """
@@ -357,28 +368,29 @@ class AclAdmin(Protocol):
 
 
 OnWritten = Callable[[ConnectError | None], None]
-"""Called once per record: with None if it is stored, else with the error; after some errors it
-may be stored nevertheless."""
+"""Callback that is called once per record: with None if the record is stored, otherwise with the
+error. After some errors the record may still be stored."""
 
 
 class RecordWriter(Protocol):
-    """Writes records to one topic. The caller limits the records in flight."""
+    """Writes records to one topic. The caller limits the number of records in flight."""
 
     def write(self, key: bytes, value: bytes, *, on_written: OnWritten) -> None:
-        """Queue a record for sending; never blocks."""
+        """Queue a record for sending. Never blocks."""
 
     def poll(self, timeout_s: float) -> None:
-        """Run due callbacks, waiting up to `timeout_s` for the first. Must be called regularly,
-        because it also serves librdkafka's log."""
+        """Run due callbacks, waiting up to `timeout_s` for the first callback. Must be called
+        regularly, because it also serves librdkafka's log events."""
 
     def close(self, timeout_s: float) -> None:
-        """Wait up to `timeout_s` for records in flight, then discard them and close."""
+        """Wait up to `timeout_s` for records in flight, then discard the remaining records and
+        close."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicRecord:
-    """One record as read. `value` None is a tombstone; `time_ms` is its timestamp, -1 if it has
-    none."""
+    """A record that was read from a topic. A `value` of None is a tombstone. `time_ms` is the
+    record's timestamp, or -1 if it has none."""
 
     topic: str
     offset: int
@@ -391,21 +403,22 @@ RecordHandler = Callable[[TopicRecord], object]
 
 
 class StateTopics(Protocol):
-    """Reads whole state topics.
+    """Reads entire state topics.
 
-    Both requests raise `UnreachableError` after a timeout and `AuthenticationError` as soon as
-    credentials or certificates are rejected.
+    `list_topics` and `read_topic` raise `UnreachableError` after a timeout, and
+    `AuthenticationError` as soon as credentials or certificates are rejected.
     """
 
     def list_topics(self, timeout_s: float) -> frozenset[str]:
-        """Names of all topics for which DESCRIBE is authorized, including internal ones."""
+        """Return the names of all topics for which DESCRIBE is authorized, including internal
+        topics."""
 
     def read_topic(self, topic: str, timeout_s: float, *, partitions: int = 1) -> list[TopicRecord]:
-        """Read a topic with `partitions` partitions from start to its current end, in order per
+        """Read a topic with `partitions` partitions from the start to its current end, in order per
         partition.
 
-        Raises an error rather than return an incomplete result; `NotAuthorizedError`, and
-        `TopicMissingError` if the topic stays missing.
+        Raises an error instead of returning an incomplete result. Raises `NotAuthorizedError`, or
+        `TopicMissingError` if the topic is still missing at the timeout.
         """
 
     def close(self) -> None:
@@ -413,27 +426,28 @@ class StateTopics(Protocol):
 
 
 class TopicTail(Protocol):
-    """Reads one state topic repeatedly as it grows; raises the errors of `StateTopics`."""
+    """Reads one state topic repeatedly as it grows. Raises the same errors as `StateTopics`."""
 
     def read_to_end(self, timeout_s: float) -> list[TopicRecord]:
         """Read all records since the last call, up to the topic's current end.
 
-        Raises `LogTruncatedError` if records that were read are gone: continue with a new tail.
-        After other errors nothing is lost: the next call returns what was read so far.
+        Raises `LogTruncatedError` if records that were already read no longer exist: create a new
+        tail. No records are lost after other errors, because the next call returns the records that
+        were read before the error.
         """
 
     def read_each_to_end(self, timeout_s: float, take: RecordHandler) -> None:
-        """Like `read_to_end`, but passes each record to `take` once, as it is read."""
+        """Read records like `read_to_end`, but pass each record to `take` once, as soon as it is
+        read."""
 
     def close(self) -> None:
         """Close the connections."""
 
 
 OnRecorded = Callable[[ConnectError | None], None]
-"""Called once per appended record: with None if all in-sync replicas have it, else with the error.
-
-After an error it may be stored nevertheless: read the log to find out.
-"""
+"""Callback that is called once per appended record: with None if all in-sync replicas have the
+record, otherwise with the error. After an error the record may still be stored. Read the log to
+find out."""
 
 
 class FlowLogTopic(enum.Enum):
@@ -444,7 +458,7 @@ class FlowLogTopic(enum.Enum):
 
 
 def name_flow_log_topics(source_alias: str) -> Mapping[FlowLogTopic, str]:
-    """Names of the flow's log topics on the target."""
+    """Return the names of the flow's log topics on the target."""
     return {
         FlowLogTopic.MAP: naming.offset_map_topic(source_alias),
         FlowLogTopic.INCIDENTS: naming.incidents_topic(source_alias),
@@ -453,7 +467,8 @@ def name_flow_log_topics(source_alias: str) -> Mapping[FlowLogTopic, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredLogRecord:
-    """One record as read. `value` None is a tombstone, which deletes its key."""
+    """A record that was read from a flow log. A `value` of None is a tombstone, which deletes its
+    key."""
 
     topic: FlowLogTopic
     offset: int
@@ -462,39 +477,39 @@ class StoredLogRecord:
 
 
 class FlowLog(Protocol):
-    """Durable log of one flow: appends in order, reports when records are stored, and reads to
-    the current end."""
+    """Durable log of one flow that appends records in order, reports when they are stored, and
+    reads up to the current end."""
 
     def open(self, timeout_s: float) -> None:
-        """Create missing topics, validate existing ones, and connect.
+        """Create missing topics, validate existing topics, and connect.
 
-        Opening again after a failure starts over: pending callbacks get an error during this call,
-        and the next `read_to_end` starts at the beginning.
+        Calling this method again after a failure resets the log: pending callbacks receive an error
+        during the call, and the next `read_to_end` starts at the beginning.
 
         Raises `FatalError` if a topic has more than one partition or is not compacted, if an ACL is
-        missing or credentials are rejected; `RetriableError` after a timeout.
+        missing or if credentials are rejected. Raises `RetriableError` after a timeout.
         """
 
     def append(
         self, topic: FlowLogTopic, key: bytes, value: bytes | None, *, on_recorded: OnRecorded
     ) -> None:
-        """Queue one record; never blocks. A later `poll`, or `close`, sends it and runs
-        `on_recorded`.
+        """Queue one record. Never blocks. A later call of `poll` or `close` sends the record and
+        runs `on_recorded`.
 
         Records of a topic are stored in the order of calls. After the first failure all later
         records fail, and `append` raises until `open` is called again. There is no time limit:
-        while the target is unreachable, the record waits.
+        while the target is unreachable, the record remains queued.
 
-        Raises `FlowLogFullError` (the record was not queued; poll and retry) at the limit of
-        unacknowledged records or bytes, `FlowLogBrokenError` after a failure.
+        Raises `FlowLogFullError` at the limit of unacknowledged records or bytes (the record was
+        not queued; poll and retry), or `FlowLogBrokenError` after a failure.
         """
 
     def poll(self, timeout_s: float) -> int:
-        """Send queued records and run due callbacks, waiting up to `timeout_s` for the first;
-        returns how many ran.
+        """Send queued records and run due callbacks, waiting up to `timeout_s` for the first
+        callback. Returns the number of callbacks that were run.
 
-        Must be called regularly, even if nothing is pending, because it also serves librdkafka's
-        log.
+        Must be called regularly, even if no records are pending, because it also serves
+        librdkafka's log events.
         """
 
     @property
@@ -504,32 +519,33 @@ class FlowLog(Protocol):
     def read_to_end(self, timeout_s: float) -> list[StoredLogRecord]:
         """Read all records since the last call, by any writer, in log order per topic.
 
-        The end is queried from the leaders first, so everything that was acknowledged before this
-        call is included. Superseded records may have been compacted away. The first call after
-        `open` starts at the beginning.
+        The end offsets are queried from the leaders first, so the result includes every record that
+        was acknowledged before this call. Superseded records may have been compacted away. The
+        first call after `open` starts at the beginning.
 
-        Raises `RetriableError` after a timeout; what was read so far is returned by the next call.
-        Raises `LogTruncatedError` if records that were read are gone: discard them and call `open`.
+        Raises `RetriableError` after a timeout; the next call returns the records that were read
+        before the timeout. Raises `LogTruncatedError` if records that were already read no longer
+        exist: discard them and call `open`.
         """
 
     def close(self, timeout_s: float) -> None:
-        """Wait up to `timeout_s` for pending records, then close; runs all remaining callbacks."""
+        """Wait up to `timeout_s` for pending records, run all remaining callbacks and close."""
 
 
 class ClusterClients(Protocol):
-    """The read clients of one cluster. One thread at a time."""
+    """Read clients of one cluster. Not thread-safe."""
 
     @property
     def groups(self) -> ConsumerGroups:
-        """Consumer groups."""
+        """Client for consumer groups."""
         ...
 
     @property
     def logs(self) -> LogOffsets:
-        """Log offsets and timestamps."""
+        """Client for log offsets and timestamps."""
         ...
 
     @property
     def topics(self) -> StateTopics:
-        """State topics."""
+        """Client for state topics."""
         ...

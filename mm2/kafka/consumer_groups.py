@@ -1,8 +1,8 @@
-"""Consumer groups of a cluster: list and describe them, read and write their offsets.
+"""Consumer group client: lists and describes groups, and reads and writes their offsets.
 
-Requests about many groups are batched per coordinator. A group without a result in a batch is
-requested individually: old brokers do not know batched requests, and groups can move to another
-coordinator.
+Requests for many groups are batched per coordinator. A group without a result in a batch is
+requested individually, because old brokers do not support batched requests and groups can move to
+another coordinator.
 """
 
 from __future__ import annotations
@@ -50,14 +50,15 @@ MAX_GROUPS_PER_REQUEST = 100
 """Maximum number of groups in one request."""
 _MAX_COORDINATORS_PER_REQUEST = 500
 _BATCH_TIMEOUT_S = 10.0
-"""Then groups are requested one by one, because a broker may be down."""
+"""Timeout for batched requests. When it expires, groups are requested one by one, because a broker
+may be down."""
 
 BatchRequestBuilder = Callable[[Sequence[str]], RequestBuilder]
 
 
 class BatchedGroupRequests:
-    """Sends requests about many groups in batches per coordinator, which it caches. One thread
-    at a time."""
+    """Sends requests for many groups in batches per coordinator, and caches the coordinators. Not
+    thread-safe."""
 
     def __init__(self, calls: AdminRequestClient, *, clock: Clock) -> None:
         self._calls = calls
@@ -75,7 +76,7 @@ class BatchedGroupRequests:
     ) -> list[Any]:
         """Send batched requests and return the response bodies.
 
-        Raises `RetriableError` when the client is shutting down, and `AuthenticationFailed`.
+        Raises `RetriableError` if the client is shutting down, or `AuthenticationFailed`.
         """
         end = Deadline.after(min(timeout_s / 2, _BATCH_TIMEOUT_S), now_s=self._clock.now_s())
         self._find_coordinators(groups, end)
@@ -94,7 +95,9 @@ class BatchedGroupRequests:
             for node, chunk in chunks
         ]
         bodies: list[Any] = []
-        for (_, chunk), answer in zip(chunks, self._send_supported(questions, end), strict=True):
+        for (_, chunk), answer in zip(
+            chunks, self._send_supported_requests(questions, end), strict=True
+        ):
             if isinstance(answer, ConnectError):
                 self.forget_coordinators(chunk)
             else:
@@ -102,7 +105,8 @@ class BatchedGroupRequests:
         return bodies
 
     def forget_coordinators(self, groups: Iterable[str]) -> None:
-        """Forget the coordinators of these groups, so that they are looked up again."""
+        """Remove these groups from the coordinator cache, so that their coordinators are looked up
+        again."""
         for each in groups:
             self._nodes.pop(each, None)
 
@@ -127,16 +131,17 @@ class BatchedGroupRequests:
             )
             for chunk in split_into_chunks(names, _MAX_COORDINATORS_PER_REQUEST)
         ]
-        for answer in self._send_supported(questions, end):
+        for answer in self._send_supported_requests(questions, end):
             if not isinstance(answer, ConnectError):
                 for each in answer.coordinators:
                     if not int(each.error_code):
                         self._nodes[str(each.key)] = int(each.node_id)
 
-    def _send_supported(
+    def _send_supported_requests(
         self, questions: Sequence[AdminRequest], end: Deadline
     ) -> list[AdminResponse]:
-        """Send requests, but no API that a broker has rejected as unsupported before."""
+        """Send the requests, except requests for APIs that a broker has already rejected as
+        unsupported."""
         known = [each for each in questions if each.message.api not in self._unknown_apis]
         if len(known) < len(questions):
             return [RetriableError("the brokers do not support this request")] * len(questions)
@@ -154,12 +159,13 @@ def split_into_chunks(names: Sequence[T], size: int) -> list[Sequence[T]]:
 
 
 def _ignore_request_error(_: Any) -> int:
-    """Report no error for the whole request: each group has its own error code."""
+    """Return 0, because each group has its own error code and there is no error for the whole
+    request."""
     return 0
 
 
 def is_not_coordinator(code: int) -> bool:
-    """Returns whether the error code means that another broker coordinates the group."""
+    """Return True if the error code means that another broker is the group's coordinator."""
     return code in group_requests.COORDINATOR_MOVED_ERRORS
 
 
@@ -195,7 +201,7 @@ _ADVICE: Mapping[int, ErrorAdvice] = {
 
 
 class KafkaGroups:
-    """Implements `ConsumerGroups`. Connects on first use."""
+    """Implementation of `ConsumerGroups` that connects on first use."""
 
     def __init__(
         self,
@@ -205,8 +211,8 @@ class KafkaGroups:
         clock: Clock,
         is_shutting_down: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Once `is_shutting_down` returns True, every call ends soon. Raises
-        `FatalError` for unsupported settings."""
+        """Create the client. After `is_shutting_down` returns True, every call returns promptly.
+        Raises `FatalError` for unsupported settings."""
         self._where = access.where
         self._clock = clock
         self._calls = AdminRequestClient(
@@ -220,7 +226,7 @@ class KafkaGroups:
         self._batches = BatchedGroupRequests(self._calls, clock=clock)
 
     def list_groups(self, timeout_s: float) -> list[ListedGroup]:
-        """See `ConsumerGroups`; also for the methods below."""
+        """List all groups. `ConsumerGroups` documents this method and the methods below."""
         doing = f"listing groups on {self._where}"
         end = Deadline.after(timeout_s, now_s=self._clock.now_s())
         cluster = AdminRequest(
@@ -248,7 +254,8 @@ class KafkaGroups:
     def describe_states(
         self, groups: Collection[str], timeout_s: float
     ) -> PerGroupResult[GroupState]:
-        """Describe as KIP-848 groups first: described as classic groups, those look dead."""
+        """Describe groups as KIP-848 groups first, because brokers report such groups as dead when
+        they are described as classic groups."""
         end = Deadline.after(timeout_s, now_s=self._clock.now_s())
         consumers = self._describe(
             groups,
@@ -434,8 +441,8 @@ class KafkaGroups:
         read: Callable[[Any], T],
         others: int = 0,
     ) -> PerGroupResult[T]:
-        """Send one request per group. `others` is the number of groups that were answered in
-        batches."""
+        """Send one request per group. `others` is the number of groups for which a batched response
+        was received."""
         names = sorted(set(groups))
         answers = self._calls.send_all([question(group) for group in names], timeout_s)
         failed = {
@@ -464,8 +471,8 @@ def _build_group_request(
 
 
 def _raise_cluster_failure(failed: Mapping[str, ConnectError], *, asked: int) -> None:
-    """Raise errors that concern the whole cluster: no request got a response, or authentication
-    failed."""
+    """Raise an error that affects the whole cluster: no request received a response, or
+    authentication failed."""
     for error in failed.values():
         if isinstance(error, AuthenticationFailed):
             raise error
@@ -483,7 +490,7 @@ def _to_listed_group(group: Any) -> ListedGroup:
 
 
 def _to_consumer_group_state(group: Any) -> GroupState | None:
-    """State of a KIP-848 group; None if the group is of another type."""
+    """Return the state of a KIP-848 group, or None if the group is of another type."""
     if int(group.error_code) in _WRONG_GROUP_TYPE_CODES:
         return None
     return _STATES_BY_NAME.get(group.group_state, _GroupState.UNKNOWN)
@@ -516,8 +523,8 @@ def _to_positions(
 
 
 def _find_share_group_error(body: Any) -> int:
-    """Error code of the group or of one of its partitions, without which the result would be
-    incomplete; fatal codes are preferred."""
+    """Return the error code of the group or of one of its partitions, because any error makes the
+    result incomplete. Fatal codes take precedence."""
     code = int(body.groups[0].error_code)
     if code:
         return 0 if code == group_requests.GROUP_ID_NOT_FOUND else code
@@ -536,8 +543,8 @@ def _to_share_partitions(body: Any) -> frozenset[TopicPartition]:
 
 
 def _find_common_partition_error(body: Any) -> int:
-    """The error code that all partitions share, or a retriable one; 0 if some partitions
-    succeeded."""
+    """Return the error code that all partitions share, or any retriable code. Returns 0 if some
+    partitions succeeded."""
     codes = group_requests.read_partition_errors(body)
     passing = group_requests.RETRIABLE_GROUP_ERRORS.intersection(codes.values())
     if passing:

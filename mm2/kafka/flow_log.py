@@ -1,4 +1,4 @@
-"""`FlowLog` over Kafka: the offset map and incident topics of one flow, read and appended."""
+"""Implements `FlowLog` with Kafka: reads and appends to a flow's offset map and incident topics."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mm2.kafka.state_topic_reader import TopicReader
 
 
 class FlowLogReader:
-    """Reads the topics of a flow log. Used until an error, then replaced."""
+    """Reads the topics of a flow log. After an error, create a new reader."""
 
     def __init__(
         self,
@@ -43,8 +43,8 @@ class FlowLogReader:
     def read_to_end(
         self, timeout_s: float, *, at_least: Mapping[FlowLogTopic, int]
     ) -> list[StoredLogRecord]:
-        """See `FlowLog.read_to_end`. `at_least` has end offsets that the topics are known to
-        have reached."""
+        """Read all records since the last call, like `FlowLog.read_to_end`. `at_least` contains end
+        offsets that the topics are known to have reached."""
         if self._foreign_record_error is None:
             ends = {self._names[topic]: offset for topic, offset in at_least.items()}
             return [
@@ -54,7 +54,7 @@ class FlowLogReader:
         raise self._foreign_record_error  # later records were read and are discarded
 
     def run_callbacks(self) -> None:
-        """Run librdkafka callbacks; no records arrive between reads."""
+        """Run librdkafka callbacks. No records are fetched between reads."""
         self._reader.run_callbacks()
 
     def close(self) -> None:
@@ -77,9 +77,9 @@ class FlowLogReader:
 
 
 class KafkaFlowLog:
-    """Implements `FlowLog`; creates and validates the topics through `target_admin`.
+    """Implementation of `FlowLog` that creates and validates the topics through `target_admin`.
 
-    Invariant: writer and reader are both present (open) or both None.
+    Invariant: writer and reader are either both present (open) or both None.
     """
 
     def __init__(
@@ -113,11 +113,12 @@ class KafkaFlowLog:
         self._reader: FlowLogReader | None = None
 
     def open(self, timeout_s: float) -> None:
-        """See `FlowLog`; also for the methods below."""
+        """Create and validate the topics, and connect. `FlowLog` documents this method and the
+        methods below."""
         end = Deadline.after(timeout_s, now_s=self._clock.now_s())
         self.close(0.0)
         self._owner = threading.get_ident()
-        self._topics.ensure(list(self._names.values()), end.remaining_s(self._clock.now_s()))
+        self._topics.ensure_topics(list(self._names.values()), end.remaining_s(self._clock.now_s()))
         self._writer = FlowLogWriter(
             self._access,
             client_id=self._client_id,
@@ -163,7 +164,7 @@ class KafkaFlowLog:
 
     def _get_writer(self) -> FlowLogWriter:
         assert threading.get_ident() == self._owner, (
-            "a flow log belongs to the thread that opened it"
+            "a flow log must be used only by the thread that opened it"
         )
         assert self._writer is not None, "open the flow log first"
         return self._writer

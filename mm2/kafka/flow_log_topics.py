@@ -1,6 +1,6 @@
 """Creates and validates a flow's own topics (offset map, incidents) on the target.
 
-Missing topics are created. Topics with more than one partition or without compaction are refused,
+Missing topics are created. Topics with more than one partition or without compaction are rejected,
 because they could lose records of the flow.
 """
 
@@ -33,8 +33,8 @@ FLOW_LOG_TOPIC_CONFIGS = {
 
 
 class MisconfiguredTopicError(FatalError):
-    """A topic must not be used as it is; the message ends with the remedy, after which the check
-    passes."""
+    """A topic's configuration is unsuitable. The message ends with the remedy, after which
+    validation succeeds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,22 +43,23 @@ class FlowLogTopics:
 
     target: Admin
     where: str
-    """Name of the target in messages."""
+    """Name of the target cluster for messages."""
     bootstrap: str
-    """Bootstrap servers of the target in suggested commands."""
+    """Bootstrap servers of the target for suggested commands."""
     replication_factor: int | None
     clock: Clock
     secured: bool = False
-    """Whether suggested commands need a client properties file."""
+    """True if suggested commands need a client properties file."""
 
     @property
     def _tools(self) -> ClusterCommands:
         return ClusterCommands(bootstrap=self.bootstrap, secured=self.secured)
 
-    def ensure(self, names: Collection[str], timeout_s: float) -> None:
-        """Create missing topics, then validate all of them.
+    def ensure_topics(self, names: Collection[str], timeout_s: float) -> None:
+        """Create missing topics, then validate all topics.
 
-        Raises `MisconfiguredTopicError`, and `FatalError` if topics may not be created.
+        Raises `MisconfiguredTopicError`, or `FatalError` if the client is not authorized to create
+        topics.
         """
         end = Deadline.after(timeout_s, now_s=self.clock.now_s())
         described = self.target.describe_topics(names, end.remaining_s(self.clock.now_s()))
@@ -68,8 +69,8 @@ class FlowLogTopics:
             if isinstance(failure, TopicMissingError)
         ]
         if missing:
-            self._create(missing, end)
-            described = self._describe_until_known(names, end)
+            self._create_topics(missing, end)
+            described = self._describe_topics_until_known(names, end)
         failure = described.first_failure()
         if missing and isinstance(failure, TopicMissingError):
             raise RetriableError(
@@ -82,7 +83,7 @@ class FlowLogTopics:
             self._check_partitions(topic)
         self._check_cleanup(names, end)
 
-    def _create(self, names: Collection[str], end: Deadline) -> None:
+    def _create_topics(self, names: Collection[str], end: Deadline) -> None:
         topics = [
             NewTopic(
                 name=name,
@@ -99,11 +100,11 @@ class FlowLogTopics:
             if not isinstance(failure, TopicExistsError):
                 raise failure
 
-    def _describe_until_known(
+    def _describe_topics_until_known(
         self, names: Collection[str], end: Deadline
     ) -> PerTopicResult[TopicDescription]:
-        """Describe topics until all brokers know them: the controller does first, leaders are
-        elected last."""
+        """Describe topics until all brokers know them. The controller knows a new topic first, and
+        leaders are elected last."""
         described = self.target.describe_topics(names, end.remaining_s(self.clock.now_s()))
 
         def is_known() -> bool:
@@ -121,9 +122,9 @@ class FlowLogTopics:
         if topic.partitions != 1:
             raise MisconfiguredTopicError(
                 f"checking topic {topic.name} on {self.where}: the topic has {topic.partitions} "
-                "partitions, but must have exactly 1 to keep the order of the flow's records. "
-                "Partitions cannot be removed: if this flow has never run, delete the topic, "
-                "and mm2 creates it again. "
+                "partitions, but must have exactly 1 to preserve the order of the flow's records. "
+                "Partitions cannot be removed: if this flow has never run, delete the topic, and "
+                "mm2 will create it again. "
                 f"{operator_commands.format_remedy(self._tools.delete_topic(topic.name))}"
             )
 
@@ -138,8 +139,8 @@ class FlowLogTopics:
             if not isinstance(failure, NotAuthorizedError):
                 raise failure
             _LOG.warning(
-                "cannot check cleanup.policy of topic %s on %s without "
-                "DESCRIBE_CONFIGS; make sure that it is compact, or records of this flow get lost",
+                "cannot check cleanup.policy of topic %s on %s without DESCRIBE_CONFIGS; make "
+                "sure that it is compact, otherwise records of this flow will be lost",
                 name,
                 self.where,
             )
@@ -150,7 +151,7 @@ class FlowLogTopics:
                 command = self._tools.set_topic_configs(name, compact)
                 raise MisconfiguredTopicError(
                     f"checking topic {name} on {self.where}: cleanup.policy is {policy}, but must "
-                    "be compact, or retention deletes records of this flow. "
+                    "be compact, otherwise retention deletes records of this flow. "
                     f"{operator_commands.format_remedy(command)}"
                 )
 

@@ -1,11 +1,12 @@
-"""Appends to a flow's log in order, with an idempotent producer that stops at the first failure.
+"""Appends records to a flow's log in order, with an idempotent producer that stops at the first
+failure.
 
-librdkafka preserves order across retries unless a record fails for good. Two settings prevent a
-later record from passing a failed one: records never time out (`message.timeout.ms=0`), and any gap
-is a fatal producer error (`enable.gapless.guarantee`).
+librdkafka preserves order across retries unless a record fails permanently. Two settings prevent a
+later record from overtaking a failed record: records never time out (`message.timeout.ms=0`), and
+any gap is a fatal producer error (`enable.gapless.guarantee`).
 
-Records are handed to librdkafka in bursts: with five unacknowledged requests of a partition and
-more records queued, librdkafka 2.16 polls its socket in a busy loop.
+Records are passed to librdkafka in bursts. If a partition has five unacknowledged requests and more
+records are queued, librdkafka 2.16 polls its socket in a busy loop.
 """
 
 from __future__ import annotations
@@ -46,11 +47,12 @@ _PRODUCER_CONFIG: dict[str, object] = {
 }
 
 _BURST_BYTES = 196_608
-"""Maximum burst, unless one record is larger: fits into one librdkafka batch including its
-overhead."""
+"""Maximum size of a burst, unless a single record is larger. A burst fits into one librdkafka batch
+including its overhead."""
 _RECORD_OVERHEAD_BYTES = 64
 _MIN_IN_FLIGHT = 5
-"""Up to this many unacknowledged records are handed over without waiting for the previous burst."""
+"""Number of unacknowledged records up to which records are handed over without waiting for the
+previous burst."""
 _DELIVERY_REPORT_TIMEOUT_S = (
     5.0  # after a purge, reports arrive as soon as librdkafka's thread runs
 )
@@ -58,7 +60,7 @@ _DELIVERY_REPORT_TIMEOUT_S = (
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class UnacknowledgedLimits:
-    """Maximum number and bytes of unacknowledged records."""
+    """Maximum number and total size of unacknowledged records."""
 
     records: int = 50_000
     bytes: int = 64 << 20
@@ -69,7 +71,7 @@ DEFAULT_UNACKNOWLEDGED_LIMITS = UnacknowledgedLimits()
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _QueuedRecord:
-    """A record that waits to be handed to librdkafka."""
+    """A record that is queued until it is handed over to librdkafka."""
 
     topic: FlowLogTopic
     key: bytes
@@ -82,8 +84,8 @@ class _QueuedRecord:
 
 
 class FlowLogWriter:
-    """Appends records with one producer. After `failure` is set nothing more is sent: create a new
-    writer.
+    """Appends records with one producer. After `failure` is set, no more records are sent: create a
+    new writer.
 
     Invariant: `_unacknowledged` counts the records in `_queue` and the `_handed_over` records that
     librdkafka has.
@@ -113,9 +115,9 @@ class FlowLogWriter:
         self._unacknowledged = 0
         self._unacknowledged_bytes = 0
         self.failure: ConnectError | None = None
-        """The first failure; None while the writer works."""
+        """First failure; None while the writer is operational."""
         self.next_offsets: dict[FlowLogTopic, int] = {}
-        """Offset after the newest acknowledged record, per topic."""
+        """Offset after the newest acknowledged record, by topic."""
         self._producer = librdkafka_clients.create_producer(
             access, client_id=client_id, settings=_PRODUCER_CONFIG, reports=self._reports
         )
@@ -132,7 +134,7 @@ class FlowLogWriter:
         *,
         on_recorded: OnRecorded,
     ) -> None:
-        """See `FlowLog.append`."""
+        """Queue one record. See `FlowLog.append`."""
         if self.failure is not None:
             raise self._create_broken_error()
         record = _QueuedRecord(topic=topic, key=key, value=value, on_recorded=on_recorded)
@@ -142,11 +144,11 @@ class FlowLogWriter:
         self._unacknowledged_bytes += record.size
 
     def poll(self, timeout_s: float) -> int:
-        """See `FlowLog.poll`."""
-        self._hand_over()
+        """Send queued records and run due callbacks. See `FlowLog.poll`."""
+        self._hand_over_records()
         if not self._finished:
             self._poll_producer(timeout_s)
-            self._hand_over()
+            self._hand_over_records()
         if self._fatal is not None and self.failure is None:
             self._poll_producer(0.1)  # delivery reports that name the cause
             self._fail_remaining()
@@ -155,7 +157,7 @@ class FlowLogWriter:
         return self._run_callbacks()
 
     def close(self, timeout_s: float) -> None:
-        """See `FlowLog.close`."""
+        """Wait for pending records and close. See `FlowLog.close`."""
         self._closing = True
         end = Deadline.after(timeout_s, now_s=self._clock.now_s())
         while (
@@ -163,19 +165,20 @@ class FlowLogWriter:
             and not self._has_failed
             and not end.is_expired(self._clock.now_s())
         ):
-            self._hand_over()
+            self._hand_over_records()
             self._poll_producer(end.remaining_s(self._clock.now_s()))
         if self.failure is None and self._fatal is None and self._unacknowledged:
             self.failure = RetriableError(
                 f"writing {self._format_topic_names()} on {self._where}: closed before "
                 f"{plurals.format_count(self._unacknowledged, 'record', 'were')} acknowledged; "
-                "they may be stored nevertheless: read the log to find out"
+                "they may still be stored: read the log to find out"
             )
         self._fail_remaining()
         self._run_callbacks()
 
     def _check_bounds(self, topic: FlowLogTopic, size: int) -> None:
-        """Raise if the limits are reached. One record is always accepted, however large."""
+        """Raise `FlowLogFullError` if the limits are reached. If no record is unacknowledged, one
+        record of any size is accepted."""
         if self._unacknowledged == 0:
             return
         over_records = self._unacknowledged >= self._bounds.records
@@ -190,9 +193,9 @@ class FlowLogWriter:
             "poll, then append again"
         )
 
-    def _hand_over(self) -> None:
-        """Hand over all records if they are few, else the next burst once the previous one is
-        acknowledged."""
+    def _hand_over_records(self) -> None:
+        """Hand over all records if only a few are unacknowledged. Otherwise hand over the next
+        burst after the previous burst is acknowledged."""
         if self._handed_over and self._handed_over + len(self._queue) > _MIN_IN_FLIGHT:
             return
         for topic, burst in itertools.groupby(self._collect_burst(), key=lambda each: each.topic):
@@ -210,8 +213,8 @@ class FlowLogWriter:
         return burst
 
     def _produce(self, topic: FlowLogTopic, burst: list[_QueuedRecord]) -> None:
-        """Hand a burst to librdkafka in one call, so that its records linger together and are
-        sent together."""
+        """Hand over a burst to librdkafka in one call, so that its records linger and are sent
+        together."""
         messages: list[dict[str, Any]] = [
             {
                 "key": each.key,
@@ -244,36 +247,35 @@ class FlowLogWriter:
         *,
         record: _QueuedRecord,
     ) -> None:
-        """Delivery callback inside librdkafka's poll, which must not raise: only record the
-        result."""
+        """Record the delivery result. This callback runs inside librdkafka's poll and must not
+        raise."""
         self._handed_over -= 1
-        self._on_result(record, error, offset=message.offset() or 0)
+        self._record_result(record, error, offset=message.offset() or 0)
 
-    def _on_result(
+    def _record_result(
         self, record: _QueuedRecord, error: confluent_kafka.KafkaError | None, *, offset: int = 0
     ) -> None:
         if error is None:
             self._reports.clear()
-            self._finish(record, self._store_offset(record.topic, offset))
+            self._finish_record(record, self._store_offset(record.topic, offset))
             return
         whole = self.failure is None or self._closing
         self.failure = self.failure or self._translate(self._topics[record.topic], error)
-        self._finish(record, self.failure if whole else self._create_broken_error())
+        self._finish_record(record, self.failure if whole else self._create_broken_error())
 
-    def _finish(self, record: _QueuedRecord, error: ConnectError | None) -> None:
+    def _finish_record(self, record: _QueuedRecord, error: ConnectError | None) -> None:
         self._unacknowledged -= 1
         self._unacknowledged_bytes -= record.size
         self._finished.append((record.on_recorded, error))
 
     def _store_offset(self, topic: FlowLogTopic, offset: int) -> ConnectError | None:
-        """Store the acknowledged offset; a lower one than before means that the topic was
-        truncated or recreated."""
+        """Store the acknowledged offset. Returns an error if it is lower than before, which means
+        that the topic was truncated or recreated."""
         if offset < self.next_offsets.get(topic, 0):
             self.failure = self.failure or LogTruncatedError(
                 f"appending to {self._topics[topic]} on {self._where}: the record was stored at "
-                f"offset {offset}, but the log had already reached "
-                f"{self.next_offsets[topic]}: the topic was truncated or recreated; it is read "
-                "again from the start"
+                f"offset {offset}, but the log had already reached {self.next_offsets[topic]}: "
+                "the topic was truncated or recreated; it will be read again from the start"
             )
             return self.failure
         self.next_offsets[topic] = offset + 1
@@ -284,10 +286,10 @@ class FlowLogWriter:
         return self.failure is not None or self._fatal is not None
 
     def _poll_producer(self, timeout_s: float) -> None:
-        """Poll the producer. librdkafka raises a fatal error once, before the delivery reports it
-        causes.
+        """Poll the producer. librdkafka raises a fatal error once, before the delivery reports that
+        it causes.
 
-        `flush` would run callbacks while that error is being raised.
+        `flush` would run callbacks while the fatal error is being raised.
         """
         try:
             self._producer.poll(timeout_s)
@@ -304,7 +306,7 @@ class FlowLogWriter:
         if self.failure is None and self._fatal is not None:
             self.failure = self._translate(self._format_topic_names(), self._fatal)
         while self._queue:
-            self._finish(
+            self._finish_record(
                 self._queue.popleft(),
                 self.failure if self._closing else self._create_broken_error(),
             )
@@ -325,7 +327,7 @@ class FlowLogWriter:
 
     def _create_broken_error(self) -> FlowLogBrokenError:
         return FlowLogBrokenError(
-            f"an earlier record could not be stored, so this one must not be either: "
+            "an earlier record could not be stored, so this record must not be stored either: "
             f"{self.failure}; reopen the log, and read it to find out what is stored"
         )
 

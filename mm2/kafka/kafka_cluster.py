@@ -1,4 +1,5 @@
-"""`KafkaCluster`: all clients of one cluster, created on first use and closed together."""
+"""`KafkaCluster` provides all clients of one cluster, creates them on first use and closes them
+together."""
 
 from __future__ import annotations
 
@@ -22,8 +23,8 @@ T = TypeVar("T", Admin, ConsumerGroups, LogOffsets, StateTopics)
 
 
 class KafkaCluster:
-    """All clients of one cluster. One thread at a time. Clients raise `FatalError` for
-    unsupported settings."""
+    """All clients of one cluster. Not thread-safe. Clients raise `FatalError` for unsupported
+    settings."""
 
     def __init__(
         self,
@@ -33,8 +34,8 @@ class KafkaCluster:
         client_id: str,
         clock: Clock,
     ) -> None:
-        """`administering` and `reading` are logins to the same cluster: one for topics and
-        groups, one for reading and writing records."""
+        """Create the object without connecting. `administering` and `reading` are logins to the
+        same cluster: one for topics and groups, the other for reading and writing records."""
         self.alias = administering.name
         self._administering = administering
         self._reading = reading
@@ -44,29 +45,29 @@ class KafkaCluster:
 
     @functools.cached_property
     def admin(self) -> Admin:
-        """Topics and configs."""
-        return self._close_later(
+        """Client for topics and configs."""
+        return self._register_for_close(
             KafkaAdmin(self._administering, client_id=self._client_id, clock=self._clock)
         )
 
     @functools.cached_property
     def groups(self) -> ConsumerGroups:
-        """Consumer groups."""
-        return self._close_later(
+        """Client for consumer groups."""
+        return self._register_for_close(
             KafkaGroups(self._administering, client_id=self._client_id, clock=self._clock)
         )
 
     @functools.cached_property
     def logs(self) -> LogOffsets:
-        """Log offsets and timestamps."""
-        return self._close_later(
+        """Client for log offsets and timestamps."""
+        return self._register_for_close(
             KafkaLogOffsets(self._reading, client_id=self._client_id, clock=self._clock)
         )
 
     @functools.cached_property
     def topics(self) -> StateTopics:
-        """State topics."""
-        return self._close_later(
+        """Client for state topics."""
+        return self._register_for_close(
             KafkaStateTopics(
                 listing=self._administering,
                 reading=self._reading,
@@ -78,33 +79,34 @@ class KafkaCluster:
     # The caller closes the clients below.
 
     def open_tail(self, topic: str) -> TopicTail:
-        """Reader of a topic that grows."""
+        """Open a reader that follows a topic as it grows."""
         return TopicReader(
             self._reading, client_id=self._client_id, topics=[topic], clock=self._clock
         )
 
     def create_map_reader(self, source_alias: str) -> OffsetMapReader:
-        """Reader of the offset map of the flow from `source_alias` to this cluster."""
+        """Create a reader for the offset map of the flow from `source_alias` to this cluster."""
         topic = naming.offset_map_topic(source_alias)
         flow = f"{source_alias}->{self.alias}"
         return OffsetMapReader(lambda: self.open_tail(topic), where=self.alias, flow=flow)
 
     def create_writer(self, topic: str) -> KafkaRecordWriter:
-        """Producer for one topic."""
+        """Create a producer for one topic."""
         return KafkaRecordWriter(self._reading, client_id=self._client_id, topic=topic)
 
     def create_authorized_operations_client(
         self, *, administering: bool
     ) -> AuthorizedOperationsClient:
-        """Reader of the authorized operations of the administering login, or of the reading one."""
+        """Create a client that reads the authorized operations of the administering login if
+        `administering`, otherwise of the reading login."""
         access = self._administering if administering else self._reading
         return AuthorizedOperationsClient(access, client_id=self._client_id, clock=self._clock)
 
     def close(self) -> None:
-        """Close all clients of this object."""
+        """Close all clients that this object created."""
         while self._closing:
             self._closing.pop()()
 
-    def _close_later(self, client: T) -> T:
+    def _register_for_close(self, client: T) -> T:
         self._closing.append(client.close)
         return client

@@ -1,4 +1,5 @@
-"""Log offsets: start and end by ListOffsets, record timestamps by reading with a consumer."""
+"""Log offset client: fetches start and end offsets with ListOffsets, and reads record timestamps
+with a consumer."""
 
 from __future__ import annotations
 
@@ -25,8 +26,8 @@ _READ_COMMITTED = confluent_kafka.IsolationLevel.READ_COMMITTED
 _MAX_PARTITIONS_PER_REQUEST = 1000
 _NO_OFFSET = -1
 _TAIL_RECORDS = 16
-"""The last record is searched in this many offsets before the end, then in as many times more,
-because the offsets at the end may be markers."""
+"""Number of offsets before the end in which the last record is searched first. Each further attempt
+multiplies the range by this number, because the offsets at the end may be transaction markers."""
 _CONSUMER_CONFIG: dict[str, object] = {
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
@@ -42,7 +43,8 @@ _CONSUMER_CONFIG: dict[str, object] = {
 
 
 class KafkaLogOffsets:
-    """Implements `LogOffsets`. The consumer is created when timestamps are first requested."""
+    """Implementation of `LogOffsets`. The consumer is created when timestamps are first
+    requested."""
 
     def __init__(self, access: KafkaClusterAccess, *, client_id: str, clock: Clock) -> None:
         self._access = access
@@ -55,7 +57,7 @@ class KafkaLogOffsets:
     def fetch_bounds(
         self, partitions: Collection[TopicPartition], timeout_s: float
     ) -> PerPartitionResult[LogBounds]:
-        """See `LogOffsets`; also for the methods below."""
+        """Fetch the log bounds. `LogOffsets` documents this method and the methods below."""
         end = Deadline.after(timeout_s, now_s=self._clock.now_s())
         starts, no_start = self._list_offsets(
             dict.fromkeys(partitions, _EARLIEST), timeout_s, doing="reading the log start of"
@@ -143,8 +145,8 @@ class KafkaLogOffsets:
         end: Deadline,
         accept: Callable[[TopicPartition, confluent_kafka.Message], bool],
     ) -> None:
-        """Read committed records from these offsets; calls `accept` with each message of a
-        partition until it returns True for it."""
+        """Read committed records from these offsets. Calls `accept` with each message of a
+        partition until it returns True for that partition."""
         if not offsets:
             return
         consumer = self._get_consumer()
@@ -171,8 +173,8 @@ class KafkaLogOffsets:
 
     @staticmethod
     def _is_final(message: confluent_kafka.Message) -> bool:
-        """Returns whether the message is a record, the partition's end, or an error that does
-        not heal."""
+        """Return True if the message is a record, the end of the partition, or a permanent
+        error."""
         error = message.error()
         return error is None or not client_errors.is_retriable(error)
 
@@ -210,7 +212,7 @@ class KafkaLogOffsets:
                 for each, future in waiting.items()
             }
 
-        done, failed = self._calls.send_batched(
+        done, failed = self._calls.send_batched_requests(
             specs,
             request,
             timeout_s,

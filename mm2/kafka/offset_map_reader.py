@@ -1,7 +1,7 @@
 """Reads a flow's offset map topic, once or repeatedly as it grows.
 
-An unreadable record is ignored only if a later record has replaced its key; otherwise an outdated
-value would be taken for the current one.
+An unreadable record is ignored only if a later record has replaced its key. Otherwise an outdated
+value would be treated as current.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from mm2.offsets.offset_map import OffsetMap
 
 
 class MapReadTimeoutError(RetriableError):
-    """The timeout ended before the whole offset map was read; the next call continues."""
+    """The timeout expired before the whole offset map was read. The next call continues."""
 
 
 class OffsetMapReader:
-    """Keeps the offset map of one flow up to date, holding only current records in memory. One
-    thread at a time."""
+    """Keeps the offset map of one flow up to date and stores only current records in memory. Not
+    thread-safe."""
 
     def __init__(
         self,
@@ -33,9 +33,10 @@ class OffsetMapReader:
         key_filter: Callable[[MapKey], bool] = lambda _: True,
         clock: Clock | None = None,
     ) -> None:
-        """`connect` opens the map topic. `where` names the cluster and `flow` the flow ("" if
-        unknown) in messages. `key_filter` as in `OffsetMap`. With a `clock`, reading ends at the
-        timeout even while records arrive."""
+        """Create a reader without connecting. `connect` opens the map topic. `where` is the cluster
+        name and `flow` is the flow name ("" if unknown) for messages. `key_filter` selects keys as
+        in `OffsetMap`. If a `clock` is given, reading ends at the timeout even if records are still
+        arriving."""
         self._connect = connect
         self._clock = clock
         self._deadline: Deadline | None = None
@@ -49,10 +50,10 @@ class OffsetMapReader:
     def read(self, timeout_s: float, *, total_timeout_s: float | None = None) -> OffsetMap:
         """Read all new records and return the map, which is empty if the topic does not exist.
 
-        `total_timeout_s` limits reading while records arrive; None for `timeout_s`.
+        `total_timeout_s` limits reading while records are arriving; None uses `timeout_s`.
 
-        Later calls, even failed ones, change the returned map. Raises `RetriableError` and
-        `FatalError`; the next call starts over, but not after `MapReadTimeoutError`.
+        Later calls, including failed calls, modify the returned map. Raises `RetriableError` and
+        `FatalError`. The next call starts from the beginning, except after `MapReadTimeoutError`.
         """
         if self._clock is not None:
             total_s = timeout_s if total_timeout_s is None else total_timeout_s
@@ -70,7 +71,7 @@ class OffsetMapReader:
         except ConnectError:
             self.close()
             raise
-        for each in self._map.list_unreadable():
+        for each in self._map.list_unreadable_records():
             raise FatalError(
                 each.describe(topic=f"{self._topic} of {self._where}", flow=self._flow)
             )
@@ -92,6 +93,6 @@ class OffsetMapReader:
             return
         if self._deadline.is_expired(self._clock.now_s()):
             raise MapReadTimeoutError(
-                f"reading {self._topic} of {self._where} took longer than the timeout: raise it "
-                "(--timeout), or call again to continue where it ended"
+                f"reading {self._topic} of {self._where} took longer than the timeout: increase "
+                "the timeout (--timeout), or call again to continue where reading stopped"
             )

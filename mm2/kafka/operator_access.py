@@ -1,7 +1,7 @@
 """Cluster addresses and Kafka principals for the commands that messages suggest to operators.
 
-Addresses and principals are real; secrets are never included. `mm2 run` sets the configuration file
-that commands refer to; on a plain Connect worker there is none.
+Addresses and principals are the actual values, but secrets are never included. `mm2 run` sets the
+configuration file that the commands reference. On a plain Connect worker no such file exists.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ class _ProcessConfig:
 
 
 def set_config_file(path: str) -> None:
-    """Set the configuration file that suggested commands name."""
+    """Set the configuration file that suggested commands reference."""
     _ProcessConfig.file = os.path.abspath(path)
 
 
 def build_operator_commands(
     *, source: KafkaClusterAccess, target: KafkaClusterAccess, connector: str
 ) -> OperatorCommands:
-    """Build the commands for a flow's two clusters.
+    """Build the operator commands for a flow's two clusters.
 
-    The source is reached with the reading login, the target with the writing one; `connector` is
-    used only if this process has no configuration file.
+    Commands use the reading login for the source and the writing login for the target. `connector`
+    is used only if this process has no configuration file.
     """
     return OperatorCommands(
         file=_ProcessConfig.file,
@@ -46,7 +46,8 @@ def build_operator_commands(
 
 
 def build_cluster_commands(access: KafkaClusterAccess) -> ClusterCommands:
-    """Build the commands for one cluster, with its address and the principal of this client."""
+    """Build the commands for one cluster, with the cluster's address and this client's
+    principal."""
     return ClusterCommands(
         bootstrap=",".join(access.bootstrap),
         principal=resolve_principal(access.security),
@@ -55,9 +56,9 @@ def build_cluster_commands(access: KafkaClusterAccess) -> ClusterCommands:
 
 
 def resolve_principal(security: SecuritySettings) -> str:
-    """The client's principal by Kafka's default rules (`DefaultKafkaPrincipalBuilder`).
+    """Derive the client's principal by Kafka's default rules (`DefaultKafkaPrincipalBuilder`).
 
-    For OAuth only the client id is known here, not the token's subject.
+    For OAuth, only the client id is known, not the token's subject.
     """
     if security.uses_sasl:
         token = security.oauth.client_id if security.oauth is not None else None

@@ -22,10 +22,10 @@ _PRODUCER_CONFIG: dict[str, object] = {
 
 
 class KafkaRecordWriter:
-    """Implements `RecordWriter`."""
+    """Implementation of `RecordWriter` with a confluent-kafka producer."""
 
     def __init__(self, access: KafkaClusterAccess, *, client_id: str, topic: str) -> None:
-        """Does not connect yet. Raises `FatalError` for unsupported settings."""
+        """Create the writer without connecting. Raises `FatalError` for unsupported settings."""
         self._where = access.where
         self._topic = topic
         self._reports = ConnectionReports()
@@ -34,7 +34,8 @@ class KafkaRecordWriter:
         )
 
     def write(self, key: bytes, value: bytes, *, on_written: OnWritten) -> None:
-        """See `RecordWriter`; also for the methods below."""
+        """Queue a record for sending. `RecordWriter` documents this method and the methods
+        below."""
 
         def written(error: confluent_kafka.KafkaError | None, _: object) -> None:
             if error is None:

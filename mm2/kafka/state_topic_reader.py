@@ -1,7 +1,8 @@
 """Reads compacted state topics to their end.
 
-The end is determined when reading starts. The consumer has no group membership and commits nothing;
-partitions are assigned only during a read, so an idle reader costs no fetches and holds no records.
+The end offsets are determined when reading starts. The consumer does not join a group and does not
+commit offsets. Partitions are assigned only during a read, so an idle reader sends no fetch
+requests and buffers no records.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ _PartitionKey = tuple[str, int]
 
 @dataclasses.dataclass(slots=True)
 class _ReadPosition:
-    """Next offset to read. Invariant: every record below `next_offset` was passed on, or is in
-    `_found`."""
+    """Next offset to read of a partition. Invariant: every record below `next_offset` was passed on
+    or is in `_found`."""
 
     name: str
     partition: int = 0
@@ -54,7 +55,7 @@ class _ReadPosition:
 
 
 class TopicReader:
-    """Reads topics to their end with one consumer, repeatedly."""
+    """Reads topics to their current end with one consumer, repeatedly."""
 
     def __init__(
         self,
@@ -65,7 +66,7 @@ class TopicReader:
         clock: Clock,
         partitions: int = 1,
     ) -> None:
-        """Each topic has `partitions` partitions. Does not connect yet."""
+        """Create a reader without connecting. Each topic has `partitions` partitions."""
         self._where = access.where
         self._clock = clock
         self._reports = ConnectionReports()
@@ -87,9 +88,10 @@ class TopicReader:
     ) -> list[TopicRecord]:
         """Read all records since the last call, in order per partition.
 
-        `at_least` has end offsets that single-partition topics are known to have reached. Raises
-        `LogTruncatedError` if records that were read are gone: continue with a new reader. After
-        other errors nothing is lost: the next call returns what was read so far.
+        `at_least` contains end offsets that single-partition topics are known to have reached.
+        Raises `LogTruncatedError` if records that were already read no longer exist: create a new
+        reader. No records are lost after other errors, because the next call returns the records
+        that were read before the error.
         """
         self.read_each_to_end(timeout_s, self._found.append, at_least=at_least)
         found, self._found = self._found, []
@@ -102,7 +104,8 @@ class TopicReader:
         *,
         at_least: Mapping[str, int] = _NO_MIN_END_OFFSETS,
     ) -> None:
-        """Like `read_to_end`, but passes each record to `take` once, as it is read."""
+        """Read records like `read_to_end`, but pass each record to `take` once, as soon as it is
+        read."""
         end = Deadline.after(timeout_s, now_s=self._clock.now_s())
         ends = {
             place: self._find_end_offset(position, end, at_least=at_least.get(position.name, 0))
@@ -116,7 +119,7 @@ class TopicReader:
                 self._consumer.unassign()
 
     def run_callbacks(self) -> None:
-        """Run librdkafka callbacks; no records arrive between reads."""
+        """Run librdkafka callbacks. No records are fetched between reads."""
         self._consumer.poll(0)
 
     def close(self) -> None:
@@ -132,9 +135,10 @@ class TopicReader:
         )
 
     def _find_end_offset(self, position: _ReadPosition, end: Deadline, *, at_least: int) -> int:
-        """The leader's current log end; sets the first position. Stale responses are retried.
+        """Return the leader's current log end offset, and set the initial position. Stale responses
+        are retried.
 
-        A new leader responds with a retriable error until its own view is complete (KIP-207).
+        A new leader returns a retriable error until its own view is complete (KIP-207).
         """
         doing = f"reading the log end of {position.name}"
         at_least = max(at_least, position.next_offset or 0)
@@ -164,7 +168,9 @@ class TopicReader:
             position.next_offset = low
         elif position.next_offset < low:
             following = position.next_offset
-            detail = f"the log has offsets {low} to {high}, but the next one to read is {following}"
+            detail = (
+                f"the log has offsets {low} to {high}, but the next offset to read is {following}"
+            )
             raise self._create_truncated_error(position, detail)
 
     def _assign(self) -> None:
@@ -188,7 +194,7 @@ class TopicReader:
             first = self._consumer.poll(0.1)
             if first is not None:
                 for message in [first, *self._consumer.consume(_MAX_RECORDS_PER_POLL, 0)]:
-                    self._accept(message, end, take)
+                    self._handle_message(message, end, take)
                 moved_s = self._clock.now_s()
                 continue
             stalled = self._clock.now_s() - moved_s >= _STALL_TIMEOUT_S
@@ -199,7 +205,9 @@ class TopicReader:
                     self._refresh_leader(name, end)
                 moved_s = self._clock.now_s()
 
-    def _accept(self, message: confluent_kafka.Message, end: Deadline, take: RecordHandler) -> None:
+    def _handle_message(
+        self, message: confluent_kafka.Message, end: Deadline, take: RecordHandler
+    ) -> None:
         error = message.error()
         position = self._positions.get((message.topic() or "", message.partition() or 0))
         offset = message.offset()
@@ -239,7 +247,8 @@ class TopicReader:
     def _raise_unless_retriable(
         self, error: confluent_kafka.KafkaError, end: Deadline, *, doing: str
     ) -> None:
-        """Return if a retry may help; raise permanent errors, and any error after the timeout."""
+        """Return if a retry may succeed. Raise permanent errors, and any error after the
+        timeout."""
         error = self._reports.get_refusal() or error
         may_retry = client_errors.is_retriable(error) or client_errors.is_missing_topic(error)
         if not may_retry or end.is_expired(self._clock.now_s()):
@@ -248,7 +257,8 @@ class TopicReader:
             )
 
     def _refresh_leader(self, name: str, end: Deadline) -> None:
-        """Make librdkafka look for the leader now instead of when its cache expires."""
+        """Make librdkafka look up the leader immediately instead of when its cached metadata
+        expires."""
         left_s = max(0.01, min(end.remaining_s(self._clock.now_s()), 1.0))
         try:
             self._consumer.list_topics(name, timeout=left_s)
@@ -257,8 +267,8 @@ class TopicReader:
 
     def _create_truncated_error(self, position: _ReadPosition, detail: str) -> LogTruncatedError:
         return LogTruncatedError(
-            f"reading {position.name} on {self._where}: {detail}; the topic was truncated (unclean "
-            "leader election) or recreated, and is read again from the beginning"
+            f"reading {position.name} on {self._where}: {detail}; the topic was truncated "
+            "(unclean leader election) or recreated, and will be read again from the beginning"
         )
 
 
@@ -267,7 +277,7 @@ def _convert_epoch(epoch: int | None) -> int:
 
 
 class KafkaStateTopics:
-    """Implements `StateTopics`. Connects on first use."""
+    """Implementation of `StateTopics` that connects on first use."""
 
     def __init__(
         self,
@@ -277,8 +287,8 @@ class KafkaStateTopics:
         client_id: str,
         clock: Clock,
     ) -> None:
-        """`listing` and `reading` are logins to the same cluster: one for listing topics, one
-        for reading records."""
+        """Create the client. `listing` and `reading` are logins to the same cluster: one for
+        listing topics, the other for reading records."""
         self._listing = listing
         self._reading = reading
         self._client_id = client_id
@@ -286,7 +296,7 @@ class KafkaStateTopics:
         self._admin: KafkaAdmin | None = None
 
     def list_topics(self, timeout_s: float) -> frozenset[str]:
-        """See `StateTopics`; also for the methods below."""
+        """List all topics. `StateTopics` documents this method and the methods below."""
         if self._admin is None:
             self._admin = KafkaAdmin(self._listing, client_id=self._client_id, clock=self._clock)
         return self._admin.list_topics(timeout_s)
@@ -313,11 +323,12 @@ class KafkaStateTopics:
 _LOG = logging.getLogger(__name__)
 
 ApplyRecord: TypeAlias = Callable[[bytes, bytes | None], object]
-"""Applies one record. Raises `MalformedRecordError` and changes nothing then."""
+"""Function that applies one record. If it raises `MalformedRecordError`, it has changed nothing."""
 
 
 def apply_records(found: Iterable[TopicRecord], apply: ApplyRecord) -> None:
-    """Apply all records in order; those without a key or unreadable are logged and skipped."""
+    """Apply all records in order. Records without a key and unreadable records are logged and
+    skipped."""
     for each in found:
         where = f"{each.topic}: the record at offset {each.offset}"
         if each.key is None:

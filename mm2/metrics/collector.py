@@ -1,14 +1,16 @@
-"""Fills the declared metrics from status snapshots: counters, histograms and gauges of all flows.
+"""Sets the declared metrics from status snapshots: counters, histograms and gauges of all flows.
 
-Snapshots come often and most partitions are idle: a partition whose status is the same object
+Snapshots are frequent and most partitions are idle, so a partition whose status is the same object
 as in the previous snapshot is skipped.
 
-Tasks count from their own start, on whichever node they run. A counter of this process grows by
-what a task of this node counted since the previous snapshot. The state of a task that is gone,
-or that counts from zero again (`TaskStatus.counter_generation`), is dropped, so that the next
-one starts at zero. Not counted: what a task counts between the last snapshot and its end; and, for
-a partition that the same task loses and gets back between two snapshots, up to as much as it
-had counted before.
+Tasks count from their start, on whichever node they run. A counter of this process increases by the
+amount that a task of this node has counted since the previous snapshot. If a task is gone, or
+counts from zero again (`TaskStatus.counter_generation`), its state is dropped so that the next task
+starts at zero.
+
+Two amounts are not counted. The first is what a task counts between the last snapshot and its end.
+The second concerns a partition that a task loses and is assigned again between two snapshots: up to
+the amount that the task had counted before.
 """
 
 from __future__ import annotations
@@ -42,7 +44,8 @@ from mm2.status.topic_rows import FlowsOverview, TopicRow
 from mm2.topics import naming
 
 COUNTER_RETENTION_MS = 600_000
-"""How long counters of a removed flow or topic stay exported: time for a last scrape."""
+"""Time for which counters of a removed flow or topic are still exported, so that they are scraped
+once more."""
 
 _LatencyByTask = Mapping[str, Mapping[int, LatencySnapshot]]
 _TOPIC_COUNTERS = (
@@ -74,8 +77,9 @@ class _TaskCounts:
 class FlowCounters:
     """Derives counters from successive snapshots. Used by one thread.
 
-    Invariant: a counter has grown by the sum of all increases of the values that a task reported
-    since it was first seen in its incarnation. A value that decreased has started again from 0.
+    Invariant: a counter has increased by the sum of all increases of the values that a task
+    reported since it was first seen in its current incarnation. A value that decreased has
+    restarted from 0.
     """
 
     registry: MetricRegistry
@@ -83,12 +87,13 @@ class FlowCounters:
     _latencies: dict[tuple[str, int], LatencySnapshot] = field(default_factory=dict)
     _rebalances: dict[str, int] = field(default_factory=dict)
     _topics: dict[str, set[str]] = field(default_factory=dict)
-    """Topics of each flow for which something was counted in the last snapshot."""
+    """Topics of each flow with counted values in the last snapshot."""
     _missing_since_ms: dict[tuple[str, ...], int] = field(default_factory=dict)
-    """When a flow `(flow,)`, or a topic `(flow, topic)`, was first missing, in ms of Unix time."""
+    """Time at which a flow `(flow,)` or a topic `(flow, topic)` was first missing, in ms of Unix
+    time."""
 
     def count_status(self, status: FlowStatus, before: FlowStatus | None, wall_ms: int) -> None:
-        """Count what `status` adds to `before`, the previous snapshot of the same flow."""
+        """Add the increases from `before`, the previous snapshot of the same flow, to `status`."""
         flow = status.flow
         self.registry.add(declarations.TASK_RESTARTS, 0, labels=(flow,))
         lives = {
@@ -110,7 +115,7 @@ class FlowCounters:
         if moved is status.partitions:
             self._drop_lost_partitions(flow, moved)
         for each in moved:
-            self._count_copied(flow, each, self._tasks.get((flow, each.task)))
+            self._count_replicated_records(flow, each, self._tasks.get((flow, each.task)))
         self._record_topics(status, wall_ms)
 
     def count_latencies(self, pulses: _LatencyByTask) -> None:
@@ -126,14 +131,15 @@ class FlowCounters:
                 self.registry.observe(declarations.REPLICATION_LATENCY, found, labels=(flow,))
 
     def count_rebalances(self, totals: Mapping[str, int]) -> None:
-        """Count rebalances; `totals` has the total of each flow on this node."""
+        """Count rebalances. `totals` contains the total of each flow on this node."""
         for flow, count in totals.items():
             rise = _compute_increase(self._rebalances.get(flow, 0), count)
             self.registry.add(declarations.REBALANCES, rise, labels=(flow,))
         self._rebalances = dict(totals)
 
     def drop_expired_counters(self, flows: Collection[str], wall_ms: int) -> None:
-        """Drop counters of flows and topics absent for longer than `COUNTER_RETENTION_MS`.
+        """Drop counters of flows and topics that were absent for longer than
+        `COUNTER_RETENTION_MS`.
 
         `flows` are the flows that still exist.
         """
@@ -154,7 +160,8 @@ class FlowCounters:
                 del self._topics[key[0]]
 
     def _drop_lost_partitions(self, flow: str, shown: Sequence[PartitionStatus]) -> None:
-        """Drop partitions that a task lost: if it gets one back, its count starts at 0."""
+        """Drop the state of partitions that a task lost, because the count starts at 0 if the
+        partition is assigned to it again."""
         there = {(each.task, each.partition) for each in shown}
         for (name, number), task in self._tasks.items():
             if name == flow:
@@ -183,8 +190,11 @@ class FlowCounters:
             self.registry.add(declarations.INCIDENTS, rise, labels=(flow, each.topic, each.kind))
         known.incidents = {(each.topic, each.kind): each.count for each in task.incidents}
 
-    def _count_copied(self, flow: str, now: PartitionStatus, known: _TaskCounts | None) -> None:
-        """Without `known` (task not countable), the values have been counted before."""
+    def _count_replicated_records(
+        self, flow: str, now: PartitionStatus, known: _TaskCounts | None
+    ) -> None:
+        """Count the replicated records of a partition. If `known` is None, the task is not
+        countable, and the values have already been counted."""
         before = now
         if known is not None:
             before = known.copied.get(now.partition, _NOTHING_COPIED)
@@ -235,12 +245,14 @@ _NOTHING_COPIED = PartitionStatus(
 
 
 def _is_countable(task: TaskStatus) -> bool:
-    """Until a task has an incarnation, its values are those of its previous one."""
+    """Return True if a task's values can be counted. Before a task has an incarnation, its values
+    are those of its previous incarnation."""
     return task.counter_generation > 0 and task.state is not TaskState.FAILED
 
 
 def _compute_increase(before: int, now: int) -> int:
-    """Difference of two readings of a counter; a lower value means that it restarted from 0."""
+    """Compute the difference between two readings of a counter. A lower value means that the
+    counter restarted from 0."""
     return now - before if now >= before else now
 
 
@@ -261,7 +273,7 @@ def _find_changed_partitions(
         return status.partitions
     both = zip(status.partitions, was, strict=True)
     moved = [(now, then) for now, then in both if now is not then]
-    if any(_partition_and_owner(now) != _partition_and_owner(then) for now, then in moved):
+    if any(_get_partition_and_owner(now) != _get_partition_and_owner(then) for now, then in moved):
         return status.partitions
     return [now for now, _ in moved]
 
@@ -270,17 +282,17 @@ def _list_incarnations(status: FlowStatus) -> list[tuple[int, int]]:
     return [(each.index, each.counter_generation) for each in status.tasks]
 
 
-def _partition_and_owner(each: PartitionStatus) -> tuple[TopicPartition, int]:
+def _get_partition_and_owner(each: PartitionStatus) -> tuple[TopicPartition, int]:
     return each.partition, each.task
 
 
 SeriesValues = dict[tuple[str, ...], float]
 PARTITION_STATES = (*(each.value for each in PartitionPhase), topic_rows.PAUSED_STATE)
-"""Values of the label `phase`: the state of the copy, or paused by an operator."""
+"""Values of the label `phase`: the partition's phase, or paused by an operator."""
 
 
 def make_registry() -> MetricRegistry:
-    """A registry that knows every metric of `declarations.ALL_METRICS`."""
+    """Create a registry that contains every metric of `declarations.ALL_METRICS`."""
     registry = MetricRegistry()
     for metric in declarations.ALL_METRICS:
         registry.declare(metric)
@@ -289,64 +301,65 @@ def make_registry() -> MetricRegistry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricInputs:
-    """Inputs of the metrics that are not part of the flows' statuses."""
+    """Inputs of the metrics that are not part of the flow statuses."""
 
     latencies: Mapping[str, Mapping[int, LatencySnapshot]] = field(default_factory=dict)
-    """Latency samples by flow and task, as in `RegistrySnapshot`."""
+    """Latency snapshots by flow and task, as in `RegistrySnapshot`."""
     checkpoint_groups: Mapping[str, Mapping[int, CheckpointGroupsSnapshot]] = field(
         default_factory=dict
     )
     """Checkpoint progress by flow and task, as in `RegistrySnapshot`."""
     rebalances: Mapping[str, int] = field(default_factory=dict)
-    """Rebalances so far, by flow."""
+    """Total number of rebalances by flow."""
     overrides: Mapping[str, Mapping[str, OverrideKind]] = field(default_factory=dict)
-    """Operator overrides by flow and connector, without the source connector."""
+    """Operator overrides by flow and connector, excluding the source connector."""
     spark_slots: tuple[int, int] | None = None
     """Spark's used and free task slots; None while unknown."""
     last_drills_s: Mapping[str, float] | None = None
-    """Unix time in seconds of each flow's last successful drill; None if none are recorded."""
+    """Unix time in seconds of each flow's last successful drill; None if no drills are recorded."""
     reports: Sequence[FlowReport] = ()
     """The flows' current reports."""
 
 
 @dataclass(slots=True)
 class _FlowReading:
-    """A flow in the last snapshot, reduced to what the metrics need."""
+    """Values of a flow in the last snapshot that the metrics need."""
 
     status: FlowStatus
     phases: SeriesValues
     heartbeats: PartitionStatus | None
-    """The partition of the topic heartbeats, if this node replicates it."""
+    """Status of the heartbeats topic's partition; None if this node does not replicate it."""
     unrecorded: Mapping[str, float]
-    """Since when (monotonic clock) the offset map lacks replicated records, by topic; the earliest
-    of its partitions, `math.inf` if it lacks none."""
+    """Topic -> monotonic time since which the offset map does not cover some replicated records,
+    the earliest of the topic's partitions; `math.inf` if the map covers all records."""
 
 
 @dataclass(slots=True)
 class FlowMetricsCollector:
     """Converts snapshots to metrics. Used by one thread.
 
-    Ages that alerts depend on are measured by the monotonic clock, so that setting the wall clock
-    does not change them.
+    Ages that alerts depend on are measured with the monotonic clock, so that wall-clock changes do
+    not affect them.
     """
 
     registry: MetricRegistry = field(default_factory=make_registry)
     times_to_data_loss: Callable[[], Series] = dict
-    """Returns the time to data loss in seconds, by flow and topic."""
+    """Callback that returns the time to data loss in seconds, by flow and topic."""
     inputs: Callable[[], MetricInputs] = MetricInputs
     wall_ms: Callable[[], int] = lambda: 0
     now_s: Callable[[], float] = lambda: 0.0
     replication_objective_s: float = 60.0
-    """A healthy flow replicated within this time (`replication_health.evaluate_flow`)."""
+    """A flow that has replicated within this number of seconds is healthy
+    (`replication_health.evaluate_flow`)."""
     statuses: tuple[FlowStatus, ...] = ()
     """Statuses of the last snapshot; safe to read from any thread."""
     _counters: FlowCounters = field(init=False)
     _readings: dict[str, _FlowReading] = field(default_factory=dict)
     _groups_s: dict[str, float] = field(default_factory=dict)
-    """By flow: the time (monotonic clock) up to which its groups had checkpoints in the last
+    """Flow -> monotonic time up to which its consumer groups had checkpoints in the last
     snapshot."""
     _heartbeats: dict[str, tuple[int, float]] = field(default_factory=dict)
-    """By flow: the newest heartbeat's timestamp, and when this node first saw it."""
+    """Flow -> timestamp of the newest heartbeat, and the time at which this node first saw it."""
 
     def __post_init__(self) -> None:
         self._counters = FlowCounters(self.registry)
@@ -358,7 +371,7 @@ class FlowMetricsCollector:
         *,
         engine_ready: bool,
     ) -> None:
-        """Update and publish all metrics; `overview` is the overview of the same `statuses`."""
+        """Update and publish all metrics. `overview` is the overview of the same `statuses`."""
         now_s, wall_ms, beside = self.now_s(), self.wall_ms(), self.inputs()
         replace = self.registry.set_series
         self._count_statuses(statuses, wall_ms)
@@ -369,9 +382,9 @@ class FlowMetricsCollector:
         missing: SeriesValues = {(row.flow,): row.slots_missing for row in overview.flows}
         replace(declarations.SPARK_MISSING_SLOTS, missing)
         replace(declarations.HALTED_PARTITIONS, _make_halted_series(overview))
-        self._set_topics(overview.topics, beside.reports)
+        self._set_topic_metrics(overview.topics, beside.reports)
         replace(declarations.TIME_TO_DATA_LOSS, self.times_to_data_loss())
-        self._set_ages(now_s, wall_ms)
+        self._set_age_metrics(now_s, wall_ms)
         self._set_other_inputs(beside, now_s)
         self.registry.publish()
 
@@ -409,8 +422,9 @@ class FlowMetricsCollector:
             },
         )
 
-    def _set_topics(self, rows: Iterable[TopicRow], reports: Sequence[FlowReport]) -> None:
-        """Tasks do not read paused topics: take the lag of these from `reports`."""
+    def _set_topic_metrics(self, rows: Iterable[TopicRow], reports: Sequence[FlowReport]) -> None:
+        """Set the metrics of all topics. The lag of paused topics is from `reports`, because tasks
+        do not read them."""
         found: dict[str, SeriesValues] = {each.name: {} for each in _TOPIC_GAUGES}
         lag_records, lag_seconds, transactional, reencoded, unfenced = found.values()
         for row in rows:
@@ -430,8 +444,9 @@ class FlowMetricsCollector:
         for metric in _TOPIC_GAUGES:
             self.registry.set_series(metric, found[metric.name])
 
-    def _set_ages(self, now_s: float, wall_ms: int) -> None:
-        """A heartbeat is at least as old as the time since it was first seen: clocks may differ."""
+    def _set_age_metrics(self, now_s: float, wall_ms: int) -> None:
+        """Set the age metrics. A heartbeat is at least as old as the time since it was first seen,
+        because clocks may differ."""
         beats_before, self._heartbeats = self._heartbeats, {}
         map_ages: SeriesValues = {}
         beats: SeriesValues = {}
@@ -460,8 +475,8 @@ class FlowMetricsCollector:
         for flow, pulses in beside.latencies.items():
             skews[(flow,)] = max(each.ahead_ms for each in pulses.values()) / 1000
         self.registry.set_series(declarations.CLOCK_SKEW, skews)
-        self._set_health(beside.reports)
-        self._set_groups(beside.checkpoint_groups, now_s)
+        self._set_health_metrics(beside.reports)
+        self._set_checkpoint_metrics(beside.checkpoint_groups, now_s)
         self._counters.count_latencies(beside.latencies)
         self._counters.count_rebalances(beside.rebalances)
         slots: SeriesValues = {}
@@ -475,9 +490,9 @@ class FlowMetricsCollector:
             for connector, by in found.items()
         }
         self.registry.set_series(declarations.CONNECTOR_OVERRIDE, held)
-        self._set_drills(beside.last_drills_s)
+        self._set_drill_metrics(beside.last_drills_s)
 
-    def _set_drills(self, passed_s: Mapping[str, float] | None) -> None:
+    def _set_drill_metrics(self, passed_s: Mapping[str, float] | None) -> None:
         noted: SeriesValues = {} if passed_s is None else {(flow,): 1 for flow in self._readings}
         drills: SeriesValues = {(flow,): at_s for flow, at_s in (passed_s or {}).items()}
         self.registry.set_series(declarations.DRILL_REPORT_CONFIGURED, noted)
@@ -486,7 +501,7 @@ class FlowMetricsCollector:
             {labels: at_s for labels, at_s in drills.items() if labels in noted},
         )
 
-    def _set_health(self, reports: Sequence[FlowReport]) -> None:
+    def _set_health_metrics(self, reports: Sequence[FlowReport]) -> None:
         ages: SeriesValues = {}
         healthy: SeriesValues = {}
         reachable: SeriesValues = {}
@@ -502,11 +517,12 @@ class FlowMetricsCollector:
         self.registry.set_series(declarations.FLOW_HEALTHY, healthy)
         self.registry.set_series(declarations.CLUSTER_REACHABLE, reachable)
 
-    def _set_groups(
+    def _set_checkpoint_metrics(
         self, groups: Mapping[str, Mapping[int, CheckpointGroupsSnapshot]], now_s: float
     ) -> None:
-        """While a task has not finished its first round, or has failed and reports nothing, the age
-        of its flow keeps growing from the last known value."""
+        """Set the metrics of consumer group checkpoints. While a task has not finished its first
+        round, or has failed and reports nothing, the age of its flow increases from the last known
+        value."""
         counts: SeriesValues = {}
         before, self._groups_s = self._groups_s, {}
         given = {flow: seen.status.checkpoint_tasks for flow, seen in self._readings.items()}
@@ -538,9 +554,10 @@ _TOPIC_GAUGES = (
 def collect_partition_metrics(
     statuses: Iterable[FlowStatus], wall_ms: int
 ) -> tuple[MetricFamily, ...]:
-    """Return the current values of `declarations.PARTITION_METRICS`.
+    """Collect the current values of `declarations.PARTITION_METRICS`.
 
-    A lag of 0 is left out for partitions that are paused or not being copied: it is outdated.
+    A lag of 0 is omitted for partitions that are paused or not being replicated, because it is
+    outdated.
     """
     records: SeriesValues = {}
     seconds: SeriesValues = {}
@@ -589,7 +606,7 @@ def _read_flow(status: FlowStatus) -> _FlowReading:
 
 
 def _find_partition_state(status: FlowStatus, each: PartitionStatus) -> str:
-    """Return the label `phase` of a partition; a halted partition is never shown as paused."""
+    """Return the label `phase` of a partition. A halted partition is never reported as paused."""
     paused = status.overrides.is_topic_paused(each.partition.topic) and not each.is_halted
     return topic_rows.PAUSED_STATE if paused else each.phase
 

@@ -1,11 +1,11 @@
-"""All metrics of this process, as the two sets that are scraped separately.
+"""Exposes all metrics of this process as two sets that are scraped separately.
 
-- `/metrics`: what mm2 measures of its flows, and what each flow's Connect worker measures.
-- `/metrics/java`: the names that dashboards and alerts made for MirrorMaker 2 use. These are
-  ten and more series per partition, so they stay out of the other scrape.
+- `/metrics`: mm2's flow metrics, and the metrics of each flow's Connect worker.
+- `/metrics/java`: the names used by dashboards and alerts made for MirrorMaker 2. These are ten or
+  more series per partition, so they are not part of the other scrape.
 
-Metrics of MM2's connectors carry the flow in Java's own labels. Metrics of Connect workers get
-a `flow` label, because a process has one worker per flow.
+Metrics of MM2's connectors identify the flow with the same labels as in Java. Metrics of Connect
+workers have an additional `flow` label, because a process has one worker per flow.
 """
 
 from __future__ import annotations
@@ -20,15 +20,16 @@ from mm2.metrics import jmx_aliases
 FLOW_LABEL = "flow"
 MM2_PREFIX = "mm2_"
 FLOW_AWARE_PREFIXES = (MM2_PREFIX, "kafka_connect_mirror_", "kafka_connect_plugins_")
-"""Prefixes of metrics that already carry a label for their flow."""
+"""Prefixes of metrics that already have a label for their flow."""
 MetricFamilies = Iterable[MetricFamily]
 FamiliesByFlow = Callable[[], Mapping[str, MetricFamilies]]
 
 
 class NodeMetrics:
-    """The metrics of `/metrics`: mm2's own, then those of each flow's Connect worker.
+    """Metrics of the `/metrics` endpoint: mm2's metrics, followed by those of each flow's Connect
+    worker.
 
-    `extra` is called for every scrape and returns additional metrics of mm2.
+    `extra` is called for every scrape and returns additional mm2 metrics.
     """
 
     def __init__(
@@ -48,9 +49,9 @@ class NodeMetrics:
 
 
 class JmxMetrics:
-    """The metrics of `/metrics/java`: those of workers and of MM2's connectors by their Java names,
-    and again as other exporters spell them. `statuses` returns the last snapshot.
-    """
+    """Metrics of the `/metrics/java` endpoint: the metrics of workers and MM2's connectors under
+    their Java names and under the names of other exporters. `statuses` returns the last
+    snapshot."""
 
     def __init__(
         self, by_flow: FamiliesByFlow, statuses: Callable[[], Iterable[FlowStatus]]
@@ -72,9 +73,9 @@ class JmxMetrics:
 def merge_families(
     own: MetricFamilies, by_flow: Mapping[str, MetricFamilies]
 ) -> tuple[MetricFamily, ...]:
-    """Merge families of the same name; among equal series or declarations the first wins.
+    """Merge metric families of the same name. The first of equal series or declarations is kept.
 
-    Families of flows without a flow label get one.
+    Families without a flow label are given one.
     """
     merged = {family.metric.name: family for family in own}
     for flow, families in by_flow.items():

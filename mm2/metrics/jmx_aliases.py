@@ -1,7 +1,7 @@
-"""Other spellings of MirrorMaker 2's JMX metrics, as dashboards and alerts made for it use them.
+"""Alternative names of MirrorMaker 2's JMX metrics in dashboards and alerts.
 
-Several exporters bring Java's MBeans to Prometheus, each with its own spelling. The names of
-Strimzi's rules for the JMX exporter are the primary ones; the other spellings in use are:
+Several exporters convert Java's MBeans to Prometheus metrics, each with a different naming scheme.
+The primary names are those of Strimzi's rules for the JMX exporter. The other names in use are:
 
     kafka_connect_mirror_source_connector_record_count         Redpanda, AWS, many blogs
     kafka_connect_connect_worker_metrics_task_count            Strimzi's metrics reporter
@@ -39,7 +39,7 @@ REPORTER_CONSUMER_LAG = Metric(
 
 
 def make_aliases(families: Iterable[MetricFamily]) -> Iterator[MetricFamily]:
-    """Yield a copy of each family for every other name it is known by."""
+    """Yield a copy of each family under each of its alternative names."""
     for family in families:
         for name in _find_aliases(family.metric.name):
             metric = dataclasses.replace(family.metric, name=name)
@@ -47,7 +47,8 @@ def make_aliases(families: Iterable[MetricFamily]) -> Iterator[MetricFamily]:
 
 
 def make_consumer_lags(statuses: Iterable[FlowStatus]) -> tuple[MetricFamily, ...]:
-    """Return the lags under the client ids of MM2's consumers, which the JMX exporter quotes."""
+    """Create the lag metrics under the client ids of MM2's consumers, which the JMX exporter
+    quotes."""
     quoted: dict[tuple[str, ...], float] = {}
     plain: dict[tuple[str, ...], float] = {}
     for status in statuses:
@@ -71,7 +72,7 @@ def _find_aliases(name: str) -> tuple[str, ...]:
 
 
 def _make_worker_aliases() -> dict[str, tuple[str, ...]]:
-    """Map the name of each worker metric to its other names."""
+    """Map each worker metric name to its alternative names."""
     found = {}
     for group in metrics_registry.ALL_GROUPS:
         for attribute, metric in metrics_registry.declare_metrics(group).items():

@@ -1,8 +1,9 @@
-"""Writes the connectors' configurations of a flow as its group's leader (Java: `MirrorHerder`).
+"""Writes the configurations of a flow's connectors if this node is the group's leader (Java:
+`MirrorHerder`).
 
-Operator overrides are kept. If the files of two nodes differ, the keys are logged, not the values,
-which may be secrets. Never blocks: requests are submitted to the herder and the replies polled. A
-rejected configuration is logged once and not written again until it changes.
+Operator overrides are preserved. If the files of two nodes differ, the keys are logged but not the
+values, which may be secrets. Never blocks: requests are submitted to the herder and the replies are
+polled. A rejected configuration is logged once and not written again until it changes.
 """
 
 from __future__ import annotations
@@ -34,16 +35,14 @@ from mm2.config import (
 from mm2.config.flow_plan import FlowPlan
 
 WRITE_TIMEOUT_S = 60.0
-"""Limit for validating and writing the connectors' configurations."""
+"""Time limit in seconds for validating and writing the connectors' configurations."""
 RETRY_DELAY_S = 5.0
 MISMATCH_GRACE_S = 15.0
-"""Files of nodes may differ for this long before it is logged, because operators change them one
-after the other.
-"""
+"""How long the files of nodes may differ before the difference is logged, in seconds. Operators
+change the files one after the other."""
 _COMMAND_LINE_KEYS = frozenset({mirror_connector_keys.JAVA_STOPPED_CLEANLY})
-"""Keys that only the command line sets. Those of `_COMMAND_LINE_OR_FILE_KEYS` may also be in the
-file.
-"""
+"""Keys that can be set only on the command line. Keys in `_COMMAND_LINE_OR_FILE_KEYS` may also be
+set in the file."""
 _COMMAND_LINE_OR_FILE_KEYS = _COMMAND_LINE_KEYS | {extension_keys.THROTTLE.name}
 
 _log = logging.getLogger(__name__)
@@ -51,7 +50,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _WriteRound:
-    """Requests to write a plan, by connector, and the deadline for the replies."""
+    """Pending requests that write a plan, by connector, and the deadline for the replies."""
 
     member: FleetMember
     plan: FlowPlan
@@ -61,7 +60,7 @@ class _WriteRound:
 
 @dataclass(frozen=True, slots=True)
 class _WriteRefusal:
-    """A rejected request. `is_final`: a retry would be rejected as well."""
+    """A rejected write request; `is_final` is True if a retry would be rejected too."""
 
     request: HerderRequest
     reason: str
@@ -69,9 +68,9 @@ class _WriteRefusal:
 
 
 class ConfigPublisher:
-    """Writes a flow's connector configurations. Never blocks.
+    """Writes the configurations of a flow's connectors. Never blocks.
 
-    `notify_leadership` and `set_plan` are thread-safe; `poll` is called by the flow's thread.
+    `notify_leadership` and `set_plan` are thread-safe. `poll` must be called by the flow's thread.
     """
 
     def __init__(self, plan: FlowPlan) -> None:
@@ -86,31 +85,35 @@ class ConfigPublisher:
         self._logged_keys: tuple[str, ...] = ()
         self._refusals: Mapping[str, _WriteRefusal] = {}
         self.other_leader_reason = ""
-        """Why this node does not write its differing configuration; "" otherwise."""
+        """Reason why this node does not write its differing configuration; "" if there is no such
+        reason."""
 
     @property
     def rejections(self) -> Mapping[str, str]:
-        """Why connectors cannot be configured as planned, by connector name."""
+        """Reasons why connectors cannot be configured as planned, by connector name."""
         return {name: each.reason for name, each in self._refusals.items() if each.is_final}
 
     @property
     def is_settled(self) -> bool:
-        """True if this node has nothing left to write."""
+        """True if this node has no configuration left to write."""
         return self._written is self._plan
 
     def set_plan(self, plan: FlowPlan) -> None:
-        """Replace the plan."""
+        """Replace the plan. The next `poll` writes its connector configurations."""
         self._plan, self._refusals = plan, {}
         self.other_leader_reason = ""
 
     def notify_leadership(self, _: FleetMember) -> None:
-        """Call when this worker becomes leader of its group, also repeatedly: others may have
-        written meanwhile.
+        """Record that this worker has become the leader of its group.
+
+        May be called repeatedly. The configurations are written again, because another leader may
+        have changed them in the meantime.
         """
         self._became_leader.set()
 
     def poll(self, member: FleetMember, now_s: float) -> None:
-        """Write configurations that were not written yet, and compare those that others wrote."""
+        """Write configurations that have not been written yet, and compare the configurations that
+        other nodes wrote."""
         if not member.herder.ready():
             return
         self._detect_leadership(member)
@@ -140,7 +143,7 @@ class ConfigPublisher:
             self._log_mismatch(plan, differing, now_s)
 
     def _detect_leadership(self, member: FleetMember) -> None:
-        """A new leader has not written its configurations yet."""
+        """Mark all configurations as not written if this worker has become the leader."""
         if member.is_leader and (self._became_leader.is_set() or not self._was_leader):
             self._became_leader.clear()
             self._written = self._attempted = None
@@ -180,7 +183,7 @@ class ConfigPublisher:
     def _is_round_finished(
         self, write_round: _WriteRound, member: FleetMember, now_s: float
     ) -> bool:
-        """True if all replies arrived, or the time is up."""
+        """Return True if all replies have arrived or the deadline has passed."""
         if member is not write_round.member:  # an ended worker does not reply
             self._round = None
             return True
@@ -199,12 +202,12 @@ class ConfigPublisher:
         return refusal is not None and refusal.is_final and refusal.request == request
 
     def _is_request_settled(self, write_round: _WriteRound, name: str) -> bool:
-        """True if the configuration was written, or rejected for good."""
+        """Return True if the configuration was written or permanently rejected."""
         plan, (request, future) = write_round.plan, write_round.replies[name]
         try:
             reply = future.result(0.0)
         except (ConnectError, TimeoutError) as error:
-            reason = str(error) or f"its worker did not reply within {WRITE_TIMEOUT_S:.0f} s"
+            reason = str(error) or f"the worker did not reply within {WRITE_TIMEOUT_S:.0f} s"
             _log.warning("%s: %s is not configured yet: %s", plan.name, name, reason)
             return False
         if not isinstance(reply, RequestRefused):
@@ -220,7 +223,7 @@ class ConfigPublisher:
 
 
 def _diff_connectors(plan: FlowPlan, member: FleetMember) -> dict[str, list[str]]:
-    """Keys that differ from the stored configurations, by connector."""
+    """Return the keys whose planned values differ from the stored configurations, by connector."""
     config = member.herder.config()
     differing: dict[str, list[str]] = {}
     for name, planned in plan.connectors.items():
@@ -236,7 +239,8 @@ def _diff_connectors(plan: FlowPlan, member: FleetMember) -> dict[str, list[str]
 
 
 def _plan_write(plan: FlowPlan, name: str, member: FleetMember) -> HerderRequest | None:
-    """The request that makes the stored configuration match the plan; None if it matches."""
+    """Return the request that makes the stored configuration match the plan, or None if it already
+    matches."""
     planned = plan.connectors[name]
     stored = _drop_nulls(member.herder.config().config(name))
     if not dedicated_mode.can_run(name, planned):
@@ -250,7 +254,11 @@ def _plan_write(plan: FlowPlan, name: str, member: FleetMember) -> HerderRequest
         f"{key}={value}" for key, value in operator_overrides.extract_overrides(wanted).items()
     ]
     if overrides:
-        _log.info("%s: keeping settings made while running: %s", plan.name, ", ".join(overrides))
+        _log.info(
+            ("%s: keeping settings that were changed at runtime: %s"),
+            plan.name,
+            ", ".join(overrides),
+        )
     if stored == wanted:
         return None
     if stored is not None:
@@ -267,7 +275,7 @@ def _list_differing_keys(differing: Mapping[str, list[str]]) -> tuple[str, ...]:
 
 
 def _describe_cause(differing: Mapping[str, list[str]]) -> str:
-    """What the nodes differ in: their command lines, their files, or either."""
+    """Name what differs between the nodes: their command lines, their files, or either."""
     keys = {key for connector_keys in differing.values() for key in connector_keys}
     if keys and keys <= _COMMAND_LINE_KEYS:
         return "command line"
@@ -278,9 +286,9 @@ def _describe_remedy(differing: Mapping[str, list[str]]) -> str:
     what = _describe_cause(differing)
     action = "reload it" if what == "file" else "restart it"
     return (
-        f"uses its own {what}: give that node the same {what}, and {action}; the differences are: "
-        + "; ".join(_list_differing_keys(differing))
-    )
+        f"uses a different {what}: give that node the same {what}, and {action}; the differences "
+        "are: "
+    ) + "; ".join(_list_differing_keys(differing))
 
 
 def _drop_nulls(config: Mapping[str, str | None] | None) -> dict[str, str] | None:

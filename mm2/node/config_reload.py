@@ -1,7 +1,7 @@
-"""Reads the configuration again while flows run: on SIGHUP and for `mm2 reload`.
+"""Reads the configuration again while flows are running, on SIGHUP or for `mm2 reload`.
 
-Also answers `mm2 why`, `status`, `lag`, and commands that need the REST API's address, from the
-status of the flows. Runs on its own thread, because requests may wait.
+Also responds to `mm2 why`, `status`, `lag`, and to commands that need the REST API's address, from
+the status of the flows. Runs on a separate thread because requests may block.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from mm2.status.status_document import FlowReport
 
 POLL_INTERVAL_S = 0.2
 SETTLE_TIMEOUT_S = 10.0
-CONFIG_KEPT_TEXT = "the previous configuration stays in effect"
+CONFIG_KEPT_TEXT = "the previous configuration remains in effect"
 
 _log = logging.getLogger(__name__)
 
 
 class ReloadableNode(Protocol):
-    """The part of `Mm2Node` that a reload needs."""
+    """The part of `Mm2Node` that a configuration reload needs."""
 
     @property
     def settings(self) -> Mm2Settings: ...
@@ -64,10 +64,10 @@ class ReloadableNode(Protocol):
 
 
 class ConfigReloader:
-    """Serves requests to the process, and reloads the configuration.
+    """Serves requests from `mm2` commands to this process, and reloads the configuration.
 
-    `load` reads the file with the process's command line options; it raises `SettingsError`.
-    `socket` None: only SIGHUP triggers a reload.
+    `load` reads the configuration file and applies the process's command-line options; it raises
+    `SettingsError`. If `socket` is None, only SIGHUP triggers a reload.
     """
 
     def __init__(
@@ -88,27 +88,27 @@ class ConfigReloader:
         self._clock = clock
 
     def run(self, stop: threading.Event) -> None:
-        """Body of the thread."""
+        """Serve requests until `stop` is set. This is the body of the reload thread."""
         while not stop.is_set():
             if self._hang_up.is_set():
                 self._hang_up.clear()
-                self.answer(ReloadRequest())
+                self.answer_request(ReloadRequest())
             if self._socket is not None:
-                self._socket.serve(self.answer, POLL_INTERVAL_S)
+                self._socket.serve(self.answer_request, POLL_INTERVAL_S)
             else:
                 stop.wait(POLL_INTERVAL_S)
 
-    def answer(self, request: ProcessRequest) -> ProcessResponse:
-        """Answer a request that came over the socket or as SIGHUP; never raises."""
+    def answer_request(self, request: ProcessRequest) -> ProcessResponse:
+        """Respond to a request from the socket or from SIGHUP. Never raises an exception."""
         try:
-            return self._answer(request)
+            return self._answer_request(request)
         except Exception as error:  # noqa: BLE001 - logged; must not stop replication
             _log.exception("answering %s failed", request)
             return ProcessResponse(
-                code=exit_codes.FAILED, lines=(f"failed with {error!r}: see the log",)
+                code=exit_codes.FAILED, lines=(f"reload failed with {error!r}: see the log",)
             )
 
-    def _answer(self, request: ProcessRequest) -> ProcessResponse:
+    def _answer_request(self, request: ProcessRequest) -> ProcessResponse:
         match request:
             case ReloadRequest():
                 if request.dry_run:
@@ -141,9 +141,8 @@ class ConfigReloader:
                 )
 
     def reload(self, request: ReloadRequest) -> ProcessResponse:
-        """Read the file, compare, and apply the changes unless it is a dry run. Changes
-        are logged.
-        """
+        """Read the configuration file, compare it with the settings in effect, and apply the
+        changes unless it is a dry run. Changes are logged."""
         try:
             settings = self._load()
         except SettingsError as error:
@@ -168,7 +167,7 @@ class ConfigReloader:
         for line in led_elsewhere:
             _log.warning("reload incomplete: %s", line)
         lines += led_elsewhere
-        outcome, result = _reload_result(
+        outcome, result = _describe_reload_result(
             changes, settled=settled, led_elsewhere=bool(led_elsewhere)
         )
         if result:
@@ -195,14 +194,16 @@ class ConfigReloader:
         return True
 
 
-def _reload_result(changes: ReloadPlan, *, settled: bool, led_elsewhere: bool) -> tuple[str, str]:
-    """The outcome for programs, and the last line for people."""
+def _describe_reload_result(
+    changes: ReloadPlan, *, settled: bool, led_elsewhere: bool
+) -> tuple[str, str]:
+    """Return the outcome of a reload for programs, and the last output line for users."""
     if changes.is_empty:
         return "unchanged", ""
     if not changes.flows:
         return "at next start", "nothing was applied to the running process"
     if not settled:
-        return "under way", "still being applied: see the log for progress"
+        return "under way", "changes are still being applied: see the log for progress"
     if led_elsewhere:
         return "applied in part", "applied, except for changes that another node must write"
     return "applied", "applied"

@@ -1,8 +1,9 @@
-"""The file `drill.report`: the last drill of each flow, and when one last passed.
+"""Reads and writes the file `drill.report`: each flow's last drill, and the time of its last
+successful drill.
 
-`mm2 drill` writes it, `mm2 run` reads it for `mm2_last_drill_timestamp_seconds`. It is replaced as
-a whole. Format: {"version": 1, "flows": {"east->west": {"passed_at_ms": …, "last": {…}}}}; `last`
-is the output of `mm2 drill --json`, with `at_ms` and `passed`.
+`mm2 drill` writes the file. `mm2 run` reads it for `mm2_last_drill_timestamp_seconds`. The file is
+always replaced as a whole. Format: {"version": 1, "flows": {"east->west": {"passed_at_ms": …,
+"last": {…}}}}; `last` is the output of `mm2 drill --json`, with `at_ms` and `passed`.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ class DrillReportError(FatalError):
 def record_drill(
     path: pathlib.Path, flow: str, result: Mapping[str, Any], *, passed: bool, at_ms: int
 ) -> None:
-    """Store the result of a flow's drill; other flows are kept. Raises `DrillReportError`."""
+    """Store the result of a flow's drill. Results of other flows are preserved. Raises
+    `DrillReportError`."""
     flows = dict(read_drills(path)) if path.exists() else {}
     previous_pass_ms = flows.get(flow, {}).get("passed_at_ms")
     flows[flow] = {
@@ -46,28 +48,34 @@ def record_drill(
         temporary.chmod(_FILE_MODE)
         temporary.replace(path)
     except OSError as error:
-        raise DrillReportError(f"writing drill.report, {path}: {error.strerror or error}") from None
+        raise DrillReportError(
+            f"cannot write drill.report, {path}: {error.strerror or error}"
+        ) from None
 
 
 def read_drills(path: pathlib.Path) -> Mapping[str, Mapping[str, Any]]:
-    """Results by flow. Raises `DrillReportError`."""
+    """Read the drill results by flow. Raises `DrillReportError`."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
         version, flows = document["version"], document["flows"]
         if version != FORMAT_VERSION:
             raise DrillReportError(
-                f"reading drill.report, {path}: unsupported version {version}; supported is "
+                f"cannot read drill.report, {path}: unsupported version {version}; supported is "
                 f"{FORMAT_VERSION}"
             )
         return {str(name): dict(each) for name, each in flows.items()}
     except OSError as error:
-        raise DrillReportError(f"reading drill.report, {path}: {error.strerror or error}") from None
+        raise DrillReportError(
+            f"cannot read drill.report, {path}: {error.strerror or error}"
+        ) from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise DrillReportError(f"reading drill.report, {path}: invalid content: {error}") from None
+        raise DrillReportError(
+            f"cannot read drill.report, {path}: invalid content: {error}"
+        ) from None
 
 
 class LastDrillTimes:
-    """When a drill of each flow last passed; the file is read again when it has changed."""
+    """Times of each flow's last successful drill. The file is read again when it has changed."""
 
     def __init__(self, path: pathlib.Path | None) -> None:
         self._path = path
@@ -76,8 +84,9 @@ class LastDrillTimes:
         self._logged_error = ""
 
     def read_pass_times_s(self) -> Mapping[str, float] | None:
-        """Unix time by flow; empty while the file is missing or unreadable (logged). None without a
-        path.
+        """Return the Unix time of each flow's last successful drill; None if no path is configured.
+
+        The result is empty if the file is missing or unreadable. Read errors are logged.
         """
         if self._path is None:
             return None

@@ -1,7 +1,7 @@
 """Displays running flows: a live table on a terminal, log lines otherwise.
 
-Log lines go to stderr and the table to stdout. If both are one terminal, lines are printed above
-the table.
+Log lines are written to stderr and the table to stdout. If both are the same terminal, log lines
+are printed above the table.
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ from mm2.status.live_table import TableFrame
 
 SUMMARY_INTERVAL_S = 60.0
 FIRST_SUMMARY_DELAY_S = 10.0
-"""Rates and lag of a flow are unknown right after its start."""
+"""Delay of the first log line of a flow in seconds, because rates and lag are unknown right after
+the start."""
 PROGRESS_INTERVAL_S = 10.0
 
 _log = logging.getLogger(__name__)
 
 
 class FlowDisplay(Protocol):
-    """Displays frames until it is closed; `close` is idempotent."""
+    """Displays frames until `close` is called. Closing is idempotent."""
 
     def show(self, frame: TableFrame, now_s: float) -> None: ...
 
@@ -43,7 +44,8 @@ class LineDisplay:
     """
 
     def __init__(self, *, log_figures: bool = True) -> None:
-        """`log_figures` False: no lines per flow, because metrics are exposed."""
+        """Create a display that logs lines. If `log_figures` is False, lines per flow are omitted
+        because metrics are exposed."""
         self._figures = log_figures
         self._next_s: dict[str, float] = {}
         self._last: dict[str, str] = {}
@@ -66,11 +68,11 @@ class LineDisplay:
         _log.info("%s: %s", subject, text)
 
     def close(self) -> None:
-        """Nothing to release."""
+        """Do nothing, because there are no resources to release."""
 
 
 class LiveDisplay:
-    """A table that is redrawn with each frame; the last frame stays visible."""
+    """A table that is redrawn with each frame. The last frame remains visible."""
 
     def __init__(self, out: console.Console) -> None:
         self._console = out
@@ -94,7 +96,8 @@ class LiveDisplay:
 
 
 def choose_display(*, table_wanted: bool, log_figures: bool = True) -> FlowDisplay:
-    """Choose the display for this process's stdout; `log_figures` as in `LineDisplay`."""
+    """Choose the display for this process's stdout. `log_figures` has the same meaning as in
+    `LineDisplay`."""
     out = console.Console(file=sys.stdout)
     if table_wanted and out.is_terminal and not out.is_dumb_terminal:
         return LiveDisplay(out)
@@ -102,7 +105,7 @@ def choose_display(*, table_wanted: bool, log_figures: bool = True) -> FlowDispl
 
 
 def restore_terminal() -> None:
-    """Show the cursor again after an aborted table. Safe in signal handlers."""
+    """Show the cursor again after the table was aborted. Safe in signal handlers."""
     with contextlib.suppress(OSError, AttributeError):
         if sys.stdout.isatty():
             sys.stdout.write("\x1b[?25h")
@@ -110,14 +113,15 @@ def restore_terminal() -> None:
 
 
 def exit_now(code: int) -> NoReturn:
-    """End the process immediately. Safe in signal handlers."""
+    """Exit the process immediately. Safe in signal handlers."""
     restore_terminal()
     os._exit(code)
 
 
 @contextlib.contextmanager
 def _print_logs_above(out: console.Console) -> Iterator[None]:
-    """Redirect log handlers of the terminal to the console that draws the table."""
+    """Redirect the terminal's log handlers to the console that draws the table, inside a `with`
+    block."""
     redirected = []
     for handler in logging.getLogger().handlers:
         if isinstance(handler, logging.StreamHandler) and handler.stream.isatty():

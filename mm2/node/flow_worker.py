@@ -1,6 +1,6 @@
-"""One flow's Connect worker on its own thread: started, monitored, restarted, stopped.
+"""A flow's Connect worker on a separate thread: started, monitored, restarted, stopped.
 
-As the group's leader it writes the connectors' configurations (Java: `MirrorHerder`); failed
+The leader of the group writes the connectors' configurations (Java: `MirrorHerder`). Failed
 connectors and tasks are restarted after a delay.
 """
 
@@ -45,15 +45,17 @@ POLL_INTERVAL_S = 0.2
 MIN_START_DELAY_S, MAX_START_DELAY_S = 0.5, 10.0
 CAUSE_WAIT_S = 2.0
 STABLE_RUN_S = 60.0
-"""A worker that ran this long counts as stable: after its end, the restart delay is reset."""
+"""A worker that ran for at least this many seconds counts as stable: the restart delay is reset
+after it ends."""
 Life = FlowWorkerState
-_ENGINE_STARTING_TEXT = "Spark is starting; until then other nodes run the flow's tasks"
+_ENGINE_STARTING_TEXT = "Spark is starting; other nodes run the flow's tasks until it is ready"
 
 _log = logging.getLogger(__name__)
 
 
 class FlowWorker:
-    """Runs a flow's Connect worker. `run` is the body of its thread; all else is thread-safe."""
+    """Runs a flow's Connect worker. `run` is the body of the flow's thread; all other methods are
+    thread-safe."""
 
     def __init__(
         self,
@@ -66,10 +68,12 @@ class FlowWorker:
         clock: Clock,
         rebalances: int = 0,
     ) -> None:
-        """`can_copy` returns True once the engine is ready. `set_remote_tasks` is called regularly
+        """Create a flow worker without starting it.
+
+        `can_copy` returns True once the engine is ready. `set_remote_tasks` is called regularly
         with the number of the flow's tasks on other nodes. `unreachable` returns why a cluster of
-        the flow is unreachable, "" if none is. `rebalance_count` is the count of the previous
-        worker.
+        the flow is unreachable, or "" if both clusters are reachable. `rebalance_count` is the
+        count of the previous worker.
         """
         self.plan = plan
         self._can_copy = can_copy
@@ -84,18 +88,20 @@ class FlowWorker:
         self._reason = self._connecting
         self._trouble = ""
         self._logged = ""
-        """The last logged start failure, until the worker has joined its group."""
+        """Last logged start failure; cleared when the worker has joined its group."""
         self._member: FleetMember | None = None
         self._snapshot_reader = WorkerSnapshotReader()
         self._last_status: tuple[WorkerSnapshot | None, FlowStatus | None] = (None, None)
         self._started_tasks: Set[int] = set()
-        """Tasks of this node whose copy processes have run; replaced as a whole."""
+        """Tasks of this node whose copy processes have run. The set is always replaced as a
+        whole."""
         self._publisher = ConfigPublisher(plan)
         self._failures = FailureTracker(RestartPlanner(plan.restart_max))
         self._given_up = ""
         self._random = random.Random()  # noqa: S311 - jitter, not secrets
         self._rebalances: tuple[FleetMember | None, int] = (None, rebalances)
-        """The current member, and the count of earlier members; replaced as a whole."""
+        """The current member, and the rebalance count of earlier members. The pair is always
+        replaced as a whole."""
         self._restart_replies: dict[str, futures.Future[WorkerReply]] = {}
 
     @property
@@ -108,38 +114,38 @@ class FlowWorker:
 
     @property
     def is_member(self) -> bool:
-        """True while its worker is a member of its group or joining it."""
+        """True while the worker is a member of its group or joining it."""
         return self._member is not None
 
     @property
     def plugin_metrics(self) -> tuple[MetricFamily, ...]:
-        """Metrics of its worker and of the worker's plugins."""
+        """Metrics of the flow's worker and of the worker's plugins."""
         member = self._member
         return () if member is None else member.all_families
 
     @property
     def own_metrics(self) -> tuple[MetricFamily, ...]:
-        """Metrics of its worker."""
+        """Metrics of the flow's worker, without those of its plugins."""
         member = self._member
         return () if member is None else member.own_metrics
 
     @property
     def rebalance_count(self) -> int:
-        """Number of rebalances in which this node has taken part since the flow is configured."""
+        """Number of rebalances in which this node has participated since the flow was
+        configured."""
         member, before = self._rebalances
         return before + (0 if member is None else member.rebalance_count)
 
     @property
     def connector_overrides(self) -> Mapping[str, OverrideKind]:
-        """Connectors beside the source connector that an operator paused or stopped; empty while
-        unknown.
-        """
+        """Connectors other than the source connector that an operator paused or stopped; empty
+        while unknown."""
         member = self._member
         return {} if member is None else flow_state.find_connector_overrides(member.herder.config())
 
     @property
     def readiness(self) -> FlowReadiness:
-        """Readiness, as of the last `update_status`."""
+        """Readiness of the flow as of the last call of `update_status`."""
         member, (seen, made) = self._member, self._last_status
         joined = (
             self._state is Life.WORKING and member is not None and member.assignment_offset >= 0
@@ -158,7 +164,8 @@ class FlowWorker:
 
     @property
     def is_settled(self) -> bool:
-        """True if the connectors are configured as planned, or if another node must do that."""
+        """True if the connectors are configured as planned, or if another node must configure
+        them."""
         if self.has_ended:
             return True
         if (
@@ -173,9 +180,8 @@ class FlowWorker:
 
     @property
     def ineffective_changes(self) -> Sequence[str]:
-        """Why changes of this node's file have no effect; empty if they have, or if
-        there are none.
-        """
+        """Reasons why changes in this node's file have no effect; empty if all changes took
+        effect."""
         if self.has_ended:
             return ()
         elsewhere = self._publisher.other_leader_reason
@@ -188,8 +194,9 @@ class FlowWorker:
     def update_status(
         self, snapshot: RegistrySnapshot, before: FlowStatus | None, *, broken: str
     ) -> FlowStatus:
-        """Current status; `before` itself if unchanged. `broken`: why this node cannot copy
-        anything.
+        """Return the current status of the flow; `before` itself if unchanged.
+
+        `broken` is the reason why this node cannot copy any partition.
         """
         snapshot_now = self._read_snapshot(snapshot, broken)
         last_snapshot, status = self._last_status
@@ -216,12 +223,12 @@ class FlowWorker:
         )
 
     def _explain_unreachable(self) -> str:
-        """Why a cluster is unreachable, and what else prevents the worker from starting."""
+        """Return why a cluster is unreachable, and what else prevents the worker from starting."""
         reason = self._unreachable()
         return f"{reason}; {self._trouble}" if reason and self._trouble else reason
 
-    def configure(self, plan: FlowPlan) -> None:
-        """Apply a plan with the same worker but other connector configurations."""
+    def apply_plan(self, plan: FlowPlan) -> None:
+        """Apply a plan that has the same worker settings but different connector configurations."""
         self.plan = plan
         self._failures.restarts.max_restarts = plan.restart_max
         self._publisher.set_plan(plan)
@@ -252,9 +259,9 @@ class FlowWorker:
                 self._state = Life.STOPPED
 
     def _find_cause(self, error: FatalError) -> str:
-        """Cause of a fatal error.
+        """Return the cause of a fatal error.
 
-        The Kafka library does not report why a login or certificate was rejected; the cluster
+        The Kafka library does not report why a login or certificate was rejected. The cluster
         monitor finds the cause within `CAUSE_WAIT_S`.
         """
         until_s = self._clock.now_s() + CAUSE_WAIT_S
@@ -265,9 +272,8 @@ class FlowWorker:
         return (self._unreachable() if refused else "") or str(error)
 
     def _start_member(self) -> FleetMember | None:
-        """Start a worker; None if it failed for now. Raises `FatalError` if a retry
-        cannot help.
-        """
+        """Start a worker. Return None if the start failed with a transient error. Raises
+        `FatalError` if a retry cannot help."""
         flow_ends = self.plan.ends
         try:
             member = self._fleet.create_member(
@@ -291,31 +297,31 @@ class FlowWorker:
         return member
 
     def _await_engine(self, among_others: Callable[[], bool]) -> None:
-        """Wait for the engine before joining a group with other members.
+        """Wait until the engine is ready before joining a group that has other members.
 
-        A joining member is assigned tasks that others then stop, so it must be able to run them.
-        Raises `RetriableError` if stopped meanwhile.
+        A joining member is assigned tasks that other members then stop, so it must be able to run
+        these tasks. Raises `RetriableError` if the worker is stopped while waiting.
         """
         if self._can_copy() or not self.plan.replicates_topics or not among_others():
             return
         while not self._can_copy():
             self._reason = _ENGINE_STARTING_TEXT
             if self.stop_requested.wait(POLL_INTERVAL_S):
-                raise RetriableError("stopped before it joined the group")
+                raise RetriableError("the worker was stopped before it joined the group")
 
     def _set_trouble(self, text: str) -> None:
-        """Record what prevents the worker from starting; "" if nothing does."""
+        """Record what prevents the worker from starting; "" if nothing prevents it."""
         self._trouble = text
         self._reason = text or self._connecting
 
     def _log_once(self, level: int, text: str) -> None:
-        """Log a line; a repetition only after the worker has joined its group."""
+        """Log a line. The same line is logged again only after the worker has joined its group."""
         if text != self._logged:
             self._logged = text
             _log.log(level, "%s: %s", self.plan.name, text)
 
     def _monitor(self, member: FleetMember) -> None:
-        """Monitor the worker until it has ended or must stop."""
+        """Monitor the worker until it has ended or is requested to stop."""
         try:
             while not self.stop_requested.wait(POLL_INTERVAL_S) and not member.wait(
                 0.0
@@ -360,10 +366,15 @@ class FlowWorker:
                     self._failures.restarts.record_restart(name, failed=failed)
 
     def _explain_unconfigured(self, member: FleetMember) -> str:
-        """Why the flow cannot run: its configuration was rejected and there is no previous one."""
+        """Return why the flow cannot run: its configuration was rejected and no earlier
+        configuration exists; "" otherwise."""
         reason = self._publisher.rejections.get(flow_plan.SOURCE_CONNECTOR, "")
         stored = member.herder.config().config(flow_plan.SOURCE_CONNECTOR)
-        return f"its configuration was rejected: {reason}" if reason and stored is None else ""
+        return (
+            (f"the flow's configuration was rejected: {reason}")
+            if reason and stored is None
+            else ""
+        )
 
     def _describe_rejections(self) -> list[str]:
         return [

@@ -1,8 +1,8 @@
-"""One `mm2 run` process: a Connect worker for each flow, the data plane, the REST servers.
+"""A single `mm2 run` process: a Connect worker for each flow, the data plane, the REST servers.
 
-The composition root: it creates the components and connects them. Nodes that run the same file form
-one group per flow and share its work. Workers that do not stop in time at a reload are waited for
-again when the process ends (`GracefulShutdown`).
+This is the composition root: it creates the components and connects them. Nodes that run the same
+file form one group per flow and share its work. Workers that do not stop in time during a reload
+are waited for again when the process exits (`GracefulShutdown`).
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class StoppableWorker(Protocol):
 
 
 class GracefulShutdown:
-    """Stops workers and waits for them. Not thread-safe."""
+    """Stops flow workers and waits until they have ended. Not thread-safe."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -66,19 +66,20 @@ class GracefulShutdown:
 
     @property
     def unfinished(self) -> Sequence[StoppableWorker]:
-        """Stopping workers that have not ended yet."""
+        """Workers that were requested to stop and have not ended yet."""
         self._ending = [each for each in self._ending if not each.has_ended]
         return self._ending
 
     def request_stop(self, workers: Iterable[StoppableWorker]) -> None:
-        """Ask the workers to stop."""
+        """Request the workers to stop, without waiting."""
         for each in workers:
             each.stop_requested.set()
             self._ending.append(each)
 
     def wait(self, until_s: float) -> None:
-        """Wait for all stopping workers. Those that are late are logged, unless they never joined
-        their group.
+        """Wait until all stopping workers have ended or the time `until_s` is reached.
+
+        Workers that have not ended in time are logged, unless they never joined their group.
         """
         self.wait_for(lambda: not self.unfinished, until_s)
         for each in self.unfinished:
@@ -90,24 +91,24 @@ class GracefulShutdown:
                 )
 
     def wait_for(self, done: Callable[[], bool], until_s: float) -> None:
-        """Wait until `done` returns True or the time is up."""
+        """Wait until `done` returns True or the time `until_s` is reached."""
         waiting = threading.Event()
         while not done() and self._clock.now_s() < until_s:
             waiting.wait(POLL_INTERVAL_S)
 
 
 STOP_TIMEOUT_S = 2.7
-"""Total time of an orderly stop, below its limit of three seconds."""
+"""Total time for an orderly stop in seconds, below its limit of three seconds."""
 ENGINE_STOP_TIMEOUT_S = 0.7
-"""Minimum part of `STOP_TIMEOUT_S` that is reserved for the engine."""
+"""Minimum part of `STOP_TIMEOUT_S` that is reserved for stopping the engine."""
 REST_CLOSE_TIMEOUT_S = 1
-"""How long responses of the REST servers may take to finish, in whole seconds."""
+"""Time limit for in-progress REST responses at shutdown, in whole seconds."""
 OPERATOR_LOG_TIMEOUT_S = 1.0
-"""How long the final stop waits until the operators' last actions are recorded."""
+"""How long the final stop waits until the operators' last actions are recorded, in seconds."""
 
 
 class FleetFactory(Protocol):
-    """Signature of `WorkerFleet`."""
+    """Factory signature, implemented by `WorkerFleet`."""
 
     def __call__(
         self,
@@ -119,7 +120,7 @@ class FleetFactory(Protocol):
 
 
 class Mm2Node:
-    """Runs the flows of one settings file until stopped.
+    """Runs the flows of a configuration until stopped.
 
     Raises `SettingsError` if the settings of a flow's worker are invalid.
     """
@@ -134,7 +135,10 @@ class Mm2Node:
         create_fleet: FleetFactory = WorkerFleet,
         pages: PagesByPath | None = None,
     ) -> None:
-        """`pages` are additional pages of the loopback server; pages may be added later."""
+        """Create a node without starting it.
+
+        `pages` are additional pages of the loopback server; more pages may be added later.
+        """
         self._settings = settings
         self._selection = selection
         self._environment = environment
@@ -147,7 +151,7 @@ class Mm2Node:
         plans = flow_plan.plan_flows(settings, selection, environment=environment)
         self._pages = pages if pages is not None else {}
         self.action_log = OperatorLog(lambda: self._settings, now=self._clock)
-        """Records operators' actions in this process; closed by `stop`."""
+        """Log of operators' actions in this process; closed by `stop`."""
         self._fleet = create_fleet(
             flow_plan.plan_rest(settings, environment=environment),
             pages=self._pages,
@@ -155,7 +159,8 @@ class Mm2Node:
         )
         self._plane: DataPlane | None = None
         self.explain_unreachable: Callable[[str], str] = lambda _: ""
-        """Returns why a cluster of a flow is unreachable, "" if none is. Set before `start`."""
+        """Returns why a cluster of a flow is unreachable, or "" if both clusters are reachable. Set
+        before `start`."""
         self._workers = [self._create_worker(plan) for plan in plans]
         self._shutdown = GracefulShutdown(self._clock)
         self._shown: dict[str, FlowStatus] = {}
@@ -164,7 +169,7 @@ class Mm2Node:
     # Lifecycle
 
     def start(self) -> None:
-        """Start everything in the background; `statuses` reports the progress.
+        """Start the node in the background; `statuses` reports the progress.
 
         Raises `ConnectError` if the data plane or the REST servers cannot listen.
         """
@@ -173,25 +178,27 @@ class Mm2Node:
         )
         self._fleet.open()
         if site.PAGE_PATH in self._pages:
-            _log.info("the status page is at %s%s", self._fleet.loopback.url, site.PAGE_PATH)
+            _log.info(
+                ("the status page is available at %s%s"), self._fleet.loopback.url, site.PAGE_PATH
+            )
         for each in self._workers:
             self._start_worker(each)
 
     @property
     def engine(self) -> CopyEngine:
-        """The engine; only after `start`."""
+        """The copy engine. Available only after `start`."""
         assert self._plane is not None, "call start first"
         return self._plane.engine
 
     @property
     def is_engine_ready(self) -> bool:
-        """True if copy processes could run now; also before `start`."""
+        """True if copy processes could run now. May be called before `start`."""
         plane = self._plane
         return plane is not None and plane.engine.state is EngineState.READY
 
     @property
     def rest_api(self) -> Mapping[str, object]:
-        """Address and login of each flow's REST API; only after `start`."""
+        """Address and credentials of each flow's REST API. Available only after `start`."""
         loopback = self._fleet.loopback
         return {
             "url": loopback.url,
@@ -201,37 +208,37 @@ class Mm2Node:
         }
 
     def plugin_metrics(self) -> Mapping[str, tuple[MetricFamily, ...]]:
-        """Metrics of each flow's worker and its plugins, by flow."""
+        """Return the metrics of each flow's worker and of the worker's plugins, by flow."""
         return {each.plan.name: each.plugin_metrics for each in self._workers}
 
     def own_metrics(self) -> Mapping[str, tuple[MetricFamily, ...]]:
-        """Metrics of each flow's worker, by flow."""
+        """Return the metrics of each flow's worker, without those of its plugins, by flow."""
         return {each.plan.name: each.own_metrics for each in self._workers}
 
     def rebalance_counts(self) -> Mapping[str, int]:
-        """Number of group rebalances in which this node has taken part, by flow."""
+        """Return the number of group rebalances in which this node has participated, by flow."""
         return {each.plan.name: each.rebalance_count for each in self._workers}
 
     def connector_overrides(self) -> Mapping[str, Mapping[str, OverrideKind]]:
-        """Connectors beside the source connector that an operator paused or stopped, by flow and
-        name.
-        """
+        """Return the connectors other than the source connector that an operator paused or stopped,
+        by flow and connector name."""
         return {each.plan.name: each.connector_overrides for each in self._workers}
 
     def readiness(self) -> Sequence[FlowReadiness]:
-        """Readiness of each flow's worker, as of the last `statuses`."""
+        """Return the readiness of each flow's worker as of the last call of `statuses`."""
         return [each.readiness for each in self._workers]
 
     @property
     def slots(self) -> tuple[int, int] | None:
-        """Used and free Spark slots; None without Spark, or while unknown."""
+        """Numbers of used and free Spark slots; None without Spark, or while the numbers are
+        unknown."""
         if self._plane is None or self._settings.spark.engine != "spark":
             return None
         usage = self._plane.engine.get_slot_usage()
         return (usage.used, max(0, usage.total - usage.used)) if usage.total else None
 
     def statuses(self) -> Sequence[FlowStatus]:
-        """Status of each flow that mirrors, in the file's order."""
+        """Return the status of each flow that replicates, in the file's order."""
         snapshot = status_registry.REGISTRY.snapshot()
         workers = {each.plan.name: each for each in self._workers if each.plan.replicates_topics}
         previous = self._shown
@@ -249,20 +256,22 @@ class Mm2Node:
 
     @property
     def crash_reason(self) -> str:
-        """Error of a flow's thread that ended unexpectedly; "" otherwise."""
+        """Error of a flow's thread that ended unexpectedly; "" if no thread ended unexpectedly."""
         return self._crashed
 
     @property
     def has_ended(self) -> bool:
-        """True if no flow was running at the last `statuses`."""
+        """True if no flow was running at the last call of `statuses`."""
         if self._crashed:
             return True
         statuses = self._shown.values() or self.statuses()
         return not self._is_reloading and all(each.is_final for each in statuses)
 
     def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
-        """Stop all flows: in-flight batches are acknowledged and resume points written, then the
-        engine stops while the workers leave their groups.
+        """Stop all flows.
+
+        In-flight batches are acknowledged and resume points written. Then the engine stops while
+        the workers leave their groups.
         """
         self._stopping.set()
         until_s = self._clock.now_s() + timeout_s
@@ -280,27 +289,28 @@ class Mm2Node:
 
     @property
     def settings(self) -> Mm2Settings:
-        """The settings in effect."""
+        """Settings that are in effect."""
         return self._settings
 
     @property
     def is_settled(self) -> bool:
-        """True once all changes of `apply` that this node can make are complete."""
+        """True once all changes passed to `apply` that this node can make are complete."""
         return all(each.is_settled for each in self._workers)
 
     @property
     def ineffective_changes(self) -> Sequence[str]:
-        """Flows for which changes of this node's file have no effect, with the reason.
+        """Flows for which changes in this node's file have no effect, with the reason.
 
         Either another node must write the configuration, or it was rejected.
         """
         return [line for each in self._workers for line in each.ineffective_changes]
 
     def apply(self, settings: Mm2Settings, changes: ReloadPlan) -> None:
-        """Apply `changes`, which lead to `settings`. One thread at a time.
+        """Apply `changes`, whose result is `settings`. Call from one thread at a time.
 
-        Flows with changed worker settings are stopped and started, others are reconfigured by their
-        leader. Raises `ConnectError` if a worker's settings are unusable; nothing changes then.
+        Flows with changed worker settings are stopped and started. Other flows are reconfigured by
+        their leader. Raises `ConnectError` if a worker's settings are invalid; nothing is changed
+        in this case.
         """
         after = config_diff.merge_running_settings(self._settings, settings)
         plans = {
@@ -324,7 +334,7 @@ class Mm2Node:
             self._settings = after
             self._workers = [new_workers.get(name) or running[name] for name in plans]
             for name in worker_changes.kept:
-                running[name].configure(plans[name])
+                running[name].apply_plan(plans[name])
             for worker in new_workers.values():
                 if not self._stopping.is_set():
                     self._start_worker(worker)

@@ -1,9 +1,9 @@
-"""Decides when a failed connector or task is restarted, and when a flow is given up.
+"""Decides when a failed connector or task is restarted, and when restarting a flow is given up.
 
 Kafka Connect does not restart failed connectors and tasks. `mm2 run` restarts them after a delay
-that grows with each failure in a row; a long run without failure resets it. Only failures of the
-configuration in effect count: after a start the group's topics still contain the previous one,
-until the leader has written the configuration of its file.
+that grows with each consecutive failure; a long run without failure resets the delay. Only failures
+of the configuration in effect count: after a start, the group's topics still contain the previous
+configuration until the leader has written the configuration in its file.
 """
 
 from __future__ import annotations
@@ -25,49 +25,50 @@ _State = RunState
 MIN_RESTART_DELAY_S = 1.0
 MAX_RESTART_DELAY_S = 60.0
 STABLE_RUN_S = 600.0
-"""After running this long without failure the failure count is reset. Time paused or waiting does
-not count.
-"""
+"""Running time in seconds without failure after which the failure count is reset. Time spent paused
+or waiting is excluded."""
 UNLIMITED_RESTARTS = -1
 
 
 @dataclass(frozen=True, slots=True)
 class RunAttempt:
-    """Current run of a connector or task."""
+    """The current run of a connector or task."""
 
     number: int
-    """Number of starts, because a failed run may end between two polls."""
+    """Number of starts, which distinguishes runs because a run may fail and be restarted between
+    two polls."""
     state: _State | None
-    """None if it has not reported a state yet."""
+    """Reported state; None if no state has been reported yet."""
 
 
 @dataclass(slots=True)
 class _FailureHistory:
-    """Failures of one connector or task."""
+    """Failure history of a connector or task."""
 
     attempt: int = 0
     failures: int = 0
     failed_at_s: float | None = None
-    """Time of the failure; None while it has not failed since its last start."""
+    """Time of the failure; None if the item has not failed since its last start."""
     ran_s: float = 0.0
-    """Observed running time since the last failure."""
+    """Observed running time since the last failure, in seconds."""
     running_at_s: float | None = None
-    """Time of the last poll if it was running then, else None."""
+    """Time of the last poll if the item was running at that poll, otherwise None."""
     restarted: bool = False
 
 
 @dataclass(slots=True)
 class RestartPlanner:
-    """Decides when named items (connectors, tasks) are restarted."""
+    """Decides when connectors and tasks, identified by name, are restarted."""
 
     max_restarts: int
-    """Maximum number of restarts in a row; `UNLIMITED_RESTARTS` for no limit, 0 for none."""
+    """Maximum number of consecutive restarts; `UNLIMITED_RESTARTS` for no limit, 0 to disable
+    restarts."""
     _histories: dict[str, _FailureHistory] = field(default_factory=dict)
 
     def find_due(self, attempts: Mapping[str, RunAttempt], now_s: float) -> list[str]:
-        """Names to restart now. `attempts` must contain all items.
+        """Return the names of the items to restart now. `attempts` must contain all items.
 
-        An item is returned once until it runs or was started again.
+        An item is not returned again until it has been running or was started again.
         """
         self._histories = {
             name: history for name, history in self._histories.items() if name in attempts
@@ -87,7 +88,7 @@ class RestartPlanner:
         return due_names
 
     def record_restart(self, name: str, *, failed: bool) -> None:
-        """Record the result of a restart; after a failure the item is due again."""
+        """Record the result of a restart. After a failed restart, the item becomes due again."""
         history = self._histories.get(name)
         if history is not None and failed:
             history.failed_at_s, history.restarted = None, False
@@ -95,14 +96,14 @@ class RestartPlanner:
     def record_rejection(self, name: str, now_s: float) -> None:
         """Record that a restart was rejected, for example because of a rebalance.
 
-        The item is due again after the same delay, and the restart does not count.
+        The item becomes due again after the same delay, and the restart is not counted.
         """
         history = self._histories.get(name)
         if history is not None:
             history.failed_at_s, history.restarted = now_s, False
 
     def find_given_up(self, names: Iterable[str]) -> list[str]:
-        """Those of `names` that have failed too often."""
+        """Return those of `names` that have failed too often to be restarted."""
         return [
             name
             for name in names
@@ -145,9 +146,8 @@ _HEALTHY_STATES = (_State.RUNNING, _State.PAUSED, _State.STOPPED)
 
 
 class ConfigOrigin(enum.Enum):
-    """Where a running item's configuration comes from: this node's file, the leader's different
-    file, or a previous configuration that is about to be replaced.
-    """
+    """Origin of a running item's configuration: this node's file, the leader's different file, or a
+    previous configuration that is about to be replaced."""
 
     OURS = "ours"
     OTHERS = "others"
@@ -156,7 +156,7 @@ class ConfigOrigin(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningItem:
-    """A connector or task that is assigned to this node and was started."""
+    """A connector or task that is assigned to this node and has been started."""
 
     item: WorkItem
     started: StartedItem
@@ -177,12 +177,12 @@ class RunningItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartDecision:
-    """What to do about failures."""
+    """Items to restart, and whether the flow is given up."""
 
     due: tuple[RunningItem, ...] = ()
-    """Items to restart now."""
+    """Connectors and tasks to restart now."""
     give_up_reason: str = ""
-    """Why the flow is given up; "" if it is not."""
+    """Reason why the flow is given up; "" if it is not given up."""
 
 
 def list_running_items(
@@ -193,7 +193,8 @@ def list_running_items(
     plan: FlowPlan,
     is_leader: bool,
 ) -> list[RunningItem]:
-    """Items assigned to this node (`assigned`) that were started."""
+    """Return the connectors and tasks that are assigned to this node (`assigned`) and have been
+    started."""
     classify = _ConfigClassifier(config, plan, leads=is_leader)
     return [
         RunningItem(
@@ -233,17 +234,17 @@ def _drop_nulls(config: RawConfig) -> dict[str, str]:
 
 @dataclass(slots=True)
 class FailureTracker:
-    """Decides about restarts of a flow's items.
+    """Decides which connectors and tasks of a flow to restart.
 
-    `_ran` contains the types (connector, task) of which a mirroring item has run without failure on
-    this node.
+    `_ran` contains the item types (connector, task) of which a mirroring item has run without
+    failure on this node.
     """
 
     restarts: RestartPlanner
     _ran: set[type[WorkItem]] = field(default_factory=set)
 
     def evaluate(self, items: Iterable[RunningItem], now_s: float) -> RestartDecision:
-        """Decide about the current items."""
+        """Return the restart decision for the current items."""
         by_name = {str(each.item): each for each in items}
         self._ran.update(
             type(each.item)
@@ -263,13 +264,15 @@ class FailureTracker:
                 by_name[name] for name in due if not self._failed_at_first_start(by_name[name])
             ),
             give_up_reason=next(
-                (each.reason for each in failed_items if self._is_given_up(each)), ""
+                (each.reason for each in failed_items if self._ends_flow(each)), ""
             ),
         )
 
-    def _is_given_up(self, item: RunningItem) -> bool:
-        """True if a failure ends the flow. Failed heartbeats and checkpoints never do; they are not
-        passed in.
+    def _ends_flow(self, item: RunningItem) -> bool:
+        """Return True if a failure ends the flow.
+
+        Heartbeat and checkpoint failures never end the flow; these items are not passed to this
+        method.
         """
         if item.config_origin is ConfigOrigin.OLD:
             return False
@@ -278,7 +281,7 @@ class FailureTracker:
         )
 
     def _failed_at_first_start(self, item: RunningItem) -> bool:
-        """True if mirroring failed at its first start, which a restart does not resolve.
+        """Return True if mirroring failed at its first start, because a restart would not help.
 
         Tasks that other nodes ran before are excluded.
         """

@@ -1,4 +1,4 @@
-"""The main loop of `mm2 run`: monitors the flows, displays them, decides when and how to end.
+"""The main loop of `mm2 run`: monitors and displays the flows, and decides when and how to exit.
 
 It is not involved in replication: a failing table or metric must not affect the flows.
 """
@@ -28,16 +28,14 @@ from mm2.status.topic_rows import CopyRates
 
 POLL_INTERVAL_S = 0.5
 CATCH_UP_POLL_INTERVAL_S = 0.1
-"""Poll interval with `--until-caught-up`."""
+"""Poll interval in seconds with `--until-caught-up`."""
 MAX_POLL_INTERVAL_S = 5.0
 IDLE_POLL_INTERVAL_S = 15.0
-"""Maximum poll interval while no status changes and only lags grow."""
+"""Maximum poll interval in seconds while no status changes and only lags grow."""
 POLL_CPU_SHARE = 0.01
-"""Limits polling to about this share of a CPU core: with thousands of partitions the interval
-grows.
-"""
+"""Maximum share of a CPU core for polling: the poll interval grows with thousands of partitions."""
 DISPLAY_CPU_SHARE = 0.05
-"""The limit for drawing the table, higher because a user is watching."""
+"""Maximum share of a CPU core for drawing the table, higher because a user is watching."""
 
 _TABLE_ACTION = "table"
 
@@ -45,14 +43,14 @@ _log = logging.getLogger(__name__)
 
 
 class ObservedEngine(Protocol):
-    """The part of an engine that the loop needs."""
+    """The part of an engine that the main loop needs."""
 
     @property
     def state(self) -> EngineState: ...
 
 
 class RunnableNode(Protocol):
-    """The part of `Mm2Node` that the loop needs."""
+    """The part of `Mm2Node` that the main loop needs."""
 
     @property
     def engine(self) -> ObservedEngine: ...
@@ -71,7 +69,7 @@ class RunnableNode(Protocol):
 
 
 class ExitReason(enum.Enum):
-    """Why the loop ended."""
+    """Reason why the main loop ended."""
 
     SIGNAL = "signal"
     CRASHED = "crashed"
@@ -82,46 +80,45 @@ class ExitReason(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopCondition:
-    """When the loop ends by itself."""
+    """Conditions under which the main loop ends without a signal."""
 
     until_caught_up: bool = False
-    """End once everything that the source holds now is copied."""
+    """True to exit once all records that the source currently contains are replicated."""
     timeout_s: float | None = None
-    """End after this time in any case."""
+    """Seconds after which the loop ends unconditionally; None for no limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunResult:
-    """How a run ended."""
+    """Exit reason and output of a run."""
 
     reason: ExitReason
     code: int
     results: tuple[str, ...] = ()
-    """Lines for stdout."""
+    """Output lines for stdout."""
     errors: tuple[str, ...] = ()
-    """Lines for stderr."""
+    """Output lines for stderr."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunLoopDeps:
-    """Dependencies of the loop."""
+    """Dependencies of the main loop."""
 
     clock: Clock
     display: FlowDisplay
     metrics: FlowMetricsCollector
     stop_signal: Callable[[], int | None]
-    """Returns the signal number that requested a stop; None if there was none."""
+    """Returns the signal number that requested a stop, or None if no stop was requested."""
     wait: Callable[[float], object]
-    """Waits for seconds, or until a signal arrives."""
+    """Waits for a number of seconds or until a signal is received."""
     notes: tuple[str, ...] = ()
     unreachable: Callable[[], Mapping[str, str]] = dict
-    """Returns, by flow, which of its clusters does not respond; as in
-    `topic_rows.make_overview`.
-    """
+    """Returns the description of each flow's unreachable cluster, by flow, as in
+    `topic_rows.make_overview`."""
 
 
 class RunLoop:
-    """Main loop; runs once, on one thread."""
+    """The main loop. Runs once, on one thread."""
 
     def __init__(
         self, node: RunnableNode, stop_condition: StopCondition, deps: RunLoopDeps
@@ -140,7 +137,7 @@ class RunLoop:
         self._disabled_actions: set[str] = set()
 
     def run(self) -> RunResult:
-        """Start the node, run until there is a reason to end, and stop the node."""
+        """Start the node, run until there is a reason to exit, and stop the node."""
         start_s = self._deps.clock.now_s()
         self._node.start()
         try:
@@ -199,7 +196,7 @@ class RunLoop:
     # Observation
 
     def _observe_flows(self, now_s: float) -> float:
-        """Update log, metrics and display; return how many seconds the drawing took."""
+        """Update the log, metrics and display. Return how many seconds drawing the table took."""
         statuses = self._shown_statuses = self._seen_statuses
         ready = self._node.engine.state is EngineState.READY
         self._rates.observe(statuses, now_s)
@@ -231,7 +228,7 @@ class RunLoop:
         return ("starting Spark …",) if starting else ()
 
     def _run_isolated(self, name: str, action: Callable[[], object]) -> None:
-        """Run a secondary action (metrics, display); it is disabled after a failure."""
+        """Run a secondary action (metrics, display). The action is disabled after a failure."""
         if name in self._disabled_actions:
             return
         try:
@@ -291,7 +288,10 @@ class RunLoop:
         if progressed.remote_flows and reason is ExitReason.VERDICT:
             lines = self._progress.unfinished_lines(self._seen_statuses)
             if not own_flows:
-                head = "this process had nothing to replicate; for the lag of other nodes: mm2 lag"
+                head = (
+                    "this process had no partitions to replicate; to show the lag of other nodes, "
+                    "run mm2 lag"
+                )
                 return (head, *lines)
             # Nothing failed and nothing is being copied any more: all other flows have caught up.
             names = ", ".join(each.flow for each in own_flows)

@@ -22,15 +22,16 @@ from mm2.status.retention_watch import RetentionWatch
 
 JAVA_METRICS_PATH = "/metrics/java"
 REPORT_CACHE_TTL_S = 1.0
-"""Maximum age of the reports behind metrics and /health/replicating."""
+"""Maximum age in seconds of the reports used by metrics and /health/replicating."""
 JAVA_METRICS_CACHE_TTL_S = 5.0
-"""Maximum age of this large page, which several scrapers share."""
+"""Maximum age in seconds of the Java metrics page, which is large and shared by several
+scrapers."""
 
 
 class NodeTelemetry:
-    """Metrics and health endpoints.
+    """Metrics and health endpoints of a running node.
 
-    Call `metrics` after every status poll and `heartbeat` in every iteration of the main loop;
+    Call `metrics` after every status poll and `heartbeat` in every iteration of the main loop.
     `source` and `pages` are exposed over HTTP.
     """
 
@@ -42,7 +43,8 @@ class NodeTelemetry:
         clock: Clock,
         watch: RetentionWatch,
     ) -> None:
-        """`watch` creates the reports and estimates when sources delete unreplicated records."""
+        """Create the telemetry of a node. `watch` creates the reports and estimates when sources
+        delete unreplicated records."""
         self._node = node
         self._clock = clock
         self._drills = LastDrillTimes(settings.health.drill_report)
@@ -77,7 +79,7 @@ class NodeTelemetry:
         }
 
     def describe_unreachable(self) -> dict[str, str]:
-        """By flow, which of its clusters does not respond, since when and why."""
+        """Describe which cluster does not respond, since when and why, by flow."""
         by_flow: dict[str, str] = {}
         for each in self._reports.get():
             unreachable = [one.describe() for one in each.unreachable if not one.broker]

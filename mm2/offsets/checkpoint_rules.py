@@ -1,11 +1,11 @@
 """Decides which checkpoints a flow publishes for consumer groups, and when a round is complete.
 
-As `MirrorCheckpointTask` and `CheckpointStore` of MirrorMaker 2: a checkpoint is built from a
-group's committed offset and published when it differs from the previous one. It never goes back on
-the target unless the group went back on the source.
+As in `MirrorCheckpointTask` and `CheckpointStore` of MirrorMaker 2, a checkpoint is built from a
+group's committed offset and published if it differs from the previous one. It never moves back on
+the target unless the group moved back on the source.
 
-A round of checkpoints counts once the target has acknowledged all records sent before its end.
-Records are acknowledged in any order, and possibly after the next round has begun.
+A round of checkpoints counts once the target has acknowledged all records sent before the end of
+the round. Records are acknowledged in any order, possibly after the next round has begun.
 """
 
 from __future__ import annotations
@@ -37,37 +37,38 @@ _NO_CHECKPOINTS: GroupCheckpoints = {}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetAndMetadata:
-    """Committed offset of a group for one partition; `metadata` is the client's note, "" for
-    none."""
+    """Committed offset of a group for one partition. `metadata` is the client's metadata string; ""
+    if there is none."""
 
     offset: int
     metadata: str = ""
 
 
 CommittedPositions = Mapping[TopicPartition, OffsetAndMetadata | None]
-"""Committed offsets of one group by partition; None for a partition without an offset, as
-clients leave it that reset to -1."""
+"""Committed offsets of one group by partition. The value is None for a partition without an offset,
+which is what clients leave after a reset to -1."""
 
 
 @dataclass(slots=True)
 class CheckpointTable:
     """Current checkpoints: folds the checkpoints topic for groups that `group_filter` accepts, and
-    includes published ones.
+    includes checkpoints published by this task.
 
     Partition and group names are shared between checkpoints to save memory.
     """
 
     group_filter: NamePredicate
     changed: set[str] = field(default_factory=set)
-    """Groups whose checkpoints changed since the reader last cleared the set."""
+    """Groups whose checkpoints have changed since the reader last cleared this set."""
     _partition_names: dict[TopicPartition, TopicPartition] = field(default_factory=dict)
     _groups: dict[str, dict[TopicPartition, Checkpoint]] = field(default_factory=dict)
     _unreadable: dict[CheckpointKey, str] = field(default_factory=dict)
 
     def apply(self, key: bytes, value: bytes | None) -> str | None:
-        """Apply one record; None is a tombstone. Returns the group if its checkpoint changed.
+        """Apply one record; a `value` of None is a tombstone. Returns the group if its checkpoint
+        changed.
 
-        Raises `MalformedRecordError` and changes nothing; the reader logs that and continues.
+        Raises `MalformedRecordError` and changes nothing; the reader logs the error and continues.
         """
         about = mm2_records.decode_checkpoint_key(key)
         if not self.group_filter(about.group):
@@ -85,16 +86,16 @@ class CheckpointTable:
         return about.group
 
     def mark_unreadable(self, key: bytes, reason: str) -> None:
-        """Remember that the current checkpoint of this key cannot be read, until another record
-        replaces it; its predecessor, which is outdated, stays in the table."""
+        """Mark the current checkpoint of this key as unreadable until another record replaces it.
+        The previous checkpoint, now outdated, remains in the table."""
         self._unreadable[mm2_records.decode_checkpoint_key(key)] = reason
 
     def explain_unreadable(self, group: str) -> str:
-        """Why a current checkpoint of the group cannot be read; "" if all can."""
+        """Return why a current checkpoint of the group cannot be read; "" if all are readable."""
         return next((why for key, why in self._unreadable.items() if key.group == group), "")
 
     def publish(self, point: Checkpoint) -> None:
-        """Store a checkpoint that is published or about to be."""
+        """Store a checkpoint that has been or will be published."""
         self._store(point)
         self.changed.add(point.group)
 
@@ -104,12 +105,12 @@ class CheckpointTable:
         group = next((each.group for each in points.values()), point.group)
         points[place] = dataclasses.replace(point, group=group, partition=place)
 
-    def get_group(self, group: str) -> GroupCheckpoints:
-        """Checkpoints of one group; empty if it has none."""
+    def get_group_checkpoints(self, group: str) -> GroupCheckpoints:
+        """Return the checkpoints of one group; empty if it has none."""
         return self._groups.get(group, {})
 
     def list_groups(self) -> list[str]:
-        """Groups with at least one checkpoint, readable or not."""
+        """Return the groups that have at least one checkpoint, readable or not."""
         readable = {group for group, points in self._groups.items() if points}
         return sorted(readable.union(key.group for key in self._unreadable))
 
@@ -121,23 +122,24 @@ class NewCheckpoints:
     checkpoints: list[Checkpoint]
     """Checkpoints to publish."""
     is_final: bool
-    """True if the group need not be checked again until it commits or the map restarts."""
+    """True if the group need not be checked again until it commits offsets or the map restarts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointRules:
-    """How one flow creates checkpoints."""
+    """Rules by which one flow creates checkpoints."""
 
     source: str
     target: str
     policy: ReplicationPolicy
     takes_topic: NamePredicate
-    """The flow's topic filter, by source topic names. As in Java, heartbeats and internal
-    topics get no special treatment."""
+    """The flow's topic filter, by source topic name. As in Java, heartbeats and internal topics are
+    not treated specially."""
     translate: TranslateOffset
-    """Translates a source offset with everything that is known."""
+    """Translates a source offset with all available knowledge."""
     translate_exactly: TranslateOffset = lambda *_: Untranslated.UNKNOWN
-    """Translates with the complete offset map only, which may refute a published checkpoint."""
+    """Translates a source offset with the complete offset map only. The result may refute a
+    published checkpoint."""
     is_replicated: Callable[[TopicPartition, int], bool] = lambda *_: False
     """Returns whether a source offset is known to be replicated, so that its translation no
     longer improves."""
@@ -146,16 +148,16 @@ class CheckpointRules:
     def find_new_checkpoints(
         self, group: str, positions: CommittedPositions, published: GroupCheckpoints
     ) -> list[Checkpoint]:
-        """Checkpoints that the group should publish now."""
+        """Return the checkpoints that should now be published for the group."""
         return self.compare_group(group, positions, published).checkpoints
 
     def compare_group(
         self, group: str, positions: CommittedPositions, published: GroupCheckpoints
     ) -> NewCheckpoints:
-        """Compare a group's offsets on the source with its published checkpoints (`published`).
+        """Compare a group's offsets on the source with its published checkpoints.
 
-        Offsets that cannot be translated are left out; metadata too long for a checkpoint becomes
-        "".
+        Offsets that cannot be translated are omitted. Metadata that is too long for a checkpoint is
+        replaced by "".
         """
         found: dict[TopicPartition, Checkpoint] = {}
         final = True
@@ -181,8 +183,8 @@ class CheckpointRules:
         point: Checkpoint,
         standing: Checkpoint | None,
     ) -> bool:
-        """Returns whether the published checkpoint is ahead of the exactly known offset: it is
-        of a recreated topic, or was written with less knowledge."""
+        """Return whether the published checkpoint is ahead of the exactly known offset, because the
+        topic was recreated or the checkpoint was computed with less information."""
         if standing is None or point.downstream >= standing.downstream:
             return False
         match self.translate_exactly(partition, standing.upstream):
@@ -192,7 +194,7 @@ class CheckpointRules:
                 return False
 
     def to_target_partition(self, partition: TopicPartition) -> TopicPartition:
-        """The target partition that mirrors this source partition."""
+        """Return the target partition that mirrors this source partition."""
         known = self._renamed.get(partition)
         if known is not None:
             return known
@@ -228,11 +230,11 @@ class CheckpointRules:
 
 
 def is_newer_checkpoint(point: Checkpoint, published: Checkpoint | None) -> bool:
-    """Returns whether `point` should replace the published checkpoint (`checkpointIsMoreRecent`).
+    """Return whether `point` should replace the published checkpoint (`checkpointIsMoreRecent`).
 
-    True if there is none, if the group went back on the source, or if it is further on the target.
-    An equal or lower target offset says nothing, because translations of old offsets get less
-    precise over time.
+    True if no checkpoint was published, if the group moved back on the source, or if `point` is
+    ahead on the target. An equal or lower target offset proves nothing, because translations of old
+    offsets become less precise over time.
     """
     if published is None:
         return True
@@ -245,15 +247,15 @@ def _is_final(outcome: TranslatedOffset) -> bool:
 
 
 def _limit_metadata(metadata: str) -> str:
-    """Metadata, or "" if it exceeds what a checkpoint can hold: brokers may be configured to
-    accept more."""
+    """Return the metadata, or "" if it is too long for a checkpoint. Brokers may be configured to
+    accept longer metadata."""
     fits = len(metadata.encode(errors="replace")) <= primitive_types.STRING_BYTES_MAX
     return metadata if fits else ""
 
 
 class CheckpointRound(NamedTuple):
-    """A completed round over all groups: its time (monotonic clock) and the number of groups
-    with a checkpoint."""
+    """A completed round over all groups: its time (monotonic clock) and the number of groups with
+    checkpoints."""
 
     ended_at_s: float
     groups: int
@@ -263,30 +265,31 @@ class CheckpointRound(NamedTuple):
 class AcknowledgedRounds:
     """Tracks which rounds of checkpoints the target has acknowledged. Not thread-safe.
 
-    Invariants: no more records are acknowledged than were sent; each waiting round ended after more
-    records than the one before it.
+    Invariants: no more records are acknowledged than were sent; each pending round ended after more
+    sent records than the previous round.
     """
 
     sent: int = 0
     acknowledged: int = 0
     _waiting: deque[tuple[int, CheckpointRound]] = field(default_factory=deque)
 
-    def send(self, records: int) -> None:
-        """Count records that were sent."""
+    def count_sent(self, records: int) -> None:
+        """Count records that have been sent."""
         self.sent += records
 
-    def acknowledge(self, records: int) -> None:
+    def count_acknowledged(self, records: int) -> None:
         """Count records that were stored on the target or dropped by a transform."""
         self.acknowledged += records
 
     def end_round(self, found: CheckpointRound) -> None:
-        """End a round: all its records were sent."""
+        """End a round after all its records have been sent."""
         if self._waiting and self._waiting[-1][0] == self.sent:
             self._waiting.pop()
         self._waiting.append((self.sent, found))
 
-    def pop_acknowledged(self) -> CheckpointRound | None:
-        """The latest round that was acknowledged since the last call; None for none."""
+    def pop_acknowledged_round(self) -> CheckpointRound | None:
+        """Return the latest round that was acknowledged since the last call; None if there is
+        none."""
         found = None
         while self._waiting and self._waiting[0][0] <= self.acknowledged:
             _, found = self._waiting.popleft()

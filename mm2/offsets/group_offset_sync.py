@@ -1,13 +1,13 @@
 """Decides which consumer group offsets are written on the target (`sync.group.offsets.enabled`).
 
-As `MirrorCheckpointTask.syncGroupOffset`, plus a guard: a group is written only after it was
+Follows `MirrorCheckpointTask.syncGroupOffset`, plus a guard: a group is written only after it was
 observed without members. Java treats a group that it does not know to be idle as new and writes all
-of it; a group that becomes idle meanwhile is set back (KAFKA-19794). Callers plan, read the group
-again just before writing, and plan again, so the remaining race is one request long.
+its offsets, so a group that becomes idle in the meantime is moved back (KAFKA-19794). Callers plan,
+read the group again just before writing, and plan again, so the remaining race lasts one request.
 
-So neither a task that started with old checkpoints nor a second writer sets a group back. What
-happens within that one request (a group that resumes and stops, two writers at once) is corrected
-in the next round; brokers offer no conditional write.
+Therefore neither a task that started with old checkpoints nor a second writer moves a group back.
+Changes during that one request (a group that resumes and stops, two concurrent writers) are
+corrected in the next round, because brokers offer no conditional write.
 """
 
 from __future__ import annotations
@@ -23,54 +23,57 @@ _NO_END_OFFSETS: Mapping[TopicPartition, int] = {}
 
 
 class GroupState(enum.Enum):
-    """State of a group on the target, classic or of the new protocol (KIP-848)."""
+    """State of a group on the target, for classic groups and for the consumer protocol of
+    KIP-848."""
 
     ABSENT = "absent"
-    """Unknown to the broker, or dead: there are no offsets that could be set back."""
+    """Unknown to the broker, or dead. The group has no offsets that could be moved back."""
     EMPTY = "empty"
-    """Has offsets and no members."""
+    """The group has offsets and no members."""
     ACTIVE = "active"
-    """Has members or is about to: stable, (re)balancing, assigning, reconciling."""
+    """The group has members or is about to have some: stable, (re)balancing, assigning or
+    reconciling."""
     FOREIGN = "foreign"
     """Not a consumer group: Connect workers, share groups, streams groups."""
     UNKNOWN = "unknown"
-    """Not reported, or the request failed."""
+    """The state was not reported, or the request failed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetGroup:
-    """Snapshot of one group on the target. `positions` count only if the group is empty."""
+    """Snapshot of one group on the target. `positions` are valid only if the group is empty."""
 
     state: GroupState
     positions: CommittedPositions = field(default_factory=dict)
 
 
 class UnchangedReason(enum.Enum):
-    """Why a partition's offset on the target is not written."""
+    """Reason why a partition's offset on the target is not written."""
 
     AHEAD = "ahead"
     """The group's offset is the same or higher."""
     MISSING = "missing"
-    """The partition does not exist on the target (any more), so a request with it would fail."""
+    """The partition does not exist on the target (any more), so a request that includes it would
+    fail."""
     BEYOND = "beyond"
-    """The log ends before the checkpoint, which is of an earlier topic of that name: the group
-    would skip records."""
+    """The log ends before the checkpoint, which is from an earlier topic of the same name. The
+    group would skip records."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSyncPlan:
-    """What to write for one group."""
+    """Offsets to write for one group, and the partitions that are not written."""
 
     group: str
     blocked_by: GroupState | None = None
-    """State of the group that forbids any write; None if writing is allowed."""
+    """Group state that forbids writing; None if writing is allowed."""
     write: Mapping[TopicPartition, OffsetAndMetadata] = field(default_factory=dict)
     """Offsets to write."""
     unchanged: Mapping[TopicPartition, UnchangedReason] = field(default_factory=dict)
-    """Partitions that stay unchanged, and why."""
+    """Partitions whose offsets remain unchanged, with the reason."""
     replaces_empty: frozenset[TopicPartition] = frozenset()
-    """Partitions of `write` with an empty position, as clients leave it that reset to -1; worth
-    a log line."""
+    """Partitions of `write` with an empty position, which is what clients leave after a reset to
+    -1. These writes should be logged."""
 
 
 def plan_group_sync(
@@ -83,12 +86,13 @@ def plan_group_sync(
 ) -> GroupSyncPlan:
     """Plan the offsets to write for a group from its checkpoints.
 
-    `partitions` maps the target's topics to partition counts and `ends` has log end offsets, as far
-    as known.
+    `partitions` contains the partition counts of the target's topics and `ends` the log end
+    offsets, as far as they are known.
 
-    Offsets only ever go forward. If a group went back on the source, its target offset stays:
-    whether that is wanted on the target is unknown, and the group may have run there. Its
-    checkpoints do go back, and `mm2 failover` sets the group back on request.
+    Offsets only move forward. If a group moved back on the source, its target offset remains
+    unchanged, because it is unknown whether the move is wanted on the target, and the group may
+    have run there. Its checkpoints do move back, and `mm2 failover` moves the group back on
+    request.
     """
     if target_group.state not in {GroupState.ABSENT, GroupState.EMPTY}:
         return GroupSyncPlan(group=group, blocked_by=target_group.state)

@@ -1,8 +1,9 @@
 """Selects the consumer groups to follow and assigns them to checkpoint tasks.
 
-As `MirrorCheckpointConnector.findConsumerGroups`: groups that pass the group filter and have
-committed offsets of a topic that passes the topic filter. Heartbeats, internal topics and cycles
-make no difference here. Unlike in Java, a group that may not be read does not block the others.
+As in `MirrorCheckpointConnector.findConsumerGroups`, these are the groups that pass the group
+filter and have committed offsets of a topic that passes the topic filter. Heartbeats, internal
+topics and cycles are not treated specially. Unlike in Java, a group that cannot be read for lack of
+permission does not block the other groups.
 """
 
 from __future__ import annotations
@@ -19,17 +20,17 @@ from mm2.topics.flow_config import Flow
 CONSUMER_TYPES = ("classic", "consumer")
 CONSUMER_PROTOCOLS = ("", "consumer")
 STREAMS_ASSIGNOR = "stream"
-"""Protocol name of Kafka Streams applications in classic groups, which are listed as consumer
+"""Protocol name of Kafka Streams applications in classic groups. Such groups are listed as consumer
 groups."""
 UNSUPPORTED_GROUP_TYPES = ("share", "streams")
-"""Group types of KIP-932 and KIP-1071: MirrorMaker 2 and mm2 follow consumer groups only."""
+"""Group types of KIP-932 and KIP-1071. MirrorMaker 2 and mm2 follow consumer groups only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedGroup:
-    """A group as the cluster lists it.
+    """A group as listed by the cluster.
 
-    `type` is "" on brokers before 3.7, which have classic groups only. `protocol` is "" for a group
+    `type` is "" on brokers before 3.7, which only have classic groups. `protocol` is "" for a group
     without members whose offsets are managed manually.
     """
 
@@ -39,8 +40,7 @@ class ListedGroup:
 
     @property
     def is_consumer(self) -> bool:
-        """Returns whether the group commits consumer offsets, unlike Connect, streams and share
-        groups."""
+        """True if the group commits consumer offsets, unlike Connect, streams and share groups."""
         kind = self.type.lower() or CONSUMER_TYPES[0]
         return kind in CONSUMER_TYPES and self.protocol in CONSUMER_PROTOCOLS
 
@@ -58,7 +58,7 @@ class FilteredGroups:
     accepted: tuple[str, ...]
     """Groups that pass the filter."""
     unmatched: Mapping[str, str]
-    """Groups whose name cannot be matched in bounded time, with the reason; they are not
+    """Groups whose names cannot be matched in bounded time, with the reason. These groups are not
     followed."""
 
 
@@ -68,14 +68,14 @@ class SelectedGroups:
 
     groups: frozenset[str]
     unread: frozenset[str] = frozenset()
-    """Groups whose offsets could not be read; those already followed stay."""
+    """Groups whose offsets could not be read. Groups that are already followed remain selected."""
     unwritable: frozenset[str] = frozenset()
-    """Groups whose id no task configuration can hold."""
+    """Groups whose ids cannot be represented in a task configuration."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSelectionChange:
-    """Difference between two selections; False if there is none."""
+    """Difference between two selections. Evaluates to False if nothing changed."""
 
     new: frozenset[str]
     gone: frozenset[str]
@@ -85,7 +85,8 @@ class GroupSelectionChange:
 
 
 def filter_candidates(flow: Flow, listed: Iterable[ListedGroup]) -> FilteredGroups:
-    """Filter the listed groups by type and name; their offsets are read next."""
+    """Filter the listed groups by type and name. The offsets of the remaining groups are read
+    next."""
     return filter_groups(flow.groups, (each.group for each in listed if each.is_consumer))
 
 
@@ -109,7 +110,7 @@ def select_groups(
     followed: Collection[str] = (),
 ) -> SelectedGroups:
     """Select the groups to follow. `topics` maps each candidate to the topics with committed
-    offsets; None if unreadable."""
+    offsets, or to None if its offsets are unreadable."""
     unread = frozenset(group for group, found in topics.items() if found is None)
     wanted = {
         group
@@ -124,15 +125,15 @@ def select_groups(
 
 
 def compare_selection(followed: Collection[str], selected: SelectedGroups) -> GroupSelectionChange:
-    """Compare with the groups that are followed now."""
+    """Compare the selection with the groups that are currently followed."""
     return GroupSelectionChange(
         new=selected.groups - set(followed), gone=frozenset(followed) - selected.groups
     )
 
 
 def assign_groups(groups: Iterable[str], tasks_max: int) -> list[list[str]]:
-    """Assign groups to tasks for the first time: consecutive runs of similar size, none empty
-    (Java's taskConfigs)."""
+    """Assign groups to tasks for the first time, in consecutive runs of similar size. No task is
+    empty (Java's taskConfigs)."""
     ordered = sorted(groups)
     return connector.group_partitions(ordered, min(tasks_max, len(ordered))) if ordered else []
 
@@ -140,6 +141,6 @@ def assign_groups(groups: Iterable[str], tasks_max: int) -> list[list[str]]:
 def reassign_groups(
     groups: Iterable[str], before: Sequence[Iterable[str]], tasks_max: int
 ) -> list[list[str]]:
-    """Assign groups to tasks again: a group stays with its task, so that only tasks with changes
-    restart."""
+    """Assign groups to tasks again. Each group remains with its task, so that only tasks with
+    changes restart."""
     return assignment.fill_empty_assignments(assignment.assign_sticky(groups, before, tasks_max))

@@ -1,10 +1,10 @@
-"""Aligns two logs record by record: which target record is a copy of which source record.
+"""Aligns two logs record by record to find which target record is a copy of which source record.
 
-Used if there is no offset map. Records are compared by digests of their whole content. A digest
-that occurs once on each side is a match, since copies keep the source's order. Records between two
-matches are paired one to one if they are equal on both sides and none is missing. Of records that
-were replicated twice, the last copy counts. Ambiguous records are left out: the result for them is
-a bound, never a guess.
+Used if there is no offset map. Records are compared by digests of their entire content. A digest
+that occurs once on each side is a match, because replication preserves the source's order. Records
+between two matches are paired one to one if both sides are equal and no record is missing. If
+records were replicated twice, the last copy counts. Ambiguous records are not paired: their result
+is a bound, never a guess.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _HOLE_FLAG = 2
 
 @dataclass(slots=True, kw_only=True)
 class LogDigests:
-    """Digests of one log from `start` on, in order: of single records, or of batches with
+    """Digests of one log from `start` on, in order. An item is a single record or a batch of
     consecutive records.
 
-    `optional` items may or may not be on the other side: aborted records, which MirrorMaker 2
-    copies by default. A *hole* is a gap in the offsets that no marker explains, left by compaction.
-    Invariant: `end` is after everything that was added or skipped.
+    `optional` items may be missing on the other side. These are aborted records, which MirrorMaker
+    2 replicates by default. A *hole* is a gap in the offsets that no marker explains, left by
+    compaction. Invariant: `end` is after every item that was added or skipped.
     """
 
     start: int
@@ -54,9 +54,9 @@ class LogDigests:
         optional: bool = False,
         producer_id: int = -1,
     ) -> None:
-        """Add the next item, which covers `span` offsets from `offset` on.
+        """Add the next item, which covers `span` offsets starting at `offset`.
 
-        `digest` is a signed 64-bit number, `producer_id` the producer id.
+        `digest` is a signed 64-bit number.
         """
         self.skip_to(offset, hole=True)
         self.offsets.append(offset)
@@ -68,33 +68,33 @@ class LogDigests:
         self.end = offset + span
 
     def skip_to(self, offset: int, *, hole: bool = False) -> None:
-        """Skip to `offset`: there is nothing to copy before it, or, with `hole`, unknown
-        records."""
+        """Skip to `offset`. The skipped offsets contain nothing to replicate, or unknown records if
+        `hole` is True."""
         if offset > self.end:
             self._hole = self._hole or hole
             self.end = offset
 
-    def end_of(self, at: int) -> int:
-        """The offset after the item at index `at`."""
+    def get_end_offset(self, at: int) -> int:
+        """Return the offset after the item at index `at`."""
         return self.offsets[at] + self.spans[at]
 
     def is_needed(self, at: int) -> bool:
-        """Returns whether the item at index `at` must be on the other side."""
+        """Return whether the item at index `at` must exist on the other side."""
         return not self._flags[at] & _OPTIONAL_FLAG
 
     def has_hole(self, first: int, last: int) -> bool:
-        """Returns whether there is a hole before any item from index `first` to `last`
+        """Return whether there is a hole before any item from index `first` to `last`
         (inclusive)."""
         return any(self._flags[at] & _HOLE_FLAG for at in range(first, last + 1))
 
     def check_invariants(self) -> None:
         for at in range(1, len(self)):
-            assert self.end_of(at - 1) <= self.offsets[at], at
-        assert not self.offsets or self.end_of(len(self) - 1) <= self.end
+            assert self.get_end_offset(at - 1) <= self.offsets[at], at
+        assert not self.offsets or self.get_end_offset(len(self) - 1) <= self.end
 
 
 class MatchedPair(NamedTuple):
-    """Indexes of equal items on both sides."""
+    """Source and target index of equal items."""
 
     source: int
     target: int
@@ -102,22 +102,22 @@ class MatchedPair(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogMatches:
-    """Result of matching: all pairs, and those that are certain."""
+    """Result of matching two logs: all pairs, and the certain pairs."""
 
     pairs: list[MatchedPair]
     """All pairs, in order."""
     certain: list[MatchedPair]
-    """Pairs before which every earlier source record has its copy."""
+    """Pairs before which every earlier source record has a copy."""
     bounded: Set[int]
-    """Indexes in `sure` of pairs after which only a bound is known until the next pair."""
+    """Indexes in `certain` of pairs after which only a bound is known until the next pair."""
 
 
 class AlignedRange(NamedTuple):
-    """Source records from offset `first` up to `through` are below target offset `target_next`, by
-    `runs` (source offset, delta).
+    """Source records from offset `first` up to `through` are below target offset `target_next`, as
+    described by `runs` (source offset, delta).
 
-    With `below` or `above`, only the first offset is exact: later ones may be that much lower or
-    higher on the target.
+    If `below` or `above` is set, only the first offset is exact. Later offsets may be lower or
+    higher by that amount on the target.
     """
 
     first: int
@@ -130,13 +130,13 @@ class AlignedRange(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogAlignment:
-    """Aligned offset ranges of two logs, which follow each other without a gap."""
+    """Aligned offset ranges of two logs. The ranges are consecutive without gaps."""
 
     first_source: int
     first_target: int
     ranges: tuple[AlignedRange, ...]
     matched_offsets: int
-    """Number of offsets with a copy."""
+    """Number of source offsets that have a copy on the target."""
     bounded_offsets: int
     """Number of source offsets for which only a bound is known."""
     unmatched_tail: int
@@ -154,7 +154,7 @@ class LogAlignment:
 
 
 def build_alignment(source: LogDigests, target: LogDigests, matches: LogMatches) -> LogAlignment:
-    """Build the alignment of two logs from matches with at least one certain pair."""
+    """Build the alignment of two logs from matches that include at least one certain pair."""
     return _AlignmentBuilder(source, target, matches).build()
 
 
@@ -201,10 +201,11 @@ class _AlignmentBuilder:
         return offset, self._target.offsets[pair.target] - offset
 
     def _add_bounded_range(self, index: int) -> None:
-        """Add a range with bounds only, after the last record of the pair at `index`."""
+        """Add a range that starts at the last record of the pair at `index` and in which only that
+        first offset is exact."""
         pair = self._sure[index]
         _, delta = self._get_offset_and_delta(pair)
-        last = self._source.end_of(pair.source) - 1
+        last = self._source.get_end_offset(pair.source) - 1
         through, change = self._get_offset_and_delta(self._sure[index + 1])
         target_next = through + change
         below = max(0, through - last - 2)
@@ -223,7 +224,8 @@ class _AlignmentBuilder:
         self._first, self._runs = through, []
 
     def _find_first_source(self) -> int:
-        """First source offset of the alignment, including preceding offsets that need no copy."""
+        """Find the first source offset of the alignment, including preceding offsets that need no
+        copy."""
         source, at = self._source, self._sure[0].source
         before = any(map(source.is_needed, range(at)))
         if before or source.has_hole(0, at):
@@ -235,14 +237,14 @@ class _AlignmentBuilder:
         return target.offsets[at] if at or target.has_hole(0, 0) else target.start
 
     def _find_end(self) -> tuple[int, int]:
-        """Source and target offset where the alignment ends.
+        """Find the source and target offset at which the alignment ends.
 
-        Right after the last certain pair if unknown items follow on the target, else before the
-        next record to copy.
+        The end is right after the last certain pair if unknown items follow on the target,
+        otherwise before the next record to replicate.
         """
         source, target, last = self._source, self._target, self._sure[-1]
         if last.target + 1 < len(target):
-            return source.end_of(last.source), target.end_of(last.target)
+            return source.get_end_offset(last.source), target.get_end_offset(last.target)
         left = range(last.source + 1, len(source))
         first = next(filter(source.is_needed, left), None)
         return source.end if first is None else source.offsets[first], target.end
@@ -255,8 +257,9 @@ _BYTES_PER_PAIR = 360
 
 
 def estimate_max_records(memory_bytes: int, *, target: int = 0) -> int:
-    """How many source records `align_logs` can handle in `memory_bytes` besides `target` target
-    records (measured: all digests are in memory at once, and each pair while matching)."""
+    """Estimate how many source records `align_logs` can handle in `memory_bytes` in addition to
+    `target` target records. Based on measurements: all digests are in memory simultaneously, and
+    all pairs during matching."""
     left = max(0, memory_bytes - target * _BYTES_PER_RECORD)
     if left <= target * (_BYTES_PER_RECORD + _BYTES_PER_PAIR):
         return left // (_BYTES_PER_RECORD + _BYTES_PER_PAIR)
@@ -266,10 +269,10 @@ def estimate_max_records(memory_bytes: int, *, target: int = 0) -> int:
 def align_logs(
     source: LogDigests, target: LogDigests, *, assume_unique: bool = False
 ) -> LogAlignment | None:
-    """Align a source and a target log; None if nothing on the target is known to be from the
-    source.
+    """Align a source and a target log. Returns None if no record on the target is known to be from
+    the source.
 
-    `assume_unique` asserts that no two source records were ever equal, including deleted ones.
+    `assume_unique` asserts that no two source records were ever equal, including deleted records.
     """
     logs = _LogMatcher(source, target)
     pairs, unknown = logs.extend_chain(
@@ -280,9 +283,9 @@ def align_logs(
 
 
 def _find_longest_ordered_pairs(found: Sequence[_Pair]) -> list[_Pair]:
-    """The longest sequence of pairs in the same order on both sides.
+    """Find the longest sequence of pairs that are in the same order on both sides.
 
-    A record that occurs only before a copy of an earlier source record is no copy.
+    A target record that occurs only before a copy of an earlier source record is not a copy.
     """
     ends: list[int] = []
     at_end: list[int] = []
@@ -312,10 +315,10 @@ class _LogMatcher:
         self._source_index = _index_unique_digests(source.digests)
 
     def find_unique_pairs(self, *, all_differ: bool) -> list[_Pair]:
-        """Pairs of items that occur once on each side.
+        """Find pairs of items that occur once on each side.
 
-        Excludes aborted records if some of the source is gone: the copy may be of an equal
-        committed record.
+        Aborted records are excluded if some source records were deleted, because the target record
+        may be a copy of an equal committed record.
         """
         source, there = self._source, _index_unique_digests(self._target.digests)
         may_be = all_differ or not (source.start or source.has_hole(0, len(source) - 1))
@@ -327,8 +330,8 @@ class _LogMatcher:
         return sorted(_Pair(here, at) for here, at in found if at >= 0)
 
     def extend_chain(self, chain: Sequence[_Pair]) -> tuple[list[_Pair], set[int]]:
-        """Extend the chain of pairs before, between and after its links as far as that is
-        certain; also returns the indexes of pairs that unknown items follow."""
+        """Extend the chain of pairs before, between and after its links where the extension is
+        certain. Also returns the indexes of pairs that are followed by unknown items."""
         if not chain:
             return self._match_whole_logs(), set()
         pairs = self._extend_backward(chain[0])
@@ -344,12 +347,12 @@ class _LogMatcher:
         return pairs, unknown
 
     def drop_dubious_pairs(self, pairs: list[_Pair]) -> list[_Pair]:
-        """The pairs before the first one that may skip records that were never copied.
+        """Return the pairs that precede the first possible skip of records without a copy.
 
-        A record that is unique now may have had an equal predecessor that is gone, and the copy may
-        be of that one. So if a record is not known to have a copy, and at least as many records are
-        gone right before it as pairs follow, the pairs are dubious. If it certainly has no copy,
-        all records that are gone before it count.
+        A record that is unique now may have had an equal predecessor that was deleted, and the
+        target record may be a copy of that predecessor. The pairs after a record without a known
+        copy are therefore dubious if at least as many records were deleted immediately before it as
+        pairs follow. If the record certainly has no copy, all records deleted before it count.
         """
         gone = 0
         for index, (left, right) in enumerate(itertools.pairwise([_BEFORE_FIRST_PAIR, *pairs])):
@@ -362,7 +365,7 @@ class _LogMatcher:
         return pairs
 
     def _has_no_copy(self, among: Sequence[int], left: _Pair, right: _Pair) -> bool:
-        """Returns whether any of these source items certainly has no copy between the two pairs."""
+        """Return whether any of these source items certainly has no copy between the two pairs."""
         target = self._target
         if not among or target.has_hole(left.target + 1, right.target):
             return False
@@ -383,22 +386,22 @@ class _LogMatcher:
                 unsure.add(len(sure) - 1)
             if index in unknown and sure:
                 unsure.add(len(sure) - 1)
-        while sure and behind[sure[-1].source + 1] > self._target.end_of(sure[-1].target):
+        while sure and behind[sure[-1].source + 1] > self._target.get_end_offset(sure[-1].target):
             sure.pop()  # earlier records were copied again after it
         return LogMatches(pairs=pairs, certain=sure, bounded=unsure)
 
     def _count_missing_before(self, left: _Pair, right: _Pair) -> int:
-        """Number of source records that may be gone between two pairs; at least one if the log
-        does not begin with its first record."""
+        """Return the number of source records that may have been deleted between two pairs; at
+        least one if the log does not begin with its first record."""
         source = self._source
         gone = int(left == _BEFORE_FIRST_PAIR and source.start > 0)
         for at in range(left.source + 1, right.source + 1):
             if source.has_hole(at, at):
-                gone += source.offsets[at] - (source.end_of(at - 1) if at else source.start)
+                gone += source.offsets[at] - (source.get_end_offset(at - 1) if at else source.start)
         return gone
 
     def _match_whole_logs(self) -> list[_Pair]:
-        """Pair both logs as a whole if no item is unique."""
+        """Pair both logs as a whole. Used if no item is unique."""
         if self._source.start or self._target.start:
             return []
         return (
@@ -407,7 +410,8 @@ class _LogMatcher:
         )
 
     def _match_between(self, left: _Pair, right: _Pair) -> list[_Pair] | None:
-        """Pair the items between two pairs one to one; None if they differ or some are missing."""
+        """Pair the items between two pairs one to one. Returns None if the items differ or some are
+        missing."""
         source, target = self._source, self._target
         here = range(left.source + 1, right.source)
         there = range(left.target + 1, right.target)
@@ -427,8 +431,8 @@ class _LogMatcher:
         return None
 
     def _match_last_copy(self, left: _Pair, right: _Pair) -> list[_Pair] | None:
-        """Pair the items between two pairs with their last copy if they were copied more than
-        once; None if incomplete."""
+        """Pair the items between two pairs with their last copy if they were replicated more than
+        once. Returns None if the copy is incomplete."""
         pairs = self._extend_backward(right, down_to=left)
         begins = pairs[0].source if pairs else right.source
         if self._source.has_hole(left.source + 1, begins):
@@ -437,8 +441,8 @@ class _LogMatcher:
         return None if any(map(self._source.is_needed, rest)) else pairs
 
     def _has_unknown_between(self, left: _Pair, right: _Pair) -> bool:
-        """Returns whether a target item between the two pairs may be a copy of a source item
-        between them."""
+        """Return whether a target item between the two pairs may be a copy of a source item between
+        them."""
         source = self._source
         there = {self._target.digests[at] for at in range(left.target + 1, right.target)}
         if not there:
@@ -447,7 +451,7 @@ class _LogMatcher:
         return alike or source.has_hole(left.source + 1, right.source)
 
     def _extend_forward(self, link: _Pair) -> list[_Pair]:
-        """Pair following items as long as both sides are equal and without holes."""
+        """Pair the following items while both sides are equal and have no holes."""
         source, target = self._source, self._target
         pairs: list[_Pair] = []
         here, there = link.source + 1, link.target + 1
@@ -465,12 +469,12 @@ class _LogMatcher:
         return pairs
 
     def _has_equal_record(self, at: int) -> bool:
-        """Returns whether other source items are equal, so that the origin of a repeated copy is
-        ambiguous."""
+        """Return whether another source item is equal to the item at `at`, so that the origin of a
+        repeated copy is ambiguous."""
         return self._source_index[self._source.digests[at]] != at
 
     def _extend_backward(self, link: _Pair, *, down_to: _Pair = _BEFORE_FIRST_PAIR) -> list[_Pair]:
-        """Pair preceding items as long as both sides are equal and without holes."""
+        """Pair the preceding items while both sides are equal and have no holes."""
         source, target = self._source, self._target
         pairs: list[_Pair] = []
         here, there = link
@@ -488,21 +492,21 @@ class _LogMatcher:
         return pairs[::-1]
 
     def _compute_copy_ends(self) -> array[int]:
-        """For each source index, plus one: the target offset after all known copies of earlier
-        source items."""
+        """Compute, for each source index plus one, the target offset after all known copies of
+        earlier source items."""
         last = {digest: at for at, digest in enumerate(self._target.digests)}
         highest = self._target.start
         behind = array("q")
         for at, digest in enumerate(self._source.digests):
             behind.append(highest)
             if not self._has_equal_record(at) and digest in last:
-                highest = max(highest, self._target.end_of(last[digest]))
+                highest = max(highest, self._target.get_end_offset(last[digest]))
         behind.append(highest)
         return behind
 
 
 def _index_unique_digests(digests: Sequence[int]) -> dict[int, int]:
-    """Index of each digest that occurs once; -1 for the others."""
+    """Index the digests that occur once. All others have index -1."""
     found: dict[int, int] = {}
     for at, digest in enumerate(digests):
         found[digest] = -1 if digest in found else at

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogBounds:
-    """Log start offset of a partition, and its last stable offset, up to which read_committed
-    consumers read."""
+    """Log start offset and last stable offset of a partition. Consumers with read_committed read up
+    to the last stable offset."""
 
     start: int
     end: int
     pending: int = 0
-    """Offsets after `end`: of open transactions and everything after them."""
+    """Number of offsets after `end`, which are in open transactions or follow them."""
 
     def __post_init__(self) -> None:
         assert self.start <= self.end, self
@@ -21,9 +21,10 @@ class LogBounds:
 
     @property
     def high_watermark(self) -> int:
-        """Offset after the last replicated record, visible or not."""
+        """High watermark: the offset after the last record that is replicated within the cluster,
+        visible to read_committed consumers or not."""
         return self.end + self.pending
 
     def count_from(self, offset: int | None) -> int:
-        """Number of existing offsets from `offset` to the end; None counts from the log start."""
+        """Count the existing offsets from `offset` to the end; None counts from the log start."""
         return max(0, self.end - max(self.start if offset is None else offset, self.start))

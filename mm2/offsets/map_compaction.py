@@ -1,9 +1,9 @@
 """Plans which records of one partition's offset map are deleted or thinned out.
 
-Deleted: segments about source records that no longer exist. If the map exceeds its budget, old runs
-are removed evenly and two segments are merged into one. The newer half of the budget is never
-touched: the next acquisition resumes from there. The owner applies the changes in order; the map is
-correct after each of them.
+Segments about source records that no longer exist are deleted. If the map exceeds its budget, old
+runs are removed evenly and pairs of segments are merged. The newer half of the budget is never
+changed, because the next acquisition resumes from there. The owner applies the changes in order,
+and the map is correct after each change.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from mm2.formats.offset_map_records import MapSegment, MapSegmentKey, OffsetRun
 from mm2.offsets.offset_map import EraRuns, OwnerSegments, PartitionMap
 
 MERGED_SEGMENT_BYTES = 2048
-"""Size of the segment into which two are merged, unless half of their size is more."""
+"""Size of a segment merged from two others, unless half of their total size is larger."""
 
 
 class MapChange(NamedTuple):
-    """The new value of a map record; None deletes it."""
+    """A change to a map record: the record's key and its new value. A value of None deletes the
+    record."""
 
     key: MapSegmentKey
     segment: MapSegment | None
@@ -36,10 +37,11 @@ def plan_compaction(
     changes_max: int,
     segment_bytes: int = MERGED_SEGMENT_BYTES,
 ) -> list[MapChange]:
-    """Plan the next changes, up to `changes_max` or one more; call again until the list is empty.
+    """Plan at most `changes_max` changes, or one more. Call again until the list is empty.
 
-    `log_start` is the log start offset of the newest era's source topic. The resume point and the
-    newer half of the budget are never touched, nor is the last segment of an era deleted.
+    `log_start` is the log start offset of the source topic of the newest era (mirror generation).
+    The resume point and the newer half of the budget are never changed, and the last segment of an
+    era is never deleted.
     """
     found = [
         MapChange(key, None)
@@ -80,9 +82,9 @@ def _find_expired(known: PartitionMap, log_start: int) -> Iterator[MapSegmentKey
 def _find_expired_in_era(
     known: PartitionMap, runs: EraRuns, log_start: int
 ) -> Iterator[MapSegmentKey]:
-    """Segments before the last one whose first run begins below the log start.
+    """Find the segments before the last one whose first run begins below the log start.
 
-    Only offsets of deleted records would be looked up in them.
+    Only offsets of deleted records would be looked up in these segments.
     """
     needed: tuple[int, int] | None = None
     for place, (mine, end) in enumerate(zip(runs.owners, runs.ends, strict=True)):
@@ -103,8 +105,8 @@ def _find_expired_in_era(
 
 
 def _invalidates_late_era(known: PartitionMap, owner: MapSegmentKey) -> bool:
-    """Returns whether only this owner's segments prove that another one's late era does not
-    count."""
+    """Return whether only this owner's segments prove that another owner's late era (mirror
+    generation) is invalid."""
     return any(
         each.era > owner.era and each.owner_order < owner.owner_order for each in known.era_records
     )
@@ -126,7 +128,8 @@ class _ThinnableSegment:
 def _find_excess(
     known: PartitionMap, budget_bytes: int
 ) -> tuple[int, list[list[_ThinnableSegment]]]:
-    """Number of bytes to save, and the groups of segments to merge for it, in this order."""
+    """Compute the number of bytes to save, and the groups of segments to merge in order to save
+    them."""
     pieces = [
         _ThinnableSegment(
             mine, index, _count_segment_bytes(mine, index), mine.get_head(index).slack
@@ -151,8 +154,8 @@ def _count_stored_bytes(key: MapSegmentKey, segment: MapSegment) -> int:
 def _exclude_newest(
     pieces: Sequence[_ThinnableSegment], exact_bytes: int
 ) -> list[_ThinnableSegment]:
-    """All segments except the newest ones, of `exact_bytes` bytes together, which include the
-    resume point."""
+    """Select all segments except the newest ones. The excluded segments total `exact_bytes` bytes
+    and include the resume point."""
     kept = 0
     for place in range(len(pieces) - 1, -1, -1):
         kept += pieces[place].size
@@ -162,8 +165,8 @@ def _exclude_newest(
 
 
 def _group_neighbors(pieces: Sequence[_ThinnableSegment]) -> list[list[_ThinnableSegment]]:
-    """Pairs of neighbors to merge, most precise first, then oldest; single segments if there are no
-    pairs.
+    """Pair neighboring segments to merge, most precise first, then oldest. Returns single segments
+    if there are no pairs.
 
     No segment is in two groups, and precision differs little between groups, so segments are
     thinned out evenly.
@@ -187,7 +190,7 @@ def _get_bound_width(group: Sequence[_ThinnableSegment]) -> int:
 
 
 class _BoundedRun(NamedTuple):
-    """A run with the bounds of its segment."""
+    """A run with the bounds that apply in its segment."""
 
     run: OffsetRun
     below: int
@@ -195,7 +198,7 @@ class _BoundedRun(NamedTuple):
 
 
 def _merge_segments(segments: Sequence[MapSegment], *, segment_bytes: int) -> MapSegment:
-    """Merge neighboring segments; every n-th run is kept if there is no room for all."""
+    """Merge neighboring segments. Every n-th run is kept if not all runs fit."""
     runs = [_BoundedRun(run, each.below, each.above) for each in segments for run in each.runs]
     whole = _count_run_bytes([each.run for each in runs])
     limit = whole // 2 if len(segments) == 1 else max(segment_bytes, whole // 2)
@@ -220,7 +223,7 @@ def _merge_segments(segments: Sequence[MapSegment], *, segment_bytes: int) -> Ma
 
 
 def _compute_removed_bounds(runs: Sequence[_BoundedRun], step: int) -> tuple[int, int]:
-    """By how much removed runs may be below and above the run kept before them."""
+    """Compute by how much removed runs may be below and above the preceding run that is kept."""
     below = above = 0
     for place, each in enumerate(runs):
         difference = each.run.delta - runs[place - place % step].run.delta

@@ -1,10 +1,11 @@
-"""Plans what of a partition's lost offset map can be rebuilt, and creates its records.
+"""Plans which part of a partition's lost offset map can be rebuilt, and creates its records.
 
-The records come from an alignment of both logs.
+The records are derived from an alignment of both logs.
 
-A lost map is rebuilt for the newest owner, which has fenced the partition and not written yet:
-copying resumes from it. Records before the first known era become an era of their own, with an
-owner that sorts before all others, so it does not affect copying.
+A lost map is rebuilt for the newest owner, which has fenced the partition and not written yet;
+replication resumes from the rebuilt map. Records before the first known era (mirror generation)
+become an era of their own. Its owner sorts before all others, so the era does not affect
+replication.
 """
 
 from __future__ import annotations
@@ -34,12 +35,12 @@ REBUILD_REASON = "rebuilt by matching both logs"
 
 
 class RebuildScope(enum.Enum):
-    """What can be rebuilt for a partition; the value is shown to users."""
+    """What can be rebuilt for a partition. The value is shown to users."""
 
     LOST = "all of it"
-    """The map has nothing about the partition."""
+    """The map has no records of the partition."""
     BEFORE = "before the first era"
-    """The map begins inside the mirror: another writer copied the records before."""
+    """The map begins inside the mirror, because another writer replicated the earlier records."""
     EMPTY = "nothing"
     """The mirror topic is empty."""
     KNOWN = "nothing, the map is complete"
@@ -62,12 +63,13 @@ class RebuildPlan:
 
     @property
     def is_due(self) -> bool:
-        """Returns whether there is anything to rebuild."""
+        """True if there is anything to rebuild."""
         return self.kind in {RebuildScope.LOST, RebuildScope.BEFORE}
 
 
 def plan_rebuild(partition_map: PartitionMap) -> RebuildPlan:
-    """Plan the rebuild from what the map topic holds. Eras of deleted topics do not count."""
+    """Plan the rebuild from the contents of the map topic. Eras (mirror generations) of deleted
+    topics are ignored."""
     if not partition_map.era_records:
         return RebuildPlan(kind=RebuildScope.LOST)
     eras = partition_map.eras
@@ -91,7 +93,7 @@ def plan_rebuild(partition_map: PartitionMap) -> RebuildPlan:
 
 
 SEGMENT_RUNS_MAX = 500
-"""Maximum runs per segment, so that a segment takes about 2 KB."""
+"""Maximum number of runs per segment, so that a segment has a size of about 2 KB."""
 _NO_OWNER = bytes(offset_map_records.OWNER_BYTES)
 
 MapRecord = tuple[MapKey, MapValue]
@@ -99,7 +101,7 @@ MapRecord = tuple[MapKey, MapValue]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FencingOwner:
-    """The owner that fenced the partition for the rebuild; everything before its marker was
+    """The owner that fenced the partition for the rebuild. Everything before its marker was
     matched."""
 
     producer_id: int
@@ -120,7 +122,7 @@ def rebuild_lost_map(
     """Create the map records of a partition whose map is lost, to be stored in this order.
 
     `era` names the topics and the reason. The resume point comes last; the next acquisition matches
-    what follows it on the target.
+    the target records that follow it.
     """
     writers = [
         each for each in alignment.producer_ids if each not in {-1, fencing_owner.producer_id}
@@ -150,9 +152,11 @@ def rebuild_lost_map(
 def rebuild_first_era(
     partition: TopicPartition, alignment: LogAlignment, era: Era
 ) -> list[MapRecord]:
-    """Create the map records of the part before the first known era, to be stored in this order.
+    """Create the map records of the part before the first known era (mirror generation), to be
+    stored in this order.
 
-    The era comes last: without it, the partition counts as not rebuilt, and is rebuilt next time.
+    The era record comes last. Until it is stored, the partition counts as not rebuilt and is
+    rebuilt again.
     """
     owner = EraKey(topic=partition.topic, partition=partition.partition, era=0, ordinal=0, epoch=0)
     return [*_build_segments(owner, alignment, leader_epoch=-1), (owner, era)]

@@ -1,13 +1,13 @@
 """Folds the offset map topic of one flow: eras, producer ids, resume points and runs per partition.
 
-An era is a generation of a mirror, in which the target holds the source's records without a break.
-Segments of an older owner count only below the source offset at which a newer owner acquired the
-partition. An owner whose segments end before that offset stored them too late, and they do not
-count.
+An era is a generation of a mirror in which the target contains the source's records without a
+break. Segments of an older owner are valid only below the source offset at which a newer owner
+acquired the partition. An owner whose segments end before that offset stored them too late, and
+they are ignored.
 
-Segments stay encoded (two or three bytes per run, fifty times less than an object) and are decoded
-when an offset near them is looked up: the map of a compacted topic, or of one full of transactions,
-has millions of runs.
+Segments remain encoded (two or three bytes per run, a fiftieth of an object's size) and are decoded
+when an offset near them is looked up, because the map of a compacted topic or of a topic full of
+transactions has millions of runs.
 """
 
 from __future__ import annotations
@@ -37,11 +37,12 @@ from mm2.formats.offset_map_records import (
 )
 
 OwnerOrder = tuple[int, int, int]
-"""Sort order of owners, as `MapSegmentKey.owner_order`: ordinal, epoch, era."""
+"""Sort key of owners, as in `MapSegmentKey.owner_order`: ordinal, epoch, era."""
 CACHED_SEGMENTS_MAX = 32
-"""Maximum number of decoded segments in the cache (some 4 MB)."""
+"""Maximum number of decoded segments in the cache (about 4 MB)."""
 LARGE_SEGMENT_BYTES = 64 * 1024
-"""Segments of more bytes take megabytes of memory each: fewer of them are cached."""
+"""Segments larger than this occupy megabytes of memory each when decoded, so fewer of them are
+cached."""
 CACHED_LARGE_SEGMENTS_MAX = 2
 
 
@@ -58,13 +59,13 @@ _decode_large_cached = functools.lru_cache(maxsize=CACHED_LARGE_SEGMENTS_MAX)(_d
 class OwnerSegments:
     """Segments of one owner in source order.
 
-    Invariants: `firsts` increases and has as many entries as `values`.
+    Invariants: `firsts` is increasing and has as many entries as `values`.
     """
 
     __slots__ = ("_valid", "any_key", "firsts", "values")
 
     def __init__(self, name: MapSegmentKey) -> None:
-        """`any_key` is the key of any of the owner's segments."""
+        """`name` is the key of any of the owner's segments."""
         self.any_key = name
         self.firsts = array("q")
         self.values: list[bytes] = []
@@ -80,12 +81,12 @@ class OwnerSegments:
 
     @property
     def acquired_from(self) -> int:
-        """Source offset at which this owner acquired the partition: segments of older owners
-        count below it only."""
+        """Source offset at which this owner acquired the partition. Segments of older owners are
+        valid only below this offset."""
         return self.get_head(0).acquired_from
 
     def get_key(self, index: int) -> MapSegmentKey:
-        """Key of the segment at `index`."""
+        """Return the key of the segment at `index`."""
         name = self.any_key
         return MapSegmentKey(
             topic=name.topic,
@@ -108,7 +109,8 @@ class OwnerSegments:
         return offset_map_records.read_segment_head(self.values[index])
 
     def find_index(self, first_source: int) -> int | None:
-        """Index of the segment that begins at `first_source`; None if there is none."""
+        """Find the index of the segment that begins at `first_source`. Returns None if there is
+        none."""
         at = bisect_left(self.firsts, first_source)
         return at if at < len(self.firsts) and self.firsts[at] == first_source else None
 
@@ -128,7 +130,7 @@ class OwnerSegments:
             self._valid = None
 
     def drop(self, first_source: int) -> None:
-        """Remove the segment that begins at `first_source`, if any."""
+        """Remove the segment that begins at `first_source`, if it exists."""
         at = self.find_index(first_source)
         if at is not None:
             self._valid = None
@@ -136,18 +138,19 @@ class OwnerSegments:
             del self.values[at]
 
     def select_valid(self) -> OwnerSegments:
-        """The segments that count: without those merged into an earlier one, and those before a
-        gap.
+        """Select the valid segments. Segments merged into an earlier segment and segments before a
+        gap are excluded.
 
-        Merged segments are about to be deleted. Segments before a gap cannot be trusted: a process
-        that compacted the map after losing the partition may have deleted the missing ones.
+        Merged segments are about to be deleted. Segments before a gap cannot be trusted, because a
+        process that compacted the map after losing the partition may have deleted the missing
+        segments.
         """
         if self._valid is None:
             self._valid = self._select_valid()
         return self._valid
 
     def list_obsolete_keys(self) -> list[MapSegmentKey]:
-        """Keys of the segments that `select_valid` leaves out."""
+        """List the keys of the segments that `select_valid` excludes."""
         if len(self.select_valid()) == len(self):
             return []
         kept = set(self.select_valid().firsts)
@@ -179,7 +182,7 @@ class SegmentStore(Mapping[MapSegmentKey, MapSegment]):
             self.store(key, offset_map_records.encode_value(segment))
 
     def store(self, key: MapSegmentKey, value: bytes | None) -> None:
-        """Store the encoded value as in the map topic; None deletes it."""
+        """Store an encoded segment as in the map topic; a `value` of None deletes it."""
         mine = self._list_owners.get(key.owner_order)
         if value is None:
             if mine is not None:
@@ -193,11 +196,11 @@ class SegmentStore(Mapping[MapSegmentKey, MapSegment]):
 
     @property
     def owners(self) -> list[OwnerSegments]:
-        """Owners, oldest first."""
+        """All owners, oldest first."""
         return [self._list_owners[each] for each in sorted(self._list_owners)]
 
     def list_owners_of_era(self, number: int) -> list[OwnerSegments]:
-        """Owners of one era, oldest first."""
+        """List the owners of one era (mirror generation), oldest first."""
         return [self._list_owners[each] for each in sorted(self._list_owners) if each[-1] == number]
 
     @property
@@ -228,14 +231,15 @@ class SegmentStore(Mapping[MapSegmentKey, MapSegment]):
 
 
 class OffsetBounds(NamedTuple):
-    """The exact offset is between `lowest` and `highest` (inclusive); mostly both are equal."""
+    """Inclusive bounds of an exact offset, from `lowest` to `highest`. Usually both are equal."""
 
     lowest: int
     highest: int
 
 
 class _StoredRun(NamedTuple):
-    """A run, and by how much the deltas of removed runs after it may differ from its own."""
+    """A run, and by how much the deltas of removed runs that followed it may differ from its own
+    delta."""
 
     run: OffsetRun
     below: int
@@ -255,24 +259,25 @@ def _get_run_target(run: OffsetRun) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EraRuns:
-    """Offset map of one era. All offsets are on the source unless stated otherwise."""
+    """Offset map of one era (mirror generation). All offsets are source offsets unless stated
+    otherwise."""
 
     owners: list[OwnerSegments]
     """Owners of the era, oldest first."""
     ends: list[int]
-    """Per owner, the offset up to which its segments count."""
+    """Offset up to which the segments of each owner are valid."""
     begins: int
     """First offset of the era."""
     floor: int
-    """First offset of the map; above `begins` if older segments were deleted."""
+    """First offset of the map. Higher than `begins` if older segments were deleted."""
     through: int
     """Offset up to which the era was replicated."""
     target_next: int
-    """Next data offset on the target."""
+    """Next target offset for data."""
 
     @classmethod
     def from_segments(cls, segments: SegmentStore, number: int, era: Era) -> EraRuns:
-        """Build the map of era `number` from its segments."""
+        """Build the map of era (mirror generation) `number` from its segments."""
         owners = [each.select_valid() for each in segments.list_owners_of_era(number)]
         if not owners:
             return cls(
@@ -302,13 +307,13 @@ class EraRuns:
         )
 
     def to_target(self, upstream: int) -> OffsetBounds:
-        """Bounds of the target offset that corresponds to source offset `upstream`, which must not
-        be below `floor`.
+        """Return the bounds of the target offset that corresponds to source offset `upstream`,
+        which must not be below `floor`.
 
-        Source records from `upstream` on are at or after that target offset, earlier ones before
-        it.
+        Source records at or after `upstream` are at or after that target offset; earlier source
+        records are before it.
         """
-        before, behind = self._find_around(upstream, order=_get_run_source)
+        before, behind = self._find_runs_around(upstream, order=_get_run_source)
         limit = self.target_next if behind is None else _get_run_target(behind)
         if before is None:
             return OffsetBounds(limit, limit)
@@ -321,13 +326,13 @@ class EraRuns:
         )
 
     def to_source(self, downstream: int) -> OffsetBounds | None:
-        """Bounds of the source offset that corresponds to target offset `downstream`; None if that
-        part of the map was deleted.
+        """Return the bounds of the source offset that corresponds to target offset `downstream`.
+        Returns None if that part of the map was deleted.
 
-        Target records from `downstream` on are copies of source records at or after that offset,
-        earlier ones of records before it.
+        Target records at or after `downstream` are copies of source records at or after that source
+        offset; earlier target records are copies of earlier source records.
         """
-        before, behind = self._find_around(downstream, order=_get_run_target)
+        before, behind = self._find_runs_around(downstream, order=_get_run_target)
         limit = self.through if behind is None else behind.source
         if before is None:
             whole = self.floor == self.begins
@@ -340,20 +345,20 @@ class EraRuns:
             min(limit, max(least, here - before.above)), min(limit, max(least, here + before.below))
         )
 
-    def find_exact_before(self, downstream: int) -> tuple[int, int] | None:
-        """The last exactly known pair of source and target offset at or before `downstream`;
-        None if there is none."""
+    def find_exact_pair_before(self, downstream: int) -> tuple[int, int] | None:
+        """Find the last exactly known pair of source and target offset at or before `downstream`.
+        Returns None if there is none."""
         found = self.to_source(downstream)
         if found is None or found.lowest == found.highest:
             return None if found is None else (found.lowest, downstream)
-        before, _ = self._find_around(downstream, order=_get_run_target)
+        before, _ = self._find_runs_around(downstream, order=_get_run_target)
         assert before is not None
         return before.run.source, _get_run_target(before.run)
 
-    def _find_around(
+    def _find_runs_around(
         self, at: int, *, order: _RunKey
     ) -> tuple[_StoredRun | None, OffsetRun | None]:
-        """The last counting run at or before `at`, and the first one after it."""
+        """Find the last valid run at or before `at`, and the first run after it."""
         behind = None
         for mine, end in zip(reversed(self.owners), reversed(self.ends), strict=True):
             before, found = _find_neighbors(mine, at, end=end, order=order)
@@ -366,7 +371,7 @@ class EraRuns:
 def _find_neighbors(
     mine: OwnerSegments, at: int, *, end: int, order: _RunKey
 ) -> tuple[_StoredRun | None, OffsetRun | None]:
-    """The neighboring runs of `at` among one owner's runs below source offset `end`."""
+    """Find the neighboring runs of `at` among one owner's runs below source offset `end`."""
     count = bisect_left(mine.firsts, end)
     if order is _get_run_source:
         first = max(0, bisect_right(mine.firsts, at, hi=count) - 1)
@@ -403,7 +408,8 @@ def _read_valid_runs(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResumePoint:
-    """The newest owner's open segment: how far the partition was replicated, and by which owner."""
+    """The newest owner's open segment. It shows up to which offset the partition was replicated,
+    and by which owner."""
 
     key: MapSegmentKey
     segment: MapSegment
@@ -420,8 +426,8 @@ class MappedOffset(NamedTuple):
 class PartitionMap:
     """Offset map of one source partition.
 
-    Invariant: the resume point belongs to the newest (ordinal, epoch). What an older owner stored
-    after a newer one had read the map does not count.
+    Invariant: the resume point is that of the newest (ordinal, epoch). Records that an older owner
+    stored after a newer owner had read the map are ignored.
     """
 
     era_records: dict[EraKey, Era] = field(default_factory=dict)
@@ -431,12 +437,13 @@ class PartitionMap:
 
     @property
     def newest_era(self) -> int:
-        """The era of the newest owner; 0 if none was ever begun."""
+        """Era (mirror generation) of the newest owner; 0 if no era was ever begun."""
         return self._list_owners()[-1][-1] if self.era_records or self.segments else 0
 
     @property
     def had_progress(self) -> bool:
-        """Returns whether an era was ever begun, even if its record was skipped since."""
+        """True if an era (mirror generation) was ever begun, even if its record has been skipped
+        since."""
         request = self.request
         lost = request is not None and request.request.startswith(
             offset_map_records.LOST_ERA_REQUEST_PREFIX
@@ -452,7 +459,8 @@ class PartitionMap:
 
     @property
     def eras(self) -> dict[int, Era]:
-        """Eras by number, without those that a late owner began and no owner continued."""
+        """Eras (mirror generations) by number, except for eras that a late owner began and no other
+        owner continued."""
         begun = {key.owner_order: era for key, era in self.era_records.items()}
         found: dict[int, Era] = {}
         lowest: int | None = None
@@ -470,15 +478,15 @@ class PartitionMap:
 
     @property
     def is_newest_era_empty(self) -> bool:
-        """Returns whether a newer owner than the resume point's began an era, in which nothing
-        was copied yet."""
+        """True if an owner newer than the resume point's owner began an era (mirror generation) in
+        which nothing has been replicated yet."""
         begun = max((key.owner_order for key in self.era_records), default=None)
         newest = self.segments.newest
         return begun is not None and newest is not None and begun > newest.owner_order
 
     @property
     def resume_point(self) -> ResumePoint | None:
-        """Resume point of the newest owner that stored one; None if none did."""
+        """Resume point of the newest owner that stored one; None if no owner did."""
         key = self.segments.newest
         if key is None:
             return None
@@ -486,7 +494,8 @@ class PartitionMap:
 
     @property
     def replicated_to(self) -> int | None:
-        """Next source offset to copy according to the map; None if no era was begun."""
+        """Next source offset to replicate according to the map; None if no era (mirror generation)
+        was begun."""
         anchor = self.resume_point
         if anchor is not None:
             return anchor.segment.through
@@ -495,19 +504,20 @@ class PartitionMap:
 
     @property
     def open_request(self) -> NewEraRequest | None:
-        """The operator's request, unless an era already answers it."""
+        """The operator's request for a new era (mirror generation), unless an era has already
+        fulfilled it."""
         if self.request is None:
             return None
         answered = any(era.request == self.request.request for era in self.era_records.values())
         return None if answered else self.request
 
     def find_resume_position(self, target: int) -> MappedOffset | None:
-        """Where to resume if the target's log ends at `target`; None if no era was ever begun,
-        except era 0 of a rebuilt map.
+        """Find where to resume if the target's log ends at `target`. Returns None if no era (mirror
+        generation) was ever begun, except era 0 of a rebuilt map.
 
-        Every copyable record before the returned source offset is below the returned target offset,
-        in whichever era. The target offset is `target`, or an earlier one if the map is no longer
-        exact there.
+        In every era, each record to replicate before the returned source offset is below the
+        returned target offset. The target offset is `target`, or an earlier one if the map is no
+        longer exact there.
         """
         eras = self.eras
         if not eras:
@@ -517,12 +527,15 @@ class PartitionMap:
         if not number:  # none, or era 0 of a rebuilt map, which copying does not resume from
             return MappedOffset(min(later), target) if later else None
         runs = EraRuns.from_segments(self.segments, number, eras[number])
-        source, place = runs.find_exact_before(target) or (runs.begins, eras[number].first_target)
+        source, place = runs.find_exact_pair_before(target) or (
+            runs.begins,
+            eras[number].first_target,
+        )
         return MappedOffset(min([*later, source]), place)
 
     def list_superseded_keys(self, owner: MapSegmentKey) -> list[MapSegmentKey]:
-        """Keys of older owners' segments in `owner`'s era that begin at or after the source offset
-        at which `owner` acquired the partition."""
+        """List the keys of older owners' segments in `owner`'s era (mirror generation) that begin
+        at or after the source offset at which `owner` acquired the partition."""
         start = self.segments[owner].acquired_from
         return [
             each.get_key(at)
@@ -540,19 +553,20 @@ class PartitionMap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnreadableMapRecord:
-    """A record of the map topic that this release cannot read and that no later record replaces."""
+    """A record of the map topic that this release cannot read and that no later record has
+    replaced."""
 
     offset: int
     key: bytes
     why: str
     partition: TopicPartition | None
-    """Source partition that the key names; None if it names none, so that any may be concerned.
-    The record may concern all partitions of the topic, because a partition's start depends on
-    the others' eras."""
+    """Source partition in the record's key; None if the key names no partition, so that any
+    partition may be affected. The record may affect all partitions of the topic, because a
+    partition's start depends on the eras (mirror generations) of the other partitions."""
 
     @property
     def decoded_key(self) -> MapKey | None:
-        """The decoded key; None if it is unreadable, too."""
+        """The decoded key; None if the key is also unreadable."""
         try:
             return offset_map_records.decode_key(self.key)
         except offset_map_records.UNREADABLE_RECORD_ERRORS:
@@ -560,16 +574,17 @@ class UnreadableMapRecord:
 
     @property
     def is_era(self) -> bool:
-        """Returns whether the record is an era's, without which a partition must be reset."""
+        """True if the record is an era (mirror generation) record. A partition must be reset
+        without its era record."""
         return isinstance(self.decoded_key, EraKey)
 
     def may_concern(self, partition: TopicPartition) -> bool:
-        """Returns whether the record may concern this source partition."""
+        """Return whether the record may affect this source partition."""
         return self.partition is None or self.partition.topic == partition.topic
 
     def describe(self, *, topic: str, flow: str) -> str:
-        """Error message about the record; `topic` is the map topic, `flow` its flow ("" if
-        unknown)."""
+        """Build the error message about the record. `topic` is the map topic, `flow` its flow (""
+        if unknown)."""
         words = ["mm2", "offsets", "skip", *filter(None, [flow]), "--offset", str(self.offset)]
         if self.is_era:
             words += ["--from", "earliest"]
@@ -582,17 +597,18 @@ class UnreadableMapRecord:
 
 @dataclass(slots=True)
 class OffsetMap:
-    """Offset maps of all partitions of one flow; `fold` takes the map topic's records in order."""
+    """Offset maps of all partitions of one flow. Call `fold` with the map topic's records in
+    order."""
 
     key_filter: Callable[[MapKey], bool] = lambda _: True
-    """Filter by key; other records are ignored."""
+    """Selects records by key. Other records are ignored."""
     _partitions: dict[TopicPartition, PartitionMap] = field(default_factory=dict)
     _unreadable: dict[bytes, UnreadableMapRecord] = field(default_factory=dict)
     """Unreadable records by key, in offset order."""
 
     def fold(self, key: bytes, value: bytes | None, *, offset: int) -> None:
-        """Apply a record, but keep an unreadable one for `list_unreadable` until a later record or
-        tombstone of the same key replaces it."""
+        """Apply a record. An unreadable record is kept for `list_unreadable_records` until a later
+        record or tombstone with the same key replaces it."""
         self._unreadable.pop(key, None)
         try:
             self.apply(key, value)
@@ -607,17 +623,18 @@ class OffsetMap:
                 partition=None if named is None else TopicPartition(*named),
             )
 
-    def list_unreadable(
+    def list_unreadable_records(
         self, partition: TopicPartition | None = None
     ) -> Sequence[UnreadableMapRecord]:
-        """Unreadable records by offset; with `get_partition`, only those that may concern it."""
+        """List unreadable records by offset. If `partition` is given, list only records that may
+        affect it."""
         found = self._unreadable.values()
         if partition is None:
             return list(found)
         return [each for each in found if each.may_concern(partition)]
 
     def apply(self, key: bytes, value: bytes | None) -> None:
-        """Apply one record; None is a tombstone. Raises the errors of
+        """Apply one record; a `value` of None is a tombstone. Raises the errors of
         `offset_map_records.decode_key`."""
         name = offset_map_records.decode_key(key)
         if not self.key_filter(name):
@@ -638,11 +655,11 @@ class OffsetMap:
                 partition.request = decoded
 
     def get_partition(self, partition: TopicPartition) -> PartitionMap:
-        """The map of one partition; empty if nothing was recorded."""
+        """Return the map of one partition; empty if nothing was recorded."""
         return self._partitions.get(partition) or PartitionMap()
 
     def list_partitions(self) -> list[TopicPartition]:
-        """Partitions with at least one record, sorted."""
+        """List the partitions that have at least one record, sorted."""
         return sorted(self._partitions)
 
     def check_invariants(self) -> None:

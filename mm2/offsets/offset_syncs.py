@@ -1,17 +1,19 @@
-"""Offset syncs as in MirrorMaker 2: the store that translates with them, and when one is written.
+"""Offset syncs as in MirrorMaker 2: the store that translates offsets, and the writer that decides
+when a sync is written.
 
-`OffsetSyncStore` keeps a bounded number of syncs per partition, fewer towards the past: translation
-is precise near the newest sync and half as precise with every doubling of the distance. In one
-state of the store, later offsets translate to later ones. Over time an offset may translate to an
-earlier one, because a sync in between was dropped; publishers must not go back then.
+`OffsetSyncStore` keeps a bounded number of syncs per partition, with fewer older syncs: translation
+is precise near the newest sync, and its precision is halved with every doubling of the distance. In
+any one state of the store, later offsets translate to later offsets. Over time an offset may
+translate to an earlier one, because a sync in between was dropped; publishers must not move back in
+this case.
 
-`OffsetSyncWriter` (KAFKA-15906): a sync is due at once at the first record of a run, at a gap in
-the source's offsets, when the target's offsets went back, and when the last sync is
-`offset_lag_max` records behind. Other syncs are written at the next commit of source offsets. Per
-partition only the newest counts; the number in flight is bounded.
+`OffsetSyncWriter` (KAFKA-15906): a sync is due immediately at the first record of a run, at a gap
+in the source's offsets, when the target's offsets moved back, and when the last sync is
+`offset_lag_max` records behind. Other syncs are written at the next commit of source offsets. Only
+the newest sync of each partition is written, and the number of syncs in flight is bounded.
 
 `ReplicatedSpanTracker` derives what was replicated from the map segments that a copy process
-streams to its task: acknowledged by the target, in order and without gaps.
+streams to its task. These segments are acknowledged by the target, in order and without gaps.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from mm2.formats.offset_map_records import MapSegment, MapSegmentKey
 from mm2.offsets.translation import EarlierOffset, ExactOffset, TranslatedOffset, Untranslated
 
 SYNCS_PER_PARTITION = 64
-"""One slot for each bit of an offset (Java: `SYNCS_PER_PARTITION`)."""
+"""Number of syncs per partition: one for each bit of an offset (Java: `SYNCS_PER_PARTITION`)."""
 _INT64_END = 1 << 63
 
 PartitionSyncs = list[OffsetSync]
@@ -35,26 +37,27 @@ PartitionSyncs = list[OffsetSync]
 
 @dataclass(slots=True)
 class OffsetSyncStore:
-    """Offset syncs of all partitions of one flow; translates source offsets with them.
+    """Offset syncs of all partitions of one flow, used to translate source offsets.
 
-    Invariants per partition, for slots i < j with different offsets on the source, as far as 64
-    bits reach:
+    Invariants per partition, for slots i < j with different source offsets, as far as 64 bits
+    allow:
 
-    - A: slot 0 holds the newest sync.
+    - A: slot 0 contains the newest sync.
     - B: upstream[i] <= upstream[j] + 2^j - 2^i, so a sync is not too old for its slot.
     - C: upstream[i] >= upstream[j] + 2^max(i - 2, 0), so a sync is not too close to its neighbor.
-    - D: slot 63 holds the oldest sync that may be used.
+    - D: slot 63 contains the oldest usable sync.
     """
 
     keep_history: bool
-    """Whether all syncs read before `mark_ready` are used. Only for callers that know what was
-    published before (KAFKA-15905); others use only the last sync of each partition, so that no
-    offset translates lower than it did before (KAFKA-13659)."""
+    """True if all syncs read before `mark_ready` are used. Only for callers that know what was
+    published before (KAFKA-15905). Other callers use only the last sync of each partition, so that
+    no offset translates lower than before (KAFKA-13659)."""
     _ready: bool = False
     _partitions: dict[TopicPartition, PartitionSyncs] = field(default_factory=dict)
 
     def apply(self, key: bytes, value: bytes | None) -> None:
-        """Apply one record; None is a tombstone, after which the partition has no syncs.
+        """Apply one record. A `value` of None is a tombstone, which removes all syncs of the
+        partition.
 
         Raises `MalformedRecordError` and changes nothing.
         """
@@ -73,20 +76,21 @@ class OffsetSyncStore:
             self._partitions[sync.partition] = _insert_newest(old, sync)
 
     def mark_ready(self) -> None:
-        """Mark the initial read of the topic as complete: offsets can be translated from now on."""
+        """Mark the initial read of the topic as complete. Offsets can be translated from now on."""
         self._ready = True
 
     @property
     def is_ready(self) -> bool:
-        """Returns whether offsets can be translated."""
+        """True if offsets can be translated."""
         return self._ready
 
     def translate(self, partition: TopicPartition, upstream: int) -> TranslatedOffset:
-        """Translate a source offset; `partition` has its source name, `upstream` is the next offset
-        to consume.
+        """Translate a source offset. `partition` has the topic name on the source; `upstream` is
+        the next offset to consume.
 
-        Only the offset right after a sync is exact: later source records may have been filtered,
-        compacted away or be markers. Any later offset translates to the one right after the sync.
+        Only the offset right after a sync is exact, because later source records may have been
+        filtered or compacted away, or may be markers. Any later offset translates to the offset
+        right after the sync.
         """
         if not self._ready:
             return Untranslated.NOT_READY
@@ -105,7 +109,7 @@ class OffsetSyncStore:
         )
 
     def list_syncs(self, partition: TopicPartition) -> tuple[OffsetSync, ...]:
-        """Syncs of a partition, newest to oldest; empty if there are none."""
+        """Return the syncs of a partition, newest to oldest; empty if there are none."""
         return tuple(self._partitions.get(partition, ()))
 
     def list_partitions(self) -> list[TopicPartition]:
@@ -123,7 +127,8 @@ class OffsetSyncStore:
 
 
 def _insert_newest(old: PartitionSyncs, newest: OffsetSync) -> PartitionSyncs:
-    """Insert a sync: repair invariant A first, then B slot by slot until a slot is valid."""
+    """Insert the newest sync. Repairs invariant A first, then invariant B slot by slot until a slot
+    is valid."""
     syncs = [newest, *old[1:]]
     replacement, at = newest, 0
     for slot in range(1, SYNCS_PER_PARTITION):
@@ -139,8 +144,8 @@ def _choose_replacement(
 ) -> tuple[OffsetSync, int]:
     """Choose a sync for `slot`, and the old slot to consider next.
 
-    An old sync that fits is preferred, so that few are dropped: recent ones over those of about the
-    same precision, and those already in the next slot over both.
+    An old sync that fits is preferred, so that few syncs are dropped. Recent syncs are preferred to
+    syncs of about the same precision, and syncs already in the next slot to both.
     """
     while True:
         candidate = old[at]
@@ -163,15 +168,15 @@ def _choose_replacement(
 
 
 def _is_recent_enough(one: OffsetSync, other: OffsetSync, *, i: int, j: int) -> bool:
-    """Returns whether `one` in slot i and `other` in slot j satisfy invariant B. Always true
-    beyond 64 bits."""
+    """Return whether `one` in slot i and `other` in slot j satisfy invariant B. Always true beyond
+    64 bits."""
     bound = other.upstream + (1 << j) - (1 << i)
     return one is other or not 0 <= bound < _INT64_END or one.upstream <= bound
 
 
 def _is_far_enough(one: OffsetSync, other: OffsetSync, i: int) -> bool:
-    """Returns whether `one` in slot i and `other` in a later slot satisfy invariant C. Always
-    false beyond 64 bits."""
+    """Return whether `one` in slot i and `other` in a later slot satisfy invariant C. Always false
+    beyond 64 bits."""
     bound = other.upstream + (1 << max(i - 2, 0))
     return one is other or (0 <= bound < _INT64_END and one.upstream >= bound)
 
@@ -188,14 +193,15 @@ class PartitionSyncState:
     upstream: int = _NO_OFFSET
     downstream: int = _NO_OFFSET
     last_sync_downstream: int = _NO_OFFSET
-    """Target offset of the last sync that was due at once."""
+    """Target offset of the last sync that was due immediately."""
 
     def acknowledge(
         self, upstream: int, downstream: int, records: int, *, offset_lag_max: int
     ) -> int | None:
-        """Record that `records` consecutive records from these offsets were acknowledged.
+        """Record that `records` consecutive records starting at these offsets were acknowledged.
 
-        Returns how many of them precede the last one that a sync is due for; None if none is due.
+        Returns how many of them precede the last record for which a sync is due. Returns None if no
+        sync is due.
         """
         due: int | None = None
         if (
@@ -218,11 +224,11 @@ class PartitionSyncState:
 
 @dataclass(slots=True)
 class OffsetSyncWriter:
-    """Queues the offset syncs of one task; the caller writes those that `pop_due` returns and
+    """Queues the offset syncs of one task. The caller writes the syncs that `pop_due` returns and
     reports the results.
 
     Invariants: at most `in_flight_max` syncs are in flight; a delayed sync was acknowledged after
-    the pending one of the same partition.
+    the pending sync of the same partition.
     """
 
     offset_lag_max: int
@@ -235,7 +241,7 @@ class OffsetSyncWriter:
     def acknowledge(
         self, partition: TopicPartition, *, upstream: int, downstream: int, records: int = 1
     ) -> None:
-        """Record that the target has `records` consecutive records from these offsets.
+        """Record that the target has `records` consecutive records starting at these offsets.
 
         Equivalent to acknowledging them one by one (Java: `maybeQueueOffsetSyncs`).
         """
@@ -249,14 +255,14 @@ class OffsetSyncWriter:
             last = records - 1
             self._delayed[partition] = _create_sync(partition, upstream + last, downstream + last)
 
-    def promote_delayed(self) -> None:
+    def promote_delayed_syncs(self) -> None:
         """Make delayed syncs due after source offsets were committed (Java:
         `promoteDelayedOffsetSyncs`)."""
         self._pending.update(self._delayed)
         self._delayed.clear()
 
-    def pop_due(self) -> list[OffsetSync]:
-        """Remove and return the syncs to write now, oldest first; call `on_written` for each
+    def pop_due_syncs(self) -> list[OffsetSync]:
+        """Remove and return the syncs to write now, oldest first. Call `on_written` for each sync
         (Java: `firePendingOffsetSyncs`)."""
         taken: list[OffsetSync] = []
         while self._pending and self._under_way < self.in_flight_max:
@@ -265,11 +271,11 @@ class OffsetSyncWriter:
         return taken
 
     def on_written(self, sync: OffsetSync, *, stored: bool) -> None:
-        """Record that a popped sync was stored, or that writing it failed.
+        """Record whether writing a popped sync succeeded (`stored`).
 
-        A failed sync is written again at the next commit unless a newer one exists; Java drops it.
-        An older sync must not follow a newer one: readers would take it for a source that went
-        back.
+        A failed sync is written again at the next commit unless a newer sync exists; Java drops it.
+        An older sync must not follow a newer one, because readers would conclude that the source
+        moved back.
         """
         assert self._under_way > 0, sync
         self._under_way -= 1
@@ -280,10 +286,10 @@ class OffsetSyncWriter:
             self._delayed[sync.partition] = sync
 
     def forget_partition(self, partition: TopicPartition) -> None:
-        """Drop the state of a partition that another task copies now.
+        """Drop the state of a partition that is now assigned to another task.
 
-        Its queued syncs are dropped: after a newer sync of that task, they would look like a source
-        that went back.
+        Its queued syncs are dropped, because after a newer sync of the other task they would look
+        like a source that moved back.
         """
         for table in (self._states, self._pending, self._delayed):
             table.pop(partition, None)
@@ -312,7 +318,7 @@ def _create_sync(partition: TopicPartition, upstream: int, downstream: int) -> O
 
 
 class ReplicatedSpan(NamedTuple):
-    """Consecutive records from these offsets on both sides."""
+    """Consecutive records that start at these offsets on source and target."""
 
     upstream: int
     downstream: int
@@ -323,15 +329,15 @@ class ReplicatedSpan(NamedTuple):
 class ReplicatedSpanTracker:
     """Derives newly replicated spans from the map segments of one task's partitions.
 
-    Invariant: per partition, everything below the stored source offset of the stored era was
-    returned, or was copied before this object existed.
+    Invariant: for each partition, everything below the stored source offset of the stored era
+    (mirror generation) was returned, or was replicated before this object was created.
     """
 
     _reported: dict[TopicPartition, tuple[int, int]] = field(default_factory=dict)
 
     def extract_new_spans(self, key: MapSegmentKey, segment: MapSegment) -> list[ReplicatedSpan]:
-        """Spans that are new in this segment. The first segment of a partition or era only sets
-        the start."""
+        """Return the spans that are new in this segment. The first segment of a partition or era
+        (mirror generation) only sets the start."""
         name = TopicPartition(key.topic, key.partition)
         era, reported = self._reported.get(name, (0, 0))
         self._reported[name] = (key.era, segment.through)
@@ -341,10 +347,10 @@ class ReplicatedSpanTracker:
 
 
 def _extract_spans(segment: MapSegment, begin: int) -> list[ReplicatedSpan]:
-    """Spans of a segment from source offset `begin` on.
+    """Yield the spans of a segment from source offset `begin` on.
 
-    A run's span ends before the next run on both sides: after it, the source has a gap, or the
-    target has a marker or a foreign record.
+    A run's span ends before the next run on both sides. It is followed by a gap on the source, or
+    by a marker or foreign record on the target.
     """
     found: list[ReplicatedSpan] = []
     if not segment.runs:

@@ -1,8 +1,9 @@
-"""Translates a source offset to a target offset, or back, with outcomes instead of sentinels.
+"""Translates source offsets to target offsets and back. Returns outcomes instead of sentinel
+values.
 
 `downstream` is the offset at which to continue on the other cluster. With the complete offset map,
 translation is exact wherever mm2 replicated. If old runs were removed to save space, the outcome is
-`EarlierOffset`, with a bound; what was deleted from the map is `TOO_OLD`.
+`EarlierOffset` with a bound. Offsets whose part of the map was deleted are `TOO_OLD`.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class ExactOffset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EarlierOffset:
-    """A consumer that continues at `downstream` misses nothing and re-reads up to `reread_max`
+    """A consumer that continues at `downstream` misses no record and re-reads at most `reread_max`
     records."""
 
     downstream: int
@@ -39,22 +40,24 @@ class Untranslated(enum.Enum):
     """Why an offset has no translation."""
 
     NOT_READY = "not ready"
-    """The map is not read yet, or the offset is not replicated yet: retry later."""
+    """The map has not been read yet, or the offset has not been replicated yet. Retry later."""
     UNKNOWN = "unknown"
-    """Nothing of this partition was replicated."""
+    """No record of this partition was replicated."""
     TOO_OLD = "too old"
-    """The offset is before everything that the map can translate."""
+    """The offset is lower than every offset that the map can translate."""
 
 
 TranslatedOffset: TypeAlias = ExactOffset | EarlierOffset | Untranslated
 TranslateOffset: TypeAlias = Callable[[TopicPartition, int], TranslatedOffset]
-"""Translates the offset at which a group continues; the partition has its source name."""
+"""Translates the source offset at which a group continues. The partition has the topic name on the
+source."""
 
 
-def choose_closest(one: TranslatedOffset, other: TranslatedOffset) -> TranslatedOffset:
-    """Choose the translation of two valid ones that re-reads less.
+def choose_closest_translation(one: TranslatedOffset, other: TranslatedOffset) -> TranslatedOffset:
+    """Choose the one of two valid translations that re-reads fewer records.
 
-    `one` wins if both are equal or if it is exact: a higher offset would be of a recreated topic.
+    `one` is chosen if both are equal or if `one` is exact, because a higher offset would be from a
+    recreated topic.
     """
     if isinstance(other, Untranslated) or isinstance(one, ExactOffset):
         return one
@@ -65,7 +68,7 @@ def choose_closest(one: TranslatedOffset, other: TranslatedOffset) -> Translated
 
 
 class MapTranslator:
-    """Translates many offsets of one partition whose map does not change meanwhile."""
+    """Translates many offsets of one partition. The partition's map must not change meanwhile."""
 
     def __init__(self, known: PartitionMap) -> None:
         self._segments = known.segments
@@ -75,7 +78,7 @@ class MapTranslator:
         self._runs: dict[int, EraRuns] = {}
 
     def translate(self, upstream: int) -> TranslatedOffset:
-        """Translate a source offset like `translate_to_target`."""
+        """Translate a source offset. See `translate_to_target`."""
         eras = self._eras
         if not eras:
             return Untranslated.UNKNOWN
@@ -100,10 +103,10 @@ class MapTranslator:
         return _build_outcome(lowest, again_max=max(0, highest - lowest))
 
     def find_first_after(self, upstream: int) -> int | None:
-        """The first known target offset after an offset that is `TOO_OLD`.
+        """Find the first known target offset after an offset that is `TOO_OLD`.
 
-        None if there is none, or if the map also has eras of recreated topics, whose offsets may
-        have been translated before.
+        Returns None if there is none, or if the map also has eras (mirror generations) of recreated
+        topics, whose offsets may have been translated before.
         """
         eras = self._eras
         if not eras or self._has_other_topics:
@@ -113,10 +116,10 @@ class MapTranslator:
         return found.to_target(found.floor).lowest
 
     def agrees_with_sync(self, newest: OffsetSync) -> bool:
-        """Returns whether the map does not contradict the newest offset sync of the partition.
+        """Return whether the map is consistent with the newest offset sync of the partition.
 
-        If it does, MirrorMaker 2 has mirrored since this flow: it recreated the topic, so that the
-        map has other offsets, or replicated some records again.
+        If it is not, MirrorMaker 2 has replicated after this flow: it recreated the topic, so that
+        the map has different offsets, or it replicated some records again.
         """
         match self.translate(newest.upstream):
             case ExactOffset(downstream=downstream):
@@ -131,23 +134,25 @@ class MapTranslator:
 
 
 def translate_to_target(partition_map: PartitionMap, upstream: int) -> TranslatedOffset:
-    """Translate a source offset to the target. Beyond what was replicated, the result is where
-    copying continues.
+    """Translate a source offset to the target. Beyond the replicated records, the result is the
+    offset at which replication continues.
 
-    Between two eras, the result is the end of the older era's map: records that a crashed owner
-    copied without recording them follow, and `again_max` counts all of them. Those that the source
-    still had were replicated again; those that compaction has removed since are unknown.
+    Between two eras (mirror generations), the result is the end of the older era's map. It is
+    followed by records that a crashed owner replicated without recording them, and `reread_max`
+    counts all of them. Those that the source still had were replicated again; those that compaction
+    has removed since are unknown.
     """
     return MapTranslator(partition_map).translate(upstream)
 
 
 def translate_to_source(partition_map: PartitionMap, downstream: int) -> TranslatedOffset:
-    """Translate a target offset to the source; the outcome's `downstream` is a source offset.
+    """Translate a target offset to the source. The outcome's `downstream` is a source offset.
 
-    Foreign records have no source offset: the result is the next record that this flow copied.
-    After everything that is known to be replicated, and in gaps between eras, the outcome is
-    `EarlierOffset`, whose `again_max` counts all records there as copies. The same holds if a newer
-    era copied records again, because the target may have lost them in between.
+    Foreign records have no source offset, so the result is the next record that this flow
+    replicated. After everything that is known to be replicated, and in gaps between eras (mirror
+    generations), the outcome is `EarlierOffset`, whose `reread_max` counts all records there as
+    copies. The same applies if a newer era replicated records again, because the target may have
+    lost them in between.
     """
     eras = _select_current_eras(partition_map.eras)
     if not eras:
@@ -177,13 +182,14 @@ def _build_outcome(place: int, *, again_max: int) -> TranslatedOffset:
 
 
 def agrees_with_sync(known: PartitionMap, newest: OffsetSync) -> bool:
-    """Returns whether the map does not contradict an offset sync; see
+    """Return whether the map is consistent with an offset sync; see
     `MapTranslator.agrees_with_sync`."""
     return MapTranslator(known).agrees_with_sync(newest)
 
 
 def _select_current_eras(eras: dict[int, Era]) -> dict[int, Era]:
-    """Eras with the same topic ids as the newest one; the other eras' topics are gone."""
+    """Select the eras (mirror generations) with the same topic ids as the newest era. The topics of
+    the other eras were deleted."""
     if not eras:
         return {}
     newest = eras[max(eras)]

@@ -1,4 +1,4 @@
-"""Findings about broker settings that conflict with what a flow needs."""
+"""Findings about broker settings that conflict with the requirements of a flow."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ BROKER_SETTINGS = (
         *_RETENTION_KEYS,
     ),
 )
-"""Settings to read from a broker."""
+"""Broker settings that the check reads."""
 
 _SHORT_EXPIRATION_MS = 3_600_000
 _RECOMMENDED_REPLICAS = 3
@@ -44,24 +44,25 @@ _RECOMMENDED_REPLICAS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetBrokers:
-    """The target's brokers, as far as their settings matter."""
+    """Properties of the target's brokers that are relevant to the check."""
 
     alias: str
     brokers: int
     configs: BrokerConfigs | None
-    """A broker's values of `BROKER_SETTINGS`; None if mm2 is not authorized to read them."""
+    """Values of `BROKER_SETTINGS` from one broker; None if mm2 is not authorized to read them."""
     topics: frozenset[str]
     """Names of all existing topics."""
     factor: int
-    """`replication.factor` of the flow, -1 for the brokers' default."""
+    """Value of `replication.factor` of the flow; -1 for the brokers' default."""
     session_ms: int
-    """`session.timeout.ms` of the worker."""
+    """Value of the worker's `session.timeout.ms`."""
 
 
 def check_same_cluster(
     flow: str, source_id: str, target_id: str, *, renames: bool
 ) -> Iterator[CheckFinding]:
-    """Report a flow whose clusters are the same; `renames`: mirror topics have other names."""
+    """Report a flow whose source and target are the same cluster. `renames` is True if mirror
+    topics have different names."""
     if not source_id or source_id != target_id:
         return
     weight = CheckSeverity.WARNING if renames else CheckSeverity.FAILED
@@ -70,24 +71,24 @@ def check_same_cluster(
         area=CheckArea.SETTINGS,
         severity=weight,
         code="same-cluster",
-        text=f"both aliases lead to the same cluster ({source_id})",
-        effect="every topic gets a mirror on the same cluster"
+        text=f"both aliases refer to the same cluster ({source_id})",
+        effect="every topic is mirrored on the same cluster"
         if renames
-        else "every topic would be replicated into itself: nothing is replicated",
-        fix="correct bootstrap.servers of one of the two",
+        else "every topic would be replicated to itself, so nothing is replicated",
+        fix="correct bootstrap.servers of one of the two clusters",
     )
 
 
 def check_target_brokers(flow: str, target: TargetBrokers) -> Iterator[CheckFinding]:
     """Report all broker settings that conflict with the flow."""
     told = _TargetCheck(flow, target, target.configs or {})
-    yield from told.factor()
-    yield from told.in_sync()
-    yield from told.state_topics()
-    yield from told.transactions()
-    yield from told.memory()
-    yield from told.session()
-    yield from told.habits()
+    yield from told.check_replication_factor()
+    yield from told.check_min_insync_replicas()
+    yield from told.check_state_topic_factors()
+    yield from told.check_transaction_timeout()
+    yield from told.check_producer_expiration()
+    yield from told.check_session_timeout()
+    yield from told.check_risky_settings()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,20 +97,20 @@ class _TargetCheck:
     target: TargetBrokers
     configs: BrokerConfigs
 
-    def factor(self) -> Iterator[CheckFinding]:
-        wanted, key = self._wanted()
+    def check_replication_factor(self) -> Iterator[CheckFinding]:
+        wanted, key = self._mirror_replication_factor()
         brokers = self.target.brokers
         if wanted == 1 and brokers >= _RECOMMENDED_REPLICAS:
             yield self._finding(
                 "replication-factor-one",
                 f"{key} is 1, {self.target.alias} has {plurals.format_count(brokers, 'broker')}",
-                means="mirror topics lose records with every lost broker",
+                means="the loss of any broker loses mirror topic records",
                 mend=f"set replication.factor of {self.flow} to {_RECOMMENDED_REPLICAS}",
                 weight=CheckSeverity.WARNING,
             )
 
-    def in_sync(self) -> Iterator[CheckFinding]:
-        wanted, key = self._wanted()
+    def check_min_insync_replicas(self) -> Iterator[CheckFinding]:
+        wanted, key = self._mirror_replication_factor()
         needed = self._number(_MIN_IN_SYNC_REPLICAS)
         if wanted is None or needed is None or needed < wanted or needed == 1:
             return
@@ -119,13 +120,13 @@ class _TargetCheck:
             f"{_MIN_IN_SYNC_REPLICAS} is {needed} on {self.target.alias}, {key} is {wanted}",
             means="every batch is rejected (NOT_ENOUGH_REPLICAS)"
             if refuses
-            else "batches are rejected as soon as one broker is down",
+            else "batches are rejected when a single broker is down",
             mend=f"set replication.factor of {self.flow} above {needed}, or "
             f"{_MIN_IN_SYNC_REPLICAS} below it",
             weight=CheckSeverity.FAILED if refuses else CheckSeverity.WARNING,
         )
 
-    def state_topics(self) -> Iterator[CheckFinding]:
+    def check_state_topic_factors(self) -> Iterator[CheckFinding]:
         brokers = plurals.format_count(self.target.brokers, "broker")
         for name, topic in _STATE_TOPIC_FACTORS.items():
             wanted = self._number(name)
@@ -138,7 +139,7 @@ class _TargetCheck:
                 mend=f"set {name} to at most {self.target.brokers} on the brokers",
             )
 
-    def transactions(self) -> Iterator[CheckFinding]:
+    def check_transaction_timeout(self) -> Iterator[CheckFinding]:
         longest = self._number(_MAX_TRANSACTION_TIMEOUT_KEY)
         if longest is not None and longest < TRANSACTION_TIMEOUT_MS:
             yield self._finding(
@@ -149,39 +150,43 @@ class _TargetCheck:
                 "on the brokers",
             )
 
-    def memory(self) -> Iterator[CheckFinding]:
+    def check_producer_expiration(self) -> Iterator[CheckFinding]:
         for name in _PRODUCER_EXPIRATIONS:
             known = self._number(name)
             if known is not None and known < _SHORT_EXPIRATION_MS:
                 yield self._finding(
                     "producer-expiration",
                     f"{name} is {known} on {self.target.alias}",
-                    means="brokers expire producer ids so early that records older than half of "
-                    "it are replicated in transactions, and fences have to be renewed",
+                    means=(
+                        "brokers expire producer ids so early that records older than half of "
+                        "this time are replicated in transactions, and fences have to be renewed"
+                    ),
                     mend=f"set {name} to at least {_SHORT_EXPIRATION_MS} on the brokers",
                     weight=CheckSeverity.WARNING,
                 )
 
-    def session(self) -> Iterator[CheckFinding]:
+    def check_session_timeout(self) -> Iterator[CheckFinding]:
         least, most = map(self._number, _SESSION_TIMEOUT_LIMITS)
         given = self.target.session_ms
         if (least is not None and given < least) or (most is not None and given > most):
             yield self._finding(
                 "session-timeout",
-                f"session.timeout.ms is {given}, brokers of {self.target.alias} allow {least} to "
-                f"{most}",
-                means="the flow's worker cannot join its group: the flow does not start",
+                f"session.timeout.ms is {given}, but brokers of {self.target.alias} allow {least} "
+                f"to {most}",
+                means="the flow's worker cannot join its group, so the flow does not start",
                 mend=f"set session.timeout.ms between {_SESSION_TIMEOUT_LIMITS[0]} and "
                 f"{_SESSION_TIMEOUT_LIMITS[1]}",
             )
 
-    def habits(self) -> Iterator[CheckFinding]:
+    def check_risky_settings(self) -> Iterator[CheckFinding]:
         if self.configs.get(_AUTO_CREATE) == "true":
             yield self._finding(
                 "auto-create",
                 f"{_AUTO_CREATE} is true on {self.target.alias}",
-                means="a client that uses a mirror topic before mm2 creates it gets one with the "
-                "brokers' default partitions and settings",
+                means=(
+                    "a client that uses a mirror topic before mm2 creates it causes the topic to "
+                    "be created with the brokers' default partitions and settings"
+                ),
                 mend=f"set {_AUTO_CREATE}=false on the brokers",
                 weight=CheckSeverity.WARNING,
             )
@@ -189,14 +194,16 @@ class _TargetCheck:
             yield self._finding(
                 "unclean-election",
                 f"{_UNCLEAN_ELECTION} is true on {self.target.alias}",
-                means="a failed broker may lose acknowledged records; they are then replicated "
-                "again",
+                means=(
+                    "a failed broker may lose acknowledged records, which are then replicated again"
+                ),
                 mend=f"set {_UNCLEAN_ELECTION}=false on the brokers",
                 weight=CheckSeverity.WARNING,
             )
 
-    def _wanted(self) -> tuple[int | None, str]:
-        """Replication factor of new mirror topics, and the key that sets it."""
+    def _mirror_replication_factor(self) -> tuple[int | None, str]:
+        """Return the replication factor of new mirror topics, and the name of the setting that
+        determines it."""
         if self.target.factor != -1:
             return self.target.factor, "replication.factor"
         return self._number(
@@ -228,13 +235,13 @@ class _TargetCheck:
 
 
 def get_default_replication_factor(configs: BrokerConfigs | None) -> int | None:
-    """Returns the brokers' default replication factor; None if unknown."""
+    """Return the brokers' default replication factor, or None if unknown."""
     value = (configs or {}).get(_DEFAULT_REPLICATION_FACTOR)
     return None if value is None else int(value)
 
 
 def get_default_retention_ms(configs: BrokerConfigs | None) -> int | None:
-    """Returns the brokers' default retention; -1 for unlimited, None if unknown."""
+    """Return the brokers' default retention in milliseconds: -1 for unlimited, None if unknown."""
     for name, unit_ms in zip(_RETENTION_KEYS, _RETENTION_UNITS_MS, strict=True):
         value = (configs or {}).get(name)
         if value is not None:

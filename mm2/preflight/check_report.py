@@ -1,4 +1,4 @@
-"""`CheckFinding` and `CheckReport`: what a preflight found, as a table and as JSON.
+"""`CheckFinding` and `CheckReport`: findings of a preflight check, as a table and as JSON.
 
 The table has a row for each cluster, each flow and the engine, and a column for each checked area.
 """
@@ -15,12 +15,13 @@ from connect_runtime.base import plurals
 
 
 class CheckArea(enum.Enum):
-    """What was checked, in order: a failure skips the areas after it."""
+    """Checked area. Areas are checked in order, and a failure skips all later areas."""
 
     DNS = "DNS"
     NETWORK = "NETWORK"
     LISTENER = "LISTENER"
-    """Listener protocol matches `security.protocol`, and advertised addresses are reachable."""
+    """Checks that the listener protocol matches `security.protocol` and that advertised addresses
+    are reachable."""
     TLS = "TLS"
     AUTH = "AUTH"
     PROTOCOL = "PROTOCOL"
@@ -38,23 +39,23 @@ CONNECTIVITY_AREAS = (
     CheckArea.AUTH,
     CheckArea.PROTOCOL,
 )
-"""Areas checked for a cluster, before its flows."""
+"""Areas that are checked for a cluster before its flows are checked."""
 
 
 class CheckSeverity(enum.Enum):
     """Severity of a finding."""
 
     FAILED = "failed"
-    """Something will not be replicated, or not as configured."""
+    """Some data will not be replicated, or not as configured."""
     WARNING = "warning"
-    """It may fail later, or has a cost."""
+    """A problem that may cause a failure later, or that has a cost."""
     NOTE = "note"
-    """For information."""
+    """Information that requires no action."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckFinding:
-    """One problem that was found, what follows from it, and how to fix it."""
+    """A problem that was found, with its effect and how to fix it."""
 
     subject: str
     """Cluster alias, flow name, or `ENGINE_SUBJECT`."""
@@ -63,21 +64,21 @@ class CheckFinding:
     code: str
     """Stable identifier for scripts."""
     text: str
-    """What was found."""
+    """Description of the problem."""
     effect: str
-    """Effect."""
+    """Effect of the problem."""
     fix: str
-    """How to fix it."""
+    """How to fix the problem."""
     command: str = ""
-    """Command that fixes it or shows details, "" if there is none."""
+    """Command that fixes the problem or shows details; "" if there is no such command."""
     affects: tuple[str, ...] = ()
-    """Topics with this cause."""
+    """Topics that are affected by the problem."""
     other_subjects: tuple[str, ...] = ()
-    """Further subjects with this finding."""
+    """Additional subjects with the same finding."""
 
     @property
     def subjects(self) -> tuple[str, ...]:
-        """All subjects with this finding."""
+        """All subjects that have this finding."""
         return (self.subject, *self.other_subjects)
 
 
@@ -86,7 +87,7 @@ ENGINE_SUBJECT = "spark"
 
 
 class CheckResult(enum.Enum):
-    """Result in a cell of the table; SKIPPED: an earlier area failed."""
+    """Result in a cell of the table. SKIPPED means that an earlier area failed."""
 
     OK = "ok"
     FAILED = "FAILED"
@@ -96,7 +97,7 @@ class CheckResult(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckRow:
-    """One subject of the table; areas that do not apply have no cell."""
+    """Row of the table for one subject. Areas that do not apply have no cell."""
 
     subject: str
     cells: Mapping[CheckArea, CheckResult]
@@ -104,21 +105,21 @@ class CheckRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckReport:
-    """Result of a preflight; findings are ordered by severity, then by subject and area."""
+    """Result of a preflight check. Findings are ordered by severity, then by subject and area."""
 
     rows: tuple[CheckRow, ...]
     findings: tuple[CheckFinding, ...]
 
     @property
     def verdict(self) -> CheckResult:
-        """Worst severity; OK if there are only notes."""
+        """Worst severity of all findings; OK if there are only notes."""
         weights = {each.severity for each in self.findings}
         if CheckSeverity.FAILED in weights:
             return CheckResult.FAILED
         return CheckResult.WARNING if CheckSeverity.WARNING in weights else CheckResult.OK
 
-    def reaches_none_of(self, aliases: Collection[str]) -> bool:
-        """Returns True if each checked cluster of `aliases` failed in DNS or network."""
+    def are_all_unreachable(self, aliases: Collection[str]) -> bool:
+        """Return True if each checked cluster in `aliases` failed in DNS or network."""
         words = (CheckArea.DNS, CheckArea.NETWORK)
         rows = [row for row in self.rows if row.subject in aliases]
         return bool(rows) and all(
@@ -128,7 +129,7 @@ class CheckReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedSubject:
-    """One subject, with the areas that were checked and those that were skipped."""
+    """A checked subject, with the areas that were checked and skipped."""
 
     subject: str
     checked: frozenset[CheckArea]
@@ -138,8 +139,8 @@ class CheckedSubject:
 def build_report(
     checked: Iterable[CheckedSubject], findings: Collection[CheckFinding]
 ) -> CheckReport:
-    """Build a report; findings with the same cause are merged, whatever subjects and topics they
-    affect."""
+    """Build a report. Findings with the same cause are merged, even if they affect different
+    subjects and topics."""
     rows = tuple(checked)
     places = {each.subject: number for number, each in enumerate(rows)}
     words = list(CheckArea)
@@ -225,7 +226,7 @@ def format_report(report: CheckReport) -> Iterator[str]:
 
 
 def report_to_json(report: CheckReport, file: str) -> dict[str, Any]:
-    """Encode as JSON; `version` is the format's."""
+    """Convert the report to JSON. `version` is the version of the format."""
     return {
         "version": REPORT_JSON_VERSION,
         "file": file,

@@ -1,4 +1,5 @@
-"""The logins of a flow's clients: which clients share one, and what each is authorized to do.
+"""Logins of a flow's clients: which clients share a login, and which operations each client is
+authorized for.
 
 Equal logins to one cluster are checked once.
 """
@@ -26,15 +27,15 @@ from mm2.topics.flow_config import Flow
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterLogin:
-    """One login to a cluster, with the clients that use it ("consumer of east->west"); none:
-    all."""
+    """A login to a cluster, with the clients that use it ("consumer of east->west"). An empty list
+    means all clients."""
 
     alias: str
     access: KafkaClusterAccess
     clients: tuple[str, ...]
 
     def equals_login(self, other: ClusterLogin) -> bool:
-        """Returns True if both use the same addresses and credentials."""
+        """Return True if both logins use the same addresses and credentials."""
         mine, theirs = self.access, other.access
         return (self.alias, mine.bootstrap, mine.security) == (
             other.alias,
@@ -47,7 +48,7 @@ ClientAccesses = Mapping[FlowClient, KafkaClusterAccess]
 
 
 def list_logins(accesses_of: Mapping[str, tuple[Flow, ClientAccesses]]) -> list[ClusterLogin]:
-    """List the different logins of all flows, in order of the flows."""
+    """List the distinct logins of all flows, in the order of the flows."""
     found: list[ClusterLogin] = []
     for flow, accesses in accesses_of.values():
         for client, access in accesses.items():
@@ -71,7 +72,7 @@ CHECK_CLIENT_ID = "mm2-check"
 def build_client_accesses(
     settings: Mm2Settings, flow: Flow, plan: FlowPlan
 ) -> dict[FlowClient, KafkaClusterAccess]:
-    """Returns the connection settings of each client of the flow."""
+    """Build the connection settings of each client of the flow."""
     clients = settings.get_clients(flow)
     return {
         FlowClient.SOURCE_ADMIN: cluster_clients.build_client_access(
@@ -89,7 +90,7 @@ def build_client_accesses(
 def build_operators(
     found: Mapping[FlowClient, KafkaClusterAccess],
 ) -> dict[FlowClient, ClusterCommands]:
-    """Returns operator commands with each client's cluster and principal."""
+    """Build operator commands with each client's cluster and principal."""
     return {client: operator_access.build_cluster_commands(each) for client, each in found.items()}
 
 

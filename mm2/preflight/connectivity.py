@@ -1,6 +1,6 @@
 """Connects to every bootstrap address and advertised broker of a cluster, and reads certificates.
 
-Connections are made as the copier makes them: same protocol, TLS and SASL settings.
+Connections use the same protocol, TLS and SASL settings as the copier.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ from mm2.preflight.connectivity_findings import ConnectAttempt, ConnectResult
 def fetch_broker_certificate_expiry_ms(
     address: str, settings: SecuritySettings, timeout_s: float
 ) -> int | None:
-    """Read when the certificate of "host:port" expires; None without TLS, or without an answer."""
+    """Read the expiry time of the certificate of "host:port". Returns None without TLS or without a
+    response."""
     context = tls.create_tls_context(settings)
     if context is None:
         return None
@@ -59,7 +60,8 @@ def fetch_broker_certificate_expiry_ms(
 
 
 def read_client_certificate_expiry_ms(settings: SecuritySettings) -> int | None:
-    """Returns when the client certificate expires; None if there is none."""
+    """Read the expiry time of the client certificate. Returns None if no client certificate is
+    configured."""
     if settings.certificate_pem is None or not settings.uses_tls:
         return None
     found = x509.load_pem_x509_certificate(settings.certificate_pem.encode())
@@ -70,14 +72,15 @@ K = TypeVar("K", bound=Hashable)
 
 _POLL_INTERVAL_S = 0.05
 _DEADLINE_MARGIN_S = 1.0
-"""The connections' own timeouts come first, because their errors name the cause."""
+"""Margin by which the deadline exceeds the timeouts of the connections, so that connection errors,
+which name the cause, are reported first."""
 
 
 def check_connectivity(
     login: ClusterLogin, *, clock: Clock, random: Random, timeout_s: float
 ) -> ConnectResult:
-    """Check all addresses, then all brokers, then certificates, each concurrently; takes at most
-    three times `timeout_s`."""
+    """Check all addresses, then all brokers, then all certificates, each step concurrently. Takes
+    at most three times `timeout_s`."""
     access = login.access
     blank = build_unreachable_result(login, clock=clock)
     options = dataclasses.replace(
@@ -129,7 +132,7 @@ def build_unreachable_result(login: ClusterLogin, *, clock: Clock, why: str = ""
 
 
 class _AddressChecks:
-    """One connection to each bootstrap address, all on one poller."""
+    """Connections to all bootstrap addresses, which share one poller."""
 
     def __init__(
         self,
@@ -158,7 +161,7 @@ class _AddressChecks:
         self._poller.close()
 
     def bootstrap(self) -> tuple[ConnectAttempt, ...]:
-        """Request metadata from each bootstrap address."""
+        """Request metadata from each bootstrap address and return the results."""
         replies: dict[str, ClientResponse] = {}
 
         def asking(address: str) -> Callable[[ClientResponse], None]:
@@ -179,7 +182,8 @@ class _AddressChecks:
         return tuple(_build_attempt(address, found[address]) for address in self._by_address)
 
     def brokers(self) -> tuple[ConnectAttempt, ...]:
-        """Connect to the advertised address of each broker in the first metadata response."""
+        """Connect to the advertised address of each broker in the first metadata response and
+        return the results."""
         known = next((each for each in self._by_address.values() if each.view.brokers), None)
         if known is None:
             return ()
@@ -212,7 +216,8 @@ class _AddressChecks:
         done: Callable[[K], bool],
         failed: Callable[[K], ConnectError | None],
     ) -> dict[K, ConnectError | None]:
-        """Poll until each is done or failed; returns the failures, None for those that are done."""
+        """Poll until each item is done or failed. Returns the failures, with None for items that
+        are done."""
         end = Deadline.after(self._timeout_s + _DEADLINE_MARGIN_S, now_s=self._clock.now_s())
         found: dict[K, ConnectError | None] = {}
         while len(found) < len(wanted):
@@ -225,7 +230,7 @@ class _AddressChecks:
                 elif (failure := failed(key)) is not None:
                     found[key] = failure
                 elif late:
-                    found[key] = RetriableError(f"no answer within {self._timeout_s:g} s")
+                    found[key] = RetriableError(f"no response within {self._timeout_s:g} s")
             now_s = self._clock.now_s()
             due_s = min(each.tick(now_s) for each in self._by_address.values())
             self._poller.poll(min(_POLL_INTERVAL_S, due_s))
@@ -246,8 +251,8 @@ def _build_attempt(
 
 
 def _describe_cause(failure: ConnectError, address: str) -> str:
-    """Format without the address, which is shown separately, unless it is another one's, such as a
-    token endpoint's."""
+    """Format the cause without the address, which is shown separately, unless the failure is about
+    another address, such as a token endpoint."""
     match failure:
         case ConnectionFailed() if failure.address == address:
             return failure.cause

@@ -17,7 +17,7 @@ _Area = CheckArea
 
 _DAY_MS = 86_400_000
 EXPIRY_WARNING_MS = 30 * _DAY_MS
-"""Certificates that expire within this time get a warning."""
+"""Time before expiry at which a certificate warning is reported."""
 
 _AREA_BY_LAYER = {layer: _Area(layer.value) for layer in _Layer}
 
@@ -28,13 +28,13 @@ class ConnectAttempt:
 
     address: str
     layer: _Layer | None = None
-    """Layer that failed, None if the address answered."""
+    """Layer that failed; None if the address responded."""
     text: str = ""
-    """Why it failed."""
+    """Reason for the failure."""
     node: int | None = None
-    """Broker that advertises the address, None for an address of `bootstrap.servers`."""
+    """Broker that advertises the address; None for an address of `bootstrap.servers`."""
     expires_ms: int | None = None
-    """When its certificate expires."""
+    """Expiry time of the certificate at this address."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,18 +43,18 @@ class ConnectResult:
 
     alias: str
     clients: tuple[str, ...]
-    """Clients with this login ("consumer of east->west"), empty for all."""
+    """Clients with this login ("consumer of east->west"); empty for all clients."""
     protocol: str
     """Value of `security.protocol`."""
     user: str
     bootstrap: tuple[ConnectAttempt, ...]
     brokers: tuple[ConnectAttempt, ...] = ()
     at_ms: int = 0
-    """When it was checked."""
+    """Time of the check."""
     client_expires_ms: int | None = None
-    """When the client certificate expires."""
+    """Expiry time of the client certificate."""
     tool: ClusterCommands = operator_commands.GENERIC_COMMANDS.source
-    """Commands for the operator."""
+    """Suggested commands for the operator."""
 
     @property
     def is_reachable(self) -> bool:
@@ -63,11 +63,11 @@ class ConnectResult:
 
     @property
     def is_complete(self) -> bool:
-        """True if every broker is reachable as well."""
+        """True if the cluster and all its brokers are reachable."""
         return self.is_reachable and all(each.layer is None for each in self.brokers)
 
     def summarize_areas(self) -> CheckedSubject:
-        """Returns which areas were checked, and which were skipped after failures."""
+        """Return the areas that were checked, and the areas that were skipped after failures."""
         applying = [word for word in check_report.CONNECTIVITY_AREAS if self._applies(word)]
         seen: set[_Area] = set()
         for each in self.bootstrap:
@@ -87,13 +87,13 @@ class ConnectResult:
         return word is not _Area.AUTH or self.protocol.startswith("SASL")
 
     def _find_area(self, layer: _Layer) -> _Area:
-        """Returns the area of a failure; LISTENER if the layer does not apply to the protocol."""
+        """Return the area of a failure, or LISTENER if the layer does not apply to the protocol."""
         word = _AREA_BY_LAYER[layer]
         return word if self._applies(word) else _Area.LISTENER
 
     def list_findings(self) -> Iterator[CheckFinding]:
-        """Yield findings about failed addresses and expiring certificates; equal failures of
-        several addresses are one finding."""
+        """Yield findings about failed addresses and expiring certificates. Equal failures of
+        several addresses are merged into one finding."""
         alike: dict[tuple[_Layer, str, int | None], list[str]] = {}
         for each in (*self.bootstrap, *self.brokers):
             if each.layer is not None:
@@ -120,20 +120,23 @@ class ConnectResult:
             severity=CheckSeverity.WARNING,
             code="tls-expires-soon",
             text=f"{what} expires in {plurals.format_count(days, 'day')}",
-            effect="TLS connections fail after that",
+            effect="TLS connections fail after the certificate has expired",
             fix="renew it before",
-            command=operator_commands.build_certificate_check(address) if address else "",
+            command=operator_commands.build_certificate_check_command(address) if address else "",
         )
 
     def _finding(self, tried: ConnectAttempt, layer: _Layer, addresses: str) -> CheckFinding:
-        """Build a finding; `addresses` failed the same, `tried` is the first of them."""
+        """Build a finding for `addresses` that failed for the same reason. `tried` is the attempt
+        for the first address."""
         word = self._find_area(layer)
         if tried.node is not None:
             cause = _FailureCause(
                 code="broker-unreachable",
                 means=f"partitions that broker {tried.node} leads can be neither read nor written",
-                mend=f"correct advertised.listeners of broker {tried.node}, or make that address "
-                "reachable from this machine",
+                mend=(
+                    f"correct advertised.listeners of broker {tried.node}, or make this address "
+                    "reachable from this machine"
+                ),
             )
             if layer in (_Layer.DNS, _Layer.NETWORK):
                 word = _Area.LISTENER
@@ -147,7 +150,7 @@ class ConnectResult:
             weight = CheckSeverity.WARNING if self.is_reachable else CheckSeverity.FAILED
         means = cause.means
         if weight is CheckSeverity.WARNING:
-            means = "other bootstrap addresses answer; if they are down, clients cannot connect"
+            means = "other bootstrap addresses respond; if they are down, clients cannot connect"
         return CheckFinding(
             subject=self.alias,
             area=word,
@@ -160,16 +163,16 @@ class ConnectResult:
         )
 
     def _command(self, layer: _Layer, address: str) -> str:
-        """Returns a command that shows details or fixes the failure."""
+        """Return a command that shows details of the failure or fixes it."""
         match layer:
             case _Layer.DNS:
-                return operator_commands.build_dns_lookup(address)
+                return operator_commands.build_dns_lookup_command(address)
             case _Layer.NETWORK:
-                return operator_commands.build_port_test(address)
+                return operator_commands.build_port_test_command(address)
             case _Layer.PROTOCOL:
                 return self.tool.show_versions()
             case _Layer.LISTENER | _Layer.TLS:
-                return operator_commands.build_certificate_check(address)
+                return operator_commands.build_certificate_check_command(address)
             case _Layer.AUTH:
                 return self.tool.show_user(self.user)
 
@@ -191,8 +194,10 @@ _CAUSE_BY_LAYER = {
     _Layer.NETWORK: _FailureCause(
         code="network",
         means=_NOTHING_REPLICATED,
-        mend="correct host and port in bootstrap.servers of {alias}, start the broker, or open "
-        "the firewall",
+        mend=(
+            "correct the host and port in bootstrap.servers of {alias}, start the broker, or open "
+            "the firewall"
+        ),
     ),
     _Layer.LISTENER: _FailureCause(
         code="listener",
@@ -208,8 +213,10 @@ _CAUSE_BY_LAYER = {
     _Layer.AUTH: _FailureCause(
         code="auth-refused",
         means=_NOTHING_REPLICATED,
-        mend="correct user and password (sasl.jaas.config) of {alias}, or create the user on "
-        "the cluster",
+        mend=(
+            "correct the user and password (sasl.jaas.config) of {alias}, or create the user on "
+            "the cluster"
+        ),
     ),
     _Layer.PROTOCOL: _FailureCause(
         code="protocol",
@@ -238,8 +245,10 @@ _CAUSES_BY_TEXT: tuple[tuple[_Layer, str, _FailureCause], ...] = (
         _FailureCause(
             code="tls-host-name",
             means=_NOTHING_REPLICATED,
-            mend="use the host name of the certificate in bootstrap.servers of {alias}, or add the "
-            "name to the certificate",
+            mend=(
+                "use the host name in the certificate for bootstrap.servers of {alias}, or add "
+                "the name to the certificate"
+            ),
         ),
     ),
     (
@@ -267,7 +276,7 @@ _CAUSES_BY_TEXT: tuple[tuple[_Layer, str, _FailureCause], ...] = (
         _FailureCause(
             code="auth-mechanism",
             means=_NOTHING_REPLICATED,
-            mend="set sasl.mechanism of {alias} to one that the brokers offer",
+            mend="set sasl.mechanism of {alias} to a mechanism that the brokers support",
         ),
     ),
 )

@@ -1,4 +1,4 @@
-"""Checks one flow whose clusters answer: ACLs, topics, broker settings and delivery guarantees."""
+"""Checks one flow whose clusters respond: ACLs, topics, broker settings and delivery guarantees."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _FACTOR_REFUSED = "INVALID_REPLICATION_FACTOR"
 
 
 def select_areas(plan: FlowPlan) -> frozenset[CheckArea]:
-    """Returns the areas that are checked; a flow for heartbeats only replicates nothing."""
+    """Return the areas to check. A flow that only emits heartbeats does not replicate topics."""
     return (
         _AREAS_OF_EVERY_FLOW | _AREAS_OF_MIRRORING
         if plan.replicates_topics
@@ -55,7 +55,7 @@ def select_areas(plan: FlowPlan) -> frozenset[CheckArea]:
 
 
 class FlowCheck:
-    """Checks one flow; not thread-safe. `timeout_s` limits each request to a cluster."""
+    """Checks one flow. Not thread-safe. `timeout_s` limits each request to a cluster."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class FlowCheck:
         self._configs: BrokerConfigs | None = None
 
     def run(self, brokers: Mapping[str, int]) -> Sequence[CheckFinding]:
-        """Run all checks; `brokers` is the number of brokers by alias."""
+        """Run all checks. `brokers` is the number of brokers by cluster alias."""
         config = internal_topic_check.parse_connector_configs(self._settings, self._plan)
         own = internal_topic_check.list_internal_topics(self._plan, config)
         with FlowPair(self._settings, self._flow, purpose="check", clock=self._clock) as both:
@@ -113,7 +113,8 @@ class FlowCheck:
         return self._found
 
     def _run_check(self, word: CheckArea, look: Callable[[], Iterable[CheckFinding]]) -> None:
-        """Run one check; if it fails, report that as a finding and let others run."""
+        """Run one check. If it fails, report the failure as a finding and continue with the other
+        checks."""
         try:
             self._found.extend(look())
         except ConnectError as error:
@@ -125,7 +126,7 @@ class FlowCheck:
                     code="look-refused" if isinstance(error, NotAuthorizedError) else "look-failed",
                     text=str(error),
                     effect="this part of the flow could not be checked",
-                    fix="fix what the message names, and check again",
+                    fix="fix the cause that the message names, and check again",
                 )
             )
 
@@ -192,7 +193,8 @@ class FlowCheck:
         )
 
     def _list_groups(self, both: FlowPair, config: FlowConnectorConfigs) -> tuple[str, ...] | None:
-        """Source groups that get checkpoints; None if no checkpoints are written."""
+        """List the source groups for which checkpoints are written. Returns None if checkpoints are
+        disabled."""
         checkpoint = config.checkpoint
         if checkpoint is None:
             return None
@@ -215,7 +217,7 @@ class FlowCheck:
 
 
 def _classify_error(error: ConnectError, word: CheckArea) -> CheckArea:
-    """Returns the area that an error belongs to, `word` if it does not tell."""
+    """Return the area of an error, or `word` if the error does not indicate its area."""
     match error:
         case NotAuthorizedError():
             return CheckArea.RIGHTS

@@ -1,4 +1,5 @@
-"""`mm2 probe`: which features a flow's clusters support, and the resulting delivery guarantee."""
+"""Implements `mm2 probe`: detects which features a flow's clusters support, and the resulting
+delivery guarantee."""
 
 from __future__ import annotations
 
@@ -29,8 +30,8 @@ from mm2.topics import naming
 from mm2.topics.flow_config import DeliveryMode, Flow
 
 PROBE_TOPIC = "mm2-probe.internal"
-"""Internal topic that stays on the target: deleting it would need another ACL, and could interfere
-with a concurrent probe."""
+"""Internal topic that is kept on the target, because deleting it would need another ACL and could
+interfere with a concurrent probe."""
 PROBE_JSON_VERSION = 1
 PROBE_TIMEOUT_S = 30.0
 _EXPIRATION_KEYS = (
@@ -42,7 +43,7 @@ _PROBE_TOPIC_CONFIGS = {"retention.ms": "3600000", "cleanup.policy": "delete"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeResult:
-    """Capabilities of one flow's clusters, and the delivery guarantee that follows."""
+    """Capabilities of one flow's clusters, and the resulting delivery guarantee."""
 
     flow: Flow
     source: ClusterCapabilities
@@ -50,7 +51,7 @@ class ProbeResult:
     verdict: DeliveryAssessment
 
     def lines(self) -> Iterator[str]:
-        """Format as text."""
+        """Yield the result as lines of text."""
         yield f"{self.flow.name}: {self.verdict}"
         for reason in self.verdict.reasons:
             yield f"  because {reason}"
@@ -67,7 +68,7 @@ class ProbeResult:
             yield f"  {answer.outcome.value:>8}: {check.value}{detail}"
 
     def as_json(self) -> dict[str, Any]:
-        """Encode as JSON; see `PROBE_JSON_VERSION`."""
+        """Convert the result to JSON (see `PROBE_JSON_VERSION`)."""
         return {
             "flow": self.flow.name,
             "delivery": self.verdict.guarantee.value,
@@ -99,7 +100,7 @@ def probe_flow(
     clock: Clock,
     random: Random,
 ) -> ProbeResult:
-    """Probe both clusters of a flow. Raises `ConnectError` if one does not answer."""
+    """Probe both clusters of a flow. Raises `ConnectError` if a cluster does not respond."""
     client_id = f"mm2-{flow.name}-probe"
     clients = settings.get_clients(flow)
 
@@ -122,7 +123,7 @@ def probe_flow(
         if refused is None:
             target = target_probe.probe_target(PROBE_TOPIC, transactional_prefix=prefix)
         else:
-            target = target_probe.build_untested(refused)
+            target = target_probe.build_untested_capabilities(refused)
         told = target_admin.broker_configs(_EXPIRATION_KEYS, PROBE_TIMEOUT_S)
         target = replace(target, reports_producer_expiration=any((told or {}).values()))
     finally:
@@ -133,7 +134,7 @@ def probe_flow(
 
 
 def _create_topic(target: Admin, flow: Flow) -> ConnectError | None:
-    """Create the probe topic; returns the error, None if it exists."""
+    """Create the probe topic. Returns the error, or None if the topic exists or was created."""
     wanted = NewTopic(
         name=PROBE_TOPIC,
         partitions=1,
@@ -155,7 +156,8 @@ _Delivery = DeliveryGuarantee
 
 
 def check_delivery(found: ProbeResult, target: ClusterCommands) -> Iterator[CheckFinding]:
-    """Report each limitation; with `delivery: at-least-once` weaker guarantees are no problem."""
+    """Report each limitation. With `delivery: at-least-once`, weaker guarantees are not reported as
+    problems."""
     verdict, flow = found.verdict, found.flow
     wants_less = flow.delivery is DeliveryMode.AT_LEAST_ONCE
     denied = any(
@@ -177,7 +179,7 @@ def check_delivery(found: ProbeResult, target: ClusterCommands) -> Iterator[Chec
                 "at-least-once",
                 reason,
                 means="writers cannot be fenced: restarts may duplicate records",
-                mend="grant what is named, or set delivery: at-least-once",
+                mend="grant the named operations, or set delivery: at-least-once",
                 weight=CheckSeverity.WARNING,
                 word=CheckArea.RIGHTS if denied else CheckArea.PROTOCOL,
                 command=target.allow_transactional_ids(
@@ -192,7 +194,7 @@ def check_delivery(found: ProbeResult, target: ClusterCommands) -> Iterator[Chec
             "delivery-note",
             note,
             means="records are replicated anyway",
-            mend="nothing, unless the note says so",
+            mend="no action needed, unless the note says otherwise",
             weight=CheckSeverity.NOTE,
         )
 

@@ -1,4 +1,4 @@
-"""Checks the internal topics of a flow, as its worker and its connectors are configured."""
+"""Checks the internal topics of a flow against the configuration of its worker and connectors."""
 
 from __future__ import annotations
 
@@ -34,34 +34,36 @@ _COMPACT = "compact"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectedInternalTopic:
-    """How an internal topic must be."""
+    """Expected settings of an internal topic."""
 
     name: str
     content: str
-    """What is lost with the topic."""
+    """Data that is lost if the topic is lost."""
     partitions: int | None
-    """None for any number."""
+    """Expected number of partitions; None for any number."""
     replication_factor: int
-    """-1 for the brokers' default."""
+    """Expected replication factor; -1 for the brokers' default."""
     factor_key: str
     """Key that configures the replication factor."""
     is_required: bool = True
-    """True if a flow does not start with a topic that deviates."""
+    """True if the flow does not start when the topic's settings differ from the expected
+    settings."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedInternalTopic:
-    """An existing internal topic."""
+    """An internal topic that exists on a cluster."""
 
     partitions: int
     cleanup_policy: str | None
-    """None if mm2 is not authorized to read it."""
+    """Cleanup policy of the topic; None if mm2 is not authorized to read it."""
 
 
 def check_internal_topic(
     flow: str, topic: ExpectedInternalTopic, seen: ObservedInternalTopic, *, tool: ClusterCommands
 ) -> Iterator[CheckFinding]:
-    """Compare an internal topic with what is expected; `tool` has commands for its cluster."""
+    """Compare an internal topic with its expected settings. `tool` contains commands for the
+    topic's cluster."""
     weight = CheckSeverity.FAILED if topic.is_required else CheckSeverity.WARNING
     if topic.partitions is not None and seen.partitions != topic.partitions:
         yield CheckFinding(
@@ -72,7 +74,7 @@ def check_internal_topic(
             text=f"topic {topic.name} has {plurals.format_count(seen.partitions, 'partition')}",
             effect=f"it must have {topic.partitions}: the order of {topic.content} is lost"
             + (", and the flow does not start" if topic.is_required else ""),
-            fix="delete it if this flow has never run: it will be created again",
+            fix="delete the topic if this flow has never run; it will be created again",
             command=tool.delete_topic(topic.name),
         )
     if seen.cleanup_policy is None:
@@ -87,13 +89,16 @@ def check_internal_topic(
             text=f"topic {topic.name} has {_CLEANUP_POLICY_KEY}={seen.cleanup_policy}",
             effect=f"{topic.content} are deleted by age"
             + (": the flow does not start" if topic.is_required else ""),
-            fix=f"set {_CLEANUP_POLICY_KEY}={_COMPACT} on it; older records may be lost already",
+            fix=(
+                f"set {_CLEANUP_POLICY_KEY}={_COMPACT} on the topic; older records may already be "
+                "lost"
+            ),
             command=tool.set_topic_configs(topic.name, {_CLEANUP_POLICY_KEY: _COMPACT}),
         )
 
 
 def report_refused_topics(flow: str, why: Mapping[str, str]) -> Iterator[CheckFinding]:
-    """Report topics that the cluster would not create, one finding per reason."""
+    """Report topics that the cluster refuses to create, with one finding per reason."""
     by_reason: dict[str, list[str]] = {}
     for name, text in sorted(why.items()):
         by_reason.setdefault(text.replace(f"topic {name}", "it"), []).append(name)
@@ -104,10 +109,10 @@ def report_refused_topics(flow: str, why: Mapping[str, str]) -> Iterator[CheckFi
             area=CheckArea.TOPICS,
             severity=CheckSeverity.FAILED,
             code="state-topic-refused",
-            text=f"the cluster would not create {what}: {reason}",
+            text=f"the cluster refuses to create {what}: {reason}",
             affects=tuple(names) if len(names) > 1 else (),
             effect="the flow does not start",
-            fix="change what the cluster's error message names",
+            fix="correct what the cluster's error message names",
         )
 
 
@@ -118,15 +123,15 @@ _Client = FlowClient
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InternalTopicUse:
-    """How the flow uses an internal topic, and which clients need access."""
+    """Use of an internal topic by the flow, and the clients that need access."""
 
     expected: ExpectedInternalTopic
     creator: FlowClient
     """Client that creates the topic."""
     user: FlowClient
-    """Client that writes and reads it."""
+    """Client that writes and reads the topic."""
     effect: str = ""
-    """Effect if access is missing, "" if the flow does not start."""
+    """Effect of missing access; "" if the flow does not start without access."""
     weight: CheckSeverity = CheckSeverity.FAILED
     is_written: bool = True
     """True if the flow writes to the topic."""
@@ -138,7 +143,7 @@ class InternalTopicUse:
 
     @property
     def required_acls(self) -> InternalTopicAcls:
-        """The access that clients need."""
+        """ACLs that clients need on the topic."""
         own = InternalTopicAcls(
             name=self.expected.name,
             creator=self.creator,
@@ -151,7 +156,8 @@ class InternalTopicUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowConnectorConfigs:
-    """Parsed configurations of the flow's connectors; `checkpoint` is None if it does not run."""
+    """Parsed configurations of the flow's connectors. `checkpoint` is None if the checkpoint
+    connector does not run."""
 
     source: MirrorSourceConfig
     checkpoint: MirrorCheckpointConfig | None
@@ -159,7 +165,8 @@ class FlowConnectorConfigs:
 
 
 def parse_connector_configs(settings: Mm2Settings, plan: FlowPlan) -> FlowConnectorConfigs:
-    """Parse the connectors' configurations. Raises `ConfigError` as the connectors would."""
+    """Parse the connectors' configurations. Raises `ConfigError` in the same cases as the
+    connectors."""
     given = {name: settings.flat.resolve(each) for name, each in plan.connectors.items()}
     checkpoint = given[flow_plan.CHECKPOINT_CONNECTOR]
     runs = dedicated_mode.can_run(flow_plan.CHECKPOINT_CONNECTOR, checkpoint)
@@ -171,7 +178,7 @@ def parse_connector_configs(settings: Mm2Settings, plan: FlowPlan) -> FlowConnec
 
 
 class ReplicationFactorCauses:
-    """Where a flow's replication factors come from."""
+    """Configuration settings that determine a flow's replication factors."""
 
     def __init__(self, config: EffectiveFlowConfig, *, file: str, target: str) -> None:
         self._config = config
@@ -179,7 +186,8 @@ class ReplicationFactorCauses:
         self._target = target
 
     def find_cause(self, key: str) -> ReplicationFactorCause:
-        """Find where a key of the flow's worker or connectors is set."""
+        """Find the setting that determines the value of a key of the flow's worker or
+        connectors."""
         worker = self._config.worker.get(key)
         sections = self._config.connectors.values()
         given = (each[key] for each in sections if key in each and each[key].is_used)
@@ -195,7 +203,7 @@ class ReplicationFactorCauses:
 
 
 def list_internal_topics(plan: FlowPlan, config: FlowConnectorConfigs) -> list[InternalTopicUse]:
-    """List the internal topics of a flow; one for heartbeats only has fewer."""
+    """List the internal topics of a flow. A flow that only emits heartbeats has fewer topics."""
     found = [
         *map(_build_worker_topic, plan.worker.topics.topics),
         _build_heartbeats_topic(config.heartbeat),
@@ -206,7 +214,7 @@ def list_internal_topics(plan: FlowPlan, config: FlowConnectorConfigs) -> list[I
 
 
 def list_reverse_flow_topics(flow: Flow) -> tuple[ClientResource, ...]:
-    """Topics of the reverse flow that the flow reads if topics keep their names."""
+    """List the topics of the reverse flow that this flow reads if topics keep their names."""
     if flow.policy.renames_topics:
         return ()
     syncs = flow.policy.offset_syncs_topic(flow.source)
@@ -267,7 +275,10 @@ def _build_connector_topics(config: FlowConnectorConfigs) -> Iterator[InternalTo
             ),
             creator=_Client.SOURCE_ADMIN if syncs.on_source else _Client.TARGET_ADMIN,
             user=_Client.SOURCE_ADMIN if syncs.on_source else _Client.PRODUCER,
-            effect="no offset syncs are written: Java tools cannot translate offsets, mm2's can",
+            effect=(
+                "no offset syncs are written: Java tools cannot translate offsets, but mm2's "
+                "tools can"
+            ),
             weight=CheckSeverity.WARNING,
         )
     if config.checkpoint is not None:
@@ -280,7 +291,7 @@ def _build_connector_topics(config: FlowConnectorConfigs) -> Iterator[InternalTo
             ),
             creator=_Client.TARGET_ADMIN,
             user=_Client.WORKER,
-            effect="no checkpoints are written: group offsets are not synced to the target",
+            effect="no checkpoints are written, so group offsets are not synced to the target",
         )
 
 
@@ -301,7 +312,8 @@ def _build_heartbeats_topic(config: MirrorHeartbeatConfig) -> InternalTopicUse:
 
 
 def _build_mm2_topic(name: str, holds: str, *, factor: int, key: str) -> ExpectedInternalTopic:
-    """Build a topic that MirrorMaker 2 shares, which is used even if it deviates."""
+    """Build an internal topic that is shared with MirrorMaker 2, which is used even if its settings
+    differ from the expected settings."""
     return ExpectedInternalTopic(
         name=name,
         content=holds,

@@ -21,55 +21,59 @@ _MAX_NAMES = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedMirrors:
-    """Topics and mirror topics of a flow, as both clusters reported them."""
+    """Topics and mirror topics of a flow, as reported by both clusters."""
 
     flow: Flow
     source: Mapping[str, ObservedTopic]
     mirrors: Mapping[str, ObservedTopic]
-    """Existing mirror topics, by their names."""
+    """Existing mirror topics, by name."""
     planned: MirrorTopicPlan
     leaderless: Mapping[str, Collection[int]]
     """Partitions without a leader, by topic or mirror topic."""
     undescribed: Mapping[str, str]
-    """Why a topic or mirror topic could not be described."""
+    """Reason why a topic or mirror topic could not be described, by topic."""
     refused: Mapping[str, str]
-    """Why a mirror topic would not be created."""
+    """Reason why a mirror topic could not be created, by topic."""
     name_conflicts: Mapping[str, Collection[str]]
-    """Source topics with the same mirror topic name, by that name."""
+    """Source topics that would have the same mirror topic, by mirror topic name."""
     default_retention_ms: int | None
-    """Default retention of the target's brokers, None if unknown."""
+    """Default retention of the target's brokers; None if unknown."""
 
 
 def check_mirror_topics(
     seen: ObservedMirrors, operator: OperatorCommands
 ) -> Iterator[CheckFinding]:
-    """Report problems with mirror topics; equal ones of several topics are one finding."""
+    """Report problems with mirror topics. Equal problems of several topics are merged into one
+    finding."""
     if not seen.source and not seen.undescribed:
         yield _build_finding(
             seen,
             "no-topics",
             f"no topic of {seen.flow.source} is replicated by this flow",
-            means="it runs, but replicates nothing until such a topic exists",
-            mend="correct topics and topics.exclude, or grant DESCRIBE on the topics: without it "
-            "they are not visible",
+            means="the flow runs, but replicates nothing until such a topic exists",
+            mend=(
+                "correct topics and topics.exclude, or grant DESCRIBE on the topics, which are "
+                "not visible without it"
+            ),
             weight=CheckSeverity.WARNING,
             command=operator.source.allow_topic("NAME", "Describe", "DescribeConfigs", "Read"),
         )
-    yield from _merge_alike(_check_each_topic(seen, operator))
+    yield from _merge_equal_findings(_check_each_topic(seen, operator))
     for mirror, topics in sorted(seen.name_conflicts.items()):
         yield _build_finding(
             seen,
             "mirrors-clash",
             f"topics {' and '.join(sorted(topics))} would have the same mirror topic {mirror}",
-            means="none of them is replicated",
-            mend="use a replication.policy.class that renames them, or exclude all but one",
+            means="these topics are not replicated",
+            mend="use a replication.policy.class that renames the topics, or exclude all but one",
         )
 
 
 def _check_each_topic(
     seen: ObservedMirrors, operator: OperatorCommands
 ) -> Iterator[tuple[str, CheckFinding]]:
-    """Yield findings with the topic, which is added when equal ones are merged."""
+    """Yield each finding with its topic, which is added to the finding when equal findings are
+    merged."""
     for found in seen.planned.findings:
         stops = found.severity is MirrorFindingSeverity.STOP
         yield (
@@ -94,8 +98,8 @@ def _check_each_topic(
                 seen,
                 "no-leader",
                 f"{len(partitions)} of its partitions {have} no leader ({numbers})",
-                means="these can be neither read nor written until they have a leader",
-                mend="start the brokers that have replicas of them",
+                means="these partitions can be neither read nor written until they have a leader",
+                mend="start the brokers that have replicas of these partitions",
                 command=(operator.source if name in seen.source else operator.target).show_topic(
                     name
                 ),
@@ -108,8 +112,8 @@ def _check_each_topic(
                 seen,
                 "topic-unseen",
                 why.replace(f"topic {name}", "it"),
-                means="whether it can be replicated is unknown",
-                mend="fix what the message names, and check again",
+                means="it is unknown whether the topic can be replicated",
+                mend="fix the cause that the message names, and check again",
             ),
         )
     for mirror, why in sorted(seen.refused.items()):
@@ -118,9 +122,9 @@ def _check_each_topic(
             _build_finding(
                 seen,
                 "mirror-refused",
-                f"the cluster would not create it: {why.replace(f'topic {mirror}', 'it')}",
+                f"the cluster refuses to create it: {why.replace(f'topic {mirror}', 'it')}",
                 means="the topic is not replicated",
-                mend="change what the cluster's error message names",
+                mend="correct what the cluster's error message names",
             ),
         )
     yield from _check_retention(seen)
@@ -142,9 +146,11 @@ def _check_retention(seen: ObservedMirrors) -> Iterator[tuple[str, CheckFinding]
                     seen,
                     "retention-short",
                     text,
-                    means="records are lost if mm2 is stopped for longer than that",
-                    mend=f"set {_RETENTION_KEY} of the source topic to the longest outage to "
-                    "survive",
+                    means="records are lost if mm2 is stopped for longer than the retention time",
+                    mend=(
+                        f"set {_RETENTION_KEY} of the source topic to at least the longest outage "
+                        "to survive"
+                    ),
                     weight=CheckSeverity.NOTE,
                     word=CheckArea.SETTINGS,
                 ),
@@ -165,10 +171,14 @@ def _check_retention(seen: ObservedMirrors) -> Iterator[tuple[str, CheckFinding]
                 seen,
                 "retention-shorter",
                 f"{_RETENTION_KEY} is {ours} on the source, {theirs} on the mirror",
-                means="the mirror deletes records that the source still has, old ones soon after "
-                "they were replicated",
-                mend=f"set {_RETENTION_KEY} on the source topic, which mirror topics follow, or on "
-                "the target's brokers",
+                means=(
+                    "the mirror topic deletes records that the source still has, and old records "
+                    "soon after they were replicated"
+                ),
+                mend=(
+                    f"set {_RETENTION_KEY} on the source topic, whose setting mirror topics "
+                    "follow, or on the target's brokers"
+                ),
                 weight=CheckSeverity.WARNING,
                 word=CheckArea.SETTINGS,
             ),
@@ -186,7 +196,7 @@ def _check_message_sizes(seen: ObservedMirrors) -> Iterator[tuple[str, CheckFind
                     "buffer-small",
                     f"{_MAX_MESSAGE_BYTES_KEY} is {largest}, buffer.bytes of the flow "
                     f"{seen.flow.buffer_bytes}",
-                    means="one batch may exceed the memory of a task",
+                    means="a single batch may exceed the memory of a task",
                     mend=f"set buffer.bytes to at least {2 * largest}",
                     weight=CheckSeverity.WARNING,
                     word=CheckArea.SETTINGS,
@@ -194,10 +204,11 @@ def _check_message_sizes(seen: ObservedMirrors) -> Iterator[tuple[str, CheckFind
             )
 
 
-def _merge_alike(
+def _merge_equal_findings(
     found: Iterator[tuple[str, CheckFinding]],
 ) -> Iterator[CheckFinding]:
-    """Merge findings that differ only in the topic, with the first topic's command."""
+    """Merge findings that differ only in the topic. The merged finding has the first topic's
+    command."""
     alike: dict[tuple[str, str], list[tuple[str, CheckFinding]]] = defaultdict(list)
     for name, each in found:
         alike[each.code, each.text].append((name, each))

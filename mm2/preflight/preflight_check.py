@@ -1,5 +1,5 @@
-"""`PreflightCheck`: checks the whole configuration file, all clusters and flows at the same
-time."""
+"""`PreflightCheck` checks the whole configuration file, and all its clusters and flows
+concurrently."""
 
 from __future__ import annotations
 
@@ -35,9 +35,10 @@ T = TypeVar("T")
 def run_concurrently(
     checks: Mapping[str, Callable[[], T]], *, clock: Clock, timeout_s: float
 ) -> dict[str, T | None]:
-    """Run functions concurrently; returns their results by name, None if one timed out.
+    """Run functions concurrently. Returns their results by name, or None for functions that timed
+    out.
 
-    Raises what a function raised.
+    Raises any exception that a function raised.
     """
     found: dict[str, T | None] = dict.fromkeys(checks)
     running: list[OwnedThread] = []
@@ -56,19 +57,20 @@ def run_concurrently(
 
 
 def _ignore_thread_end(_: ThreadDied) -> None:
-    """Does nothing: checks end by themselves."""
+    """Ignore the end of a check thread, because check threads are expected to terminate."""
 
 
 _TIMEOUT_MARGIN_S = 5.0
 _CONNECT_ROUNDS = 3
-"""Phases of checking a cluster: addresses, brokers, certificates."""
+"""Phases of a cluster check: addresses, brokers, certificates."""
 _MAX_REQUESTS_PER_FLOW = 20
-"""Upper bound of consecutive requests while checking one flow."""
+"""Upper bound of the number of consecutive requests in a flow check."""
 
 
 @dataclass(frozen=True, slots=True)
 class _ClusterResults:
-    """Results of every login, and findings by name of the flows whose clusters all answer."""
+    """Connection results of every login, and findings by flow name for the flows whose clusters all
+    respond."""
 
     reached: Sequence[ConnectResult]
     flows: Mapping[str, Sequence[CheckFinding]]
@@ -77,7 +79,7 @@ class _ClusterResults:
 class PreflightCheck:
     """Checks one configuration file. `timeout_s` limits each request to a cluster.
 
-    Raises `SettingsError` and `ConfigError` if the file cannot be run at all.
+    Raises `SettingsError` or `ConfigError` if the file cannot be run at all.
     """
 
     def __init__(
@@ -90,7 +92,7 @@ class PreflightCheck:
         random: Random,
         timeout_s: float,
     ) -> None:
-        """`names` of flows to check; empty for all."""
+        """Create the check. `names` are the flows to check; empty for all flows."""
         self._settings = settings
         self._clock = clock
         self._random = random
@@ -111,7 +113,7 @@ class PreflightCheck:
         }
 
     def run(self) -> CheckReport:
-        """Check clusters and then flows, and count slots at the same time."""
+        """Check the clusters and then the flows, and count the engine's slots concurrently."""
         looks: dict[str, Callable[[], _ClusterResults | SlotSnapshot]] = {
             check_report.ENGINE_SUBJECT: lambda: spark_slots.collect_slots(
                 self._settings, clock=self._clock, timeout_s=self._timeout_s
@@ -179,7 +181,7 @@ class PreflightCheck:
         )
 
     def _check_flows(self, reached: Sequence[ConnectResult]) -> dict[str, tuple[CheckFinding, ...]]:
-        """Check the flows whose clusters are reachable for all their clients."""
+        """Check the flows whose clusters are reachable for all clients of the flow."""
         lost = {each.alias for each in reached if not each.is_complete}
         brokers = {each.alias: len(each.brokers) for each in reached}
         looks = {
@@ -219,7 +221,7 @@ def _build_timeout_finding(subject: str, word: CheckArea) -> CheckFinding:
         code="look-late",
         text="the check timed out",
         effect="unknown",
-        fix="check the load of brokers and network, or use a longer --timeout",
+        fix="check the load on brokers and network, or use a longer --timeout",
     )
 
 
@@ -237,8 +239,8 @@ def _merge_cluster_rows(reached: Sequence[ConnectResult]) -> Iterator[CheckedSub
 
 @contextlib.contextmanager
 def _silence_client_logs() -> Iterator[None]:
-    """Suppress logs of connections and checks, whose problems are findings, unless the log level is
-    debug."""
+    """Suppress log messages of connections and checks unless the log level is debug, because their
+    problems are reported as findings."""
     if logging.getLogger().isEnabledFor(logging.DEBUG):
         yield
         return

@@ -1,4 +1,5 @@
-"""Findings about topics that cannot be created: the replication factor exceeds the broker count."""
+"""Findings about topics that cannot be created because the replication factor exceeds the number of
+brokers."""
 
 from __future__ import annotations
 
@@ -13,31 +14,33 @@ _BROKER_DEFAULT_KEY = "default.replication.factor"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicationFactorCause:
-    """Where a replication factor is configured."""
+    """Setting that determines a replication factor."""
 
     key: str
     """Configuration key, for messages."""
     place: str
-    """Where to change it."""
+    """Place in the configuration where the value can be changed."""
     is_given: bool = True
-    """False for a default of MirrorMaker 2: `place` is then the key to add to the file."""
+    """False if the value is a default of MirrorMaker 2. `place` is then the key to add to the
+    file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MissingTopic:
-    """A topic that does not exist yet; "" stands for mirror topics that are created later."""
+    """A topic that does not exist yet. The name "" represents mirror topics that are created
+    later."""
 
     topic: str
     cluster: str
-    """Alias of the cluster on which it is created."""
+    """Alias of the cluster on which the topic is created."""
     factor: int
     cause: ReplicationFactorCause
     is_internal: bool = True
-    """True if the flow does not start without it."""
+    """True if the flow does not start without the topic."""
 
 
 def build_broker_cause(alias: str) -> ReplicationFactorCause:
-    """Returns the cause for a factor that is left to the brokers."""
+    """Return the cause for a replication factor that is left to the brokers' default."""
     return ReplicationFactorCause(
         key=_BROKER_DEFAULT_KEY, place=f"{_BROKER_DEFAULT_KEY} on the brokers of {alias}"
     )
@@ -46,7 +49,7 @@ def build_broker_cause(alias: str) -> ReplicationFactorCause:
 def check_replication_factors(
     flow: str, wanted: Iterable[MissingTopic], brokers: Mapping[str, int]
 ) -> Iterator[CheckFinding]:
-    """Yield one finding per cause; `brokers` is the number of brokers by cluster."""
+    """Yield one finding per cause. `brokers` is the number of brokers by cluster alias."""
     by_cause: dict[tuple[object, ...], list[MissingTopic]] = {}
     for each in wanted:
         if each.factor > brokers[each.cluster]:
@@ -76,8 +79,8 @@ def check_replication_factors(
             code="replication-factor",
             text=text,
             affects=tuple(dict.fromkeys(each.topic for each in members if each.topic)),
-            effect="these topics cannot be created: the flow does not start"
+            effect="these topics cannot be created, so the flow does not start"
             if any(each.is_internal for each in members)
-            else "mirror topics cannot be created: their topics are not replicated",
+            else "mirror topics cannot be created, so their source topics are not replicated",
             fix=mend,
         )

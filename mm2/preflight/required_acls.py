@@ -1,6 +1,6 @@
-"""The ACLs that each client of a flow needs, and findings about missing ones.
+"""ACLs that each client of a flow needs, and findings about missing ACLs.
 
-The list covers all requests of connectors and copier; they need no other authorization.
+The list covers all requests of connectors and copier. They need no other authorization.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from mm2.preflight.check_report import CheckArea, CheckFinding, CheckSeverity
 
 
 class FlowClient(enum.Enum):
-    """A client of a flow; the value is its name in messages."""
+    """A client of a flow. The value is the client's name in messages."""
 
     SOURCE_ADMIN = "source admin"
     CONSUMER = "consumer"
@@ -26,7 +26,7 @@ class FlowClient(enum.Enum):
 
     @property
     def on_source(self) -> bool:
-        """True for clients of the source cluster."""
+        """True if the client connects to the source cluster."""
         return self in (FlowClient.SOURCE_ADMIN, FlowClient.CONSUMER)
 
 
@@ -40,7 +40,7 @@ class ResourceKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientResource:
-    """A topic or group, or the cluster (without a name), as used by a client."""
+    """A topic, group or cluster (without a name) that a client uses."""
 
     client: FlowClient
     kind: ResourceKind
@@ -53,43 +53,45 @@ class RequiredAcl:
 
     resource: ClientResource
     operations: frozenset[str]
-    """Kafka's names of the operations."""
+    """Kafka names of the operations."""
     effect: str
-    """Effect if they are missing."""
+    """Effect of missing operations."""
     severity: CheckSeverity = CheckSeverity.FAILED
     only_missing: bool = False
-    """True if they are needed only while the topic does not exist, to create it."""
+    """True if the operations are needed only to create a topic that does not exist yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InternalTopicAcls:
-    """Who needs which access to an internal topic of a flow."""
+    """Clients of a flow that need access to an internal topic."""
 
     name: str
     creator: FlowClient
-    """Creates the topic, and reads its configuration if it is `checks_config`."""
+    """Client that creates the topic. If `checks_config` is set, it also reads the topic's
+    configuration."""
     user: FlowClient
-    """Writes and reads the topic."""
+    """Client that writes and reads the topic."""
     checks_config: bool = True
-    effect: str = "the flow cannot store its state, and does not start"
-    """Effect if the access is missing."""
+    effect: str = "the flow cannot store its state and does not start"
+    """Effect of missing access."""
     weight: CheckSeverity = CheckSeverity.FAILED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowOperations:
-    """What a flow does, as far as it needs ACLs. A flow for heartbeats only replicates nothing."""
+    """Operations of a flow that need ACLs. A flow that only emits heartbeats does not replicate
+    topics."""
 
     topics: tuple[str, ...]
     """Source topics that the flow replicates."""
     mirrors: tuple[str, ...]
-    """Their mirror topics."""
+    """Mirror topics of the replicated source topics."""
     internal_topics: tuple[InternalTopicAcls, ...]
     worker_group: str
     reverse_flow_topics: tuple[ClientResource, ...] = ()
-    """Topics of the reverse flow, if topics keep their names."""
+    """Topics of the reverse flow. Used only if topics keep their names."""
     has_visible_groups: bool | None = None
-    """Whether any source group is visible; None if no checkpoints are written."""
+    """True if any source group is visible; None if no checkpoints are written."""
     synced_groups: tuple[str, ...] = ()
     """Source groups whose offsets are synced to the target."""
     sync_acls: bool = False
@@ -98,7 +100,7 @@ class FlowOperations:
 
 
 def list_required_acls(wanted: FlowOperations) -> list[RequiredAcl]:
-    """List the ACLs in the order in which missing ones are reported."""
+    """List the required ACLs in the order in which missing ACLs are reported."""
     return [
         *_require_topic_acls(wanted.topics),
         *_require_mirror_acls(wanted),
@@ -115,7 +117,8 @@ def list_required_acls(wanted: FlowOperations) -> list[RequiredAcl]:
 
 
 _REVERSE_FLOW_NOT_SEEN = (
-    "the reverse flow of the same topic names is not detected: records may circulate"
+    "the reverse flow of the same topic names is not detected, so records may be replicated in a "
+    "loop"
 )
 
 
@@ -126,14 +129,17 @@ def _require_topic_acls(topics: Iterable[str]) -> Iterator[RequiredAcl]:
             ResourceKind.TOPIC,
             name,
             {"READ"},
-            means="its records cannot be read",
+            means="records of the topic cannot be read",
         )
         yield _build_required_acl(
             FlowClient.SOURCE_ADMIN,
             ResourceKind.TOPIC,
             name,
             {"DESCRIBE_CONFIGS"},
-            means="its configuration is not synced: retention and cleanup of the mirror may differ",
+            means=(
+                "the topic's configuration is not synced: retention and cleanup of the mirror "
+                "topic may differ"
+            ),
             weight=CheckSeverity.WARNING,
         )
 
@@ -145,7 +151,10 @@ def _require_mirror_acls(wanted: FlowOperations) -> Iterator[RequiredAcl]:
             ResourceKind.TOPIC,
             name,
             {"WRITE", "READ"},
-            means="nothing is replicated: the producer writes there, and reads the end to resume",
+            means=(
+                "nothing is replicated, because the producer writes to the mirror topic and reads "
+                "its end to resume"
+            ),
         )
         yield _build_required_acl(
             FlowClient.TARGET_ADMIN,
@@ -163,7 +172,7 @@ def _require_mirror_acls(wanted: FlowOperations) -> Iterator[RequiredAcl]:
             ResourceKind.TOPIC,
             name,
             follows,
-            means="its partitions and configuration do not follow the source topic",
+            means="partitions and configuration of the mirror topic do not follow the source topic",
             weight=CheckSeverity.WARNING,
         )
 
@@ -186,7 +195,7 @@ def _require_internal_topic_acls(own: InternalTopicAcls) -> Iterator[RequiredAcl
         ResourceKind.TOPIC,
         own.name,
         {"DESCRIBE_CONFIGS"},
-        means="its cleanup policy cannot be checked: without compaction its records expire",
+        means="the topic's cleanup policy cannot be checked: without compaction its records expire",
         weight=CheckSeverity.WARNING,
     )
 
@@ -197,7 +206,7 @@ def _require_group_acls(wanted: FlowOperations) -> Iterator[RequiredAcl]:
         ResourceKind.GROUP,
         wanted.worker_group,
         {"READ", "DESCRIBE"},
-        means="the flow's worker cannot join its group, and the flow does not start",
+        means="the flow's worker cannot join its group, so the flow does not start",
     )
     if wanted.has_visible_groups is False:
         yield _build_required_acl(
@@ -226,8 +235,10 @@ def _require_cluster_acls(wanted: FlowOperations) -> Iterator[RequiredAcl]:
             ResourceKind.CLUSTER,
             "",
             {"DESCRIBE_CONFIGS"},
-            means="brokers do not report their producer id expiration (24 hours are assumed), nor "
-            "the defaults of new topics",
+            means=(
+                "brokers do not report their producer id expiration (24 hours are assumed) or the "
+                "defaults of new topics"
+            ),
             weight=CheckSeverity.WARNING,
         )
     if wanted.sync_acls:
@@ -272,7 +283,7 @@ def _build_required_acl(
 
 @dataclass(frozen=True, slots=True)
 class _MissingAcl:
-    """Operations that several resources lack for the same reason."""
+    """Operations for which several resources lack an ACL for the same reason."""
 
     client: FlowClient
     kind: ResourceKind
@@ -286,7 +297,7 @@ _MAX_NAMES_IN_COMMAND = 20
 
 
 TriedOperations = Mapping[tuple[ClientResource, str], bool]
-"""Whether an operation was allowed when it was tried, by resource and operation."""
+"""Results of attempted operations by resource and operation: True if the operation was allowed."""
 
 
 def find_missing_acls(
@@ -300,9 +311,9 @@ def find_missing_acls(
     """Yield one finding for all resources that lack the same operations.
 
     Operations that the brokers did not report are not considered missing. A result in `tried` takes
-    precedence over what brokers report: authorization to create topics may be granted on the
-    cluster, and brokers report cluster operations only to clients that may DESCRIBE it. `operators`
-    has each client's cluster and principal for the commands.
+    precedence over the brokers' report, because authorization to create topics may be granted on
+    the cluster, and brokers report cluster operations only to clients that may DESCRIBE the
+    cluster. `operators` contains each client's cluster and principal for the commands.
     """
     lacks: dict[_MissingAcl, list[str]] = defaultdict(list)
     for need in wanted:

@@ -1,6 +1,7 @@
-"""Counts the slots of the copy engine and reports if there are fewer than the flows need.
+"""Counts the slots of the copy engine, and reports if there are fewer slots than the flows need.
 
-A local Spark is counted; on a Spark cluster, an application is started as `mm2 run` would start it.
+The slots of local Spark are counted without starting it. On a Spark cluster, an application is
+started in the same way as by `mm2 run`.
 """
 
 from __future__ import annotations
@@ -28,35 +29,35 @@ from mm2.preflight.check_report import CheckArea, CheckFinding, CheckSeverity
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotSnapshot:
-    """Slots of the copy engine, and how many are needed."""
+    """Available and required slots of the copy engine."""
 
     master: str
     failure: str = ""
-    """Why the engine does not start, "" if it does."""
+    """Reason why the engine does not start; "" if it starts."""
     unreachable: str = ""
-    """Address of the Spark master, if it does not accept connections."""
+    """Address of the Spark master if it does not accept connections; "" otherwise."""
     slots: int | None
-    """How many copy processes can run at the same time; None if unlimited."""
+    """Maximum number of copy processes that can run at the same time; None if unlimited."""
     needed: int
-    """How many copy processes this node runs if it is the only one."""
+    """Number of copy processes that this node runs if it is the only node."""
 
 
 def check_slots(seen: SlotSnapshot) -> Iterator[CheckFinding]:
-    """Yield at most one finding."""
+    """Report a problem with the copy engine's slots. Yields at most one finding."""
     if seen.unreachable:
         yield _build_finding(
             "spark-master",
             f"{seen.unreachable} does not accept connections: {seen.failure}",
             means="nothing is replicated",
-            mend="correct master in the spark section, or start the master there",
-            command=operator_commands.build_port_test(seen.unreachable),
+            mend="correct master in the spark section, or start the master at this address",
+            command=operator_commands.build_port_test_command(seen.unreachable),
         )
     elif seen.failure:
         yield _build_finding(
             "spark-start",
             seen.failure,
             means="nothing is replicated",
-            mend="fix what Spark's error names; its log has details",
+            mend="fix the cause that Spark's error names; Spark's log contains details",
         )
     elif seen.slots is not None and seen.slots < seen.needed:
         none = seen.slots == 0
@@ -64,7 +65,7 @@ def check_slots(seen: SlotSnapshot) -> Iterator[CheckFinding]:
             "spark-no-slots" if none else "spark-few-slots",
             f"{seen.master} has {plurals.format_count(seen.slots, 'slot')}, the flows' tasks "
             f"need {seen.needed}",
-            means="nothing is replicated until other applications free cores"
+            means="nothing is replicated until other applications release cores"
             if none
             else f"{plurals.format_count(seen.needed - seen.slots, 'task', 'wait')} until others "
             "end",
@@ -96,17 +97,17 @@ def _build_finding(
 
 
 ENGINE_START_TIMEOUT_S = 90.0
-"""How long Spark may take to start, or to fail because no master accepts it."""
+"""Maximum time for Spark to start, or to fail because no master accepts the application."""
 _EXECUTOR_TIMEOUT_S = 30.0
-"""How long executors may take to register."""
+"""Maximum time for executors to register."""
 _ENGINE_CLOSE_TIMEOUT_S = 5.0
 MAX_COLLECT_S = ENGINE_START_TIMEOUT_S + _EXECUTOR_TIMEOUT_S + _ENGINE_CLOSE_TIMEOUT_S
-"""Maximum duration of collecting, without the connection test of the master."""
+"""Maximum duration of collecting the slots, excluding the connection test of the master."""
 _ENDED_STATES = (EngineState.FAILED, EngineState.STOPPED)
 
 
 def collect_slots(settings: Mm2Settings, *, clock: Clock, timeout_s: float) -> SlotSnapshot:
-    """Count slots. `timeout_s` limits the connection test of a Spark master."""
+    """Count the copy engine's slots. `timeout_s` limits the connection test of a Spark master."""
     chosen = data_plane.choose_engine_settings(settings)
     wanted = data_plane.count_copies(settings)
 
@@ -128,15 +129,15 @@ def collect_slots(settings: Mm2Settings, *, clock: Clock, timeout_s: float) -> S
     if chosen.is_local:
         return seen(count_local_slots(chosen.master))
     if chosen.master.startswith(data_plane.SPARK_STANDALONE_PREFIX):
-        address, refused = _try_masters(chosen.master, timeout_s)
+        address, refused = _find_reachable_master(chosen.master, timeout_s)
         if refused:
             return seen(failure=refused, unreachable=address)
     return _start_engine(chosen, wanted, seen, clock=clock)
 
 
-def _try_masters(master: str, timeout_s: float) -> tuple[str, str]:
-    """Connect to the masters of `spark://a:1,b:1`; returns the first that accepts and "", or the
-    last address and its error."""
+def _find_reachable_master(master: str, timeout_s: float) -> tuple[str, str]:
+    """Connect to the masters of `spark://a:1,b:1`. Returns the first master that accepts the
+    connection and "", or the last address and its error."""
     address = refused = ""
     for address in master.removeprefix(data_plane.SPARK_STANDALONE_PREFIX).split(","):
         host, _, port = address.rpartition(":")

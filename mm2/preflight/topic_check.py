@@ -1,6 +1,7 @@
 """Checks the topics of a flow on both clusters: mirrored, mirror and internal topics.
 
-Topics that do not exist are created with `validate_only`, so the brokers say whether they could be.
+Missing topics are created with `validate_only`, so that the brokers report whether they could be
+created.
 """
 
 from __future__ import annotations
@@ -43,42 +44,43 @@ from mm2.topics import assignment
 
 _CLEANUP_POLICY_KEY = "cleanup.policy"
 _REQUESTS_TO_PLAN = 6
-"""Number of consecutive requests needed to plan mirror topics."""
+"""Number of consecutive requests that are needed to plan mirror topics."""
 _COMPACTED_CONFIG = {_CLEANUP_POLICY_KEY: "compact"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicCheckDeps:
-    """What the check needs."""
+    """Dependencies of the topic check."""
 
     both: FlowPair
     accesses: Mapping[FlowClient, KafkaClusterAccess]
     operator: OperatorCommands
     brokers: Mapping[str, int]
-    """Number of brokers by alias."""
+    """Number of brokers by cluster alias."""
     causes: ReplicationFactorCauses
-    """Where the flow's replication factors are configured."""
+    """Settings that determine the flow's replication factors."""
     clock: Clock
     timeout_s: float
 
 
 class TopicCheck:
-    """Checks the topics of one flow; not thread-safe."""
+    """Checks the topics of one flow. Not thread-safe."""
 
     def __init__(self, around: TopicCheckDeps) -> None:
         self._deps = around
         self._flow = around.both.flow
         self.mirrored: tuple[str, ...] = ()
-        """Source topics that the flow replicates, as far as they are visible."""
+        """Visible source topics that the flow replicates."""
         self.allowed_operations: dict[tuple[ClientResource, str], bool] = {}
-        """Whether missing topics may be created."""
+        """Results of attempts to create missing topics, by resource and operation: True if the
+        operation was allowed."""
         self.default_factor: int | None = None
-        """Default replication factor of the target's brokers, None if unknown."""
+        """Default replication factor of the target's brokers; None if unknown."""
         self._too_many: list[MissingTopic] = []
 
     def check_mirrors(self, default_retention_ms: int | None) -> Iterator[CheckFinding]:
-        """Check mirror topics. Raises `RetriableError` and `FatalError` if a cluster does not
-        answer."""
+        """Check mirror topics. Raises `RetriableError` or `FatalError` if a cluster does not
+        respond."""
         around, flow = self._deps, self._flow
         source, target = around.both.source.admin, around.both.target.admin
         listed = source.list_topics(around.timeout_s)
@@ -137,13 +139,14 @@ class TopicCheck:
         )
 
     def check_internal_topics(self, own: Sequence[InternalTopicUse]) -> Iterator[CheckFinding]:
-        """Check internal topics. Raises as `check_mirrors`."""
+        """Check internal topics. Raises `RetriableError` or `FatalError` if a cluster does not
+        respond."""
         for maker in dict.fromkeys(each.creator for each in own):
             wanted = {each.expected.name: each.expected for each in own if each.creator is maker}
-            with self._admin(maker) as asked:
-                yield from self._check_topics_of(maker, asked, wanted)
+            with self._open_admin(maker) as asked:
+                yield from self._check_topics_of_client(maker, asked, wanted)
 
-    def _check_topics_of(
+    def _check_topics_of_client(
         self,
         maker: FlowClient,
         asked: Admin,
@@ -179,7 +182,7 @@ class TopicCheck:
         )
 
     def check_replication_factors(self) -> Iterator[CheckFinding]:
-        """Check replication factors of all topics that were checked before."""
+        """Check the replication factors of all topics that were checked before."""
         yield from replication_factor_check.check_replication_factors(
             self._flow.name, self._too_many, self._deps.brokers
         )
@@ -187,9 +190,11 @@ class TopicCheck:
     def _fits_broker_count(
         self, alias: str, topic: str, factor: int | None, key: str, *, internal: bool = True
     ) -> bool:
-        """Returns whether the cluster has enough brokers for a missing topic; records it if not.
+        """Return True if the cluster has enough brokers for a missing topic. Otherwise record the
+        topic.
 
-        `factor` below 1 or None stands for the brokers' default."""
+        If `factor` is None or below 1, the brokers' default is used.
+        """
         cause = None
         if factor is None or factor < 1:
             factor = (self.default_factor if alias == self._flow.target else None) or 1
@@ -221,7 +226,7 @@ class TopicCheck:
         self.allowed_operations[resource, "CREATE"] = allowed
 
     @contextlib.contextmanager
-    def _admin(self, maker: FlowClient) -> Iterator[Admin]:
+    def _open_admin(self, maker: FlowClient) -> Iterator[Admin]:
         around = self._deps
         if maker is FlowClient.SOURCE_ADMIN:
             yield around.both.source.admin
@@ -254,6 +259,7 @@ def _find_leaderless(described: PerTopicResult[TopicDescription]) -> dict[str, l
 
 
 def _describe_failures(failed: Mapping[str, ConnectError]) -> dict[str, str]:
-    """Format failures, except missing ACLs, which are reported separately, and existing topics."""
+    """Format failures, except missing ACLs, which are reported separately, and topics that already
+    exist."""
     known = (NotAuthorizedError, TopicExistsError)
     return {name: str(error) for name, error in failed.items() if not isinstance(error, known)}

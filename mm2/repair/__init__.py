@@ -1,8 +1,8 @@
 """Offset commands: `mm2 offsets` (translate), `mm2 offsets rebuild` and `mm2 offsets skip`.
 
 - `offset_map_rebuild` rebuilds lost parts of a flow's offset map by comparing both logs.
-- `offset_map_record_skip` replaces one record of the offset map that cannot be read.
-- `flow_offset_translation` translates offsets of a configured flow and formats the result.
+- `offset_map_record_skip` replaces one unreadable record of the offset map.
+- `flow_link` translates offsets of a configured flow and formats the result.
 
 May import everything up to `mm2.clusters`; must not import `mm2.preflight` or `mm2.status`.
 """

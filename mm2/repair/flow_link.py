@@ -48,7 +48,8 @@ def _are_syncs_on_source(settings: Mm2Settings, flow: Flow) -> bool:
 
 
 def load_flow_plan(settings: Mm2Settings, flow: Flow) -> FlowPlan:
-    """Derive the configuration that the flow runs with. Raises as `flow_plan.plan_flows`."""
+    """Derive the effective configuration of a running flow. Raises the same errors as
+    `flow_plan.plan_flows`."""
     choice = FlowSelection(names=(flow.name,))
     (found,) = flow_plan.plan_flows(settings, choice, environment=os.environ)
     return found

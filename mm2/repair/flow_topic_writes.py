@@ -1,4 +1,4 @@
-"""Appends records of repair commands to a flow's own topics, and waits for acknowledgements."""
+"""Appends records of repair commands to a flow's own topics and waits for acknowledgements."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def append_map_records(
     *,
     clock: Clock,
 ) -> None:
-    """Append map records in order; the last, which makes the others valid, after all others are
-    stored.
+    """Append map records in order. The last record, which makes the others valid, is appended after
+    all others are stored.
 
-    Raises `RetriableError` if that takes longer than `STORE_TIMEOUT_S`, and the cluster's
-    errors."""
+    Raises `RetriableError` if this takes longer than `STORE_TIMEOUT_S`, and the cluster's errors.
+    """
     items = [
         FlowLogItem(
             key=offset_map_records.encode_key(key), value=offset_map_records.encode_value(value)
@@ -43,7 +43,8 @@ def append_items(
     *,
     clock: Clock,
 ) -> None:
-    """Append records until the target has acknowledged all. Raises as `append_map_records`."""
+    """Append items and wait until the target has acknowledged all of them. Raises the same errors
+    as `append_map_records`."""
     end = Deadline.after(STORE_TIMEOUT_S, now_s=clock.now_s())
     failed: list[ConnectError] = []
     stored = [0]

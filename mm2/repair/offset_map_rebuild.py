@@ -1,10 +1,11 @@
 """`mm2 offsets rebuild`: rebuilds a flow's offset map from the source and the target log.
 
-If the map of a partition is lost, nothing may be replicated meanwhile: the flow has to be stopped,
-and each partition is fenced under its own transactional id before its mirror is read. The next
-owner finds the resume point and matches what follows it. What others replicated before the first
-era is stored with a lower owner order than every owner has, so a running flow is not affected.
-The logs are compared on an engine: Spark, or threads of this process.
+If the map of a partition is lost, nothing may be replicated during the rebuild. The flow must be
+stopped, and each partition is fenced under its own transactional id before its mirror is read. The
+next owner finds the resume point and matches the records that follow it. Records that others
+replicated before the first era (mirror generation) are stored with a lower owner order than every
+owner, so a running flow is not affected. The logs are compared on an engine: Spark, or threads of
+this process.
 """
 
 from __future__ import annotations
@@ -71,11 +72,12 @@ def compare_logs(
 ) -> None:
     """Compare source and mirror logs in tasks of the engine.
 
-    `memory_bytes` is for all tasks together; `all_differ`: see `log_alignment.align_logs`. `done`
-    is called for each partition as soon as it is compared. `settings` have both clusters'
-    connection settings and a setup for each partition.
+    `memory_bytes` is the total for all tasks. `all_differ` asserts that no two source records were
+    ever equal; see `log_alignment.align_logs`. `done` is called for each partition as soon as it
+    has been compared. `settings` contains both clusters' connection settings and a setup for each
+    partition.
 
-    Raises `RetriableError` when the time is up, and `FatalError` if the engine or a task fails.
+    Raises `RetriableError` if the timeout expires, and `FatalError` if the engine or a task fails.
     """
     plane = data_plane.acquire(on, clock)
     comparing = _LogComparison(plane, settings, clock=clock, done=done)
@@ -96,7 +98,7 @@ def compare_logs(
 
 
 class _LogComparison:
-    """The tasks of one comparison; `_left` are those that have not finished."""
+    """The tasks of one log comparison. `_left` contains the tasks that have not finished."""
 
     def __init__(
         self,
@@ -115,7 +117,7 @@ class _LogComparison:
         self._answers: dict[str, LogCompareResultDecoder] = {}
 
     def start(self, number: int, asked: LogCompareRequest) -> None:
-        """Start a task for these ranges."""
+        """Start a task that compares these ranges."""
         wanted = {(each.partition.topic, each.partition.partition) for each in asked.ranges}
         settings = dataclasses.replace(
             self._settings,
@@ -147,9 +149,9 @@ class _LogComparison:
             elif self._plane.failure:
                 raise FatalError(self._plane.failure)
             else:
-                self._look()
+                self._check_unconnected_tasks()
             if end.is_expired(self._clock.now_s()):
-                raise RetriableError(f"comparing {self._settings.flow}: the time is up")
+                raise RetriableError(f"comparing {self._settings.flow}: timed out")
 
     def close(self) -> None:
         """Cancel unfinished tasks."""
@@ -173,17 +175,19 @@ class _LogComparison:
             if found is not None:
                 self._done(found)
 
-    def _look(self) -> None:
-        """Detect tasks that ended before they connected; others are detected by their channel."""
+    def _check_unconnected_tasks(self) -> None:
+        """Detect tasks that ended before they connected. Other ended tasks are detected by their
+        channel."""
         for name, (channel, handle) in self._left.items():
             if handle.state is CopyState.ENDED and channel.peer is None:
                 raise FatalError(f"{name} ended: {handle.error or 'without an error'}")
 
 
 def fence_mirror_writers(place: PartitionFencer) -> FencingOwner | str:
-    """Fence the mirror's writers; returns the fencing owner and marker, or the reason of a failure.
+    """Fence the mirror's writers. Returns the fencing owner with its marker, or the reason for a
+    failure.
 
-    Raises `ConnectError` if no broker answers.
+    Raises `ConnectError` if no broker responds.
     """
     locked = place.fence_partition()
     if locked is None:
@@ -199,7 +203,7 @@ def fence_mirror_writers(place: PartitionFencer) -> FencingOwner | str:
 
 
 REQUEST_TIMEOUT_S = 60.0
-_ACQUIRED_MEANWHILE = "another process has acquired it meanwhile"
+_ACQUIRED_MEANWHILE = "another process has acquired it in the meantime"
 _MIRROR_RECORDS_DELETED = (
     "all replicated records were deleted from the mirror topic, so their source offsets are "
     "unknown: choose where to start with mm2 topic reset FLOW TOPIC --from"
@@ -212,40 +216,40 @@ _NO_CERTAIN_MATCH = (
 )
 
 
-class FlowRunsError(FatalError):
-    """The flow is running: a lost map cannot be rebuilt while records are replicated."""
+class FlowRunningError(FatalError):
+    """The flow is running. A lost map cannot be rebuilt while records are being replicated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebuiltPartition:
-    """Result for one partition."""
+    """Result of rebuilding one partition's map."""
 
     partition: TopicPartition
     scope: RebuildScope | None
-    """What is missing in the map; None if the partition could not be set up."""
+    """What the map is missing; None if the partition could not be set up."""
     compared: LogCompareResult | None = None
-    """Result of comparing the logs, None if they were not compared."""
+    """Result of comparing the logs; None if they were not compared."""
     stored: int = 0
     """Number of map records that were stored."""
     reason: str = ""
-    """Why nothing was stored, "" if there is no problem."""
+    """Why nothing was stored; "" if there is no problem."""
 
     @property
     def is_complete(self) -> bool:
-        """True if everything that can be known of the partition is in the map."""
+        """True if the map contains everything that can be determined about the partition."""
         return self.scope is not None and not self.reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebuildContext:
-    """What a rebuild needs."""
+    """Dependencies and limits of a rebuild."""
 
     pair: FlowPair
     ledger: FlowLedger
     connect: Callable[[], BlockingClient]
     """Connects to the target."""
     copy_config: ConfigureCopy
-    """Connection settings for the comparing processes."""
+    """Connection settings for the processes that compare logs."""
     worker_props: Mapping[str, str] = field(repr=False)
     """Properties of the flow's Connect worker."""
     engine: EngineSettings = field(repr=False)
@@ -256,16 +260,17 @@ class RebuildContext:
     print_line: Callable[[str], None]
     timeout_s: float
     memory_bytes: int
-    """Memory of all comparing processes together."""
+    """Total memory of all processes that compare logs."""
     all_differ: bool
-    """See `log_alignment.align_logs`."""
+    """True if no two source records were ever equal; see `log_alignment.align_logs`."""
 
 
 class MapRebuild:
-    """One rebuild; `results` has the result of every requested partition."""
+    """One rebuild of a flow's offset map. `results` contains the result of every requested
+    partition."""
 
     def __init__(self, tools: RebuildContext, *, writes: bool) -> None:
-        """If not `writes`, nothing is fenced and nothing is stored."""
+        """If `writes` is False, nothing is fenced and nothing is stored."""
         self._tools = tools
         self._writes = writes
         self._end = Deadline.after(tools.timeout_s, now_s=tools.clock.now_s())
@@ -276,18 +281,19 @@ class MapRebuild:
         self.results: dict[TopicPartition, RebuiltPartition] = {}
 
     def run(self, topics: Collection[str]) -> None:
-        """Rebuild the map for `topics`, or all topics of the flow if empty.
+        """Rebuild the map for `topics`, or for all topics of the flow if `topics` is empty.
 
-        Raises `FlowRunsError`, and `RetriableError` or `FatalError` if a cluster does not answer or
-        denies access."""
+        Raises `FlowRunningError`, and `RetriableError` or `FatalError` if a cluster does not
+        respond or denies access.
+        """
         tools = self._tools
         tools.ledger.open(REQUEST_TIMEOUT_S)
         known = tools.ledger.catch_up(REQUEST_TIMEOUT_S)
-        for unread in known.list_unreadable():
+        for unread in known.list_unreadable_records():
             raise FatalError(
                 unread.describe(topic="the flow's offset map", flow=tools.copy_config.flow)
             )
-        self._look(topics)
+        self._build_setups(topics)
         for each in sorted(self._setups):
             wanted = map_rebuild.plan_rebuild(known.get_partition(each))
             self._plans[each] = wanted
@@ -302,7 +308,7 @@ class MapRebuild:
             partitions = tuple(self._setups[each.partition] for each in bounds)
             self._compare(bounds, partitions)
 
-    def _look(self, topics: Collection[str]) -> None:
+    def _build_setups(self, topics: Collection[str]) -> None:
         tools = self._tools
         both, flow = tools.pair, tools.pair.flow
         listed = both.source.admin.list_topics(REQUEST_TIMEOUT_S)
@@ -339,17 +345,18 @@ class MapRebuild:
                 "running, so lost parts of its map are not rebuilt: try again"
             )
         if seen.hosts:
-            raise FlowRunsError(
+            raise FlowRunningError(
                 f"flow {tools.pair.flow.name} is running on {', '.join(sorted(seen.hosts))}: lost "
-                "parts of its map cannot be rebuilt meanwhile. Stop its mm2 run first"
+                "parts of its map cannot be rebuilt while it is running. Stop its mm2 run first"
             )
 
     def _determine_ranges(self, due: Collection[TopicPartition]) -> list[LogCompareRange]:
         """Determine the ranges to compare.
 
-        Partitions with a lost map are fenced first, so that records before the marker are final.
-        Then the source's ends are fetched, and last the producers of the reverse flow, which are in
-        its map before they write."""
+        Partitions with a lost map are fenced first, so that the records before the marker are
+        final. The source's end offsets are fetched next. The producers of the reverse flow are read
+        last, because they are in its map before they write.
+        """
         target_to = self._fence_mirrors(due)
         ends = self._tools.pair.source.logs.fetch_bounds(list(target_to), REQUEST_TIMEOUT_S)
         for each, error in ends.failed.items():
@@ -358,33 +365,35 @@ class MapRebuild:
         return [
             LogCompareRange(
                 partition=each,
-                source_end=self._source_to(each, ends.succeeded[each].end),
+                source_end=self._get_source_end(each, ends.succeeded[each].end),
                 target_end=target_to[each],
                 reverse_producers=self._find_reverse_producers(each, back),
             )
             for each in sorted(ends.succeeded)
         ]
 
-    def _source_to(self, partition: TopicPartition, end: int) -> int:
+    def _get_source_end(self, partition: TopicPartition, end: int) -> int:
         wanted = self._plans[partition].source_to
         return end if wanted < 0 else wanted
 
     def _fence_mirrors(self, due: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """Returns the target end to compare up to; skipped partitions are in `results`."""
+        """Fence the mirrors. Returns the target end offset up to which each partition is compared;
+        skipped partitions are in `results`."""
         found = {}
         with self._tools.connect() as questions:
             for each in sorted(due):
                 try:
-                    target_to = self._target_to(each, self._open_mirror(each, questions))
+                    target_to = self._get_target_end(each, self._open_mirror(each, questions))
                 except ConnectError as error:
-                    self._skip_partition(each, f"its mirror does not answer: {error}")
+                    self._skip_partition(each, f"its mirror does not respond: {error}")
                     continue
                 if target_to is not None:
                     found[each] = target_to
         return found
 
-    def _target_to(self, partition: TopicPartition, place: PartitionFencer) -> int | None:
-        """Returns the target end; None if there is nothing to compare, or fencing failed."""
+    def _get_target_end(self, partition: TopicPartition, place: PartitionFencer) -> int | None:
+        """Return the target end offset. Returns None if there is nothing to compare or fencing
+        failed."""
         wanted = self._plans[partition]
         if wanted.kind is not RebuildScope.LOST:
             return wanted.target_to
@@ -405,7 +414,8 @@ class MapRebuild:
         return by.marker
 
     def _read_reverse_map(self, asked: Collection[TopicPartition]) -> OffsetMap | None:
-        """Read the map of a reverse flow that keeps topic names, if there is one."""
+        """Read the map of a reverse flow that keeps topic names. Returns None if there is no such
+        flow."""
         if any(self._setups[each].opposite_map for each in asked):
             return self._tools.read_reverse_map()
         return None
@@ -420,7 +430,7 @@ class MapRebuild:
         return frozenset(back.get_partition(mirror).producers)
 
     def _open_mirror(self, partition: TopicPartition, questions: BlockingClient) -> PartitionFencer:
-        """Open the partition's mirror."""
+        """Open the partition's mirror topic partition for fencing."""
         where = self._setups[partition]
         return PartitionFencer(
             questions,
@@ -456,10 +466,10 @@ class MapRebuild:
             timeout_s=self._end.remaining_s(tools.clock.now_s()),
             memory_bytes=tools.memory_bytes,
             all_differ=tools.all_differ,
-            done=self._compared,
+            done=self._handle_compared,
         )
 
-    def _compared(self, compared: LogCompareResult) -> None:
+    def _handle_compared(self, compared: LogCompareResult) -> None:
         partition = compared.partition
         kind = self._plans[partition].kind
         why = compared.failure
@@ -511,7 +521,7 @@ class MapRebuild:
         return len(records), "" if self._is_stored(partition, records) else _ACQUIRED_MEANWHILE
 
     def _is_stored(self, partition: TopicPartition, records: list[MapRecord]) -> bool:
-        """Returns True if the map has the stored era, and no newer owner."""
+        """Return True if the map contains the stored era (mirror generation) and no newer owner."""
         known = self._tools.ledger.catch_up(REQUEST_TIMEOUT_S).get_partition(partition)
         last, _ = records[-1]
         newest = known.resume_point is not None and known.resume_point.key == last
@@ -547,9 +557,11 @@ _REBUILD_COLUMNS = (
 
 
 def format_rebuild(found: Sequence[RebuiltPartition]) -> Iterator[str]:
-    """Yield a table, ordered by partition.
+    """Yield a table ordered by partition.
 
-    UNSURE: source offsets with only an upper bound. BEHIND: mirror records after the last match."""
+    UNSURE: number of source offsets for which only an upper bound is known. BEHIND: number of
+    mirror records after the last match.
+    """
     yield from text_format.format_columns(
         _REBUILD_COLUMNS, [_build_cells(each) for each in _sort_by_partition(found)]
     )
@@ -577,7 +589,7 @@ def _build_cells(each: RebuiltPartition) -> tuple[str, ...]:
 
 
 def rebuild_to_json(flow: str, found: Sequence[RebuiltPartition]) -> dict[str, Any]:
-    """Encode as JSON; `version` is the format's."""
+    """Encode the rebuild results as JSON. `version` is the format version."""
     return {
         "version": REBUILD_JSON_VERSION,
         "flow": flow,

@@ -1,4 +1,4 @@
-"""`mm2 offsets skip`: replaces an unreadable record of the offset map, and records an incident."""
+"""`mm2 offsets skip`: replaces an unreadable record of the offset map and records an incident."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ READ_TIMEOUT_S = 30.0
 
 
 class NothingToSkipError(FatalError):
-    """The record is readable, already replaced, or missing; or `position` is missing for an era, or
-    given for another record. Nothing was changed."""
+    """The record is readable, already replaced or missing; or `position` is missing for an era
+    (mirror generation) record or given for another record. Nothing was changed."""
 
 
 def skip_record(
@@ -40,10 +40,11 @@ def skip_record(
     position: str | None = None,
     clock: Clock,
 ) -> UnreadableMapRecord:
-    """Record an incident, then replace the record; returns the skipped record.
+    """Record an incident, then replace the record. Returns the skipped record.
 
-    The ledger must not be open yet. `position`, required for an era, is where its partition starts
-    again. Raises `NothingToSkipError`, and `RetriableError` or `FatalError` as the ledger.
+    The ledger must not be open yet. `position` is required for an era (mirror generation) record
+    and is where its partition restarts. Raises `NothingToSkipError`, and `RetriableError` or
+    `FatalError` for the same reasons as the ledger.
     """
     topic = naming.offset_map_topic(flow.source)
     ledger.open(READ_TIMEOUT_S)
@@ -70,7 +71,9 @@ def skip_record(
         raise
     for item in _build_replacement(found, ledger.catch_up(READ_TIMEOUT_S), position):
         flow_topic_writes.append_items(ledger, [item], clock=clock)
-    if any(each.key == found.key for each in ledger.catch_up(READ_TIMEOUT_S).list_unreadable()):
+    if any(
+        each.key == found.key for each in ledger.catch_up(READ_TIMEOUT_S).list_unreadable_records()
+    ):
         raise RetriableError(
             f"{topic}: the tombstone for offset {offset} was acknowledged but could not be read "
             "back: run the command again"
@@ -79,8 +82,8 @@ def skip_record(
 
 
 def _find_unreadable(ledger: FlowLedger, flow: Flow, offset: int) -> UnreadableMapRecord:
-    """Read to the end, and find the record among the unreadable ones."""
-    unreadable = ledger.catch_up(READ_TIMEOUT_S).list_unreadable()
+    """Read the ledger to its end and find the record among the unreadable ones."""
+    unreadable = ledger.catch_up(READ_TIMEOUT_S).list_unreadable_records()
     found = next((each for each in unreadable if each.offset == offset), None)
     if found is None:
         offsets = ", ".join(str(each.offset) for each in unreadable)
@@ -98,7 +101,7 @@ def _build_incident(
 ) -> FlowLogItem:
     topic = naming.offset_map_topic(flow.source)
     about = found.partition or TopicPartition(topic, 0)
-    again = "" if position is None else f"; the partition starts again from {position}"
+    again = "" if position is None else f"; the partition restarts from {position}"
     key, value = incident_records.encode(
         Incident(
             topic=about.topic,
@@ -133,11 +136,11 @@ def _name_record_kind(found: UnreadableMapRecord) -> str:
 def _build_replacement(
     found: UnreadableMapRecord, known: OffsetMap, position: str | None
 ) -> list[FlowLogItem]:
-    """Build the records to write, in order; the last has the key of the unreadable record.
+    """Build the records to write, in order. The last one has the key of the unreadable record.
 
-    An era is preceded by a request to start again: otherwise its partition would count as new, and
-    start somewhere else without an incident. A producer id is kept as one of the flow's, with a new
-    ordinal: it may have written records on the target.
+    An era (mirror generation) record is preceded by a request to restart the partition. Otherwise
+    the partition would count as new and start elsewhere without an incident. A producer id is kept
+    as one of the flow's ids, with a new ordinal, because it may have written records on the target.
     """
     tombstone = FlowLogItem(key=found.key, value=None)
     match found.decoded_key:

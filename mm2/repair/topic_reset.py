@@ -1,8 +1,9 @@
 """`mm2 topic reset`: restarts replication of partitions at a source position chosen by an operator.
 
-The decision is recorded in the flow's map topic on the target. A task reads it when it next
-acquires the partition, so the tasks that own it are restarted, on whichever nodes they run,
-and waited for. A flow that is not running reads the decision when it starts.
+The decision is recorded in the flow's map topic on the target. A task reads the decision when it
+next acquires the partition. The command therefore restarts the tasks that own the partitions, on
+whichever nodes they run, and waits for them. A flow that is not running reads the decision when it
+starts.
 """
 
 from __future__ import annotations
@@ -43,9 +44,10 @@ from mm2.topics.flow_config import Flow
 RECORD_TIMEOUT_S = era_requests.RECORD_TIMEOUT_S
 POLL_INTERVAL_S = 0.5
 HALT_GRACE_S = 5.0
-"""A partition that is still halted this long after it started again is reported as halted."""
+"""A partition that is still halted this long after its restart is reported as halted."""
 REMOTE_NODE_GRACE_S = 15.0
-"""A partition that no local process shows this long after it started again runs on another node."""
+"""A partition that no local process reports within this time after its restart is assumed to run on
+another node."""
 
 EARLIEST = "earliest"
 LATEST = "latest"
@@ -57,7 +59,7 @@ class InvalidResetError(FatalError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicResetRequest:
-    """The operator's request.
+    """The operator's request to reset a topic.
 
     `position` is `earliest`, `latest`, a timestamp (ms since 1970 UTC) or `offset:N`.
     """
@@ -65,7 +67,7 @@ class TopicResetRequest:
     flow: Flow
     topic: str
     partitions: tuple[int, ...]
-    """Empty for all partitions of the topic."""
+    """Partition numbers to reset; empty for all partitions of the topic."""
     position: str
 
 
@@ -74,17 +76,17 @@ class TopicResetRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResetDecision:
-    """The recorded decision for one partition, with its map."""
+    """The recorded reset decision for one partition, with the partition's map."""
 
     partition: TopicPartition
     position: str
     request: str
     partition_map: PartitionMap
     is_recreated: bool = False
-    """True if the source topic is not the one that was replicated so far."""
+    """True if the source topic is not the one that has been replicated until now."""
 
     def describe(self) -> str:
-        """Describe in one line where the partition starts again, and the consequences."""
+        """Describe in one line where the partition restarts, and the consequences."""
         anchor = self.partition_map.resume_point
         begins = f"starts again {_describe_position(self.position)}"
         if anchor is None:
@@ -111,7 +113,7 @@ def _describe_position(position: str) -> str:
             f"at source offset {position.removeprefix(offset_map_records.OFFSET_POSITION_PREFIX)}"
         )
     moment = datetime.datetime.fromtimestamp(int(position) / 1000, tz=datetime.UTC)
-    return f"at the first record of {moment.isoformat(timespec='milliseconds')} or later"
+    return f"at the first record at or after {moment.isoformat(timespec='milliseconds')}"
 
 
 def _describe_cost(position: str, through: int) -> str:
@@ -132,9 +134,9 @@ def record_decisions(
     now: Clock,
     new_id: Callable[[], str],
 ) -> list[ResetDecision]:
-    """Record the decision for each partition; `new_id` creates request ids.
+    """Record the reset decision for each partition. `new_id` creates request ids.
 
-    Raises `InvalidResetError`, and the clusters' errors.
+    Raises `InvalidResetError` and the clusters' errors.
     """
     partitions, topic_id = _select_partitions(order, source)
     ledger.open(RECORD_TIMEOUT_S)
@@ -157,7 +159,8 @@ def record_decisions(
 
 
 def _is_recreated(known: PartitionMap, topic_id: uuid.UUID | None) -> bool:
-    """Returns True if another topic of that name was replicated before; False if unknown."""
+    """Return True if a different topic of that name was replicated before. Returns False if
+    unknown."""
     era = known.eras.get(known.newest_era)
     if topic_id is None or era is None or era.source_topic_id == offset_map_records.NO_TOPIC_ID:
         return False
@@ -167,7 +170,7 @@ def _is_recreated(known: PartitionMap, topic_id: uuid.UUID | None) -> bool:
 def _select_partitions(
     order: TopicResetRequest, source: Admin
 ) -> tuple[tuple[int, ...], uuid.UUID | None]:
-    """Returns the partitions to reset, and the topic's id."""
+    """Return the partitions to reset and the topic's id."""
     flow, topic = order.flow, order.topic
     described = source.describe_topics([topic], RECORD_TIMEOUT_S)
     failure = described.first_failure()
@@ -201,7 +204,7 @@ def _select_partitions(
 
 
 class FlowActivity(enum.Enum):
-    """Whether a task reads the decision now."""
+    """Whether the flow's tasks can read the reset decision now."""
 
     YES = "yes"
     NO = "no"
@@ -211,8 +214,8 @@ class FlowActivity(enum.Enum):
 
 
 def find_flow_activity(found: ConnectGroupSnapshot, *, topic: str, here: bool) -> FlowActivity:
-    """Determine the activity from the flow's Connect group; `here`: a local process runs the
-    flow."""
+    """Determine the flow's activity from its Connect group. `here` is True if a local process runs
+    the flow."""
     config = found.config
     if config.has_connector(flow_rest_client.SOURCE_CONNECTOR):
         match config.target_state(flow_rest_client.SOURCE_CONNECTOR):
@@ -232,13 +235,16 @@ def find_flow_activity(found: ConnectGroupSnapshot, *, topic: str, here: bool) -
 
 
 RestartTasks = Callable[[Collection[TopicPartition]], str]
-"""Restarts the tasks that have these partitions; returns a description of what was restarted."""
+"""Restarts the tasks that have these partitions. Returns a description of what was restarted."""
 
 
-def restart_over_rest(api: FlowRestClient) -> RestartTasks:
-    """Restart through a local process, which forwards to the nodes that have the tasks.
+def create_rest_restarter(api: FlowRestClient) -> RestartTasks:
+    """Create a function that restarts tasks through a local process, which forwards the request to
+    the nodes that have the tasks.
 
-    The result is "" if no task has any of the partitions: nothing was restarted."""
+    The function returns "" if no task has any of the partitions, in which case nothing was
+    restarted.
+    """
 
     def restart(partitions: Collection[TopicPartition]) -> str:
         numbers = api.restart_partitions(partitions)
@@ -254,11 +260,11 @@ class WritableTargetSide(FlowSide, Protocol):
     def create_writer(self, topic: str) -> RecordWriter: ...
 
 
-def restart_by_config_record(
+def create_config_topic_restarter(
     side: WritableTargetSide, props: Mapping[str, str], *, now: Clock, hosts: Sequence[str]
 ) -> RestartTasks:
-    """Restart through the group's config topic (KIP-745): each node restarts its tasks of the
-    source connector. `props` are the worker's properties."""
+    """Create a function that restarts tasks through the group's config topic (KIP-745): each node
+    restarts its tasks of the source connector. `props` contains the worker's properties."""
 
     def restart(_: Collection[TopicPartition]) -> str:
         request = RestartRequest(connector=flow_rest_client.SOURCE_CONNECTOR, include_tasks=True)
@@ -272,7 +278,7 @@ def restart_by_config_record(
             while not told:
                 if end.is_expired(now.now_s()):
                     raise RetriableError(
-                        f"requesting a restart: no answer within {RECORD_TIMEOUT_S:g} s"
+                        f"requesting a restart: no response within {RECORD_TIMEOUT_S:g} s"
                     )
                 writer.poll(0.1)
         finally:
@@ -291,19 +297,20 @@ def restart_by_config_record(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResetOutcome:
-    """Effect of one partition's decision."""
+    """Effect of the reset decision on one partition."""
 
     partition: TopicPartition
     replicating: bool | None
-    """None if the partition started again on a node that cannot be queried from here."""
+    """True if the partition is replicating; None if it restarted on a node that cannot be queried
+    from here."""
     start_offset: int = -1
-    """Source offset at which it started again, -1 if unknown."""
+    """Source offset at which the partition restarted; -1 if unknown."""
     reason: str = ""
     node: str = ""
-    """Node that has the partition, "" if unknown."""
+    """Node that has the partition; "" if unknown."""
 
     def describe(self) -> str:
-        """Describe the effect in one line."""
+        """Describe the effect of the reset decision in one line."""
         if self.replicating is None:
             node = f"node {self.node}" if self.node else "the node that has its task"
             return (
@@ -314,51 +321,49 @@ class ResetOutcome:
         if self.replicating:
             return f"{self.partition}: replicating again from source offset {self.start_offset}"
         begun = (
-            f" It started again at source offset {self.start_offset}."
-            if self.start_offset >= 0
-            else ""
+            f" It restarted at source offset {self.start_offset}." if self.start_offset >= 0 else ""
         )
         return f"{self.partition}: not replicating: {self.reason}{begun}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedPartition:
-    """A partition as reported by its process; `state` is one of `status_document`."""
+    """A partition as reported by its process. `state` is a state of `status_document`."""
 
     state: str
     reason: str
 
 
 CollectPartitions = Callable[[], Mapping[TopicPartition, ObservedPartition] | None]
-"""The flow's partitions on this machine; None if no local process can be queried."""
+"""Collects the flow's partitions on this machine; None if no local process can be queried."""
 
 
 @dataclass(slots=True)
 class ResetWaiter:
-    """Waits until tasks have applied the decisions."""
+    """Waits until tasks have applied the reset decisions."""
 
     decisions: Sequence[ResetDecision]
     ledger: FlowLedger
     collect_partitions: CollectPartitions
     """Collects the state of local partitions."""
     explain_inactivity: Callable[[], str]
-    """Explains why no task applies decisions, "" if unknown."""
+    """Explains why no task applies the decisions; "" if unknown."""
     find_nodes: Callable[[Collection[TopicPartition]], Mapping[TopicPartition, str]]
-    """Finds the node of each partition, as far as known."""
+    """Finds the node of each partition, if known."""
     clock: Clock
     sleep: Callable[[float], object]
     """Sleeps for a number of seconds."""
 
     def wait_for_outcomes(self, timeout_s: float) -> list[ResetOutcome]:
-        """Wait until every partition replicates again, started again on a node that cannot be
-        queried from here, or is halted again; or until the time is up."""
+        """Wait until every partition replicates again, has restarted on a node that cannot be
+        queried from here, or is halted again, or until the timeout expires."""
         end = Deadline.after(timeout_s, now_s=self.clock.now_s())
         begun_s: dict[TopicPartition, float] = {}
         while True:
             known, over = self._read_map(), end.is_expired(self.clock.now_s())
             seen = self.collect_partitions()
             found = [
-                self._outcome(each, known, seen, begun_s, over=over) for each in self.decisions
+                self._get_outcome(each, known, seen, begun_s, over=over) for each in self.decisions
             ]
             settled = [each for each in found if each is not None]
             if len(settled) == len(found):
@@ -386,7 +391,7 @@ class ResetWaiter:
         except RetriableError:
             return None
 
-    def _outcome(
+    def _get_outcome(
         self,
         decision: ResetDecision,
         known: OffsetMap | None,
@@ -395,7 +400,8 @@ class ResetWaiter:
         *,
         over: bool,
     ) -> ResetOutcome | None:
-        """Returns the outcome, None while it is open."""
+        """Return the outcome of one partition's decision. Returns None while the outcome is still
+        open."""
         name = decision.partition
         mine = known.get_partition(name) if known is not None else decision.partition_map
         begins = next(
@@ -408,7 +414,7 @@ class ResetWaiter:
         )
         if begins < 0:
             if mine.request is not None and mine.request.request != decision.request:
-                why = "another decision replaced this one"
+                why = "it was replaced by another decision"
                 return ResetOutcome(partition=name, replicating=False, reason=why)
             return self._describe_no_effect(name, seen) if over else None
         since_s = begun_s.setdefault(name, self.clock.now_s())
@@ -438,8 +444,8 @@ class ResetWaiter:
             )
         else:
             why = self.explain_inactivity() or (
-                "no node applied the decision in time. It stays recorded, and takes effect when a "
-                "node acquires the partition: see mm2 status."
+                "no node applied the decision in time. The decision remains recorded and takes "
+                "effect when a node acquires the partition: see mm2 status."
             )
         return ResetOutcome(partition=name, replicating=False, reason=why)
 
@@ -447,7 +453,7 @@ class ResetWaiter:
 def find_nodes(
     found: ConnectGroupSnapshot, partitions: Collection[TopicPartition]
 ) -> dict[TopicPartition, str]:
-    """Find the node of each partition's task as `host:port`, if the group knows it."""
+    """Find the node (`host:port`) of each partition's task, if the Connect group knows it."""
     statuses = found.statuses.tasks(flow_rest_client.SOURCE_CONNECTOR)
     known: dict[TopicPartition, str] = {}
     for task in found.config.tasks(flow_rest_client.SOURCE_CONNECTOR):
@@ -465,7 +471,7 @@ def find_nodes(
 
 
 def describe_failed_task(found: ConnectGroupSnapshot) -> str:
-    """Describe the first failed task of the flow; "" if none failed."""
+    """Describe the first failed task of the flow; "" if no task failed."""
     statuses = found.statuses.tasks(flow_rest_client.SOURCE_CONNECTOR)
     failed = {task.task: each for task, each in statuses.items() if each.state is RunState.FAILED}
     if not failed:

@@ -1,8 +1,8 @@
-"""Limits how large a produced batch may be, and chooses which small batches are merged.
+"""Limits the size of produced batches and chooses which small batches are merged.
 
-The target's topic limits may change at any time, so they are learned from what it rejects. Merging
-costs a little per record and saves the target a batch: it pays for batches of few records, and for
-larger ones if acknowledgements are slow and the copy process has time to spare.
+The target's topic limits may change at any time, so they are learned from rejected batches. Merging
+costs CPU time per record and saves the target a batch. It pays off for batches of a few records,
+and for larger batches if acknowledgements are slow and the copy process is mostly idle.
 """
 
 from __future__ import annotations
@@ -14,41 +14,42 @@ from mm2.replication import error_policy
 from mm2.replication.in_flight import SentBatch
 
 ENCODED_BATCH_BYTES_MAX = 1_000_000
-"""Re-encoded batches stay below the usual `max.message.bytes` (1 MB)."""
+"""Maximum size of a re-encoded batch, below the usual `max.message.bytes` (1 MB)."""
 NO_RECORD_LIMIT = 1 << 31
-"""Record limit of a batch if nothing limits it."""
+"""Record limit of a batch that is not limited."""
 
 DECODE_PART_RECORDS = 20_000
 DECODE_PART_BYTES = 4 * ENCODED_BATCH_BYTES_MAX
-"""A batch of more records or uncompressed bytes is decoded in parts: a part takes a few tenths of a
-second at most, and the copy loop runs in between."""
+"""A batch with more records or uncompressed bytes is decoded in parts, so that the copy loop can
+run in between. A part takes at most a few tenths of a second."""
 
 ALWAYS_MERGED_RECORDS = 16
 ALWAYS_MERGED_BYTES = 16 * 1024
-"""Batches of at most this many records and bytes are cheaper to merge than to pass through."""
+"""Maximum size of a batch that is always merged if it also has at most `ALWAYS_MERGED_RECORDS`
+records. Merging such a batch is cheaper than passing it through."""
 
 IDLE_SHARE_HIGH = 0.4
 IDLE_SHARE_LOW = 0.2
-"""A copy process has time to spare from the upper share of idle time on, and none below the lower
-one."""
+"""Merge limits are raised at an idle share of `IDLE_SHARE_HIGH` or more, and lowered below
+`IDLE_SHARE_LOW`."""
 MERGE_LIMIT_INTERVAL_S = 0.25
-"""How often the merge limits are adjusted."""
+"""Interval at which the merge limits are adjusted."""
 
 LEARNED_LIMIT_TTL_S = 3600.0
-"""How long a learned limit is kept. Learning it again costs a few refused batches, with a
-reacquisition each."""
+"""Time after which a learned limit is forgotten. Learning it again costs a few rejected batches and
+a reacquisition for each."""
 
 
 @dataclass(slots=True)
 class BatchMergeLimits:
-    """Which batches are small enough to be merged; shared by all partitions of a task.
+    """Maximum size of the batches that are merged, shared by all partitions of a task.
 
-    If acknowledgements are slow and the copy process mostly waits for them, it has time to merge
-    larger batches. If it waits for the brokers' processors, it has not.
+    If acknowledgements are slow and the copy process is mostly idle, it has time to merge larger
+    batches. If the brokers' CPUs are the bottleneck, it has not.
     """
 
     records: int = ALWAYS_MERGED_RECORDS
-    """Maximum number of records of a batch that may be merged."""
+    """Maximum number of records in a batch that may be merged."""
     bytes: int = ALWAYS_MERGED_BYTES
     """Maximum size in bytes of a batch that may be merged."""
     _waited_s: float = 0.0
@@ -71,22 +72,22 @@ class BatchMergeLimits:
 
 @dataclass(slots=True)
 class PartitionBatchLimits:
-    """Batch limits of one partition, learned from what the target refused."""
+    """Batch limits of one partition, learned from batches that the target rejected."""
 
     merge_limits: BatchMergeLimits = field(default_factory=BatchMergeLimits)
     refused_bytes: int = NO_RECORD_LIMIT
-    """Batches of at least this size are re-encoded in smaller ones."""
+    """Batches of at least this size are re-encoded as smaller batches."""
     reencoded_bytes_max: int = ENCODED_BATCH_BYTES_MAX
-    """Maximum bytes of records in a re-encoded batch."""
+    """Maximum total size of the records in a re-encoded batch, in bytes."""
     records: int = NO_RECORD_LIMIT
-    """Maximum records in a batch below source offset `until`."""
+    """Maximum number of records in a batch below source offset `record_limit_end`."""
     record_limit_end: int = -1
-    """Source offset at which `records` stops to apply; -1 for none."""
+    """Source offset at which the record limit stops to apply; -1 if no limit was learned."""
     expires_at_s: float = math.inf
-    """When the learned limits expire (monotonic seconds)."""
+    """Time at which the learned limits expire (monotonic seconds)."""
 
     def on_batch_refused(self, code: int, sent: SentBatch, now_s: float) -> bool:
-        """Learn from a refused batch; returns whether its records will be sent in smaller
+        """Learn from a rejected batch. Return True if its records will be sent in smaller
         batches."""
         if code in error_policy.TOO_LARGE_CODES:
             is_split = self.halve_size_limit(size=sent.size, count=sent.batch.records)
@@ -102,8 +103,8 @@ class PartitionBatchLimits:
         return is_split
 
     def halve_size_limit(self, *, size: int, count: int) -> bool:
-        """Halve the size limit after a batch of `size` bytes was refused; returns False for a
-        single record."""
+        """Halve the size limit after a batch of `size` bytes was rejected. Return False if the
+        batch has a single record and cannot be split."""
         if count == 1:
             return False
         self.refused_bytes = min(self.refused_bytes, size)
@@ -111,8 +112,8 @@ class PartitionBatchLimits:
         return True
 
     def halve_record_limit(self, *, count: int, until: int) -> bool:
-        """Halve the record limit below source offset `record_limit_end` to isolate the refused
-        record; returns False if `count` is 1."""
+        """Halve the record limit below source offset `until` to isolate the rejected record. Return
+        False if `count` is 1."""
         if count == 1:
             return False
         self.records = (min(self.records, count) + 1) // 2
@@ -120,18 +121,18 @@ class PartitionBatchLimits:
         return True
 
     def get_record_limit(self, source: int) -> int:
-        """Maximum number of records in a batch that starts at this source offset."""
+        """Return the maximum number of records in a batch that starts at source offset `source`."""
         if source >= self.record_limit_end:
             self.records = NO_RECORD_LIMIT
         return self.records
 
-    def tick(self, now_s: float) -> None:
+    def expire_limits(self, now_s: float) -> None:
         """Forget learned limits that have expired."""
         if now_s >= self.expires_at_s:
             self.reset()
 
     def reset(self) -> None:
-        """Forget all learned limits: the topic's configuration may have changed."""
+        """Forget all learned limits, because the topic's configuration may have changed."""
         self.refused_bytes, self.reencoded_bytes_max = NO_RECORD_LIMIT, ENCODED_BATCH_BYTES_MAX
         self.records, self.record_limit_end = NO_RECORD_LIMIT, -1
         self.expires_at_s = math.inf

@@ -1,11 +1,11 @@
-"""Assesses what the two clusters of a flow support, and the delivery guarantee that follows.
+"""Assesses which features the two clusters of a flow support, and derives the delivery guarantee.
 
-A probe observes, this module decides, and `mm2 probe` prints both. Exactly once needs fencing: a
-transactional id of the flow's own, brokers that reject an older epoch, and acknowledgements with
-the offset of the batch. Without any of them the flow replicates at least once: acquiring a
-partition fences no older writer, so the last batches of a former owner may arrive among the new
-owner's. Such batches are detected (an acknowledged offset is not the expected one, or tail matching
-finds them) and counted.
+The probe collects observations, this module evaluates them, and `mm2 probe` prints both.
+Exactly-once delivery needs fencing: a transactional id reserved for the flow, brokers that reject
+an older epoch, and acknowledgements that contain the batch's offset. Without any of them the flow
+replicates at least once: acquiring a partition does not fence older writers, so the last batches of
+a former owner may be stored among the new owner's batches. Such batches are detected and counted,
+because an acknowledged offset is not the expected one or tail matching finds them.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ class ClusterRole(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequiredApi:
-    """A Kafka API that replication needs, in any version from `low` to `high`."""
+    """A Kafka API that replication needs, in any version between `low` and `high`."""
 
     name: str
     low: int
     high: int
     only_for_fencing: bool = False
-    """True if replication works without the API, at least once."""
+    """True if replication also works without the API, but only at least once."""
 
     @property
     def key(self) -> int:
@@ -66,13 +66,14 @@ REQUIRED_APIS: Mapping[ClusterRole, tuple[RequiredApi, ...]] = {
 
 
 class CapabilityCheck(enum.Enum):
-    """Checks on a probe partition on the target, in the order in which they run."""
+    """Checks that the probe performs on a partition of the target, in the order in which they
+    run."""
 
-    TRANSACTIONAL_ID = "the flow's transactional ids may be used"
+    TRANSACTIONAL_ID = "the flow is authorized for its transactional ids"
     MARKER = "the marker of an empty transaction can be read"
     OFFSET = "a batch is acknowledged with its actual offset"
     UNCHANGED = "a batch is stored unchanged"
-    DUPLICATE = "a batch that is sent twice is stored once"
+    DUPLICATE = "a batch that is sent twice is stored only once"
     SEQUENCE = "a batch with a sequence gap is rejected"
     FENCE = "an older producer epoch is rejected"
     SUCCESSOR = "the newer producer epoch may write"
@@ -84,14 +85,15 @@ class CheckOutcome(enum.Enum):
     HOLDS = "holds"
     FAILS = "fails"
     DENIED = "denied"
-    """Not authorized."""
+    """The client was not authorized to run the check."""
     UNKNOWN = "unknown"
     """The check could not be completed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapabilityCheckResult:
-    """Outcome of one check; `detail` says what was observed instead, "" if the check holds."""
+    """Outcome of one capability check. `detail` describes the unexpected behavior, or is "" if the
+    check passed."""
 
     outcome: CheckOutcome
     detail: str = ""
@@ -103,26 +105,25 @@ CHECK_NOT_TRIED = CapabilityCheckResult(outcome=CheckOutcome.UNKNOWN, detail="no
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterCapabilities:
-    """What the probe observed on one cluster."""
+    """Observations of the capability probe on one cluster."""
 
     alias: str
     api_versions: Mapping[str, int | None]
-    """Per API name, the version that would be used; None if no version is supported by both sides.
-    """
+    """API name -> the version that would be used; None if client and broker support no common
+    version."""
     has_topic_ids: bool | None = None
-    """Whether topics have ids; None if no topic was visible."""
+    """True if topics have ids; None if no topic was visible."""
     reports_producer_expiration: bool | None = None
-    """Whether brokers reveal how long they remember a producer; None if not queried. Target only.
-    """
+    """True if brokers expose the producer id expiration time; None if not queried. Target only."""
     checks: Mapping[CapabilityCheck, CapabilityCheckResult] = field(default_factory=dict)
     """Results of the capability checks. Target only."""
 
     def get_result(self, check: CapabilityCheck) -> CapabilityCheckResult:
-        """Result of a check; UNKNOWN if it did not run."""
+        """Return the result of a check, or UNKNOWN if the check did not run."""
         return self.checks.get(check, CHECK_NOT_TRIED)
 
     def list_missing_apis(self, side: ClusterRole) -> list[RequiredApi]:
-        """Required APIs that the cluster does not support in a usable version."""
+        """List the required APIs that the cluster does not support in a usable version."""
         return [each for each in REQUIRED_APIS[side] if self.api_versions.get(each.name) is None]
 
 
@@ -140,15 +141,16 @@ class DeliveryAssessment:
 
     guarantee: DeliveryGuarantee
     is_verified: bool
-    """False if a check that delivery depends on could not run and its success is assumed."""
+    """False if a check that the guarantee depends on could not run, so that its success is
+    assumed."""
     reasons: tuple[str, ...] = ()
-    """Why delivery is not exactly once, with a remedy if there is one."""
+    """Reasons why delivery is not exactly once, each with a remedy if available."""
     notes: tuple[str, ...] = ()
     """Other differences from Apache Kafka's behavior."""
 
     @property
     def is_fenced(self) -> bool:
-        """Returns whether acquiring a partition fences older writers (exactly once)."""
+        """Return True if acquiring a partition fences older writers (exactly once)."""
         return self.guarantee is DeliveryGuarantee.EXACTLY_ONCE
 
     def __str__(self) -> str:
@@ -167,12 +169,12 @@ _FENCING_CHECKS = (
 _ORDERING_CHECKS = (CapabilityCheck.OFFSET, CapabilityCheck.DUPLICATE, CapabilityCheck.SEQUENCE)
 _CONSEQUENCES: Mapping[CapabilityCheck, str] = {
     CapabilityCheck.TRANSACTIONAL_ID: "older writers cannot be fenced",
-    CapabilityCheck.MARKER: "the flow cannot tell when a fence is in place",
+    CapabilityCheck.MARKER: "the flow cannot detect when a fence is in effect",
     CapabilityCheck.FENCE: "a former owner of a partition could still write",
     CapabilityCheck.SUCCESSOR: "a fence also rejects the new owner",
     CapabilityCheck.OFFSET: "duplicates cannot be detected when they are written",
-    CapabilityCheck.DUPLICATE: "brokers keep no producer state",
-    CapabilityCheck.SEQUENCE: "batches after a rejected one would be stored in its place",
+    CapabilityCheck.DUPLICATE: "brokers do not keep producer state",
+    CapabilityCheck.SEQUENCE: "batches that follow a rejected batch would be stored without it",
 }
 
 

@@ -1,8 +1,9 @@
-"""Begins a new era of a mirror, or continues the current one.
+"""Begins a new era of a mirror topic's partition, or continues the current one.
 
-An era is a generation of a mirror, in which the target holds the source's records without a break.
-An era begins at the first start, at an operator's request, and whenever source and target can no
-longer be compared. Producer id, incidents and era are stored in this order before copying starts.
+An era is a generation of a mirror partition in which the target contains the source's records
+without a break. An era begins at the first start, at an operator's request, and whenever source and
+target can no longer be compared. Producer id, incidents and era are stored in this order before
+replication starts.
 """
 
 from __future__ import annotations
@@ -58,28 +59,29 @@ from mm2.topics.flow_config import TargetTopicAccess
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewEra:
-    """A new era to begin at source offset `source`, and the incidents that explain why."""
+    """Parameters of a new era (generation of the mirror): its first source offset `source`, and the
+    incidents that explain why it begins."""
 
     source: int
     reason: str
     source_epoch: int = -1
     incidents: tuple[Incident, ...] = ()
-    """Incidents to store before the era."""
+    """Incidents to store before the new era."""
     previous_era_records: tuple[FlowLogItem, ...] = ()
-    """Records about the previous era, stored first."""
+    """Records about the previous era, stored before the incidents and the new era."""
     request: str = ""
-    """Id of the operator's request that started the era; "" if none did."""
+    """Id of the operator's request that started the era; "" if no request did."""
     first_offsets: tuple[int, int] | None = None
     """First source and target offset of the era if another writer already copied a part of it."""
     runs: tuple[OffsetRun, ...] = ()
-    """Offset map of the part that another writer copied."""
+    """Offset runs of the part that another writer copied."""
     junctions: tuple[Junction, ...] = ()
-    """Where the map of that part is divided into segments."""
+    """Positions at which the offset map of that part is split into segments."""
 
 
 def begin_first_era(attempt: RecoveryAttempt) -> Script[RecoveryOutcome]:
-    """Begin the first era of a partition. The mirror must be empty unless others may write to
-    it."""
+    """Begin the first era of a partition. The mirror must be empty unless other writers are
+    allowed."""
     if attempt.setup.target_topics is TargetTopicAccess.EXCLUSIVE:
         refusal = yield from _check_mirror_is_empty(attempt)
         if refusal is not None:
@@ -95,7 +97,7 @@ def begin_first_era(attempt: RecoveryAttempt) -> Script[RecoveryOutcome]:
 
 
 def begin_requested_era(attempt: RecoveryAttempt) -> Script[RecoveryOutcome]:
-    """Begin the era that an operator requested, whatever the partition's progress is."""
+    """Begin the era that an operator requested, regardless of the partition's progress."""
     request, anchor = attempt.state.request, attempt.state.anchor
     assert request is not None
     start = yield from _resolve_start(request.position)
@@ -123,19 +125,19 @@ def begin_requested_era(attempt: RecoveryAttempt) -> Script[RecoveryOutcome]:
 def _check_mirror_is_empty(
     attempt: RecoveryAttempt,
 ) -> Script[RetryRecovery | OwnershipLost | PartitionHalt | None]:
-    """Return a halt unless the mirror holds only control batches before our marker and nothing was
-    deleted.
+    """Return a halt if the mirror contains records before our transaction marker, or if records
+    were deleted from it.
 
-    Raises `DamagedBatchError` if a batch stays unreadable after all retries.
+    Raises `DamagedBatchError` if a batch remains unreadable after all retries.
     """
-    deleted = "its log no longer starts at 0, so records were deleted from it"
+    deleted = "its log no longer starts at offset 0, so records were deleted from it"
     reading = "reading the mirror from its start"
     at = idle = 0
     while at < attempt.fence.tail_end:
         answer = yield ReadTarget(offset=at)
         told = answer if isinstance(answer, FetchedRecords | InstructionRefused) else None
         if told is not None and told.log_start > 0:
-            return _halt_not_empty(attempt.setup, deleted)
+            return _build_mirror_not_empty_halt(attempt.setup, deleted)
         if not isinstance(answer, FetchedRecords):
             return recovery_outcomes.retry_after_answer(
                 reading, answer
@@ -157,7 +159,8 @@ def _check_mirror_is_empty(
 def _scan_for_records(
     attempt: RecoveryAttempt, held: memoryview, *, start: int
 ) -> tuple[int, OwnershipLost | PartitionHalt | DamagedBatchError | None]:
-    """Scan one fetch result; returns the offset reached and what ended the scan, if anything."""
+    """Scan one fetch result for records. Return the offset reached and the reason why the scan
+    ended, or None if it continues."""
     at = start
     try:
         for header, _ in tail_reader.iter_valid_batches(held, start=start):
@@ -166,15 +169,15 @@ def _scan_for_records(
             if header.base_offset > attempt.fence.marker_offset:
                 return attempt.fence.tail_end, None  # a newer owner wrote after our marker
             if not header.is_control and header.record_count > 0:
-                why = f"the mirror topic holds records at offset {header.base_offset}"
-                return at, _halt_not_empty(attempt.setup, why)
+                why = f"the mirror topic contains records at offset {header.base_offset}"
+                return at, _build_mirror_not_empty_halt(attempt.setup, why)
             at = header.last_offset + 1
     except DamagedBatchError as error:
         return at, error if at < attempt.fence.tail_end else None
     return at, None
 
 
-def _halt_not_empty(setup: PartitionSetup, why: str) -> PartitionHalt:
+def _build_mirror_not_empty_halt(setup: PartitionSetup, why: str) -> PartitionHalt:
     rebuild = setup.operator.rebuild_offset_map(setup.flow, setup.topic)
     delete = setup.operator.target.delete_topic(setup.remote_topic)
     lost = f"rebuild the lost offset map ({rebuild}), or " if rebuild else ""
@@ -191,8 +194,8 @@ def _halt_not_empty(setup: PartitionSetup, why: str) -> PartitionHalt:
 
 
 def _resolve_start(position: str) -> Script[int | RetryRecovery]:
-    """Resolve a start position (as in `NewEraRequest`) to a source offset; a timestamp means the
-    first record at or after it."""
+    """Resolve a start position (format as in `NewEraRequest`) to a source offset. A timestamp
+    resolves to the first record at or after it."""
     if position in ("earliest", "latest"):
         return (yield from _find_source_offset(position))
     if position.startswith(offset_map_records.OFFSET_POSITION_PREFIX):
@@ -225,8 +228,8 @@ def _find_source_offset(position: str) -> Script[int | RetryRecovery]:
 
 
 def begin_era(attempt: RecoveryAttempt, era: NewEra) -> Script[RecoveryOutcome]:
-    """Store the producer id, the incidents and the era, in this order; the partition is then
-    acquired."""
+    """Store the producer id, the incidents and the era, in this order, and complete the
+    acquisition."""
     setup, fenced = attempt.setup, attempt.fence
     number = attempt.state.era_number + 1
     target = fenced.marker_offset + 1
@@ -276,7 +279,7 @@ def begin_era(attempt: RecoveryAttempt, era: NewEra) -> Script[RecoveryOutcome]:
 def store_records(
     items: Sequence[FlowLogItem],
 ) -> Script[RetryRecovery | None]:
-    """Store the records one by one: each must be durable before the next is sent."""
+    """Store the records one by one: each must be durable before the next one is sent."""
     for item in items:
         answer = yield AppendToFlowLog(items=(item,))
         if not isinstance(answer, InstructionDone):
@@ -289,10 +292,11 @@ def store_records(
 def record_producer_id(
     attempt: RecoveryAttempt, *, era: int
 ) -> Script[RetryRecovery | PartitionHalt | None]:
-    """Record our producer id under the newest ordinal, before any record with that ordinal.
+    """Store our producer id under the newest ordinal, before any other record with that ordinal.
 
-    Two processes may have read the same map, if fencing is impossible or one was suspended until
-    its producer id expired. Segments below another owner's ordinal would be ignored.
+    If fencing is impossible, or if a process was suspended until its producer id expired, two
+    processes may have read the same offset map. Segments with a lower ordinal than another owner's
+    are ignored.
     """
     items = create_producer_records(attempt, era=era)
     if not items:
@@ -311,7 +315,7 @@ def record_producer_id(
 
 
 def create_producer_records(attempt: RecoveryAttempt, *, era: int) -> list[FlowLogItem]:
-    """Create the record of a new producer id, and an incident if nothing fenced the older ids."""
+    """Create the record of a new producer id, and an incident if the older ids are not fenced."""
     setup, known, fenced = attempt.setup, attempt.state, attempt.fence
     if known.producers.get(fenced.producer.id) == attempt.ordinal:
         return []
@@ -344,8 +348,8 @@ def create_incident(
     target: OffsetRange | None = None,
     request_id: str = "",
 ) -> Incident:
-    """Create an incident for this partition. Its id makes a repeated incident replace the first
-    one, unless `request_id` names a different request."""
+    """Create an incident for this partition. A repeated incident has the same id and replaces the
+    first one, unless `request_id` differs."""
     setup = attempt.setup
     place = source or target or (0, 0)
     return Incident(
@@ -378,7 +382,8 @@ TailMatch = TailMatcher | MapReconstruction
 def continue_era(
     attempt: RecoveryAttempt, *, era: int, start: int, match: TailMatch
 ) -> Script[RecoveryOutcome]:
-    """Continue era `era` after our marker; tail matching began at source offset `start`."""
+    """Continue era `era` after our transaction marker. Tail matching began at source offset
+    `start`."""
     target = attempt.fence.marker_offset + 1
     failed = yield from record_producer_id(attempt, era=era)
     return failed or create_partition_acquired(
@@ -389,7 +394,7 @@ def continue_era(
 def create_partition_acquired(
     attempt: RecoveryAttempt, *, era: int, start: int, match: TailMatch, target: int
 ) -> PartitionAcquired:
-    """Build the acquired state from the matched tail; `target` is the next data offset on the
+    """Build the acquired state from the matched tail. `target` is the next data offset on the
     target."""
     return PartitionAcquired(
         producer=attempt.fence.producer,

@@ -1,7 +1,7 @@
 """Maps Kafka error codes of Produce and Fetch, and unreadable batches, to a reaction.
 
-A partition is reacquired, retried after a backoff, checked for a newer owner, or halted. Codes are
-Kafka's (`org.apache.kafka.common.protocol.Errors`).
+The reaction is to reacquire the partition, to retry after a backoff, to check for a newer owner, or
+to halt. Codes are Kafka's (`org.apache.kafka.common.protocol.Errors`).
 """
 
 from __future__ import annotations
@@ -17,36 +17,34 @@ from mm2.replication.setup import PartitionSetup
 OFFSET_OUT_OF_RANGE = 1
 UNKNOWN_TOPIC_OR_PARTITION = 3
 _TRANSIENT_CODES = frozenset({UNKNOWN_TOPIC_OR_PARTITION, 56, 100, 103})
-"""Errors that brokers also return briefly while topics or leaders move, or from a failed disk.
-
-If the topic was really deleted or recreated, the cluster's metadata soon say so, and the partition
-is halted with another code (`Recovery.on_topic_id`).
-"""
+"""Errors that brokers also return briefly while topics or leaders move, or after a disk failure. If
+the topic was really deleted or recreated, the next metadata refresh reports the change, and the
+partition is halted with another code (`Recovery.on_topic_id`)."""
 
 HALT_RETRY_DELAY_S = 30.0
 
 
 class ErrorAction(enum.Enum):
-    """What a partition does once nothing is in flight."""
+    """Action of a partition after an error, once no batch is in flight."""
 
     REACQUIRE = "acquire"
-    """The outcome is unknown or the leader moved: fence and match the tail again."""
+    """The outcome is unknown or the leader moved: fence older writers and match the tail again."""
     BACK_OFF = "back off, then acquire"
-    """Transient: acquire again after a backoff."""
+    """The error is transient: acquire the partition again after a backoff."""
     CHECK_FENCE = "check the fence"
-    """Fenced: find out whether another owner acquired the partition."""
+    """The producer is fenced: check whether another owner acquired the partition."""
     HALT = "halt"
     """Halt the partition until an operator acts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorReaction:
-    """What a partition does after an error, and why."""
+    """Action of a partition after an error, and the reason."""
 
     action: ErrorAction
     reason: str
     halt: PartitionHalt | None = None
-    """The halt that follows; with `BACK_OFF` only if the error persists."""
+    """The halt to apply; with `BACK_OFF` it applies only if the error persists."""
 
 
 _TOO_FEW_REPLICAS = "(fewer in-sync replicas than min.insync.replicas)"
@@ -77,11 +75,12 @@ _FENCED_CODES = {
 }
 _FENCED_CODES[90] = "PRODUCER_FENCED"
 ALREADY_STORED_CODES = frozenset({46, 47, 90})
-"""Errors that mean the target has the batch, or a newer owner copies it: it is not sent again."""
+"""Errors after which the batch is not sent again, because the target has stored it or a newer owner
+replicates it."""
 
 TOO_LARGE_CODES = frozenset({10, 18})
 INVALID_RECORD_CODES = frozenset({32, 87})
-"""Errors that a single record of the batch may cause."""
+"""Errors that a single invalid record of the batch may cause."""
 
 _HALT_CODES = {
     10: "RECORD_TOO_LARGE",
@@ -97,9 +96,10 @@ _AMBIGUOUS_CODES = {
     2: "CORRUPT_MESSAGE",
     76: "UNSUPPORTED_COMPRESSION_TYPE",
 }
-"""Errors that may be transient, like unlisted codes: the partition halts only if they persist."""
+"""Errors that may be transient, like codes that are not listed here: the partition is halted only
+if they persist."""
 _SKIPPABLE_CODES = TOO_LARGE_CODES | INVALID_RECORD_CODES | {-1, 2}
-"""Errors after which replication can continue without the batch."""
+"""Errors after which replication can continue if the batch is skipped."""
 
 
 def react_to_produce_error(
@@ -112,10 +112,11 @@ def react_to_produce_error(
     size: int = -1,
     is_split: bool = False,
 ) -> ErrorReaction:
-    """Choose the reaction to an error code in the Produce response for source offsets [`offset`,
+    """Choose the reaction to a Produce error for the batch of source offsets [`offset`,
     `next_offset`).
 
-    `size` is the batch's size in bytes. `is_split` means that the refused batch will be sent split.
+    `size` is the batch's size in bytes. With `is_split`, the rejected batch will be split and sent
+    again.
     """
     if code in _REACQUIRE_CODES:
         return ErrorReaction(
@@ -138,7 +139,7 @@ def react_to_produce_error(
         f"{name}{detail}: "
     )
     if code in _SKIPPABLE_CODES and next_offset > offset:
-        text += _format_skip(setup, behind=next_offset)
+        text += _format_skip_command(setup, behind=next_offset)
     text += halts.explain_target_remedy(setup, code, size=size)
     stop = PartitionHalt(cause=HaltCause.REFUSED, message=text, retry_after_s=HALT_RETRY_DELAY_S)
     if code in _HALT_CODES:
@@ -148,7 +149,7 @@ def react_to_produce_error(
     )
 
 
-def _format_skip(setup: PartitionSetup, *, behind: int) -> str:
+def _format_skip_command(setup: PartitionSetup, *, behind: int) -> str:
     line = setup.operator.reset_topic(
         setup.flow, setup.topic, partition=setup.partition, position=halts.format_position(behind)
     )
@@ -156,8 +157,8 @@ def _format_skip(setup: PartitionSetup, *, behind: int) -> str:
 
 
 def react_to_fetch_error(setup: PartitionSetup, *, code: int, offset: int) -> ErrorReaction | None:
-    """Choose the reaction to an error code in the Fetch response for a source partition; None if
-    only the leader moved."""
+    """Choose the reaction to a Fetch error for a source partition. Return None if only the leader
+    moved."""
     if code in (5, 6, 9, 74, 75, 78):
         return None
     if code == OFFSET_OUT_OF_RANGE:
@@ -170,14 +171,14 @@ def react_to_fetch_error(setup: PartitionSetup, *, code: int, offset: int) -> Er
         3: "the source topic is missing (deleted?)",
         29: "not authorized to read the topic (TOPIC_AUTHORIZATION_FAILED)",
         56: "the source broker cannot read its disk (KAFKA_STORAGE_ERROR)",
-        76: "the source broker cannot send the batch's codec (UNSUPPORTED_COMPRESSION_TYPE)",
+        76: "the source broker cannot send a batch with this codec (UNSUPPORTED_COMPRESSION_TYPE)",
         100: "the source topic was deleted or recreated (UNKNOWN_TOPIC_ID)",
         103: "the source topic was recreated (INCONSISTENT_TOPIC_ID)",
     }.get(code, f"the source broker returned error {code}")
     reason = f"{setup.source_name} at offset {offset}: {text}"
     message = f"{reason}: {halts.explain_source_remedy(setup, code)}"
     if code == UNKNOWN_TOPIC_OR_PARTITION and not setup.has_source_topic_id:
-        stop = halts.halt_source_missing(setup, reason)
+        stop = halts.build_source_missing_halt(setup, reason)
     else:
         stop = PartitionHalt(
             cause=HaltCause.SOURCE_REFUSED, message=message, retry_after_s=HALT_RETRY_DELAY_S
@@ -187,9 +188,9 @@ def react_to_fetch_error(setup: PartitionSetup, *, code: int, offset: int) -> Er
 
 
 def react_to_unreadable_batch(setup: PartitionSetup, found: UnreadableBatch) -> ErrorReaction:
-    """Choose the reaction to a source batch that can be neither copied nor skipped: read it again
-    first if that may help, else halt."""
-    stop = halts.halt_unreadable_batch(setup, found)
+    """Choose the reaction to a source batch that can be neither replicated nor skipped: read it
+    again if that may help, otherwise halt."""
+    stop = halts.build_unreadable_batch_halt(setup, found)
     then = ErrorAction.HALT if stop.retry_after_s is None else ErrorAction.BACK_OFF
     return ErrorReaction(
         action=then, reason=halts.describe_unreadable_batch(setup, found), halt=stop

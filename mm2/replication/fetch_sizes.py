@@ -1,7 +1,8 @@
-"""Adapts fetch sizes per source broker to round-trip time and bandwidth.
+"""Adapts the fetch size of each source broker to round-trip time and bandwidth.
 
-On a long-distance link, a fetch whose response is full at once was too small: the link was idle for
-a round trip. On a short link, larger responses only cost memory.
+On a long-distance link, a full response that takes little more than a round trip means that the
+fetch size was too small, because the link was mostly idle. On a short link, larger responses only
+cost memory.
 """
 
 from __future__ import annotations
@@ -11,16 +12,17 @@ from dataclasses import dataclass
 FETCH_BYTES_MIN = 1024 * 1024
 FETCH_BYTES_MAX = 16 * 1024 * 1024
 FULL_RESPONSE_SHARE = 0.75
-"""A response of at least this share of the requested bytes counts as full."""
+"""A response with at least this share of the requested bytes counts as full."""
 ROUND_TRIP_SHARE_MIN = 0.2
-"""Fetch sizes grow while the round trip is more than this share of the request's duration."""
+"""Fetch sizes grow while the round-trip time exceeds this share of the request's duration."""
 NEARBY_ROUND_TRIP_S = 0.002
-"""A broker with a shorter round trip needs no larger responses, which would cost memory."""
+"""Below this round-trip time, fetch sizes do not grow, because larger responses would only cost
+memory."""
 
 
 @dataclass(slots=True)
 class AdaptiveFetchSize:
-    """Fetch size for one source broker: doubled and halved, never below `min_bytes`."""
+    """Fetch size for one source broker, which is doubled or halved but never below `min_bytes`."""
 
     partition_bytes: int = FETCH_BYTES_MIN
     """Bytes to request per partition (`partition.fetch.bytes`)."""
@@ -29,8 +31,8 @@ class AdaptiveFetchSize:
     def record_response(
         self, size: int, *, requested_bytes: int, elapsed_s: float, rtt_s: float
     ) -> None:
-        """Adapt to a response of `size` bytes to a request for `requested_bytes` bytes that took
-        `elapsed_s`."""
+        """Adapt the fetch size to a response of `size` bytes. The request asked for
+        `requested_bytes` bytes and took `elapsed_s`."""
         if elapsed_s <= 0 or size < FULL_RESPONSE_SHARE * requested_bytes:
             return
         share = rtt_s / elapsed_s

@@ -1,10 +1,11 @@
-"""Chooses between a source partition's leader and the follower in our own rack (KIP-392).
+"""Chooses whether to fetch a source partition from its leader or from a follower in our rack
+(KIP-392).
 
-A leader that knows our rack may name a preferred read replica. As in Java's consumers, that replica
-is used until `metadata.max.age.ms` have passed, the leader moves, or the replica fails. A replica
-may lag, so its errors are verified at the leader. Unlike in Java, the partition is then read from
-the leader for a while without sending our rack, because the leader would only name the same replica
-again.
+A leader that knows our rack may return a preferred read replica. As in Java's consumers, that
+replica is used until `metadata.max.age.ms` have passed, the leader moves, or the replica fails. A
+replica may lag, so its errors are verified at the leader. Unlike in Java, the partition is then
+read from the leader for a while without sending our rack, because the leader would otherwise return
+the same replica again.
 """
 
 from __future__ import annotations
@@ -15,12 +16,13 @@ from typing import NamedTuple
 
 NO_REPLICA = -1
 LEADER_ONLY_INITIAL_S = 2.0
-"""How long only the leader is used at first; doubled each time the replica fails again."""
+"""Initial duration of leader-only fetching after a replica failed; doubled after each further
+failure."""
 
 
 class FetchBroker(NamedTuple):
-    """Broker to fetch from. With `leader_only`, the rack is not sent, so that the leader serves
-    the fetch itself."""
+    """Broker to fetch from. With `leader_only`, the rack is not sent, so that the leader serves the
+    fetch."""
 
     node_id: int
     leader_only: bool
@@ -28,33 +30,34 @@ class FetchBroker(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class _ReplicaChoice:
-    """Read replica of one partition. Times are monotonic seconds."""
+    """Choice of the read replica for one partition. Times are in monotonic seconds."""
 
     leader: int
     replica: int = NO_REPLICA
     until_s: float = 0.0
-    """When the read replica must be chosen again."""
+    """Time at which the read replica must be chosen again."""
     leader_only_until_s: float = 0.0
-    """Until when only the leader is used."""
+    """Time until which only the leader is used."""
     leader_only_s: float = 0.0
     """Last duration of leader-only fetching; 0 for none."""
 
 
 @dataclass(slots=True, kw_only=True)
 class PreferredReadReplicas:
-    """Preferred read replica of each partition.
+    """Stores the preferred read replica of each partition.
 
-    Invariant: without a rack nothing is stored and every partition is read from its leader.
+    Invariant: without a rack, no replica is stored and every partition is read from its leader.
     """
 
     rack: str = ""
     max_age_s: float = 300.0
     _choices: dict[Hashable, _ReplicaChoice] = field(default_factory=dict)
 
-    def choose(
+    def choose_broker(
         self, key: Hashable, leader: int, *, brokers: Container[int], now_s: float
     ) -> FetchBroker:
-        """Choose the broker to fetch a partition from; `brokers` are the ids in the metadata."""
+        """Choose the broker to fetch a partition from. `brokers` are the broker ids in the
+        metadata."""
         if not self.rack:
             return FetchBroker(leader, False)
         choice = self._choices.get(key)
@@ -69,25 +72,25 @@ class PreferredReadReplicas:
         return FetchBroker(leader, now_s < choice.leader_only_until_s)
 
     def set_replica(self, key: Hashable, replica: int, now_s: float) -> None:
-        """Use the replica that the leader named."""
+        """Store the preferred read replica that the leader returned."""
         choice = self._choices.get(key)
         if choice is not None and replica != choice.leader:
             choice.replica, choice.until_s = replica, now_s + self.max_age_s
 
     def is_replica(self, key: Hashable, node_id: int) -> bool:
-        """Returns whether this broker is read as a replica, not as the leader."""
+        """Return True if this broker is used as the partition's read replica, not as its leader."""
         choice = self._choices.get(key)
         return choice is not None and choice.replica == node_id
 
     def record_success(self, key: Hashable) -> None:
-        """Reset the failure backoff: the replica returned records."""
+        """Reset the failure backoff after the replica returned records."""
         choice = self._choices.get(key)
         if choice is not None and choice.replica != NO_REPLICA:
             choice.leader_only_s = 0.0
 
     def mark_unavailable(self, key: Hashable, now_s: float) -> None:
-        """Use only the leader for a while: the replica failed, timed out, or is not in the
-        metadata."""
+        """Use only the leader for a while, because the replica failed, timed out, or is missing
+        from the metadata."""
         choice = self._choices.get(key)
         if choice is None or choice.replica == NO_REPLICA:
             return

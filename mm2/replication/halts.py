@@ -1,7 +1,8 @@
-"""Halt messages of a partition: what failed, why, and the remedy.
+"""Builds the halt messages of a partition: what failed, why, and the remedy.
 
-Error codes are Kafka's (`org.apache.kafka.common.protocol.Errors`). A halted partition is retried,
-so the remedy is enough; if the flow must be restarted as well, the remedy says so.
+Error codes are Kafka's (`org.apache.kafka.common.protocol.Errors`). A halted partition is retried
+automatically, so it resumes after the remedy. If the flow must be restarted too, the remedy says
+so.
 """
 
 from __future__ import annotations
@@ -22,34 +23,36 @@ from mm2.topics import naming
 
 TIMESTAMP_DIFFERENCE_MAX_MS = str(2**63 - 1)
 SEGMENT_BYTES_DEFAULT = str(2**30)
-"""Kafka's default of `segment.bytes`; the maximum is barely larger (2^31 - 1)."""
+"""Kafka's default for `segment.bytes`; the maximum is barely larger (2^31 - 1)."""
 
 TOPIC_AUTHORIZATION_FAILED = 29
 """Kafka's error code for a missing ACL on a topic."""
 MIRROR_TOPIC_OPERATIONS = ("Describe", "Read", "Write")
-"""Operations that a flow needs on a mirror topic: it writes, and reads to acquire a partition."""
+"""Operations that a flow must be allowed on a mirror topic: it writes records, and it reads them to
+acquire a partition."""
 
 Remedy = Callable[[PartitionSetup, int], str]
-"""Builds a remedy from the partition and the size in bytes of what was refused (-1 if unknown)."""
+"""Builds a remedy from the partition and the size in bytes of the rejected batch (-1 if
+unknown)."""
 
 
 def explain_target_remedy(setup: PartitionSetup, code: int, *, size: int = -1) -> str:
-    """Remedy for error `code` of the target cluster."""
+    """Return the remedy for error `code` of the target cluster."""
     return _TARGET_REMEDIES.get(code, _build_mirror_check_remedy)(setup, size)
 
 
 def explain_source_remedy(setup: PartitionSetup, code: int) -> str:
-    """Remedy for error `code` of the source cluster."""
+    """Return the remedy for error `code` of the source cluster."""
     return _SOURCE_REMEDIES.get(code, _build_source_check_remedy)(setup, -1)
 
 
 def explain_hidden_transactions_remedy(setup: PartitionSetup, code: int) -> str:
-    """Remedy for error `code` of DescribeProducers on the target."""
+    """Return the remedy if DescribeProducers on the target fails with error `code`."""
     if code == TOPIC_AUTHORIZATION_FAILED:
         line = setup.operator.target.allow_topic(setup.remote_topic, "Describe", "Read")
         return (
-            "Allow the flow's principal READ on the mirror topic, which DescribeProducers needs; "
-            f"then mm2 names the transaction. {operator_commands.format_remedy(line)}"
+            "Grant the flow's principal READ on the mirror topic, which DescribeProducers needs. "
+            f"mm2 then names the transaction. {operator_commands.format_remedy(line)}"
         )
     line = setup.operator.target.show_versions()
     return (
@@ -60,13 +63,13 @@ def explain_hidden_transactions_remedy(setup: PartitionSetup, code: int) -> str:
 
 
 def format_fencing_acl_command(flow: str, operator: OperatorCommands) -> str:
-    """Command that grants the ACLs a flow needs to fence its partitions."""
+    """Format the command that grants a flow the ACLs for fencing its partitions."""
     return operator.target.allow_transactional_ids(naming.format_transactional_id_prefix(flow))
 
 
 def format_fencing_commands(flow: str, operator: OperatorCommands) -> str:
-    """Commands that grant the fencing ACLs to a running flow and restart it, because tasks check
-    them at startup only."""
+    """Format the commands that grant the fencing ACLs to a running flow and restart it. The restart
+    is needed because tasks check the ACLs only at startup."""
     return f"{format_fencing_acl_command(flow, operator)} && {operator.restart(flow)}"
 
 
@@ -74,8 +77,8 @@ def _build_record_size_remedy(setup: PartitionSetup, size: int) -> str:
     wanted = {"max.message.bytes": str(size)}
     line = setup.operator.target.set_topic_configs(setup.remote_topic, wanted)
     return (
-        f"raise max.message.bytes of the mirror topic to the source's, at least to {size}. "
-        f"{operator_commands.format_remedy(line)}"
+        "raise max.message.bytes of the mirror topic to the source topic's value, at least to "
+        f"{size}. {operator_commands.format_remedy(line)}"
     )
 
 
@@ -99,7 +102,7 @@ def _build_timestamp_remedy(setup: PartitionSetup, size: int) -> str:
         "message.timestamp.after.max.ms": TIMESTAMP_DIFFERENCE_MAX_MS,
     }
     return (
-        f"allow every timestamp on the mirror topic (brokers before 3.6: {before_3_6}). "
+        f"allow all timestamps on the mirror topic (brokers before 3.6: {before_3_6}). "
         f"{operator_commands.format_remedy(target.set_topic_configs(mirror, wanted))}"
     )
 
@@ -107,17 +110,17 @@ def _build_timestamp_remedy(setup: PartitionSetup, size: int) -> str:
 def _build_topic_acl_remedy(setup: PartitionSetup, size: int) -> str:
     line = setup.operator.target.allow_topic(setup.remote_topic, *MIRROR_TOPIC_OPERATIONS)
     remedy = operator_commands.format_remedy(line)
-    return f"allow the flow's principal WRITE on the mirror topic. {remedy}"
+    return f"grant the flow's principal WRITE on the mirror topic. {remedy}"
 
 
 def _build_cluster_acl_remedy(setup: PartitionSetup, size: int) -> str:
     line = setup.operator.target.allow_cluster("IdempotentWrite")
-    return f"allow the flow's principal IDEMPOTENT_WRITE. {operator_commands.format_remedy(line)}"
+    return f"grant the flow's principal IDEMPOTENT_WRITE. {operator_commands.format_remedy(line)}"
 
 
 def _build_transactional_id_acl_remedy(setup: PartitionSetup, size: int) -> str:
     return (
-        "allow the flow's principal WRITE and DESCRIBE on transactional ids with its prefix. "
+        "grant the flow's principal WRITE and DESCRIBE on transactional ids with its prefix. "
         f"{operator_commands.format_remedy(format_fencing_acl_command(setup.flow, setup.operator))}"
     )
 
@@ -125,7 +128,7 @@ def _build_transactional_id_acl_remedy(setup: PartitionSetup, size: int) -> str:
 def _build_invalid_record_remedy(setup: PartitionSetup, size: int) -> str:
     line = setup.operator.target.show_topic_configs(setup.remote_topic)
     return (
-        "see the broker's log for the cause; a compacted mirror topic, for example, rejects "
+        "check the broker's log for the cause. For example, a compacted mirror topic rejects "
         "records without a key. The remedy shows the topic's settings. "
         f"{operator_commands.format_remedy(line)}"
     )
@@ -142,17 +145,17 @@ def _build_codec_remedy(setup: PartitionSetup, size: int) -> str:
 def _build_mirror_check_remedy(setup: PartitionSetup, size: int) -> str:
     line = setup.operator.target.show_topic(setup.remote_topic)
     remedy = operator_commands.format_remedy(line)
-    return f"see the mirror topic's replicas and the broker's log. {remedy}"
+    return f"check the mirror topic's replicas and the broker's log. {remedy}"
 
 
 def _build_read_acl_remedy(setup: PartitionSetup, size: int) -> str:
     line = setup.operator.source.allow_topic(setup.topic, "Describe", "Read")
-    return f"allow the flow's principal READ. {operator_commands.format_remedy(line)}"
+    return f"grant the flow's principal READ. {operator_commands.format_remedy(line)}"
 
 
 def _build_missing_topic_remedy(setup: PartitionSetup, size: int) -> str:
     return (
-        "create it again, or stop its replication with topics.exclude. "
+        "recreate the topic, or stop its replication with topics.exclude. "
         f"{operator_commands.format_remedy(setup.operator.reload())}"
     )
 
@@ -160,7 +163,7 @@ def _build_missing_topic_remedy(setup: PartitionSetup, size: int) -> str:
 def _build_source_check_remedy(setup: PartitionSetup, size: int) -> str:
     line = setup.operator.source.show_topic(setup.topic)
     remedy = operator_commands.format_remedy(line)
-    return f"see the source topic's replicas and the broker's log. {remedy}"
+    return f"check the source topic's replicas and the broker's log. {remedy}"
 
 
 _TARGET_REMEDIES: Mapping[int, Remedy] = {
@@ -186,8 +189,8 @@ FENCED_RETRY_DELAY_S = 30.0
 
 
 class HaltCause(enum.Enum):
-    """The kind of halt, as in the metric label `reason`; `docs/guides/halt-reasons.md` explains
-    each. The message has the details."""
+    """Kind of halt, as in the metric label `reason`. `docs/guides/halt-reasons.md` explains each
+    kind."""
 
     CORRUPT = "corrupt-batch"
     BATCH_TOO_LARGE = "batch-too-large"
@@ -209,9 +212,9 @@ class HaltCause(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionHalt:
-    """Why a partition is halted, until an operator acts or `retry_after_s` has passed.
+    """Reason why a partition is halted until an operator acts or `retry_after_s` has passed.
 
-    `message` does not contain the time of the next attempt, which the caller knows.
+    `message` does not contain the time of the next attempt, because the caller adds it.
     """
 
     cause: HaltCause
@@ -220,23 +223,23 @@ class PartitionHalt:
 
     @property
     def text(self) -> str:
-        """The message with its code, `[recreated] …`."""
+        """The message prefixed with its code, as in `[recreated] …`."""
         return format_with_code(self.cause.value, self.message)
 
 
 def format_with_code(code: str, message: str) -> str:
-    """Prefix a halt message with its code, as it is printed everywhere."""
+    """Prefix a halt message with its code."""
     return f"[{code}] {message}"
 
 
 def format_reset_remedy(
     setup: PartitionSetup, *, position: str, whole_topic: bool = False, before: str = ""
 ) -> str:
-    """End of a message: reset the partition to `position`, or to a position that the operator
-    prefers.
+    """Format the remedy to reset the partition to `position`, or to another position that the
+    operator prefers.
 
-    `whole_topic` resets all partitions of the topic, because all are halted. `before` is a command
-    that must run first.
+    With `whole_topic`, the command resets all partitions of the topic, because all are halted.
+    `before` is a command that must run first.
     """
     partition = None if whole_topic else setup.partition
     line = setup.operator.reset_topic(
@@ -247,7 +250,8 @@ def format_reset_remedy(
 
 
 def format_skip_remedy(setup: PartitionSetup, *, next_offset: int) -> str:
-    """End of a message: resume at source offset `next_offset`; no other position makes sense."""
+    """Format the remedy to resume at source offset `next_offset`, which is the only sensible
+    position."""
     line = setup.operator.reset_topic(
         setup.flow, setup.topic, position=format_position(next_offset), partition=setup.partition
     )
@@ -255,15 +259,15 @@ def format_skip_remedy(setup: PartitionSetup, *, next_offset: int) -> str:
 
 
 def format_position(source: int) -> str:
-    """Position argument of `mm2 topic reset --from` for a source offset."""
+    """Format a source offset as the argument of `mm2 topic reset --from`."""
     return f"{offset_map_records.OFFSET_POSITION_PREFIX}{source}"
 
 
-def halt_fenced(setup: PartitionSetup) -> PartitionHalt:
-    """Halt: another owner acquired the partition.
+def build_fenced_halt(setup: PartitionSetup) -> PartitionHalt:
+    """Build the halt of a partition that another owner acquired.
 
-    Retried if the flow runs in a worker group: partitions would otherwise stay halted after one
-    group replaced another.
+    The halt is retried if the flow runs in a worker group. Otherwise partitions would remain halted
+    after one group replaced another.
     """
     return PartitionHalt(
         cause=HaltCause.FENCED,
@@ -278,10 +282,10 @@ def halt_fenced(setup: PartitionSetup) -> PartitionHalt:
     )
 
 
-def halt_denied(
+def build_access_denied_halt(
     setup: PartitionSetup, reason: str, *, code: int, retry_after_s: float
 ) -> PartitionHalt:
-    """Halt: the target denies an operation that replication needs."""
+    """Build the halt of a partition whose target denies an operation that replication needs."""
     return PartitionHalt(
         cause=HaltCause.REFUSED,
         message=f"{setup.mirror_name}: {reason}: {explain_target_remedy(setup, code)}",
@@ -289,11 +293,13 @@ def halt_denied(
     )
 
 
-def halt_reverse_flow_unknown(setup: PartitionSetup, reason: str, *, denied: bool) -> PartitionHalt:
-    """Halt: the offset map of the reverse flow cannot be read, so its records cannot be told from
-    others.
+def build_reverse_flow_unknown_halt(
+    setup: PartitionSetup, reason: str, *, denied: bool
+) -> PartitionHalt:
+    """Build the halt for a reverse flow whose offset map cannot be read, so that its records cannot
+    be distinguished from others.
 
-    `denied` means that an ACL is missing; otherwise the remedy shows whether the map topic has
+    `denied` means that an ACL is missing. Otherwise the remedy shows whether the map topic has
     leaders.
     """
     source = setup.operator.source
@@ -313,15 +319,15 @@ def halt_reverse_flow_unknown(setup: PartitionSetup, reason: str, *, denied: boo
     )
 
 
-def halt_map_unreadable(setup: PartitionSetup, found: UnreadableStateRecord) -> PartitionHalt:
-    """Halt: a record of the flow's offset map cannot be read, so the partition's progress is
-    unknown."""
+def build_map_unreadable_halt(setup: PartitionSetup, found: UnreadableStateRecord) -> PartitionHalt:
+    """Build the halt for an unreadable record in the flow's offset map, which hides the partition's
+    progress."""
     topic = naming.offset_map_topic(setup.flow.partition("->")[0])
     position = "earliest" if found.is_era else None
     line = setup.operator.skip_map_record(setup.flow, found.offset, position=position)
     again = (
-        " The record starts an era. Without it the partition must be reset; with position "
-        "earliest, all records are replicated again."
+        " The unreadable record begins an era (generation of the mirror). Without the record, the "
+        "partition must be reset; with position earliest, all records are replicated again."
         if found.is_era
         else ""
     )
@@ -339,8 +345,8 @@ def halt_map_unreadable(setup: PartitionSetup, found: UnreadableStateRecord) -> 
     )
 
 
-def halt_era_missing(setup: PartitionSetup, number: int) -> PartitionHalt:
-    """Halt: records were replicated in an era whose record is missing from the offset map.
+def build_era_missing_halt(setup: PartitionSetup, number: int) -> PartitionHalt:
+    """Build the halt for records of an era whose record is missing from the offset map.
 
     Starting from scratch would silently repeat or skip records.
     """
@@ -357,8 +363,9 @@ def halt_era_missing(setup: PartitionSetup, number: int) -> PartitionHalt:
     )
 
 
-def halt_timestamps_rewritten(setup: PartitionSetup, *, offset: int) -> PartitionHalt:
-    """Halt: the target replaced record timestamps (`message.timestamp.type=LogAppendTime`)."""
+def build_timestamps_rewritten_halt(setup: PartitionSetup, *, offset: int) -> PartitionHalt:
+    """Build the halt for a target that replaced record timestamps
+    (`message.timestamp.type=LogAppendTime`)."""
     target = setup.operator.target
     create_time = target.set_topic_configs(
         setup.remote_topic, {"message.timestamp.type": "CreateTime"}
@@ -380,7 +387,8 @@ def halt_timestamps_rewritten(setup: PartitionSetup, *, offset: int) -> Partitio
 def halt_if_recreated(
     setup: PartitionSetup, *, on_target: bool, was: bytes, now: bytes
 ) -> PartitionHalt | None:
-    """Halt if a topic's id differs from the replicated topic's; None if equal or unknown."""
+    """Return a halt if a topic's id differs from the replicated topic's id; None if both are equal
+    or one is unknown."""
     if offset_map_records.NO_TOPIC_ID in (was, now) or was == now:
         return None
     side = f"mirror topic {setup.remote_topic}" if on_target else f"source topic {setup.topic}"
@@ -400,22 +408,22 @@ def halt_if_recreated(
 
 
 def format_topic_id(found: bytes) -> str:
-    """Format a topic id like Kafka's tools (`org.apache.kafka.common.Uuid`)."""
+    """Format a topic id like Kafka's tools do (`org.apache.kafka.common.Uuid`)."""
     return base64.urlsafe_b64encode(found).decode().rstrip("=")
 
 
-def halt_mirror_unknown(
+def build_mirror_unknown_halt(
     setup: PartitionSetup,
     *,
     copied: int,
     leader_epoch: int,
     retry_after_s: float | None = None,
 ) -> PartitionHalt:
-    """Halt: the target's log lacks our leader epoch, which shows a recreated mirror topic before
-    2.8.
+    """Build the halt for a target log that lacks our leader epoch. Before Kafka 2.8, this means
+    that the mirror topic was recreated.
 
-    A deposed broker that still answers looks the same unless a fence excludes it: pass
-    `retry_after_s` then.
+    A deposed leader that still responds looks the same unless a fence excludes it: pass
+    `retry_after_s` in this case.
     """
     return PartitionHalt(
         cause=HaltCause.RECREATED,
@@ -430,8 +438,9 @@ def halt_mirror_unknown(
     )
 
 
-def halt_source_diverged(setup: PartitionSetup, *, end: int, copied: int) -> PartitionHalt:
-    """Halt: the source's log was truncated and rewritten below what was replicated."""
+def build_source_diverged_halt(setup: PartitionSetup, *, end: int, copied: int) -> PartitionHalt:
+    """Build the halt for a source log that was truncated and rewritten below the replicated
+    offset."""
     return PartitionHalt(
         cause=HaltCause.SOURCE_TRUNCATED,
         message=(
@@ -444,10 +453,11 @@ def halt_source_diverged(setup: PartitionSetup, *, end: int, copied: int) -> Par
     )
 
 
-def halt_source_truncated(
+def build_source_truncated_halt(
     setup: PartitionSetup, *, position: int, start: int, retry_after_s: float
 ) -> PartitionHalt:
-    """Halt: the source's log ends before `position`, up to which it was replicated."""
+    """Build the halt for a source log that ends before `position`, although records up to
+    `position` were replicated."""
     return PartitionHalt(
         cause=HaltCause.SOURCE_TRUNCATED,
         message=(
@@ -460,9 +470,9 @@ def halt_source_truncated(
     )
 
 
-def halt_source_missing(setup: PartitionSetup, reason: str) -> PartitionHalt:
-    """Halt: the source topic is missing and topics have no ids, so a new topic of the same name
-    would go unnoticed."""
+def build_source_missing_halt(setup: PartitionSetup, reason: str) -> PartitionHalt:
+    """Build the halt for a missing source topic on a cluster without topic ids, where a new topic
+    of the same name would not be noticed."""
     return PartitionHalt(
         cause=HaltCause.SOURCE_REFUSED,
         message=(
@@ -474,8 +484,9 @@ def halt_source_missing(setup: PartitionSetup, reason: str) -> PartitionHalt:
     )
 
 
-def halt_source_gap(setup: PartitionSetup, *, position: int, start: int) -> PartitionHalt:
-    """Halt: source offsets [`position`, `start`) were deleted, and `on.source.gap` is `fail`."""
+def build_source_gap_halt(setup: PartitionSetup, *, position: int, start: int) -> PartitionHalt:
+    """Build the halt for deleted source offsets [`position`, `start`) if `on.source.gap` is
+    `fail`."""
     return PartitionHalt(
         cause=HaltCause.SOURCE_GAP,
         message=(
@@ -487,16 +498,16 @@ def halt_source_gap(setup: PartitionSetup, *, position: int, start: int) -> Part
     )
 
 
-def halt_foreign_records(
+def build_foreign_records_halt(
     setup: PartitionSetup, batch: ForeignBatch, *, copied: int, mismatch: str = ""
 ) -> PartitionHalt:
-    """Halt: a batch on the mirror topic is not this flow's.
+    """Build the halt for a batch on the mirror topic that this flow did not write.
 
-    `mismatch` says how it differs from a batch of MirrorMaker 2. Source offsets below `copied` are
-    on the mirror.
+    `mismatch` describes the difference from a batch of MirrorMaker 2. Source offsets below `copied`
+    are on the mirror.
     """
     producers = setup.operator.target.show_producers(setup.remote_topic, partition=setup.partition)
-    not_java = f" MirrorMaker 2 did not write it: {mismatch}." if mismatch else ""
+    not_java = f" MirrorMaker 2 did not write the batch: {mismatch}." if mismatch else ""
     return PartitionHalt(
         cause=HaltCause.FOREIGN_WRITES,
         message=(
@@ -509,10 +520,11 @@ def halt_foreign_records(
     )
 
 
-def halt_ahead_of_source(
+def build_ahead_of_source_halt(
     setup: PartitionSetup, reason: str, *, copied: int, retry_after_s: float
 ) -> PartitionHalt:
-    """Halt: the last records that MirrorMaker 2 copied are not, or not yet, in the source.
+    """Build the halt for the last records of MirrorMaker 2 if they are not, or not yet, in the
+    source.
 
     MirrorMaker 2 may have copied uncommitted records.
     """
@@ -529,10 +541,10 @@ def halt_ahead_of_source(
     )
 
 
-def halt_own_open_transaction(
+def build_own_open_transaction_halt(
     setup: PartitionSetup, found: OpenTransaction, *, retry_after_s: float
 ) -> PartitionHalt:
-    """Halt: a transaction of this flow hangs, and only an operator can abort it."""
+    """Build the halt for a hanging transaction of this flow that only an operator can abort."""
     return PartitionHalt(
         cause=HaltCause.HANGING,
         message=(
@@ -545,11 +557,11 @@ def halt_own_open_transaction(
     )
 
 
-def halt_foreign_open_transaction(
+def build_foreign_open_transaction_halt(
     setup: PartitionSetup, found: OpenTransaction, *, retry_after_s: float
 ) -> PartitionHalt:
-    """Halt: a foreign producer has an open transaction on an exclusive mirror topic; it may still
-    end."""
+    """Build the halt for a foreign producer's open transaction on an exclusive mirror topic. The
+    transaction may still end."""
     producers = setup.operator.target.show_producers(setup.remote_topic, partition=setup.partition)
     return PartitionHalt(
         cause=HaltCause.HANGING,
@@ -564,10 +576,11 @@ def halt_foreign_open_transaction(
     )
 
 
-def halt_hidden_open_transaction(
+def build_hidden_open_transaction_halt(
     setup: PartitionSetup, reason: str, *, code: int, stable: int, retry_after_s: float
 ) -> PartitionHalt:
-    """Halt: a transaction is open on the mirror, and DescribeProducers fails with `code`."""
+    """Build the halt for an open transaction on the mirror if DescribeProducers fails with
+    `code`."""
     return PartitionHalt(
         cause=HaltCause.HANGING,
         message=(
@@ -586,8 +599,11 @@ def _build_abort_remedy(setup: PartitionSetup, found: OpenTransaction) -> str:
     return operator_commands.format_remedy(line)
 
 
-def halt_mirror_unreadable(setup: PartitionSetup, *, offset: int, reason: str) -> PartitionHalt:
-    """Halt: the mirror topic cannot be read, so it cannot be compared with the source."""
+def build_mirror_unreadable_halt(
+    setup: PartitionSetup, *, offset: int, reason: str
+) -> PartitionHalt:
+    """Build the halt for a mirror topic that cannot be read and therefore not be compared with the
+    source."""
     return PartitionHalt(
         cause=HaltCause.NOT_PAIRED,
         message=(
@@ -599,18 +615,20 @@ def halt_mirror_unreadable(setup: PartitionSetup, *, offset: int, reason: str) -
     )
 
 
-def halt_unreadable_batch(setup: PartitionSetup, obstacle: UnreadableBatch) -> PartitionHalt:
-    """Halt: the next source batch can be neither copied nor skipped.
+def build_unreadable_batch_halt(setup: PartitionSetup, obstacle: UnreadableBatch) -> PartitionHalt:
+    """Build the halt for a source batch that can be neither replicated nor skipped.
 
-    A damaged batch is retried: another read or another broker may return intact bytes.
+    A damaged batch is retried, because another read or another broker may return intact bytes.
     """
     at = f"{describe_unreadable_batch(setup, obstacle)}. "
     # The end of a damaged batch is unknown, and a position inside it reads the same batch again.
     past = (
         format_skip_remedy(setup, next_offset=obstacle.next_offset)
         if obstacle.next_offset >= 0
-        else "The batch's end is unknown. Resuming at the log end (latest) loses all records in "
-        "between; a time soon after it loses fewer. "
+        else (
+            "The batch's end is unknown. Resuming at the log end (latest) loses all records in "
+            "between; a timestamp shortly after the batch loses fewer. "
+        )
         + format_reset_remedy(setup, position="latest")
     )
     if obstacle.by_transform:
@@ -647,5 +665,5 @@ def halt_unreadable_batch(setup: PartitionSetup, obstacle: UnreadableBatch) -> P
 
 
 def describe_unreadable_batch(setup: PartitionSetup, obstacle: UnreadableBatch) -> str:
-    """Name the source offset of an unreadable batch and what is wrong with it."""
+    """Describe an unreadable batch with its source offset and the reason."""
     return f"{setup.source_name} at source offset {obstacle.offset}: {obstacle.reason}"

@@ -1,10 +1,10 @@
 """Detects hanging transactions on the target, which block read_committed consumers.
 
-An unclean leader election on the target may lose a transaction's marker, and brokers before 3.6 let
-a late batch begin a transaction that no coordinator knows. Until a marker is written,
-read_committed consumers stop where the transaction begins, or at the log start once retention has
-deleted its beginning. Our own marker ends what was written under the same producer id; under an
-older id, only an operator can end it.
+An unclean leader election on the target may lose a transaction's marker. On brokers before 3.6, a
+late batch may also begin a transaction that no coordinator knows. Until a marker is written,
+read_committed consumers stop at the start of the transaction, or at the log start once retention
+has deleted that record. Our own marker ends transactions under the same producer id. Under an older
+id, only an operator can end them.
 """
 
 from __future__ import annotations
@@ -29,10 +29,11 @@ from mm2.topics.flow_config import TargetTopicAccess
 def find_hanging_transaction(
     attempt: RecoveryAttempt,
 ) -> Script[RetryRecovery | PartitionHalt | None]:
-    """Find an open transaction before our fence that must end before copying starts; None if there
-    is none.
+    """Find an open transaction before our fence that must end before replication starts. Return
+    None if none is open.
 
-    If others may write to the mirror, their transactions are ignored: they end them themselves.
+    If other writers are allowed on the mirror, their transactions are ignored, because those
+    writers end them.
     """
     stable = yield from _find_last_stable_offset(attempt)
     if isinstance(stable, RetryRecovery):
@@ -58,8 +59,8 @@ def _check_without_listing(
     """Detect an open transaction from the last stable offset if the target does not list
     transactions.
 
-    If the transaction begins in the tail, tail matching sees it. Its beginning may be deleted if
-    the last stable offset is the log start.
+    Tail matching finds a transaction that begins in the tail. If the last stable offset is the log
+    start, the beginning of the transaction may have been deleted.
     """
     end = attempt.fence.tail_end
     found = yield from _read_after_delay(end)
@@ -71,7 +72,7 @@ def _check_without_listing(
     if stable >= _first_matched_offset(attempt) and (stable == 0 or stable > found.log_start):
         return None
     setup = attempt.setup
-    lasting = halts.halt_hidden_open_transaction(
+    lasting = halts.build_hidden_open_transaction_halt(
         setup, why, code=code, stable=stable, retry_after_s=tail_reader.SOURCE_RETRY_DELAY_S
     )
     return RetryRecovery(reason=why, halt_if_persistent=lasting)
@@ -80,7 +81,8 @@ def _check_without_listing(
 def _find_last_stable_offset(
     attempt: RecoveryAttempt,
 ) -> Script[int | RetryRecovery | None]:
-    """The last stable offset reported with our marker; without a marker it is queried."""
+    """Return the last stable offset that was reported with our marker, or query it if we have no
+    marker."""
     fenced = attempt.fence
     if fenced.is_fenced or fenced.tail_end == 0:
         return fenced.last_stable_offset
@@ -89,7 +91,8 @@ def _find_last_stable_offset(
 
 
 def _read_after_delay(offset: int) -> Script[FetchedRecords | RetryRecovery]:
-    """Read the target after a delay, because brokers may update the last stable offset late."""
+    """Read the target after a delay, because brokers may update the last stable offset with a
+    delay."""
     yield Delay(delay_s=tail_reader.READ_RETRY_DELAY_S)
     return (yield from _read_target(offset))
 
@@ -104,10 +107,10 @@ def _read_target(offset: int) -> Script[FetchedRecords | RetryRecovery]:
 def _react_to_open_transactions(
     attempt: RecoveryAttempt, open_transactions: OpenTransactions
 ) -> RetryRecovery | PartitionHalt | None:
-    """React to the earliest open transaction that matters.
+    """React to the earliest open transaction that blocks the acquisition.
 
-    Foreign transactions matter only before the tail: tail matching reports the others with more
-    detail.
+    Foreign transactions are considered only before the tail, because tail matching reports the
+    others in more detail.
     """
     end, first_matched = attempt.fence.tail_end, _first_matched_offset(attempt)
     alone = is_exclusive_writer(attempt.context)
@@ -119,8 +122,8 @@ def _react_to_open_transactions(
 
 
 def _first_matched_offset(attempt: RecoveryAttempt) -> int:
-    """First target offset that tail matching reads: the resume point, or the tail's end for a
-    requested era."""
+    """Return the first target offset that tail matching reads: the resume point, or the tail's end
+    for a requested era."""
     end, known = attempt.fence.tail_end, attempt.state
     if known.request is not None:
         return end
@@ -128,11 +131,12 @@ def _first_matched_offset(attempt: RecoveryAttempt) -> int:
 
 
 def is_marker_hidden(marker: TransactionMarker, context: RecoveryContext) -> Script[bool]:
-    """Returns whether a transaction that began before our marker hides it from read_committed
+    """Return True if a transaction that began before our marker hides it from read_committed
     consumers.
 
-    Called while copying; a reacquisition finds out the cause. The last stable offset may be late,
-    so open transactions are listed, or the offset is read again if the target does not list them.
+    Called during replication; a reacquisition then finds the cause. The reported last stable offset
+    may be outdated, so open transactions are listed, or the offset is read again if the target does
+    not list transactions.
     """
     if not _is_before_marker(marker, marker.last_stable_offset):
         return False
@@ -156,7 +160,7 @@ def _is_before_marker(marker: TransactionMarker, stable: int | None) -> bool:
 
 
 def is_exclusive_writer(context: RecoveryContext) -> bool:
-    """Returns whether this flow is the only writer of the mirror topic."""
+    """Return True if this flow is the only writer of the mirror topic."""
     return context.setup.target_topics is TargetTopicAccess.EXCLUSIVE
 
 
@@ -166,7 +170,7 @@ def react_to_open_transaction(
     """React to a transaction that is open before our fence.
 
     No coordinator ends a transaction of one of our older producer ids. Without fencing, its
-    coordinator still may, like that of a foreign one.
+    coordinator may still end it, as for a foreign transaction.
     """
     setup, us = attempt.setup, attempt.fence
     if us.is_fenced and found.producer_id == us.producer.id:
@@ -174,13 +178,13 @@ def react_to_open_transaction(
             tail_reader.retry_after_truncation()
         )  # our marker, which ended it, was lost in an unclean leader election
     if _is_own_transaction(attempt, found):
-        stop = halts.halt_own_open_transaction(
+        stop = halts.build_own_open_transaction_halt(
             setup, found, retry_after_s=tail_reader.SOURCE_RETRY_DELAY_S
         )
         if us.is_fenced:
             return stop
     else:
-        stop = halts.halt_foreign_open_transaction(
+        stop = halts.build_foreign_open_transaction_halt(
             setup, found, retry_after_s=tail_reader.SOURCE_RETRY_DELAY_S
         )
     reason = f"{setup.mirror_name}: the transaction at offset {found.start} has not ended"

@@ -1,9 +1,9 @@
-"""Batches sent and not acknowledged yet, and the number of connections to a target broker.
+"""Tracks unacknowledged batches and chooses the number of connections to a target broker.
 
-`InFlightBatches` owns the partition's producer, its sequence and the target offset that the next
-batch must get. A broker processes one request per connection at a time. While it answers fast, one
-connection is best: its requests carry batches of many partitions. If responses wait for followers,
-`ProduceConcurrency` allows more connections.
+`InFlightBatches` owns the partition's producer, its sequence and the expected target offset of the
+next batch. A broker processes one request per connection at a time. While responses are fast, one
+connection is best, because its requests carry batches of many partitions. If responses wait for
+followers, `ProduceConcurrency` allows more connections.
 """
 
 from __future__ import annotations
@@ -61,12 +61,12 @@ class InFlightBatches:
 
     @property
     def is_full(self) -> bool:
-        """Returns whether no further batch may be sent before an acknowledgement."""
+        """Return True if no further batch may be sent before an acknowledgement."""
         return len(self._in_flight) >= IN_FLIGHT_MAX
 
     def send(self, out: OutboundBatch, *, transactional: bool) -> memoryview:
-        """Stamp the batch with the producer and return its bytes; it counts as in flight from here
-        on."""
+        """Stamp the batch with the producer id, epoch and sequence, and return its bytes. The batch
+        counts as in flight from now on."""
         attributes = out.attributes & _PRODUCED_ATTRIBUTES
         if transactional:
             attributes |= record_batch.TRANSACTIONAL
@@ -81,9 +81,9 @@ class InFlightBatches:
         self.next_target += out.records
         return batch
 
-    def pop(self) -> SentBatch:
-        """Remove and return the oldest batch, after its response or its failure, and release its
-        bytes."""
+    def pop_oldest(self) -> SentBatch:
+        """Remove and return the oldest batch after its response or failure, and release its
+        memory."""
         sent = self._in_flight.popleft()
         self._held.release(sent.batch.held_bytes, decoded=sent.batch.is_decoded)
         return sent
@@ -91,9 +91,10 @@ class InFlightBatches:
     def check_stored_offset(
         self, sent: SentBatch, base_offset: int, *, is_only_writer: bool
     ) -> int | None:
-        """Return the target offset of an acknowledged batch; None if `base_offset` cannot be right.
+        """Return the target offset of an acknowledged batch, or None if `base_offset` cannot be
+        correct.
 
-        Unless `is_only_writer`, foreign records may precede the batch and all batches in
+        Unless `is_only_writer`, foreign records may precede the batch and shift all batches in
         flight after it.
         """
         if base_offset == sent.target:
@@ -104,7 +105,7 @@ class InFlightBatches:
         return base_offset
 
     def shift_target_offsets(self, ahead: int) -> None:
-        """Shift expected target offsets by `ahead` foreign records."""
+        """Shift the expected target offsets of all batches in flight by `ahead` foreign records."""
         self.next_target += ahead
         self._in_flight = deque(
             each._replace(target=each.target + ahead) for each in self._in_flight
@@ -130,9 +131,9 @@ class InFlightBatches:
 
 PRODUCE_CONNECTIONS_MAX = 4
 SLOW_ACK_S = 0.008
-"""From this time per request, a broker gets all connections."""
+"""At this time per request or more, a broker is given the maximum number of connections."""
 FAST_ACK_S = 0.004
-"""Below this time per request, a broker gets a single connection again."""
+"""Below this time per request, a broker is given a single connection again."""
 _SMOOTHING_REQUESTS = 16
 
 
@@ -140,15 +141,15 @@ _SMOOTHING_REQUESTS = 16
 class ProduceConcurrency:
     """Chooses the number of produce connections to a broker from its smoothed time per request.
 
-    The average starts at 0, because a broker that has just started is slow at first.
+    The average starts at 0, because the first responses of a broker are slow.
     """
 
     average_ack_s: float = 0.0
     connections: int = 1
 
     def record_response(self, elapsed_s: float, *, in_flight: int) -> None:
-        """Record a response that arrived `elapsed_s` after its request; `in_flight` requests shared
-        the connection."""
+        """Record a response that arrived `elapsed_s` after its request, while `in_flight` requests
+        shared the connection."""
         self.average_ack_s += (elapsed_s / in_flight - self.average_ack_s) / _SMOOTHING_REQUESTS
         if self.average_ack_s >= SLOW_ACK_S:
             self.connections = PRODUCE_CONNECTIONS_MAX

@@ -1,9 +1,9 @@
 """Reconstructs the offset map of a mirror that MirrorMaker 2 wrote, starting from an offset sync.
 
-MirrorMaker 2 resumes from its last stored offset, although it may have replicated further. So its
-records on the mirror may step back in the source any number of times, and two of its tasks may even
-have written concurrently. The result is which source records are on the mirror (every one up to
-`position`) and which are there twice.
+MirrorMaker 2 resumes from its last stored offset, although it may have replicated beyond that
+offset. Its records on the mirror may therefore step back in the source any number of times, and two
+of its tasks may even have written concurrently. The result states which source records are on the
+mirror (every record up to `position`) and which of them are duplicated.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from mm2.replication.recovery_instructions import FetchedRecords
 from mm2.replication.tail_matching import Junction, MissingInput
 
 SYNCS_MAX = 2_000
-"""Number of offset syncs kept. MirrorMaker 2 writes one per 100 records, and more if the source has
-gaps."""
+"""Maximum number of offset syncs kept. MirrorMaker 2 writes one per 100 records, and more if the
+source has gaps."""
 EXACT_RETRACE_MAX = 1_000_000
-"""Maximum number of target offsets to retrace for an exact result (some ten seconds)."""
+"""Maximum number of target offsets to retrace for an exact result (about ten seconds)."""
 
 SyncOffsets = tuple[int, int]
-"""Source offset and target offset of an offset sync."""
+"""Pair of source offset and target offset in an offset sync."""
 
 
 @dataclass(slots=True)
 class JavaOffsetSyncs:
-    """The newest offset syncs of one partition, in topic order, which is the order of their target
-    offsets."""
+    """The newest offset syncs of one partition, in topic order, which is also the order of their
+    target offsets."""
 
     _syncs: deque[SyncOffsets] = field(default_factory=lambda: deque(maxlen=SYNCS_MAX))
 
@@ -57,13 +57,13 @@ class JavaOffsetSyncs:
         self._syncs.append((source, target))
 
     def find_below(self, next_offset: int) -> SyncOffsets | None:
-        """Choose an offset sync below source offset `next_offset` that divides the copied records;
-        None if none is below.
+        """Choose an offset sync below source offset `next_offset` from which the mirror can be
+        retraced. Return None if no sync is below it.
 
-        No record before it on the mirror has a higher source offset, and no known sync after it has
-        a lower one. MirrorMaker 2 may have stepped back without reaching its former position again,
-        so newer syncs may follow older records. If that sync is too far back, the newest sync below
-        `next_offset` is returned.
+        No earlier record on the mirror has a higher source offset, and no known later sync has a
+        lower one. MirrorMaker 2 may have stepped back without reaching its former position again,
+        so newer syncs may follow older records. If the chosen sync is too old, the newest sync
+        below `next_offset` is returned.
         """
         lowest = next_offset
         lowest_behind = []
@@ -89,9 +89,10 @@ class JavaOffsetSyncs:
 
 
 REMEMBERED_RECORDS_MAX = 4_000_000
-"""Maximum number of source records kept (17 bytes each): a step back is recognized no further."""
+"""Maximum number of source records kept (17 bytes each). A step back beyond them is not
+recognized."""
 _COMMITTED, _ABORTED_BUT_COPIED = 1, 2
-"""Marks of a source record: it was committed; it was aborted, but is on the mirror."""
+"""Marks of a source record: committed, or aborted but nevertheless copied to the mirror."""
 DUPLICATE_RANGES_MAX = 200
 """Maximum number of duplicate ranges that are reported separately."""
 _REPEAT_CANDIDATES_MAX = 256
@@ -101,23 +102,23 @@ _REPEAT_CANDIDATES_MAX = 256
 class MapReconstruction:
     """Matches each record that MirrorMaker 2 wrote to an equal record of the source.
 
-    The first record, at or after target offset `target`, matches the next one from source offset
+    The first record at or after target offset `target` matches the next record from source offset
     `source` on. Each other record follows the previous one in the source, or repeats an earlier
     one.
 
-    Invariant: for each committed source record from `source` up to `position`, the mirror has an
-    equal record of its own.
+    Invariant: for each committed source record from `source` up to `position`, the mirror has a
+    separate equal record.
     """
 
     source: int
     target: int
     require_exact_start: bool
-    """If True, the record at `target` must match the one at `source`."""
+    """True if the record at `target` must match the record at `source`."""
     likely_step_back: int
     """Source offset to which MirrorMaker 2 probably stepped back."""
     copied_from: int = -1
-    """Source records from here to `source`, or to `copied_to` if that is higher, count as matched
-    before."""
+    """Source records from `copied_from` to `source`, or to `copied_to` if that is higher, count as
+    already matched."""
     copied_to: int = -1
     transform: RecordTransform | None = None
     source_epoch_before: int = -1
@@ -126,23 +127,24 @@ class MapReconstruction:
     read_to: int = field(init=False)
     obstacle: UnreadableBatch | None = None
     too_large: UnreadableBatch | None = None
-    """A batch that exceeds `max_decoded_bytes`; matching stops there without a mismatch."""
+    """A batch that exceeds `max_decoded_bytes`. Matching stops at this batch without a mismatch."""
     duplicate_count: int = 0
     """Number of duplicate records."""
     duplicate_ranges: list[tuple[int, int]] = field(default_factory=list)
-    """Ranges of target offsets whose records are on the mirror before, too."""
+    """Ranges of target offsets whose records repeat earlier records of the mirror."""
     runs: list[OffsetRun] = field(default_factory=list)
-    """Offset map up to the first step back."""
+    """Offset runs up to the first step back."""
     junctions: list[Junction] = field(default_factory=list)
-    """Where that map may be divided into segments."""
+    """Positions at which the reconstructed offset map may be split into segments."""
     mismatch: str = ""
-    """Why the record at target offset `mismatch_offset` has no match; "" while all have."""
+    """Reason why the record at target offset `mismatch_offset` has no match; "" if all records
+    match."""
     mismatch_offset: int = field(init=False)
     is_past_source: bool = False
-    """True if the source has no record left that could match."""
+    """True if the source has no more records that could match."""
     has_match: bool = False
     producer_id: int = -1
-    """Producer id of the batch that was read last."""
+    """Producer id of the last batch that was read."""
     _offsets: array[int] = field(default_factory=lambda: array("q"))
     _digests: array[int] = field(default_factory=lambda: array("q"))
     _marks: bytearray = field(default_factory=bytearray)
@@ -163,7 +165,7 @@ class MapReconstruction:
 
     @property
     def position(self) -> int:
-        """The source offset up to which every record is on the mirror."""
+        """Source offset up to which every record is on the mirror."""
         return self._position_and_epoch[0]
 
     @property
@@ -190,10 +192,10 @@ class MapReconstruction:
     # Input
 
     def feed_source(self, answer: FetchedRecords) -> MissingInput:
-        """Add one fetch of the source from `read_to` on.
+        """Add one fetch of the source, which starts at `read_to`.
 
-        Includes aborted records: MirrorMaker 2 reads uncommitted by default, so it may have copied
-        them.
+        The fetch includes aborted records: MirrorMaker 2 reads uncommitted records by default, so
+        it may have copied them.
         """
         kept, found = (
             read_committed.scan_batches(
@@ -213,7 +215,7 @@ class MapReconstruction:
         return self.match_available()
 
     def _decode_fetched(self) -> MissingInput | None:
-        """Decode what was fetched of the source; None once all is decoded."""
+        """Decode the fetched source batches. Return None once all of them are decoded."""
         taken_in = 0
         while self._undecoded:
             if taken_in >= batch_limits.DECODE_PART_RECORDS:
@@ -257,14 +259,15 @@ class MapReconstruction:
         return self.match_available()
 
     def end_source(self) -> MissingInput:
-        """Match with what was read: the source currently ends at `read_to`."""
+        """Match with the source records read until now, because the source currently ends at
+        `read_to`."""
         self._source_ended = True
         need = self.match_available()
         self._source_ended = False
         return need
 
     def skip_deleted_source(self, log_start: int) -> None:
-        """Skip deleted source records. Those before `source` are optional; a later gap ends
+        """Skip deleted source records. Records before `source` are optional; a later gap ends
         matching."""
         if self.read_to < self.source:
             nearer = log_start if log_start > self.read_to else self.source
@@ -273,12 +276,13 @@ class MapReconstruction:
             self.fail(f"the source does not have offset {self.read_to}")
 
     def fail(self, why: str) -> None:
-        """End matching: the mirror's tail or the source along it is gone."""
+        """End matching because the mirror's tail, or the source records that it should match, were
+        deleted."""
         self._fail(why)
 
     @property
     def is_complete(self) -> bool:
-        """Returns whether everything matched, in order, and there was at least one record."""
+        """Return True if at least one record was read and all records matched in order."""
         return self.has_match and not self.mismatch and not self._stepped_back
 
     def _fail(self, why: str) -> MissingInput:
@@ -288,7 +292,7 @@ class MapReconstruction:
     # Matching
 
     def match_available(self) -> MissingInput:
-        """Match as far as possible and return which input is needed next."""
+        """Match as many records as possible and return which input is needed next."""
         if not self.mismatch and (need := self._decode_fetched()) is not None:
             return need
         if not self.mismatch and not self._has_begun and not self._begin_matching():
@@ -300,7 +304,8 @@ class MapReconstruction:
         return MissingInput.NOTHING if self.mismatch else MissingInput.TARGET
 
     def _begin_matching(self) -> bool:
-        """Find where matching begins; returns False if more of the source must be read first."""
+        """Find the record at which matching begins. Return False if more of the source must be read
+        first."""
         last = max(self.source, self.copied_to)
         reached = bisect_left(self._offsets, last)
         if reached == len(self._offsets) and self.read_to <= last and not self._source_ended:
@@ -310,7 +315,7 @@ class MapReconstruction:
         return True
 
     def _match_record(self, record: BatchRecord) -> bool:
-        """Match one record; returns False if more of the source must be read first."""
+        """Match one record. Return False if more of the source must be read first."""
         digest = hash(record[1:])
         matched = self._match_following(digest, self._candidates)
         if matched == [] and self.has_match:
@@ -341,8 +346,8 @@ class MapReconstruction:
         return True
 
     def _match_following(self, digest: int, places: Sequence[int]) -> list[int] | None:
-        """Indexes of equal records that follow the given ones; None if the source must be read
-        further."""
+        """Return the indexes of equal records that follow the given candidates, or None if more of
+        the source must be read."""
         matched = []
         for place in places:
             at = place
@@ -358,7 +363,8 @@ class MapReconstruction:
         return matched
 
     def _match_earlier(self, digest: int) -> list[int]:
-        """Indexes of equal records that were matched before: the record may repeat one of them."""
+        """Return the indexes of equal records that were already matched, because the record may
+        repeat one of them."""
         found = []
         likely = bisect_left(self._offsets, self.likely_step_back)
         if likely < self._matched_to and self._digests[likely] == digest:
@@ -377,7 +383,7 @@ class MapReconstruction:
         place = max(*self._candidates, self._matched_to)
         self.is_past_source = place == len(self._offsets)
         if not self.is_past_source:
-            what = f"the record at source offset {self._offsets[place]}, nor an earlier one"
+            what = f"the record at source offset {self._offsets[place]} or an earlier one"
         else:
             what = f"any record of the source, which ends at {self.read_to}"
         return f"target offset {record.offset} does not match {what}"

@@ -1,9 +1,9 @@
-"""Takes over a mirror from MirrorMaker 2: compares its stored progress with the mirror.
+"""Takes over a mirror from MirrorMaker 2 by comparing its stored progress with the mirror.
 
-MirrorMaker 2 stores its source position without a target offset, once a minute, and writes more
-than it stores. So its last records are retraced on the source: from the newest offset sync at or
-below the stored position, or from the start of both logs. Records that it wrote twice are reported
-and stay.
+MirrorMaker 2 stores its source position once a minute, without a target offset, and writes more
+records than it stores. Its last records are therefore retraced on the source: from the newest
+offset sync at or below the stored position, or from the start of both logs. Records that
+MirrorMaker 2 wrote twice are reported and remain on the mirror.
 """
 
 from __future__ import annotations
@@ -52,27 +52,28 @@ from mm2.replication.target_tail import ForeignBatch, TailBatch, TargetTail
 from mm2.topics.flow_config import TargetTopicAccess
 
 FULL_RETRACE_MAX = 5_000_000
-"""Without an offset sync, mirrors of at most this many offsets are retraced from their start: that
-takes about a minute."""
+"""Maximum length in offsets of a mirror that is retraced from its start if no offset sync exists
+(about a minute)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JavaWrittenRange:
-    """Start of what MirrorMaker 2 wrote to a mirror: from target offset `target` on, records from
-    source offset `source` on."""
+    """Start of the records that MirrorMaker 2 wrote to a mirror: from target offset `target` on,
+    copied from source offset `source` on."""
 
     source: int
     target: int
     source_epoch: int = -1
     """Leader epoch of the source batch before `source`."""
     exact: bool = True
-    """True if the record at `source` is exactly the one at `target`."""
+    """True if the record at `target` must match the record at `source` exactly."""
 
 
 def find_log_starts(
     attempt: RecoveryAttempt, java: JavaMirrorProgress
 ) -> Script[JavaWrittenRange | RetryRecovery | None]:
-    """Find the starts of both logs; None if the mirror is too long to be read from its start."""
+    """Find the starts of both logs. Return None if the mirror is too long to be read from its
+    start."""
     source = yield FindSourceOffset(position="earliest")
     if not isinstance(source, SourceLogOffset):
         return recovery_outcomes.retry_after_answer("finding the source's log start", source)
@@ -90,10 +91,11 @@ def find_log_starts(
 def find_java_records(
     attempt: RecoveryAttempt, *, resume_target: int
 ) -> Script[JavaWrittenRange | RetryRecovery | PartitionHalt | None]:
-    """Find out whether MirrorMaker 2 wrote to the mirror after our resume point, and where.
+    """Find the position from which MirrorMaker 2 wrote to the mirror after our resume point, if it
+    did.
 
-    Our own flows write its topics too, so the record at the offset sync must come from a foreign
-    producer and match the source.
+    Our own flows also write MirrorMaker 2's internal topics. The record at the offset sync must
+    therefore come from a foreign producer and match the source.
     """
     java = attempt.state.java
     if java is None or java.sync is None:
@@ -128,14 +130,15 @@ def find_java_records(
     if one.too_large is None:
         one.feed_target(*found)
     if one.too_large is not None:
-        return halts.halt_unreadable_batch(attempt.setup, one.too_large)
+        return halts.build_unreadable_batch_halt(attempt.setup, one.too_large)
     return JavaWrittenRange(source=source, target=target) if one.has_match else None
 
 
 def _read_foreign_batch(
     attempt: RecoveryAttempt, target: int
 ) -> Script[tuple[BatchHeader, memoryview] | RetryRecovery | None]:
-    """Read the batch that contains this target offset; None if one of our producers wrote it."""
+    """Read the batch that contains this target offset. Return None if one of our producers wrote
+    it."""
     doing = "reading the mirror record of an offset sync"
     ours = {*attempt.state.producers, attempt.fence.producer.id}
     for _ in range(recovery_outcomes.EMPTY_READS_MAX):
@@ -168,7 +171,8 @@ RetraceFailure = RetryRecovery | OwnershipLost | PartitionHalt
 def retrace_mirror(
     attempt: RecoveryAttempt, begins: JavaWrittenRange, *, copied_to: int = -1
 ) -> Script[MapReconstruction | RetraceFailure]:
-    """Match everything on the mirror from `begins` to our marker, regardless of its writer."""
+    """Match all records on the mirror from `begins` to our transaction marker, regardless of their
+    writer."""
     left = yield from tail_reader.read_tail(attempt, start=begins.target, all_producers=True)
     if not isinstance(left, TargetTail):
         return left
@@ -236,7 +240,7 @@ def _compare_logs(
         if ends and idle < tail_reader.READ_ATTEMPTS_MAX:
             yield Delay(delay_s=tail_reader.READ_RETRY_DELAY_S)
         elif ends and traced.obstacle is not None:
-            return halts.halt_unreadable_batch(attempt.setup, traced.obstacle)
+            return halts.build_unreadable_batch_halt(attempt.setup, traced.obstacle)
         elif ends and need is MissingInput.SOURCE:
             need = traced.end_source()
         if idle > recovery_outcomes.EMPTY_READS_MAX:
@@ -246,7 +250,7 @@ def _compare_logs(
     return (
         None
         if traced.too_large is None
-        else halts.halt_unreadable_batch(attempt.setup, traced.too_large)
+        else halts.build_unreadable_batch_halt(attempt.setup, traced.too_large)
     )
 
 
@@ -264,7 +268,8 @@ def _feed_mirror_batches(
     *,
     at: int,
 ) -> tuple[MissingInput, int]:
-    """Feed the read batches that match `batches` from index `at` on, as long as they are needed."""
+    """Feed the fetched batches that match `batches` from index `at` on, while more input is
+    needed."""
     need = MissingInput.TARGET
     with contextlib.suppress(DamagedBatchError):  # its checksum was valid a moment ago
         for header, batch in tail_reader.iter_valid_batches(held, start=batches[at].offset):
@@ -280,18 +285,18 @@ TAKEOVER_REASON = "taken over from MirrorMaker 2"
 
 
 def take_over_mirror(attempt: RecoveryAttempt) -> Script[RecoveryOutcome]:
-    """Take over a mirror that only MirrorMaker 2 has written so far."""
+    """Take over a mirror that was written only by MirrorMaker 2."""
     java = attempt.state.java
     assert java is not None
     if java.sync is not None:
         begins = JavaWrittenRange(source=java.sync[0], target=java.sync[1])
-        return (yield from take_over_from(attempt, begins))
+        return (yield from take_over_from_position(attempt, begins))
     found = yield from find_log_starts(attempt, java)
     if isinstance(found, RetryRecovery):
         return found
     if found is None:
         return (yield from eras.begin_era(attempt, _create_era_without_sync(attempt, java)))
-    return (yield from take_over_from(attempt, found))
+    return (yield from take_over_from_position(attempt, found))
 
 
 def _create_era_without_sync(attempt: RecoveryAttempt, java: JavaMirrorProgress) -> NewEra:
@@ -305,16 +310,16 @@ def _create_era_without_sync(attempt: RecoveryAttempt, java: JavaMirrorProgress)
     return NewEra(source=java.next_offset, reason=TAKEOVER_REASON, incidents=(stated,))
 
 
-def take_over_from(
+def take_over_from_position(
     attempt: RecoveryAttempt,
     begins: JavaWrittenRange,
     *,
     own_progress: tuple[int, int] | None = None,
 ) -> Script[RecoveryOutcome]:
-    """Begin an era after the records that MirrorMaker 2 wrote from `begins` on; earlier ones are
-    trusted.
+    """Begin an era after the records that MirrorMaker 2 wrote from `begins` on. Earlier records are
+    not compared.
 
-    `own_progress` is the source and target offset up to which this flow had copied.
+    `own_progress` is the pair of source and target offset up to which this flow had replicated.
     """
     java = attempt.state.java
     assert java is not None
@@ -351,11 +356,12 @@ def take_over_from(
 def continue_after_java(
     attempt: RecoveryAttempt, begins: JavaWrittenRange, *, changed: bool, lost: str
 ) -> Script[RecoveryOutcome]:
-    """Continue after foreign records that follow our resume point, if they turn out to be
-    MirrorMaker 2's copies.
+    """Continue after foreign records that follow our resume point, if MirrorMaker 2 copied them
+    from the source.
 
-    The position that MirrorMaker 2 stored is ignored: our flows store it as well, and an unclean
-    election may have cut the log since. `changed` and `lost` say why our era ends in any case.
+    The position that MirrorMaker 2 stored is ignored, because our flows also store it and an
+    unclean election may have truncated the log since then. `changed` and `lost` explain why the
+    current era ends in any case.
     """
     traced = yield from retrace_mirror(attempt, begins)
     if not isinstance(traced, MapReconstruction):
@@ -371,7 +377,7 @@ def continue_after_java(
     era = NewEra(
         source=traced.position,
         source_epoch=traced.source_epoch,
-        reason=traced.mismatch or lost or "MirrorMaker 2 wrote to the mirror in between",
+        reason=traced.mismatch or lost or "MirrorMaker 2 wrote to the mirror in the meantime",
         incidents=_create_retrace_incidents(attempt, traced),
     )
     return (yield from eras.begin_era(attempt, era))
@@ -380,14 +386,14 @@ def continue_after_java(
 def _react_to_mismatch(
     attempt: RecoveryAttempt, traced: MapReconstruction
 ) -> PartitionHalt | RetryRecovery | None:
-    """React to records that do not match the source, if only this flow and MirrorMaker 2 may
-    write."""
+    """React to records that do not match the source if only this flow and MirrorMaker 2 are allowed
+    to write."""
     ours = {*attempt.state.producers, attempt.fence.producer.id}
     may = attempt.setup.target_topics is not TargetTopicAccess.EXCLUSIVE
     if may or not traced.mismatch or traced.producer_id in ours:
         return None
     if traced.is_past_source:
-        stop = halts.halt_ahead_of_source(
+        stop = halts.build_ahead_of_source_halt(
             attempt.setup,
             traced.mismatch,
             copied=traced.position,
@@ -402,8 +408,8 @@ def _react_to_mismatch(
 def react_to_foreign_batch(
     attempt: RecoveryAttempt, batch: ForeignBatch, *, copied: int, mismatch: str = ""
 ) -> PartitionHalt | RetryRecovery:
-    """Halt for foreign records; retried if fencing is impossible."""
-    stop = halts.halt_foreign_records(attempt.setup, batch, copied=copied, mismatch=mismatch)
+    """Build the reaction to foreign records: a halt, or a retry if fencing is impossible."""
+    stop = halts.build_foreign_records_halt(attempt.setup, batch, copied=copied, mismatch=mismatch)
     if attempt.fence.is_fenced:
         return stop
     # Without a fence, the writer may be an owner that stored its producer id after the map was
@@ -418,8 +424,8 @@ def react_to_foreign_batch(
 def _create_uncompared_incidents(
     attempt: RecoveryAttempt, begins: JavaWrittenRange, since: tuple[int, int] | None
 ) -> tuple[Incident, ...]:
-    """Create an incident for what MirrorMaker 2 copied since our resume point without being
-    compared."""
+    """Create an incident for records that MirrorMaker 2 copied after our resume point and that were
+    not compared."""
     if since is None or since[1] >= begins.target:
         return ()
     stated = eras.create_incident(
@@ -427,7 +433,7 @@ def _create_uncompared_incidents(
         kind=IncidentKind.TAKEN_FROM_JAVA,
         source=(since[0], begins.source) if since[0] < begins.source else None,
         target=(since[1], begins.target),
-        detail="copied by MirrorMaker 2 in between, not compared with the source",
+        detail="copied by MirrorMaker 2 in the meantime and not compared with the source",
     )
     return (stated,)
 
@@ -435,7 +441,8 @@ def _create_uncompared_incidents(
 def _create_unverified_incidents(
     attempt: RecoveryAttempt, copied: int, source: int
 ) -> tuple[Incident, ...]:
-    """Create an incident for records that only MirrorMaker 2's stored position says were copied."""
+    """Create an incident for records that were copied only according to MirrorMaker 2's stored
+    position."""
     if source <= copied:
         return ()
     stated = eras.create_incident(

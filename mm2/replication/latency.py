@@ -1,9 +1,9 @@
-"""Record ages and end-to-end latency histograms of a copy process, computed per batch without
-decoding it.
+"""Computes record ages and end-to-end latency histograms of a copy process per batch, without
+decoding the batch.
 
-Only the newest and roughly the oldest timestamp of a batch are known; the records in between are
-assumed to be spread evenly. If a record's clock is ahead of ours, its age is 0 ms. The histogram is
-one object that all partitions of a copy process share.
+Only the newest timestamp of a batch and roughly its oldest one are known; the records in between
+are assumed to be spread evenly. A record with a timestamp in the future has an age of 0 ms. All
+partitions of a copy process share one histogram object.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mm2.formats.record_batch import BatchHeader
 
 
 class RecordAges(NamedTuple):
-    """Number of records, and the sum, minimum and maximum of their ages in ms."""
+    """Number of records, and the sum, minimum and maximum of their ages in milliseconds."""
 
     records: int = 0
     sum_ms: int = 0
@@ -26,11 +26,11 @@ class RecordAges(NamedTuple):
     max_ms: int = 0
 
     def __bool__(self) -> bool:
-        """Returns whether there are any records."""
+        """Return True if any record was counted."""
         return self.records > 0
 
     def merge(self, more: RecordAges) -> RecordAges:
-        """Combine two sets of ages."""
+        """Merge two sets of record ages."""
         if not self or not more:
             return more or self
         return RecordAges(
@@ -43,17 +43,18 @@ class RecordAges(NamedTuple):
 
 NO_AGES = RecordAges()
 CLOCK_SKEW_MAX_MS = 60_000
-"""Timestamps up to this far in the future are attributed to clock skew between machines."""
+"""Timestamps up to this far in the future are attributed to clock skew."""
 
 
 def compute_age_ms(timestamp_ms: int, now_ms: int) -> int | None:
-    """Age of a wall-clock timestamp in ms; None if it is more than `CLOCK_SKEW_MAX_MS` in the
-    future, because a clock was reset and the age is unknown."""
+    """Compute the age of a wall-clock timestamp in milliseconds. Return None if the timestamp is
+    more than `CLOCK_SKEW_MAX_MS` in the future, because the age is then unknown."""
     return None if timestamp_ms - now_ms > CLOCK_SKEW_MAX_MS else max(0, now_ms - timestamp_ms)
 
 
 def compute_batch_ages(records: int, *, oldest_ms: int, newest_ms: int, wall_ms: int) -> RecordAges:
-    """Ages of a batch's records at `wall_ms`; empty without timestamps (message format 0)."""
+    """Compute the ages of a batch's records at `wall_ms`. The result is empty without timestamps
+    (message format 0)."""
     if records <= 0 or newest_ms < 0:
         return NO_AGES
     youngest = max(0, wall_ms - newest_ms)
@@ -62,7 +63,8 @@ def compute_batch_ages(records: int, *, oldest_ms: int, newest_ms: int, wall_ms:
 
 
 def compute_source_ages(header: BatchHeader, *, wall_ms: int) -> RecordAges:
-    """Ages of a source batch's records; with LogAppendTime all have the batch's timestamp."""
+    """Compute the ages of a source batch's records. With LogAppendTime, all records have the
+    batch's timestamp."""
     stamped = header.attributes & record_batch.LOG_APPEND_TIME
     newest_ms = header.max_timestamp
     return compute_batch_ages(
@@ -89,40 +91,43 @@ BUCKET_BOUNDS_MS = (
     60_000,
     300_000,
 )
-"""Upper bounds of the latency buckets; one more bucket has everything above."""
+"""Upper bounds of the latency buckets. One more bucket counts all higher ages."""
 BUCKET_COUNT = len(BUCKET_BOUNDS_MS) + 1
 AHEAD_MAX_MS = 24 * 60 * 60 * 1000
-"""Timestamps further in the future are ignored as invalid."""
+"""Timestamps beyond this point in the future are ignored as invalid."""
 
 NEVER_S = -math.inf
-"""Monotonic time of an event that has not happened."""
+"""Placeholder for the time of an event that has not happened."""
 
 _UNBOUNDED_MS = 2**63
 
 
 class LatencySnapshot(NamedTuple):
-    """Latency histogram of a copy process since its start, and when it last replicated.
+    """Latency histogram of a copy process since its start, and the time of its last replication.
 
-    `replicated_at_s` and `caught_up_at_s` use the monotonic clock of the process that holds the
-    snapshot, so that wall-clock changes do not affect them; `NEVER_S` if unset.
+    `replicated_at_s` and `caught_up_at_s` use the monotonic clock of the process that keeps the
+    snapshot, so that wall-clock changes do not affect them. They are `NEVER_S` if unset.
     """
 
     counts: tuple[int, ...] = (0,) * BUCKET_COUNT
-    """Records per bucket, by age when the target acknowledged them."""
+    """Number of records per bucket, by age at the time of the target's acknowledgement."""
     sum_ms: int = 0
     """Sum of all ages (ms)."""
     ahead_ms: int = 0
-    """How far the newest timestamp since the previous snapshot was in the future."""
+    """Time in milliseconds by which the newest timestamp since the previous snapshot was in the
+    future."""
     replicated_at_s: float = NEVER_S
-    """When the target last acknowledged a batch."""
+    """Time at which the target last acknowledged a batch."""
     caught_up_at_s: float = NEVER_S
-    """When all source records were last known to be replicated, as reported by each source broker.
-    """
+    """Time at which all source records were last known to be replicated, as reported by each source
+    broker."""
     incarnation: int = 0
-    """Changes when the counts restart from zero; 0 in snapshots from a copy process itself."""
+    """Number that changes when the counts restart from zero; 0 in snapshots from the copy
+    process."""
 
     def subtract(self, before: LatencySnapshot) -> LatencySnapshot:
-        """Counts since an earlier snapshot; all of them if counting restarted in between."""
+        """Return the counts since an earlier snapshot, or all counts if counting restarted in
+        between."""
         if self.incarnation != before.incarnation or any(
             now < was for now, was in zip(self.counts, before.counts, strict=True)
         ):
@@ -131,8 +136,8 @@ class LatencySnapshot(NamedTuple):
         return self._replace(counts=counts, sum_ms=max(0, self.sum_ms - before.sum_ms))
 
     def add_later(self, later: LatencySnapshot) -> LatencySnapshot:
-        """Add the counts of a later snapshot that started from zero; other values are the later
-        ones."""
+        """Add the counts of a later snapshot that started from zero. Other values are taken from
+        the later snapshot."""
         return later._replace(
             counts=tuple(one + other for one, other in zip(self.counts, later.counts, strict=True)),
             sum_ms=self.sum_ms + later.sum_ms,
@@ -145,7 +150,7 @@ class LatencySnapshot(NamedTuple):
 class LatencyHistogram:
     """Latency histogram of one thread.
 
-    Invariant: `counts` add up to all acknowledged records that had a timestamp.
+    Invariant: the sum of `counts` is the number of acknowledged records with a timestamp.
     """
 
     counts: list[int] = field(default_factory=lambda: [0] * BUCKET_COUNT)
@@ -156,7 +161,7 @@ class LatencyHistogram:
     _bucket: int = 0
     _above: int = -1
     _most: int = BUCKET_BOUNDS_MS[0]
-    """Cached bucket of the newest batch, which mostly is the next batch's too."""
+    """Cached bucket bound of the newest batch, which usually applies to the next batch too."""
 
     def record_fetched(self, newest_ms: int, wall_ms: int) -> None:
         """Record the newest timestamp of a fetched batch."""
@@ -189,7 +194,7 @@ class LatencyHistogram:
         self._most = BUCKET_BOUNDS_MS[last] if last < len(BUCKET_BOUNDS_MS) else _UNBOUNDED_MS
 
     def take_snapshot(self, *, caught_up_at_s: float) -> LatencySnapshot:
-        """Return a snapshot and reset `ahead_ms`; `caught_up_at_s` as in `LatencySnapshot`."""
+        """Return a snapshot and reset `ahead_ms`."""
         ahead_ms, self.ahead_ms = self.ahead_ms, 0
         self.caught_up_at_s = max(self.caught_up_at_s, caught_up_at_s)
         return LatencySnapshot(

@@ -1,7 +1,7 @@
-"""Writes a partition's offset map segments; the open segment is also its resume point.
+"""Writes a partition's offset map segments. The open segment is also the partition's resume point.
 
-Fed with acknowledged batches only. A segment grows under one key until it reaches 2 KB and is then
-closed; the next one begins where it ended.
+The writer receives acknowledged batches only. A segment grows under one key until it reaches 2 KB
+and is then closed. The next segment begins where the closed one ended.
 """
 
 from __future__ import annotations
@@ -18,24 +18,23 @@ from mm2.replication.recovery_outcomes import PartitionAcquired, RecoveryContext
 
 SEGMENT_BYTES = 2048
 UNWRITTEN_BYTES_MAX = 128 * 1024
-"""Size at which a segment that an open transaction keeps from being written is closed and kept.
-
-Topics accept records of 1 MB, and the runs of one more batch may be added.
-"""
+"""Size at which a segment is closed in memory while an open transaction prevents writing it. Topics
+accept records of 1 MB, and one more batch may still add runs."""
 WRITE_INTERVAL_S = 1.0
 UNRECORDED_AGE_MAX_S = 30.0
-"""Sending pauses when the oldest unrecorded batch is this old, so that tail matching after a crash
-stays short."""
+"""Maximum age of the oldest unrecorded batch before sending pauses, so that tail matching after a
+crash remains short."""
 
 _SEGMENT_HEAD_BYTES = 64
 
 
 @dataclass(slots=True, kw_only=True)
 class MapWriter:
-    """Runs, progress and CRC of what was acknowledged since this owner acquired the partition.
+    """Collects the offset runs, progress and CRC of the batches acknowledged since this owner
+    acquired the partition.
 
     Invariants: `runs` are in source order with changing deltas; `through` and `target_next` never
-    decrease; nothing in it is unacknowledged.
+    decrease; no unacknowledged batch is included.
     """
 
     topic: str
@@ -70,11 +69,11 @@ class MapWriter:
         self._token = (self.ordinal << 48) | (self.epoch << 32)
 
     def add_matched_batch(self, source: int, target: int) -> None:
-        """Add the position of a batch that an older owner copied to this owner's runs."""
+        """Add a batch that a former owner replicated to this owner's runs."""
         self._add_run(source, target - source)
 
     def close_segment(self, *, through: int, target_next: int, source_epoch: int) -> None:
-        """Close a segment for what an older owner copied up to `through`."""
+        """Close the segment of the batches that a former owner replicated up to `through`."""
         self._closed.append(
             self._create_item(
                 closed=True,
@@ -89,7 +88,7 @@ class MapWriter:
     def record_acknowledged(
         self, batch: OutboundBatch, *, target: int, crc: int, now_s: float
     ) -> None:
-        """Record that the batch is stored from target offset `target` on, with this CRC."""
+        """Record that the batch is stored at target offset `target` with this CRC."""
         if batch.offset_spans:
             for source, place in batch.offset_spans:
                 self._add_run(source, target + place - source)
@@ -106,7 +105,8 @@ class MapWriter:
             self._unwritten_since_s = now_s
 
     def record_skipped(self, source: int, *, source_epoch: int, now_s: float) -> None:
-        """Record that everything before `source` is copied or not copyable."""
+        """Record that every source record before `source` was replicated or cannot be
+        replicated."""
         if source > self.through:
             self.through = source
             self.source_epoch = source_epoch
@@ -114,15 +114,16 @@ class MapWriter:
                 self._unwritten_since_s = now_s
 
     def record_marker(self, next_target: int, *, now_s: float) -> None:
-        """Record a marker of our own: the next data offset on the target follows it."""
+        """Record one of our transaction markers: the next data offset on the target follows the
+        marker."""
         self.target_next = next_target
         self.last_crc = None
         if self._unwritten_since_s is None:
             self._unwritten_since_s = now_s
 
     def is_write_due(self, now_s: float) -> bool:
-        """Returns whether to write: every second while there are changes, and whenever the segment
-        is full."""
+        """Return True if the segment must be written: once per second while it changes, and
+        immediately when it is full."""
         if self._unwritten_since_s is None:
             return False
         return self._is_segment_full or now_s - self._written_at_s >= WRITE_INTERVAL_S
@@ -133,32 +134,32 @@ class MapWriter:
 
     @property
     def has_unwritten_progress(self) -> bool:
-        """Returns whether there is progress that was not written."""
+        """Return True if some progress is not yet written."""
         return self._unwritten_since_s is not None
 
     @property
     def awaits_storage(self) -> bool:
-        """Returns whether a written segment is not yet known to be stored."""
+        """Return True if a written segment is not yet known to be stored."""
         return bool(self._unrecorded)
 
     @property
     def is_fully_recorded(self) -> bool:
-        """Returns whether all progress is written and known to be stored."""
+        """Return True if all progress is written and known to be stored."""
         return self._unwritten_since_s is None and not self._unrecorded
 
     @property
     def unrecorded_since_s(self) -> float | None:
-        """When the oldest acknowledged but not durably recorded progress arose (monotonic seconds);
-        None if all is recorded."""
+        """Time of the oldest acknowledged progress that is not durably recorded (monotonic
+        seconds); None if all progress is recorded."""
         return min(self._unrecorded.values(), default=self._unwritten_since_s)
 
     def must_pause_sending(self, now_s: float) -> bool:
-        """Returns whether sending must pause because recorded progress lags too far behind."""
+        """Return True if sending must pause because the recorded progress lags too far behind."""
         oldest = self.unrecorded_since_s
         return oldest is not None and now_s - oldest >= UNRECORDED_AGE_MAX_S
 
-    def write(self, now_s: float) -> AppendToFlowLog:
-        """Return the write instruction for the current progress; closes the segment if it is
+    def create_write_instruction(self, now_s: float) -> AppendToFlowLog:
+        """Return the instruction that writes the current progress. Close the segment if it is
         full."""
         self._token += 1
         since_s = self._unwritten_since_s
@@ -174,7 +175,7 @@ class MapWriter:
         return AppendToFlowLog(items=tuple(items), token=self._token)
 
     def on_stored(self, token: int) -> None:
-        """Record that everything up to the write with this token is stored."""
+        """Record that all progress up to the write with this token is stored."""
         for each in [each for each in self._unrecorded if each <= token]:
             del self._unrecorded[each]
 
@@ -243,11 +244,11 @@ class MapWriter:
 
 
 def create_map_writer(context: RecoveryContext, acquired: PartitionAcquired) -> MapWriter:
-    """Create the writer of an acquired partition; its first write is the first segment under the
-    new epoch.
+    """Create the map writer of an acquired partition. Its first write is the first segment under
+    the new epoch.
 
-    The runs of a long tail are divided into several segments. Each of them is a resume point as
-    well, in case only some get stored.
+    The runs of a long tail are split into several segments. Each segment is also a resume point in
+    case only some of them are stored.
     """
     written = MapWriter(
         topic=context.setup.topic,

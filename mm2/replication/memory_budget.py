@@ -1,11 +1,11 @@
-"""The memory budget of one task (`buffer.memory`): bytes held from fetch to acknowledgement."""
+"""Limits the memory of one task (`buffer.memory`): bytes held from fetch to acknowledgement."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 DECODED_BYTES_MIN = 1024 * 1024
-"""Minimum that one batch may decompress to, however small the budget."""
+"""Uncompressed size that one batch may always have, even if the budget is smaller."""
 
 
 @dataclass(slots=True)
@@ -13,33 +13,33 @@ class MemoryBudget:
     """Memory of one task, shared by its partitions.
 
     While decoded bytes exceed half of the limit, no other batch is decoded (`may_decode`), so
-    decoded batches use at most one and a half times the limit. At most half of the limit is
-    withheld from fetching for them (`free_bytes`), so one large batch never blocks other
-    partitions. Invariant: `held_bytes` is never negative.
+    decoded batches use at most one and a half times the limit. Fetching loses at most half of the
+    limit to decoded batches (`free_bytes`), so one large batch never blocks other partitions.
+    Invariant: `held_bytes` is never negative.
     """
 
     limit_bytes: int
     held_bytes: int = 0
     decoded_bytes: int = 0
-    """Part of `held_bytes` that was not fetched: decoded batches and their re-encoded form."""
+    """Part of `held_bytes` that is used by decoded batches and their re-encoded form."""
 
     @property
     def free_bytes(self) -> int:
-        """Bytes that may still be fetched."""
+        """Number of bytes that may still be fetched."""
         fetched = self.held_bytes - self.decoded_bytes
         return max(0, self.limit_bytes - fetched - min(self.decoded_bytes, self.limit_bytes // 2))
 
     @property
     def largest_decoded_bytes(self) -> int:
-        """Maximum that one batch may decompress to."""
+        """Maximum uncompressed size of one batch."""
         return max(self.limit_bytes, DECODED_BYTES_MIN)
 
     def may_decode(self) -> bool:
-        """Returns whether one more batch may be decoded."""
+        """Return True if another batch may be decoded."""
         return self.decoded_bytes <= self.limit_bytes // 2
 
     def reserve(self, size: int, *, decoded: bool = False) -> None:
-        """Reserve bytes; with `decoded`, they count as decoded bytes."""
+        """Reserve bytes. With `decoded`, the bytes also count as decoded bytes."""
         self.held_bytes += size
         self.decoded_bytes += size if decoded else 0
 

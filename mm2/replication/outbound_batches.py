@@ -1,8 +1,8 @@
-"""Turns source batches into the batches that are produced: passed through or re-encoded.
+"""Converts source batches to the batches that are produced, which are passed through or re-encoded.
 
 A batch is re-encoded if it cannot be passed through, if the target rejected it, or if small batches
-are merged. Producer and sequence are stamped later, so both kinds are sent alike. Tail matching
-decodes source batches here too, so both get the same records.
+are merged. Producer id and sequence are stamped later, so both kinds are sent the same way. Tail
+matching also decodes source batches here, so that it compares the same records.
 """
 
 from __future__ import annotations
@@ -18,25 +18,29 @@ from mm2.replication.read_committed import SourceBatch
 
 
 class RecordTransform(Protocol):
-    """A transform that is applied to each record of a partition; must not depend on the time."""
+    """A transform that is applied to each record of a partition. The result must not depend on the
+    time."""
 
     name: str
-    """Identifies the transform and its settings: a different name begins a new era."""
+    """Name of the transform and its settings. A different name begins a new era (generation of the
+    mirror)."""
     deterministic: bool
-    """Whether the same record always gives the same result; otherwise tails of crashed owners
+    """True if the same record always yields the same result. Otherwise the tails of crashed owners
     cannot be matched, and restarts are at least once."""
 
     def __call__(self, fields: RecordFields, timestamp_ms: int) -> RecordFields | None:
-        """Transform a record; None drops it."""
+        """Transform a record. Return None to drop it."""
 
 
 def keep_if_deterministic(transform: RecordTransform | None) -> RecordTransform | None:
-    """The transform if it is deterministic, else None: tail matching cannot use others."""
+    """Return the transform if it is deterministic, else None, because tail matching cannot use
+    other transforms."""
     return transform if transform is not None and transform.deterministic else None
 
 
 def hash_transform(transform: RecordTransform | None) -> int:
-    """64-bit hash that identifies a transform; 0 for none (stored in `offset_map_records.Era`)."""
+    """Compute the 64-bit hash that identifies a transform; 0 for None (stored in
+    `offset_map_records.Era`)."""
     if transform is None:
         return 0
     digest = hashlib.blake2b(transform.name.encode(), digest_size=8).digest()
@@ -44,15 +48,15 @@ def hash_transform(transform: RecordTransform | None) -> int:
 
 
 class BatchUnreadableError(Exception):
-    """A batch with a valid checksum cannot be decoded; the text says why."""
+    """A batch with a valid checksum cannot be decoded. The text contains the reason."""
 
 
 class BatchTooLargeError(BatchUnreadableError):
-    """A batch decompresses to more than the caller allows."""
+    """A batch decompresses to more bytes than the caller allows."""
 
 
 class RecordTransformError(Exception):
-    """The transform failed on a record; the text says which one and why."""
+    """The transform failed on a record. The text contains the record's offset and the reason."""
 
 
 def decode_source_batch(
@@ -61,10 +65,11 @@ def decode_source_batch(
     *,
     max_bytes: int = compression.DECOMPRESSED_BYTES_MAX,
 ) -> list[BatchRecord]:
-    """Decode the records of a source batch that the target must hold, in order; possibly none.
+    """Decode the records of a source batch that must be stored on the target, in order; possibly
+    none.
 
-    Offsets are the source's. Raises `BatchUnreadableError`, its subclass `BatchTooLargeError` if
-    they exceed `max_bytes`, and `RecordTransformError`.
+    Offsets are source offsets. Raises `BatchUnreadableError`, its subclass `BatchTooLargeError` if
+    the records exceed `max_bytes`, and `RecordTransformError`.
     """
     header = entry.header
     if header.record_count == 1 and not header.attributes and entry.first == header.base_offset:
@@ -111,26 +116,27 @@ class SourceBatchDecoder:
         self._entry = entry
         self._transform = transform
         self.next_source = entry.first
-        """First source offset that was not read; never before the entry's `first`."""
+        """First source offset that is not yet read; never before the entry's `first`."""
 
     @property
     def size(self) -> int:
-        """Bytes held; decreases while reading."""
+        """Bytes of memory in use; decreases while records are read."""
         return self._decoder.size
 
     @property
     def remaining(self) -> int:
-        """Number of unread records, including those before the entry's `first`."""
+        """Number of unread records, including the records before the batch's first offset to
+        replicate (`first`)."""
         return self._decoder.remaining
 
     @property
     def is_done(self) -> bool:
-        """Returns whether all records were read."""
+        """Return True if all records were read."""
         return not self._decoder.remaining
 
     def read(self, count: int, *, max_bytes: int) -> list[BatchRecord]:
-        """Decode the next records within both limits, at least one; returns those that the target
-        must hold."""
+        """Decode the next records within both limits, but at least one. Return the records that
+        must be stored on the target."""
         try:
             found = self._decoder.read(count, max_bytes=max_bytes)
         except MalformedRecordsError as error:
@@ -162,14 +168,14 @@ def _transform_record(transform: RecordTransform, record: BatchRecord) -> bytes 
 
 
 class OffsetSpan(NamedTuple):
-    """Records from source offset `source` on are at index `index`, `index` + 1, … of a batch."""
+    """Records from source offset `source` on are at indexes `index`, `index` + 1, … of a batch."""
 
     source: int
     place: int
 
 
 class OutboundBatch(NamedTuple):
-    """One batch for the target, which stands for source offsets [`source`, `next_source`)."""
+    """One batch for the target, which represents source offsets [`source`, `next_source`)."""
 
     batch: memoryview
     attributes: int
@@ -177,7 +183,7 @@ class OutboundBatch(NamedTuple):
     source: int
     next_source: int
     offset_spans: tuple[OffsetSpan, ...]
-    """Source offsets of the records; () if they are consecutive from `source` on."""
+    """Source offsets of the records; () if they are consecutive and start at `source`."""
     oldest_timestamp: int
     max_timestamp: int
     source_epoch: int
@@ -185,13 +191,13 @@ class OutboundBatch(NamedTuple):
     held_bytes: int
     """Bytes of the memory budget to release once the batch is acknowledged."""
     reencode_reason: str
-    """Why the batch was re-encoded; "" if it was passed through."""
+    """Reason why the batch was re-encoded; "" if it was passed through."""
     is_decoded: bool = False
-    """Whether `held_bytes` counts as decoded bytes of the memory budget."""
+    """True if `held_bytes` counts as decoded bytes of the memory budget."""
 
 
-def pass_through(entry: SourceBatch) -> OutboundBatch:
-    """The source batch unchanged."""
+def create_pass_through_batch(entry: SourceBatch) -> OutboundBatch:
+    """Create an outbound batch from an unchanged source batch."""
     header = entry.header
     return OutboundBatch(
         entry.batch,
@@ -219,11 +225,12 @@ def encode_batches(
     opened: bool = False,
     next_source: int | None = None,
 ) -> list[OutboundBatch]:
-    """Encode records of `entries`, which share a leader epoch, in order; returns no batch without
-    records.
+    """Encode the records of `entries`, which share a leader epoch, in order. Return an empty list
+    if there are no records.
 
     A batch has at most `records_max` records and `batch_bytes` uncompressed bytes, but at least one
-    record. `next_source` is where reading the source continues; None for after the last entry.
+    record. `next_source` is the offset at which reading the source continues; None means after the
+    last entry.
     """
     if not source_records:
         return []
@@ -274,7 +281,7 @@ def _iter_split_indexes(
 
 
 _RECORD_OVERHEAD_BYTES = 12
-"""Generous estimate of the bytes before a record's body."""
+"""Generous estimate of the bytes that precede a record's body."""
 
 
 def _estimate_record_sizes(opened: Sequence[BatchRecord]) -> list[int]:
@@ -282,7 +289,7 @@ def _estimate_record_sizes(opened: Sequence[BatchRecord]) -> list[int]:
 
 
 def count_uncompressed_bytes(opened: Sequence[BatchRecord]) -> int:
-    """Uncompressed size of the records in a batch."""
+    """Count the uncompressed bytes of the records in a batch."""
     return sum(_estimate_record_sizes(opened))
 
 

@@ -42,16 +42,19 @@ def compute_lag_ms(
 
 
 def compute_copied_to(copy: PartitionReplicator) -> int:
-    """First source offset that consumers cannot read on the target yet; -1 while unknown."""
+    """Compute the first source offset that consumers cannot read on the target yet; -1 while
+    unknown."""
     if copy.map is None:
         return -1
     return copy.transaction_mode.open_from if copy.transaction_mode.is_open else copy.map.through
 
 
 def compute_oldest_uncopied_ms(copy: PartitionReplicator) -> int:
-    """Timestamp (ms) of the oldest record not copied yet, -1 if there is none.
+    """Compute the timestamp (ms) of the oldest record that is not replicated yet; -1 if all are
+    replicated.
 
-    If that record was not fetched yet, the timestamp of the newest copied record, as a lower bound.
+    If that record was not fetched yet, return the timestamp of the newest replicated record as a
+    lower bound.
     """
     for pending in (copy.in_flight.oldest_timestamp, copy.send_queue.oldest_timestamp):
         if pending is not None:
@@ -61,9 +64,10 @@ def compute_oldest_uncopied_ms(copy: PartitionReplicator) -> int:
 
 
 def compute_unrecorded_since_s(copy: PartitionReplicator) -> float | None:
-    """Monotonic time since which copied records are not covered by a stored resume point.
+    """Compute the monotonic time since which replicated records are not covered by a stored resume
+    point.
 
-    `math.inf` if all are covered, None while unknown.
+    Return `math.inf` if all records are covered, and None while unknown.
     """
     if copy.map is None:
         return None

@@ -1,9 +1,9 @@
-"""Replicates one partition: acquires it, copies batch by batch, and acquires it again after errors.
+"""Replicates one partition: acquires it, copies batch by batch, and reacquires it after errors.
 
 Slow steps (acquisition, transaction boundaries) are scripts with one outstanding instruction. The
-hot path is plain method calls per batch, because an event object for each batch would cost more
-than the copying. The caller passes the time as `now_s` (monotonic seconds). No batch is ever
-resent: after an unacknowledged batch, the partition is acquired again, which reads from the target
+hot path consists of plain method calls per batch, because an event object per batch would cost more
+than the copying. The caller passes the time as `now_s` (monotonic seconds). Batches are never
+resent. If a batch is not acknowledged, the partition is acquired again, which reads from the target
 whether the batch was stored.
 """
 
@@ -37,31 +37,31 @@ from mm2.topics.flow_config import TargetTopicAccess
 
 @dataclass(slots=True)
 class PartitionCounters:
-    """Counters and latency statistics of one partition's copy."""
+    """Counters and latency statistics of one replicated partition."""
 
     records: int = 0
-    """Acknowledged records."""
+    """Number of acknowledged records."""
     bytes: int = 0
-    """Bytes of acknowledged batches."""
+    """Total bytes of acknowledged batches."""
     batches: int = 0
-    """Acknowledged batches."""
+    """Number of acknowledged batches."""
     reencoded_batches: int = 0
-    """Acknowledged batches that were re-encoded, not passed through."""
+    """Number of acknowledged batches that were re-encoded, not passed through."""
     age_ms: int = 0
-    """Age of the newest acknowledged batch when it was acknowledged (ms)."""
+    """Age of the newest acknowledged batch at the time of its acknowledgement (ms)."""
     newest_ms: int = -1
-    """Timestamp (ms) of the newest acknowledged batch; -1 if there is none."""
+    """Timestamp (ms) of the newest acknowledged batch; -1 if no batch was acknowledged."""
     reencode_reason: str = ""
-    """Why the newest batch was re-encoded; "" if it was passed through."""
+    """Reason why the newest batch was re-encoded; "" if it was passed through."""
     already_stored: int = 0
-    """Records not replicated again because the target already had them or a newer owner copies
-    them."""
+    """Number of records not sent again because the target already stores them or a newer owner
+    replicates them."""
     fetched_ages: RecordAges = latency.NO_AGES
-    """Record ages at fetch since the last `pop_ages`."""
+    """Record ages at fetch since `pop_ages` was last called."""
     acknowledged_ages: RecordAges = latency.NO_AGES
-    """Record ages at acknowledgement since the last `pop_ages`."""
+    """Record ages at acknowledgement since `pop_ages` was last called."""
     latency: LatencyHistogram = field(default_factory=LatencyHistogram)
-    """Replication latency; shared by all partitions of a task."""
+    """Replication latency histogram, shared by all partitions of a task."""
 
     def record_fetched(self, batches: Iterable[SourceBatch], *, wall_ms: int) -> None:
         """Record the ages of fetched batches, which may still be dropped and fetched again."""
@@ -95,7 +95,8 @@ class PartitionCounters:
         self.latency.record_acknowledged(acked_ages, now_s)
 
     def record_refused(self, code: int, sent: SentBatch) -> None:
-        """Count a refused batch if the error code means that the target already has its records."""
+        """Count a rejected batch if the error code means that the target already has its
+        records."""
         if code in error_policy.ALREADY_STORED_CODES:
             self.already_stored += sent.batch.records
 
@@ -108,29 +109,29 @@ class PartitionCounters:
 
 @dataclass(slots=True, kw_only=True)
 class SourcePosition:
-    """Fetch position of a source partition, and what the last fetch reported of its log."""
+    """Fetch position of a source partition, and the state of its log as of the last fetch."""
 
     position: int = -1
     """Next source offset to fetch; -1 while unknown."""
     epoch: int = -1
-    """Leader epoch of the batch before `position`; -1 while unknown."""
+    """Leader epoch of the source batch before `position`; -1 while unknown."""
     end: int = -1
     """The source's last stable offset as of the last fetch."""
     log_start: int = -1
     """The source's log start offset as of the last fetch."""
     obstacle: UnreadableBatch | None = None
-    """A batch at `position` that can be neither copied nor skipped; nothing after it was read."""
+    """Batch at `position` that can be neither replicated nor skipped. Nothing after it was read."""
     unresolved_producers: tuple[int, ...] = ()
-    """Producer ids at `position` that may belong to the reverse flow; they must be resolved before
+    """Producer ids at `position` that may belong to the reverse flow. They must be resolved before
     reading continues."""
 
     @property
     def is_blocked(self) -> bool:
-        """Returns whether an unreadable batch or an unresolved producer id blocks reading."""
+        """Return True if an unreadable batch or an unresolved producer id blocks reading."""
         return self.obstacle is not None or bool(self.unresolved_producers)
 
     def start_at(self, position: int, *, epoch: int) -> None:
-        """Start fetching at `position` and forget any obstacle."""
+        """Start fetching at `position` and forget any unreadable batch."""
         self.position, self.epoch = position, epoch
         self.obstacle = None
         self.unresolved_producers = ()
@@ -143,7 +144,7 @@ class SourcePosition:
         reverse_producers: Mapping[int, bool] | None,
         max_bytes: int,
     ) -> SourceScan:
-        """Advance past fetched records and return them sorted by `read_committed.scan_batches`."""
+        """Advance past fetched records and return the result of `read_committed.scan_batches`."""
         self.end, self.log_start = records.end, records.log_start
         scan = read_committed.scan_batches(
             records.records,
@@ -160,7 +161,8 @@ class SourcePosition:
         return scan
 
     def rewind(self, first: DroppedPosition) -> None:
-        """Rewind to the first batch that was dropped unsent, so that it is fetched again."""
+        """Rewind to the first batch that was dropped before it was sent, so that it is fetched
+        again."""
         # Use the dropped batch's own leader epoch: the source knows it as well as its
         # predecessor's.
         self.start_at(first.source, epoch=first.epoch)
@@ -228,15 +230,15 @@ class PartitionReplicator:
     # Time and the answers to instructions
 
     def tick(self, now_s: float) -> Instructions:
-        """Do what is due at `now_s`: retries, map segments, commits, fence renewal."""
+        """Perform the work that is due at `now_s`: retries, map segments, commits, fence
+        renewal."""
         if self.state.phase is _COPYING:
             return self._tick_copying(now_s)
         return self._recovery.tick(now_s, paused=self.paused)
 
     @property
     def needs_tick_soon(self) -> bool:
-        """Returns whether `tick` must be called soon; otherwise calling it occasionally is
-        enough."""
+        """Return True if `tick` must be called soon. Otherwise an occasional call is enough."""
         if self.state.phase is not _COPYING:
             return self.state.needs_tick_soon
         assert self.map is not None
@@ -249,15 +251,16 @@ class PartitionReplicator:
 
     @property
     def _has_unrecorded_skip(self) -> bool:
-        """Returns whether skipped offsets must be recorded, or an obstacle at the end must be
-        handled."""
+        """Return True if skipped offsets must be recorded, or if an unreadable batch at the end
+        must be handled."""
         assert self.map is not None
         if self.in_flight.count or self.send_queue.queued_batches:
             return False
         return self.source.is_blocked or self.map.through < self.source.position
 
     def on_segment_stored(self, token: int) -> None:
-        """Record that a map segment written by `tick` or at a boundary is stored."""
+        """Record that a map segment is stored. The segment was written by `tick` or at a
+        boundary."""
         if self.map is not None:
             self.map.on_stored(token)
 
@@ -278,7 +281,7 @@ class PartitionReplicator:
 
     @property
     def wants_data(self) -> bool:
-        """Returns whether fetched records of this partition are accepted."""
+        """Return True if fetched records of this partition are accepted."""
         return (
             self.state.phase is _COPYING
             and not self.source.is_blocked
@@ -288,7 +291,7 @@ class PartitionReplicator:
         )
 
     def on_fetched(self, records: FetchedRecords, now_s: float) -> Instructions:
-        """Queue fetched records; ignored unless `wants_data`."""
+        """Queue fetched records. They are ignored unless `wants_data`."""
         if not self.wants_data:
             return []
         found = self.source.advance(
@@ -309,17 +312,19 @@ class PartitionReplicator:
         reaction = error_policy.react_to_fetch_error(
             self.setup, code=code, offset=self.source.position
         )
-        return self._drain(reaction, now_s) if reaction is not None else []
+        return self._begin_draining(reaction, now_s) if reaction is not None else []
 
     def on_source_diverged(self, end: int, now_s: float) -> Instructions:
-        """Halt: the source's log diverged from what was replicated and was truncated at `end`."""
+        """Halt the partition because the source's log was truncated at `end` and differs from the
+        replicated records."""
         if self.state.phase is not _COPYING:
             return []
-        stop = halts.halt_source_diverged(self.setup, end=end, copied=self.source.position)
+        stop = halts.build_source_diverged_halt(self.setup, end=end, copied=self.source.position)
         return self._halt(stop, now_s)
 
     def on_topic_id(self, topic_id: bytes, now_s: float, *, on_target: bool) -> Instructions:
-        """Halt if the topic id in the cluster's metadata differs from the replicated topic's."""
+        """Halt the partition if the topic id in the cluster's metadata differs from the replicated
+        topic's."""
         found = self._recovery.on_topic_id(topic_id, now_s, on_target=on_target)
         if self.state.phase is _COPYING and self.state.recreated_halt is not None:
             return self._halt(self.state.recreated_halt, now_s)
@@ -331,7 +336,8 @@ class PartitionReplicator:
         return self._follow_leader(now_s)
 
     def _follow_leader(self, now_s: float) -> Instructions:
-        """Reacquire the partition if its leader epoch is newer than at our last marker."""
+        """Reacquire the partition if its leader epoch is newer than that of our last transaction
+        marker."""
         if self.state.phase is not _COPYING or self._reaction is not None:
             return []
         assert self.map is not None
@@ -339,12 +345,14 @@ class PartitionReplicator:
         if now <= was:
             return []
         reason = f"{self.setup.mirror_name}: leader epoch changed from {was} to {now}"
-        return self._drain(ErrorReaction(action=ErrorAction.REACQUIRE, reason=reason), now_s)
+        return self._begin_draining(
+            ErrorReaction(action=ErrorAction.REACQUIRE, reason=reason), now_s
+        )
 
     # Batches to the target
 
     def prepare_next_batch(self, now_s: float) -> bool:
-        """Stage the next batch; returns whether it may be sent now."""
+        """Stage the next batch and return True if it may be sent now."""
         if not self.send_queue.queued_batches or self.in_flight.is_full:
             return False
         if self.state.phase is not _COPYING or self._reaction is not None or self.paused:
@@ -367,8 +375,8 @@ class PartitionReplicator:
         return False
 
     def pop_next_batch(self, now_s: float) -> memoryview:
-        """Return the staged batch, stamped with this producer's id; it counts as in flight from
-        here on."""
+        """Return the staged batch, stamped with our producer id. The batch counts as in flight from
+        now on."""
         old = self.send_queue.next_needs_transaction
         out = self.send_queue.pop_staged()
         self.transaction_mode.record_sent(len(out.batch), old=bool(old), now_s=now_s)
@@ -377,13 +385,13 @@ class PartitionReplicator:
     def on_produce_acknowledged(
         self, base_offset: int, append_time_ms: int, now_s: float
     ) -> Instructions:
-        """Record that the oldest batch in flight is stored at `base_offset`, after checking that
+        """Record that the oldest batch in flight is stored at `base_offset`, after verifying this
         offset."""
-        sent = self.in_flight.pop()
+        sent = self.in_flight.pop_oldest()
         if self._reaction is not None:
             return self._finish_draining(now_s)
         if append_time_ms != record_batch.NO_TIMESTAMP:
-            stop = halts.halt_timestamps_rewritten(self.setup, offset=sent.batch.source)
+            stop = halts.build_timestamps_rewritten_halt(self.setup, offset=sent.batch.source)
             return self._halt(stop, now_s)
         target = self.in_flight.check_stored_offset(
             sent, base_offset, is_only_writer=self._is_only_writer
@@ -400,7 +408,7 @@ class PartitionReplicator:
                 if self.transaction_mode.is_possible
                 else ErrorAction.CHECK_FENCE
             )
-            return self._drain(ErrorReaction(action=then, reason=reason), now_s)
+            return self._begin_draining(ErrorReaction(action=then, reason=reason), now_s)
         assert self.map is not None
         self.map.record_acknowledged(sent.batch, target=target, crc=sent.crc, now_s=now_s)
         if self.state.has_errors:
@@ -410,7 +418,7 @@ class PartitionReplicator:
 
     def on_produce_error(self, code: int, message: str, now_s: float) -> Instructions:
         """Handle an error code in the Produce response for the oldest batch in flight."""
-        sent = self.in_flight.pop()
+        sent = self.in_flight.pop_oldest()
         self.counters.record_refused(code, sent)
         reaction = error_policy.react_to_produce_error(
             self.setup,
@@ -422,16 +430,19 @@ class PartitionReplicator:
             is_split=self._reaction is None
             and self.send_queue.limits.on_batch_refused(code, sent, now_s),
         )
-        return self._drain(reaction, now_s)
+        return self._begin_draining(reaction, now_s)
 
     def on_produce_unanswered(self, reason: str, now_s: float) -> Instructions:
-        """Handle the loss of the connection or a timeout: the oldest batch's outcome is unknown."""
-        self.in_flight.pop()
-        return self._drain(ErrorReaction(action=ErrorAction.BACK_OFF, reason=reason), now_s)
+        """Handle a lost connection or a timeout, after which the outcome of the oldest batch is
+        unknown."""
+        self.in_flight.pop_oldest()
+        return self._begin_draining(
+            ErrorReaction(action=ErrorAction.BACK_OFF, reason=reason), now_s
+        )
 
     def _handle_all_acknowledged(self, now_s: float) -> Instructions:
-        """Once everything sent is acknowledged, record the progress and do what had to wait for
-        it."""
+        """Record the progress once all sent batches are acknowledged, and run the actions that were
+        waiting for it."""
         assert self.map is not None
         if (
             self.paused and self.send_queue.holds_decoded_bytes
@@ -444,7 +455,9 @@ class PartitionReplicator:
                 self.source.position, source_epoch=self.source.epoch, now_s=now_s
             )
             if (found := self.source.obstacle) is not None and not self.transaction_mode.is_open:
-                return self._drain(error_policy.react_to_unreadable_batch(self.setup, found), now_s)
+                return self._begin_draining(
+                    error_policy.react_to_unreadable_batch(self.setup, found), now_s
+                )
         if self.state.closing:
             return self._close(now_s)
         if self.source.unresolved_producers and not self.send_queue.queued_batches:
@@ -455,7 +468,7 @@ class PartitionReplicator:
                 now_s,
             )
         waits = self.map.must_pause_sending(now_s)
-        step = self.transaction_mode.next_step(
+        step = self.transaction_mode.switch_to_next_step(
             next_is_old=None if waits else self.send_queue.next_needs_transaction,
             paused=self.paused,
             now_s=now_s,
@@ -468,7 +481,7 @@ class PartitionReplicator:
 
     # Draining: send nothing more, wait for what is in flight, then react
 
-    def _drain(self, reaction: ErrorReaction, now_s: float) -> Instructions:
+    def _begin_draining(self, reaction: ErrorReaction, now_s: float) -> Instructions:
         if self._reaction is None:
             self._reaction = reaction
             self.state.reason = reaction.reason
@@ -477,7 +490,7 @@ class PartitionReplicator:
 
     def _halt(self, stop: PartitionHalt, now_s: float) -> Instructions:
         reaction = ErrorReaction(action=ErrorAction.HALT, reason=stop.message, halt=stop)
-        return self._drain(reaction, now_s)
+        return self._begin_draining(reaction, now_s)
 
     def _finish_draining(self, now_s: float) -> Instructions:
         if self.in_flight.count:
@@ -485,17 +498,17 @@ class PartitionReplicator:
         reaction, self._reaction = self._reaction, None
         assert reaction is not None
         found = self._write_pending_segment(now_s)
-        return found + self._recovery.react(reaction, self.in_flight.producer, now_s=now_s)
+        return found + self._recovery.apply_reaction(reaction, self.in_flight.producer, now_s=now_s)
 
     def _write_pending_segment(self, now_s: float) -> Instructions:
-        """Write the map segment if it changed, unless an open transaction makes its end
-        uncertain."""
+        """Write the map segment if it changed, unless its end is uncertain because of an open
+        transaction."""
         if self.map is None or not self.map.has_unwritten_progress or self.transaction_mode.is_open:
             return []
-        return [self.map.write(now_s)]
+        return [self.map.create_write_instruction(now_s)]
 
     def _drop_send_queue(self) -> None:
-        """Drop the send queue and rewind, so that unsent records never count as skipped."""
+        """Drop the send queue and rewind, so that unsent records are never counted as skipped."""
         if (first := self.send_queue.drop()) is not None:
             self.source.rewind(first)
 
@@ -503,17 +516,19 @@ class PartitionReplicator:
 
     def _tick_copying(self, now_s: float) -> Instructions:
         assert self.map is not None
-        self.send_queue.limits.tick(now_s)
+        self.send_queue.limits.expire_limits(now_s)
         found: Instructions = []
         if self.map.is_write_due(now_s) and not self.transaction_mode.is_open:
-            found.append(self.map.write(now_s))
+            found.append(self.map.create_write_instruction(now_s))
         if self.in_flight.count or self._reaction is not None:
             return found
         return [*found, *self._handle_all_acknowledged(now_s)]
 
     def _create_boundary_script(self, step: BoundaryStep) -> Script[object]:
         producer, to = self.in_flight.producer, self.in_flight.next_target
-        return transactions.run_boundary(step, producer, next_target=to, context=self._context)
+        return transactions.create_boundary_script(
+            step, producer, next_target=to, context=self._context
+        )
 
     def _run_boundary_script(self, script: Script[object], now_s: float) -> Instructions:
         assert not self.in_flight.count
@@ -549,10 +564,10 @@ class PartitionReplicator:
             self.map.record_skipped(
                 self.source.position, source_epoch=self.source.epoch, now_s=now_s
             )
-        return [self.map.write(now_s), *self._resume_copying(now_s)]
+        return [self.map.create_write_instruction(now_s), *self._resume_copying(now_s)]
 
     def _resume_copying(self, now_s: float) -> Instructions:
-        """Resume copying, unless the topic was recreated or the leader changed during the
+        """Resume replication, unless the topic was recreated or the leader changed during the
         boundary."""
         self.state.begin_copying()
         if self.state.recreated_halt is not None:
@@ -562,7 +577,7 @@ class PartitionReplicator:
     # Closing
 
     def close(self, now_s: float) -> Instructions:
-        """Shut down gracefully: wait for batches in flight, then write the last map segment."""
+        """Shut down gracefully: wait for the batches in flight, then write the last map segment."""
         self.state.closing = True
         self._drop_send_queue()
         if self.state.phase is _COPYING:
@@ -581,8 +596,8 @@ class PartitionReplicator:
 
     @property
     def is_fully_recorded(self) -> bool:
-        """Returns whether every map segment that is due is stored; while copying, of all
-        acknowledged."""
+        """Return True if every written map segment is stored. While replicating, all acknowledged
+        batches must be recorded too."""
         if self.map is None:
             return True
         if self.state.phase in (_COPYING, PartitionPhase.BOUNDARY):

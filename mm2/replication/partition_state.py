@@ -1,4 +1,4 @@
-"""The state of a partition's copy, its reason, and when it is tried again."""
+"""State of a partition, its reason, and the time of the next attempt."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mm2.replication.retries import RetryCounter
 
 
 class PartitionPhase(enum.Enum):
-    """Phase of a partition's copy. `WAITING` ends by itself; `HALTED` only if the halt has a retry
+    """Phase of a partition. `WAITING` ends automatically, `HALTED` only if the halt has a retry
     time."""
 
     WAITING = "waiting"
@@ -32,18 +32,19 @@ class PartitionState:
 
     phase: PartitionPhase = PartitionPhase.WAITING
     reason: str = "not started"
-    """Why nothing is copied; "" while copying."""
+    """Reason why nothing is being replicated; "" while replicating."""
     halt: PartitionHalt | None = None
     """The halt with its remedy, if the partition is halted."""
     replaced_topics: dict[bool, PartitionHalt] = field(default_factory=dict)
-    """Halts because a topic of the same name replaced ours, keyed by side (True: target). Nothing
-    is acquired meanwhile."""
+    """Halts because a topic of the same name replaced the replicated one, keyed by side (True:
+    target). The partition is not acquired while any halt is present."""
     closing: bool = False
-    """Set once the copy was asked to shut down."""
+    """True after a shutdown was requested."""
     wake_at_s: float = 0.0
-    """When a waiting or halted partition is retried (monotonic seconds; infinity for never)."""
+    """Time at which a waiting or halted partition is retried (monotonic seconds; infinity for
+    never)."""
     backoff: Backoff = field(default_factory=retries.create_backoff)
-    """Delay between retries; grows until a batch is stored."""
+    """Delay between retries, which increases until a batch is stored."""
     has_errors: bool = False
     """True if a backoff or halt must be reset once a batch is stored."""
     _first_error: str = ""
@@ -52,17 +53,18 @@ class PartitionState:
 
     @property
     def recreated_halt(self) -> PartitionHalt | None:
-        """The halt because a topic was recreated under the same name; None if neither was."""
+        """The halt for a topic that was recreated under the same name; None if neither topic was
+        recreated."""
         return next(iter(self.replaced_topics.values()), None)
 
     @property
     def is_idle(self) -> bool:
-        """Returns whether the partition waits or is halted, so that no script runs."""
+        """Return True if the partition is waiting or halted, so that no script is running."""
         return self.phase in (PartitionPhase.WAITING, PartitionPhase.HALTED)
 
     @property
     def needs_tick_soon(self) -> bool:
-        """Returns whether a tick is due soon although nothing is copied."""
+        """Return True if a tick is due soon although nothing is being replicated."""
         match self.phase:
             case PartitionPhase.WAITING:
                 return True
@@ -72,7 +74,7 @@ class PartitionState:
                 return False
 
     def begin_acquiring(self) -> None:
-        """Begin to acquire the partition."""
+        """Begin acquiring the partition."""
         again = f" again; first error: {self._first_error}" if self._first_error else ""
         self._begin_script(f"fencing the partition and matching the target's tail{again}")
         self.halt = None
@@ -89,12 +91,12 @@ class PartitionState:
         self.reason = self._first_error = ""
 
     def begin_boundary(self) -> None:
-        """Enter a boundary: with nothing in flight, open or commit a transaction, renew the fence,
-        or resolve reverse-flow producers."""
+        """Enter a boundary, during which no batch is in flight. A transaction is opened or
+        committed, the fence is renewed, or reverse-flow producers are resolved."""
         self.phase = PartitionPhase.BOUNDARY
 
-    def wait(self, reason: str, now_s: float, *, random: Random) -> None:
-        """Wait for the backoff; the reason keeps the first error since copying stopped."""
+    def wait_for_backoff(self, reason: str, now_s: float, *, random: Random) -> None:
+        """Wait for the backoff. The stored reason is the first error since replication stopped."""
         self.phase = PartitionPhase.WAITING
         self._first_error = self._first_error or reason
         first = self._first_error == reason
@@ -103,15 +105,15 @@ class PartitionState:
         self.has_errors = True
 
     def is_persistent(self, stop: PartitionHalt, now_s: float) -> bool:
-        """Returns whether a transient error has repeated so often that it becomes a halt."""
+        """Return True if a transient error has been repeated so often that it becomes a halt."""
         self.has_errors = True
         if self._halts.continues_series(stop.cause, now_s):
             return True
         return self._transient_errors.record(stop.cause, now_s) >= retries.TRANSIENT_RETRIES
 
     def halt_partition(self, stop: PartitionHalt, now_s: float) -> None:
-        """Halt for good, or for `stop.retry_after_s`, doubled with each repetition of the same
-        cause."""
+        """Halt permanently, or for `stop.retry_after_s`, which is doubled with each repetition of
+        the same cause."""
         self.phase = PartitionPhase.HALTED
         self.halt = stop
         self.reason = stop.text
@@ -126,9 +128,10 @@ class PartitionState:
             self.reason = operator_commands.insert_note(self.reason, note)
 
     def reset_retries(self) -> None:
-        """Reset retry delays after a batch was stored.
+        """Reset the retry delays after a batch was stored.
 
-        Not for FENCED: two owners that fence each other both store batches in between.
+        Not called for FENCED, because two owners that fence each other both store batches in
+        between.
         """
         self.backoff.reset()
         for each in (self._transient_errors, self._halts):
@@ -137,7 +140,7 @@ class PartitionState:
         self.has_errors = False
 
     def mark_fenced(self, stop: PartitionHalt) -> None:
-        """Enter the final state FENCED: another owner has the partition."""
+        """Enter the final phase FENCED because another owner acquired the partition."""
         self.phase = PartitionPhase.FENCED
         self.reason = stop.text
         self.halt = stop

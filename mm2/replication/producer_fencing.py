@@ -1,9 +1,9 @@
 """Fences older writers of a partition (zombie fencing).
 
-A fence is a new producer epoch and an empty transaction, whose marker is read back. Everything
-before the marker is final and replicated, and nothing from an older owner can follow it (its
-requests fail with INVALID_PRODUCER_EPOCH, in a transaction or not). InitProducerId alone does not
-fence: brokers reject an older epoch only after the new one's first write.
+A fence is a new producer epoch followed by an empty transaction, whose marker is read back. All
+batches before the marker are final and replicated, and no older owner can write after it: its
+requests fail with INVALID_PRODUCER_EPOCH, with or without a transaction. InitProducerId alone does
+not fence: brokers reject an older epoch only after the new epoch's first write.
 """
 
 from __future__ import annotations
@@ -32,32 +32,35 @@ from mm2.replication.recovery_instructions import (
 )
 
 COORDINATOR_BUSY_CODES = frozenset({14, 15, 16, 51})
-"""COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR,
-CONCURRENT_TRANSACTIONS"""
+"""Coordinator errors to retry: COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE,
+NOT_COORDINATOR, CONCURRENT_TRANSACTIONS."""
 FENCED_CODES = frozenset({47, 49, 90})
-"""INVALID_PRODUCER_EPOCH, INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED"""
+"""Errors of a fenced producer: INVALID_PRODUCER_EPOCH, INVALID_PRODUCER_ID_MAPPING,
+PRODUCER_FENCED."""
 INVALID_TXN_STATE = 48
-"""Invalid transaction state: the producer was fenced, or its transaction was ended by another."""
+"""Error of a producer that was fenced, or whose transaction was ended by another producer."""
 TRANSACTIONAL_ID_DENIED = 53
-"""TRANSACTIONAL_ID_AUTHORIZATION_FAILED"""
+"""Error code TRANSACTIONAL_ID_AUTHORIZATION_FAILED."""
 AUTHORIZATION_CODES = frozenset({29, 31, TRANSACTIONAL_ID_DENIED})
-"""Authorization failures of topic, cluster and transactional id."""
+"""Authorization errors for the topic, the cluster and the transactional id."""
 
 COORDINATOR_RETRIES = 200
 COORDINATOR_RETRY_DELAY_S = 0.01
 COORDINATOR_RETRY_DELAY_MAX_S = 0.25
 MARKER_READS_MAX = 100
-"""Number of reads, of up to 100 ms each (the fetch's wait), before fencing is given up."""
+"""Maximum number of reads before fencing is abandoned. Each waits up to 100 ms (the fetch's maximum
+wait)."""
 DENIED_RETRY_DELAY_S = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerFence:
-    """The partition is fenced: our marker of `producer` is at `marker_offset`."""
+    """Result of fencing a partition: the marker of `producer` is at `marker_offset`."""
 
     producer: ProducerIdentity
     marker_offset: int
-    """Offset of our marker; without a fence, that of the last record before acquisition."""
+    """Offset of our transaction marker; without a fence, the offset of the last record before the
+    acquisition."""
     leader_epoch: int
     is_fenced: bool = True
     """False if fencing is impossible: no marker was written, and older owners may still write."""
@@ -66,20 +69,21 @@ class ProducerFence:
 
     @property
     def tail_end(self) -> int:
-        """Target offset after the last batch of older owners, as far as known."""
+        """Target offset after the last known batch of an older owner."""
         return self.marker_offset if self.is_fenced else self.marker_offset + 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewerOwner:
-    """Another owner, or a delayed request of our own, got a newer epoch than `fenced_producer`."""
+    """Another owner, or a delayed request of this one, was granted a newer epoch than
+    `fenced_producer`."""
 
     fenced_producer: ProducerIdentity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FencingDenied:
-    """The target denies fencing with Kafka's error `code`; an operator must grant the ACL."""
+    """The target denies fencing with Kafka error `code`. An operator must grant the ACL."""
 
     code: int
     message: str
@@ -87,7 +91,7 @@ class FencingDenied:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FencingInterrupted:
-    """A leader moved or a response was lost: fence again."""
+    """A leader moved or a response was lost. Fencing must be repeated."""
 
     reason: str
 
@@ -96,11 +100,11 @@ FencingFailure = NewerOwner | FencingDenied | FencingInterrupted
 
 
 def fence_partition(*, use_fence: bool = True) -> Script[ProducerFence | FencingFailure]:
-    """Fence the partition: ask for permission, find the log end, get a new epoch, run an empty
-    transaction, read its marker back.
+    """Fence the partition: request permission, find the log end, obtain a new epoch, run an empty
+    transaction, and read its marker back.
 
     If the transactional id is not authorized, or `use_fence` is False, only a new producer id is
-    requested: copying is then at least once.
+    requested. Replication is then at least once.
     """
     allowed = yield RequestAcquisition()
     if not isinstance(allowed, InstructionDone):
@@ -148,7 +152,7 @@ def _create_unfenced(end: TargetEnd) -> Script[ProducerFence | FencingFailure]:
 def run_empty_transaction(
     producer: ProducerIdentity,
 ) -> Script[FencingFailure | None]:
-    """Commit a transaction without data (AddPartitionsToTxn, EndTxn): writes a single control
+    """Commit a transaction without data (AddPartitionsToTxn, EndTxn), which writes a single control
     record."""
     added = yield from add_to_transaction(producer)
     if added is not None:
@@ -159,7 +163,7 @@ def run_empty_transaction(
 def add_to_transaction(
     producer: ProducerIdentity,
 ) -> Script[FencingFailure | None]:
-    """Add the partition to the producer's transaction; returns the failure, if any."""
+    """Add the partition to the producer's transaction. Return the failure, if any."""
     added = yield from _retry_while_busy(AddToTransaction(producer=producer))
     if not isinstance(added, InstructionDone):
         return classify_failure("AddPartitionsToTxn", added, producer=producer)
@@ -167,7 +171,7 @@ def add_to_transaction(
 
 
 def commit_transaction(producer: ProducerIdentity) -> Script[FencingFailure | None]:
-    """Commit the producer's transaction; returns the failure, if any."""
+    """Commit the producer's transaction. Return the failure, if any."""
     ended = yield from _retry_while_busy(CommitTransaction(producer=producer))
     if not isinstance(ended, InstructionDone):
         return classify_failure("EndTxn", ended, producer=producer)
@@ -188,8 +192,8 @@ def read_marker(
 ) -> Script[TransactionMarker | FencingFailure]:
     """Read the target from `start` until the control batch of this epoch appears.
 
-    A fetch returns only what is replicated, so the marker and everything before it are. EndTxn
-    responds before the marker is written.
+    A fetch returns only replicated batches, so the marker and all batches before it are replicated.
+    EndTxn responds before the marker is written.
     """
     at = start
     for _ in range(MARKER_READS_MAX):
@@ -208,15 +212,17 @@ def read_marker(
                     last_stable_offset=answer.last_stable_offset,
                 )
     return FencingInterrupted(
-        reason="our marker did not become readable in time (does the mirror have fewer in-sync "
-        "replicas than min.insync.replicas?)"
+        reason=(
+            "the transaction marker did not become readable in time (does the mirror have fewer "
+            "in-sync replicas than min.insync.replicas?)"
+        )
     )
 
 
 def is_from_newer_epoch(header: BatchHeader, producer: ProducerIdentity) -> bool:
-    """Returns whether a newer epoch of our producer wrote the batch, so that we are fenced.
+    """Return True if a newer epoch of our producer wrote the batch, so that we are fenced.
 
-    Before our marker, it also shows that an unclean leader election lost the marker.
+    If the batch precedes our marker, an unclean leader election has lost the marker.
     """
     return header.producer_id == producer.id and header.producer_epoch > producer.epoch
 
@@ -224,7 +230,7 @@ def is_from_newer_epoch(header: BatchHeader, producer: ProducerIdentity) -> bool
 def _retry_while_busy(
     instruction: InitProducer | InitIdempotentProducer | AddToTransaction | CommitTransaction,
 ) -> Script[InstructionAnswer]:
-    """Retry while the coordinator is loading or moving, up to `COORDINATOR_RETRIES` times."""
+    """Retry up to `COORDINATOR_RETRIES` times while the coordinator is loading or moving."""
     wait_s = COORDINATOR_RETRY_DELAY_S
     for _ in range(COORDINATOR_RETRIES):
         answer = yield instruction
@@ -241,7 +247,7 @@ def classify_failure(
     *,
     producer: ProducerIdentity | None = None,
 ) -> FencingFailure:
-    """Classify an unexpected answer; `producer` is the one that sent the request, if any."""
+    """Classify an unexpected response. `producer` is the producer that sent the request, if any."""
     if isinstance(answer, NoResponse):
         return FencingInterrupted(reason=f"{operation}: {answer.reason}")
     assert isinstance(answer, InstructionRefused), (operation, answer)

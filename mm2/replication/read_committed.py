@@ -1,8 +1,9 @@
-"""Sorts the batches of a fetch: visible to read_committed consumers, skipped, or to be re-encoded.
+"""Classifies the batches of a fetch: visible to read_committed consumers, skipped, or to be
+re-encoded.
 
-The rule for aborted transactions is that of `CompletedFetch` in the Java consumer: the fetch
-response lists (producer id, first offset) of aborted transactions; a producer's batches from that
-offset on are dropped until its ABORT marker.
+The rule for aborted transactions is the same as in Java's `CompletedFetch`: the fetch response
+lists (producer id, first offset) of aborted transactions. A producer's batches from that offset on
+are dropped until its ABORT marker.
 """
 
 from __future__ import annotations
@@ -22,57 +23,59 @@ from mm2.formats.record_sets import DamagedBatchError
 from mm2.replication import reverse_flow_filter
 
 OFFSET_MAX = (1 << 63) - 1
-"""The highest offset that Kafka's protocol can hold."""
+"""The highest offset that Kafka's protocol can represent."""
 
 
 class SourceBatch(NamedTuple):
-    """A source batch to replicate; `header` as the source wrote it."""
+    """A source batch to replicate. `header` is the header as written on the source."""
 
     header: BatchHeader
     batch: memoryview
     first: int
     """First source offset to replicate; records before it are skipped."""
     reencode_reason: str
-    """Why the batch must be re-encoded; "" if it can be passed through."""
+    """Reason why the batch must be re-encoded; "" if it can be passed through."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnreadableBatch:
-    """A source batch that can be neither copied nor skipped."""
+    """A source batch that can be neither replicated nor skipped."""
 
     offset: int
     reason: str
-    """What is wrong with the batch, for the operator."""
+    """Description of the problem for the operator."""
     next_offset: int = -1
     """Source offset after the batch; -1 if unknown."""
     has_valid_checksum: bool = False
-    """True if the checksum is valid, so the producer wrote it like this."""
+    """True if the checksum is valid, so that the producer itself wrote the faulty batch."""
     by_transform: bool = False
-    """True if the transform failed on it."""
+    """True if the transform failed on the batch."""
     too_large: bool = False
-    """True if it decompresses to more than the limit."""
+    """True if the batch decompresses to more than the limit."""
 
 
 @dataclass(slots=True, kw_only=True)
 class SourceScan:
-    """Result of scanning a fetch response."""
+    """Result of classifying the batches of a fetch response."""
 
     position: int
-    """Source offset after everything that was sorted; the obstacle's offset if there is one."""
+    """Source offset after the scanned batches, or the offset of the unreadable batch if one was
+    found."""
     leader_epoch: int = -1
-    """Leader epoch of the batch before `position`; -1 if there was none."""
+    """Leader epoch of the batch before `position`; -1 if no batch was scanned."""
     batches: list[SourceBatch] = field(default_factory=list)
     size: int = 0
-    """Bytes of `batches`."""
+    """Total size of `batches` in bytes."""
     obstacle: UnreadableBatch | None = None
     unresolved_producers: tuple[int, ...] = ()
-    """Producer ids at `position` that may be the reverse flow's and must be resolved."""
+    """Producer ids at `position` that may belong to the reverse flow and must be resolved."""
 
 
 _FLAG_BITS = ~record_batch.CODEC_MASK
 _CONTROL_BIT = record_batch.CONTROL
 _new = tuple.__new__
-"""Bypasses the named tuple's constructor, which is slow: this runs for every copied batch."""
+"""Bypasses the named tuple's slow constructor, because a tuple is created for every replicated
+batch."""
 
 
 def scan_batches(
@@ -85,12 +88,12 @@ def scan_batches(
     reverse_producers: Mapping[int, bool] | None = None,
     max_bytes: int = compression.DECOMPRESSED_BYTES_MAX,
 ) -> SourceScan:
-    """Sort the batches of one partition in a fetch response (read_committed).
+    """Classify the batches of one partition in a fetch response (read_committed).
 
-    `position` is the offset that was fetched, `end` the last stable offset in the response (-1 if
-    unknown). What `record_sets.iter_batches` leaves out is left for the next fetch; an old message
-    may decompress to `max_bytes`. `reverse_producers` maps known producer ids to whether they are
-    the reverse flow's; None if there is no reverse flow.
+    `position` is the fetched offset, `end` the last stable offset in the response (-1 if unknown).
+    Batches that `record_sets.iter_batches` omits are left for the next fetch. A message in an old
+    format may decompress to `max_bytes`. `reverse_producers` maps each known producer id to True if
+    the id belongs to the reverse flow; None without a reverse flow.
     """
     found = SourceScan(position=position)
     end = end if end >= 0 else OFFSET_MAX
@@ -177,10 +180,10 @@ def _find_unresolved_producers(
     behind: Iterator[tuple[BatchHeader, memoryview]],
     opposite: Mapping[int, bool],
 ) -> tuple[int, ...]:
-    """Unresolved producer ids of the batch and those after it.
+    """Collect the unresolved producer ids of this batch and the following batches.
 
-    Ignores control batches: while a partition is acquired, the marker is written before the
-    producer id is stored.
+    Control batches are ignored, because an acquisition writes the marker before it stores the
+    producer id.
     """
     found = {first: None}
     with contextlib.suppress(DamagedBatchError):
@@ -193,9 +196,9 @@ def _find_unresolved_producers(
 def _find_next_valid(
     batches: Iterator[tuple[BatchHeader, memoryview]], *, after: int, end: int
 ) -> int:
-    """Offset of the first valid batch after offset `after`; -1 if not in the response.
+    """Find the offset of the first valid batch after offset `after`; -1 if not in the response.
 
-    No field of the damaged batch can be trusted, least of all its last offset.
+    No field of the damaged batch can be trusted, in particular not its last offset.
     """
     try:
         for header, batch in batches:

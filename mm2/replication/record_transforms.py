@@ -1,8 +1,8 @@
 """Applies Connect transforms and predicates (`transforms`, `predicates`) to replicated records.
 
-They are the user's classes, written for `connect_runtime.api.transformation`. They see records as
-after a ByteArrayConverter: keys, values and headers as bytes, and the mirror topic's name. They
-cannot change topic, partition or timestamp. Java: `TransformationChain`,
+Transforms and predicates are user classes written for `connect_runtime.api.transformation`. Records
+look as after a ByteArrayConverter: keys, values and headers are bytes, and the topic is the mirror
+topic. Topic, partition and timestamp cannot be changed. Java: `TransformationChain`,
 `ConnectorConfig.transformationStages`.
 """
 
@@ -30,7 +30,7 @@ _TYPE, _PREDICATE, _NEGATE = "type", "predicate", "negate"
 
 
 class TransformChainError(ConfigError):
-    """A transform chain cannot be created; `key` is the configuration key with the problem."""
+    """A transform chain cannot be created. `key` is the configuration key with the problem."""
 
     def __init__(self, key: str, text: str) -> None:
         super().__init__(f"{key} {text}")
@@ -38,8 +38,8 @@ class TransformChainError(ConfigError):
 
 
 def select_transform_keys(props: Mapping[str, str]) -> dict[str, str]:
-    """Select the configuration keys of transforms and predicates; {} without transforms. May
-    contain secrets."""
+    """Select the configuration keys of transforms and predicates; {} without transforms. The values
+    may contain secrets."""
     if not _read_aliases(props, TRANSFORMS_KEY):
         return {}
     return {
@@ -49,7 +49,7 @@ def select_transform_keys(props: Mapping[str, str]) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _TransformStep:
-    """One transform of a chain with its predicate."""
+    """One transform of a chain, with its predicate."""
 
     plugin: Transformation
     predicate: Predicate | None
@@ -69,18 +69,18 @@ class _TransformStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransformChain:
-    """A configured transform chain. `name` identifies it and contains no secret."""
+    """A configured transform chain. `name` identifies the chain and contains no secrets."""
 
     name: str
     steps: tuple[_TransformStep, ...] = field(repr=False)
 
     @property
     def deterministic(self) -> bool:
-        """Returns whether all transforms and predicates declare that they are deterministic."""
+        """Return True if all transforms and predicates declare that they are deterministic."""
         return all(each.deterministic for each in self.steps)
 
     def bind_partition(self, setup: PartitionSetup) -> PartitionTransform:
-        """The chain for one partition's records."""
+        """Return the chain bound to the records of one partition."""
         return PartitionTransform(self, topic=setup.remote_topic, partition=setup.partition)
 
     def close(self) -> None:
@@ -94,9 +94,10 @@ class TransformChain:
 def create_chain(
     props: Mapping[str, str], *, load: ClassLoader = config_types.find_imported_class
 ) -> TransformChain | None:
-    """Create the chain of a configuration; None without transforms. Raises `TransformChainError`.
+    """Create the transform chain of a configuration. Return None without transforms. Raises
+    `TransformChainError`.
 
-    Pass `config_types.load_class` as `load` if the classes were approved before, by the operator's
+    Pass `config_types.load_class` as `load` if the classes were already approved by the operator's
     file or by the worker.
     """
     found = select_transform_keys(props)
@@ -185,7 +186,8 @@ def _load_plugin_class(key: str, name: str, *, base: type[Any], load: ClassLoade
 
 
 class PartitionTransform:
-    """A chain applied to one partition's records; implements `outbound_batches.RecordTransform`."""
+    """A transform chain applied to the records of one partition. Implements
+    `outbound_batches.RecordTransform`."""
 
     def __init__(self, chain: TransformChain, *, topic: str, partition: int) -> None:
         self.name = chain.name
@@ -195,8 +197,8 @@ class PartitionTransform:
         self._partition = partition
 
     def __call__(self, fields: RecordFields, timestamp_ms: int) -> RecordFields | None:
-        """Apply all transforms. Raises `DataError` for an unsupported change, and whatever they
-        raise."""
+        """Apply all transforms. Raises `DataError` for an unsupported change, and passes on
+        exceptions of the transforms."""
         before = found = self._create_source_record(fields, timestamp_ms)
         for step in self._steps:
             result = step.apply(found)

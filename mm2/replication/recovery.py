@@ -1,11 +1,11 @@
-"""Acquires a partition: fences, reads the map, matches the target's tail, stores a first segment.
+"""Acquires a partition: fences, reads the map, matches the target's tail, stores the first segment.
 
-The same path serves start, restart, leader change and recovery. A new epoch of the partition's own
-transactional id and an empty transaction, whose marker is read back, make sure that no older writer
-can append. What the target holds is then read and compared, never assumed.
+Start, restart, leader change and recovery all use this procedure. A new epoch of the partition's
+transactional id, followed by an empty transaction whose marker is read back, ensures that no older
+writer can append. The content of the target is then read and compared, never assumed.
 
 `Recovery` owns the partition's state while nothing is in flight: waiting, acquiring, halted, fenced
-or closed. It knows nothing of batches. `ScriptRunner` runs one script at a time and matches answers
+or closed. It does not handle batches. `ScriptRunner` runs one script at a time and matches answers
 to its instructions.
 """
 
@@ -60,21 +60,21 @@ from mm2.replication.setup import PartitionSetup
 from mm2.topics.flow_config import DeliveryMode
 
 OnScriptEnd = Callable[[object, float], list[Instruction]]
-"""Called with the script's return value and the time (monotonic seconds); returns the next
-instructions."""
+"""Callback that receives the script's return value and the time (monotonic seconds), and returns
+the next instructions."""
 
 
 @dataclass(slots=True)
 class ScriptRunner:
-    """Runs one script at a time, sending it the answer to each instruction.
+    """Runs one script at a time and sends it the answer to each instruction.
 
     Invariant: a running script has exactly one outstanding instruction.
     """
 
     setup: PartitionSetup
     token: int = 0
-    """Changes with every start and abandonment: an answer with an older token belongs to a script
-    that has ended."""
+    """Number that changes whenever a script starts or is abandoned. An answer with an older token
+    is for a script that has ended."""
     _script: Script[object] | None = None
     _outstanding: Instruction | None = None
     _on_end: OnScriptEnd | None = None
@@ -86,18 +86,18 @@ class ScriptRunner:
     def start(
         self, script: Script[object], on_end: OnScriptEnd, *, now_s: float
     ) -> list[Instruction]:
-        """Run a script until its first instruction; `on_end` gets its result."""
+        """Run a script up to its first instruction. `on_end` is called with its result."""
         assert self._script is None
         self._script, self._on_end = self._convert_damage_to_halt(script), on_end
         self.token += 1
         return self._advance(None, now_s)
 
     def _convert_damage_to_halt(self, script: Script[object]) -> Script[object]:
-        """Turn an unreadable batch on the mirror into a halt of this partition only."""
+        """Convert an unreadable batch on the mirror to a halt of this partition only."""
         try:
             return (yield from script)
         except DamagedBatchError as error:
-            return halts.halt_mirror_unreadable(
+            return halts.build_mirror_unreadable_halt(
                 self.setup, offset=error.base_offset, reason=str(error)
             )
 
@@ -107,11 +107,11 @@ class ScriptRunner:
         return self._advance(answer, now_s)
 
     def is_outstanding(self, instruction: Instruction) -> bool:
-        """Returns whether this instruction is outstanding."""
+        """Return True if this instruction is outstanding."""
         return instruction is self._outstanding
 
     def abandon(self) -> None:
-        """Close the running script; its outstanding answer is ignored."""
+        """Close the running script and ignore its outstanding answer."""
         assert self._script is not None
         self._script.close()
         self._script = self._outstanding = None
@@ -130,7 +130,8 @@ class ScriptRunner:
 
 
 def recover_partition(context: RecoveryContext) -> Script[RecoveryOutcome]:
-    """Try once to acquire the partition. `RetryRecovery` may be tried again after a backoff."""
+    """Try once to acquire the partition. After `RetryRecovery`, the caller tries again with a
+    backoff."""
     wanted = context.setup.delivery is not DeliveryMode.AT_LEAST_ONCE
     fenced = yield from producer_fencing.fence_partition(use_fence=wanted)
     if not isinstance(fenced, ProducerFence):
@@ -150,7 +151,7 @@ def recover_partition(context: RecoveryContext) -> Script[RecoveryOutcome]:
     if is_requested:
         return (yield from eras.begin_requested_era(attempt))
     if known.era is None and known.anchor is not None:
-        return halts.halt_era_missing(context.setup, known.anchor.key.era)
+        return halts.build_era_missing_halt(context.setup, known.anchor.key.era)
     if known.era is None:
         begin = eras.begin_first_era if known.java is None else java_takeover.take_over_mirror
         return (yield from begin(attempt))
@@ -161,7 +162,8 @@ def recover_partition(context: RecoveryContext) -> Script[RecoveryOutcome]:
 
 
 def check_topic_ids(setup: PartitionSetup, era: Era | None) -> PartitionHalt | None:
-    """Halt if a topic id differs from the era's: the topic was recreated under the same name."""
+    """Return a halt if a topic id differs from the era's, because the topic was recreated under the
+    same name."""
     if era is None:
         return None
     sides = (
@@ -178,13 +180,13 @@ def check_topic_ids(setup: PartitionSetup, era: Era | None) -> PartitionHalt | N
 def acquire(
     context: RecoveryContext, now_s: float
 ) -> Script[RecoveryOutcome | tuple[PartitionAcquired, MapWriter]]:
-    """Run `recover_partition`, then store the first map segment of the new epoch. Batches may be
-    sent only after that."""
+    """Run `recover_partition`, then store the first map segment of the new epoch. No batch may be
+    sent before the segment is stored."""
     outcome = yield from recover_partition(context)
     if not isinstance(outcome, PartitionAcquired):
         return outcome
     written = map_writer.create_map_writer(context, outcome)
-    first = written.write(now_s)
+    first = written.create_write_instruction(now_s)
     stored = yield first
     if not isinstance(stored, InstructionDone):
         return RetryRecovery(reason="storing the first map segment failed")
@@ -194,21 +196,22 @@ def acquire(
 
 Instructions = list[Instruction]
 OnAcquired = Callable[[PartitionAcquired, MapWriter, float], Instructions]
-"""Called with the acquired partition, its map writer and the time (monotonic seconds); returns the
-next instructions."""
+"""Callback that receives the acquired partition, its map writer and the time (monotonic seconds),
+and returns the next instructions."""
 
 _Phase = PartitionPhase
 
 FENCED_REASON = "fenced; reacquired once the worker group assigns the partition to this worker"
 _METADATA_GRACE_S = 10.0
-"""Metadata may be stale for this long: after a broker reported another topic id and then ours
-again, wait as long before trusting it."""
+"""Time for which metadata may be stale. If a broker reports another topic id and then ours again,
+the partition is not acquired for this long."""
 
 
 class Recovery:
-    """Acquires a partition, retries, halts, and checks for newer owners while nothing is copied.
+    """Acquires a partition, retries, halts, and checks for newer owners while nothing is being
+    replicated.
 
-    Invariant: the phase is ACQUIRING exactly while a script of this object runs.
+    Invariant: the phase is ACQUIRING exactly while a script of this object is running.
     """
 
     def __init__(
@@ -238,7 +241,7 @@ class Recovery:
         return []
 
     def acquire(self, now_s: float) -> Instructions:
-        """Start to acquire the partition."""
+        """Start acquiring the partition."""
         if self._close_or_halt(now_s):
             return []
         self._state.begin_acquiring()
@@ -246,7 +249,8 @@ class Recovery:
         return self._runner.start(script, self._on_acquire_end, now_s=now_s)
 
     def _close_or_halt(self, now_s: float) -> bool:
-        """Close or halt instead if shutdown was requested or the topic was recreated."""
+        """Close the partition if shutdown was requested, or halt it if the topic was recreated.
+        Return True if either was done."""
         if self._state.closing:
             self._state.close()
         elif self._state.recreated_halt is not None:
@@ -262,28 +266,30 @@ class Recovery:
             case _:
                 return self.on_script_failed(outcome, now_s)
 
-    def wait(
+    def retry_after_backoff(
         self, reason: str, now_s: float, *, halt_if_persistent: PartitionHalt | None = None
     ) -> Instructions:
-        """Acquire again after a backoff; halt with `halt_if_persistent` if the error persisted
-        for too many retries."""
+        """Acquire the partition again after a backoff, or halt with `halt_if_persistent` if the
+        error persisted for too many retries."""
         if halt_if_persistent is not None and self._state.is_persistent(halt_if_persistent, now_s):
             self._state.halt_partition(halt_if_persistent, now_s)
             return []
-        self._state.wait(reason, now_s, random=self._random)
+        self._state.wait_for_backoff(reason, now_s, random=self._random)
         return [RefreshTargetMetadata()]
 
     def check_fence(self, fenced_producer: ProducerIdentity, now_s: float) -> Instructions:
-        """Find out whether another owner fenced `fenced_producer`, our producer epoch.
+        """Check whether another owner fenced `fenced_producer`, our producer epoch.
 
-        A worker group moves partitions between workers: the worker that the group assigns the
-        partition to acquires it, and no other may. If this worker is fenced repeatedly while the
-        group assigns the partition to it, another group runs the same flow.
+        A worker group moves partitions between workers, and only the worker to which the group
+        assigns a partition acquires it. If this worker is fenced repeatedly while the group assigns
+        the partition to it, another group runs the same flow.
         """
         if self._close_or_halt(now_s):
             return []
-        if self._context.setup.in_group and not self._state.is_persistent(self._fenced_halt, now_s):
-            return self.wait(FENCED_REASON, now_s)
+        if self._context.setup.in_group and not self._state.is_persistent(
+            self._build_fenced_halt, now_s
+        ):
+            return self.retry_after_backoff(FENCED_REASON, now_s)
         self._state.begin_owner_check()
         script = transactions.find_new_owner(self._context, fenced_producer=fenced_producer)
         return self._runner.start(script, self._on_owner_check_end, now_s=now_s)
@@ -292,22 +298,22 @@ class Recovery:
         if isinstance(by_another, PartitionHalt):
             return self.on_script_failed(by_another, now_s)
         if not by_another:
-            return self.wait("fenced, but no other owner was found", now_s)
+            return self.retry_after_backoff("fenced, but no other owner was found", now_s)
         if self._context.setup.in_group:
-            self._state.halt_partition(self._fenced_halt, now_s)
+            self._state.halt_partition(self._build_fenced_halt, now_s)
         else:
-            self._state.mark_fenced(self._fenced_halt)
+            self._state.mark_fenced(self._build_fenced_halt)
         return []
 
     @property
-    def _fenced_halt(self) -> PartitionHalt:
-        return halts.halt_fenced(self._context.setup)
+    def _build_fenced_halt(self) -> PartitionHalt:
+        return halts.build_fenced_halt(self._context.setup)
 
     def on_script_failed(self, outcome: object, now_s: float) -> Instructions:
-        """React to a script that ended without the expected result."""
+        """React to a script that did not end with the expected result."""
         match outcome:
             case RetryRecovery():
-                return self.wait(
+                return self.retry_after_backoff(
                     outcome.reason, now_s, halt_if_persistent=outcome.halt_if_persistent
                 )
             case OwnershipLost():
@@ -321,19 +327,21 @@ class Recovery:
                 )
         raise AssertionError(outcome)
 
-    def react(
+    def apply_reaction(
         self,
         reaction: ErrorReaction,
         producer: ProducerIdentity,
         *,
         now_s: float,
     ) -> Instructions:
-        """Carry out the reaction to an error once nothing is in flight."""
+        """Carry out the reaction to an error once no batch is in flight."""
         match reaction.action:
             case ErrorAction.REACQUIRE:
                 return self.acquire(now_s)
             case ErrorAction.BACK_OFF:
-                return self.wait(reaction.reason, now_s, halt_if_persistent=reaction.halt)
+                return self.retry_after_backoff(
+                    reaction.reason, now_s, halt_if_persistent=reaction.halt
+                )
             case ErrorAction.CHECK_FENCE:
                 return self.check_fence(producer, now_s)
             case ErrorAction.HALT:
@@ -347,10 +355,10 @@ class Recovery:
     # Changes that arrive from outside
 
     def on_topic_id(self, topic_id: bytes, now_s: float, *, on_target: bool) -> Instructions:
-        """Acquire nothing while a side's topic id differs from ours.
+        """Block acquisition while the topic id of one cluster differs from the replicated topic's.
 
-        A broker with stale metadata may report the topic before ours: the block ends when ours is
-        reported again.
+        A broker with stale metadata may report an outdated topic id, so the block ends when the
+        replicated topic's id is reported again.
         """
         setup = self._context.setup
         ours = setup.target_topic_id if on_target else setup.source_topic_id
@@ -376,7 +384,7 @@ class Recovery:
         if self._state.recreated_halt is not None:  # on the other side
             self._state.halt_partition(self._state.recreated_halt, now_s)
             return []
-        found = self.wait(
+        found = self.retry_after_backoff(
             "a broker reported another topic id, then the replicated topic's again", now_s
         )
         self._state.wake_at_s = now_s + _METADATA_GRACE_S
@@ -384,7 +392,7 @@ class Recovery:
         return found
 
     def close(self) -> None:
-        """Shut down while nothing is copied; a running boundary finishes first."""
+        """Shut down while nothing is being replicated. A running boundary finishes first."""
         if self._state.phase is _Phase.ACQUIRING:
             self._runner.abandon()
             self._state.close()

@@ -1,10 +1,10 @@
 """Instructions that a partition's scripts yield, their answers, and the recovered state.
 
 Every instruction concerns the partition whose script yields it. A script has one outstanding
-instruction at a time, answered by the answer named with it, by `InstructionRefused` (Kafka's error
-code) or by `NoResponse` (timeout: the outcome is unknown).
+instruction at a time. The answer is of the type named in the instruction's docstring,
+`InstructionRefused` (Kafka error code) or `NoResponse` (timeout: the outcome is unknown).
 
-`RecoveredState` is what the offset map topic holds about a partition when it is acquired.
+`RecoveredState` is the content of the offset map topic about a partition at its acquisition.
 """
 
 from __future__ import annotations
@@ -19,59 +19,65 @@ from mm2.offsets.offset_map import PartitionMap, ResumePoint, UnreadableMapRecor
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JavaMirrorProgress:
-    """Progress of the partition in MirrorMaker 2's topics, which our own flows write too."""
+    """Progress of the partition in MirrorMaker 2's internal topics, which our own flows also
+    write."""
 
     next_offset: int
     """Source offset after the last acknowledged record (the Connect source offset plus 1); 0 if
     none was stored."""
     sync: tuple[int, int] | None = None
     """Source and target offset of an offset sync below `next_offset`, chosen by
-    `JavaOffsetSyncs.find_below`; None if there is none."""
+    `JavaOffsetSyncs.find_below`; None if no such sync exists."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnreadableStateRecord:
-    """A record of the offset map topic that cannot be read; `offset` is in the map topic."""
+    """A record of the offset map topic that cannot be read. `offset` is its offset in that
+    topic."""
 
     offset: int
     why: str
     is_era: bool = False
-    """True if its key is that of an era."""
+    """True if the record's key is that of an era (generation of the mirror)."""
 
 
 def describe_unreadable(found: UnreadableMapRecord) -> UnreadableStateRecord:
-    """Convert an unreadable record of the offset map to the form that scripts use."""
+    """Convert an unreadable record of the offset map to the type that scripts use."""
     return UnreadableStateRecord(offset=found.offset, why=found.why, is_era=found.is_era)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveredState:
-    """A partition's newest era and resume point, our producer ids, and an open operator request."""
+    """A partition's newest era (generation of the mirror), resume point, our producer ids, and a
+    pending operator request."""
 
     era_number: int = 0
     era: Era | None = None
     anchor: ResumePoint | None = None
     is_era_empty: bool = False
-    """True if a newer owner than the resume point's began the era, which has no records yet."""
+    """True if the era was begun by a newer owner than the resume point's and has no records yet."""
     era_ordinal: int = 0
-    """Ordinal of the newest owner that began an era; 0 for none."""
+    """Ordinal of the newest owner that began an era; 0 if no era exists."""
     producers: dict[int, int] = field(default_factory=dict)
-    """Ordinal of each of our producer ids."""
+    """Our producer ids, each mapped to its ordinal."""
     request: NewEraRequest | None = None
     source_position: int | None = None
-    """Source offset to continue from if the target's log ended at the requested target offset."""
+    """Source offset at which replication would continue if the target's log ended at the requested
+    target offset."""
     target_position: int | None = None
-    """Where comparing must start: mostly the requested target offset, or an earlier one if the map
-    is sparse."""
+    """Target offset at which comparing must start: usually the requested offset, or an earlier one
+    if the map is sparse."""
     java: JavaMirrorProgress | None = None
-    """Progress in MirrorMaker 2's topics; None if neither it nor we stored any."""
+    """Progress in MirrorMaker 2's internal topics; None if neither MirrorMaker 2 nor our flows
+    stored any."""
     unreadable: UnreadableStateRecord | None = None
-    """A map record that may concern the partition but cannot be read, so that the rest may be
+    """An unreadable map record that may concern the partition, so that the other fields may be
     wrong."""
 
 
 def extract_recovered_state(partition: PartitionMap, *, target: int | None) -> RecoveredState:
-    """Extract the recovered state from one partition's map; `target` as in `ReadRecoveredState`."""
+    """Extract the recovered state from one partition's map. `target` is the target offset whose
+    source position is needed, or None."""
     number = partition.newest_era
     position = partition.find_resume_position(target) if target is not None else None
     return RecoveredState(
@@ -89,7 +95,7 @@ def extract_recovered_state(partition: PartitionMap, *, target: int | None) -> R
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerIdentity:
-    """A producer id and the epoch granted with it."""
+    """A producer id and the epoch that was granted with it."""
 
     id: int
     epoch: int
@@ -100,49 +106,53 @@ class ProducerIdentity:
 
 @dataclass(frozen=True, slots=True)
 class RequestAcquisition:
-    """Ask the worker for permission to acquire the partition. Answer: `InstructionDone`."""
+    """Request the worker's permission to acquire the partition. Answer: `InstructionDone`."""
 
 
 @dataclass(frozen=True, slots=True)
 class FindTargetEnd:
-    """ListOffsets(latest, read_uncommitted) of the target partition. Answer: `TargetEnd`."""
+    """Find the log end of the target partition (ListOffsets, latest, read_uncommitted). Answer:
+    `TargetEnd`."""
 
 
 @dataclass(frozen=True, slots=True)
 class InitProducer:
-    """InitProducerId with the partition's own transactional id. Answer: `ProducerIdentity`."""
+    """Request a new epoch with the partition's transactional id (InitProducerId). Answer:
+    `ProducerIdentity`."""
 
 
 @dataclass(frozen=True, slots=True)
 class InitIdempotentProducer:
-    """InitProducerId without a transactional id: a new id, which fences no other. Answer:
-    `ProducerIdentity`."""
+    """Request a new producer id without a transactional id (InitProducerId), which fences no other
+    writer. Answer: `ProducerIdentity`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddToTransaction:
-    """AddPartitionsToTxn for the target partition. Answer: `InstructionDone`."""
+    """Add the target partition to the transaction (AddPartitionsToTxn). Answer:
+    `InstructionDone`."""
 
     producer: ProducerIdentity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitTransaction:
-    """EndTxn(commit) of the partition's transactional id. Answer: `InstructionDone`."""
+    """Commit the transaction of the partition's transactional id (EndTxn). Answer:
+    `InstructionDone`."""
 
     producer: ProducerIdentity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadTarget:
-    """Fetch(read_uncommitted) of the target partition from `offset`. Answer: `FetchedRecords`."""
+    """Fetch from the target partition at `offset` (read_uncommitted). Answer: `FetchedRecords`."""
 
     offset: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadSource:
-    """Fetch(read_committed) of the source partition from `offset`. Answer: `FetchedRecords`."""
+    """Fetch from the source partition at `offset` (read_committed). Answer: `FetchedRecords`."""
 
     offset: int
 
@@ -159,15 +169,16 @@ class ReadRecoveredState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FindReverseFlowProducers:
-    """Ask the worker which of these producer ids belong to the reverse flow, after reading its map
-    topic to the end. Answer: `ReverseFlowProducers`."""
+    """Ask the worker which of these producer ids belong to the reverse flow. The worker first reads
+    the reverse flow's map topic to the end. Answer: `ReverseFlowProducers`."""
 
     producers: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FindEpochEnd:
-    """OffsetForLeaderEpoch on the target. Answer: `EpochEnd`."""
+    """Find the end offset of a leader epoch on the target (OffsetForLeaderEpoch). Answer:
+    `EpochEnd`."""
 
     leader_epoch: int
     current_leader_epoch: int
@@ -175,13 +186,14 @@ class FindEpochEnd:
 
 @dataclass(frozen=True, slots=True)
 class FindOpenTransactions:
-    """DescribeProducers of the target partition. Answer: `OpenTransactions`."""
+    """List the open transactions of the target partition (DescribeProducers). Answer:
+    `OpenTransactions`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FindSourceOffset:
-    """ListOffsets on the source: "earliest", "latest" (the last stable offset) or a timestamp in
-    ms. Answer: `SourceLogOffset`."""
+    """Find a source offset with ListOffsets: "earliest", "latest" (the last stable offset) or a
+    timestamp in ms. Answer: `SourceLogOffset`."""
 
     position: str
 
@@ -189,9 +201,10 @@ class FindSourceOffset:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppendToFlowLog:
     """Append records to the flow's offset map or incident topic, in this order. Answer:
-    `InstructionDone`, once stored.
+    `InstructionDone`, once the records are stored.
 
-    Outside a script, the answer is `PartitionReplicator.on_segment_stored` with the same `token`.
+    Outside a script, the answer is a call to `PartitionReplicator.on_segment_stored` with the same
+    `token`.
     """
 
     items: tuple[FlowLogItem, ...]
@@ -200,7 +213,7 @@ class AppendToFlowLog:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowLogItem:
-    """One record for the offset map topic or the incident topic; value None is a tombstone."""
+    """One record for the offset map topic or the incident topic. A None value is a tombstone."""
 
     key: bytes
     value: bytes | None
@@ -209,15 +222,15 @@ class FlowLogItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delay:
-    """Continue after `delay_s` seconds. Answer: `InstructionDone`."""
+    """Continue the script after `delay_s` seconds. Answer: `InstructionDone`."""
 
     delay_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefreshTargetMetadata:
-    """Refresh the target's metadata because leaders have changed. Answer: `InstructionDone`,
-    immediately."""
+    """Refresh the target's metadata after a leader change. Answer: `InstructionDone`, before the
+    refresh completes."""
 
 
 Instruction = (
@@ -244,13 +257,13 @@ Instruction = (
 
 @dataclass(frozen=True, slots=True)
 class InstructionDone:
-    """The instruction was carried out; there is no result."""
+    """The instruction was carried out and has no result."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetEnd:
-    """High watermark of the target partition, and the leader epoch of the broker that reported
-    it."""
+    """High watermark of the target partition, and the leader epoch of the broker that reported the
+    high watermark."""
 
     offset: int
     leader_epoch: int
@@ -258,21 +271,21 @@ class TargetEnd:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchedRecords:
-    """Fetched batches; the last one may be truncated."""
+    """Fetched batches, of which the last may be truncated."""
 
     records: memoryview
     log_start: int
     end: int
-    """High watermark, or last stable offset for read_committed."""
+    """High watermark, or the last stable offset for read_committed."""
     aborted: tuple[tuple[int, int], ...] = ()
-    """(producer id, first offset) of aborted transactions; read_committed only."""
+    """Aborted transactions as (producer id, first offset); read_committed only."""
     last_stable_offset: int | None = None
     """The last stable offset of the target; None if not reported."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReverseFlowProducers:
-    """The requested producer ids that belong to the reverse flow."""
+    """The subset of the requested producer ids that belongs to the reverse flow."""
 
     producers: frozenset[int]
 
@@ -294,7 +307,8 @@ class OpenTransaction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenTransactions:
-    """Transactions of the target partition without a marker, as reported by its leader."""
+    """Open transactions of the target partition, as reported by its leader. An open transaction has
+    no marker yet."""
 
     transactions: tuple[OpenTransaction, ...] = ()
 
@@ -308,7 +322,7 @@ class SourceLogOffset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstructionRefused:
-    """Kafka rejected the request with error `code`; `log_start` is set if a Fetch response names
+    """Kafka rejected the request with error `code`. `log_start` is set if a Fetch response contains
     it."""
 
     code: int
@@ -318,7 +332,8 @@ class InstructionRefused:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoResponse:
-    """Disconnected or timed out: the request may have been executed."""
+    """The connection was lost or the request timed out. The broker may have executed the
+    request."""
 
     reason: str
 
@@ -339,5 +354,5 @@ InstructionAnswer = (
 
 Result = TypeVar("Result")
 Script = Generator[Instruction, InstructionAnswer, Result]
-"""A sequence of instructions, each yielded after the answer to the previous one; returns its
-result."""
+"""A sequence of instructions, each yielded after the answer to the previous one. The generator
+returns the script's result."""

@@ -33,31 +33,31 @@ from mm2.replication.tail_matching import Junction
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveryContext:
-    """Inputs for acquiring a partition."""
+    """Inputs for the acquisition of a partition."""
 
     setup: PartitionSetup
     owner: bytes
-    """Identifies this worker in map segments."""
+    """Id of this worker in map segments."""
     wall_ms: Callable[[], int]
-    """Wall clock in ms, read for incidents only."""
+    """Returns the wall-clock time in ms. Used only for incidents."""
     transform: RecordTransform | None = None
     memory_budget: MemoryBudget = field(default_factory=tail_matching.create_unshared_budget)
-    """Memory budget of the task, for decoded batches."""
+    """The task's memory budget for decoded batches."""
     reverse_flow_filter: ReverseFlowFilter = field(default_factory=ReverseFlowFilter)
-    """Known producers of the source, for skipping the reverse flow's records."""
+    """Known producers on the source, used to skip the reverse flow's records."""
     own_producers: set[int] = field(default_factory=set)
     """Producer ids of this flow, as read when the partition was acquired."""
 
     @property
     def reverse_producers(self) -> Mapping[int, bool] | None:
-        """Whether each known source producer belongs to the reverse flow; None without a reverse
+        """Source producer id -> True if it belongs to the reverse flow; None without a reverse
         flow."""
         return self.reverse_flow_filter.is_reverse_by_id if self.setup.opposite_map else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveryAttempt:
-    """A fenced partition, and the state that was recovered from the map topic afterwards."""
+    """A fenced partition, with the state recovered from the map topic after fencing."""
 
     context: RecoveryContext
     fence: ProducerFence
@@ -69,11 +69,12 @@ class RecoveryAttempt:
 
     @property
     def ordinal(self) -> int:
-        """Ordinal of our producer id among all that ever wrote the partition.
+        """Ordinal of our producer id among all ids that have written the partition.
 
-        A stored ordinal is not reused if another id has it too, or if it is below that of the
-        newest resume point or era, because then our transactional id was not used in between. Two
-        unfenced owners may read the same map: the producer id keeps their ordinals apart.
+        A stored ordinal is not reused if another id also has it, or if it is lower than the ordinal
+        of the newest resume point or era. In both cases our transactional id was not used in
+        between. Two unfenced owners may read the same map, so the producer id (modulo
+        `UNFENCED_ORDINAL_MODULUS`) is added to keep their ordinals apart.
         """
         number = self.fence.producer.id
         places = list(self.state.producers.values())
@@ -88,7 +89,7 @@ class RecoveryAttempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionAcquired:
-    """An acquired partition: copying continues at source offset `source`.
+    """An acquired partition, whose replication continues at source offset `source`.
 
     The first map segment must be stored before the first batch is sent.
     """
@@ -106,26 +107,27 @@ class PartitionAcquired:
     runs: tuple[OffsetRun, ...] = ()
     """Offset map learned by tail matching."""
     junctions: tuple[Junction, ...] = ()
-    """Where `runs` may be divided into segments."""
+    """Positions at which `runs` may be split into segments."""
     is_fenced: bool = True
     """False if older owners may still write."""
     already_stored: int = 0
-    """Number of records that were on the target but not in the map; not copied again."""
+    """Number of records that were on the target but not in the map. They are not replicated
+    again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryRecovery:
-    """The attempt failed because something changed; it is repeated after a backoff."""
+    """The attempt failed because of a change. It is repeated after a backoff."""
 
     reason: str
     halt_if_persistent: PartitionHalt | None = None
-    """The halt that follows if the error persists."""
+    """The halt to apply if the error persists."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnershipLost:
-    """While the partition was acquired, another owner got a newer epoch than `fenced_producer`,
-    which was ours."""
+    """During the acquisition, another owner was granted a newer epoch than `fenced_producer`, which
+    was ours."""
 
     fenced_producer: ProducerIdentity
 
@@ -139,7 +141,7 @@ def convert_fencing_failure(setup: PartitionSetup, failure: FencingFailure) -> R
         case NewerOwner():
             return OwnershipLost(fenced_producer=failure.fenced_producer)
         case FencingDenied():
-            return halts.halt_denied(
+            return halts.build_access_denied_halt(
                 setup,
                 failure.message,
                 code=failure.code,
@@ -150,7 +152,7 @@ def convert_fencing_failure(setup: PartitionSetup, failure: FencingFailure) -> R
 
 
 def retry_after_answer(operation: str, answer: InstructionAnswer) -> RetryRecovery:
-    """Retry because an instruction was refused or not answered."""
+    """Build a retry because an instruction was rejected or not answered."""
     match answer:
         case InstructionRefused():
             why = answer.message or f"error {answer.code}"
@@ -164,27 +166,30 @@ def retry_after_answer(operation: str, answer: InstructionAnswer) -> RetryRecove
 def read_recovered_state(
     context: RecoveryContext, *, target: int | None = None
 ) -> Script[RecoveredState | RetryRecovery | PartitionHalt]:
-    """Read the partition's recovered state; `target` as in `ReadRecoveredState`.
+    """Read the partition's recovered state. `target` is the target offset whose source position is
+    needed, or None.
 
-    Scripts must read it only here: returns a halt if a map record that may concern the partition is
-    unreadable.
+    Scripts must use only this function, because it returns a halt if a map record that may concern
+    the partition is unreadable.
     """
     known = yield ReadRecoveredState(target_offset=target)
     if not isinstance(known, RecoveredState):
         return retry_after_answer("reading the offset map", known)
     if known.unreadable is not None:
-        return halts.halt_map_unreadable(context.setup, known.unreadable)
+        return halts.build_map_unreadable_halt(context.setup, known.unreadable)
     return known
 
 
 def retry_after_empty_reads(operation: str) -> RetryRecovery:
-    """Retry because reads keep returning nothing."""
+    """Build a retry because reads repeatedly returned no records."""
     return RetryRecovery(
         reason=f"{operation}: the broker returned nothing new in {EMPTY_READS_MAX} reads"
     )
 
 
 UNFENCED_ORDINAL_MODULUS = 997
-"""Brokers allocate producer ids in blocks of 1,000."""
+"""Modulus of the producer id that is added to an unfenced owner's ordinal. Brokers allocate
+producer ids in blocks of 1,000."""
 EMPTY_READS_MAX = 50
-"""Reads without new records (each waits briefly at the broker) before an attempt is given up."""
+"""Maximum number of reads without new records before an attempt is abandoned. Each waits briefly at
+the broker."""

@@ -1,8 +1,9 @@
 """Resumes a partition from its resume point.
 
-The newest segment of the offset map names the target offset up to which the partition was
-replicated. Our batches that follow it on the target are matched with the source, batch by batch,
-before anything new is written. If they cannot be compared, a new era begins.
+The newest segment of the offset map contains the target offset up to which the partition was
+replicated. Our batches after this offset on the target are matched with the source, batch by batch,
+before anything new is written. If they cannot be compared, a new era (generation of the mirror)
+begins.
 """
 
 from __future__ import annotations
@@ -51,31 +52,32 @@ from mm2.replication.target_tail import TargetTail
 from mm2.topics.flow_config import OnSourceGap, TargetTopicAccess
 
 OWN_BATCH_SEARCH_MAX = 1000
-"""Maximum number of batches searched for one of ours: more than others write while our
-transaction is open."""
+"""Maximum number of batches that are searched for one of our own. Other writers produce fewer while
+our transaction is open."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResumePosition:
-    """Where to resume: source offset `source` belongs to target offset `target`."""
+    """Position at which to resume: source offset `source` corresponds to target offset `target`."""
 
     era: int
     source: int
     target: int
     source_epoch: int = -1
     last_crc: int | None = None
-    """CRC of the target batch that ends before `target`, if it must be checked."""
+    """CRC of the target batch that ends before `target`; None if no CRC needs to be checked."""
     mismatch: str = ""
-    """Why the two offsets no longer correspond; "" if they do."""
+    """Reason why the two offsets no longer correspond; "" if they do."""
     is_truncated: bool = False
-    """True if the target's log was truncated at `target`; what follows is read nevertheless."""
+    """True if the target's log was truncated at `target`. Batches after this offset are
+    nevertheless read."""
 
 
 def find_resume_position(
     attempt: RecoveryAttempt,
 ) -> Script[ResumePosition | RetryRecovery | PartitionHalt]:
-    """Find the newest resume point, moved back to where an unclean election truncated the
-    target's log."""
+    """Find the newest resume point. If an unclean election truncated the target's log, move back to
+    the truncation."""
     anchor = attempt.state.anchor
     if anchor is None:
         return _get_empty_era_position(attempt)
@@ -88,7 +90,7 @@ def find_resume_position(
             "finding the end offset of the resume point's leader epoch", answer
         )
     if answer.offset < 0 and attempt.fence.leader_epoch < segment.leader_epoch:
-        return _retry_recreated_mirror(attempt, segment)
+        return _build_retry_recreated_mirror(attempt, segment)
     if 0 <= answer.offset < segment.target_next:
         return (
             yield from _find_position_after_truncation(
@@ -96,7 +98,7 @@ def find_resume_position(
             )
         )
     if segment.target_next > attempt.fence.marker_offset + 1:
-        return _retry_resume_point_ahead(attempt, segment, epoch_known=answer.offset >= 0)
+        return _build_retry_resume_point_ahead(attempt, segment, epoch_known=answer.offset >= 0)
     if attempt.state.is_era_empty:
         return _get_empty_era_position(attempt)
     return ResumePosition(
@@ -111,22 +113,23 @@ def find_resume_position(
     )
 
 
-def _retry_resume_point_ahead(
+def _build_retry_resume_point_ahead(
     attempt: RecoveryAttempt, segment: MapSegment, *, epoch_known: bool
 ) -> RetryRecovery:
-    """Retry: another owner wrote after our marker, or the mirror was recreated and topics have
-    no ids."""
+    """Build a retry because another owner wrote after our marker, or because the mirror was
+    recreated on a cluster without topic ids."""
     if epoch_known:
         return RetryRecovery(reason="another owner acquired the partition after our marker")
-    return _retry_recreated_mirror(attempt, segment)
+    return _build_retry_recreated_mirror(attempt, segment)
 
 
-def _retry_recreated_mirror(attempt: RecoveryAttempt, segment: MapSegment) -> RetryRecovery:
-    """Retry, then halt: leader epochs of a topic never decrease, so the mirror was recreated.
+def _build_retry_recreated_mirror(attempt: RecoveryAttempt, segment: MapSegment) -> RetryRecovery:
+    """Build a retry with a later halt, because the mirror was recreated: a topic's leader epochs
+    never decrease.
 
-    Log length proves nothing, because each attempt adds a marker.
+    The log's length proves nothing, because each attempt adds a marker.
     """
-    stop = halts.halt_mirror_unknown(
+    stop = halts.build_mirror_unknown_halt(
         attempt.setup,
         copied=segment.target_next,
         leader_epoch=segment.leader_epoch,
@@ -138,7 +141,7 @@ def _retry_recreated_mirror(attempt: RecoveryAttempt, segment: MapSegment) -> Re
 
 
 def _get_empty_era_position(attempt: RecoveryAttempt) -> ResumePosition:
-    """Resume at the start of an era whose owner stopped before storing a segment."""
+    """Return the start of an era whose owner stopped before storing a segment."""
     known = attempt.state
     assert known.era is not None
     target = min(known.era.first_target, attempt.fence.tail_end)
@@ -148,11 +151,12 @@ def _get_empty_era_position(attempt: RecoveryAttempt) -> ResumePosition:
 def _find_position_after_truncation(
     attempt: RecoveryAttempt, end: int, *, source_epoch: int
 ) -> Script[ResumePosition | RetryRecovery | PartitionHalt]:
-    """Resume before the truncation: only what the map has below `end` is still on the target.
+    """Find the resume position before a truncation: only source offsets that the map places below
+    `end` are still on the target.
 
-    If that is before the newest era, an older era lost records and a new era begins. The resume
-    point's `source_epoch` is kept: a source without that epoch has lost records that were
-    replicated.
+    If the position precedes the newest era, an older era lost records and a new era begins. The
+    resume point's `source_epoch` is kept, because a source without that epoch has lost records that
+    were replicated.
     """
     target = yield from _find_open_transaction_start(attempt, end)
     if isinstance(target, RetryRecovery):
@@ -166,7 +170,7 @@ def _find_position_after_truncation(
         return RetryRecovery(reason="the partition's eras are missing from the offset map")
     target = min(target, back.target_position)
     if target > attempt.fence.marker_offset + 1:
-        return RetryRecovery(reason="a new leader reported the mirror's end too early")
+        return RetryRecovery(reason="a new leader reported too low a log end for the mirror")
     lost = "" if era.first_target <= target else "the target lost records of an older era"
     return ResumePosition(
         era=attempt.state.era_number,
@@ -179,10 +183,11 @@ def _find_position_after_truncation(
 
 
 def _find_open_transaction_start(attempt: RecoveryAttempt, end: int) -> Script[int | RetryRecovery]:
-    """The start of our transaction whose marker was truncated, or `end` if there is none.
+    """Return the start of our transaction whose marker was truncated, or `end` if no such
+    transaction exists.
 
-    The map counts its records as replicated, but the next marker decides about them. Foreign
-    batches may be in between. An offset that is too low does no harm.
+    The map counts the transaction's records as replicated, but the next marker commits or aborts
+    them. Foreign batches may be in between. An offset that is too low does no harm.
     """
     ours = {*attempt.state.producers, attempt.fence.producer.id}
     at = end
@@ -236,13 +241,18 @@ def _read_batch_before(
 
 
 def match_and_resume(attempt: RecoveryAttempt, position: ResumePosition) -> Script[RecoveryOutcome]:
-    """Match the tail and continue after it; in a new era if part of it cannot be compared."""
+    """Match the tail and continue after it. Begin a new era (generation of the mirror) if part of
+    the tail cannot be compared."""
     java_range = yield from java_takeover.find_java_records(attempt, resume_target=position.target)
     if isinstance(java_range, RetryRecovery | PartitionHalt):
         return java_range
     if java_range is not None:
         since = (position.source, position.target)
-        return (yield from java_takeover.take_over_from(attempt, java_range, own_progress=since))
+        return (
+            yield from java_takeover.take_over_from_position(
+                attempt, java_range, own_progress=since
+            )
+        )
     return (yield from _match_tail(attempt, position))
 
 
@@ -254,7 +264,7 @@ def _match_tail(attempt: RecoveryAttempt, position: ResumePosition) -> Script[Re
     if isinstance(left, RetryRecovery | OwnershipLost):
         return left
     if _may_be_java_tail(attempt, left):
-        return (yield from _resume_beside_java(attempt, position))
+        return (yield from _resume_with_java_writer(attempt, position))
     blocked = _react_to_foreign_tail(attempt, position, left)
     if blocked is not None:
         return blocked
@@ -301,13 +311,13 @@ def _match_tail(attempt: RecoveryAttempt, position: ResumePosition) -> Script[Re
 
 
 def _may_be_java_tail(attempt: RecoveryAttempt, left: TargetTail) -> bool:
-    """Returns whether a foreign writer may have been MirrorMaker 2."""
+    """Return True if the foreign writer may be MirrorMaker 2."""
     exclusive = attempt.setup.target_topics is TargetTopicAccess.EXCLUSIVE
     known = attempt.state.java is not None
     return exclusive and known and left.foreign is not None and not left.lost
 
 
-def _resume_beside_java(
+def _resume_with_java_writer(
     attempt: RecoveryAttempt, position: ResumePosition
 ) -> Script[RecoveryOutcome]:
     begins = JavaWrittenRange(
@@ -329,8 +339,8 @@ def _resume_without_source(
     *,
     lost_from: int | None,
 ) -> Script[RecoveryOutcome]:
-    """Begin a new era or halt: the source's log no longer has our position (retention or
-    truncation).
+    """Begin a new era (generation of the mirror) or halt, because retention or truncation removed
+    our position from the source's log.
 
     From `lost_from` on, the target could not be compared either.
     """
@@ -338,14 +348,16 @@ def _resume_without_source(
     if not isinstance(found, SourceLogOffset):
         return recovery_outcomes.retry_after_answer("finding the source's log start", found)
     if found.offset <= pairs.position:
-        return halts.halt_source_truncated(
+        return halts.build_source_truncated_halt(
             attempt.setup,
             position=pairs.position,
             start=found.offset,
             retry_after_s=tail_reader.SOURCE_RETRY_DELAY_S,
         )
     if attempt.setup.on_source_gap is OnSourceGap.FAIL:
-        return halts.halt_source_gap(attempt.setup, position=pairs.position, start=found.offset)
+        return halts.build_source_gap_halt(
+            attempt.setup, position=pairs.position, start=found.offset
+        )
     left = lost_from if pairs.is_complete else pairs.matched_to
     stated = eras.create_incident(
         attempt,
@@ -365,7 +377,8 @@ def _resume_without_source(
 
 
 def _has_transform_changed(attempt: RecoveryAttempt) -> bool:
-    """Returns whether the era's records were transformed differently from now."""
+    """Return True if the era's records were transformed differently than the current configuration
+    requires."""
     era, transform = attempt.state.era, attempt.context.transform
     assert era is not None
     return era.filter_hash != outbound_batches.hash_transform(transform)
@@ -385,7 +398,7 @@ def _create_era_after_transform_change(
 def _create_era_after_mismatch(
     attempt: RecoveryAttempt, position: ResumePosition, pairs: TailMatcher
 ) -> NewEra:
-    """Begin a new era because the tail does not match: compaction, retention, or a rewritten
+    """Create a new era because the tail does not match after compaction, retention, or a rewritten
     source."""
     why = f"the last records of this flow do not match the source: {pairs.mismatch}"
     stated = eras.create_incident(
@@ -423,19 +436,19 @@ def _create_era_after_lost_tail(
 def _create_matched_segments(
     attempt: RecoveryAttempt, position: ResumePosition, pairs: TailMatcher
 ) -> tuple[FlowLogItem, ...]:
-    """Map segments of the matched part, which belong to the era that ends."""
+    """Create the map segments of the matched part, which are added to the ending era."""
     if not pairs.runs:
         return ()
     found = eras.create_partition_acquired(
         attempt, era=position.era, start=position.source, match=pairs, target=pairs.matched_to
     )
-    return map_writer.create_map_writer(attempt.context, found).write(0.0).items
+    return map_writer.create_map_writer(attempt.context, found).create_write_instruction(0.0).items
 
 
 def _react_to_foreign_tail(
     attempt: RecoveryAttempt, position: ResumePosition, left: TargetTail
 ) -> PartitionHalt | RetryRecovery | None:
-    """Halt or retry if the tail has foreign records or an open transaction."""
+    """Return a halt or a retry if the tail contains foreign records or an open transaction."""
     alone = attempt.setup.target_topics is TargetTopicAccess.EXCLUSIVE
     if alone and left.foreign is not None:
         return java_takeover.react_to_foreign_batch(attempt, left.foreign, copied=position.source)

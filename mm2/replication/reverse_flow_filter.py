@@ -1,10 +1,10 @@
-"""Remembers which source producers belong to the reverse flow: their records are not replicated
-back.
+"""Remembers which source producers belong to the reverse flow, so that their records are not
+replicated back.
 
-A flow that keeps topic names and its reverse flow write into the same topics. The reverse flow
-stores a producer id in its map topic before its first data (after its first marker), and no cluster
-issues an id twice. So reading that topic to its end after seeing data tells for good whether the
-producer id belongs to the reverse flow.
+A flow that keeps topic names and its reverse flow write to the same topics. The reverse flow stores
+a producer id in its map topic before its first data (after its first marker), and no cluster issues
+an id twice. Reading that topic to its end after seeing data therefore determines permanently
+whether the producer id belongs to the reverse flow.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 LOCAL_PRODUCERS_MAX = 50_000
-"""Maximum number of other producers to remember; forgotten ones are looked up again."""
+"""Maximum number of remembered producers that do not belong to the reverse flow. Forgotten
+producers are looked up again."""
 NO_PRODUCER_ID = -1
 """Producer id of batches from a producer without an id."""
 PRODUCERS_PER_QUERY_MAX = 1_000
@@ -20,16 +21,17 @@ PRODUCERS_PER_QUERY_MAX = 1_000
 
 
 class ReverseFlowFilter:
-    """Known producer ids of the source, and whether each belongs to the reverse flow.
+    """Remembers for each known producer id of the source whether it belongs to the reverse flow.
 
-    Invariant: the missing producer id is known and does not belong to it.
+    Invariant: the id of batches without a producer id is known and does not belong to the reverse
+    flow.
     """
 
     def __init__(self) -> None:
         self.is_reverse_by_id: dict[int, bool] = {NO_PRODUCER_ID: False}
 
     def add_resolved(self, producers: Iterable[int], *, reverse_producers: Collection[int]) -> None:
-        """Store a lookup's result; `reverse_producers` may contain further producer ids of the
+        """Store a lookup's result. `reverse_producers` may contain additional producer ids of the
         reverse flow."""
         for each in producers:
             self.is_reverse_by_id.pop(each, None)
@@ -39,8 +41,8 @@ class ReverseFlowFilter:
         self._forget_oldest()
 
     def _forget_oldest(self) -> None:
-        """Forget the oldest other producers. The reverse flow's are few: one more per expired
-        id."""
+        """Forget the oldest producers that do not belong to the reverse flow. The reverse flow has
+        few: one more per expired id."""
         local = [
             each
             for each, theirs in self.is_reverse_by_id.items()

@@ -1,12 +1,12 @@
-"""Fetched batches of a partition that are not sent yet, and which batch is sent next.
+"""Queues the fetched, unsent batches of a partition and chooses the batch to send next.
 
-Batches are decoded and merged only when they are about to be sent. Whatever is queued then may be
-merged, so no batch waits for more to arrive.
+Batches are decoded and merged only when they are about to be sent. Only batches that are already
+queued are merged, so no batch waits for more to arrive.
 
-A batch of a few kilobytes may decompress to hundreds of megabytes. A batch that need not be decoded
-is decoded only if its records fit into one batch, and is passed through otherwise. A batch that
-must be decoded may use the task's whole memory budget: it is read in parts, so that the copy loop
-runs in between, and its decoded bytes count against the budget.
+A batch of a few kilobytes may decompress to hundreds of megabytes. If decoding is optional, a batch
+is decoded only if its records fit into one batch, and is passed through otherwise. If decoding is
+required, a batch may use the task's whole memory budget. It is read in parts, so that the copy loop
+can run in between, and its decoded bytes count against the budget.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ class DroppedPosition(NamedTuple):
 
 
 class PartitionSendQueue:
-    """Queue of a partition's fetched batches; stages the next batch to send.
+    """Queues a partition's fetched batches and stages the next batch to send.
 
-    Invariant: `queued_bytes` of the task's memory budget are reserved here. The head stays in the
-    queue until all parts of `_decoder`, its decoded form, are staged.
+    Invariant: `queued_bytes` of the task's memory budget are reserved by this queue. The first
+    batch remains in the queue until all parts of its decoder (`_decoder`) are staged.
     """
 
     def __init__(
@@ -56,7 +56,8 @@ class PartitionSendQueue:
     ) -> None:
         self.limits = PartitionBatchLimits(merge_limits=merge_limits)
         self.unreadable: UnreadableBatch | None = None
-        """The batch at the head of the queue that can be neither copied nor skipped, if any."""
+        """The batch at the head of the queue if it can be neither replicated nor skipped, else
+        None."""
         self.queued_bytes = 0
         self._memory_budget = memory_budget
         self._target_codec = target_codec
@@ -67,7 +68,7 @@ class PartitionSendQueue:
         self._old_before_ms = 0
 
     def push(self, scan: SourceScan, *, old_before_ms: int) -> None:
-        """Add fetched batches. Those whose newest timestamp is before `old_before_ms` are sent in
+        """Add fetched batches. Batches with a newest timestamp before `old_before_ms` are sent in
         transactions."""
         self._queue.extend(scan.batches)
         self._reserve_bytes(scan.size)
@@ -80,12 +81,12 @@ class PartitionSendQueue:
 
     @property
     def holds_decoded_bytes(self) -> bool:
-        """Returns whether decoded bytes are reserved in the memory budget."""
+        """Return True if decoded bytes are reserved in the memory budget."""
         return self._decoder is not None or any(each.is_decoded for each in self._staged)
 
     @property
     def next_needs_transaction(self) -> bool | None:
-        """Returns whether the staged batch must be sent in a transaction; None if none is
+        """Return True if the staged batch must be sent in a transaction; None if no batch is
         staged."""
         return self._staged[0].max_timestamp < self._old_before_ms if self._staged else None
 
@@ -102,14 +103,14 @@ class PartitionSendQueue:
         return len(self._staged[0].batch)
 
     def pop_staged(self) -> OutboundBatch:
-        """Remove and return the staged batch; the caller releases its `held` bytes."""
+        """Remove and return the staged batch. The caller releases its `held_bytes`."""
         found = self._staged.popleft()
         self.queued_bytes -= found.held_bytes
         return found
 
     def drop(self) -> DroppedPosition | None:
-        """Drop everything; returns the source position of the first dropped batch, None if
-        empty."""
+        """Drop all batches. Return the source position of the first dropped batch, or None if the
+        queue was empty."""
         first: DroppedPosition | None = None
         if self._staged:
             first = DroppedPosition(self._staged[0].source, self._staged[0].source_epoch)
@@ -128,11 +129,11 @@ class PartitionSendQueue:
     # Choosing the next batch
 
     def stage(self) -> bool:
-        """Prepare the next batch; returns whether one is staged.
+        """Prepare the next batch and return True if a batch is staged.
 
         Returns False if the queue is empty, the next batch is `unreadable`, other partitions'
         decoded batches leave no room in the memory budget, or the transform dropped all records
-        read so far (the copy loop must run before the next part).
+        read until now. In the last case, the copy loop must run before the next part is read.
         """
         while not self._staged and self._queue and self.unreadable is None:
             if not self._stage_next():
@@ -140,7 +141,7 @@ class PartitionSendQueue:
         return bool(self._staged)
 
     def _stage_next(self) -> bool:
-        """Returns False if the next step must wait."""
+        """Run the next staging step. Return False if it cannot run yet."""
         if self._decoder is not None:
             self._stage_part(self._decoder)
             return False
@@ -155,7 +156,7 @@ class PartitionSendQueue:
             self._stage_decoded(chosen, why)
             return self._decoder is None
         if len(chosen) == 1 or not self._stage_merged(chosen):
-            self._staged.append(outbound_batches.pass_through(self._queue.popleft()))
+            self._staged.append(outbound_batches.create_pass_through_batch(self._queue.popleft()))
         return True
 
     def _get_decode_reason(self, entry: SourceBatch) -> str:
@@ -165,13 +166,13 @@ class PartitionSendQueue:
             return f"transform {self._transform.name}"
         header, allowed = entry.header, self.limits
         if allowed.get_record_limit(entry.first) < header.record_count:
-            return "the target refused a record in the batch"
+            return "the target rejected a record in the batch"
         if header.length + record_batch.LENGTH_END >= allowed.refused_bytes:
             return "the batch is larger than the target accepts"
         return ""
 
     def _find_mergeable(self, head: SourceBatch) -> list[SourceBatch]:
-        """The small batches after `head` that can be merged with it and fit into one batch."""
+        """Find the small batches after `head` that can be merged with it and fit into one batch."""
         joining = self.limits.merge_limits
         most, largest = joining.records, joining.bytes
         first = head.header
@@ -192,7 +193,7 @@ class PartitionSendQueue:
         return found
 
     def _stage_merged(self, chosen: list[SourceBatch]) -> bool:
-        """Stage one batch merged from `chosen`; returns False if only the first one fits."""
+        """Stage one batch merged from `chosen`. Return False if only the first batch fits."""
         most = self.limits.reencoded_bytes_max
         try:
             found = outbound_batches.decode_source_batch(chosen[0], self._transform, max_bytes=most)
@@ -207,7 +208,8 @@ class PartitionSendQueue:
         return True
 
     def _stage_decoded(self, chosen: list[SourceBatch], why: str) -> None:
-        """Decode the first batch of `chosen`, merge those that fit, and stage the result."""
+        """Decode the first batch of `chosen`, merge the following batches that fit, and stage the
+        result."""
         head = chosen[0]
         most = self._memory_budget.largest_decoded_bytes
         plain = _get_batch_codec(head.header) == compression.NONE
@@ -231,8 +233,8 @@ class PartitionSendQueue:
         self._stage_encoded(chosen[:done], found, why=why, opened=True, start=head.first)
 
     def _stage_part(self, opened: SourceBatchDecoder) -> None:
-        """Stage the next part of the head, and remove the head from the queue after its last
-        part."""
+        """Stage the next part of the first batch, and remove that batch from the queue after its
+        last part."""
         head, start, size = self._queue[0], opened.next_source, opened.size
         why = self._get_decode_reason(head) or "the batch must be decoded"
         try:
@@ -261,10 +263,10 @@ class PartitionSendQueue:
         )
 
     def _append_following(self, found: list[BatchRecord], chosen: list[SourceBatch]) -> int:
-        """Append the records of the batches after the first, as far as all fit into one batch;
-        returns the number of appended batches.
+        """Append the records of the batches after the first, while all records fit into one batch.
+        Return the number of appended batches.
 
-        Batches were chosen by compressed size and may decompress to a thousand times as much.
+        The batches were chosen by compressed size and may decompress to a thousand times that size.
         """
         room = most = self.limits.reencoded_bytes_max
         if len(chosen) > 1 and _get_batch_codec(chosen[0].header) != compression.NONE:
@@ -296,8 +298,8 @@ class PartitionSendQueue:
     ) -> None:
         """Encode and stage records that begin at or after source offset `start`.
 
-        Removes `entries` from the queue, unless they are a batch with parts left to read. `opened`
-        counts the encoded batches as decoded bytes of the memory budget.
+        Removes `entries` from the queue, except a batch with unread parts. With `opened`, the
+        encoded batches count as decoded bytes of the memory budget.
         """
         left = self._decoder
         codec = (

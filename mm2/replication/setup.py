@@ -1,4 +1,5 @@
-"""Parameters of a partition's copy; they do not change while it runs."""
+"""Parameters for replicating a partition. They are constant while the partition is being
+replicated."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ OLD_AFTER_DEFAULT_MS = 43_200_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionSetup:
-    """One source partition, its mirror, and how to replicate it."""
+    """One source partition, its mirror partition, and the replication parameters."""
 
     flow: str
     topic: str
@@ -26,40 +27,40 @@ class PartitionSetup:
     source_cluster: str = ""
     target_cluster: str = ""
     start: str = "earliest"
-    """Where a partition without any progress starts: "earliest", "latest" or a timestamp in ms."""
+    """Start position of a partition without progress: "earliest", "latest" or a timestamp in ms."""
     target_topics: TargetTopicAccess = TargetTopicAccess.EXCLUSIVE
     delivery: DeliveryMode = DeliveryMode.AUTO
     on_source_gap: OnSourceGap = OnSourceGap.CONTINUE
     old_after_ms: int = OLD_AFTER_DEFAULT_MS
-    """Batches older than this are sent in transactions, because brokers would forget their producer
-    (half of `producer.id.expiration.ms`)."""
+    """Batches older than this are sent in transactions, because brokers would forget their
+    producer. The value is half of `producer.id.expiration.ms`."""
     renew_after_s: float = 8 * 3600.0
-    """How long a fence stays in the brokers' memory without renewal."""
+    """Interval at which a fence must be renewed, because brokers forget an idle producer."""
     target_codec: int | None = None
-    """Codec (0-4) that the mirror topic enforces; None if it keeps the producer's."""
+    """Codec (0-4) that the mirror topic enforces; None if it keeps the producer's codec."""
     opposite_map: str = ""
-    """Offset map topic, on the source, of a reverse flow into the same source topic: records that
-    it wrote are skipped. "" if the mirror has another name."""
+    """Offset map topic, on the source cluster, of a reverse flow that writes to the source topic,
+    so that its records are skipped. "" if the mirror topic has a different name."""
     in_group: bool = False
-    """Whether the flow runs in a worker group, which decides who owns the partition."""
+    """True if the flow runs in a worker group, which assigns the partitions."""
     operator: OperatorCommands = operator_commands.GENERIC_COMMANDS
-    """Builds the commands that messages suggest; shared by all partitions of a flow."""
+    """Builds the commands suggested in messages; shared by all partitions of a flow."""
 
     @property
     def has_source_topic_id(self) -> bool:
-        """Returns whether a recreated source topic would be noticed.
+        """Return True if a recreated source topic can be detected.
 
-        Brokers before 2.8 give no topic ids: a recreated topic is indistinguishable once its log is
-        long enough.
+        Brokers before 2.8 do not assign topic ids, so a recreated topic is indistinguishable once
+        its log is long enough.
         """
         return self.source_topic_id != offset_map_records.NO_TOPIC_ID
 
     @property
     def source_name(self) -> str:
-        """Name of the source partition, `topic-partition`."""
+        """Name of the source partition (`topic-partition`)."""
         return f"{self.topic}-{self.partition}"
 
     @property
     def mirror_name(self) -> str:
-        """Name of the mirror partition, `topic-partition`."""
+        """Name of the mirror partition (`topic-partition`)."""
         return f"{self.remote_topic}-{self.partition}"

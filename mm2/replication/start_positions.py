@@ -1,7 +1,7 @@
-"""Chooses where a partition without progress starts: the flow's `start`, or the earliest record.
+"""Chooses the start of a partition without progress: the flow's `start`, or the earliest record.
 
-`start` applies to topics that are new to a flow. A partition that is added to a replicated topic
-later must lose none of its records, so it starts at the earliest.
+`start` applies to topics that are new to a flow. If a partition is later added to a replicated
+topic, none of its records may be lost, so it starts at the earliest record.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from mm2.replication.setup import PartitionSetup
 def resolve_start_positions(
     partitions: Iterable[PartitionSetup], offset_map: OffsetMap
 ) -> tuple[PartitionSetup, ...]:
-    """Set the start of partitions that were added to a topic in progress to "earliest".
+    """Set the start of partitions that were added to an already replicated topic to "earliest".
 
-    `offset_map` is the flow's map before any of `partitions` was acquired. A partition counts as
-    added if another one of its topic has an era and it has none, until its own first era is stored;
-    so an acquisition that fails after the mirror has grown changes nothing. At a topic's first
-    start no partition has an era, and all of them keep the flow's start. After a crash during a
-    first start, partitions that had not begun start at "earliest": more records than requested,
-    never fewer.
+    `offset_map` is the flow's map before any of `partitions` was acquired. An era is a generation
+    of a mirror partition. A partition counts as added if another partition of its topic has an era
+    but it has none. It counts as added until its first era is stored, so a failed acquisition
+    changes nothing. At a topic's first start no partition has an era, so all partitions keep the
+    flow's start. After a crash during a first start, partitions that had not begun start at
+    "earliest", which may replicate more records than requested but never fewer.
     """
     begun = {
         each for each in offset_map.list_partitions() if offset_map.get_partition(each).had_progress

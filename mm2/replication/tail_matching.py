@@ -1,7 +1,7 @@
-"""Matches the target's tail with the source batches that it was copied from.
+"""Matches the target's tail with the source batches from which it was copied.
 
-`TailMatcher` compares strictly one to one and in order: whole batches if they are identical, record
-by record if a batch was merged, split or re-encoded.
+`TailMatcher` compares strictly one to one and in order: whole batches if they are identical, or
+record by record if a batch was merged, split or re-encoded.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ from mm2.replication.recovery_instructions import FetchedRecords
 from mm2.replication.target_tail import TailBatch
 
 JUNCTION_RUNS = 20_000
-"""Number of runs after which a junction is added, because more may exceed the maximum record
-size of the map topic (20 bytes each at most, mostly 2 or 3)."""
+"""Number of runs after which a junction (split point of the map) is added, because more runs may
+exceed the map topic's maximum record size. A run needs at most 20 bytes, usually 2 or 3."""
 
 
 class MissingInput(enum.Enum):
-    """What tail matching needs to continue."""
+    """Input that tail matching needs in order to continue."""
 
-    NOTHING = "nothing: all of the tail is matched, or it cannot be"
-    SOURCE = "more of the source from `position` on"
-    TARGET = "the target batch at `next_offset`, to decode it"
-    YIELD = "an iteration of the copy loop, because much was decoded"
-    MEMORY = "memory budget for one more decoded batch"
+    NOTHING = "nothing: all of the tail is matched or cannot be matched"
+    SOURCE = "more source records from `position` on"
+    TARGET = "the target batch at `next_offset`, in order to decode it"
+    YIELD = "an iteration of the copy loop, because a lot was decoded"
+    MEMORY = "memory budget for another decoded batch"
 
 
 class Junction(NamedTuple):
-    """A point between two batches of the tail where the map may be divided: the first `runs`
-    runs end before source offset `source` and target offset `target`."""
+    """A point between two batches of the tail where the map may be split. The first `runs` runs end
+    before source offset `source` and target offset `target`."""
 
     runs: int
     source: int
@@ -55,7 +55,8 @@ class Junction(NamedTuple):
 
 
 def create_unshared_budget() -> MemoryBudget:
-    """Budget for callers without a shared one: a batch may decompress to the general maximum."""
+    """Create a budget for callers without a shared one. One batch may decompress to the general
+    maximum."""
     return MemoryBudget(compression.DECOMPRESSED_BYTES_MAX)
 
 
@@ -67,8 +68,9 @@ def describe_too_large(
 ) -> UnreadableBatch:
     """Describe a batch that is too large to be decoded for the comparison.
 
-    `mirrors` is set for a batch of the mirror: the source offset up to which everything matched,
-    and its record count. The limit is ours, so it proves no mismatch.
+    For a batch of the mirror, `mirrors` is the source offset up to which all records matched, and
+    the batch's record count. The limit is a local setting, so exceeding it does not prove a
+    mismatch.
     """
     what, offset, behind = "the batch", entry.first, entry.header.last_offset + 1
     if mirrors is not None:
@@ -88,8 +90,7 @@ def describe_too_large(
 
 @dataclass(slots=True, kw_only=True)
 class _MatchSide:
-    """The batch of one side that is being decoded, and its decoded records that are not matched
-    yet."""
+    """The batch of one side that is being decoded, and its decoded but unmatched records."""
 
     name: str
     batch: SourceBatchDecoder | None = None
@@ -108,17 +109,18 @@ class _MatchSide:
 
 @dataclass(slots=True, kw_only=True)
 class TailMatcher:
-    """Walks the source from `position` until every record of the tail has its source record.
+    """Reads the source from `position` until every record of the tail is matched to a source
+    record.
 
     Batches of both sides are decoded in parts, which count against the memory budget until `close`
     is called. Invariant: the first `matched_batches` batches of `tail` are matched, and
-    `_target_side` has the rest of the next one if it was decoded.
+    `_target_side` contains the unmatched rest of the next batch if it was decoded.
     """
 
     tail: list[TailBatch]
     """Batches of the target's tail."""
     position: int
-    """Source offset to read next."""
+    """Next source offset to read."""
     start: int
     source_epoch: int = -1
     transform: RecordTransform | None = None
@@ -133,15 +135,15 @@ class TailMatcher:
     runs: list[OffsetRun] = field(default_factory=list)
     """Offset map learned by matching."""
     junctions: list[Junction] = field(default_factory=list)
-    """Where that map may be divided into segments."""
+    """Positions at which the learned offset map may be split into segments."""
     mismatch: str = ""
-    """Why a record has no match; "" while all match."""
+    """Reason why a record has no match; "" if all records match."""
     obstacle: UnreadableBatch | None = None
-    """A damaged source batch at `position`; proves no mismatch."""
+    """A damaged source batch at `position`. It does not prove a mismatch."""
     too_large: UnreadableBatch | None = None
-    """A batch that is too large to be decoded; proves no mismatch."""
+    """A batch that is too large to be decoded. It does not prove a mismatch."""
     unresolved_producers: tuple[int, ...] = ()
-    """Producer ids at `position` that may be the reverse flow's and must be resolved."""
+    """Producer ids at `position` that may belong to the reverse flow and must be resolved."""
     _fetched: deque[SourceBatch] = field(default_factory=deque)
     _reread: SourceBatch | None = None
     _source_side: _MatchSide = field(default_factory=lambda: _MatchSide(name="source"))
@@ -161,7 +163,7 @@ class TailMatcher:
 
     @property
     def is_complete(self) -> bool:
-        """Returns whether all batches of the tail are matched."""
+        """Return True if all batches of the tail are matched."""
         return self.matched_batches == len(self.tail)
 
     @property
@@ -180,7 +182,7 @@ class TailMatcher:
         )
 
     def could_be_in_source(self, end: int) -> bool:
-        """Returns whether a source that ends at `end` has enough offsets for all unmatched
+        """Return True if a source log that ends at `end` has enough offsets for all unmatched
         records."""
         left, mine = (
             sum(each.count for each in self.tail[self.matched_batches :]),
@@ -203,13 +205,13 @@ class TailMatcher:
         self.junctions.clear()
 
     def close(self) -> None:
-        """Release decoded batches and their memory. Must be called once when matching ends."""
+        """Release decoded batches and their memory. Must be called once after matching ends."""
         for side in (self._source_side, self._target_side):
             side.batch = None
             self._update_reserved_bytes(side)
 
     def feed_source(self, answer: FetchedRecords) -> MissingInput:
-        """Add one fetch of the source from `position` on."""
+        """Add one fetch of the source, which starts at `position`."""
         found = read_committed.scan_batches(
             answer.records,
             position=self.position,
@@ -225,12 +227,12 @@ class TailMatcher:
         return self.match_available()
 
     def feed_target(self, header: BatchHeader, batch: memoryview) -> MissingInput:
-        """Add the target batch at `next_offset`, to decode it."""
+        """Add the target batch at `next_offset` in order to decode it."""
         self._reread = SourceBatch(header, batch, header.base_offset, "")
         return self.match_available()
 
     def match_available(self) -> MissingInput:
-        """Match as far as possible and return what is needed next."""
+        """Match as many records as possible and return which input is needed next."""
         while not (self.is_complete or self.mismatch or self.too_large):
             theirs, mine = self._source_side, self._target_side
             if theirs.records and mine.records:
@@ -268,10 +270,10 @@ class TailMatcher:
 
     @property
     def _has_room(self) -> bool:
-        """Returns whether one more batch may be decoded.
+        """Return True if another batch may be decoded.
 
-        A matcher that holds a batch of one side may always decode one of the other: otherwise two
-        partitions could wait for each other for ever.
+        A matcher that has decoded a batch of one side may always decode a batch of the other side.
+        Otherwise two partitions could wait for each other forever.
         """
         holds_one = self._source_side.held_bytes + self._target_side.held_bytes > 0
         return holds_one or self.memory_budget.may_decode()
@@ -336,7 +338,7 @@ class TailMatcher:
         self._complete_batch()
 
     def _match_records(self) -> None:
-        """Match records as long as both sides have some."""
+        """Match records while both sides have decoded records."""
         theirs, mine = self._source_side.records, self._target_side.records
         while theirs and mine:
             one, other = theirs[0], mine[0]

@@ -1,7 +1,7 @@
-"""Scripts that read the target's tail, and the source along it, for tail matching.
+"""Scripts that read the target's tail and the corresponding source records for tail matching.
 
-Damaged batches and logs that end too early are read several times before they count: a new leader
-may not know yet how far the old one had got.
+A damaged batch, or a log that ends too early, is read several times before it is treated as real,
+because a new leader may not yet know the old leader's high watermark.
 """
 
 from __future__ import annotations
@@ -40,25 +40,26 @@ from mm2.replication.target_tail import TargetTail
 
 SOURCE_RETRY_DELAY_S = 30.0
 REREAD_BYTES_MAX = 64 * 1024
-"""Maximum bytes kept of one read of the tail, because many partitions may be matched at a time."""
+"""Maximum number of bytes kept from one read of the tail, because many partitions may be matched at
+the same time."""
 BUDGET_POLL_INTERVAL_S = 0.05
 BUDGET_TIMEOUT_S = 60.0
-"""How long to wait for memory. Decoded batches of other partitions are acknowledged or dropped
+"""Maximum wait for memory. Decoded batches of other partitions are acknowledged or dropped
 sooner."""
 READ_ATTEMPTS_MAX = 6
 READ_RETRY_DELAY_S = 0.5
-"""Number and interval of reads before a possibly transient problem counts: damage (of the
-network or of one replica), and a log that ends too early (under a new leader, until it knows how
-far the old one had got)."""
+"""Interval between repeated reads of a possibly transient problem: damage by the network or one
+replica, or a log that ends too early under a new leader that does not yet know the old leader's
+high watermark."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReverseFlowResolved:
-    """All unresolved producers are now known to be the reverse flow's or not."""
+    """All producers are now resolved as belonging to the reverse flow or not."""
 
 
 def retry_after_truncation() -> RetryRecovery:
-    """Retry after an unclean leader election truncated the mirror's log."""
+    """Build a retry because an unclean leader election truncated the mirror's log."""
     return RetryRecovery(reason="the mirror's log was truncated during the acquisition")
 
 
@@ -73,8 +74,8 @@ def read_tail(
     """Read our batches on the mirror from `start` to our marker, or those of all producers
     (`all_producers`).
 
-    Other parameters as in `TargetTail`. Raises `DamagedBatchError` if a batch stays unreadable
-    after all retries.
+    The other parameters are described in `TargetTail`. Raises `DamagedBatchError` if a batch
+    remains unreadable after all retries.
     """
     ours = frozenset({*attempt.state.producers, attempt.fence.producer.id})
     left = TargetTail(
@@ -114,7 +115,8 @@ def read_tail(
 def _add_to_tail(
     left: TargetTail, records: memoryview, fenced: ProducerFence
 ) -> OwnershipLost | RetryRecovery | DamagedBatchError | None:
-    """Add the batches of one read; returns the error if damage precedes the tail's end."""
+    """Add the batches of one read to the tail. Return the error if damage precedes the tail's
+    end."""
     try:
         for header, batch in iter_valid_batches(
             records, start=left.next_offset, check_from=left.start
@@ -130,9 +132,9 @@ def _add_to_tail(
 
 
 def _has_replaced_marker(header: BatchHeader, fenced: ProducerFence) -> bool:
-    """Returns whether another batch is where our marker was read.
+    """Return True if another batch is at the offset where our marker was read.
 
-    Batches before it may then be a newer owner's, which the recovered state does not know.
+    Batches before it may then be from a newer owner, which the recovered state does not include.
     """
     if not fenced.is_fenced or not header.base_offset <= fenced.marker_offset <= header.last_offset:
         return False
@@ -143,10 +145,10 @@ def _has_replaced_marker(header: BatchHeader, fenced: ProducerFence) -> bool:
 def iter_valid_batches(
     records: memoryview, *, start: int, check_from: int | None = None
 ) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Like `record_sets.iter_batches` from offset `start` on, but raises `DamagedBatchError` for a
-    wrong checksum, because brokers do not verify checksums on fetch.
+    """Iterate over the valid batches of a record set from offset `start` on. Raises
+    `DamagedBatchError` for a wrong checksum, because brokers do not verify checksums on fetch.
 
-    Checksums are verified from offset `check_from` on; None for `start`.
+    Checksums are verified from offset `check_from` on (None means `start`).
     """
     verified = start if check_from is None else check_from
     for header, batch in record_sets.iter_batches(records, position=start):
@@ -159,10 +161,10 @@ def iter_valid_batches(
 def match_source(
     attempt: RecoveryAttempt, matcher: TailMatcher
 ) -> Script[RetryRecovery | PartitionHalt | InstructionRefused | None]:
-    """Match the tail with the source; returns `InstructionRefused` if the source no longer has the
+    """Match the tail with the source. Return `InstructionRefused` if the source no longer has the
     position.
 
-    The source is read once even for an empty tail, to find out whether it still has the position.
+    The source is read once even for an empty tail, to check whether it still has the position.
     """
     try:
         return (yield from _match_source(attempt, matcher))
@@ -200,7 +202,7 @@ def _match_source(
             and _is_read_to_end(pairs, answer)
         ):
             if idle >= READ_ATTEMPTS_MAX:
-                return _halt_at_end(attempt, pairs, end=answer.end)
+                return _check_tail_at_source_end(attempt, pairs, end=answer.end)
             yield Delay(delay_s=READ_RETRY_DELAY_S)
         if idle > recovery_outcomes.EMPTY_READS_MAX:
             return recovery_outcomes.retry_after_empty_reads(
@@ -209,15 +211,15 @@ def _match_source(
     return (
         None
         if pairs.too_large is None
-        else halts.halt_unreadable_batch(attempt.setup, pairs.too_large)
+        else halts.build_unreadable_batch_halt(attempt.setup, pairs.too_large)
     )
 
 
 def match_in_steps(
     matcher: TailMatcher | MapReconstruction, need: MissingInput
 ) -> Script[MissingInput | RetryRecovery]:
-    """Match large batches in parts, yielding to the copy loop, and wait for memory; returns what
-    else is needed."""
+    """Match large batches in parts, yielding to the copy loop in between, and wait for memory.
+    Return the input that is needed next."""
     waited = 0
     while need in (MissingInput.YIELD, MissingInput.MEMORY):
         waited = waited + 1 if need is MissingInput.MEMORY else 0
@@ -257,7 +259,7 @@ def resolve_reverse_flow_producers(
             "looking up the reverse flow's producers", answer
         )
         denied = isinstance(answer, InstructionRefused)
-        lasting = halts.halt_reverse_flow_unknown(context.setup, found.reason, denied=denied)
+        lasting = halts.build_reverse_flow_unknown_halt(context.setup, found.reason, denied=denied)
         return RetryRecovery(reason=found.reason, halt_if_persistent=lasting)
     context.reverse_flow_filter.add_resolved(producers, reverse_producers=answer.producers)
     return ReverseFlowResolved()
@@ -267,14 +269,17 @@ def _is_read_to_end(pairs: TailMatcher, answer: FetchedRecords) -> bool:
     return pairs.obstacle is not None or pairs.position >= answer.end
 
 
-def _halt_at_end(attempt: RecoveryAttempt, pairs: TailMatcher, *, end: int) -> PartitionHalt | None:
+def _check_tail_at_source_end(
+    attempt: RecoveryAttempt, pairs: TailMatcher, *, end: int
+) -> PartitionHalt | None:
     if pairs.obstacle is not None:
-        return halts.halt_unreadable_batch(attempt.setup, pairs.obstacle)
+        return halts.build_unreadable_batch_halt(attempt.setup, pairs.obstacle)
     return _halt_if_tail_ahead(attempt, pairs, end=end)
 
 
 class _TailRereader:
-    """Keeps a second read of the tail: batches after the requested one are usually requested next.
+    """Keeps the batches of one repeated read of the tail, because later batches are usually
+    requested next.
 
     Requested offsets increase.
     """
@@ -283,14 +288,14 @@ class _TailRereader:
         self._batches: Iterator[tuple[BatchHeader, memoryview]] = iter(())
         self._next: tuple[BatchHeader, memoryview] | None = None
 
-    def keep(self, records: memoryview, *, start: int) -> None:
-        """Keep the batches of a new read, from offset `start` on."""
+    def keep_batches(self, records: memoryview, *, start: int) -> None:
+        """Keep the batches of a new read, starting at offset `start`."""
         kept = memoryview(bytes(records[:REREAD_BYTES_MAX]))
         self._batches = record_sets.iter_batches(kept, position=start)
         self._next = None
 
-    def find(self, offset: int) -> tuple[BatchHeader, memoryview] | None:
-        """The batch at `offset` if it was read and is valid, else None."""
+    def find_batch(self, offset: int) -> tuple[BatchHeader, memoryview] | None:
+        """Return the batch at `offset` if it was read and is valid, else None."""
         try:
             while self._next is None or self._next[0].base_offset < offset:
                 self._next = next(self._batches)
@@ -304,8 +309,8 @@ class _TailRereader:
 def _feed_tail_batch(
     pairs: TailMatcher, reread: _TailRereader
 ) -> Script[MissingInput | RetryRecovery]:
-    """Read a batch of the tail again, to decode it."""
-    at_hand = reread.find(pairs.next_offset)
+    """Read a batch of the tail again in order to decode it."""
+    at_hand = reread.find_batch(pairs.next_offset)
     if at_hand is not None:
         return pairs.feed_target(*at_hand)
     doing = "reading the tail of the mirror again"
@@ -319,7 +324,7 @@ def _feed_tail_batch(
         if first is None or first[0].base_offset != pairs.next_offset:
             return retry_after_truncation()
         if record_batch.crc_matches(first[1], first[0]):
-            reread.keep(answer.records, start=pairs.next_offset)
+            reread.keep_batches(answer.records, start=pairs.next_offset)
             return pairs.feed_target(*first)
         yield Delay(delay_s=READ_RETRY_DELAY_S)  # its checksum was valid when the tail was read
     return recovery_outcomes.retry_after_empty_reads(doing)
@@ -328,7 +333,7 @@ def _feed_tail_batch(
 def react_to_source_read_failure(
     setup: PartitionSetup, answer: InstructionAnswer, *, offset: int
 ) -> RetryRecovery | PartitionHalt:
-    """Halt or retry because the source could not be read at `offset`."""
+    """Build a halt or a retry because the source could not be read at `offset`."""
     if isinstance(answer, InstructionRefused):
         reaction = error_policy.react_to_fetch_error(setup, code=answer.code, offset=offset)
         if reaction is not None and reaction.halt is not None:
@@ -343,9 +348,10 @@ def react_to_source_read_failure(
 def _halt_if_tail_ahead(
     attempt: RecoveryAttempt, pairs: TailMatcher, *, end: int
 ) -> PartitionHalt | None:
-    """Halt because the mirror has more records than the source; None if that counts as a mismatch.
+    """Return a halt if the mirror has more records than the source; None if the excess counts as a
+    mismatch.
 
-    A truncated source has fewer offsets than our unmatched records need; a compacted one has
+    A truncated source has fewer offsets than our unmatched records need; a compacted source has
     enough. Without a fence, two owners may have written the same records.
     """
     first = pairs.mismatch_offset

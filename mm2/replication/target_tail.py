@@ -1,7 +1,7 @@
 """The tail of a target partition: batches that older owners wrote after the mapped part.
 
 `TargetTail` collects the target's batches between the end of the map and our own fence marker, in
-order and as read_committed consumers will see them.
+the order in which read_committed consumers will see them.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ _DIGEST_BYTES = 16
 
 
 def fingerprint_batch(header: BatchHeader, batch: memoryview) -> bytes:
-    """Fingerprint that is equal for batches with the same records, timestamps and codec.
+    """Compute a fingerprint that is equal for batches with the same records, timestamps and codec.
 
-    Hashes the bytes after the header, so that a long tail need not be kept in memory.
+    The fingerprint is a hash of the bytes after the header, so that a long tail need not be kept in
+    memory.
     """
     digest = hashlib.blake2b(batch[record_batch.HEADER_BYTES :], digest_size=_DIGEST_BYTES)
     kept = (
@@ -45,7 +46,7 @@ class TailBatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForeignBatch:
-    """A batch on the target that none of our producer ids wrote."""
+    """A batch on the target that was not written with one of our producer ids."""
 
     offset: int
     producer_id: int
@@ -55,8 +56,8 @@ class ForeignBatch:
 class TargetTail:
     """Our batches on the target from `start` to our own fence marker at `marker`, read in order.
 
-    A transactional batch counts once the commit marker of its transaction follows; that may be our
-    own marker if an unclean election lost the original one.
+    A transactional batch counts once its transaction's commit marker follows. That marker may be
+    our own fence marker if an unclean election lost the original one.
     """
 
     own_producers: frozenset[int] | None
@@ -64,15 +65,15 @@ class TargetTail:
     start: int
     marker: int
     last_crc: int | None = None
-    """CRC that the batch before `start` must have; reading then begins one offset earlier."""
+    """Expected CRC of the batch before `start`. If set, reading begins one offset earlier."""
     lost: str = ""
-    """Why the tail cannot be what the map describes; "" while it can."""
+    """Reason why the tail no longer matches the map; "" if it may match."""
     next_offset: int = field(init=False)
     """Next target offset to read."""
     foreign: ForeignBatch | None = None
     """The first foreign batch, if any."""
     writers: set[int] = field(default_factory=set)
-    """Our producer ids that wrote in the tail."""
+    """Our producer ids that wrote batches of the tail."""
     _batches: list[TailBatch] = field(default_factory=list)
     _open: dict[int, list[TailBatch]] = field(default_factory=dict)
 
@@ -81,13 +82,13 @@ class TargetTail:
 
     @property
     def is_complete(self) -> bool:
-        """Returns whether the marker was reached or the tail is lost."""
+        """Return True if the marker was reached or the tail is lost."""
         return self.next_offset > self.marker or bool(self.lost)
 
     @property
     def hanging_transaction(self) -> OpenTransaction | None:
-        """The first transaction of ours that has no marker, if any: its producer id has expired
-        or is not ours to use."""
+        """The first of our transactions without a marker, if any. Its producer id has expired, or
+        we are not authorized to use it."""
         first = [
             OpenTransaction(producer_id=producer_id, start=each[0].offset)
             for producer_id, each in self._open.items()
@@ -100,7 +101,7 @@ class TargetTail:
         return sorted(self._batches, key=lambda each: each.offset)
 
     def skip_deleted(self, log_start: int) -> None:
-        """Skip a deleted resume-point batch, or mark the tail as lost: the log starts at
+        """Skip a deleted resume-point batch, or mark the tail as lost. The target's log starts at
         `log_start`."""
         if self.next_offset < log_start <= self.start:
             self.next_offset = self.start  # retention deleted the resume point's batch
@@ -108,7 +109,7 @@ class TargetTail:
             self.lost = f"the target's log no longer has offset {self.next_offset}"
 
     def add(self, header: BatchHeader, batch: memoryview) -> None:
-        """Add the next batch of the target."""
+        """Add the next batch of the target to the tail."""
         if header.last_offset < self.next_offset or self.is_complete:
             return
         self.next_offset = header.last_offset + 1
@@ -118,8 +119,8 @@ class TargetTail:
             self._add_batch(header, batch)
 
     def _is_foreign_overlap(self, header: BatchHeader) -> bool:
-        """Returns whether a foreign batch begins before `start`: an era may begin inside a batch
-        of MirrorMaker 2."""
+        """Return True if a foreign batch begins before `start`. An era (generation of the mirror)
+        may begin inside a batch of MirrorMaker 2."""
         theirs = self.own_producers is None or header.producer_id not in self.own_producers
         return theirs and self.last_crc is None
 

@@ -1,8 +1,9 @@
-"""Byte-rate limits: for a copy process as a whole and for single topics.
+"""Byte-rate limits for a whole copy process and for individual topics.
 
-Counts bytes as received from the source's brokers. One response may exceed a limit; further fetches
-are then blocked until the debt is paid off. Over any period at most the rate is fetched, plus a
-quarter of a second's worth, plus what was requested before the limit was reached.
+The limits count bytes received from the source brokers. One response may exceed a limit; further
+fetches are then blocked until the deficit is refilled. Over any period, the fetched bytes are at
+most the rate times the period, plus a quarter of a second at that rate, plus the bytes requested
+before the limit was reached.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ _FETCH_BYTES_MIN = 16 * 1024
 
 @dataclass(slots=True)
 class ByteRateLimit:
-    """Token bucket in bytes per second that one response may overdraw. 0 means no limit."""
+    """Token bucket in bytes per second, which one response may overdraw. 0 means no limit."""
 
     bytes_per_s: int
     _level: float = 0.0
     _at_s: float = -1.0
 
     def is_open(self, now_s: float) -> bool:
-        """Refill the bucket; returns whether more may be fetched."""
+        """Refill the bucket and return True if more bytes may be fetched."""
         if not self.bytes_per_s:
             return True
         most = self.bytes_per_s * _BURST_S
@@ -37,19 +38,20 @@ class ByteRateLimit:
         return self._level > 0
 
     def consume(self, size: int) -> None:
-        """Take received bytes from the bucket."""
+        """Remove received bytes from the bucket."""
         self._level -= size
 
 
 @dataclass(slots=True)
 class ByteRateLimits:
-    """The rate limits of one copy process; `topics` maps source topic names to limits."""
+    """Rate limits of one copy process. `topics` maps source topic names to limits."""
 
     flow: ByteRateLimit
     topics: Mapping[str, ByteRateLimit] = field(default_factory=dict)
 
     def is_topic_open(self, topic: str, now_s: float) -> bool:
-        """Returns whether more of this topic may be fetched. Does not check the flow's limit."""
+        """Return True if more records of this topic may be fetched. Does not check the flow's
+        limit."""
         found = self.topics.get(topic)
         return found is None or found.is_open(now_s)
 
@@ -60,14 +62,15 @@ class ByteRateLimits:
             found.consume(size)
 
     def limit_response_bytes(self, wanted: int) -> int:
-        """Maximum size of one response.
+        """Limit the size of one response.
 
-        A large response would overdraw a small limit and then block fresh records, too, for long.
+        A large response would overdraw a small limit and then block other partitions for a long
+        time.
         """
         return _limit_bytes(wanted, self.flow, sharers=1)
 
     def limit_partition_bytes(self, topic: str, wanted: int, *, partition_count: int) -> int:
-        """Maximum bytes of one partition per response if `partition_count` partitions of its
+        """Limit the bytes of one partition per response if `partition_count` partitions of its
         topic are fetched."""
         found = self.topics.get(topic)
         return wanted if found is None else _limit_bytes(wanted, found, sharers=partition_count)
@@ -82,7 +85,7 @@ def _limit_bytes(wanted: int, by: ByteRateLimit, *, sharers: int) -> int:
 
 
 def create_limits(flow_bytes_s: int, topics: Mapping[str, int]) -> ByteRateLimits:
-    """Create limits in bytes per second; 0 means no limit."""
+    """Create rate limits in bytes per second; 0 means no limit."""
     return ByteRateLimits(
         ByteRateLimit(flow_bytes_s), {topic: ByteRateLimit(each) for topic, each in topics.items()}
     )

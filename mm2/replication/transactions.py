@@ -1,10 +1,12 @@
-"""Decides when a partition is copied in transactions; scripts that open, commit and renew.
+"""Decides when a partition is replicated in transactions, and provides the scripts that open and
+commit a transaction or renew the fence.
 
-Brokers forget a producer by the *timestamps* of its records, so records older than half of
-`producer.id.expiration.ms` are copied in transactions, whose markers carry the current time.
+Brokers forget a producer by the *timestamps* of its records. Records older than half of
+`producer.id.expiration.ms` are therefore replicated in transactions, whose markers have the current
+time.
 
-The scripts run at a boundary: nothing is in flight. Each returns the target offset after the marker
-that was read (or that a transaction is open), or what failed.
+The scripts run at a boundary, where no batch is in flight. Each returns the target offset after the
+marker that was read, `TransactionOpened`, or a failure.
 """
 
 from __future__ import annotations
@@ -23,12 +25,12 @@ from mm2.topics.flow_config import DeliveryMode
 COMMIT_INTERVAL_S = 0.2
 COMMIT_BYTES = 16 * 1024 * 1024
 MODE_HOLD_S = 2.0
-"""How long fresh batches still go in transactions after an old one, so that the mode does not
-flap."""
+"""Time for which recent batches are still sent in transactions after an old batch, so that the mode
+does not flap."""
 
 
 class BoundaryStep(enum.Enum):
-    """What a partition with nothing in flight must do before it continues."""
+    """Step of a partition at a boundary, where no batch is in flight, before sending continues."""
 
     OPEN = "open a transaction"
     COMMIT = "commit the open transaction"
@@ -37,23 +39,23 @@ class BoundaryStep(enum.Enum):
 
 @dataclass(slots=True, kw_only=True)
 class TransactionMode:
-    """Whether a partition is copied in transactions, and the state of its transaction.
+    """Tracks whether a partition is replicated in transactions, and the state of its transaction.
 
     Invariant: `is_open` only while `is_active`, or while the mode is about to end with a commit.
     """
 
     is_permanent: bool
-    """True if all batches are copied in transactions (`delivery: transactional`)."""
+    """True if all batches are sent in transactions (`delivery: transactional`)."""
     renew_after_s: float
     is_possible: bool = True
-    """False if no transactional id may be used."""
+    """False if the flow is not authorized for a transactional id."""
     marked_at_s: float
     is_active: bool = False
     """True while batches are sent in transactions."""
     is_open: bool = False
-    """True while the partition is in an uncommitted transaction."""
+    """True while a transaction of the partition is open."""
     open_from: int = -1
-    """Source offset from which records are in the open transaction."""
+    """First source offset whose records are in the open transaction."""
     open_bytes: int = 0
     plain_since_marker: bool = False
     """True if batches outside transactions were sent since the last marker."""
@@ -64,7 +66,7 @@ class TransactionMode:
         self.is_active = self.is_permanent
 
     def record_sent(self, size: int, *, old: bool, now_s: float) -> None:
-        """Record that a batch was sent."""
+        """Record that a batch of `size` bytes was sent."""
         if not self.is_active:
             self.plain_since_marker = True
             return
@@ -75,26 +77,26 @@ class TransactionMode:
             self._old_seen_at_s = now_s
 
     def activate(self, now_s: float) -> None:
-        """Start to send in transactions because the next batch is old."""
+        """Start sending in transactions, because the next batch is old."""
         self.is_active = True
         self._old_seen_at_s = now_s
 
     def record_opened(self, source: int) -> None:
-        """Record that a transaction is open; everything before source offset `source` is
+        """Record that a transaction was opened. All records before source offset `source` are
         committed."""
         self.is_open = True
         self.open_from = source
         self.open_bytes = 0
 
     def record_marker(self, now_s: float) -> None:
-        """Record that a marker of ours was read back."""
+        """Record that one of our transaction markers was read back."""
         self.is_open = False
         self.open_bytes = 0
         self.marked_at_s = now_s
         self.plain_since_marker = False
 
     def may_send(self, *, old: bool, now_s: float) -> bool:
-        """Returns whether a batch of this age may be sent now, without a boundary before it."""
+        """Return True if a batch of this age may be sent now without a preceding boundary."""
         old = old and self.is_possible
         if not self.is_active:
             # The fence is renewed with nothing in flight, which steady traffic would never reach.
@@ -106,22 +108,25 @@ class TransactionMode:
         )
 
     def is_commit_due(self, now_s: float) -> bool:
-        """Returns whether the open transaction must be committed: too large or too old."""
+        """Return True if the open transaction must be committed because it is too large or too
+        old."""
         return self.open_bytes >= COMMIT_BYTES or (
             self.open_bytes > 0 and now_s - self._opened_at_s >= COMMIT_INTERVAL_S
         )
 
     def may_deactivate(self, now_s: float) -> bool:
-        """Returns whether no batch has been old for a while, so that transactions may end."""
+        """Return True if no batch has been old for a while, so that sending in transactions may
+        end."""
         return not self.is_permanent and now_s - self._old_seen_at_s >= MODE_HOLD_S
 
-    def next_step(
+    def switch_to_next_step(
         self, *, next_is_old: bool | None, paused: bool, now_s: float
     ) -> BoundaryStep | None:
-        """Return the boundary step that is due and switch the mode.
+        """Return the boundary step that is due, and switch the mode.
 
-        `next_is_old` describes the batch that is sent next; None if none is ready. An open
-        transaction never waits for one, because no map segment is written while it is open.
+        `next_is_old` is True if the next batch to send is old, and None if no batch is ready. An
+        open transaction is committed when no batch is ready, because no map segment is written
+        while it is open.
         """
         if self.is_open:
             idle = next_is_old is None
@@ -148,15 +153,15 @@ class TransactionMode:
         return self.is_active and next_is_old is False and self.may_deactivate(now_s)
 
     def is_renewal_due(self, now_s: float) -> bool:
-        """Returns whether the fence must be renewed."""
+        """Return True if the fence must be renewed."""
         return self.is_possible and now_s - self.marked_at_s >= self.renew_after_s
 
 
 def create_transaction_mode(
     setup: PartitionSetup, now_s: float, *, fenced: bool = True
 ) -> TransactionMode:
-    """Create the mode right after acquiring the partition; without a fence there are no
-    transactions."""
+    """Create the transaction mode right after acquiring the partition. Without a fence,
+    transactions are impossible."""
     return TransactionMode(
         is_permanent=fenced and setup.delivery is DeliveryMode.TRANSACTIONAL,
         is_possible=fenced,
@@ -171,7 +176,8 @@ FENCE_CHECK_INTERVAL_S = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionBoundary:
-    """Our marker is at `next_target - 1` in leader epoch `leader_epoch`."""
+    """Result of a boundary: our marker is at target offset `next_target - 1` in leader epoch
+    `leader_epoch`."""
 
     next_target: int
     leader_epoch: int
@@ -185,14 +191,14 @@ class TransactionOpened:
 BoundaryScript = Script[PartitionBoundary | TransactionOpened | FencingFailure]
 
 
-def run_boundary(
+def create_boundary_script(
     step: BoundaryStep,
     producer: ProducerIdentity,
     *,
     next_target: int,
     context: RecoveryContext,
 ) -> BoundaryScript:
-    """The script of a boundary step; its marker is at `next_target` or later."""
+    """Create the script of a boundary step. The step's marker is at `next_target` or later."""
     match step:
         case BoundaryStep.OPEN:
             return open_transaction(producer)
@@ -223,8 +229,8 @@ def commit_open_transaction(
 def renew_fence(
     producer: ProducerIdentity, *, next_target: int, context: RecoveryContext
 ) -> BoundaryScript:
-    """Run an empty transaction, which keeps the fence in the brokers' memory and the
-    transactional id alive."""
+    """Run an empty transaction, so that brokers forget neither the fence nor the transactional
+    id."""
     failed = yield from producer_fencing.run_empty_transaction(producer)
     if failed is not None:
         return failed
@@ -242,8 +248,8 @@ def open_transaction(producer: ProducerIdentity) -> BoundaryScript:
 def _read_boundary_marker(
     producer: ProducerIdentity, *, next_target: int, check_context: RecoveryContext | None
 ) -> BoundaryScript:
-    """Read the boundary's marker; with `check_context`, verify that it is visible to read_committed
-    consumers."""
+    """Read the boundary's marker. With `check_context`, verify that read_committed consumers can
+    see the marker."""
     marker = yield from producer_fencing.read_marker(producer, start=next_target)
     if not isinstance(marker, TransactionMarker):
         return marker
@@ -261,12 +267,12 @@ def _read_boundary_marker(
 def find_new_owner(
     context: RecoveryContext, *, fenced_producer: ProducerIdentity
 ) -> Script[bool | PartitionHalt]:
-    """Find out whether another owner acquired the partition with a newer epoch than
-    `fenced_producer`, which was ours.
+    """Check whether another owner acquired the partition with a newer epoch than `fenced_producer`,
+    which was ours.
 
-    Watches the map for as long as an acquisition may take. Returns True once a newer segment of
-    another owner appears. False means that our own transaction timed out, or that a delayed request
-    or another process of ours was the cause. Returns a halt if the map is unreadable.
+    Polls the map for as long as an acquisition may take. Returns True once a newer segment of
+    another owner appears. Returns False if the cause was a timeout of our transaction, a delayed
+    request, or another of our processes. Returns a halt if the map is unreadable.
     """
     waited_s = 0.0
     while waited_s < FENCE_CHECK_TIMEOUT_S:

@@ -1,11 +1,11 @@
 """Kafka clusters on this machine for `mm2 sandbox`, `mm2 demo`, `mm2 drill` and the tests.
 
-`sandbox_cluster.SandboxCluster` is a Kafka cluster of one or three brokers, run from published
-jars or in containers. `supervisor` is the process that owns the clusters of `mm2 sandbox up`;
-`sandbox_lifecycle` starts, finds and ends it. `proof` compares mirror topics with their source
-as an ordinary consumer reads them.
+`sandbox_cluster.SandboxCluster` is a Kafka cluster of one or three brokers, run from published jars
+or in containers. `supervisor` is the process that owns the clusters of `mm2 sandbox up`.
+`sandbox_lifecycle` starts, finds and stops the supervisor. `proof` compares mirror topics with
+their source topics, as read by an ordinary consumer.
 
-Traffic is in `mm2.sandbox.traffic`, the demo and the drill are in `mm2.sandbox.scenarios`; this
-package imports neither. Everything dies with the process that started it. May import
+Test traffic is in `mm2.sandbox.traffic`; the demo and the drill are in `mm2.sandbox.scenarios`.
+This package imports neither. All processes end with the process that started them. May import
 `connect_runtime`, `mm2.formats`, `mm2.topics` and `mm2.copier`.
 """

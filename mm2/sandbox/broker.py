@@ -1,8 +1,8 @@
 """One Kafka broker process, with its settings, its data, and the formatting of its storage.
 
-Storage is formatted with Kafka's own tool. Its output is the same for every broker of a release,
-except for three names. So the tool runs once, and its output is cached beside the jars: this saves
-a JVM start per broker.
+Storage is formatted with Kafka's own tool. The tool's output is identical for all brokers of a
+release, except for three names. Therefore the tool runs only once and its output is cached next to
+the jars, which saves a JVM start per broker.
 """
 
 from __future__ import annotations
@@ -22,22 +22,23 @@ from mm2.sandbox.sandbox_errors import SandboxError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerSpec:
-    """What a broker needs to run."""
+    """Settings and start options of a broker."""
 
     node_id: int
     folder: Path
     runner: ProgramRunner
     settings: Mapping[str, str]
-    """Complete settings of the broker."""
+    """Complete broker settings (`server.properties`)."""
     jvm: tuple[str, ...] = java_server.TEST_JVM_FLAGS
     ready_text: str = "Kafka Server started"
-    """Text in the log that shows that the broker is registered and accepts requests."""
+    """Log text that shows that the broker is registered and accepts requests."""
     before_start: Callable[[], None] = lambda: None
-    """Called before each start."""
+    """Called before each start of the broker."""
 
 
 class KafkaBroker(JavaServer):
-    """A broker with its folder. Not thread-safe; it is down until `start`."""
+    """A Kafka broker process and its folder. Not thread-safe. The broker is down until `start` is
+    called."""
 
     def __init__(self, spec: BrokerSpec) -> None:
         super().__init__(
@@ -57,24 +58,25 @@ class KafkaBroker(JavaServer):
 
     @property
     def data(self) -> Path:
-        """Folder of its logs and formatted metadata; the settings name exactly one."""
+        """Folder of the broker's logs and formatted metadata; its settings contain exactly one log
+        directory."""
         return Path(self._settings["log.dirs"])
 
     def launch(self) -> None:
-        """Start the process without waiting for it to serve."""
+        """Start the broker process without waiting until it accepts requests."""
         if not self.running:
             self._spec.before_start()
         super().launch()
 
     def prepare(self) -> None:
-        """Write the settings file into the folder."""
+        """Write the broker's settings file into its folder."""
         java_server.write_settings_file(self.properties_path, self._settings)
 
     def command(self) -> list[str]:
-        return self.runner.broker(self.properties_path, flags=self._spec.jvm)
+        return self.runner.make_broker_command(self.properties_path, flags=self._spec.jvm)
 
     def change_settings(self, changes: Mapping[str, str | None]) -> None:
-        """Change settings for the next start; None removes a setting."""
+        """Change broker settings for the next start. A value of None removes the setting."""
         merged = {**self._settings, **changes}
         self._settings = {key: value for key, value in merged.items() if value is not None}
 
@@ -82,13 +84,14 @@ class KafkaBroker(JavaServer):
 _FORMAT_TIMEOUT_S = 120.0
 _META_PROPERTIES = "meta.properties"
 _FEATURES_SNAPSHOT = "bootstrap.checkpoint"
-"""Snapshot with the feature levels of the release, with which a cluster starts."""
+"""Snapshot file that contains the feature levels with which a new cluster starts."""
 
 
 def make_cluster_id() -> str:
     """Create a random cluster id as Kafka does: 22 characters of URL-safe base64.
 
-    It never starts with a hyphen (as in Kafka's `Uuid.randomUuid`): tools parse that as an option.
+    The id never starts with a hyphen (as in Kafka's `Uuid.randomUuid`), because command-line tools
+    would parse it as an option.
     """
     while True:
         text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
@@ -101,14 +104,15 @@ def format_storage(brokers: Iterable[KafkaBroker], *, cluster_id: str) -> None:
     nodes = list(brokers)
     for node in nodes:
         node.prepare()
-    unformatted = [node for node in nodes if not _write_kept_format(node, cluster_id=cluster_id)]
+    unformatted = [node for node in nodes if not _write_cached_storage(node, cluster_id=cluster_id)]
     _run_storage_tool(unformatted, cluster_id=cluster_id)
     for node in unformatted[:1]:
-        _keep_format(node)
+        _cache_formatted_storage(node)
 
 
-def _write_kept_format(node: KafkaBroker, *, cluster_id: str) -> bool:
-    """Write the cached output of the tool; returns False if there is none."""
+def _write_cached_storage(node: KafkaBroker, *, cluster_id: str) -> bool:
+    """Write the cached output of the storage tool into the broker's folder. Return False if nothing
+    is cached."""
     kept = node.runner.features
     if kept is None or not kept.exists():
         return False
@@ -126,7 +130,7 @@ def _write_kept_format(node: KafkaBroker, *, cluster_id: str) -> bool:
     return True
 
 
-def _keep_format(node: KafkaBroker) -> None:
+def _cache_formatted_storage(node: KafkaBroker) -> None:
     kept = node.runner.features
     if kept is None:
         return
@@ -144,7 +148,7 @@ def _run_storage_tool(brokers: Sequence[KafkaBroker], *, cluster_id: str) -> Non
     try:
         for node in brokers:
             log_path = node.folder / "format.log"
-            argv = node.runner.storage_tool(
+            argv = node.runner.make_storage_tool_command(
                 *("format", "--cluster-id", cluster_id),
                 *("--config", str(node.properties_path)),
                 flags=java_server.TEST_JVM_FLAGS,

@@ -1,4 +1,4 @@
-"""The settings of sandbox brokers: small, quick to start, and without deletion of records."""
+"""Default settings of sandbox brokers: small, quick to start, and without deletion of records."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ LOOPBACK_HOST = "127.0.0.1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtraListener:
-    """An additional listener of a broker: bound to `port`, advertised as `advertised`.
+    """An additional broker listener, bound to `port` and advertised as `advertised`.
 
-    For a proxy, which listens at `advertised` ("host:port") and forwards to `port`.
+    Used with a proxy that listens at `advertised` ("host:port") and forwards to `port`.
     """
 
     name: str
@@ -23,7 +23,8 @@ class ExtraListener:
 
 
 def make_default_settings(brokers: int) -> dict[str, str]:
-    """Return the settings of a cluster's brokers, without addresses, security and overrides."""
+    """Return the default broker settings for a cluster of `brokers` nodes, without addresses,
+    security settings and overrides."""
     copies = min(3, brokers)
     in_sync = max(1, copies - 1)
     return {
@@ -63,7 +64,10 @@ def make_kraft_addresses(
     listeners: Sequence[ExtraListener] = (),
     protocol: str = "PLAINTEXT",
 ) -> dict[str, str]:
-    """Return the settings of a node's listeners and controllers (`controller_ports` by id)."""
+    """Return the listener and controller settings of a KRaft node.
+
+    `controller_ports` maps node ids to ports.
+    """
     bound = {CLIENT_LISTENER: f"{LOOPBACK_HOST}:{client_port}"}
     bound |= {listener.name: f"{LOOPBACK_HOST}:{listener.port}" for listener in listeners}
     advertised = bound | {listener.name: listener.advertised for listener in listeners}
@@ -92,7 +96,7 @@ def make_zookeeper_addresses(
     listeners: Sequence[ExtraListener] = (),
     protocol: str = "PLAINTEXT",
 ) -> dict[str, str]:
-    """Return the listener settings of a node that uses a ZooKeeper ("host:port")."""
+    """Return the listener settings of a broker that uses ZooKeeper at `zookeeper` ("host:port")."""
     bound = {CLIENT_LISTENER: f"{LOOPBACK_HOST}:{client_port}"}
     bound |= {listener.name: f"{LOOPBACK_HOST}:{listener.port}" for listener in listeners}
     advertised = bound | {listener.name: listener.advertised for listener in listeners}
@@ -108,7 +112,7 @@ def make_zookeeper_addresses(
 
 
 def render_properties(settings: Mapping[str, str]) -> str:
-    """Render a Java properties file; backslashes and newlines in values are escaped."""
+    """Render a Java properties file. Backslashes and newlines in values are escaped."""
     lines = (f"{key}={_escape_value(value)}" for key, value in sorted(settings.items()))
     return "\n".join([*lines, ""])
 

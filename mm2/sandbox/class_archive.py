@@ -1,7 +1,8 @@
-"""A class-data sharing (CDS) archive for the sandbox's JVMs: brokers start a second faster.
+"""Class-data sharing (CDS) archive for the sandbox's JVMs, which lets brokers start one second
+faster.
 
-It is created once per Java version and set of jars, by starting and stopping a broker (five
-seconds), and cached beside the jars. A JVM ignores an archive that does not match.
+The archive is created once per Java version and jar set by starting and stopping a broker, which
+takes five seconds. It is cached next to the jars. A JVM ignores an archive that does not match.
 """
 
 from __future__ import annotations
@@ -32,9 +33,10 @@ _STOP_TIMEOUT_S = 60.0
 def ensure_archive(
     jars: Path, release: KafkaRelease = kafka_releases.NEWEST_RELEASE
 ) -> tuple[str, ...]:
-    """Return JVM flags for programs run from `jars`; creates the archive if there is none.
+    """Return the JVM flags that load the CDS archive for `jars`; create the archive if it does not
+    exist.
 
-    Releases with ZooKeeper use no archive: they start in little more than a second.
+    ZooKeeper-based releases use no archive because they start in little more than a second.
     """
     if release.zookeeper:
         return ()
@@ -50,7 +52,11 @@ def ensure_archive(
 
 
 def _archive_path(jars: Path) -> Path:
-    """The name contains the jars' sizes and times and the Java version, which the JVM checks."""
+    """Return the path of the CDS archive.
+
+    The file name depends on the jars' sizes and modification times and on the Java version, because
+    the JVM checks all of them.
+    """
     stamp = jars.with_name(jars.name + ".verified")
     jars_key = hashlib.sha256(stamp.read_bytes() if stamp.exists() else b"").hexdigest()[:12]
     found = java.find_java()

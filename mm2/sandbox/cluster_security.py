@@ -1,8 +1,8 @@
-"""A cluster with TLS, SASL and ACLs: the broker and client settings of `--secure`.
+"""TLS, SASL and ACLs for a sandbox cluster: the broker and client settings of `--secure`.
 
-Clients connect over SASL_SSL with SCRAM-SHA-512, SCRAM-SHA-256 or PLAIN; brokers and controllers
-use SASL_SSL with PLAIN among themselves. Certificates and passwords are generated per cluster.
-`admin` is a super user; other users need ACLs, and initially have none.
+Clients connect over SASL_SSL with SCRAM-SHA-512, SCRAM-SHA-256 or PLAIN. Brokers and controllers
+connect to each other over SASL_SSL with PLAIN. Certificates and passwords are generated per
+cluster. `admin` is a super user; other users initially have no ACLs.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _CERTIFICATE_HOSTS = ("127.0.0.1", "localhost")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSecurity:
-    """Certificates (files in `folder`) and passwords of one cluster."""
+    """Certificates (files in `folder`) and passwords of a secure cluster."""
 
     folder: Path
     passwords: Mapping[str, str] = field(repr=False)
@@ -42,7 +42,7 @@ class ClusterSecurity:
 
     @classmethod
     def create(cls, folder: Path, users: Sequence[str] = ()) -> Self:
-        """Generate certificates, and passwords for `admin` and each of `users`."""
+        """Generate certificates for a cluster, and passwords for `admin` and each of `users`."""
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         wall_ms = SystemClock().wall_ms()
         authority = CertificateAuthority.create("mm2 sandbox", wall_ms=wall_ms)
@@ -61,7 +61,7 @@ class ClusterSecurity:
 
     @property
     def keystore(self) -> Path:
-        """Keystore with the brokers' key and certificate."""
+        """Path of the keystore with the brokers' private key and certificate."""
         return self.folder / "broker.pem"
 
     def client_properties(self, user: str, mechanism: str) -> dict[str, str]:
@@ -87,10 +87,12 @@ class ClusterSecurity:
         authorizer: str,
         key_in_settings: bool = False,
     ) -> dict[str, str]:
-        """Return broker settings for the client listeners, and for the controller listener if any.
+        """Return the security settings of a broker for its client listeners and its controller
+        listener.
 
-        `authorizer` is the class that evaluates ACLs. `key_in_settings` is for releases that
-        cannot read an unencrypted key from a file.
+        `controller` is None if the broker has no controller listener. `authorizer` is the class
+        that evaluates ACLs. Set `key_in_settings` for releases that cannot read an unencrypted key
+        from a file.
         """
         members = self._login(_BROKER_USER)
         known = {f"user_{name}": password for name, password in self.passwords.items()}

@@ -1,9 +1,9 @@
-"""Runs brokers in containers of Apache Kafka's official image, through testcontainers.
+"""Runs brokers in containers of Apache Kafka's official image, using testcontainers.
 
 Containers share this machine's network and mount the cluster's folder under the same path, so
-settings, addresses, logs and certificates are the same as for local brokers. Therefore the daemon
-must be local. Containers that outlive this process are removed by testcontainers' reaper, which is
-another container and image, and which does not run if
+settings, addresses, logs and certificates are the same as for local brokers. Therefore the Docker
+daemon must run on this machine. Testcontainers' reaper removes containers that outlive this
+process. The reaper runs in a container with a separate image, and is disabled if
 TESTCONTAINERS_RYUK_DISABLED is set.
 """
 
@@ -30,52 +30,56 @@ _LOG_TO_FILE = 'exec "$@" >>"$0" 2>&1'
 _LOST_CONTAINER_STATUS = 255
 _VIRTUAL_MACHINE_DAEMONS = frozenset({"Docker Desktop"})
 _LOCAL_SOCKET_PREFIX = "http+docker://"
-"""URL prefix that the client reports for a daemon on a local socket."""
+"""URL prefix that the Docker client reports for a daemon on a local socket."""
 
 
 def find_image(release: KafkaRelease) -> str:
-    """Return the image, such as `apache/kafka:4.3.1`. Raises `SandboxError` if there is none."""
+    """Return the container image of a Kafka release, such as `apache/kafka:4.3.1`.
+
+    Raises `SandboxError` if Apache publishes no image for the release.
+    """
     if release.zookeeper:
         raise SandboxError(
-            f"Kafka {release.version} cannot run in a container: Apache publishes images since 3.7;"
-            " omit --in-containers to run it on this machine"
+            f"Kafka {release.version} cannot run in a container because Apache publishes images "
+            "only for 3.7 and later; omit --in-containers to run it on this machine"
         )
     return f"apache/kafka:{release.version}"
 
 
 def check_daemon() -> None:
-    """Raise `SandboxError` with a remedy if no container can be started."""
+    """Raise `SandboxError` with a remedy if containers cannot be started."""
     _connect_to_daemon().close()
 
 
 def pull_image(name: str, *, report: Callable[[str], None] = lambda line: None) -> None:
-    """Pull an image if the daemon does not have it. Raises `SandboxError` if that fails."""
+    """Pull a container image if the Docker daemon does not have it. Raises `SandboxError` if the
+    pull fails."""
     with closing(_connect_to_daemon()) as daemon:
         with suppress(Exception):  # see `_connect_to_daemon`
             daemon.images.get(name)
             return
-        report(f"pulling the image {name} (some hundred MB, once)")
+        report(f"pulling the image {name} (a few hundred MB, only once)")
         try:
             daemon.images.pull(name)
         except Exception as error:  # see `_connect_to_daemon`
             raise SandboxError(
-                f"the Docker daemon has no image {name} and cannot pull it ({_error_line(error)}): "
-                f"docker pull {name}"
+                f"the Docker daemon does not have the image {name} and cannot pull it "
+                f"({_error_line(error)}): run docker pull {name}"
             ) from error
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerRunner:
-    """Runs each program in a separate container, which mounts `folder` (an absolute path)."""
+    """Runs each program in a separate container that mounts `folder` (an absolute path)."""
 
     image: str
     folder: Path
     features: Path | None = None
 
-    def broker(self, settings: Path, *, flags: tuple[str, ...]) -> list[str]:
+    def make_broker_command(self, settings: Path, *, flags: tuple[str, ...]) -> list[str]:
         return [*_make_environment(flags), f"{_KAFKA_SCRIPTS}/kafka-server-start.sh", str(settings)]
 
-    def storage_tool(self, *arguments: str, flags: tuple[str, ...]) -> list[str]:
+    def make_storage_tool_command(self, *arguments: str, flags: tuple[str, ...]) -> list[str]:
         return [*_make_environment(flags), f"{_KAFKA_SCRIPTS}/kafka-storage.sh", *arguments]
 
     def start(self, argv: Sequence[str], *, output: IO[bytes], cwd: Path) -> RunningProgram:
@@ -104,7 +108,8 @@ class ContainerRunner:
 
 
 class _ContainerProgram:
-    """The program of one container, which is removed after the program has ended."""
+    """A program running in its own container. The container is removed after the program has
+    ended."""
 
     def __init__(self, container: Any) -> None:
         self._container = container
@@ -158,7 +163,7 @@ class _ContainerProgram:
 
 
 def _connect_to_daemon() -> Any:
-    """Return a connected client of the Docker daemon, which the caller closes."""
+    """Connect to the Docker daemon and return the client, which the caller must close."""
     library = _import_testcontainers()
     try:
         client = library.DockerClient().client
@@ -173,14 +178,15 @@ def _connect_to_daemon() -> Any:
     ):
         client.close()
         raise SandboxError(
-            f"the Docker daemon ({system}) runs on another machine, whose network and folders "
-            "differ from this one's: omit --in-containers"
+            f"the Docker daemon ({system}) runs on another machine and does not share this "
+            "machine's network and folders: omit --in-containers"
         )
     return client
 
 
 def _make_environment(flags: tuple[str, ...]) -> list[str]:
-    """Return the environment for Kafka's scripts, with these JVM flags instead of the defaults."""
+    """Return the environment variables that make Kafka's scripts use these JVM flags instead of
+    their defaults."""
     return [
         "env",
         f"KAFKA_HEAP_OPTS={' '.join(flags)}",

@@ -1,10 +1,10 @@
-"""Compares two logs in one pass and classifies the differences. Pure: logs are iterators.
+"""Compares two logs in one pass and classifies their differences. Pure: logs are iterators.
 
-Logs are compared as they are streamed while they are equal. From the first difference on, records
-are condensed and both sides are read ahead in windows, which `mm2.sandbox.patience_diff` aligns; a
-window grows until the logs match again. Records without a counterpart are classified at the end: a
-moved record must not count as one lost and one extra record, and a record that the source has once
-is a duplicate, however far away the other copy is. Results print as a short table.
+While the logs are equal, they are compared as a stream. After the first difference, records are
+condensed and both sides are read ahead in windows, which `mm2.sandbox.patience_diff` aligns. A
+window grows until the logs match again. Records without a counterpart are classified at the end of
+both logs, because a moved record must not be counted as one lost and one extra record, and because
+a duplicate may be arbitrarily far from the original. Results are printed as a short table.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from mm2.sandbox.patience_diff import MatchedPair
 
 _MEGABYTE = 1_000_000
 _DETAILED_PARTITIONS_MAX = 4
-"""Maximum number of partitions of a topic whose differences are printed."""
+"""Maximum number of partitions per topic whose differences are printed in detail."""
 
 
 class DifferenceKind(enum.Enum):
-    """Faults of a mirror's records, including missing ones."""
+    """Faults of a mirror topic's records, such as missing, altered or duplicated records."""
 
     MISSING = "missing"
     DUPLICATED = "duplicated"
@@ -39,10 +39,11 @@ class DifferenceKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordDifference:
-    """All records of a partition with the same fault; offsets are those of the first one.
+    """All records of a partition with the same kind of difference, and the offsets of the first
+    record.
 
-    If one side lacks the record, its offset is that of the record in this position, or None at the
-    end of the log.
+    If one side lacks the record, its offset is that of the record found in the same position, or
+    None at the end of the log.
     """
 
     kind: DifferenceKind
@@ -50,7 +51,7 @@ class RecordDifference:
     source_offset: int | None
     target_offset: int | None
     fields: tuple[str, ...] = ()
-    """What was altered: key, value, headers, timestamp or timestamp type."""
+    """Altered parts of the record: key, value, headers, timestamp or timestamp type."""
 
     def __str__(self) -> str:
         what = f" ({', '.join(self.fields)})" if self.fields else ""
@@ -62,30 +63,31 @@ class RecordDifference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionComparison:
-    """The comparison of one partition."""
+    """Comparison result for one partition."""
 
     source: TopicPartition
     target: TopicPartition
     source_records: int
     target_records: int
     size: int
-    """Bytes of keys and values on the source."""
+    """Total bytes of keys and values on the source."""
     differences: tuple[RecordDifference, ...] = ()
     is_truncated: bool = False
-    """Too many differences: the remaining ones were only counted as missing or extra."""
+    """True if there were too many differences, so that the remaining ones were only counted as
+    missing or extra."""
 
     @property
     def is_equal(self) -> bool:
         return not self.differences
 
     def count(self, kind: DifferenceKind) -> int:
-        """Return the number of records with this fault."""
+        """Return the number of records with this kind of difference."""
         return sum(each.count for each in self.differences if each.kind is kind)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicsComparison:
-    """The comparisons of all partitions; prints as a table with a line per topic."""
+    """Comparison results for all partitions. Prints as a table with one line per topic."""
 
     partitions: tuple[PartitionComparison, ...]
 
@@ -99,16 +101,16 @@ class TopicsComparison:
 
     @property
     def records(self) -> int:
-        """Number of records on the source."""
+        """Total number of records on the source."""
         return sum(each.source_records for each in self.partitions)
 
     @property
     def size(self) -> int:
-        """Bytes of keys and values on the source."""
+        """Total bytes of keys and values on the source."""
         return sum(each.size for each in self.partitions)
 
     def count(self, kind: DifferenceKind) -> int:
-        """Return the number of records with this fault in all partitions."""
+        """Return the number of records with this kind of difference in all partitions."""
         return sum(each.count(kind) for each in self.partitions)
 
     def __str__(self) -> str:
@@ -152,29 +154,31 @@ def _show_offset(offset: int | None) -> str:
 
 
 KEPT_UNMATCHED_MAX = 100_000
-"""Limit per side for records kept for classification; further ones are only counted."""
+"""Maximum number of records per side kept for classification; additional records are only
+counted."""
 
 _SEARCH_AHEAD_RECORDS = 16
 
 FindOriginals = Callable[[frozenset[RecordContent]], dict[RecordContent, int]]
-"""Reads the source again and returns the first offset of each of these contents."""
+"""Reads the source again and returns the first offset of each given record content."""
 
 IsAllowedToLack = Callable[[int], bool]
-"""Predicate for source offsets: may the target lack this record?"""
+"""Predicate on source offsets that returns True if the target may lack the record."""
 
 _DifferenceLabel = tuple[DifferenceKind, tuple[str, ...]]
 _IndexPairs = Sequence[tuple[int, int]]
 
 
 def allow_no_gaps(_: int) -> bool:
-    """`IsAllowedToLack` for mirrors that must be complete."""
+    """Return False for every offset: the `IsAllowedToLack` predicate for mirrors that must be
+    complete."""
     return False
 
 
 def find_originals(
     source: Iterable[RecordChunk], wanted: Collection[RecordContent]
 ) -> dict[RecordContent, int]:
-    """Implementation of `FindOriginals` over the chunks of a log."""
+    """Find the first offset of each wanted record content in a log. Implements `FindOriginals`."""
     found: dict[RecordContent, int] = {}
     for chunk in source:
         contents = map(log_records.condense_record, chunk.contents)
@@ -186,7 +190,8 @@ def find_originals(
 
 @dataclass(frozen=True, slots=True)
 class _UnmatchedRecord:
-    """A record without a counterpart; `gap` is the number of the gap between two matches."""
+    """A record without a counterpart on the other side; `gap` numbers the gap between two matches
+    that contains it."""
 
     record: ComparedRecord
     gap: int
@@ -195,9 +200,10 @@ class _UnmatchedRecord:
 
 @dataclass(slots=True)
 class UnmatchedRecords:
-    """Records without a counterpart: `lost` on the source, `added` on the target.
+    """Records without a counterpart: `lost` records are only on the source, `added` records only on
+    the target.
 
-    At most `KEPT_UNMATCHED_MAX` are kept per side.
+    At most `KEPT_UNMATCHED_MAX` records are kept per side.
     """
 
     is_allowed_to_lack: IsAllowedToLack = allow_no_gaps
@@ -212,11 +218,12 @@ class UnmatchedRecords:
         return bool(self._more_lost or self._more_added)
 
     def open_gap(self) -> None:
-        """Start a new gap, to which the following records belong."""
+        """Start a new gap. Records added afterwards are assigned to this gap."""
         self._gap += 1
 
     def add_lost(self, record: ComparedRecord, other_offset: int | None) -> None:
-        """Record a lost record; `other_offset`: offset of the target's record in its position."""
+        """Add a lost record; `other_offset` is the offset of the target's record in the same
+        position."""
         if self.is_allowed_to_lack(record.offset):
             return
         if len(self._lost) < KEPT_UNMATCHED_MAX:
@@ -224,15 +231,17 @@ class UnmatchedRecords:
         else:
             self._more_lost += 1
 
-    def add_added(self, record: ComparedRecord, other_offset: int | None) -> None:
-        """Record an added record; `other_offset`: offset of the source's record in its position."""
+    def add_extra(self, record: ComparedRecord, other_offset: int | None) -> None:
+        """Add a record that only the target has; `other_offset` is the offset of the source's
+        record in the same position."""
         if len(self._added) < KEPT_UNMATCHED_MAX:
             self._added.append(_UnmatchedRecord(record, self._gap, other_offset))
         else:
             self._more_added += 1
 
     def classify(self, find_originals: FindOriginals) -> tuple[RecordDifference, ...]:
-        """Classify all records; returns the differences in the order of `DifferenceKind`."""
+        """Classify all unmatched records. Return the differences in the order of
+        `DifferenceKind`."""
         tally = _DifferenceCounts()
         lost: Sequence[_UnmatchedRecord] = self._lost
         added: Sequence[_UnmatchedRecord] = self._added
@@ -245,12 +254,13 @@ class UnmatchedRecords:
             tally.count(DifferenceKind.EXTRA, each.other_offset, each.record.offset)
         tally.add(DifferenceKind.MISSING, self._more_lost)
         tally.add(DifferenceKind.EXTRA, self._more_added)
-        return tally.told()
+        return tally.list_differences()
 
 
 @dataclass(slots=True)
 class _DifferenceCounts:
-    """Counts by kind and fields, each with the source and target offset of its first record."""
+    """Difference counts by kind and altered fields, each with the source and target offset of its
+    first record."""
 
     _counts: defaultdict[_DifferenceLabel, int] = field(default_factory=lambda: defaultdict(int))
     _first: dict[_DifferenceLabel, tuple[int | None, int | None]] = field(default_factory=dict)
@@ -267,11 +277,11 @@ class _DifferenceCounts:
         self._first.setdefault((kind, fields), (source_offset, target_offset))
 
     def add(self, kind: DifferenceKind, count: int) -> None:
-        """Count more records of a kind, whose offsets are not known."""
+        """Add to the count of a difference kind when the records' offsets are not known."""
         if count:
             self._counts[kind, ()] += count
 
-    def told(self) -> tuple[RecordDifference, ...]:
+    def list_differences(self) -> tuple[RecordDifference, ...]:
         kinds = list(DifferenceKind)
         return tuple(
             RecordDifference(
@@ -288,7 +298,7 @@ class _DifferenceCounts:
 
 
 def _pair_moved(lost: Sequence[_UnmatchedRecord], added: Sequence[_UnmatchedRecord]) -> _IndexPairs:
-    """Pair records with the same content in different positions."""
+    """Pair lost and added records that have the same content in different positions."""
     places: defaultdict[RecordContent, deque[int]] = defaultdict(deque)
     for index, each in enumerate(lost):
         places[each.record.content].append(index)
@@ -302,7 +312,11 @@ def _pair_moved(lost: Sequence[_UnmatchedRecord], added: Sequence[_UnmatchedReco
 def _pair_altered(
     lost: Sequence[_UnmatchedRecord], added: Sequence[_UnmatchedRecord]
 ) -> _IndexPairs:
-    """Pair records of a gap if both sides have equally many, or if two records are similar."""
+    """Pair lost and added records of the same gap as altered records.
+
+    Records are paired in order if both sides have the same number of records in the gap; otherwise
+    only similar records are paired.
+    """
     by_gap: defaultdict[int, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
     for index, each in enumerate(lost):
         by_gap[each.gap][0].append(index)
@@ -336,7 +350,7 @@ def _pair_similar_in_order(
 
 
 def _are_similar(left: RecordContent, right: RecordContent) -> bool:
-    """Whether two records share content that distinguishes them from others."""
+    """Return True if two records share content that distinguishes them from other records."""
     return (
         left.timestamp == right.timestamp
         or (bool(left.key) and left.key == right.key)
@@ -351,7 +365,7 @@ def _remove_pairs(
     pairs: _IndexPairs,
     tally: _DifferenceCounts,
 ) -> tuple[Sequence[_UnmatchedRecord], Sequence[_UnmatchedRecord]]:
-    """Count the pairs as reordered or altered; return the remaining records of both sides."""
+    """Count paired records as reordered or altered. Return the unpaired records of both sides."""
     for left, right in sorted(pairs):
         source, target = lost[left].record, added[right].record
         fields = log_records.list_differing_fields(source.content, target.content)
@@ -387,20 +401,22 @@ _AnyContent = RawRecord | RecordContent
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogComparison:
-    """The comparison of two logs."""
+    """Comparison result for two logs."""
 
     source_records: int
     target_records: int
     size: int
-    """Bytes of keys and values on the source."""
+    """Total bytes of keys and values on the source."""
     differences: tuple[RecordDifference, ...] = ()
     is_truncated: bool = False
-    """See `PartitionComparison.is_truncated`."""
+    """True if the remaining differences were only counted; see
+    `PartitionComparison.is_truncated`."""
 
 
 @dataclass(slots=True)
 class _LogWindow:
-    """The part of a log that is read ahead, from index `at` on; condensed after a difference.
+    """The part of a log that has been read ahead, starting at index `at`. Contents are condensed
+    after the first difference.
 
     Invariant: `offsets` and `contents` have the same length, and `at` does not exceed it.
     """
@@ -415,12 +431,12 @@ class _LogWindow:
     size: int = 0
 
     @property
-    def ahead(self) -> int:
+    def records_ahead(self) -> int:
         return len(self.contents) - self.at
 
     def fill(self, count: int) -> None:
-        """Read until `count` records are ahead, or the log ends."""
-        while self.ahead < count and not self.ended:
+        """Read until `count` records are ahead, or until the log ends."""
+        while self.records_ahead < count and not self.ended:
             chunk = next(self.chunks, None)
             if chunk is None:
                 self.ended = True
@@ -436,11 +452,13 @@ class _LogWindow:
             )
 
     def condense(self) -> None:
-        """Make contents hashable and small from now on; call it on both sides."""
+        """Replace record contents by small, hashable ones from now on. Call this on both sides."""
         self._forget_passed()
         if not self.condensing:
             self.condensing = True
-            self.contents = [log_records.condense_record(each) for each in self._raw()]
+            self.contents = [
+                log_records.condense_record(each) for each in self._uncondensed_contents()
+            ]
 
     def offset_at(self, index: int) -> int | None:
         return self.offsets[index] if index < len(self.offsets) else None
@@ -450,7 +468,7 @@ class _LogWindow:
         assert isinstance(content, RecordContent)
         return ComparedRecord(self.offsets[index], content)
 
-    def _raw(self) -> list[RawRecord]:
+    def _uncondensed_contents(self) -> list[RawRecord]:
         return cast("list[RawRecord]", self.contents)
 
     def _forget_passed(self) -> None:
@@ -468,7 +486,8 @@ def compare_logs(
 ) -> LogComparison:
     """Compare two logs to their ends, in bounded memory.
 
-    `is_allowed_to_lack`: source offsets that the target may lack without a difference.
+    `is_allowed_to_lack` returns True for source offsets that the target may lack without being
+    reported as a difference.
     """
     left, right = _LogWindow(iter(source)), _LogWindow(iter(target))
     found = UnmatchedRecords(is_allowed_to_lack)
@@ -484,13 +503,13 @@ def compare_logs(
 
 
 def _skip_equal_records(left: _LogWindow, right: _LogWindow) -> bool:
-    """Skip equal records; returns False if both logs have ended."""
+    """Skip records that are equal on both sides. Return False if both logs have ended."""
     while True:
         left.fill(1)
         right.fill(1)
-        common = min(left.ahead, right.ahead)
+        common = min(left.records_ahead, right.records_ahead)
         if common == 0:
-            return bool(left.ahead or right.ahead)
+            return bool(left.records_ahead or right.records_ahead)
         mine = left.contents[left.at : left.at + common]
         theirs = right.contents[right.at : right.at + common]
         same = common if mine == theirs else _count_common_start(mine, theirs)
@@ -506,9 +525,10 @@ def _count_common_start(mine: Sequence[_AnyContent], theirs: Sequence[_AnyConten
 
 
 def _align_windows(left: _LogWindow, right: _LogWindow, *, found: UnmatchedRecords) -> None:
-    """Read ahead until the logs match again, and record what has no counterpart up to there.
+    """Read ahead until the logs match again, and record the unmatched records before that match.
 
-    Records after a window's last match are not decided: their counterparts may not be read yet.
+    Records after a window's last match stay undecided because their counterparts may not have been
+    read yet.
     """
     left.condense()
     right.condense()
@@ -518,7 +538,9 @@ def _align_windows(left: _LogWindow, right: _LogWindow, *, found: UnmatchedRecor
         right.fill(window)
         pairs = patience_diff.align_sequences(left.contents, right.contents)
         if left.ended and right.ended:
-            _record_unmatched(left, right, pairs=[*pairs, (left.ahead, right.ahead)], found=found)
+            _record_unmatched(
+                left, right, pairs=[*pairs, (left.records_ahead, right.records_ahead)], found=found
+            )
             return
         if pairs:
             _record_unmatched(left, right, pairs=pairs, found=found)
@@ -530,17 +552,17 @@ def _align_windows(left: _LogWindow, right: _LogWindow, *, found: UnmatchedRecor
 
 
 def _count_records_to_skip(left: _LogWindow, right: _LogWindow) -> MatchedPair:
-    """Return how many records to skip on each side if windows have no match.
+    """Return how many records to skip on each side if the windows have no match.
 
-    If one log has ended: everything that was read of the other. Otherwise half of each window, so
-    that the next window overlaps this one.
+    If one log has ended, all records read from the other log are skipped. Otherwise half of each
+    window is skipped, so that the next window overlaps this one.
     """
     if left.ended or right.ended:
         return (
-            0 if left.ended else left.ahead,
-            0 if right.ended else right.ahead,
+            0 if left.ended else left.records_ahead,
+            0 if right.ended else right.records_ahead,
         )
-    return left.ahead // 2, right.ahead // 2
+    return left.records_ahead // 2, right.records_ahead // 2
 
 
 def _record_unmatched(
@@ -550,7 +572,8 @@ def _record_unmatched(
     pairs: Sequence[MatchedPair],
     found: UnmatchedRecords,
 ) -> None:
-    """Record what lies between the matches, and skip everything before the last match."""
+    """Record the unmatched records between the matched pairs, and skip everything before the last
+    match."""
     start_left = start_right = 0
     for end_left, end_right in pairs:
         if end_left > start_left or end_right > start_right:
@@ -558,6 +581,6 @@ def _record_unmatched(
             for index in range(start_left, end_left):
                 found.add_lost(left.record_at(index), right.offset_at(end_right))
             for index in range(start_right, end_right):
-                found.add_added(right.record_at(index), left.offset_at(end_left))
+                found.add_extra(right.record_at(index), left.offset_at(end_left))
         start_left, start_right = end_left + 1, end_right + 1
     left.at, right.at = pairs[-1]

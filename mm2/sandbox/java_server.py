@@ -1,8 +1,8 @@
 """A Java server process in a folder: start, stop, kill, freeze, and read its log.
 
-`ProgramRunner` determines where the programs of a cluster run: `LocalRunner` starts them on this
-machine from the sandbox's jars, `mm2.sandbox.containers` in containers. `make_java_command` builds
-the command line.
+`ProgramRunner` determines where a cluster's programs run: `LocalRunner` runs them on this machine
+from the sandbox's jars, and `mm2.sandbox.containers` runs them in containers. `make_java_command`
+builds the command line.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from mm2.sandbox import broker_settings
 from mm2.sandbox.sandbox_errors import PortInUseError, SandboxError
 
 TEST_JVM_FLAGS = ("-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-"""For tests: fast start, small heap, first-tier compiler only."""
+"""JVM flags for tests: fast start, small heap, first-tier compiler only."""
 BENCH_JVM_FLAGS = ("-Xmx1g", "-XX:+UseG1GC")
-"""For benchmarks: like a production broker, with a smaller heap."""
+"""JVM flags for benchmarks: like a production broker, but with a smaller heap."""
 
 
 def make_java_command(
@@ -31,9 +31,10 @@ def make_java_command(
     flags: tuple[str, ...] = TEST_JVM_FLAGS,
     classes: Sequence[Path] = (),
 ) -> list[str]:
-    """Build the command that runs `main_class` with every jar of a folder; it logs to stderr.
+    """Build the command that runs `main_class` with all jars of a folder on the class path. The
+    program logs to stderr.
 
-    `classes` are folders of classes, appended to the class path.
+    `classes` are class folders, which are appended to the class path.
     """
     return [
         str(java.find_java().program),
@@ -48,57 +49,60 @@ def make_java_command(
 
 
 class RunningProgram(Protocol):
-    """A started program; see `ChildProcess`."""
+    """A started program. `ChildProcess` is an implementation."""
 
     @property
     def pid(self) -> int:
-        """Process id on this machine."""
+        """Process id of the program on this machine."""
         ...
 
     def poll(self) -> int | None:
-        """Return the exit status, None while it runs."""
+        """Return the program's exit status, or None while it is running."""
         ...
 
     def wait(self, timeout_s: float) -> int | None:
-        """Like `poll`, after waiting for up to `timeout_s`."""
+        """Wait up to `timeout_s` for the program to end. Like `poll`, return the exit status, or
+        None if the program is still running."""
         ...
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal; does nothing if the program has ended."""
+        """Send a signal to the program. Does nothing if the program has ended."""
         ...
 
     def kill(self) -> int:
-        """Send SIGKILL, wait for the end, and return the exit status."""
+        """Send SIGKILL, wait until the program has ended, and return its exit status."""
         ...
 
 
 class ProgramRunner(Protocol):
-    """Runs brokers and the storage tool; the programs end with this process."""
+    """Runs brokers and the storage tool as programs that end with this process."""
 
     @property
     def features(self) -> Path | None:
-        """Cache folder for the feature levels that `kafka-storage` wrote for the first broker."""
+        """Cache folder for the feature levels that `kafka-storage` wrote for the first broker, or
+        None."""
         ...
 
-    def broker(self, settings: Path, *, flags: tuple[str, ...]) -> list[str]:
-        """Return the command line of a broker; `flags` are for its JVM."""
+    def make_broker_command(self, settings: Path, *, flags: tuple[str, ...]) -> list[str]:
+        """Return the command line of a broker; `flags` are JVM flags."""
         ...
 
-    def storage_tool(self, *arguments: str, flags: tuple[str, ...]) -> list[str]:
-        """Return the command line of `kafka-storage`."""
+    def make_storage_tool_command(self, *arguments: str, flags: tuple[str, ...]) -> list[str]:
+        """Return the command line that runs `kafka-storage` with these arguments."""
         ...
 
     def start(self, argv: Sequence[str], *, output: IO[bytes], cwd: Path) -> RunningProgram:
-        """Run a command line; stdout and stderr go to `output`.
+        """Run a command line, and redirect stdout and stderr to `output`.
 
-        Raises `FatalError` if it cannot be started.
+        Raises `FatalError` if the program cannot be started.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class LocalRunner:
-    """Runs programs on this machine; `archive` are JVM flags for the class-data archive."""
+    """Runs programs on this machine; `archive` contains the JVM flags that load the class-data
+    archive."""
 
     jars: Path
     archive: tuple[str, ...] = ()
@@ -107,10 +111,10 @@ class LocalRunner:
     def features(self) -> Path | None:
         return self.jars.with_name(f"{self.jars.name}.features")
 
-    def broker(self, settings: Path, *, flags: tuple[str, ...]) -> list[str]:
+    def make_broker_command(self, settings: Path, *, flags: tuple[str, ...]) -> list[str]:
         return self._command("kafka.Kafka", str(settings), flags=flags)
 
-    def storage_tool(self, *arguments: str, flags: tuple[str, ...]) -> list[str]:
+    def make_storage_tool_command(self, *arguments: str, flags: tuple[str, ...]) -> list[str]:
         return self._command("kafka.tools.StorageTool", *arguments, flags=flags)
 
     def start(self, argv: Sequence[str], *, output: IO[bytes], cwd: Path) -> RunningProgram:
@@ -130,10 +134,10 @@ _SERVER_POLL_INTERVAL_S = 0.05
 
 
 class JavaServer:
-    """A program with a settings file and a log. Not thread-safe; call `start` first.
+    """A Java server with a settings file and a log. Not thread-safe. Call `start` first.
 
-    `name` is for messages; `started` decides from the log since the last start whether the server
-    accepts requests; `runner` determines where it runs.
+    `name` is used in messages. `started` returns True if the log text since the last start shows
+    that the server accepts requests. `runner` determines where the server runs.
     """
 
     def __init__(
@@ -156,26 +160,26 @@ class JavaServer:
 
     @property
     def log_text(self) -> str:
-        """The log of all starts of this server."""
+        """Log text of all starts of this server."""
         return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
 
     @property
     def running(self) -> bool:
-        """Whether the process exists (also if it is frozen)."""
+        """True if the process exists, even if it is frozen."""
         return self._child is not None and self._child.poll() is None
 
     @property
     def pid(self) -> int:
-        """The process id of the running server."""
+        """Process id of the running server."""
         return self._running_child().pid
 
     def start(self, *, timeout_s: float = 60.0) -> None:
-        """Start the process and wait until it accepts requests."""
+        """Start the server and wait until it accepts requests."""
         self.launch()
         self.await_ready(timeout_s=timeout_s)
 
     def launch(self) -> None:
-        """Start the process without waiting for it."""
+        """Start the server process without waiting until it accepts requests."""
         if self.running:
             raise SandboxError(f"{self.name} in {self.folder} is already running")
         self.prepare()
@@ -184,18 +188,18 @@ class JavaServer:
             self._child = self.runner.start(self.command(), output=log, cwd=self.folder)
 
     def prepare(self) -> None:
-        """Write the files that the process reads at its start."""
+        """Write the files that the server reads when it starts."""
         raise NotImplementedError
 
     def command(self) -> list[str]:
-        """Return the command line."""
+        """Return the command line that starts the server."""
         raise NotImplementedError
 
     def await_ready(self, *, timeout_s: float = 60.0) -> None:
         """Wait until the server accepts requests.
 
-        Raises `SandboxError` with the end of its log if it ends or takes too long, and
-        `PortInUseError` if its port was in use.
+        Raises `SandboxError` with the end of the server's log if the server ends or does not become
+        ready in time. Raises `PortInUseError` if its port was in use.
         """
         child = self._running_child()
         waited_s = 0.0
@@ -209,36 +213,37 @@ class JavaServer:
         self.has_served = True
 
     def stop(self, *, timeout_s: float = 15.0) -> None:
-        """Stop gracefully (controlled shutdown); send SIGKILL after `timeout_s`."""
+        """Stop the server gracefully (controlled shutdown). Send SIGKILL after `timeout_s`."""
         self.request_stop()
         self.await_stopped(timeout_s=timeout_s)
 
     def request_stop(self) -> None:
-        """Send SIGTERM without waiting."""
+        """Send SIGTERM to the server without waiting for it to end."""
         if self._child is not None:
             self._child.signal(signal.SIGCONT)
             self._child.signal(signal.SIGTERM)
 
     def await_stopped(self, *, timeout_s: float = 15.0) -> None:
-        """Wait for the end after `request_stop`; send SIGKILL after `timeout_s`."""
+        """Wait until the server has ended after `request_stop`. Send SIGKILL after `timeout_s`."""
         if self._child is not None and self._child.wait(timeout_s) is None:
             self._child.kill()
 
     def kill(self) -> None:
-        """Send SIGKILL: the server loses data not yet handed to the operating system."""
+        """Send SIGKILL. The server loses data that it has not yet written to the page cache."""
         if self._child is not None:
             self._child.kill()
 
     def freeze(self) -> None:
-        """Send SIGSTOP: connections stay open, but nothing answers."""
+        """Send SIGSTOP: connections stay open, but the server does not respond."""
         self._running_child().signal(signal.SIGSTOP)
 
     def unfreeze(self) -> None:
-        """Send SIGCONT, after `freeze`."""
+        """Send SIGCONT so that the server continues after `freeze`."""
         self._running_child().signal(signal.SIGCONT)
 
     def restart(self, *, timeout_s: float = 60.0) -> None:
-        """Stop gracefully if running, then start with the same ports and data."""
+        """Stop the server gracefully if it is running, then start it with the same ports and
+        data."""
         self.stop()
         self.start(timeout_s=timeout_s)
 
@@ -266,7 +271,7 @@ class JavaServer:
 
 
 def write_settings_file(path: Path, settings: dict[str, str]) -> None:
-    """Write a properties file that only its owner may read."""
+    """Write a properties file that only its owner can read."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.touch(mode=0o600)
     path.write_text(broker_settings.render_properties(settings))

@@ -1,9 +1,9 @@
-"""The published jars that sandbox brokers run from: fetched with Ivy, verified, cached.
+"""The published jars that sandbox brokers run from: downloaded with Ivy, verified, cached.
 
-A set of jars is a folder in the user's cache. It is complete only if it matches the sha256 list
-shipped with this package exactly. Several processes may request a set concurrently. Reading 60 MB
-at every start would take a quarter of a second, so a stamp file beside the folder records the sizes
-and times of the verified files.
+A jar set is a folder in the user's cache. It is complete only if it exactly matches the sha256 list
+shipped with this package. Several processes may request a set concurrently. Reading 60 MB at every
+start would take a quarter of a second. Therefore a stamp file next to the folder records the sizes
+and modification times of the verified files.
 
 Missing jars are downloaded from the public Maven repository with the Ivy shipped by PySpark, which
 needs only Java. `$MM2_IVY_SETTINGS` may name an Ivy settings file, for example for a company's
@@ -42,7 +42,7 @@ _IVY_ATTEMPTS = 3
 
 
 def make_ivy_descriptor(modules: Sequence[str]) -> str:
-    """Return an `ivy.xml` that requests Maven coordinates and all their dependencies."""
+    """Return an `ivy.xml` that requests Maven modules with all their dependencies."""
     lines = ['<ivy-module version="2.0">', '  <info organisation="mm2" module="sandbox"/>']
     lines.append("  <dependencies>")
     for module in modules:
@@ -64,8 +64,8 @@ def retrieve_jars(
 ) -> None:
     """Download the jars of `modules` and all their dependencies into the new folder `into`.
 
-    `work` is for Ivy's own files; `expected` is the number of jars, for progress lines. Raises
-    `SandboxError` with the end of Ivy's output if it fails.
+    `work` is a folder for Ivy's own files. `expected` is the number of jars, used in progress
+    lines. Raises `SandboxError` with the end of Ivy's output if the download fails.
     """
     descriptor = work / "ivy.xml"
     descriptor.write_text(make_ivy_descriptor(modules))
@@ -85,7 +85,7 @@ def retrieve_jars(
 
 
 def _run_ivy(argv: Sequence[str], log_path: Path, *, progress: IvyProgress) -> str | None:
-    """Run Ivy once; return an error message, None on success."""
+    """Run Ivy once. Return an error message, or None on success."""
     with log_path.open("wb") as log:
         child = processes.start_process(argv, output=log)
     try:
@@ -98,7 +98,7 @@ def _run_ivy(argv: Sequence[str], log_path: Path, *, progress: IvyProgress) -> s
 
 
 class IvyProgress:
-    """Converts Ivy's output to occasional progress lines, for `expected` jars and modules."""
+    """Converts Ivy's output to occasional progress lines; `expected` is the number of jars."""
 
     def __init__(self, expected: int, report: Callable[[str], None]) -> None:
         self._expected = expected
@@ -118,7 +118,7 @@ class IvyProgress:
 
 
 def _wait_for_ivy(child: ChildProcess, log_path: Path, *, progress: IvyProgress) -> int | None:
-    """Wait for the end of Ivy; returns None on timeout."""
+    """Wait for Ivy to finish. Return its exit status, or None on timeout."""
     now_s = SystemClock().now_s
     end = Deadline.after(_IVY_TIMEOUT_S, now_s=now_s())
     with log_path.open(errors="replace") as log:
@@ -136,7 +136,7 @@ def _describe_ivy_failure(status: int | None, output: str) -> str:
         return f"downloading the jars took longer than {_IVY_TIMEOUT_S:.0f} s"
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     telling = [line for line in lines if not line.startswith(("at ", "tried ", "--", "::"))]
-    return "downloading the jars failed; the end of Ivy's output:\n  " + "\n  ".join(
+    return "downloading the jars failed; Ivy's last output lines:\n  " + "\n  ".join(
         telling[-_IVY_ERROR_LINES:]
     )
 
@@ -158,13 +158,14 @@ _WRITABLE_BY_OTHERS = 0o022
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JarSet:
-    """A set of jars; `modules` are Maven coordinates `group:artifact:version`."""
+    """A named set of jars; `modules` are Maven coordinates `group:artifact:version`."""
 
     name: str
     modules: tuple[str, ...]
 
     def digests(self) -> dict[str, str]:
-        """Return the sha256 of each file in hex, from the list shipped with this package."""
+        """Return the expected sha256 (in hex) of each file, from the list shipped with this
+        package."""
         text = resources.files("mm2.sandbox").joinpath(f"{self.name}.sha256").read_text()
         pairs = (line.split() for line in text.splitlines() if line)
         return {file_name: digest for digest, file_name in pairs}
@@ -205,7 +206,7 @@ def ensure_jars(
     cache: Path | None = None,
     report: ReportProgress | None = None,
 ) -> Path:
-    """Return the folder with exactly the jars of a set; downloads them if needed.
+    """Return the folder that contains exactly the jars of a set. Download the jars if needed.
 
     `report` receives progress lines (default: stderr). Raises `SandboxError` if Java or the network
     is missing, if the repository serves different files, or if other users can write to the cache.
@@ -227,21 +228,22 @@ def ensure_jars(
 
 
 def _check_writers(base: Path, folder: Path) -> None:
-    """Raise `SandboxError` if other users can write to the cache: they could replace a jar at any
-    time, also after it was verified.
+    """Raise `SandboxError` if other users can write to the cache.
+
+    Such users could replace a jar at any time, even after it was verified.
     """
     present = [base, folder, *(folder.iterdir() if folder.is_dir() else ())]
     for path in filter(Path.exists, present):
         if not files.is_trusted(path):
             raise SandboxError(
-                f"cannot run programs from the cache {base}: users other than this one and root "
-                f"can write to {path}; run chmod -R go-w {base}, or set MM2_CACHE to a folder of "
-                "this user"
+                f"cannot run programs from the cache {base} because users other than this one and "
+                f"root can write to {path}: run chmod -R go-w {base}, or set MM2_CACHE to a "
+                "folder owned by this user"
             )
 
 
 def verify_jars(folder: Path, digests: Mapping[str, str]) -> list[str]:
-    """Return one line per file that differs from the sha256 list; empty if all match."""
+    """Return one line per file that does not match the sha256 list; empty if all files match."""
     present = {entry.name: entry for entry in folder.iterdir()} if folder.is_dir() else {}
     faults = [f"missing: {name}" for name in sorted(digests.keys() - present.keys())]
     faults += [
@@ -254,7 +256,8 @@ def verify_jars(folder: Path, digests: Mapping[str, str]) -> list[str]:
 
 
 def _find_faults(folder: Path, digests: Mapping[str, str]) -> list[str]:
-    """Like `verify_jars`, but skips reading a missing folder, or one with a valid stamp."""
+    """Return one line per jar that does not match the sha256 list, like `verify_jars`, without
+    reading a missing folder or one with a valid stamp."""
     if not folder.is_dir():
         return ["not downloaded yet"]
     if _is_stamp_valid(folder, digests):
@@ -283,7 +286,7 @@ def _fetch_again(
             raise SandboxError(
                 f"the jars downloaded for {artefacts.name} are not the expected ones "
                 f"({_shorten(wrong)}): the repository serves files that do not match the sha256 "
-                "list; nothing was kept"
+                "list; the downloaded files were discarded"
             )
         for path in (fresh / "jars", *(fresh / "jars").iterdir()):
             path.chmod(path.stat().st_mode & ~_WRITABLE_BY_OTHERS)  # whatever the umask is
@@ -337,13 +340,14 @@ def _write_stamp(folder: Path, digests: Mapping[str, str]) -> None:
 
 @contextmanager
 def hold_lock(path: Path, *, report: ReportProgress) -> Iterator[None]:
-    """Hold a file lock, which ends with this process."""
+    """Hold an exclusive file lock, which is released when this process ends."""
     with path.open("w") as handle:
         if not _try_lock(handle.fileno()):
-            report(f"another process holds {path}; waiting for it")
+            report(f"another process holds the lock {path}; waiting for it")
             if not clock.wait_until(lambda: _try_lock(handle.fileno()), timeout_s=_LOCK_TIMEOUT_S):
                 raise SandboxError(
-                    f"another process has held {path} for {_LOCK_TIMEOUT_S:.0f} s: end it and retry"
+                    f"another process has held the lock {path} for {_LOCK_TIMEOUT_S:.0f} s: stop "
+                    "that process and retry"
                 )
         yield
 
@@ -357,6 +361,6 @@ def _try_lock(descriptor: int) -> bool:
 
 
 def print_to_stderr(line: str) -> None:
-    """The default way to report progress."""
+    """Print a progress line to stderr. Default for `report`."""
     sys.stderr.write(f"{line}\n")
     sys.stderr.flush()

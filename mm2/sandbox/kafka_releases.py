@@ -1,7 +1,7 @@
 """The Kafka releases that a sandbox can run, and their differences.
 
-The newest is the default. Old releases are for migration tests; each is downloaded when it is first
-used.
+The newest release is the default. Old releases are for migration tests. Each release is downloaded
+when it is first used.
 """
 
 from __future__ import annotations
@@ -23,33 +23,34 @@ _KRAFT_SETTINGS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaRelease:
-    """A Kafka release."""
+    """A Kafka release that a sandbox can run."""
 
     jars: JarSet
     ready_text: str = "Kafka Server started"
-    """Text that node `{node_id}` logs once it accepts clients."""
+    """Log text of node `{node_id}` that shows that the broker accepts clients."""
     zookeeper: bool = False
-    """Whether the cluster needs a ZooKeeper; otherwise brokers are their own controllers."""
+    """True if the cluster needs ZooKeeper; otherwise brokers are their own controllers."""
     authorizer: str = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
     key_in_settings: bool = False
-    """Whether it cannot read an unencrypted key from a file."""
+    """True if the release cannot read an unencrypted key from a file."""
     unknown_settings: tuple[str, ...] = ()
-    """Prefixes of settings that were introduced later."""
+    """Prefixes of settings that were introduced in later releases."""
     extra_settings: Mapping[str, str] = field(default_factory=dict)
-    """Settings for this release only."""
+    """Settings that apply to this release only."""
 
     @property
     def version(self) -> str:
-        """The full version, such as `2.8.2`."""
+        """Full release version, such as `2.8.2`."""
         return self.jars.name.removeprefix("kafka-")
 
     @property
     def short_version(self) -> str:
-        """`2.8`."""
+        """Major and minor version, such as `2.8`."""
         return self.version.rpartition(".")[0]
 
     def defaults(self, brokers: int) -> dict[str, str]:
-        """Return the default settings for `brokers` nodes that this release supports."""
+        """Return the default broker settings that this release supports, for a cluster of `brokers`
+        nodes."""
         known = {
             key: value
             for key, value in broker_settings.make_default_settings(brokers).items()
@@ -74,13 +75,16 @@ RELEASE_2_8 = KafkaRelease(
 )
 
 ALL_RELEASES = (RELEASE_2_8, RELEASE_3_9, NEWEST_RELEASE)
-"""From the oldest to the newest."""
+"""All Kafka releases that a sandbox can run, from oldest to newest."""
 
 
 def find_release(version: str) -> KafkaRelease:
-    """Return the release of `2.8` or `2.8.2`. Raises `SandboxError` with the available versions."""
+    """Find a Kafka release by version (`2.8` or `2.8.2`).
+
+    Raises `SandboxError` with the available versions if the version is unknown.
+    """
     for release in ALL_RELEASES:
         if version in {release.version, release.short_version}:
             return release
     known = ", ".join(f"{release.short_version} ({release.version})" for release in ALL_RELEASES)
-    raise SandboxError(f"unknown Kafka version {version!r}: a sandbox can run {known}")
+    raise SandboxError(f"unknown Kafka version {version!r}; a sandbox can run {known}")

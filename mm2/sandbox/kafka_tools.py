@@ -1,7 +1,7 @@
-"""Kafka's own command-line tools, run from the sandbox's jars against one of its clusters.
+"""Kafka's own command-line tools, run from the sandbox's jars against a sandbox cluster.
 
-Names are those of the scripts in Kafka's `bin` without `kafka-` and `.sh`. The tools of the
-newest release work with all brokers that a sandbox can run.
+Tool names are the names of the scripts in Kafka's `bin`, without `kafka-` and `.sh`. The tools of
+the newest release work with all brokers that a sandbox can run.
 """
 
 from __future__ import annotations
@@ -28,17 +28,19 @@ class KafkaTool:
     main_class: str
     summary: str
     needs_cluster: bool = True
-    """Whether it has the option `--bootstrap-server`."""
+    """True if the tool has the option `--bootstrap-server`."""
     subcommand_first: bool = False
-    """Whether that option must follow the tool's first argument."""
+    """True if `--bootstrap-server` must follow the tool's first argument."""
     prints_log: bool = False
-    """Whether its log is part of its output."""
+    """True if the tool's log is part of its output."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolTarget:
-    """The cluster that a tool connects to. `config` is its client properties file, None if
-    `bootstrap` is sufficient."""
+    """The cluster that a tool connects to.
+
+    `config` is the path of the client properties file, or None if `bootstrap` is sufficient.
+    """
 
     bootstrap: str
     config: Path | None
@@ -114,7 +116,9 @@ TOOLS: Mapping[str, KafkaTool] = {
     ),
     "topics": _make_tool("TopicCommand", "List, describe, create, alter and delete topics."),
     "transactions": _make_tool("TransactionsCommand", "List, describe and abort transactions."),
-    "verifiable-consumer": _make_tool("VerifiableConsumer", "Consume; print each event as JSON."),
+    "verifiable-consumer": _make_tool(
+        "VerifiableConsumer", ("Consume records; print each event as JSON.")
+    ),
     "verifiable-producer": _make_tool(
         "VerifiableProducer", "Produce numbers; print each ack as JSON."
     ),
@@ -122,25 +126,28 @@ TOOLS: Mapping[str, KafkaTool] = {
         "VerifiableShareConsumer", "Consume in a share group; print each event as JSON."
     ),
 }
-"""By name, in alphabetical order."""
+"""Kafka's command-line tools by name, in alphabetical order."""
 
 
 def find_tool(name: str) -> str:
-    """Return the name in `TOOLS` of `topics`, `kafka-topics` or `kafka-topics.sh`.
+    """Return the key in `TOOLS` for `topics`, `kafka-topics` or `kafka-topics.sh`.
 
-    Raises `SandboxError` with the most similar name otherwise.
+    Raises `SandboxError` with the most similar name if the tool is unknown.
     """
     short = name.removesuffix(".sh").removeprefix("kafka-")
     if short in TOOLS:
         return short
     near = difflib.get_close_matches(short, TOOLS, n=1)
-    hint = f"did you mean '{near[0]}'?" if near else "mm2 sandbox kafka --help lists them"
+    hint = f"did you mean '{near[0]}'?" if near else "run mm2 sandbox kafka --help for a list"
     raise SandboxError(f"'{name}' is not one of Kafka's tools; {hint}")
 
 
 def needs_cluster_options(name: str, arguments: Sequence[str]) -> bool:
-    """Whether the cluster's options must be added: not for tools without them, for help, or if the
-    arguments name brokers themselves."""
+    """Return True if the cluster's connection options must be added to the tool's arguments.
+
+    Returns False for tools without such options, for `--help`, and if the arguments already name
+    brokers.
+    """
     named = any(each.startswith(("--bootstrap-", "--broker-list")) for each in arguments)
     return TOOLS[name].needs_cluster and not named and _HELP_OPTIONS.isdisjoint(arguments)
 
@@ -148,7 +155,7 @@ def needs_cluster_options(name: str, arguments: Sequence[str]) -> bool:
 def make_tool_command(
     name: str, arguments: Sequence[str], *, target: ToolTarget | None, jars: Path
 ) -> list[str]:
-    """Return the command line of a tool, with the cluster's address and client properties added."""
+    """Return the command line of a tool, including the cluster's address and client properties."""
     tool = TOOLS[name]
     given = list(arguments)
     if target is not None:

@@ -1,4 +1,4 @@
-"""Reads partitions with an ordinary consumer, in bounded memory, for the comparison of logs."""
+"""Reads partitions with an ordinary consumer, in bounded memory, so that logs can be compared."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _REQUEST_TIMEOUT_S = 30.0
 
 
 class ConsumerLogReader:
-    """Reads a cluster's partitions one after the other. Not thread-safe."""
+    """Reads a cluster's partitions one at a time. Not thread-safe."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class ConsumerLogReader:
         )
 
     def count_partitions(self, topic: str) -> int:
-        """Return the number of partitions of a topic; 0 if it does not exist."""
+        """Return the topic's partition count, or 0 if the topic does not exist."""
         doing = f"looking up topic {topic}"
         metadata = self._retry_request(
             doing, lambda: self._consumer.list_topics(topic, timeout=_REQUEST_TIMEOUT_S)
@@ -59,9 +59,11 @@ class ConsumerLogReader:
         return len(found.partitions)
 
     def read(self, partition: TopicPartition) -> Iterator[RecordChunk]:
-        """Yield chunks of records from the log start to the current end (by isolation level).
+        """Yield record chunks from the log start to the current end (which depends on the isolation
+        level).
 
-        Read one partition at a time. Raises if no record arrives for 30 s, or the cluster refuses.
+        Read one partition at a time. Raises an exception if no record arrives for 30 s, or if the
+        cluster rejects a request.
         """
         start, end = self.read_bounds(partition)
         if start >= end:
@@ -83,23 +85,23 @@ class ConsumerLogReader:
         self.close()
 
     def _chunks(self, partition: TopicPartition, end: int) -> Iterator[RecordChunk]:
-        stalled = self._stalled_after()
+        stalled = self._make_stall_deadline()
         finished = False
         while not finished:
             records, finished = self._take_below_end(partition, self._poll_messages(), end)
             if records:
                 yield _make_chunk(records)
-                stalled = self._stalled_after()
+                stalled = self._make_stall_deadline()
             elif stalled.is_expired(self._clock.now_s()):
                 raise self._clients.create_timeout_error(f"reading {partition} up to offset {end}")
 
-    def _stalled_after(self) -> Deadline:
+    def _make_stall_deadline(self) -> Deadline:
         return Deadline.after(self._stall_s, now_s=self._clock.now_s())
 
     def _poll_messages(self) -> list[Any]:
-        """Return the messages that have arrived; waits only for the first one.
+        """Return the messages that have arrived; wait only for the first message.
 
-        Waiting for a full chunk would hold a thousand records of 5 MB in memory.
+        Waiting for a full chunk could buffer a thousand records of 5 MB in memory.
         """
         messages: list[Any] = self._consumer.consume(_READ_CHUNK_RECORDS, timeout=0)
         return messages or self._consumer.consume(1, timeout=_POLL_TIMEOUT_S)
@@ -107,7 +109,7 @@ class ConsumerLogReader:
     def _take_below_end(
         self, partition: TopicPartition, messages: Sequence[Any], end: int
     ) -> tuple[list[Any], bool]:
-        """Return the messages below `end`, and whether `end` was reached."""
+        """Return the messages below `end`, and True if `end` was reached."""
         records: list[Any] = []
         for message in messages:
             error = message.error()
@@ -124,7 +126,8 @@ class ConsumerLogReader:
         return [message for message in records if message.offset() < end], True
 
     def read_bounds(self, partition: TopicPartition) -> tuple[int, int]:
-        """Return the first offset and the end; the last stable offset for read_committed."""
+        """Return the log start offset and the end offset. With read_committed, the end is the last
+        stable offset."""
         place = confluent_kafka.TopicPartition(partition.topic, partition.partition)
         doing = f"looking up the end offsets of {partition}"
         start, end = self._retry_request(

@@ -1,9 +1,10 @@
-"""Records and logs in compact forms, for comparison. Pure.
+"""Compact representations of records and logs for comparison. Pure.
 
-While two logs are equal, records stay as the client returns them; after the first difference, long
-keys and values are replaced by digests. `CondensedLog` stores a log in 37 bytes per record, enough
-to compare it after its cleaner has changed it. Tuples, parallel lists and arrays instead of
-dataclasses, for speed: millions of them are created and compared.
+While two logs are equal, records are kept as the client returns them. After the first difference,
+long keys and values are replaced by digests. `CondensedLog` stores a log in 37 bytes per record,
+which is enough to compare the log after its cleaner has changed it. For speed, this module uses
+tuples, parallel lists and arrays instead of dataclasses: millions of records are created and
+compared.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from typing import NamedTuple
 RawRecord = tuple[
     bytes | None, bytes | None, list[tuple[str, bytes | None]] | None, tuple[int, int]
 ]
-"""Key, value, headers (None if empty), (librdkafka's timestamp type, timestamp in ms)."""
+"""A record as (key, value, headers or None if empty, (librdkafka timestamp type, timestamp in
+ms))."""
 
 NO_TIMESTAMP_MS = -1
 _DIGEST_MIN_BYTES = 64
@@ -26,7 +28,7 @@ _DIGEST_MIN_BYTES = 64
 
 @dataclass(frozen=True, slots=True)
 class RecordChunk:
-    """Consecutive records of a log; `size` is the bytes of their keys and values."""
+    """Consecutive records of a log; `size` is the total bytes of their keys and values."""
 
     offsets: list[int]
     contents: list[RawRecord]
@@ -34,14 +36,15 @@ class RecordChunk:
 
 
 class BytesDigest(NamedTuple):
-    """Represents a long key or value by its length and a hash."""
+    """Length and hash that represent a long key or value."""
 
     length: int
     blake2b: bytes
 
 
 class RecordContent(NamedTuple):
-    """The content that a mirror must preserve, small and hashable: long parts are digests."""
+    """Record content that a mirror must preserve. Small and hashable because long parts are
+    replaced by digests."""
 
     key: bytes | BytesDigest | None
     value: bytes | BytesDigest | None
@@ -58,7 +61,7 @@ class ComparedRecord(NamedTuple):
 
 
 def condense_record(raw: RawRecord) -> RecordContent:
-    """Replace long keys and values by digests."""
+    """Replace a record's long key and value by digests."""
     key, value, headers, (timestamp_type, timestamp) = raw
     return RecordContent(
         _digest_bytes(key), _digest_bytes(value), tuple(headers or ()), timestamp_type, timestamp
@@ -71,9 +74,9 @@ def hash_record(raw: RawRecord) -> bytes:
 
 
 def drop_timestamp_types(chunk: RecordChunk) -> RecordChunk:
-    """Return the records without timestamp types; a missing timestamp becomes -1.
+    """Return the records without timestamp types, and with -1 for missing timestamps.
 
-    Record formats before v1 have neither.
+    Record formats before v1 have no timestamps.
     """
     contents: list[RawRecord] = [
         (key, value, headers, (0, timestamp if kind else NO_TIMESTAMP_MS))
@@ -83,7 +86,7 @@ def drop_timestamp_types(chunk: RecordChunk) -> RecordChunk:
 
 
 def list_differing_fields(left: RecordContent, right: RecordContent) -> tuple[str, ...]:
-    """Return the names of the parts that differ, for messages."""
+    """Return the names of the record parts that differ, for use in messages."""
     names = (name.replace("_", " ") for name in RecordContent._fields)
     return tuple(name for name, one, other in zip(names, left, right, strict=True) if one != other)
 
@@ -101,8 +104,7 @@ _CONDENSED_CHUNK_RECORDS = 4_096
 
 @dataclass(slots=True)
 class CondensedLog:
-    """Records sorted by offset, each with hashes of its key and content, and whether it is a
-    tombstone.
+    """Records sorted by offset, each with hashes of its key and content and a tombstone flag.
 
     Invariant: all lists have the same length.
     """
@@ -115,7 +117,7 @@ class CondensedLog:
 
     @classmethod
     def from_chunks(cls, chunks: Iterable[RecordChunk]) -> CondensedLog:
-        """Build from chunks in offset order."""
+        """Build a condensed log from record chunks in offset order."""
         log = cls()
         for chunk in chunks:
             for offset, raw in zip(chunk.offsets, chunk.contents, strict=True):
@@ -127,29 +129,31 @@ class CondensedLog:
         return len(self.offsets)
 
     def key_hash(self, index: int) -> bytes:
-        """Return a 12-byte hash of the key; empty for a null key."""
+        """Return a 12-byte hash of the record's key; empty for a null key."""
         found = bytes(self._keys[index * _KEY_BYTES : (index + 1) * _KEY_BYTES])
         return found if found.strip(b"\0") else b""
 
     def content_hash(self, index: int) -> bytes:
-        """Return a 16-byte hash of the content."""
+        """Return a 16-byte hash of the record's content."""
         return bytes(self._sums[index * _HASH_BYTES : (index + 1) * _HASH_BYTES])
 
     def is_tombstone(self, index: int) -> bool:
         return bool(self._tombstones[index])
 
     def find_index(self, offset: int) -> int | None:
-        """Return the index of the record with this offset, None if there is none."""
+        """Return the index of the record with this offset, or None if the log has no such
+        record."""
         index = bisect.bisect_left(self.offsets, offset)
         found = index < len(self.offsets) and self.offsets[index] == offset
         return index if found else None
 
     def last_indices(self) -> dict[bytes, int]:
-        """Return the index of the last record of each key; null keys are left out."""
+        """Return the index of each key's last record. Null keys are omitted."""
         return {key: index for index in range(len(self)) if (key := self.key_hash(index))}
 
     def merge(self, other: CondensedLog) -> CondensedLog:
-        """Merge by offset; if both have a record, `other` wins."""
+        """Merge two logs by offset. If both have a record at an offset, the record of `other` is
+        used."""
         places = sorted(
             [(offset, 1, index) for index, offset in enumerate(other.offsets)]
             + [
@@ -164,7 +168,7 @@ class CondensedLog:
         return both
 
     def exclude_ranges(self, ranges: Iterable[tuple[int, int]]) -> CondensedLog:
-        """Return a copy without the offsets in these ranges [from, to)."""
+        """Return a copy of the log without the records in these offset ranges [from, to)."""
         spans = list(ranges)
         left = CondensedLog(size=self.size)
         for index, offset in enumerate(self.offsets):
@@ -173,7 +177,7 @@ class CondensedLog:
         return left
 
     def chunks(self) -> Iterator[RecordChunk]:
-        """Return the log as chunks; contents are hashes without timestamps."""
+        """Yield the log as record chunks. Contents are hashes without timestamps."""
         for start in range(0, len(self), _CONDENSED_CHUNK_RECORDS):
             some = range(start, min(start + _CONDENSED_CHUNK_RECORDS, len(self)))
             contents: list[RawRecord] = [

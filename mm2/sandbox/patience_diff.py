@@ -1,8 +1,8 @@
-"""Aligns two sequences: a patience diff.
+"""Aligns two sequences with a patience diff.
 
-Items that are unique on both sides are the anchors. The longest sequence of anchors in the same
-order is kept, and items between two anchors are aligned recursively. O(n log n) if most records are
-unique; short sections without an anchor are compared item by item.
+Items that occur exactly once on both sides are anchors. The longest sequence of anchors in the same
+order is kept, and items between two anchors are aligned recursively. Complexity is O(n log n) if
+most records are unique. Short sections without an anchor are compared item by item.
 """
 
 from __future__ import annotations
@@ -13,14 +13,15 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 
 _THOROUGH_PRODUCT_MAX = 40_000
-"""Sections without anchors are compared item by item up to this product of their lengths."""
+"""Maximum product of the lengths of two sections that are compared item by item because they have
+no anchors."""
 
 MatchedPair = tuple[int, int]
 _Span = tuple[int, int, int, int]
 
 
 def align_sequences(left: Sequence[Hashable], right: Sequence[Hashable]) -> list[MatchedPair]:
-    """Return pairs of equal items (index left, index right), both strictly increasing."""
+    """Return the pairs of equal items (left index, right index), both strictly increasing."""
     found: list[MatchedPair] = []
     open_spans: list[_Span] = [(0, len(left), 0, len(right))]
     while open_spans:
@@ -40,7 +41,7 @@ def align_sequences(left: Sequence[Hashable], right: Sequence[Hashable]) -> list
 def _trim_common_ends(
     left: Sequence[Hashable], right: Sequence[Hashable], *, span: _Span, found: list[MatchedPair]
 ) -> _Span:
-    """Match and remove the common beginning and the common end."""
+    """Match the common prefix and suffix of a span. Return the span without them."""
     low, high, start, end = span
     while low < high and start < end and left[low] == right[start]:
         found.append((low, start))
@@ -67,7 +68,7 @@ def _find_anchors(
 
 
 def _find_longest_increasing(pairs: Sequence[MatchedPair]) -> list[MatchedPair]:
-    """Return the longest subsequence of pairs whose second numbers increase."""
+    """Return the longest subsequence of pairs whose second elements increase."""
     tails: list[int] = []
     holders: list[int] = []
     before: list[int] = []

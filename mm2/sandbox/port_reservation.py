@@ -1,7 +1,7 @@
-"""Reserves TCP ports on this machine for servers that are about to start, restart or stay down.
+"""Reserves TCP ports on this machine for servers that are about to start, restart or remain down.
 
-Ports are below 32768, outside of Linux' range for outgoing connections. A reservation is a locked
-file in a folder that all processes of the user share: it ends with the process, and it stays valid
+Ports are below 32768, outside Linux' ephemeral port range. A reservation is a locked file in a
+folder shared by all processes of the user. It ends with the process that made it, and remains valid
 while the broker that uses the port is down.
 """
 
@@ -23,7 +23,7 @@ LAST_RESERVED_PORT = 32_767
 
 @dataclass(slots=True)
 class PortReservation:
-    """A port that no other sandbox uses until `release`, or until this process ends."""
+    """A port that no other sandbox uses until `release` is called or this process ends."""
 
     port: int
     _lock_fd: int | None

@@ -1,12 +1,12 @@
-"""Verifies that mirror topics equal their source: a consumer reads both, record by record.
+"""Verifies that mirror topics equal their source topics: a consumer reads both, record by record.
 
     result = proof.compare_topics(east.client_properties(), west.client_properties(),
                                   {"orders": "east.orders"})
     assert result.equal, str(result)
 
-The source is read with read_committed, which is what a mirror must contain. Both sides are read up
-to their current ends, so traffic and replication must be idle. The demo, the system tests and the
-chaos tests rely on this module; its own tests inject each kind of fault.
+The source is read with read_committed because a mirror must contain exactly the committed records.
+Both sides are read up to their current ends, so traffic and replication must be idle. The demo, the
+system tests and the chaos tests rely on this module; its own tests inject each kind of fault.
 
 `compare_with_incidents` is for logs that were cleaned or truncated during replication:
 
@@ -14,17 +14,18 @@ chaos tests rely on this module; its own tests inject each kind of fault.
     result = proof.compare_with_incidents(east…, west…, {"orders": "east.orders"},
                                           before=before, incidents=proof.read_incidents(west…, …))
 
-The mirror must contain, in order, once and unaltered, what the source contained before and contains
-now. Only these differences are allowed:
+The mirror must contain the records that the source contained before and contains now: in order,
+exactly once and unaltered. Only these differences are allowed:
 
-- records inside the target offsets of an incident record are ignored;
-- records inside the source offsets of an incident record may be missing; if it says that the
-  source deleted them, only if the source no longer has them;
-- records that the source's cleaner removed may be missing: records of keys with a later one,
-  and tombstones.
+- Records inside the target offsets of an incident record are ignored.
+- Records inside the source offsets of an incident record may be missing. If the incident
+  record reports that the source deleted them, they may be missing only if the source no
+  longer has them.
+- Records that the source's cleaner removed may be missing: tombstones, and records
+  superseded by a later record with the same key.
 
-In compacted topics the last value of each key must be the same on both sides, whatever incident
-records say.
+In compacted topics, the last value of each key must be the same on both sides, regardless of
+incident records.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ ReportPartition = Callable[[PartitionComparison], None]
 
 
 class NothingToCompareError(SandboxError):
-    """A topic to compare does not exist, so a comparison would be meaningless."""
+    """A topic to be compared does not exist, so a comparison would be meaningless."""
 
 
 def compare_topics(
@@ -67,20 +68,23 @@ def compare_topics(
 ) -> TopicsComparison:
     """Compare topics, given as {source topic: target topic}, partition by partition.
 
-    `isolation` is the target's; `report` is called after each partition. Mirrors of `restamped`
-    source topics (whose brokers set timestamps, or store none) keep the time that consumers see,
-    but not the timestamp type. Raises `NothingToCompareError` if a source topic does not exist; a
-    missing target topic counts as empty.
+    `isolation` is the isolation level for the target. `report` is called after each partition.
+    `restamped` lists source topics whose brokers set timestamps, or store none: their mirrors
+    preserve the timestamps that consumers see, but not the timestamp type. Raises
+    `NothingToCompareError` if a source topic does not exist. A missing target topic counts as
+    empty.
     """
     if not topics:
-        raise NothingToCompareError("comparing two clusters: no topics given")
+        raise NothingToCompareError("cannot compare two clusters: no topics given")
     with (
         ConsumerLogReader(source, alias="source") as left,
         ConsumerLogReader(target, alias="target", isolation=isolation) as right,
     ):
         judge = _TopicComparer(left, right, restamped=restamped, report=report or _ignore_partition)
         found = [
-            part for name, remote in sorted(topics.items()) for part in judge.topic(name, remote)
+            part
+            for name, remote in sorted(topics.items())
+            for part in judge.compare_topic(name, remote)
         ]
     return TopicsComparison(partitions=tuple(found))
 
@@ -99,12 +103,12 @@ class _TopicComparer:
         self._restamped = restamped
         self._report = report
 
-    def topic(self, name: str, remote: str) -> list[PartitionComparison]:
+    def compare_topic(self, name: str, remote: str) -> list[PartitionComparison]:
         here, there = self._source.count_partitions(name), self._target.count_partitions(remote)
         if here == 0:
-            raise NothingToCompareError(f"comparing {name}: the source topic does not exist")
+            raise NothingToCompareError(f"cannot compare {name}: the source topic does not exist")
         return [
-            self._partition(
+            self._compare_partition(
                 TopicPartition(name, number),
                 TopicPartition(remote, number),
                 exists=(number < here, number < there),
@@ -112,7 +116,7 @@ class _TopicComparer:
             for number in range(max(here, there))
         ]
 
-    def _partition(
+    def _compare_partition(
         self, source: TopicPartition, target: TopicPartition, *, exists: tuple[bool, bool]
     ) -> PartitionComparison:
         here, there = exists
@@ -147,7 +151,7 @@ def _read_chunks(
 
 
 def _ignore_partition(_: PartitionComparison) -> None:
-    """Default for `report`."""
+    """Ignore a partition result. Default for `report`."""
 
 
 SourceSnapshot = Mapping[TopicPartition, CondensedLog]
@@ -156,7 +160,7 @@ _CondensedLog = CondensedLog
 
 
 def take_snapshot(properties: ClientProperties, topics: Collection[str]) -> SourceSnapshot:
-    """Read the committed records that these topics contain now.
+    """Read the records that are currently committed in these topics.
 
     Raises `NothingToCompareError` if a topic does not exist.
     """
@@ -169,8 +173,8 @@ def take_snapshot(properties: ClientProperties, topics: Collection[str]) -> Sour
 
 
 def read_incidents(target: ClientProperties, alias: str) -> list[Incident]:
-    """Read all incident records about flows from `alias`, except operator actions, which excuse no
-    difference."""
+    """Read all incident records about flows from `alias`, except operator actions, which never
+    justify a difference."""
     topic = naming.incidents_topic(alias)
     found: dict[bytes, Incident] = {}
     with ConsumerLogReader(target, alias="target") as reader:
@@ -196,14 +200,15 @@ def compare_with_incidents(
     compacted: bool = True,
     target_cleaned: bool = False,
 ) -> TopicsComparison:
-    """Compare topics, given as {source topic: target topic}; both sides must be idle.
+    """Compare topics, given as {source topic: target topic}, allowing differences that incident
+    records explain. Both sides must be idle.
 
-    `target_cleaned`: the mirror was compacted too, so it may lack records with a later one. Needs
-    about 200 bytes of memory per record of the largest partition. Raises `NothingToCompareError`
-    like `compare_topics`.
+    Set `target_cleaned` if the mirror was compacted too, so that it may lack records that a later
+    record with the same key supersedes. Needs about 200 bytes of memory per record of the largest
+    partition. Raises `NothingToCompareError` if a source topic does not exist.
     """
     if not topics:
-        raise NothingToCompareError("comparing two clusters: no topics given")
+        raise NothingToCompareError("cannot compare two clusters: no topics given")
     found = []
     with (
         ConsumerLogReader(source, alias="source") as left,
@@ -227,7 +232,8 @@ def compare_with_incidents(
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedLogs:
-    """One partition: the source before and now, the mirror, and the offsets of its incidents.
+    """One partition's logs: the source before and now, the mirror, and the offset ranges that
+    incident records excuse.
 
     Ranges are [from, to).
     """
@@ -236,11 +242,12 @@ class ComparedLogs:
     source: _CondensedLog
     target: _CondensedLog
     may_be_missing: _OffsetRanges = ()
-    """Source offsets that the mirror may lack."""
+    """Source offset ranges that the mirror may lack."""
     deleted_at_source: _OffsetRanges = ()
-    """Source offsets that the source deleted; records that it still has must be on the mirror."""
+    """Source offset ranges that the source deleted. Records that the source still has must be on
+    the mirror."""
     ignored: _OffsetRanges = ()
-    """Target offsets to ignore."""
+    """Target offset ranges to ignore."""
 
     @classmethod
     def from_incidents(
@@ -251,7 +258,8 @@ class ComparedLogs:
         source: _CondensedLog,
         target: _CondensedLog,
     ) -> ComparedLogs:
-        """Build with everything that the partition's incidents excuse."""
+        """Build the comparison input, including all offset ranges that the partition's incident
+        records excuse."""
         deleted = IncidentKind.SOURCE_GONE
         return cls(
             before=before,
@@ -270,7 +278,7 @@ class ComparedLogs:
 def compare_partition_logs(
     sides: ComparedLogs, *, compacted: bool, target_cleaned: bool = False
 ) -> LogComparison:
-    """Compare one partition. Pure."""
+    """Compare the logs of one partition. Pure."""
     held = sides.before.merge(sides.source)
     last = held.last_indices()
 
@@ -307,7 +315,7 @@ def compare_partition_logs(
 
 
 def _find_stale_keys(source: _CondensedLog, target: _CondensedLog) -> list[RecordDifference]:
-    """Return keys whose last values differ; a tombstone equals a missing key."""
+    """Return the keys whose last values differ. A tombstone equals a missing key."""
     ours, theirs = _find_last_values(source), _find_last_values(target)
     wrong = sorted(
         (
@@ -330,7 +338,7 @@ def _find_stale_keys(source: _CondensedLog, target: _CondensedLog) -> list[Recor
 
 
 def _find_last_values(log: _CondensedLog) -> dict[bytes, tuple[int, bytes]]:
-    """Return offset and content of each key's last record, without tombstones."""
+    """Return the offset and content of each key's last record. Tombstones are omitted."""
     return {
         key: (log.offsets[index], log.content_hash(index))
         for key, index in log.last_indices().items()
@@ -355,7 +363,7 @@ def _list_partitions(reader: ConsumerLogReader, topic: str) -> list[TopicPartiti
 def _list_source_partitions(reader: ConsumerLogReader, topic: str) -> list[TopicPartition]:
     found = _list_partitions(reader, topic)
     if not found:
-        raise NothingToCompareError(f"comparing {topic}: the source topic does not exist")
+        raise NothingToCompareError(f"cannot compare {topic}: the source topic does not exist")
     return found
 
 

@@ -1,6 +1,7 @@
-"""Ordinary Kafka clients (librdkafka) for traffic and proof, from Java client properties.
+"""Ordinary Kafka clients (librdkafka) for traffic and verification, created from Java client
+properties.
 
-They share no code with the replication path: they behave like a user's own clients.
+These clients share no code with the replication path, so they behave like a user's own clients.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ from connect_runtime.system import clock
 from mm2.sandbox.sandbox_errors import SandboxError
 
 PURGED_CODES = client_errors.PURGED_ERRORS
-"""Error codes of records that a client purged on our request."""
+"""Error codes of records that a client purged because this process requested it."""
 
 _RETRY_TIMEOUT_S = 60.0
 _RETRY_INTERVAL_S = 0.1
 
 T = TypeVar("T")
 ClientProperties = Mapping[str, str]
-"""As returned by `SandboxCluster.client_properties()`."""
+"""Java client properties, as returned by `SandboxCluster.client_properties()`."""
 
 
 class ClientFailedError(SandboxError):
@@ -35,7 +36,7 @@ class ClientFailedError(SandboxError):
 
 
 class SandboxClients:
-    """Creates clients of one cluster; `alias` is its name in messages."""
+    """Creates Kafka clients for one cluster; `alias` is the cluster's name in messages."""
 
     def __init__(self, properties: ClientProperties, *, alias: str) -> None:
         self._reports = ConnectionReports()
@@ -44,12 +45,12 @@ class SandboxClients:
                 properties, files=key_stores.create_store_files(Path()), name=alias
             )
         except FatalError as error:
-            raise ClientFailedError(f"client properties of {alias}: {error}") from None
+            raise ClientFailedError(f"invalid client properties of {alias}: {error}") from None
 
     def producer(self, client_id: str, **settings: object) -> confluent_kafka.Producer:
-        """Create a producer; `settings` are librdkafka's with `_` for `.`.
+        """Create a producer. `settings` are librdkafka settings with `_` instead of `.`.
 
-        Sending to a missing topic fails after 10 s.
+        Producing to a missing topic fails after 10 s.
         """
         ours = {"topic_metadata_propagation_max_ms": 10_000}
         return librdkafka_clients.create_producer(
@@ -60,7 +61,8 @@ class SandboxClients:
         )
 
     def consumer(self, client_id: str, **settings: object) -> confluent_kafka.Consumer:
-        """Create a consumer for `assign`, which joins no group and commits nothing."""
+        """Create a consumer for use with `assign`. The consumer joins no group and commits no
+        offsets."""
         ours = {
             "group_id": f"{client_id}-unused",
             "enable_auto_commit": False,
@@ -81,24 +83,25 @@ class SandboxClients:
         )
 
     def create_error(self, error: confluent_kafka.KafkaError, doing: str) -> ConnectError:
-        """Convert a client error to one of our exceptions; `doing` starts its message."""
+        """Convert a client error to a `ConnectError` whose message starts with `doing`."""
         return client_errors.translate_error(
             error, doing, where=self._access.where, reports=self._reports
         )
 
     def create_timeout_error(self, doing: str) -> ConnectError:
-        """Return the exception for a timeout of our own."""
+        """Create the exception for a timeout that was detected by this process, not by the
+        client."""
         return self.create_error(client_errors.create_timeout_error(), doing)
 
 
 def retry_transient_errors(
     send_request: Callable[[], T], *, timeout_s: float = _RETRY_TIMEOUT_S
 ) -> T:
-    """Return the result of `send_request`; repeat it while it raises `RetriableError`.
+    """Return the result of `send_request`, retrying while it raises `RetriableError`.
 
-    Loading coordinators and moving leaders are transient errors. Raises the last `RetriableError`
-    after `timeout_s`. `send_request` must be idempotent: a request whose response was lost may have
-    been executed.
+    Examples of transient errors are a loading coordinator and a moving leader. Raises the last
+    `RetriableError` after `timeout_s`. `send_request` must be idempotent because a request whose
+    response was lost may have been executed.
     """
     answers: list[T] = []
     last: list[RetriableError] = []

@@ -1,14 +1,15 @@
 """A Kafka cluster of one or three brokers on this machine.
 
-Every node is its own controller; brokers of releases before KRaft use a ZooKeeper.
+Every node is its own controller; brokers of releases before KRaft use ZooKeeper.
 
     with SandboxCluster("east") as east:
         Producer({"bootstrap.servers": east.bootstrap})
 
 The brokers end with this process, however it ends. Ports stay reserved until `close`.
 
-With a ZooKeeper, each broker learns of the others a moment after its start. SCRAM users (KIP-554)
-can be created only then: before KRaft, no tool formats the storage with them.
+With ZooKeeper, each broker learns about the other brokers shortly after its start. SCRAM users
+(KIP-554) can be created only after that, because before KRaft no tool adds users while formatting
+the storage.
 """
 
 from __future__ import annotations
@@ -60,9 +61,10 @@ _SCRAM_MECHANISMS = (
 
 
 def create_scram_users(access: ClientProperties, security: ClusterSecurity) -> None:
-    """Create the SCRAM credentials of every user of `security`; `access` is `admin` with PLAIN.
+    """Create the SCRAM credentials of every user of `security`; `access` connects as `admin` with
+    PLAIN.
 
-    Raises `SandboxError` if the cluster refuses.
+    Raises `SandboxError` if the cluster rejects the request.
     """
     made = SandboxClients(access, alias="sandbox")
     admin = made.admin(_SETUP_CLIENT_ID)
@@ -95,9 +97,10 @@ def create_scram_users(access: ClientProperties, security: ClusterSecurity) -> N
 def await_full_metadata(
     access: ClientProperties, addresses: Sequence[str], *, timeout_s: float = 30.0
 ) -> None:
-    """Wait until every broker reports as many brokers as there are.
+    """Wait until every broker reports all brokers of the cluster in its metadata.
 
-    `access` is that of an authorized user. Raises `SandboxError` after `timeout_s`.
+    `access` must be the client properties of an authorized user. Raises `SandboxError` after
+    `timeout_s`.
     """
     for address in addresses:
         admin = SandboxClients({**access, "bootstrap.servers": address}, alias="sandbox").admin(
@@ -114,7 +117,8 @@ def await_full_metadata(
         if not clock.wait_until(knows_all, timeout_s=timeout_s):
             raise SandboxError(
                 f"the broker at {address} did not know all "
-                f"{plurals.format_count(len(addresses), 'broker')} after {timeout_s:.0f} s"
+                f"{plurals.format_count(len(addresses), 'broker')} of the cluster after "
+                f"{timeout_s:.0f} s"
             )
 
 
@@ -128,15 +132,15 @@ class SandboxCluster:
 
     Not thread-safe.
 
-    - `settings` apply to every broker, `broker_settings` (by node id) to one; both override the
-      defaults.
+    - `settings` apply to every broker, `broker_settings` (by node id) to a single broker. Both
+      override the defaults.
     - `listeners` (by node id) are additional listeners, for proxies.
-    - `users`: if not None, the cluster is secure, with `admin` and these users.
-    - `folder` is kept at `close`; without it a temporary folder is created and removed.
-    - `port` is node 1's port if it is free; node 2 uses the next one, and so on. A node whose port
-      is in use gets any free one.
-    - `kafka_version`: see `kafka_releases`; its jars are downloaded at the first start.
-    - `in_containers`: brokers run in Docker, in Apache's image of that release.
+    - `users`: if not None, the cluster is secure and has `admin` and these users.
+    - `folder` is kept at `close`. If it is omitted, a temporary folder is created and removed.
+    - `port` is node 1's preferred port; node 2 prefers the next port, and so on. A node whose
+      preferred port is in use gets any free port.
+    - `kafka_version`: see `kafka_releases`. Its jars are downloaded at the first start.
+    - `in_containers`: run the brokers in Docker, using Apache's image of that release.
     """
 
     def __init__(
@@ -155,7 +159,7 @@ class SandboxCluster:
         in_containers: bool = False,
     ) -> None:
         if brokers not in {1, 3}:
-            raise SandboxError(f"cluster {name}: 1 or 3 brokers, not {brokers}")
+            raise SandboxError(f"cluster {name}: a cluster has 1 or 3 brokers, not {brokers}")
         self.name = name
         self.release = kafka_releases.find_release(kafka_version)
         if in_containers:
@@ -188,18 +192,21 @@ class SandboxCluster:
 
     @property
     def bootstrap(self) -> str:
-        """`host:port,…` of the brokers' client listeners. Valid after `start`."""
+        """Bootstrap servers (`host:port,…`) of the brokers' client listeners. Valid after
+        `start`."""
         if not self._addresses:
-            raise SandboxError(f"cluster {self.name} has no addresses before it is started")
+            raise SandboxError(f"cluster {self.name} has no addresses until it is started")
         return ",".join(self._addresses[node] for node in self._node_ids)
 
     @property
     def addresses(self) -> Mapping[int, str]:
-        """`host:port` of each broker's client listener, by node id; empty before the start."""
+        """Client listener address (`host:port`) of each broker, by node id; empty before the
+        start."""
         return dict(self._addresses)
 
     def listener_bootstrap(self, listener_name: str) -> str:
-        """`host:port,…` as advertised by one of the additional listeners."""
+        """Return the bootstrap servers (`host:port,…`) advertised by one of the additional
+        listeners."""
         return ",".join(
             listener.advertised
             for node in self._node_ids
@@ -213,7 +220,7 @@ class SandboxCluster:
         *,
         mechanism: str = cluster_security.SCRAM_512,
     ) -> dict[str, str]:
-        """Return the Java client properties to connect with.
+        """Return the Java client properties for connecting to the cluster.
 
         `user` and `mechanism` (SCRAM-SHA-512, SCRAM-SHA-256, PLAIN) apply to secure clusters only.
         """
@@ -228,12 +235,13 @@ class SandboxCluster:
         return "\n".join(node.log_text for node in self.brokers.values())
 
     def start(self, *, timeout_s: float = 60.0) -> Self:
-        """Start all brokers that are down, and wait until they accept requests."""
+        """Start all brokers that are not running, and wait until they accept requests."""
         start_clusters([self], timeout_s=timeout_s)
         return self
 
     def launch(self) -> None:
-        """Start all brokers without waiting; creates them the first time. See `await_ready`."""
+        """Start all brokers without waiting until they accept requests (see `await_ready`). Creates
+        the brokers at the first call."""
         if not self.brokers:
             self._create()
         if self.zookeeper is not None and not self.zookeeper.running:
@@ -243,7 +251,8 @@ class SandboxCluster:
                 node.launch()
 
     def await_ready(self, *, timeout_s: float = 60.0) -> None:
-        """Wait until all launched brokers accept requests; a new cluster retries with other ports.
+        """Wait until all launched brokers accept requests. If a port of a new cluster is in use,
+        retry with other ports.
 
         Raises `SandboxError` with the end of the log of a broker that does not start.
         """
@@ -260,7 +269,8 @@ class SandboxCluster:
                 return
 
     def stop(self, *, timeout_s: float = 15.0) -> None:
-        """Stop all brokers gracefully and concurrently; kill those still running at the timeout."""
+        """Stop all brokers gracefully and concurrently. Kill those still running after
+        `timeout_s`."""
         for node in self.brokers.values():
             node.request_stop()
         for node in self.brokers.values():
@@ -269,17 +279,17 @@ class SandboxCluster:
             self.zookeeper.stop(timeout_s=timeout_s)
 
     def restart(self, *, timeout_s: float = 60.0) -> None:
-        """Stop and start all brokers, with the same ports and data."""
+        """Stop all brokers and start them again with the same ports and data."""
         self.stop()
         self.start(timeout_s=timeout_s)
 
     def kill(self) -> None:
-        """Send SIGKILL to all brokers, and to their ZooKeeper."""
+        """Send SIGKILL to all brokers and to their ZooKeeper."""
         for each in self.servers():
             each.kill()
 
     def freeze(self) -> None:
-        """Send SIGSTOP to all brokers, and to their ZooKeeper."""
+        """Send SIGSTOP to all brokers and to their ZooKeeper."""
         for each in self.servers():
             each.freeze()
 
@@ -289,7 +299,8 @@ class SandboxCluster:
             each.unfreeze()
 
     def close(self) -> None:
-        """Kill the brokers, release the ports, and remove the folder unless it was given."""
+        """Kill the brokers, release the ports, and remove the folder unless the caller provided
+        it."""
         self.kill()
         self._release_ports()
         if self._temporary is not None:
@@ -316,8 +327,9 @@ class SandboxCluster:
         else:
             self._create_with_controllers(client_ports)
 
-    def _runner(self) -> ProgramRunner:
-        """Return where brokers run, after downloading jars or pulling the image."""
+    def _prepare_runner(self) -> ProgramRunner:
+        """Return the runner that starts the brokers, after downloading the jars or pulling the
+        image."""
         if self._in_containers:
             containers.check_daemon()
             return ContainerRunner(
@@ -327,7 +339,7 @@ class SandboxCluster:
         return LocalRunner(jars, archive=class_archive.ensure_archive(jars, self.release))
 
     def _create_with_controllers(self, client_ports: Mapping[int, int]) -> None:
-        runner = self._runner()
+        runner = self._prepare_runner()
         controller_ports = {node: self._reserve() for node in self._node_ids}
         for node in self._node_ids:
             addresses = broker_settings.make_kraft_addresses(
@@ -368,7 +380,7 @@ class SandboxCluster:
             settings={"log.dirs": str(folder / "data")} | settings,
             jvm=self._jvm,
             ready_text=self.release.ready_text.format(node_id=node),
-            before_start=partial(keeper.await_forgotten, node) if keeper else lambda: None,
+            before_start=partial(keeper.await_deregistration, node) if keeper else lambda: None,
         )
         self.brokers[node] = KafkaBroker(spec)
 
@@ -389,16 +401,16 @@ class SandboxCluster:
         return "SASL_SSL" if self.security else "PLAINTEXT"
 
     def servers(self) -> list[JavaServer]:
-        """All brokers, then the ZooKeeper if there is one."""
+        """Return all brokers, followed by the ZooKeeper server if the cluster uses one."""
         keeper = [] if self.zookeeper is None else [self.zookeeper]
         return [*self.brokers.values(), *keeper]
 
     def _await_cluster_metadata(self) -> None:
-        """Wait until the brokers of a ZooKeeper cluster know each other, and those of a new secure
-        cluster the users. Other KRaft clusters need no wait.
+        """Wait until the brokers of a ZooKeeper cluster know each other, and create the users of a
+        new secure cluster. Other KRaft clusters need no wait.
 
-        Users are created over a connection: the storage tool would take their credentials as
-        arguments, which every user of the machine can read and log in with.
+        Users are created over a client connection, because the storage tool takes their credentials
+        as command-line arguments, which every user of the machine could read and use to log in.
         """
         needs_users = self.security is not None and not self._has_users
         if self.zookeeper is None and not needs_users:
@@ -421,7 +433,8 @@ class SandboxCluster:
         self._reservations.clear()
 
     def _discard_if_new(self) -> bool:
-        """Discard a cluster that has never started: new ports need newly formatted storage."""
+        """Discard a cluster that has never started, because new ports need newly formatted storage.
+        Return True if the cluster was discarded."""
         if any(node.has_served for node in self.brokers.values()):
             return False
         self.kill()
@@ -436,7 +449,7 @@ class SandboxCluster:
 
 
 def start_clusters(clusters: Sequence[SandboxCluster], *, timeout_s: float = 60.0) -> None:
-    """Start clusters concurrently; if one fails, kill all and raise its error."""
+    """Start clusters concurrently. If one fails to start, kill all clusters and raise its error."""
     try:
         for each in clusters:
             each.launch()

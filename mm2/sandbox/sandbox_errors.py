@@ -1,4 +1,4 @@
-"""Errors of the sandbox; each message says how to resolve it."""
+"""Sandbox errors. Each message says how to resolve the problem."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from connect_runtime.base.errors import FatalError
 
 
 class SandboxError(FatalError):
-    """The sandbox cannot do what was requested."""
+    """The sandbox cannot perform the requested operation."""
 
 
 class PortInUseError(SandboxError):
-    """Another process took a broker's port between our check and the broker's start."""
+    """Another process started using a broker's port between the port check and the broker's
+    start."""
 
 
 class UnknownClusterError(SandboxError):
-    """The command names no cluster, or one that the sandbox does not have."""
+    """The command names no cluster, or a cluster that the sandbox does not have."""

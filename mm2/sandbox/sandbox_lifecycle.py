@@ -1,7 +1,7 @@
-"""Starts, finds and stops the sandbox in a folder: `mm2 sandbox up`, `down` and `status`.
+"""Starts, finds and stops the sandbox of a folder: `mm2 sandbox up`, `down` and `status`.
 
-A sandbox is a supervisor process with its clusters. Commands communicate with it through files
-(`mm2.sandbox.sandbox_state`) and signals.
+A sandbox is a supervisor process with its clusters. Commands communicate with the supervisor
+through files (`mm2.sandbox.sandbox_state`) and signals.
 """
 
 from __future__ import annotations
@@ -36,17 +36,18 @@ _PACKAGES_FOLDER = Path(__file__).parents[2]
 
 
 def find_default_folder() -> Path:
-    """Return the folder of this user's sandbox unless another one is given."""
+    """Return the folder of this user's sandbox, which is used unless the user specifies another
+    folder."""
     return temporary_folders.find_cache_folder() / "sandbox"
 
 
 def start_sandbox(
     folder: Path, request: SandboxRequest, *, report: Callable[[str], None]
 ) -> tuple[SandboxState, bool]:
-    """Start a supervisor with the requested clusters and wait until they accept requests.
+    """Start a supervisor with the requested clusters and wait until the clusters accept requests.
 
-    Returns the state, and False if the clusters were up already. Raises `SandboxError` if other
-    clusters are up, or if these do not start.
+    Returns the sandbox state, and False if the clusters were already running. Raises `SandboxError`
+    if other clusters are running in the folder, or if the requested clusters do not start.
     """
     request.check()
     release = kafka_releases.find_release(request.kafka_version)
@@ -55,7 +56,7 @@ def start_sandbox(
     home.create()
     with _hold_command_lock(home):
         if home.is_supervisor_running():
-            return _join_running(home, request), False
+            return _await_running_sandbox(home, request), False
         if request.in_containers:
             containers.check_daemon()
             containers.pull_image(containers.find_image(release), report=report)
@@ -68,9 +69,9 @@ def start_sandbox(
 
 
 def stop_sandbox(folder: Path) -> bool:
-    """Stop the sandbox in a folder and remove its data; returns False if none was up.
+    """Stop the sandbox in a folder and remove its data. Return False if no sandbox was running.
 
-    Raises `SandboxError` if one of its processes is still there afterwards.
+    Raises `SandboxError` if one of its processes still exists afterwards.
     """
     home = _open_folder(folder)
     if not home.folder.is_dir():
@@ -83,7 +84,7 @@ def stop_sandbox(folder: Path) -> bool:
             and not _end_supervisor(home, signal.SIGKILL)
         ):
             raise SandboxError(
-                f"the supervisor of {home.folder}, process {home.supervisor_pid()}, did not end "
+                f"the supervisor of {home.folder}, process {home.supervisor_pid()}, still exists "
                 f"{_SANDBOX_STOP_TIMEOUT_S:.0f} s after SIGKILL"
             )
         if not clock.wait_until(
@@ -96,20 +97,21 @@ def stop_sandbox(folder: Path) -> bool:
 
 
 def read_status(folder: Path) -> SandboxState | None:
-    """Return the state that the sandbox in a folder reports; None if none is up."""
+    """Return the state reported by the sandbox in a folder, or None if no sandbox is running."""
     home = _open_folder(folder)
     return home.read_state() if home.is_supervisor_running() else None
 
 
 def _open_folder(folder: Path) -> SandboxFolder:
-    """Return the folder, which may not exist. Raises `SandboxError` if it is not private."""
+    """Open the sandbox folder, which need not exist. Raises `SandboxError` if the folder is not
+    private."""
     home = SandboxFolder(folder.absolute())
     home.check()
     return home
 
 
 def describe_ports_in_use(state: SandboxState) -> list[str]:
-    """Return a sentence for each broker that does not listen on its preferred port."""
+    """Return a sentence for each broker that could not use its preferred port."""
     return [
         f"port {broker.preferred_port} is in use: "
         + (
@@ -125,7 +127,7 @@ def describe_ports_in_use(state: SandboxState) -> list[str]:
 
 
 def make_shell_variables(folder: Path, state: SandboxState) -> dict[str, str]:
-    """Return the variables of `mm2 sandbox env`; see `shell_variables`."""
+    """Return the shell variables that `mm2 sandbox env` exports; see `shell_variables`."""
     home = SandboxFolder(folder.absolute())
     found = {}
     for cluster in state.clusters:
@@ -141,7 +143,8 @@ def make_kafka_command(
 ) -> list[str]:
     """Return the command line of a Kafka tool for a cluster of the sandbox in a folder.
 
-    `cluster` may be omitted if there is only one. Raises `SandboxError`.
+    `cluster` may be omitted if the sandbox has only one cluster. Raises `SandboxError` if the
+    cluster or the tool is unknown.
     """
     target = None
     if kafka_tools.needs_cluster_options(tool, arguments):
@@ -158,10 +161,13 @@ def make_kafka_command(
 
 
 def read_ready_state(folder: Path) -> SandboxState:
-    """Return the state of the running sandbox. Raises `SandboxError` if there is none."""
+    """Return the state of the running sandbox. Raises `SandboxError` if no sandbox is running or if
+    it is not ready."""
     said = read_status(folder)
     if said is None:
-        raise SandboxError(f"no sandbox is up in {folder}: start one with mm2 sandbox up east west")
+        raise SandboxError(
+            f"no sandbox is running in {folder}: start one with mm2 sandbox up east west"
+        )
     if said.phase != "ready":
         raise SandboxError(f"the sandbox in {folder} is not ready: {said.phase}")
     return said
@@ -180,9 +186,8 @@ def _find_cluster(said: SandboxState, name: str | None) -> ClusterFacts:
 
 
 def find_processes(home: SandboxFolder) -> list[int]:
-    """Return this user's processes with the sandbox's folder in their command line: brokers,
-    guards.
-    """
+    """Return the ids of this user's processes (brokers, guards) that have the sandbox's folder in
+    their command line."""
     marker = os.fsencode(home.clusters) + b"/"
     found = []
     for entry in Path("/proc").iterdir():
@@ -194,19 +199,21 @@ def find_processes(home: SandboxFolder) -> list[int]:
     return sorted(found)
 
 
-def _join_running(home: SandboxFolder, request: SandboxRequest) -> SandboxState:
-    """Check that the running sandbox has the requested clusters, and wait until it is ready."""
+def _await_running_sandbox(home: SandboxFolder, request: SandboxRequest) -> SandboxState:
+    """Check that the running sandbox has the requested clusters, and wait until the sandbox is
+    ready."""
     running = home.read_request()
     if running != request:
         raise SandboxError(
-            f"a sandbox with {_format_request(running)} is already up in {home.folder}, "
-            f"not {_format_request(request)}: stop it (mm2 sandbox down), or use another --dir"
+            f"a sandbox with {_format_request(running)} is already running in {home.folder}, not "
+            f"{_format_request(request)}: stop it (mm2 sandbox down), or use another --dir"
         )
     return _await_ready(home)
 
 
 def _launch_supervisor(home: SandboxFolder) -> SandboxState:
-    """Start the supervisor, which detaches from its parent process."""
+    """Start the supervisor, which detaches from this process, and wait until the clusters accept
+    requests."""
     search_path = os.pathsep.join(
         filter(None, [str(_PACKAGES_FOLDER), os.environ.get("PYTHONPATH")])
     )
@@ -226,7 +233,7 @@ def _launch_supervisor(home: SandboxFolder) -> SandboxState:
         return _await_ready(home)
     except (subprocess.SubprocessError, OSError) as error:
         raise SandboxError(
-            f"starting the supervisor: {error}; its log: {home.supervisor_log}"
+            f"cannot start the supervisor: {error}; its log: {home.supervisor_log}"
         ) from error
     except BaseException:
         if home.is_supervisor_running():
@@ -250,7 +257,7 @@ def _await_ready(home: SandboxFolder) -> SandboxState:
 
 
 def _end_supervisor(home: SandboxFolder, number: signal.Signals) -> bool:
-    """Send the supervisor a signal and wait for it to end."""
+    """Send the supervisor a signal and wait until the process ends. Return False on timeout."""
     pid = home.supervisor_pid()
     with suppress(ProcessLookupError):
         os.kill(pid, number)
@@ -261,7 +268,7 @@ def _end_supervisor(home: SandboxFolder, number: signal.Signals) -> bool:
 
 
 def _remove_leftovers(home: SandboxFolder) -> None:
-    """Remove the files of a sandbox that did not end properly."""
+    """Remove the files of a sandbox that was not shut down properly."""
     home.delete_state()
     shutil.rmtree(home.clusters, ignore_errors=True)
 
@@ -278,8 +285,8 @@ def _hold_command_lock(home: SandboxFolder) -> Iterator[None]:
 
     if not clock.wait_until(locked, timeout_s=_COMMAND_LOCK_TIMEOUT_S):
         raise SandboxError(
-            f"another mm2 sandbox command has been busy in {home.folder} for "
-            f"{_COMMAND_LOCK_TIMEOUT_S:.0f} s: end it and try again"
+            f"another mm2 sandbox command has been running in {home.folder} for "
+            f"{_COMMAND_LOCK_TIMEOUT_S:.0f} s: stop that command and try again"
         )
     with locks[0]:
         yield

@@ -1,8 +1,8 @@
 """Files shared by `mm2 sandbox up` and its supervisor: the request and the supervisor's state.
 
-Both are JSON files in the sandbox folder with a version, readable only by their owner because they
-contain passwords. The supervisor holds a lock on a third file while it lives: this lock, not a
-process id, decides whether a sandbox is up.
+Both are versioned JSON files in the sandbox folder, readable only by their owner because they
+contain passwords. The supervisor holds a lock on a third file while it is running. This lock, not a
+process id, determines whether a sandbox is running.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ SandboxPhase = Literal["starting", "ready", "failed"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxRequest:
-    """The requested clusters. `settings` apply to every broker of every cluster.
+    """Requested clusters and their settings. `settings` apply to every broker of every cluster.
 
-    `kafka_version` as in `kafka_releases.find_release`, in full or short form.
+    `kafka_version` is a full or short version, as accepted by `kafka_releases.find_release`.
     """
 
     names: tuple[str, ...]
@@ -45,13 +45,14 @@ class SandboxRequest:
         for name in self.names:
             if not _CLUSTER_NAME.fullmatch(name):
                 raise SandboxError(
-                    f"cluster name {name!r}: letters, digits, - and _ are allowed, 64 at most"
+                    f"invalid cluster name {name!r}: only letters, digits, - and _ are allowed, "
+                    "at most 64 characters"
                 )
         if not self.names or len(set(self.names)) != len(self.names):
             raise SandboxError("name each cluster once: mm2 sandbox up east west")
         shell_variables.check_cluster_names(self.names)
         if self.brokers not in {1, 3}:
-            raise SandboxError(f"1 or 3 brokers for each cluster, not {self.brokers}")
+            raise SandboxError(f"a cluster has 1 or 3 brokers, not {self.brokers}")
         release = kafka_releases.find_release(self.kafka_version)
         if self.in_containers:
             containers.find_image(release)
@@ -59,7 +60,8 @@ class SandboxRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerFacts:
-    """A running broker; `preferred_port` is the port it would use if that were free."""
+    """A running broker; `preferred_port` is the port that it uses unless the port is already in
+    use."""
 
     node_id: int
     address: str
@@ -80,7 +82,8 @@ class ZooKeeperFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterFacts:
-    """A running cluster; `properties` are the Java client properties to connect with."""
+    """A running cluster; `properties` are the Java client properties for connecting to the
+    cluster."""
 
     name: str
     kafka_version: str
@@ -94,13 +97,14 @@ class ClusterFacts:
 
     @property
     def secure(self) -> bool:
-        """Whether clients need more than the address to connect."""
+        """True if clients need more than the bootstrap servers to connect."""
         return self.properties["security.protocol"] != "PLAINTEXT"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxState:
-    """State reported by a supervisor; `error` is a message, set only in the phase `failed`."""
+    """Sandbox state reported by a supervisor; `error` is a message that is set only in the phase
+    `failed`."""
 
     phase: SandboxPhase
     pid: int
@@ -110,7 +114,7 @@ class SandboxState:
 
 @dataclass(frozen=True, slots=True)
 class SandboxFolder:
-    """The folder of one sandbox and the files in it."""
+    """The folder of a sandbox and the files in it."""
 
     folder: Path
 
@@ -123,23 +127,26 @@ class SandboxFolder:
         return self.folder / "supervisor.log"
 
     def client_properties(self, cluster: str) -> Path:
-        """Path of the file for Java clients of a cluster.
+        """Return the path of the Java client properties file of a cluster.
 
-        It is outside the brokers' folders, so that programs using it do not count as processes of
-        the sandbox.
+        The file is outside the brokers' folders, so that programs that use the file are not
+        mistaken for processes of the sandbox.
         """
         return self.folder / f"{cluster}{_CLIENT_PROPERTIES}"
 
     def create(self) -> None:
-        """Create the folder. Raises `SandboxError` if it exists and is not private."""
+        """Create the sandbox folder. Raises `SandboxError` if the folder exists and is not
+        private."""
         try:
             files.ensure_private(self.folder)
         except OSError as error:
             raise SandboxError(f"cannot use the sandbox folder: {error}") from error
 
     def check(self) -> None:
-        """Raise `SandboxError` if the folder exists and is not private: its files name processes to
-        end, and addresses to connect to.
+        """Raise `SandboxError` if the folder exists and is not private.
+
+        The folder must be private because its files name processes to kill and addresses to connect
+        to.
         """
         try:
             files.check_private(self.folder, uid=os.geteuid())
@@ -159,7 +166,8 @@ class SandboxFolder:
         _write_json(self._state, asdict(state))
 
     def read_state(self) -> SandboxState | None:
-        """Return the last written state, None if there is none; its supervisor may have ended."""
+        """Return the last state that a supervisor wrote, or None if no state was written. That
+        supervisor may have ended."""
         try:
             fields = _read_json(self._state)
         except FileNotFoundError:
@@ -186,9 +194,10 @@ class SandboxFolder:
             path.unlink(missing_ok=True)
 
     def try_lock(self, name: str) -> IO[bytes] | None:
-        """Lock a file of this folder and write our process id to it; None if it is locked already.
+        """Lock a file of this folder and write this process's id to the file. Return None if the
+        file is already locked.
 
-        The lock is held until the file is closed or this process ends.
+        The lock is held until the returned file is closed or this process ends.
         """
         (self.folder / name).touch(mode=0o600)
         handle = (self.folder / name).open("r+b", buffering=0)
@@ -211,7 +220,7 @@ class SandboxFolder:
         return False
 
     def supervisor_pid(self) -> int:
-        """Return the process id of a running supervisor."""
+        """Return the process id of the running supervisor."""
         return int((self.folder / SUPERVISOR_LOCK).read_text())
 
     @property
@@ -229,7 +238,7 @@ _CLIENT_PROPERTIES = ".client.properties"
 
 
 def write_lock_owner(lock: IO[bytes], pid: int) -> None:
-    """Write the owner's process id atomically, so that readers never see a part of it."""
+    """Write the lock owner's process id atomically, so that readers never see a partial id."""
     os.pwrite(lock.fileno(), f"{pid:<20}".encode(), 0)
 
 

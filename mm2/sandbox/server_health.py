@@ -1,4 +1,4 @@
-"""Checks whether the brokers and ZooKeepers of a running sandbox respond."""
+"""Checks whether the brokers and ZooKeeper servers of a running sandbox respond."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _HEALTH_TIMEOUT_S = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerHealth:
-    """Health of a server process; `name` is `broker 1` or `zookeeper`."""
+    """Health of a server process; `name` is, for example, `broker 1` or `zookeeper`."""
 
     cluster: str
     name: str
@@ -34,7 +34,7 @@ class ServerHealth:
         return self.health == "up"
 
     def describe(self) -> str:
-        """Describe the health: `dead: process 4711 has ended; its log: …`, or `up`."""
+        """Describe the server's health: `dead: process 4711 has ended; its log: …`, or `up`."""
         match self.health:
             case "up":
                 return "up"
@@ -48,7 +48,7 @@ class ServerHealth:
 
 
 def check_servers(state: SandboxState) -> list[ServerHealth]:
-    """Check every broker and ZooKeeper; takes up to `_HEALTH_TIMEOUT_S`."""
+    """Check every broker and ZooKeeper server. Takes up to `_HEALTH_TIMEOUT_S` seconds."""
     brokers = [(cluster, broker) for cluster in state.clusters for broker in cluster.brokers]
     with futures.ThreadPoolExecutor(max(1, len(brokers))) as pool:
         asked = [
@@ -84,7 +84,7 @@ def check_servers(state: SandboxState) -> list[ServerHealth]:
 
 
 def _check_broker(properties: Mapping[str, str], broker: BrokerFacts) -> ServerHealthStatus:
-    """Request metadata from this broker's address only."""
+    """Check a broker by requesting metadata from its address only."""
     if not processes.is_alive(broker.pid):
         return "dead"
     alone = {**properties, "bootstrap.servers": broker.address}

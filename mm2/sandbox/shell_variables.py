@@ -1,7 +1,7 @@
 """The shell variables that `mm2 sandbox env` exports for each cluster.
 
-Cluster `my-cluster` has `MY_CLUSTER`, its bootstrap servers, and `MY_CLUSTER_CONFIG`, the path of
-its client properties file for Kafka's tools (`--command-config`).
+For cluster `my-cluster`, `MY_CLUSTER` contains its bootstrap servers, and `MY_CLUSTER_CONFIG` the
+path of its client properties file for Kafka's tools (`--command-config`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from mm2.sandbox.sandbox_errors import SandboxError
 
 SHELLS = ("sh", "fish")
-"""`sh` also works for bash and zsh."""
+"""Supported shells; `sh` also works for bash and zsh."""
 
 _CONFIG_SUFFIX = "_CONFIG"
 _RESERVED_VARIABLES = re.compile(
@@ -22,11 +22,12 @@ _RESERVED_VARIABLES = re.compile(
     "|OPTIND|PAGER|PATH|PPID|PROMPT|PS[1-4]|PWD|PYTHON.*|RANDOM|SECONDS|SHELL|SHLVL|TERM|TMPDIR|TZ"
     "|UID|USER"
 )
-"""Variables used by shells and programs, which a cluster's variable must not replace."""
+"""Variables of shells and common programs, which a cluster's variable must not replace."""
 
 
 def make_variable_name(cluster: str) -> str:
-    """Convert `my-cluster` to `MY_CLUSTER`, `1st` to `_1ST`."""
+    """Convert a cluster name to a shell variable name: `my-cluster` becomes `MY_CLUSTER`, `1st`
+    becomes `_1ST`."""
     made = re.sub(r"[^A-Z0-9]", "_", cluster.upper())
     return f"_{made}" if made[0].isdigit() else made
 
@@ -36,7 +37,7 @@ def make_config_variable_name(cluster: str) -> str:
 
 
 def check_cluster_names(clusters: Iterable[str]) -> None:
-    """Raise `SandboxError` if a cluster name has no unique, unreserved variable."""
+    """Raise `SandboxError` if a cluster name does not map to a unique, unreserved variable."""
     owners: dict[str, str] = {}
     for cluster in clusters:
         for variable in (make_variable_name(cluster), make_config_variable_name(cluster)):
@@ -54,7 +55,7 @@ def check_cluster_names(clusters: Iterable[str]) -> None:
 
 
 def render_exports(variables: Mapping[str, str], *, shell: str) -> str:
-    """Render lines for a shell to evaluate: `export EAST=127.0.0.1:19092`."""
+    """Render lines for a shell to evaluate, such as `export EAST=127.0.0.1:19092`."""
     if shell == "fish":
         return "".join(
             f"set -gx {key} {_quote_for_fish(value)}\n" for key, value in variables.items()

@@ -1,8 +1,8 @@
 """A standalone Spark cluster on this machine, run from the pyspark package.
 
-Each worker has a separate loopback address, from 127.0.0.1 on, so that Spark sees several hosts.
-All processes end with this process. `secret` enables authentication and encryption between master,
-workers and applications.
+Each worker has a separate loopback address, starting at 127.0.0.1, so that Spark sees several
+hosts. All processes end with this process. `secret` enables authentication and encryption between
+master, workers and applications.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _LOG_TAIL_CHARS = 3000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkClusterSpec:
-    """Size of the cluster; `cores` are the slots and `memory` the memory of each worker."""
+    """Size of a Spark cluster; `cores` and `memory` are the slots and the memory of each worker."""
 
     workers: int = 2
     cores: int = 4
@@ -50,7 +50,7 @@ class SparkClusterSpec:
 
 
 class SparkDaemon:
-    """The process of a master or a worker."""
+    """A Spark master or worker process."""
 
     def __init__(self, child: ChildProcess, *, host: str, log: Path) -> None:
         self._child = child
@@ -66,7 +66,7 @@ class SparkDaemon:
         return self._child.poll() is None
 
     def executor_pids(self) -> list[int]:
-        """Return the process ids of the executors on this worker."""
+        """Return the process ids of the worker's executors."""
         return [
             pid for pid in list_child_pids(self.pid) if _EXECUTOR_CLASS in _read_command_line(pid)
         ]
@@ -82,13 +82,13 @@ class SparkDaemon:
 
 
 class SparkCluster:
-    """A master and its workers. Not thread-safe."""
+    """A Spark master and its workers. Not thread-safe."""
 
     def __init__(self, spec: SparkClusterSpec | None = None, *, folder: Path | None = None) -> None:
         self.spec = spec or SparkClusterSpec()
         self._own_folder: RunDirectory | None = None
         if folder is None:
-            self._own_folder = run_directory.create(_FOLDER_PREFIX)
+            self._own_folder = run_directory.create_run_directory(_FOLDER_PREFIX)
             folder = self._own_folder.path
         self.folder = folder
         self._ports: list[PortReservation] = []
@@ -98,21 +98,23 @@ class SparkCluster:
         self.state_url = ""
 
     def start(self) -> Self:
-        """Start all processes and wait until the workers are registered. Raises `SandboxError`."""
+        """Start all processes and wait until the workers are registered. Raises `SandboxError` on
+        timeout."""
         java.find_java()
         port, web = self._port(), self._port()
         self.url = f"spark://127.0.0.1:{port}"
         self.state_url = f"http://127.0.0.1:{web}/json/"
         arguments = ["--host", "127.0.0.1", "--port", str(port), "--webui-port", str(web)]
         self.master = self._start("master", _MASTER_CLASS, arguments)
-        self._await(lambda: self._state() is not None, "the master")
+        self._await_condition(lambda: self._fetch_master_state() is not None, "the master")
         for _ in range(self.spec.workers):
             self.launch_worker()
         self.await_workers(self.spec.workers)
         return self
 
     def launch_worker(self) -> SparkDaemon:
-        """Start another worker on the next loopback address, without waiting for it."""
+        """Start another worker on the next loopback address, without waiting until it is
+        registered."""
         number = len(self.workers) + 1
         host = f"127.0.0.{number}"
         arguments = [
@@ -126,16 +128,18 @@ class SparkCluster:
         return worker
 
     def await_workers(self, count: int) -> None:
-        """Wait until `count` workers are registered and alive. Raises `SandboxError`."""
-        self._await(lambda: self.alive_workers() == count, plurals.format_count(count, "worker"))
+        """Wait until `count` workers are registered and alive. Raises `SandboxError` on timeout."""
+        self._await_condition(
+            lambda: self.alive_workers() == count, plurals.format_count(count, "worker")
+        )
 
     def alive_workers(self) -> int:
         """Return the number of workers that the master considers alive."""
-        state = self._state()
+        state = self._fetch_master_state()
         return 0 if state is None else int(str(state["aliveworkers"]))
 
     def close(self) -> None:
-        """Kill all processes, and remove the folder if it was created here."""
+        """Kill all processes, and remove the folder unless the caller provided it."""
         for daemon in [*self.workers, *([self.master] if self.master else [])]:
             daemon.kill()
         for port in self._ports:
@@ -186,8 +190,8 @@ class SparkCluster:
             "spark.network.crypto.enabled": "true",
         }
 
-    def _state(self) -> dict[str, object] | None:
-        """Return the master's state as JSON; None if it does not answer."""
+    def _fetch_master_state(self) -> dict[str, object] | None:
+        """Return the master's state as JSON, or None if the master does not respond."""
         try:
             with urllib.request.urlopen(self.state_url, timeout=_REQUEST_TIMEOUT_S) as answer:  # noqa: S310
                 state: dict[str, object] = json.load(answer)
@@ -195,7 +199,7 @@ class SparkCluster:
         except (urllib.error.URLError, OSError, ValueError):
             return None
 
-    def _await(self, condition: Callable[[], bool], what: str) -> None:
+    def _await_condition(self, condition: Callable[[], bool], what: str) -> None:
         daemons = [*self.workers, *([self.master] if self.master else [])]
         clock.wait_until(
             lambda: condition() or not all(daemon.running for daemon in daemons),
@@ -207,8 +211,8 @@ class SparkCluster:
                 for daemon in daemons
             )
             raise SandboxError(
-                f"starting the Spark cluster {self.url}: {what} not available in {_START_S:.0f} s"
-                f"\n{logs}"
+                f"cannot start the Spark cluster {self.url}: {what} not available after "
+                f"{_START_S:.0f} s\n{logs}"
             )
 
 
@@ -224,7 +228,7 @@ def _make_environment(home: Path, folder: Path) -> dict[str, str]:
 
 
 def list_child_pids(pid: int) -> list[int]:
-    """Return the child processes of a process."""
+    """Return the ids of a process's child processes."""
     with suppress(OSError):
         listed = Path(f"/proc/{pid}/task").iterdir()
         return sorted(
@@ -234,7 +238,7 @@ def list_child_pids(pid: int) -> list[int]:
 
 
 def _read_command_line(pid: int) -> bytes:
-    """Return the arguments of a process; empty if it has ended."""
+    """Return the command line of a process; empty if the process has ended."""
     with suppress(OSError):
         return Path(f"/proc/{pid}/cmdline").read_bytes()
     return b""

@@ -1,7 +1,8 @@
 """The background process of `mm2 sandbox up`, which owns the brokers of a sandbox.
 
-Started as `python -m mm2.sandbox.supervisor FOLDER`. It detaches, starts the clusters in
-`request.json`, reports in `state.json`, and waits for SIGTERM. Brokers end with it in any case.
+Started as `python -m mm2.sandbox.supervisor FOLDER`. The supervisor detaches, starts the clusters
+listed in `request.json`, writes its state to `state.json`, and waits for SIGTERM. The brokers end
+with the supervisor, however it ends.
 """
 
 from __future__ import annotations
@@ -27,21 +28,23 @@ from mm2.sandbox.sandbox_state import (
 )
 
 FIRST_BROKER_PORT = 19092
-"""Preferred port of the first cluster's first broker; each further cluster adds 100."""
+"""Preferred port of the first cluster's first broker. The preferred port of each following cluster
+is 100 higher."""
 
 _WATCH_INTERVAL_S = 1.0
 _WAIT_FOREVER_S = float("inf")
 
 
 class _StopSignalled(BaseException):
-    """SIGTERM or SIGINT was received. Not an `Exception`: only `main` may catch it."""
+    """Raised when SIGTERM or SIGINT was received. Not an `Exception`, because only `main` may catch
+    it."""
 
 
 def main(arguments: Sequence[str]) -> int:
     home = SandboxFolder(Path(arguments[0]))
     lock = home.try_lock(sandbox_state.SUPERVISOR_LOCK)
     if lock is None:
-        raise SandboxError(f"another supervisor already runs in {home.folder}")
+        raise SandboxError(f"another supervisor is already running in {home.folder}")
     detached_pid = os.fork()
     if detached_pid:
         sandbox_state.write_lock_owner(
@@ -62,13 +65,13 @@ class _Supervisor:
     def run(self) -> None:
         try:
             self._home.write_state(SandboxState(phase="starting", pid=os.getpid()))
-            self._start()
-            ready = self._ready()
+            self._start_clusters()
+            ready = self._make_ready_state()
             for facts in ready.clusters:
                 self._home.write_client_properties(facts)
             self._home.write_state(ready)
             _print_log_line(f"ready: {', '.join(each.name for each in self._clusters)}")
-            self._watch()
+            self._watch_servers()
         except _StopSignalled:
             _print_log_line("received a stop signal")
         except SandboxError as error:
@@ -81,7 +84,7 @@ class _Supervisor:
         self._home.delete_state()
         shutil.rmtree(self._home.clusters, ignore_errors=True)
 
-    def _start(self) -> None:
+    def _start_clusters(self) -> None:
         request = self._home.read_request()
         for index, name in enumerate(request.names):
             self._clusters.append(
@@ -98,15 +101,19 @@ class _Supervisor:
             )
         sandbox_cluster.start_clusters(self._clusters)
 
-    def _ready(self) -> SandboxState:
+    def _make_ready_state(self) -> SandboxState:
         return SandboxState(
             phase="ready",
             pid=os.getpid(),
             clusters=tuple(_describe_cluster(each) for each in self._clusters),
         )
 
-    def _watch(self) -> None:
-        """Wait for a signal, or until the folder was removed and no command could stop us."""
+    def _watch_servers(self) -> None:
+        """Log servers that have ended, until a stop signal is received or the sandbox folder is
+        removed.
+
+        Without the folder, no command could stop the supervisor.
+        """
         reported: set[tuple[str, str]] = set()
 
         def check_servers() -> bool:

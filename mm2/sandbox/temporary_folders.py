@@ -1,4 +1,5 @@
-"""Temporary folders of clusters; the next process removes folders whose owner was killed."""
+"""Temporary folders of sandbox clusters. The next process removes folders whose owner was
+killed."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ _LOCK_TIMEOUT_S = 60.0
 
 @dataclass(slots=True)
 class TemporaryFolder:
-    """A folder reserved until `remove`; if this process dies, the next one removes the folder."""
+    """A temporary folder reserved until `remove` is called. If this process dies, the next process
+    removes the folder."""
 
     path: Path
     _lock_fd: int | None
@@ -31,7 +33,7 @@ class TemporaryFolder:
 
 
 def make_temporary_folder(name: str) -> TemporaryFolder:
-    """Create an empty folder with `name` in its name, readable by this user only."""
+    """Create an empty temporary folder whose name contains `name`, readable by this user only."""
     base = make_private_folder("mm2-clusters")
     making_fd = _wait_for_lock(base / "making.lock")
     try:
@@ -44,8 +46,8 @@ def make_temporary_folder(name: str) -> TemporaryFolder:
 
 
 def make_private_folder(kind: str) -> Path:
-    """Create `<kind>-<uid>` in the temporary directory. Raises `SandboxError` if another user owns
-    it."""
+    """Create the folder `<kind>-<uid>` in the temporary directory. Raises `SandboxError` if another
+    user owns it."""
     folder = Path(tempfile.gettempdir()) / f"{kind}-{os.geteuid()}"
     try:
         return files.ensure_private(folder)
@@ -54,7 +56,8 @@ def make_private_folder(kind: str) -> Path:
 
 
 def find_cache_folder() -> Path:
-    """Return `files.find_user_cache()`. Raises `SandboxError` if it cannot be trusted."""
+    """Return `files.find_user_cache()`. Raises `SandboxError` if the cache folder cannot be
+    trusted."""
     try:
         return files.find_user_cache()
     except OSError as error:
@@ -71,7 +74,7 @@ def _remove_abandoned(base: Path) -> None:
 
 
 def _wait_for_lock(path: Path) -> int:
-    """Acquire a lock that others hold only while they list and remove folders."""
+    """Acquire the lock that processes hold only while they list and remove folders."""
     locked: list[int] = []
 
     def try_once() -> bool:
@@ -81,13 +84,14 @@ def _wait_for_lock(path: Path) -> int:
 
     if not clock.wait_until(try_once, timeout_s=_LOCK_TIMEOUT_S):
         raise SandboxError(
-            f"another process has held {path} for {_LOCK_TIMEOUT_S:.0f} s: end it and try again"
+            f"another process has held the lock {path} for {_LOCK_TIMEOUT_S:.0f} s: stop that "
+            "process and try again"
         )
     return locked[0]
 
 
 def _try_lock(path: Path, *, create: bool) -> int | None:
-    """Return the descriptor of the lock, None if another process holds it."""
+    """Lock a file and return its descriptor, or None if another process holds the lock."""
     flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
     try:
         descriptor = os.open(path, flags, 0o600)

@@ -1,7 +1,7 @@
-"""The ZooKeeper of brokers before KRaft: one process per sandbox cluster.
+"""The ZooKeeper server for brokers of releases before KRaft: one process per sandbox cluster.
 
-It runs from the jars of its brokers. It does not sync to disk: data that a killed process has
-handed to the operating system survives, and a crash of the machine ends the sandbox anyway.
+The server runs from the jars of its brokers. It does not sync to disk: data that a killed process
+has written to the page cache survives, and a crash of the machine ends the sandbox anyway.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ _DUMP_TIMEOUT_S = 5.0
 _ZOOKEEPER_JVM_FLAGS = ("-Xmx96m", *java_server.TEST_JVM_FLAGS[1:], "-Dzookeeper.forceSync=no")
 
 SESSION_TIMEOUT_MS = 4000
-"""How long ZooKeeper keeps a killed broker registered; it can register again only afterwards."""
+"""ZooKeeper session timeout: a killed broker remains registered for this long, and can register
+again only afterwards."""
 
 
 class ZooKeeper(JavaServer):
-    """A ZooKeeper that listens on `port`. Not thread-safe; call `start` first."""
+    """A ZooKeeper server that listens on `port`. Not thread-safe. Call `start` first."""
 
     def __init__(self, folder: Path, *, jars: Path, port: int) -> None:
         super().__init__(
@@ -35,14 +36,16 @@ class ZooKeeper(JavaServer):
             log_name="zookeeper.log",
             runner=LocalRunner(jars),
             # It serves a moment after logging that it is ready, and rejects requests until then.
-            started=lambda text: _READY_TEXT in text and _SESSIONS_HEADING in self._dump(),
+            started=lambda text: (
+                _READY_TEXT in text and _SESSIONS_HEADING in self._fetch_sessions()
+            ),
         )
         self._jars = jars
         self._port = port
 
     @property
     def address(self) -> str:
-        """The address for brokers."""
+        """Address that brokers connect to."""
         return f"{broker_settings.LOOPBACK_HOST}:{self._port}"
 
     def prepare(self) -> None:
@@ -67,23 +70,29 @@ class ZooKeeper(JavaServer):
             flags=_ZOOKEEPER_JVM_FLAGS,
         )
 
-    def await_forgotten(self, node_id: int) -> None:
-        """Wait until no broker with this id is registered; a killed broker is until its timeout.
+    def await_deregistration(self, node_id: int) -> None:
+        """Wait until no broker with this id is registered. A killed broker stays registered until
+        its session times out.
 
-        A broker whose id is registered ends at once. Raises `SandboxError` if it stays registered.
+        A broker that starts while its id is still registered ends immediately. Raises
+        `SandboxError` if the id stays registered.
         """
         if not self.running or not self.has_served:
             return
         timeout_s = 3 * SESSION_TIMEOUT_MS / 1000
         registration = f"/brokers/ids/{node_id}"
-        if not clock.wait_until(lambda: registration not in self._dump(), timeout_s=timeout_s):
+        if not clock.wait_until(
+            lambda: registration not in self._fetch_sessions(), timeout_s=timeout_s
+        ):
             raise SandboxError(
-                f"starting broker {node_id}: {registration} is still registered at the ZooKeeper "
-                f"in {self.folder} after {timeout_s:.0f} s; does another process run that broker?"
+                f"cannot start broker {node_id}: {registration} is still registered in the "
+                f"ZooKeeper server in {self.folder} after {timeout_s:.0f} s; does another process "
+                "run that broker?"
             )
 
-    def _dump(self) -> set[str]:
-        """Return ZooKeeper's sessions and ephemeral paths; empty if it does not answer."""
+    def _fetch_sessions(self) -> set[str]:
+        """Return the sessions and ephemeral paths that ZooKeeper reports; empty if it does not
+        respond."""
         text = b""
         address = (broker_settings.LOOPBACK_HOST, self._port)
         with suppress(OSError), socket.create_connection(address, _DUMP_TIMEOUT_S) as stream:

@@ -1,7 +1,8 @@
-"""`--until-caught-up`: how much of what the source held at the start is replicated.
+"""Tracks for `--until-caught-up` how many of the records that the source had at the start are
+replicated.
 
-The end of a partition is the last stable offset that its copy sees first; it never changes
-after that. A flow counts from its first snapshot with a plan on.
+The end of a partition is the last stable offset when its copying starts. It never changes
+afterwards. A flow is counted from its first snapshot that has a plan.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from mm2.status import topic_rows
 
 
 class CatchUpState(enum.Enum):
-    """Progress of a flow or of all; IN_ERROR if nothing more can be replicated and a partition is
-    halted."""
+    """Catch-up progress of one flow or of all flows. IN_ERROR means that a partition is halted and
+    nothing more can be replicated."""
 
     COPYING = "copying"
     CAUGHT_UP = "caught up"
@@ -28,7 +29,8 @@ class CatchUpState(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowProgress:
-    """Progress of one flow in records (offsets: an upper bound with gaps) and partitions."""
+    """Catch-up progress of one flow, in partitions and in records. Records are counted by offsets,
+    which is an upper bound if the log has gaps."""
 
     verdict: CatchUpState
     total: int
@@ -39,9 +41,9 @@ class FlowProgress:
 
 @dataclass(slots=True)
 class FlowCatchUp:
-    """Accumulates what partitions report; the end of each is the first one seen.
+    """Accumulates the catch-up progress of a flow's partitions.
 
-    Invariant: `_ends` of a partition never changes once it is known.
+    Invariant: the end offset of a partition is the first one reported and never changes.
     """
 
     partitions: list[TopicPartition]
@@ -51,7 +53,7 @@ class FlowCatchUp:
     _failed: set[TopicPartition] = field(default_factory=set)
 
     def report(self, partition: TopicPartition, *, copied_to: int, end: int, stopped: bool) -> None:
-        """Report a partition's progress; `copied_to` and `end` are -1 while unknown."""
+        """Update a partition's progress. `copied_to` and `end` are -1 while unknown."""
         if copied_to >= 0:
             self._starts.setdefault(partition, copied_to)
             self._copied[partition] = copied_to
@@ -63,7 +65,7 @@ class FlowCatchUp:
             self._failed.discard(partition)
 
     def progress(self) -> FlowProgress:
-        """Compute the progress of all partitions."""
+        """Compute the progress over all partitions."""
         done = {each for each in self.partitions if self.is_done(each)}
         failed = self._failed - done
         if len(done) == len(self.partitions):
@@ -86,24 +88,26 @@ class FlowCatchUp:
         )
 
     def is_done(self, partition: TopicPartition) -> bool:
-        """Returns True if all records are replicated that the partition held when first seen."""
+        """Return True if all records that the partition had when first reported are replicated."""
         end = self._ends.get(partition)
         return end is not None and self._copied.get(partition, -1) >= end
 
 
 ETA_WINDOW_S = 10.0
 LISTED_PARTITIONS_MAX = 50
-"""Maximum number of unfinished partitions that are listed at the end; the others are counted."""
+"""Maximum number of unfinished partitions that are listed at the end. The rest is only counted."""
 
 JOIN_GRACE_S = 10.0
-"""A node that has just joined gets its tasks in a second rebalance."""
+"""How long to wait for tasks after joining the group: a new node receives its tasks only in a
+second rebalance."""
 
 _ENDED_FLOW_STATES = (FlowState.FAILED, FlowState.STOPPED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatchUpSnapshot:
-    """Progress of all flows. `total` and `copied` are offsets: an upper bound with gaps."""
+    """Catch-up progress of all flows. `total` and `copied` are counted by offsets, which is an
+    upper bound if logs have gaps."""
 
     verdict: CatchUpState
     total: int
@@ -111,14 +115,15 @@ class CatchUpSnapshot:
     partitions: int
     done: int
     eta_s: float | None
-    """Estimated time left, None if nothing moves or an end is unknown."""
+    """Estimated time left in seconds, or None if no progress is made or an end offset is
+    unknown."""
     remote_flows: frozenset[str] = frozenset()
-    """Flows whose tasks are all on other nodes, so that their progress is unknown here; empty if
-    another flow failed."""
+    """Flows whose tasks all run on other nodes, so that their progress is unknown on this node.
+    Empty if another flow failed."""
 
     @property
     def fraction(self) -> float:
-        """Progress from 0 to 1; by partitions if there are no records."""
+        """Progress from 0 to 1, computed by partitions if there are no records."""
         if self.verdict is CatchUpState.CAUGHT_UP:
             return 1.0
         if self.total:
@@ -128,7 +133,7 @@ class CatchUpSnapshot:
 
 @dataclass(slots=True)
 class CatchUpTracker:
-    """Accumulates the flows' snapshots."""
+    """Accumulates the flows' snapshots into the overall catch-up progress."""
 
     _flows: dict[str, FlowCatchUp] = field(default_factory=dict)
     _states: dict[str, CatchUpState] = field(default_factory=dict)
@@ -140,11 +145,12 @@ class CatchUpTracker:
 
     @property
     def needs_ticks(self) -> bool:
-        """True if the verdict depends on time alone: `observe` has to be called without changes."""
+        """True if the verdict may change by time alone, so that `observe` must be called even
+        without changes."""
         return bool(self._nothing_since_s.keys() - self._elsewhere)
 
     def observe(self, statuses: Sequence[FlowStatus], now_s: float) -> CatchUpSnapshot:
-        """Process a snapshot; returns the progress."""
+        """Process a snapshot of all flows; return the progress."""
         self._complete = True
         for status in statuses:
             self._states[status.flow] = self._evaluate(status, now_s)
@@ -157,7 +163,7 @@ class CatchUpTracker:
 
     def _evaluate(self, status: FlowStatus, now_s: float) -> CatchUpState:
         flow = self._flows.get(status.flow)
-        if flow is None and self._is_all_elsewhere(status, now_s):
+        if flow is None and self._runs_only_elsewhere(status, now_s):
             self._complete = False
             known = status.flow in self._elsewhere
             return CatchUpState.IN_ERROR if known else CatchUpState.COPYING
@@ -183,8 +189,9 @@ class CatchUpTracker:
             return CatchUpState.IN_ERROR
         return result.verdict
 
-    def _is_all_elsewhere(self, status: FlowStatus, now_s: float) -> bool:
-        """Returns True if other nodes have all its tasks; permanent after `JOIN_GRACE_S`."""
+    def _runs_only_elsewhere(self, status: FlowStatus, now_s: float) -> bool:
+        """Return True if other nodes run all of the flow's tasks. The result is permanent after
+        `JOIN_GRACE_S`."""
         runs = status.state is FlowState.RUNNING
         if not runs or status.has_local_partitions or not status.remote_partitions:
             self._nothing_since_s.pop(status.flow, None)
@@ -230,7 +237,8 @@ class CatchUpTracker:
     def unfinished(
         self, statuses: Sequence[FlowStatus]
     ) -> list[tuple[str, TopicPartition | None, str]]:
-        """Returns (flow, partition, reason) of what is not finished; None for the whole flow."""
+        """Return (flow, partition, reason) of everything that is not finished. The partition is
+        None if it is the whole flow."""
         found: list[tuple[str, TopicPartition | None, str]] = []
         for status in statuses:
             if self._states.get(status.flow) is CatchUpState.CAUGHT_UP:
@@ -250,7 +258,7 @@ class CatchUpTracker:
         return found
 
     def unfinished_lines(self, statuses: Sequence[FlowStatus]) -> list[str]:
-        """Format `unfinished`, one line each."""
+        """Format each entry of `unfinished` as one line."""
         found = self.unfinished(statuses)
         lines = [
             f"  {flow}: {reason}" if partition is None else f"  {flow} {partition}: {reason}"
@@ -277,7 +285,8 @@ def _describe_flow(status: FlowStatus) -> str:
 
 
 def _describe_elsewhere(status: FlowStatus) -> str:
-    """Format: `all 2 partitions are assigned to node 10.0.0.1:8083; nothing to replicate here`."""
+    """Describe where the flow's partitions are replicated, for example `all 2 partitions are
+    assigned to node 10.0.0.1:8083; nothing to replicate here`."""
     nodes = sorted({each.node.partition("/")[0] for each in status.placements} - {""})
     where = f"node{'' if len(nodes) == 1 else 's'} {', '.join(nodes)}" if nodes else "other nodes"
     what = f"all {plurals.format_count(status.remote_partitions, 'partition', 'are')}"

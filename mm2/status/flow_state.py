@@ -1,10 +1,10 @@
 """Computes a flow's status from snapshots of its worker, connector and tasks. Pure.
 
-Each node of a group shows the tasks that it runs itself. A flow is RUNNING once its connector
-has assigned all partitions and every task has started on some node.
+Each node of a group reports the tasks that it runs itself. A flow is RUNNING once its connector has
+assigned all partitions and every task has started on some node.
 
-Operator overrides (paused, stopped) are read from the configuration that the Connect group
-stores, and described with the command that ends them.
+Operator overrides (paused, stopped) are read from the configuration stored by the Connect group.
+They are described with the command that ends them.
 """
 
 from __future__ import annotations
@@ -36,32 +36,35 @@ _OVERRIDES = {
 }
 _OVERRIDE_EFFECTS = {
     flow_plan.HEARTBEAT_CONNECTOR: "no heartbeats are written to its target",
-    flow_plan.CHECKPOINT_CONNECTOR: "no checkpoints are written; groups that fail over resume at "
-    "their last ones",
+    flow_plan.CHECKPOINT_CONNECTOR: (
+        "no checkpoints are written; groups that fail over resume at their last checkpoints"
+    ),
 }
 
 
 def find_override(config: ClusterConfigState, connector: str) -> OverrideKind | None:
-    """Returns an operator's override of the connector; None if there is none, or no connector."""
+    """Return the operator's override of the connector; None if the connector has no override or
+    does not exist."""
     state = config.target_state(connector) if config.has_connector(connector) else None
     return None if state is None else _OVERRIDES.get(state)
 
 
 def find_connector_overrides(config: ClusterConfigState) -> Mapping[str, OverrideKind]:
-    """Returns the overrides of the other connectors; see `OperatorOverrides`."""
+    """Return the overrides of the connectors other than the source connector; see
+    `OperatorOverrides`."""
     found = {name: find_override(config, name) for name in _OVERRIDE_EFFECTS}
     return {name: each for name, each in found.items() if each is not None}
 
 
 def describe_pause(resume: str, beside: str = "") -> str:
-    """Describe a flow that an operator paused, with the command that resumes it; `beside` is a
-    further reason of its state."""
+    """Describe a flow that an operator paused, with the command that resumes it. `beside` is an
+    additional reason for its state."""
     return "; ".join(filter(None, ("paused by an operator", beside, f"resume with: {resume}")))
 
 
 def describe_overrides(holds: OperatorOverrides, *, resume: str) -> list[str]:
-    """Describe each overridden connector other than the source connector, with the command that
-    resumes the flow; empty for a stopped flow, where nothing else is expected."""
+    """Describe each overridden connector except the source connector, with the command that resumes
+    the flow. Empty for a stopped flow, because all its connectors are expected to be stopped."""
     if holds.stopped:
         return []
     way_on = operator_commands.format_remedy(resume)
@@ -92,58 +95,62 @@ class GroupStatus:
     """Status of a connector or task in the Connect group."""
 
     state: str = ""
-    """Connect's state, "" if none was reported."""
+    """State reported by Connect, or "" if none was reported."""
     is_local: bool = False
-    """True if it is assigned to this node."""
+    """True if the connector or task is assigned to this node."""
     reason: str = ""
     node: str = ""
     """Worker that reported the state."""
 
     @property
     def is_failed(self) -> bool:
-        """True if it has failed."""
+        """True if the connector or task has failed."""
         return self.state == "FAILED"
 
     @property
     def is_paused(self) -> bool:
-        """True if it is paused: if paused at the start, it is not started and reports nothing."""
+        """True if the connector or task is paused. A task that is paused from the start is not
+        started and reports nothing."""
         return self.state == "PAUSED"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerSnapshot:
-    """One flow on this node: its worker, its group and what its connector and tasks report."""
+    """Snapshot of one flow on this node: the worker, the group, and the reports of its connector
+    and tasks."""
 
     flow: str
     worker_state: FlowWorkerState
     """State of the worker."""
     reason: str = ""
-    """Reason of the worker's state."""
+    """Reason for the worker's state."""
     has_joined: bool = False
     """True once the worker has joined its group."""
     fatal_error: str = ""
-    """Why the flow will not continue, "" while it may."""
+    """Reason why the flow cannot continue, or "" while it can."""
     unreachable: str = ""
-    """Why a cluster of the flow cannot be reached, "" while both answer."""
+    """Reason why a cluster of the flow cannot be reached, or "" while both respond."""
     config_error: str = ""
-    """Why a part of the configuration file is not applied."""
+    """Reason why a part of the configuration file is not applied."""
     stopped_ms: int = -1
-    """When its connector was stopped."""
+    """Time when the flow's connector was stopped, -1 if unknown."""
     resume: str = ""
     """Command that resumes the flow."""
     connector: GroupStatus = GroupStatus()
     tasks: Mapping[int, GroupStatus] = field(default_factory=dict)
     """Tasks of the source connector, by number."""
     configured: Mapping[int, frozenset[TopicPartition]] = field(default_factory=dict)
-    """Partitions in the configurations of these tasks."""
+    """Partitions in the configuration of each source connector task."""
     is_config_current: bool = True
-    """True if the group's configuration is that of the leader's file."""
+    """True if the group's stored configuration matches the leader's file and has been applied to
+    the tasks."""
     is_plan_current: bool = True
-    """True if the reporting connector has that configuration, too."""
+    """True if the connector that reports the plan runs with the file's configuration. Checked only
+    on the leader."""
     is_assigned: bool = True
     """True if the group's last rebalance assigned these tasks."""
     is_config_applied: bool = True
-    """True if the tasks that run here have that configuration."""
+    """True if the tasks on this node run with the file's configuration."""
     overrides: OperatorOverrides = operator_overrides.NO_OVERRIDES
     connector_snapshot: ConnectorSnapshot | None = None
     checkpoint_tasks: int = 0
@@ -151,7 +158,7 @@ class WorkerSnapshot:
 
 
 def compute_flow_status(seen: WorkerSnapshot, before: FlowStatus | None = None) -> FlowStatus:
-    """Compute the status; returns `before` itself if nothing has changed."""
+    """Compute the flow status; return `before` itself if nothing has changed."""
     state, reason = _compute_state(seen, before)
     tasks = [seen.task_snapshots[number] for number in sorted(seen.task_snapshots)]
     away = seen.configured.keys() - _find_reporting_tasks(seen)
@@ -209,7 +216,7 @@ def _locate_task(number: int, told: GroupStatus) -> TaskPlacement:
 
 
 def _list_failed_tasks(seen: WorkerSnapshot) -> Iterable[TaskStatus]:
-    """Failed tasks, which no longer report themselves."""
+    """List the failed tasks, which no longer report a status themselves."""
     return (
         TaskStatus(index=number, state=_TaskState.FAILED, reason=each.reason, restarts=0)
         for number, each in _list_tasks_failed_here(seen)
@@ -217,7 +224,7 @@ def _list_failed_tasks(seen: WorkerSnapshot) -> Iterable[TaskStatus]:
 
 
 def _list_unstarted_partitions(seen: WorkerSnapshot) -> Iterable[PartitionStatus]:
-    """Partitions of failed tasks, which no other task replicates."""
+    """List the partitions of failed tasks, which no other task replicates."""
     return (
         PartitionStatus(
             partition=partition,
@@ -239,7 +246,7 @@ def _list_unstarted_partitions(seen: WorkerSnapshot) -> Iterable[PartitionStatus
 
 
 def _list_tasks_failed_here(seen: WorkerSnapshot) -> Iterable[tuple[int, GroupStatus]]:
-    """Tasks of this node that have failed and were not restarted."""
+    """List the tasks of this node that have failed and were not restarted."""
     return (
         (number, each)
         for number, each in sorted(seen.tasks.items())
@@ -250,7 +257,8 @@ def _list_tasks_failed_here(seen: WorkerSnapshot) -> Iterable[tuple[int, GroupSt
 def _list_last_known_partitions(
     seen: WorkerSnapshot, before: FlowStatus | None
 ) -> Iterable[PartitionStatus]:
-    """Last reports of this node's tasks that have failed or are being restarted."""
+    """List the last partition reports of this node's tasks that have failed or are being
+    restarted."""
     away = {number for number, each in seen.tasks.items() if each.is_local} - _find_reporting_tasks(
         seen
     )
@@ -259,28 +267,29 @@ def _list_last_known_partitions(
 
 
 def _mark_not_running(each: PartitionStatus) -> PartitionStatus:
-    """Mark as waiting: the last known state of its source is outdated."""
+    """Mark a partition as waiting, because its last reported state is outdated."""
     if each.is_halted or each.reason == TASK_NOT_RUNNING:
         return each
     return replace(each, phase="waiting", reason=TASK_NOT_RUNNING)
 
 
 def _find_reporting_tasks(seen: WorkerSnapshot) -> set[int]:
-    """Tasks that report partitions."""
+    """Return the numbers of the tasks that report partitions."""
     return {number for number, each in seen.task_snapshots.items() if each.partitions}
 
 
 def is_configuration_applied(seen: WorkerSnapshot) -> bool:
-    """Returns True if all connectors and tasks of this node have the file's configuration."""
+    """Return True if all connectors and tasks of this node run with the file's configuration."""
     return seen.is_config_applied and not _describe_wait(seen)
 
 
 def explain_not_serving(seen: WorkerSnapshot, made: FlowStatus, begun: Collection[int]) -> str:
-    """Explain why the tasks assigned to this node do not run; "" if at least some do, or if an
-    operator stopped the flow.
+    """Explain why none of the tasks assigned to this node is running; return "" if at least one is
+    running, or if an operator stopped the flow.
 
-    `made` is the flow's status; `begun` are tasks whose copy processes have run here: a restarting
-    task counts as ready."""
+    `made` is the flow's status. `begun` has the tasks whose copy processes have run on this node: a
+    restarting task counts as ready.
+    """
     if seen.overrides.stopped:
         return ""
     if made.state is not _State.RUNNING:
@@ -296,12 +305,12 @@ def explain_not_serving(seen: WorkerSnapshot, made: FlowStatus, begun: Collectio
     if starting:
         return f"its copy processes have not started yet: task {', '.join(starting)}"
     waiting = [each is _TaskState.WAITING_FOR_SLOT for each in states.values()]
-    return "all its tasks wait for a Spark slot" if waiting and all(waiting) else ""
+    return "all its tasks are waiting for a Spark slot" if waiting and all(waiting) else ""
 
 
 def describe_stop(resume: str, at_ms: int) -> str:
-    """Describe a flow whose connector was stopped at `at_ms` (-1: unknown), with the command that
-    resumes it."""
+    """Describe a flow whose connector was stopped at time `at_ms` (-1 if unknown), with the command
+    that resumes it."""
     when = ""
     if at_ms >= 0:
         moment = datetime.datetime.fromtimestamp(at_ms / 1000, datetime.UTC)
@@ -310,7 +319,7 @@ def describe_stop(resume: str, at_ms: int) -> str:
 
 
 def extract_error_message(trace: str | None) -> str:
-    """Returns the message of a stack trace, without the exception's class."""
+    """Extract the message from a Java stack trace, without the exception class."""
     line = (trace or "").strip().partition("\n")[0]
     name, separator, words = line.partition(": ")
     return words if separator and " " not in name else line
@@ -342,7 +351,8 @@ def _compute_state(seen: WorkerSnapshot, before: FlowStatus | None) -> tuple[_St
 
 
 def _describe_java_workers(seen: WorkerSnapshot) -> str:
-    """Describe that Java workers run tasks of the flow, so that only their guarantees hold."""
+    """Describe that Java workers run tasks of the flow, so that only Java MirrorMaker's guarantees
+    apply."""
     return next(
         (each.java_warning for each in seen.task_snapshots.values() if each.java_warning), ""
     )
@@ -358,7 +368,8 @@ def _describe_failure(seen: WorkerSnapshot) -> str:
 
 
 def _describe_other_node(connector: GroupStatus) -> str:
-    """The connector runs on another node, or on none yet; its last status may be outdated."""
+    """Describe a connector that runs on another node or on none yet. Its last status may be
+    outdated."""
     node = connector.node.partition("/")[0]
     if connector.is_failed and node:
         why = f": {connector.reason}" if connector.reason else ""
@@ -368,8 +379,8 @@ def _describe_other_node(connector: GroupStatus) -> str:
 
 
 def _describe_wait(seen: WorkerSnapshot) -> str:
-    """Explain what is missing until the flow runs; "" if nothing is. Statuses of other nodes may be
-    outdated and are ignored."""
+    """Explain what is missing before the flow can run; return "" if nothing is. Statuses reported
+    by other nodes may be outdated and are ignored."""
     if not seen.has_joined:
         return seen.reason or "joining its Connect group"
     if not seen.is_config_current:

@@ -1,8 +1,9 @@
-"""`/health/live`, `/health/ready` and `/health/replicating`: 200 if healthy, else 503, with
-reasons.
+"""Serves `/health/live`, `/health/ready` and `/health/replicating`: 200 if healthy, otherwise 503
+with the reasons.
 
-`?flow=east->west` limits the response to one flow. Liveness is answered immediately, whatever else
-is being requested. The other two are computed at most once per second for all clients.
+`?flow=east->west` limits the response to one flow. Liveness is answered immediately, even while
+other requests are being processed. Readiness and replication health are computed at most once per
+second for all clients.
 """
 
 from __future__ import annotations
@@ -29,12 +30,13 @@ from mm2.status.status_document import FlowReport
 
 LIVE_PATH, READY_PATH, REPLICATING_PATH = "/health/live", "/health/ready", "/health/replicating"
 RESULT_MAX_AGE_S = 1.0
-"""Maximum age of a result."""
+"""Maximum age of a cached health result in seconds."""
 _UNHEALTHY_STATUS = 503
 
 
 class HealthSource(Protocol):
-    """What is evaluated: `mm2.node.node.Mm2Node`."""
+    """State of the process that the health endpoints evaluate; implemented by
+    `mm2.node.node.Mm2Node`."""
 
     @property
     def crash_reason(self) -> str: ...
@@ -52,19 +54,19 @@ MakeReports = Callable[[], Sequence[FlowReport]]
 
 
 class MainLoopHeartbeat:
-    """Records the last iteration of the main loop; thread-safe."""
+    """Records the time of the main loop's last iteration. Thread-safe."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._at_s = clock.now_s()
 
-    def beat(self) -> None:
-        """Record an iteration."""
+    def record_iteration(self) -> None:
+        """Record the time of a main loop iteration."""
         self._at_s = self._clock.now_s()
 
     @property
     def silent_s(self) -> float:
-        """Seconds since the last iteration."""
+        """Time in seconds since the last iteration of the main loop."""
         return self._clock.now_s() - self._at_s
 
 
@@ -76,9 +78,12 @@ def make_health_pages(
     within_s: float,
     clock: Clock,
 ) -> Mapping[str, PageRenderer]:
-    """Build the pages by path; `within_s`: see `replication_health.evaluate_flow`.
+    """Build the health pages by path. `within_s` is described in
+    `replication_health.evaluate_flow`.
 
-    A node is not ready if the target does not answer, because the flow's Connect group is there."""
+    A node is not ready if the target does not respond, because the flow's Connect group is stored
+    there.
+    """
 
     def live() -> HealthResult:
         return process_health.check_liveness(silent_s=beats.silent_s, crashed=running.crash_reason)
@@ -113,11 +118,14 @@ def make_health_pages(
 
 
 def check_replication(reports: Sequence[FlowReport], *, within_s: float) -> HealthResult:
-    """Evaluate each flow; without a flow nothing replicates."""
+    """Evaluate the replication health of each flow. Without any flow, the result is unhealthy
+    because nothing is replicated."""
     if not reports:
         return HealthResult(
             findings=(
-                HealthFinding(is_healthy=False, reason="the file has no flow that replicates"),
+                HealthFinding(
+                    is_healthy=False, reason=("the configuration file has no flow that replicates")
+                ),
             )
         )
     judged = (

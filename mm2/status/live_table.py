@@ -1,7 +1,7 @@
-"""The live table of `mm2 run`: which rows are shown, and how they are rendered with `rich`.
+"""Renders the live table of `mm2 run` with `rich`.
 
-`select_rows` selects the topics that fit (pure); `render_table` makes the renderable. If not all
-topics fit, those in the worst state are shown and the others are counted.
+`select_rows` selects the topics that fit (pure); `render_table` builds the renderable. If some
+topics do not fit, those in the worst state are shown and the rest is counted.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ EXPLAINED_HALTS_MAX = 3
 """Maximum number of halts that are explained below the table."""
 TABLE_ROWS_MIN = 3
 WIDE_TABLE_COLUMNS = 100
-"""Terminal width from which all columns are shown."""
+"""Minimum terminal width at which all columns are shown."""
 
 _FRAME_LINES = 4
 _LAG_COLUMNS = ("LAG\nRECORDS", "LAG\nTIME")
@@ -46,7 +46,7 @@ _FLOW_STYLES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableFrame:
-    """Content of the table. `notes` are lines above all flows."""
+    """Content of the live table. `notes` are lines above all flows."""
 
     overview: FlowsOverview
     notes: tuple[str, ...] = ()
@@ -55,14 +55,15 @@ class TableFrame:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowSelection:
-    """The rows that fit, and how many do not."""
+    """Rows that fit on the terminal, and the number of hidden rows."""
 
     rows: tuple[TopicRow, ...]
     hidden: int
 
 
 def select_rows(rows: Sequence[TopicRow], room: int) -> RowSelection:
-    """Select rows by name if all fit, else the worst first."""
+    """Select the rows to show: all rows by name if they fit, otherwise those in the worst state
+    first."""
     room = max(room, TABLE_ROWS_MIN)
     if len(rows) <= room:
         return RowSelection(rows=tuple(rows), hidden=0)
@@ -71,7 +72,7 @@ def select_rows(rows: Sequence[TopicRow], room: int) -> RowSelection:
 
 
 def count_rows_that_fit(frame: TableFrame, *, width: int, height: int) -> int:
-    """Returns how many topics fit on a terminal of this size."""
+    """Return the number of topics that fit on a terminal of this size."""
     other = _FRAME_LINES + len(frame.notes)
     for row in frame.overview.flows:
         other += _count_wrapped_lines(f"{row.flow}  {describe_flow(row)}", width)
@@ -80,7 +81,8 @@ def count_rows_that_fit(frame: TableFrame, *, width: int, height: int) -> int:
 
 
 def _count_wrapped_lines(words: str, width: int) -> int:
-    """Returns the number of lines; wrapping at words may take one more than the length implies."""
+    """Return the number of lines that the text occupies. Wrapping at word boundaries may need one
+    more line than the length implies."""
     return 1 if len(words) <= width else len(words) // width + 2
 
 
@@ -103,7 +105,8 @@ def describe_flow(row: FlowRow) -> str:
 
 
 def _describe_lag(row: FlowRow) -> str:
-    """Describe the lag, with an unreachable cluster as the reason if it is unknown or partial."""
+    """Describe the lag. If the lag is unknown or partial, name the unreachable cluster as the
+    reason."""
     if row.unreachable and row.lag.records is None:
         return f"lag unknown: {row.unreachable}"
     lag = f"lag {describe_lag_records(row.lag)}, {format_lag_seconds(row.lag)}"
@@ -149,29 +152,30 @@ def _describe_partitions(row: FlowRow) -> str:
 
 
 def format_lag_records(lag: LagTotal) -> str:
-    """Format for a column; `>` marks a lower bound."""
+    """Format the lag in records for a table column; `>` marks a lower bound."""
     if lag.records is None:
         return text_format.UNKNOWN_NUMBER
     return f"{'' if lag.complete else '>'}{text_format.format_count(lag.records)}"
 
 
 def describe_lag_records(lag: LagTotal) -> str:
-    """As `format_lag_records`, with the unit."""
+    """Format the lag as `format_lag_records` does, followed by the unit."""
     if lag.records is None:
         return f"{text_format.UNKNOWN_NUMBER} records"
     return f"{'' if lag.complete else '>'}{plurals.format_count(lag.records, 'record')}"
 
 
 def format_lag_seconds(lag: LagTotal) -> str:
-    """As `format_lag_records`, for the age of the oldest record that is not replicated."""
+    """Format the age of the oldest unreplicated record for a table column; `>` marks a lower
+    bound."""
     if lag.seconds is None:
         return text_format.UNKNOWN_NUMBER
     return f"{'' if lag.complete else '>'}{text_format.format_duration(lag.seconds)}"
 
 
 def describe_path(row: TopicRow) -> str:
-    """Describe the path of its batches, with the number of partitions unless it is all, and the
-    rate limit."""
+    """Describe the path that the topic's batches take, and the rate limit. The number of partitions
+    is included unless all use the same path."""
     ways = {
         "re-encoded": sum(row.reencoded.values()),
         "in transactions": row.transactional,
@@ -186,15 +190,15 @@ def describe_path(row: TopicRow) -> str:
 
 
 def describe_state(row: TopicRow) -> str:
-    """Describe the state in capitals, with the number of partitions unless it is all, and the
-    reason."""
+    """Describe the topic's state in capitals, with the reason. The number of partitions is included
+    unless all have the same state."""
     share = "" if row.in_state == row.partitions else f" {row.in_state}/{row.partitions}"
     reason = f": {row.reason}" if row.reason else ""
     return f"{row.state.upper()}{share}{reason}"
 
 
 def render_table(frame: TableFrame, *, width: int, height: int) -> console.Group:
-    """Render for a terminal of this size."""
+    """Render the live table for a terminal of this size."""
     parts: list[console.RenderableType] = [_make_text(note) for note in frame.notes]
     for row in frame.overview.flows:
         line = text.Text.assemble(
@@ -265,7 +269,8 @@ def _make_cells(row: TopicRow) -> list[text.Text]:
 
 
 def _group_halts(seen: FlowsOverview) -> list[tuple[str, int]]:
-    """Returns the first text of each cause, and how many more partitions it applies to.
+    """Group halts by cause: return the first text of each cause and the number of further
+    partitions that it affects.
 
     Partitions of one topic with the same cause are explained once.
     """
@@ -299,7 +304,8 @@ def _make_progress_bar(seen: CatchUpSnapshot, *, wide: bool) -> console.Renderab
 
 
 def describe_progress(seen: CatchUpSnapshot) -> str:
-    """Format: `62 %, 3 of 8 partitions, 1,234 of 2,000 records, 12 s left`."""
+    """Describe the catch-up progress, for example `62 %, 3 of 8 partitions, 1,234 of 2,000 records,
+    12 s left`."""
     parts = [
         f"{int(seen.fraction * 100)} %",
         f"{seen.done:,} of {plurals.format_count(seen.partitions, 'partition')}",

@@ -1,8 +1,8 @@
-"""Logs what operators do to running flows, and records it durably on the target.
+"""Logs operator actions on running flows, and records them durably on the target.
 
-The log line says who requested what, and the result. Executed actions are also recorded in the
-flow's incident topic on its target, with kind `operator-action`; a rejected action is only
-logged. The compacted topic keeps the last action of each kind (`OperatorAction.id`).
+The log line names the operator, the requested action and the result. Executed actions are also
+recorded in the flow's incident topic on its target, with kind `operator-action`. A rejected action
+is only logged. The compacted topic keeps the last action of each kind (`OperatorAction.id`).
 """
 
 from __future__ import annotations
@@ -35,35 +35,36 @@ from mm2.topics import naming
 from mm2.topics.flow_config import Flow
 
 MAX_PENDING_ACTIONS = 1_000
-"""Maximum number of actions that wait to be recorded."""
+"""Maximum number of actions that are waiting to be recorded."""
 WRITE_TIMEOUT_S = 30.0
-"""Timeout for writing the waiting actions of one flow, which are written together."""
+"""Timeout for writing the pending actions of one flow, which are written together."""
 CLIENT_ID_SUFFIX = "operator-log"
-"""Suffix of the client ids that are used on the target."""
+"""Suffix of the client ids used for connections to the target."""
 _POLL_INTERVAL_S = 0.1
 _RELOAD_ID = "reload"
 _MAX_NAMED_ACTIONS = 5
-_ENDED_REASON = "mm2 ended before it was acknowledged"
+_ENDED_REASON = "mm2 was stopped before it was acknowledged"
 _MIN_REFUSED_STATUS = 400
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorAction:
-    """One operator action, in the words of `mm2`'s commands."""
+    """One operator action, named like the corresponding `mm2` command."""
 
     flow: str
     """Flow name, "" for none."""
     text: str
     id: str
-    """Names the action without its value: a later throttle of the same topic replaces an earlier
-    one in the compacted topic."""
+    """Identifies the action without its value, so that a later throttle of the same topic replaces
+    an earlier one in the compacted topic."""
     topic: str = ""
     """Source topic, "" for the whole flow."""
 
 
 def parse_actions(change: AuditedRequest) -> tuple[OperatorAction, ...]:
-    """Parse a REST request: one action, or one for each key that it sets."""
+    """Parse a REST request into one action, or into one action for each key that the request
+    sets."""
     names = [parse.unquote(each) for each in change.path.split("/")[1:]]
     flow = f"{names[0]}->{names[1]}" if len(names) > 1 else ""
     if len(names) < 4 or names[2] != "connectors":
@@ -98,8 +99,8 @@ def parse_actions(change: AuditedRequest) -> tuple[OperatorAction, ...]:
 
 
 def _parse_config_patch(what: str, body: bytes) -> Iterator[tuple[str, str, str]]:
-    """Yield text, id and topic. Only values of operator overrides are included: others may be
-    secrets."""
+    """Yield text, id and topic of each action in a config patch. Only values of operator overrides
+    are included, because others may be secrets."""
     try:
         found = json.loads(body)
     except (ValueError, RecursionError):
@@ -134,18 +135,18 @@ def _format_limit(value: object) -> str:
 
 
 def build_record_id(action: str) -> str:
-    """Record id of the incident for an action with this id."""
+    """Build the incident record id for an action with this id."""
     return f"{IncidentKind.OPERATOR_ACTION.value}-{action}"
 
 
 class ActionTarget(Protocol):
-    """Target cluster of a flow; not thread-safe."""
+    """Gives access to a flow's target cluster. Not thread-safe."""
 
     @property
     def admin(self) -> Admin: ...
 
     def create_writer(self, topic: str) -> RecordWriter:
-        """Create a writer; the caller closes it."""
+        """Create a record writer; the caller must close it."""
 
 
 OpenActionTarget = Callable[[Mm2Settings, Flow], contextlib.AbstractContextManager[ActionTarget]]
@@ -154,7 +155,8 @@ OpenActionTarget = Callable[[Mm2Settings, Flow], contextlib.AbstractContextManag
 def open_action_target(
     settings: Mm2Settings, flow: Flow
 ) -> contextlib.AbstractContextManager[ActionTarget]:
-    """Connect to the flow's target as its tasks do. Raises `FatalError` for invalid settings."""
+    """Connect to the flow's target with the same settings as the flow's tasks. Raises `FatalError`
+    for invalid settings."""
     return contextlib.closing(
         cluster_clients.connect_target_cluster(
             settings, flow, client_id=f"mm2-{flow.name}-{CLIENT_ID_SUFFIX}", clock=SystemClock()
@@ -164,7 +166,7 @@ def open_action_target(
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _PendingAction:
-    """An action that is not recorded yet, with the settings at that time."""
+    """An action that is not recorded yet, with the settings at the time of the action."""
 
     flow: Flow
     settings: Mm2Settings
@@ -173,8 +175,8 @@ class _PendingAction:
 
 
 class OperatorLog:
-    """Logs and records actions; thread-safe and non-blocking: a background thread, started on
-    demand, writes to the targets. A warning is logged for actions that cannot be recorded."""
+    """Logs and records operator actions. Thread-safe and non-blocking: a background thread, started
+    on demand, writes to the targets. A warning is logged for actions that cannot be recorded."""
 
     def __init__(
         self,
@@ -183,7 +185,7 @@ class OperatorLog:
         now: Clock,
         open_target: OpenActionTarget = open_action_target,
     ) -> None:
-        """`settings` returns the current settings."""
+        """Create the log. `settings` returns the current settings."""
         self._settings = settings
         self._clock = now
         self._open_target = open_target
@@ -191,9 +193,10 @@ class OperatorLog:
         self._thread: OwnedThread | None = None
         self._changed = threading.Condition()
         self._unwritten: list[_PendingAction] = []
-        """Waiting actions in order, including those being written; guarded by `_changed`."""
+        """Pending actions in order, including those being written. Guarded by `_changed`."""
         self._silent: set[str] = set()
-        """Flows whose target did not answer last time: they are written after the others."""
+        """Flows whose target did not respond to the last write. Their actions are written after
+        those of other flows."""
         self._is_closed = False
         self._give_up_s = math.inf
 
@@ -205,29 +208,30 @@ class OperatorLog:
         if 0 < change.status < _MIN_REFUSED_STATUS:
             _log_action(operator, words, flow=found[0].flow)
             for each in found:
-                self._record(operator, each, self._settings())
+                self._enqueue_action(operator, each, self._settings())
             return
         told = f"rejected with {change.status}" if change.status else "not answered"
         fields = {"operator": operator, "flow": found[0].flow}
         _log.warning("operator %s: %s: %s", operator, words, told, extra=fields)
 
     def log_reload(self, operator: str) -> None:
-        """Log a reload request; call `record_reload` when it is done."""
+        """Log a reload request. Call `record_reload` after the reload."""
         _log_action(operator, _RELOAD_ID)
 
     def record_reload(self, operator: str, *, before: Mm2Settings) -> None:
-        """Record a reload for each flow of the file as it is and as it was (`before`)."""
+        """Record a reload for each flow in the new configuration file or in the previous one
+        (`before`)."""
         found = {
             name: each for each in (before, self._settings()) for name in _list_flow_names(each)
         }
         for name, settings in found.items():
-            self._record(
+            self._enqueue_action(
                 operator, OperatorAction(flow=name, text=_RELOAD_ID, id=_RELOAD_ID), settings
             )
 
     def close(self, timeout_s: float) -> None:
-        """Wait up to `timeout_s` until actions are recorded; warn about the others. Later actions
-        are not recorded."""
+        """Wait up to `timeout_s` seconds until pending actions are recorded, and warn about the
+        remaining actions. Later actions are not recorded."""
         with self._changed:
             self._is_closed = True
             self._give_up_s = self._clock.now_s() + timeout_s
@@ -239,7 +243,7 @@ class OperatorLog:
             left, self._unwritten = self._unwritten, []
         _warn_unrecorded(left, _ENDED_REASON)
 
-    def _record(self, operator: str, action: OperatorAction, settings: Mm2Settings) -> None:
+    def _enqueue_action(self, operator: str, action: OperatorAction, settings: Mm2Settings) -> None:
         flow = next((each for each in settings.flows if each.name == action.flow), None)
         if flow is None:
             return
@@ -283,16 +287,16 @@ class OperatorLog:
                     _warn_unrecorded(entries, why_not)
 
     def _write(self, entries: Sequence[_PendingAction]) -> Mapping[str, list[_PendingAction]]:
-        """Write actions on one flow; returns those that failed, by reason."""
+        """Write the actions of one flow; return the actions that failed, by reason."""
         newest, told = entries[-1], dict[_PendingAction, str]()
         try:
             with self._open_target(newest.settings, newest.flow) as target:
-                self._write_to(target, entries, told)
+                self._write_to_target(target, entries, told)
         except ConnectError as error:
             told = dict.fromkeys(entries, str(error)) | told
         except Exception as error:  # noqa: BLE001 - the thread continues with later actions
             _log.exception("recording operator actions on %s", newest.flow.name)
-            told = dict.fromkeys(entries, f"an error in mm2 itself: {error!r}") | told
+            told = dict.fromkeys(entries, f"internal error in mm2: {error!r}") | told
         with self._changed:
             waited, done = frozenset(self._unwritten), frozenset(entries)
             self._unwritten = [each for each in self._unwritten if each not in done]
@@ -302,13 +306,14 @@ class OperatorLog:
                 failed.setdefault(told[each], []).append(each)
         return failed
 
-    def _write_to(
+    def _write_to_target(
         self,
         target: ActionTarget,
         entries: Sequence[_PendingAction],
         told: dict[_PendingAction, str],
     ) -> None:
-        """Write actions; `told` gets each action's error, "" if it was written."""
+        """Write actions to the target. The error of each action is stored in `told`, or "" if it
+        was written."""
         topic = naming.incidents_topic(entries[-1].flow.source)
         end = Deadline.after(WRITE_TIMEOUT_S, now_s=self._clock.now_s())
         described = target.admin.describe_topics([topic], end.remaining_s(self._clock.now_s()))
@@ -338,7 +343,7 @@ class OperatorLog:
             writer.close(0.0)
 
     def _explain_timeout(self, end: Deadline) -> str:
-        """Why to stop waiting for acknowledgements, "" to continue."""
+        """Return the reason to stop waiting for acknowledgements, or "" to continue waiting."""
         now_s = self._clock.now_s()
         if now_s >= self._give_up_s:
             return _ENDED_REASON
@@ -360,14 +365,14 @@ def _log_action(operator: str, words: str, *, flow: str = "") -> None:
 
 
 def _warn_unrecorded(entries: Sequence[_PendingAction], why_not: str) -> None:
-    """Log one warning per flow."""
+    """Log one warning per flow for actions that could not be recorded."""
     for name in dict.fromkeys(each.flow.name for each in entries):
         mine = [each for each in entries if each.flow.name == name]
         flow = mine[0].flow
         named = "; ".join(each.words for each in mine[:_MAX_NAMED_ACTIONS])
         more = len(mine) - _MAX_NAMED_ACTIONS
         _log.warning(
-            "%s: %s not recorded in %s on %s: %s. Only this log has: %s%s",
+            "%s: %s not recorded in %s on %s: %s. Recorded only in this log: %s%s",
             name,
             plurals.format_count(len(mine), "operator action"),
             naming.incidents_topic(flow.source),

@@ -1,10 +1,11 @@
-"""Liveness and readiness of a process, and when each flow was last replicated. Pure.
+"""Evaluates the liveness and readiness of a process, and tracks when each flow was last replicated.
+Pure.
 
-Live: the main loop runs. Ready: each flow's worker has joined its group, the connectors are
-configured as in the file, and the tasks assigned to this node have started. A task that
-restarts stays ready; a task that waits for a Spark slot while others replicate does not count; a
-node whose tasks have all failed is not ready. A flow that an operator has paused or stopped is
-ready. Whether a flow replicates is decided in `mm2.status.replication_health`.
+A process is live if its main loop runs. It is ready if each flow's worker has joined its group, the
+connectors are configured as in the file, and the tasks assigned to this node have started. A task
+that restarts remains ready. A task that is waiting for a Spark slot while others replicate is
+ignored. A node whose tasks have all failed is not ready. A flow that an operator has paused or
+stopped is ready. Whether a flow replicates is decided in `mm2.status.replication_health`.
 """
 
 from __future__ import annotations
@@ -17,19 +18,19 @@ from mm2.replication import latency
 from mm2.replication.latency import LatencySnapshot
 
 MAIN_LOOP_TIMEOUT_S = 60.0
-"""Maximum duration of one iteration of the main loop."""
+"""Maximum duration of one main loop iteration in seconds."""
 
 
 class ReplicationEvidence(enum.Enum):
-    """Evidence that a flow replicates."""
+    """Kind of evidence that a flow is replicating."""
 
     BATCH = "the target acknowledged a batch"
-    NOTHING_LEFT = "all of the source was copied, and its brokers answered"
+    NOTHING_LEFT = "all records of the source were copied, and its brokers answered"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastReplication:
-    """When there was last evidence, in wall-clock time."""
+    """Latest evidence that a flow is replicating, in wall-clock time."""
 
     at_ms: int
     evidence: ReplicationEvidence
@@ -37,7 +38,7 @@ class LastReplication:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicationInstant:
-    """When there was last evidence, on this process's monotonic clock."""
+    """Latest evidence that a flow is replicating, on this process's monotonic clock."""
 
     at_s: float
     evidence: ReplicationEvidence
@@ -46,10 +47,12 @@ class ReplicationInstant:
 def find_last_replication(
     pulses: Iterable[LatencySnapshot], *, all_move: bool
 ) -> ReplicationInstant | None:
-    """Find the last evidence in one flow's copy processes; None if there is none.
+    """Find the latest evidence in the reports of one flow's copy processes; return None if there is
+    none.
 
-    A batch replicated by any of them counts, but NOTHING_LEFT needs all of them. `all_move`: every
-    partition of the flow is being replicated; otherwise NOTHING_LEFT cannot be known.
+    A batch replicated by any process counts as evidence, but NOTHING_LEFT requires all processes.
+    `all_move` is true if every partition of the flow is being replicated; otherwise NOTHING_LEFT
+    cannot be determined.
     """
     found = list(pulses)
     never_s = latency.NEVER_S
@@ -64,32 +67,33 @@ def find_last_replication(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicationActivity:
-    """Replication activity of a flow, or the part of it that this node replicates.
+    """Replication activity of a flow, or of the part of the flow that this node replicates.
 
-    Wall-clock times are computed from the monotonic clock, so that they move with the wall clock.
+    Wall-clock times are computed from the monotonic clock, so that they follow changes of the wall
+    clock.
     """
 
     begun_ms: int
-    """When this node started to replicate the flow."""
+    """Time when this node started to replicate the flow."""
     last: LastReplication | None
-    """Last evidence since then, None if there is none."""
+    """Latest evidence since `begun_ms`, or None if there is none."""
 
     @property
     def at_ms(self) -> int:
-        """When there was last evidence, or when the node started."""
+        """Time of the latest evidence, or the start time if there is none."""
         return self.begun_ms if self.last is None else self.last.at_ms
 
 
 @dataclass(slots=True)
 class ReplicationActivityTracker:
-    """Tracks the last evidence of each flow across snapshots: it is kept while a copy process
-    restarts or does not report. Uses the monotonic clock, so that setting the wall clock does not
-    make evidence younger."""
+    """Tracks the latest evidence of each flow across snapshots. The evidence is kept while a copy
+    process is restarting or does not report. Uses the monotonic clock, so that setting the wall
+    clock does not make the evidence appear newer."""
 
     _known: dict[str, tuple[float, ReplicationInstant | None, list[int]]] = field(
         default_factory=dict
     )
-    """By flow: start of tracking, last evidence, and the processes that reported it."""
+    """Start of tracking, latest evidence, and the processes that reported the evidence, by flow."""
 
     def observe(
         self,
@@ -101,11 +105,12 @@ class ReplicationActivityTracker:
         now_s: float,
         wall_ms: int,
     ) -> ReplicationActivity | None:
-        """Process a snapshot; returns the activity as of now on both clocks.
+        """Process a snapshot; return the activity as of the current time on both clocks.
 
-        Returns None, and forgets the flow, if this node does not replicate it (`copies`). See
-        `find_last_replication` for `pulses` and `all_move`. The same processes' newer reports
-        replace older ones: their offset to this process's clock becomes more accurate.
+        If this node does not replicate the flow (`copies` is false), forget the flow and return
+        None. See `find_last_replication` for `pulses` and `all_move`. Newer reports from the same
+        processes replace older ones, because their clock offset to this process becomes more
+        accurate.
         """
         if not copies:
             self._known.pop(flow, None)
@@ -131,7 +136,7 @@ class ReplicationActivityTracker:
         )
 
     def retain_flows(self, flows: Collection[str]) -> None:
-        """Forget all other flows."""
+        """Forget all flows except the given ones."""
         for flow in self._known.keys() - set(flows):
             self._known.pop(flow, None)
 
@@ -144,14 +149,15 @@ class FlowReadiness:
     joined: bool
     configured: bool
     is_serving: bool
-    """True if its assigned tasks have started and not all have failed, or if it is stopped."""
+    """True if the assigned tasks have started and not all of them have failed, or if the flow is
+    stopped."""
     reason: str = ""
-    """Why one of these is false, "" if none is."""
+    """Reason why the flow is not ready, or "" if it is ready."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthFinding:
-    """A finding about one flow, or about the process (`flow` is "")."""
+    """A health finding about one flow, or about the whole process if `flow` is ""."""
 
     is_healthy: bool
     reason: str
@@ -160,7 +166,7 @@ class HealthFinding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthResult:
-    """Healthy if all findings are."""
+    """Result of a health check; healthy if all its findings are healthy."""
 
     findings: tuple[HealthFinding, ...]
 
@@ -171,10 +177,10 @@ class HealthResult:
 
 
 def check_liveness(*, silent_s: float, crashed: str) -> HealthResult:
-    """Check the main loop. `silent_s`: seconds since its last iteration; `crashed`: error that
-    ended it, "" if it runs."""
+    """Check that the main loop runs. `silent_s` is the time since its last iteration; `crashed` is
+    the error that ended the loop, or "" while it runs."""
     if crashed:
-        finding = HealthFinding(is_healthy=False, reason=f"an error in mm2 itself: {crashed}")
+        finding = HealthFinding(is_healthy=False, reason=f"internal error in mm2: {crashed}")
     elif silent_s > MAIN_LOOP_TIMEOUT_S:
         late = f"no iteration of the main loop for {silent_s:.0f} s"
         finding = HealthFinding(
@@ -188,7 +194,8 @@ def check_liveness(*, silent_s: float, crashed: str) -> HealthResult:
 
 
 def check_readiness(flows: Sequence[FlowReadiness], *, engine_ready: bool) -> HealthResult:
-    """Check the engine and all flows. `engine_ready`: copy processes can be started."""
+    """Check the readiness of the copy engine and of all flows. `engine_ready` is true if copy
+    processes can be started."""
     engine = "the copy engine is ready" if engine_ready else "the copy engine is starting"
     return HealthResult(
         findings=(

@@ -1,9 +1,9 @@
-"""The Unix socket over which commands query the process that runs a configuration file.
+"""Provides the Unix socket over which commands query the process that runs a configuration file.
 
-A process that runs `clusters.yaml` listens in a folder that only its user can enter:
-`$MM2_RUN_DIR`, else `$XDG_RUNTIME_DIR/mm2`, else `mm2-run-<uid>` in the temporary directory.
-The socket's name consists of a hash of the file's path and the process id. A request and its
-response are one line of JSON each, with a version; then the connection ends.
+A process that runs `clusters.yaml` listens in a folder that only its user can access:
+`$MM2_RUN_DIR`, else `$XDG_RUNTIME_DIR/mm2`, else `mm2-run-<uid>` in the temporary directory. The
+socket's name consists of a hash of the file's path and the process id. A request and its response
+are one line of JSON each, with a version; then the connection is closed.
 """
 
 from __future__ import annotations
@@ -30,42 +30,42 @@ from mm2 import exit_codes
 
 SOCKET_PROTOCOL_VERSION = 2
 LINE_BYTES_MAX = 16 * 1024 * 1024
-"""Large enough for the status of thousands of partitions."""
+"""Maximum length of a message: large enough for the status of thousands of partitions."""
 REQUEST_READ_TIMEOUT_S = 2.0
 _BACKLOG = 8
 
 
 class ProcessSocketError(RetriableError):
-    """No process could be queried; the message has the reason."""
+    """Raised if no process could be queried; the message contains the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReloadRequest:
-    """Reload the configuration; with `dry_run` only report what would change."""
+    """Request to reload the configuration. With `dry_run`, only the changes are reported."""
 
     dry_run: bool = False
     peer: str = field(default="", compare=False)
-    """Who sent the request, set by the receiver."""
+    """Client that sent the request, set by the receiver."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplainRequest:
-    """Explain how this topic, given by its source or mirror name, is replicated."""
+    """Request to explain how a topic, given by its source or mirror name, is replicated."""
 
     topic: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusRequest:
-    """Report the status of all flows; the response's detail has a `FlowReport` of each."""
+    """Request for the status of all flows. The response detail has a `FlowReport` for each flow."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestApiRequest:
-    """Return address and credentials of the REST API of the process's flows."""
+    """Request for the address and credentials of the REST API of the process's flows."""
 
     peer: str = field(default="", compare=False)
-    """Who sent the request, set by the receiver."""
+    """Client that sent the request, set by the receiver."""
 
 
 ProcessRequest = ReloadRequest | ExplainRequest | StatusRequest | RestApiRequest
@@ -79,9 +79,10 @@ _REQUEST_TYPES: Mapping[str, type[ProcessRequest]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessResponse:
-    """`code` is an exit code; `lines` are the result if it is 0, else the error.
+    """Response of a process. `code` is an exit code; `lines` are the result if the code is 0,
+    otherwise the error.
 
-    `detail` is the result as JSON for programs, which may have more than the lines.
+    `detail` is the result as JSON for programs, and may contain more than the lines.
     """
 
     code: int
@@ -90,7 +91,7 @@ class ProcessResponse:
 
 
 def find_socket_folder(environ: Mapping[str, str] = os.environ) -> pathlib.Path:
-    """Returns the folder of this user's sockets; see the module docstring."""
+    """Return the folder that contains this user's sockets; see the module docstring."""
     if environ.get("MM2_RUN_DIR"):
         return pathlib.Path(environ["MM2_RUN_DIR"])
     if environ.get("XDG_RUNTIME_DIR"):
@@ -99,7 +100,8 @@ def find_socket_folder(environ: Mapping[str, str] = os.environ) -> pathlib.Path:
 
 
 class ProcessSocket:
-    """The listening side. Raises `ProcessSocketError` if the socket cannot be created."""
+    """Listens for requests to this process. Raises `ProcessSocketError` if the socket cannot be
+    created."""
 
     def __init__(self, file: pathlib.Path, *, folder: pathlib.Path) -> None:
         _create_folder(folder)
@@ -114,7 +116,7 @@ class ProcessSocket:
             raise ProcessSocketError(f"cannot listen at {self.path}: {error}") from error
 
     def serve(self, answer: Callable[[ProcessRequest], ProcessResponse], timeout_s: float) -> None:
-        """Answer one request, if one arrives within the timeout."""
+        """Answer one request if it arrives within the timeout."""
         ready, _, _ = select.select([self._listener], [], [], timeout_s)
         if not ready:
             return
@@ -132,7 +134,7 @@ class ProcessSocket:
 
 
 def _read_request(connection: socket.socket) -> ProcessRequest | ProcessResponse:
-    """Read a request; returns an error response if it is invalid."""
+    """Read a request; return an error response if the request is invalid."""
     try:
         asked = _read_message(connection)
         if asked.pop("version", None) != SOCKET_PROTOCOL_VERSION:
@@ -150,7 +152,7 @@ def _read_request(connection: socket.socket) -> ProcessRequest | ProcessResponse
 
 
 def _describe_peer(connection: socket.socket) -> str:
-    """Describe the client as the kernel reports it: `root (uid 0, pid 17)`."""
+    """Describe the client as reported by the kernel, for example `root (uid 0, pid 17)`."""
     size = struct.calcsize("3i")
     found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
     pid, uid, _ = struct.unpack("3i", found)
@@ -164,10 +166,11 @@ def _describe_peer(connection: socket.socket) -> str:
 def query_processes(
     file: pathlib.Path, request: ProcessRequest, *, folder: pathlib.Path, timeout_s: float
 ) -> dict[int, ProcessResponse]:
-    """Query each process that runs the file; returns the responses by process id.
+    """Query each process that runs the file; return the responses by process id.
 
-    Removes sockets of processes that are gone. Raises `ProcessSocketError` if no process answers,
-    or if another user could answer."""
+    Removes the sockets of processes that no longer exist. Raises `ProcessSocketError` if no process
+    responds, or if another user could respond.
+    """
     with contextlib.suppress(FileNotFoundError, PermissionError):  # then no socket is found in it
         _check_folder_owner(folder, uid=os.geteuid())
     found = {
@@ -178,7 +181,10 @@ def query_processes(
         another = "name the file of the running process with --config FILE or MM2_CONFIG"
         if file.exists():
             start = f"mm2 run --config {shlex.quote(str(file))}"
-            remedy = f"start it with {start}, use the machine on which it runs, or {another}"
+            remedy = (
+                f"start the process with {start}, run this command on the machine on which it "
+                f"runs, or {another}"
+            )
         else:
             remedy = f"that file does not exist; {another}"
         raise ProcessSocketError(
@@ -208,7 +214,7 @@ def _query_process(
             path.unlink(missing_ok=True)
             return None
         except BlockingIOError:
-            text = "it is busy with other requests: try again"
+            text = "the process is busy with other requests: try again"
             return ProcessResponse(code=exit_codes.UNREACHABLE, lines=(text,))
         except TimeoutError:
             text = f"no answer within {timeout_s:g} s; see its log"
@@ -225,7 +231,8 @@ def _find_sockets(file: pathlib.Path, where: pathlib.Path) -> Iterator[tuple[int
 
 
 def _make_name_prefix(file: pathlib.Path) -> str:
-    """Hash of the path without resolving its last link: Kubernetes changes the link's target."""
+    """Hash the configuration file's path without resolving its last link, because Kubernetes
+    changes the link's target."""
     where = file.parent.resolve() / file.name
     return hashlib.sha256(str(where).encode()).hexdigest()[:16]
 
@@ -239,10 +246,10 @@ def _create_folder(where: pathlib.Path) -> None:
 
 
 def _check_folder_owner(where: pathlib.Path, *, uid: int, ours: bool = False) -> None:
-    """Raise `ProcessSocketError` if another user than `uid` could listen in the folder.
+    """Raise `ProcessSocketError` if a user other than `uid` could listen in the folder.
 
-    `ours`: the folder has to belong to user `uid`. Otherwise root may query the folder of the user
-    that runs the processes, but not one that anybody could have created.
+    If `ours` is true, the folder must be owned by user `uid`. Otherwise root may query the folder
+    of the user that runs the processes, but not a folder that anybody could have created.
     """
     try:
         files.check_private(where, uid=uid, root_may_use_foreign=not ours)

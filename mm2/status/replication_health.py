@@ -1,6 +1,6 @@
-"""Decides whether a flow replicates.
+"""Decides whether a flow is replicating.
 
-`evaluate_flow` is the one decision behind exit codes, JSON, `/health/replicating`, the status
+`evaluate_flow` makes the decision behind exit codes, JSON output, `/health/replicating`, the status
 page and the metric `mm2_flow_healthy`.
 """
 
@@ -19,18 +19,19 @@ from mm2.status import retention_risk, status_document, topic_rows
 from mm2.status.status_document import FlowReport, ReportedFlowState
 
 LAG_NOTE_THRESHOLD_MS = 60_000
-"""A healthy flow with an older lag gets a note."""
+"""Age of the lag from which a healthy flow is reported with a note."""
 _WAITING_STATES = frozenset({"waiting", "taking"})
-"""States of partitions that are not being replicated at present."""
+"""States of partitions that are currently not being replicated."""
 PARTITION_WAIT_MAX_S = 10
-"""A flow is healthy while a partition waits for less than this, such as for a new leader."""
+"""Maximum time for which a partition may be waiting, for example for a new leader, while the flow
+is still healthy."""
 
 
 class FlowHealth(enum.Enum):
-    """Health of a flow, as far as it is known to the maker of its report."""
+    """Health of a flow, as far as the process that builds the report can determine it."""
 
     HEALTHY = "healthy"
-    """Records are being replicated, and no operator action is needed."""
+    """Records are being replicated, and no operator action is required."""
     SUSPENDED = "suspended"
     """Paused or stopped by an operator."""
     PENDING = "pending"
@@ -38,7 +39,7 @@ class FlowHealth(enum.Enum):
     UNKNOWN = "unknown"
     """Cannot be determined."""
     UNHEALTHY = "unhealthy"
-    """Records are not being replicated, or will be lost, until an operator acts."""
+    """Records are not being replicated, or will be lost, unless an operator acts."""
 
 
 _WORST_HEALTH_FIRST = (
@@ -52,13 +53,13 @@ _WORST_HEALTH_FIRST = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowHealthResult:
-    """Health of a flow, with explanations."""
+    """Health of a flow, with reasons and notes."""
 
     health: FlowHealth
     reasons: tuple[str, ...] = ()
-    """Why the flow is not healthy, worst first; empty if it is."""
+    """Reasons why the flow is not healthy, the most severe first; empty if it is healthy."""
     notes: tuple[str, ...] = ()
-    """What an operator should know in any case."""
+    """Notes for the operator, independent of the health."""
 
     @property
     def is_healthy(self) -> bool:
@@ -66,16 +67,18 @@ class FlowHealthResult:
         return self.health is FlowHealth.HEALTHY
 
     def describe(self) -> str:
-        """Format with the reasons: `unhealthy: source east unreachable since 22:03:28Z: …`."""
+        """Format the health with its reasons, for example `unhealthy: source east unreachable since
+        22:03:28Z: …`."""
         reasons = "; ".join(self.reasons)
         return f"{self.health.value}: {reasons}" if reasons else self.health.value
 
 
 def evaluate_flow(report: FlowReport, *, within_s: float) -> FlowHealthResult:
-    """Evaluate a flow's report.
+    """Evaluate the health of a flow from its report.
 
     `within_s` is `health.replicating.within.seconds`: how long a flow may go without replicating a
-    batch while its source may have more records."""
+    batch while its source may have more records.
+    """
     found = [*_find_problems(report)]
     if report.state is ReportedFlowState.RUNNING and not found:
         found = [*_check_running_flow(report, within_s=within_s)]
@@ -88,7 +91,7 @@ def evaluate_flow(report: FlowReport, *, within_s: float) -> FlowHealthResult:
 
 
 def health_to_json(report: FlowReport, *, within_s: float) -> dict[str, Any]:
-    """Encode `health`, `reasons` and `notes`, to be merged with
+    """Encode `health`, `reasons` and `notes` as JSON, to be merged with
     `status_document.report_to_json`."""
     found = evaluate_flow(report, within_s=within_s)
     return {
@@ -99,7 +102,7 @@ def health_to_json(report: FlowReport, *, within_s: float) -> dict[str, Any]:
 
 
 def find_exit_code(reports: Sequence[FlowReport], *, within_s: float) -> int:
-    """Returns the exit code for reports; `exit_codes.DONE` if every flow is healthy."""
+    """Return the exit code for the reports: `exit_codes.DONE` if every flow is healthy."""
     return exit_codes.combine_exit_codes(
         [_find_flow_exit_code(each, within_s=within_s) for each in reports]
     )
@@ -121,7 +124,7 @@ _HealthProblem = tuple[FlowHealth, str]
 
 
 def _find_problems(report: FlowReport) -> Iterator[_HealthProblem]:
-    """Yield problems of a flow in any state."""
+    """Yield the problems that make a flow unhealthy in any state."""
     if report.state is not ReportedFlowState.UNKNOWN:
         for each in _list_unreachable(report):
             yield FlowHealth.UNHEALTHY, each.describe()
@@ -149,7 +152,8 @@ def _find_problems(report: FlowReport) -> Iterator[_HealthProblem]:
 
 
 def _list_unreachable(report: FlowReport) -> Iterator[UnreachableCluster]:
-    """Unreachable clusters; brokers only while a partition waits."""
+    """Yield the unreachable clusters. Unreachable brokers are included only while a partition is
+    waiting."""
     waits = any(each.state in _WAITING_STATES for each in report.partitions)
     for each in report.unreachable:
         if waits or not each.broker:
@@ -165,9 +169,9 @@ def _check_state(report: FlowReport) -> Iterator[_HealthProblem]:
         case State.FAILED:
             reason = _strip_unreachable(report)
             if reason or not report.unreachable:
-                yield FlowHealth.UNHEALTHY, reason or "the flow failed, no cause was reported"
+                yield FlowHealth.UNHEALTHY, reason or "the flow failed, but no cause was reported"
         case State.NOT_RUNNING:
-            yield FlowHealth.UNHEALTHY, reason or "no mm2 process runs this flow"
+            yield FlowHealth.UNHEALTHY, reason or "no mm2 process is running this flow"
         case State.UNKNOWN:
             yield FlowHealth.UNKNOWN, reason or "its target cluster does not answer"
         case State.PAUSED:
@@ -181,7 +185,8 @@ def _check_state(report: FlowReport) -> Iterator[_HealthProblem]:
 
 
 def _strip_unreachable(report: FlowReport) -> str:
-    """Returns the reason of its state, without unreachable clusters, which are reported already."""
+    """Return the reason for the flow's state without unreachable clusters, which are reported
+    separately."""
     reason = report.reason
     for each in report.unreachable:
         reason = reason.replace(each.describe(), "").strip("; ")
@@ -189,7 +194,7 @@ def _strip_unreachable(report: FlowReport) -> str:
 
 
 def _check_running_flow(report: FlowReport, *, within_s: float) -> Iterator[_HealthProblem]:
-    """Check whether a running flow without known problems replicates."""
+    """Check whether a running flow without known problems is replicating."""
     if report.partitions_on_other_nodes and report.other_nodes_error:
         count = plurals.format_count(report.partitions_on_other_nodes, "partition")
         yield (
@@ -232,21 +237,23 @@ def _check_running_flow(report: FlowReport, *, within_s: float) -> Iterator[_Hea
 
 
 def _has_lasted(since_ms: int, at_ms: int, for_s: float) -> bool:
-    """Returns True if the state lasted that long, or if the clock was set and it is unknown."""
+    """Return True if the state has lasted for at least `for_s` seconds, or if its age is unknown
+    because the clock was set."""
     age_ms = latency.compute_age_ms(since_ms, at_ms)
     return age_ms is None or age_ms >= for_s * 1000
 
 
 def _check_old_lag(report: FlowReport, *, within_s: float) -> Iterator[_HealthProblem]:
-    """Check partitions that only the clusters report on: does an old lag shrink?"""
+    """Check the partitions whose process did not report. If their lag is old, report that their
+    health is unknown."""
     unseen = [each for each in report.partitions if each.state == status_document.UNREPORTED_STATE]
     lag = status_document.sum_lag(unseen, report.at_ms)
     if report.activity is None and lag.ms is not None and lag.ms > within_s * 1000:
         age = text_format.format_duration(lag.ms / 1000)
         yield (
             FlowHealth.UNKNOWN,
-            f"a record has waited for {age} to be replicated; whether others are replicated is "
-            "known only to the process that runs the flow",
+            f"a record has been waiting for {age} to be replicated; whether others are replicated "
+            "is known only to the process that runs the flow",
         )
 
 

@@ -1,11 +1,12 @@
-"""Time to data loss: how long the source keeps the oldest record that is not replicated. Pure.
+"""Estimates the time to data loss: how long the source retains the oldest unreplicated record.
+Pure.
 
-Three things delete the beginning of a log: `retention.ms` (a segment is deleted once its newest
-record is that old), `retention.bytes` (as long as at least that much remains) and DeleteRecords.
-The estimate says when the oldest unreplicated record may be deleted if nothing is replicated until
+The beginning of a log is deleted by `retention.ms` (a segment is deleted once its newest record is
+that old), by `retention.bytes` (while at least that much remains) and by DeleteRecords. The
+estimate states when the oldest unreplicated record may be deleted if nothing is replicated until
 then. It is computed from samples of one partition.
 
-Also describes a risk, with the command that raises the topic's retention.
+Also describes a risk, with the command that increases the topic's retention.
 """
 
 from __future__ import annotations
@@ -20,25 +21,26 @@ from mm2 import text_format
 from mm2.operator_commands import ClusterCommands
 
 START_MOVES_MAX = 8
-"""Number of remembered moves of a log's start, which moves by whole segments."""
+"""Maximum number of remembered log start changes. The log start advances by whole segments."""
 RATE_SAMPLING_MS = 600_000
-"""Interval over which the rate of new records is measured."""
+"""Interval over which the write rate is measured."""
 SHORT_SHARE = 0.25
-"""Share of the retention: with less left, there should be a warning."""
+"""Fraction of the retention below which a warning is logged."""
 CLEANUP_POLICY, RETENTION_MS, RETENTION_BYTES = "cleanup.policy", "retention.ms", "retention.bytes"
 RETENTION_CONFIGS = (CLEANUP_POLICY, RETENTION_MS, RETENTION_BYTES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicRetention:
-    """Retention settings of a topic; None if nothing is deleted by that limit."""
+    """Retention settings of a topic. A limit is None if it deletes nothing."""
 
     retention_ms: int | None = None
     retention_bytes: int | None = None
 
     @staticmethod
     def parse(settings: Mapping[str, str | None]) -> TopicRetention | None:
-        """Parse a topic's configuration; None if it is incomplete."""
+        """Parse the retention settings from a topic's configuration; return None if they are
+        incomplete."""
         policy = settings.get(CLEANUP_POLICY)
         if policy is None:
             return None
@@ -56,77 +58,80 @@ class TopicRetention:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionSample:
-    """One partition of the source at one moment."""
+    """Sample of one source partition at one point in time."""
 
     at_ms: int
     start: int
-    """Start of the log."""
+    """Log start offset."""
     end: int
     """Last stable offset."""
     copied_to: int
     """Next offset to replicate."""
     waiting_since_ms: int | None = None
-    """Timestamp of the oldest record that is not replicated, None if unknown."""
+    """Timestamp of the oldest unreplicated record, or None if unknown."""
     bytes_per_record: float | None = None
-    """Average size of a record in the log, None if unknown."""
+    """Average record size in the log, or None if unknown."""
 
 
 class RiskKind(enum.Enum):
-    """What is known about unreplicated records."""
+    """Kind of risk that unreplicated records are deleted."""
 
     NOTHING_WAITS = "nothing-waits"
-    """Everything is replicated."""
+    """All records are replicated."""
     KEPT = "kept"
-    """Records are waiting, and nothing is known that would delete them."""
+    """Unreplicated records exist, but no known limit would delete them."""
     RUNS_OUT = "runs-out"
-    """Records are waiting, and will be deleted."""
+    """Unreplicated records exist and will be deleted."""
     GONE = "gone"
-    """Records were deleted before they were replicated, even if no copy process has noticed yet."""
+    """Records were deleted before they were replicated, even if no copy process has detected this
+    yet."""
     UNKNOWN = "unknown"
-    """Neither the configuration nor the samples tell."""
+    """The risk cannot be determined from the configuration and the samples."""
 
 
 class DeletionCause(enum.Enum):
-    """What deletes the oldest waiting record first."""
+    """Limit that deletes the oldest unreplicated record first."""
 
     TIME = RETENTION_MS
-    """Not before the estimate: a segment is deleted when its newest record is too old."""
+    """Deletion by time, not before the estimate: a segment is deleted when its newest record
+    exceeds the retention time."""
     SIZE = RETENTION_BYTES
-    """At the rate at which records are written."""
+    """Deletion by size, estimated from the current write rate."""
     START = "log-start"
-    """At the rate at which the log start has moved."""
+    """Deletion by any cause, estimated from the rate at which the log start has advanced."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionRisk:
-    """Estimated risk for one partition."""
+    """Estimated risk of data loss in one partition."""
 
     kind: RiskKind
     left_ms: int | None = None
-    """Time until deletion, for `RUNS_OUT`."""
+    """Time until deletion in milliseconds, for `RUNS_OUT`."""
     cause: DeletionCause | None = None
-    """What deletes first."""
+    """Limit that deletes the records first."""
     share: float | None = None
-    """`left_ms` as a share of the retention, 0 to 1."""
+    """`left_ms` as a fraction of the retention, from 0 to 1."""
     deleted_offsets: int = 0
-    """Offsets that were deleted before they were replicated."""
+    """Number of offsets that were deleted before they were replicated."""
 
     @property
     def is_short(self) -> bool:
-        """True if there should be a warning."""
+        """True if so little time is left that a warning should be logged."""
         return self.kind is RiskKind.GONE or (self.share is not None and self.share < SHORT_SHARE)
 
 
 @dataclass(slots=True)
 class RetentionRiskEstimator:
-    """Estimates from samples of one partition. Invariant: these are in time order, and bounded."""
+    """Estimates the retention risk of one partition from samples. Invariant: the samples are in
+    time order, and their number is bounded."""
 
     _samples: deque[RetentionSample] = field(default_factory=deque)
     _moves: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=START_MOVES_MAX))
 
     def observe(self, seen: RetentionSample) -> None:
-        """Add a sample. If the log starts or ends lower than before, the topic was recreated, and
-        earlier samples are dropped; also if the clock was set back."""
+        """Add a sample. If the log start or end is lower than before, the topic was recreated, and
+        earlier samples are discarded. They are also discarded if the clock was set back."""
         newest = self._samples[-1] if self._samples else None
         if newest is not None:
             set_back = seen.at_ms <= newest.at_ms
@@ -140,7 +145,8 @@ class RetentionRiskEstimator:
             self._samples.popleft()
 
     def estimate(self, retention: TopicRetention | None) -> RetentionRisk:
-        """Estimate as of the newest sample; `retention` None: the configuration is unknown."""
+        """Estimate the risk as of the newest sample. `retention` is None if the topic's
+        configuration is unknown."""
         if not self._samples:
             return RetentionRisk(kind=RiskKind.UNKNOWN)
         now = self._samples[-1]
@@ -149,24 +155,25 @@ class RetentionRiskEstimator:
             return RetentionRisk(kind=RiskKind.GONE, left_ms=0, share=0.0, deleted_offsets=gone)
         if now.copied_to >= now.end:
             return RetentionRisk(kind=RiskKind.NOTHING_WAITS)
-        ends = list(self._ends(now, retention))
+        ends = list(self._estimate_all_causes(now, retention))
         if ends:
             return min(ends, key=_time_left_ms)
         unlimited = retention is not None and retention.retention_ms is None
         sized = retention is not None and retention.retention_bytes is not None
         return RetentionRisk(kind=RiskKind.KEPT if unlimited and not sized else RiskKind.UNKNOWN)
 
-    def _ends(
+    def _estimate_all_causes(
         self, now: RetentionSample, retention: TopicRetention | None
     ) -> Iterator[RetentionRisk]:
         if retention is not None and retention.retention_ms is not None:
             yield from _estimate_by_time(now, retention.retention_ms)
         if retention is not None and retention.retention_bytes is not None:
-            yield from self._by_size(now, retention.retention_bytes)
-        yield from self._by_start(now)
+            yield from self._estimate_by_size(now, retention.retention_bytes)
+        yield from self._estimate_by_log_start(now)
 
-    def _by_size(self, now: RetentionSample, keeps: int) -> Iterator[RetentionRisk]:
-        """The oldest waiting record is kept while the log after it is smaller than the limit."""
+    def _estimate_by_size(self, now: RetentionSample, keeps: int) -> Iterator[RetentionRisk]:
+        """Estimate when `retention.bytes` deletes the oldest unreplicated record: it is kept while
+        the log after it is smaller than the limit."""
         first = self._samples[0]
         passed_ms = now.at_ms - first.at_ms
         if now.bytes_per_record is None or not passed_ms:
@@ -180,8 +187,9 @@ class RetentionRiskEstimator:
                 kind=RiskKind.RUNS_OUT, left_ms=left_ms, cause=DeletionCause.SIZE, share=share
             )
 
-    def _by_start(self, now: RetentionSample) -> Iterator[RetentionRisk]:
-        """Uses complete intervals between moves, because the start does not move in between."""
+    def _estimate_by_log_start(self, now: RetentionSample) -> Iterator[RetentionRisk]:
+        """Estimate the deletion time from the rate of log start changes. Only complete intervals
+        between two changes are used, because the log start does not advance in between."""
         if len(self._moves) < 2:
             return
         since_ms, since = self._moves[0]
@@ -219,12 +227,12 @@ def _time_left_ms(found: RetentionRisk) -> int:
 _DELETION_TEXTS = {
     DeletionCause.TIME: "{left} at the earliest (retention.ms)",
     DeletionCause.SIZE: "about {left} at the current write rate (retention.bytes)",
-    DeletionCause.START: "about {left} at the rate at which its log start moves",
+    DeletionCause.START: "about {left} at the rate at which its log start advances",
 }
 
 
 def format_time_left(risk: RetentionRisk | None) -> str:
-    """Format for a column: `3.4 h`, `gone`, `-` if no loss is expected."""
+    """Format the time left for a table column: `3.4 h`, `gone`, or `-` if no loss is expected."""
     if risk is None or risk.kind not in (
         RiskKind.GONE,
         RiskKind.RUNS_OUT,
@@ -237,7 +245,7 @@ def format_time_left(risk: RetentionRisk | None) -> str:
 
 
 def describe_loss(risk: RetentionRisk) -> str:
-    """Describe when unreplicated records are deleted; "" if no loss is expected."""
+    """Describe when unreplicated records will be deleted; return "" if no loss is expected."""
     match risk.kind:
         case RiskKind.GONE:
             offsets = plurals.format_count(risk.deleted_offsets, "offset")
@@ -257,8 +265,8 @@ def make_retention_command(
     retention: TopicRetention | None,
     source: ClusterCommands,
 ) -> str:
-    """Returns the command that doubles the retention; "" if the retention settings are not the
-    cause, or if it is too late."""
+    """Build the command that doubles the topic's retention; return "" if the retention settings are
+    not the cause, or if it is too late."""
     if retention is None or risk.kind is not RiskKind.RUNS_OUT:
         return ""
     kept = {

@@ -1,10 +1,10 @@
-"""Watches, during `mm2 run`, how long the sources keep unreplicated records, and logs warnings.
+"""Watches, during `mm2 run`, how long the sources retain unreplicated records, and logs warnings.
 
-Copy processes know the state of their source only while they read from it. For partitions that are
-halted, waiting, paused or lagging, this thread queries the source at intervals. It has its own
-clients, and its failure does not affect replication. For a partition whose position this process
-has not known since its start, the position comes from the flow's offset map on the target. The
-same thread records when flows and partitions entered their state.
+Copy processes know the state of their source only while they are reading from it. For partitions
+that are halted, waiting, paused or lagging, this thread queries the source at intervals. It uses
+its own clients, and its failure does not affect replication. If this process has never known the
+position of a partition, the position is read from the flow's offset map on the target. The same
+thread records when flows and partitions entered their state.
 """
 
 from __future__ import annotations
@@ -47,22 +47,24 @@ SOURCE_REQUEST_TIMEOUT_S = 15.0
 TIMESTAMP_READ_TIMEOUT_S = 5.0
 TIMESTAMPS_READ_MAX = 500
 CACHED_CONFIG_MAX_AGE_S = 300.0
-"""How long topic configurations and positions from the offset map are cached."""
+"""How long topic configurations and offset map positions are cached."""
 WARNED_CONFIG_MAX_AGE_S = 15.0
-"""The same for topics with a warning, whose configuration may be about to change."""
+"""How long the configuration is cached for topics with a warning, because an operator may be about
+to change it."""
 WARNED_TOPICS_MAX = 5
-"""Maximum number of topics with a warning each, those with the least time left first."""
+"""Maximum number of topics that are logged with a warning each, starting with the least time
+left."""
 WARNING_INTERVAL_S = 3600.0
-"""Interval at which a lasting problem is logged again."""
+"""Interval at which a persisting problem is logged again."""
 
 _log = logging.getLogger(__name__)
 
 ReadPositions = Callable[[], Mapping[TopicPartition, int]]
-"""Reads the next source offsets from the flow's offset map. Raises `ConnectError`."""
+"""Function that reads the next source offsets from the flow's offset map. Raises `ConnectError`."""
 
 
 class RetentionSource(Protocol):
-    """The part of `kafka_cluster.KafkaCluster` that is used."""
+    """Gives access to a flow's source cluster; implemented by `kafka_cluster.KafkaCluster`."""
 
     @property
     def admin(self) -> Admin: ...
@@ -75,7 +77,7 @@ class RetentionSource(Protocol):
 
 @dataclass(slots=True)
 class _CachedReads:
-    """Values that were read at `at_s` and are reused for a while."""
+    """Values that were read at `at_s` and are cached for a limited time."""
 
     at_s: float = float("-inf")
     retentions: dict[str, TopicRetention | None] = field(default_factory=dict)
@@ -85,7 +87,8 @@ class _CachedReads:
 
 
 class SourceRetentionReader:
-    """Reads one flow's source; not thread-safe. Clients connect on first use."""
+    """Reads the retention risk of partitions from one flow's source. Not thread-safe. Clients
+    connect on first use."""
 
     def __init__(
         self,
@@ -112,7 +115,7 @@ class SourceRetentionReader:
 
     def collect(self, waiting: Mapping[TopicPartition, PartitionStatus]) -> SourceSnapshots:
         """Collect snapshots of these partitions. Raises `ConnectError` if the source does not
-        answer or denies access."""
+        respond or denies access."""
         if self._clock.now_s() - self._cache.at_s >= CACHED_CONFIG_MAX_AGE_S:
             self._cache = _CachedReads(at_s=self._clock.now_s())
         ends = self._source.logs.fetch_bounds(waiting, SOURCE_REQUEST_TIMEOUT_S).succeeded
@@ -134,7 +137,7 @@ class SourceRetentionReader:
                     end=ends[each].end,
                     copied_to=at,
                     waiting_since_ms=times.get(each),
-                    bytes_per_record=_bytes_per_record(waiting[each]),
+                    bytes_per_record=_compute_bytes_per_record(waiting[each]),
                 ),
                 of=each,
                 retention=retentions.get(each.topic),
@@ -163,8 +166,8 @@ class SourceRetentionReader:
         lagging: Mapping[TopicPartition, int],
         waiting: Mapping[TopicPartition, PartitionStatus],
     ) -> Mapping[TopicPartition, int]:
-        """Returns timestamps of the oldest waiting records. Partitions that are being replicated
-        report theirs; of the others only a limited number is read."""
+        """Return the timestamps of the oldest unreplicated records. Partitions that are being
+        replicated report the timestamps; for the others a limited number of records is read."""
         known = {
             each: waiting[each].oldest_uncopied_ms
             for each in lagging
@@ -190,7 +193,7 @@ class SourceRetentionReader:
         waiting: Mapping[TopicPartition, PartitionStatus],
         ends: Mapping[TopicPartition, LogBounds],
     ) -> dict[TopicPartition, int]:
-        """Returns how far each partition is replicated, if known."""
+        """Return the next offset to replicate for each partition where it is known."""
         unknown = [each for each in ends if waiting[each].copied_to < 0]
         if unknown and not self._cache.has_positions:
             self._cache.positions = self._positions()
@@ -220,7 +223,7 @@ class SourceRetentionReader:
         found: SourceSnapshots,
         retentions: Mapping[str, TopicRetention | None],
     ) -> None:
-        """Log one warning per topic, for the partition with the least time left."""
+        """Log one warning per topic, about the partition with the least time left."""
         worst: dict[str, tuple[TopicPartition, RetentionRisk]] = {}
         for each, seen in sorted(
             found.items(), key=lambda item: item[1].retention_risk.left_ms or 0
@@ -246,7 +249,7 @@ class SourceRetentionReader:
             _log.warning("%s: %s: %s%s", self._flow, each, retention_risk.describe_loss(risk), way)
         if len(due) > WARNED_TOPICS_MAX:
             more = plurals.format_count(len(due) - WARNED_TOPICS_MAX, "more topic")
-            _log.warning("%s: the same for %s; see mm2 lag", self._flow, more)
+            _log.warning("%s: the same applies to %s; see mm2 lag", self._flow, more)
         over = sorted(self._warned_at_s.keys() - worst.keys())
         for topic in over:
             del self._warned_at_s[topic]
@@ -256,25 +259,28 @@ class SourceRetentionReader:
             _log.info("%s: %s%s: no longer at risk of data loss", self._flow, over[0], more_over)
 
 
-def _bytes_per_record(each: PartitionStatus) -> float | None:
+def _compute_bytes_per_record(each: PartitionStatus) -> float | None:
     return each.bytes / each.records if each.records else None
 
 
 HISTORY_INTERVAL_S = 1.0
 SOURCE_POLL_INTERVAL_S = 5.0
 SOURCE_SNAPSHOT_MAX_AGE_S = 24 * SOURCE_POLL_INTERVAL_S
-"""Older snapshots are ignored: collecting takes too long, or has stopped."""
+"""Maximum age of a snapshot. Older snapshots are ignored, because collecting takes too long or has
+stopped."""
 HISTORY_CPU_SHARE = 0.01
-"""Share of a core: with thousands of partitions, the state is recorded less often."""
+"""Maximum CPU share of recording the state, as a fraction of one core. With thousands of
+partitions, the state is recorded less often."""
 LAG_THRESHOLD_S = 10.0
-"""A smaller lag is not at risk."""
+"""Minimum lag in seconds for which the retention risk is checked."""
 UNMOVED_THRESHOLD_MS = 60_000
-"""A partition that was not replicated for this long is queried, whatever it waits for."""
+"""Time without replication after which the source is queried for a partition, whatever the
+partition is waiting for."""
 OFFSET_MAP_READ_TIMEOUT_S = 30.0
 
 
 class WatchedNode(Protocol):
-    """What is watched: `mm2.node.node.Mm2Node`."""
+    """Node whose flows are watched; implemented by `mm2.node.node.Mm2Node`."""
 
     @property
     def settings(self) -> Mm2Settings: ...
@@ -283,8 +289,8 @@ class WatchedNode(Protocol):
 
 
 def open_retention_reader(settings: Mm2Settings, flow: Flow) -> SourceRetentionReader:
-    """Create a reader with its own clients for both clusters. Raises `FatalError` for invalid
-    settings."""
+    """Create a reader with its own clients for both clusters. Raises `FatalError` if settings are
+    invalid."""
     clock = SystemClock()
     both = FlowPair(settings, flow, purpose="losses", clock=clock)
 
@@ -307,7 +313,8 @@ OpenRetentionReader = Callable[[Mm2Settings, Flow], SourceRetentionReader]
 
 
 FindUnreachable = Callable[[Flow], tuple[UnreachableCluster, ...]]
-"""Returns unreachable clusters and brokers of a flow; see `ReachabilityMonitor`."""
+"""Function that returns the unreachable clusters and brokers of a flow; see
+`ReachabilityMonitor`."""
 
 
 def _find_none_unreachable(_: Flow) -> tuple[UnreachableCluster, ...]:
@@ -315,7 +322,8 @@ def _find_none_unreachable(_: Flow) -> tuple[UnreachableCluster, ...]:
 
 
 class RetentionWatch:
-    """Watches all flows; `run` is the body of its thread, `reports` is thread-safe."""
+    """Watches the retention risk of all flows. `run` is the thread body; `reports` is
+    thread-safe."""
 
     def __init__(
         self,
@@ -338,7 +346,7 @@ class RetentionWatch:
         self._failing: set[str] = set()
 
     def run(self, stop: threading.Event) -> None:
-        """Record states and collect snapshots until stopped."""
+        """Record states and collect snapshots until `stop` is set."""
         due_s, pause_s = self._clock.now_s() + HISTORY_INTERVAL_S, HISTORY_INTERVAL_S
         try:
             while not stop.wait(pause_s):
@@ -358,7 +366,7 @@ class RetentionWatch:
                 self._close_reader(flow)
 
     def reports(self) -> list[FlowReport]:
-        """Build reports of all flows of this process; values from sources are up to
+        """Build the reports of all flows of this process. Values read from sources may be up to
         `SOURCE_POLL_INTERVAL_S` older."""
         statuses = {each.flow: each for each in self._running.statuses()}
         now_s, wall_ms = self._clock.now_s(), self._clock.wall_ms()
@@ -387,7 +395,7 @@ class RetentionWatch:
     def _collect_activities(
         self, statuses: Iterable[FlowStatus], *, now_s: float, wall_ms: int
     ) -> dict[str, ReplicationActivity | None]:
-        """Returns the last replication on this node, by flow."""
+        """Return the replication activity on this node, by flow."""
         pulses, found = status_registry.REGISTRY.snapshot().latencies, {}
         for each in statuses:
             found[each.flow] = self._activity_tracker.observe(
@@ -402,8 +410,8 @@ class RetentionWatch:
         return found
 
     def list_seconds_left(self) -> dict[tuple[str, ...], float]:
-        """Returns seconds until waiting records are deleted, by flow and topic, 0 if that has
-        begun; without topics for which it is unknown."""
+        """Return the seconds until unreplicated records are deleted, by flow and topic; 0 if the
+        deletion has begun. Topics with an unknown time are omitted."""
         found: dict[tuple[str, ...], float] = {}
         with self._lock:
             for flow, looks in self._recent_snapshots().items():
@@ -414,12 +422,13 @@ class RetentionWatch:
         return found
 
     def _is_recent(self, flow: Flow) -> bool:
-        """Returns True if its last snapshot still tells the ends of logs; needs the lock."""
+        """Return True if the flow's last snapshot is recent enough to show the current log ends.
+        The caller must hold the lock."""
         age_s = self._clock.now_s() - self._snapshot_times_s.get(flow.name, float("-inf"))
         return age_s <= flow.unreachable_after_s + SOURCE_POLL_INTERVAL_S
 
     def _recent_snapshots(self) -> dict[str, SourceSnapshots]:
-        """Returns the snapshots that are not too old; needs the lock."""
+        """Return the snapshots that are not too old. The caller must hold the lock."""
         since_s = self._clock.now_s() - SOURCE_SNAPSHOT_MAX_AGE_S
         return {
             flow: looks
@@ -445,24 +454,26 @@ class RetentionWatch:
             flow = by_name[status.flow]
             lost = {each.side for each in self._unreachable(flow) if not each.broker}
             if ClusterSide.SOURCE in lost:
-                self._store(flow.name, {})  # old values are outdated, and a query would only wait
+                self._store_snapshots(
+                    flow.name, {}
+                )  # old values are outdated, and a query would only wait
                 continue
             target_lost = ClusterSide.TARGET in lost
             waiting = self._select_waiting(status, target_lost=target_lost)
             found: SourceSnapshots = {}
             if waiting:
-                found = self._collect(settings, flow, waiting)
+                found = self._collect_from_source(settings, flow, waiting)
             else:
                 self._close_reader(flow.name)
-            self._store(flow.name, found)
+            self._store_snapshots(flow.name, found)
 
-    def _store(self, flow: str, found: SourceSnapshots) -> None:
+    def _store_snapshots(self, flow: str, found: SourceSnapshots) -> None:
         with self._lock:
             self._snapshots[flow] = found
             self._snapshot_times_s[flow] = self._clock.now_s()
 
     def _forget_removed_flows(self, there: Set[str]) -> None:
-        """Forget flows that no longer exist."""
+        """Discard the snapshots of flows that no longer exist."""
         with self._lock:
             self._snapshots = {
                 name: looks for name, looks in self._snapshots.items() if name in there
@@ -477,8 +488,8 @@ class RetentionWatch:
     def _select_waiting(
         self, status: FlowStatus, *, target_lost: bool
     ) -> dict[TopicPartition, PartitionStatus]:
-        """Select partitions that lag, are paused or halted, or were not replicated for a while;
-        those on other nodes are watched there."""
+        """Select the partitions that lag, are paused or halted, or have not been replicated for a
+        while. Partitions on other nodes are watched by those nodes."""
         wall_ms, found = self._clock.wall_ms(), {}
         for each in status.partitions:
             state = topic_rows.find_partition_state(
@@ -500,30 +511,31 @@ class RetentionWatch:
         return found
 
     def _is_waiting_long(self, flow: str, each: PartitionStatus, wall_ms: int) -> bool:
-        """Returns True if the partition has been waiting for long; shortly after a start all do."""
+        """Return True if the partition has been waiting longer than `UNMOVED_THRESHOLD_MS`. Shortly
+        after a start all partitions are waiting."""
         since_ms = self._history.since_ms(flow, each.partition)
         return since_ms is not None and wall_ms - since_ms >= UNMOVED_THRESHOLD_MS
 
-    def _collect(
+    def _collect_from_source(
         self,
         settings: Mm2Settings,
         flow: Flow,
         waiting: Mapping[TopicPartition, PartitionStatus],
     ) -> SourceSnapshots:
         try:
-            found = self._source(settings, flow).collect(waiting)
+            found = self._get_reader(settings, flow).collect(waiting)
         except ConnectError as error:
             if flow.name not in self._failing:
                 self._failing.add(flow.name)
                 _log.warning(
-                    "%s: how long %s keeps unreplicated records is unknown: %s; retrying",
+                    "%s: how long %s retains unreplicated records is unknown: %s; retrying",
                     *(flow.name, flow.source, error),
                 )
             return {}
         self._failing.discard(flow.name)
         return found
 
-    def _source(self, settings: Mm2Settings, flow: Flow) -> SourceRetentionReader:
+    def _get_reader(self, settings: Mm2Settings, flow: Flow) -> SourceRetentionReader:
         known = self._sources.get(flow.name)
         if known is not None and known[0] is settings:
             return known[1]

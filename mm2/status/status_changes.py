@@ -1,8 +1,8 @@
 """Logs one line for each change between two status snapshots of the running flows.
 
-Tasks and copy processes log their own events. This module logs what only the whole picture shows:
-states of flows, missing Spark slots, topics that cannot be replicated with the current
-configuration, partitions that are replicated again after a halt.
+Tasks and copy processes log their own events. This module logs changes that are visible only across
+tasks: flow states, missing Spark slots, topics that cannot be replicated with the current
+configuration, and partitions that are replicated again after a halt.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ from mm2.status import topic_rows
 from mm2.status.topic_rows import FlowRow, FlowsOverview
 
 SLOT_SHORTAGE_GRACE_S = 3.0
-"""Shorter shortages are normal during a start."""
+"""Minimum duration of a slot shortage that is logged. Shorter shortages are normal during
+startup."""
 
 _FlowPartition = tuple[str, TopicPartition]
 
 
 @dataclass(frozen=True, slots=True)
 class StatusLogLine:
-    """A log line: `level` is one of `logging`'s, `fields` are structured context."""
+    """A log line. `level` is a level of `logging`; `fields` are structured context."""
 
     level: int
     text: str
@@ -36,7 +37,7 @@ class StatusLogLine:
 
 @dataclass(slots=True)
 class StatusChangeLog:
-    """Turns snapshots into log lines. Invariant: an unchanged snapshot logs nothing."""
+    """Converts status snapshots into log lines. Invariant: an unchanged snapshot logs nothing."""
 
     _states: dict[str, str] = field(default_factory=dict)
     _short_since_s: dict[str, float] = field(default_factory=dict)
@@ -49,16 +50,16 @@ class StatusChangeLog:
     def observe(
         self, seen: FlowsOverview, statuses: Iterable[FlowStatus], now_s: float
     ) -> list[StatusLogLine]:
-        """Process a snapshot; `seen` is the overview of `statuses`."""
+        """Process a snapshot and return the lines to log; `seen` is the overview of `statuses`."""
         lines: list[StatusLogLine] = []
         for row in seen.flows:
-            found = (*self._flow(row), *self._log_slots(row, now_s))
+            found = (*self._log_flow_state(row), *self._log_slots(row, now_s))
             lines.extend(replace(each, fields={"flow": row.flow}) for each in found)
         lines.extend(self._log_halts(seen))
         lines.extend(self._log_resumed(seen, statuses))
         return lines
 
-    def _flow(self, row: FlowRow) -> Iterable[StatusLogLine]:
+    def _log_flow_state(self, row: FlowRow) -> Iterable[StatusLogLine]:
         before, now = self._states.get(row.flow), _describe_state(row)
         self._states[row.flow] = now
         if now != before:
@@ -108,7 +109,8 @@ class StatusChangeLog:
     def _log_resumed(
         self, seen: FlowsOverview, statuses: Iterable[FlowStatus]
     ) -> Iterable[StatusLogLine]:
-        """Log partitions that replicate again; one whose task is restarting may still be halted."""
+        """Log the partitions that are replicated again after a halt. A partition whose task is
+        restarting may still be halted and is not logged."""
         standing = frozenset((each.flow, each.partition) for each in seen.halts)
         gone = self._halted - standing
         phases = {
@@ -126,7 +128,7 @@ class StatusChangeLog:
 
 
 def _describe_state(row: FlowRow) -> str:
-    """Returns the state as `mm2 status` shows it."""
+    """Return the flow state as `mm2 status` shows it."""
     paused = row.paused and row.state is FlowState.RUNNING
     return "PAUSED" if paused else row.state.value
 

@@ -1,8 +1,8 @@
-"""The status of one flow: what `mm2 status --json` and `mm2 lag --json` contain.
+"""Defines the status of one flow, as contained in `mm2 status --json` and `mm2 lag --json`.
 
-Built by the process that runs the flow or, if no local process runs it, from what both clusters
-store. `report_to_json` and `parse_report` convert it to and from the JSON that processes send
-over their socket and that scripts read.
+The status is built by the process that runs the flow or, if no local process runs it, from data
+stored in both clusters. `report_to_json` and `parse_report` convert it to and from the JSON that
+processes send over their socket and that scripts read.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from mm2.status.retention_risk import DeletionCause, RetentionRisk, RiskKind
 
 STATUS_JSON_VERSION = 1
 REPORTED_BY_CLUSTERS = "clusters"
-"""Entry of `FlowReport.seen_by` for both clusters; a process is "process" and its id."""
+"""Entry in `FlowReport.seen_by` for data read from both clusters. The entry for a process is
+"process" and its id."""
 
 UNKNOWN_RISK = RetentionRisk(kind=RiskKind.UNKNOWN)
 
@@ -31,21 +32,21 @@ class ReportedFlowState(enum.Enum):
     """State of a flow."""
 
     PLANNING = "PLANNING"
-    """Its process has started, but does not replicate yet."""
+    """The flow's process has started but is not replicating yet."""
     RUNNING = "RUNNING"
-    """Its tasks are assigned and started."""
+    """The flow's tasks are assigned and started."""
     PAUSED = "PAUSED"
     """Paused by an operator."""
     STOPPING = "STOPPING"
-    """Its tasks are ending."""
+    """The flow's tasks are being stopped."""
     STOPPED = "STOPPED"
     """Stopped until an operator resumes or starts it."""
     FAILED = "FAILED"
-    """Its connector or worker has failed."""
+    """The flow's connector or worker has failed."""
     NOT_RUNNING = "NOT_RUNNING"
-    """Its Connect group has no members on any machine."""
+    """The flow's Connect group has no members on any machine."""
     UNKNOWN = "UNKNOWN"
-    """Its target cluster does not answer."""
+    """The flow's target cluster does not respond."""
 
 
 COPYING_STATE = "copying"
@@ -54,47 +55,48 @@ HALTED_STATES = frozenset({"stopped", "fenced"})
 """States of a partition that is not replicated until an operator acts."""
 _LOG_REPLACED_CAUSES = frozenset({HaltCause.RECREATED.value, HaltCause.SOURCE_TRUNCATED.value})
 TASK_FAILED = "FAILED"
-"""Connect's state of a task that does not restart by itself."""
+"""Connect state of a task that does not restart on its own."""
 UNREPORTED_STATE = ""
-"""State of a partition as seen from the clusters: only its process knows it. With a reason, its
+"""State of a partition whose process did not report. If the report has a reason, the partition's
 logs show a problem."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionReport:
-    """One partition of the source. Offsets and times are None if unknown."""
+    """Status of one source partition. Offsets and times are None if unknown."""
 
     topic: str
     partition: int
     mirror: str
     state: str = UNREPORTED_STATE
-    """Phase or "paused", or `UNREPORTED_STATE`."""
+    """Copy phase, "paused", or `UNREPORTED_STATE`."""
     reason: str = ""
     cause: str = ""
-    """Code of a halt (`HaltCause`), "" if there is none."""
+    """Halt code (`HaltCause`), or "" if the partition is not halted."""
     since_ms: int | None = None
-    """When it entered its state."""
+    """Time when the partition entered its state."""
     copied_to: int | None = None
-    """Next source offset to replicate; also None if nothing was replicated yet."""
+    """Next source offset to replicate; None if unknown or if nothing was replicated yet."""
     start: int | None = None
-    """Start of the source's log."""
+    """Start offset of the source log."""
     end: int | None = None
-    """Last stable offset of the source's log."""
+    """Last stable offset of the source log."""
     waiting_since_ms: int | None = None
-    """Timestamp of the oldest record that is not replicated."""
+    """Timestamp of the oldest unreplicated record."""
     retention_risk: RetentionRisk = UNKNOWN_RISK
-    """When retention may delete unreplicated records."""
+    """Estimate of when retention may delete unreplicated records."""
 
     @property
     def place(self) -> TopicPartition:
-        """The partition of the source."""
+        """The source partition."""
         return TopicPartition(self.topic, self.partition)
 
     @property
     def lag_records(self) -> int | None:
-        """Lag in offsets: an upper bound if the log has gaps.
+        """Lag in offsets, which is an upper bound if the log has gaps.
 
-        None if unknown, or if the source's log is not the one that was replicated."""
+        None if unknown, or if the source log is not the log that was replicated.
+        """
         if self.end is None or self.cause in _LOG_REPLACED_CAUSES:
             return None
         copied_to = self.start if self.copied_to is None else self.copied_to
@@ -103,8 +105,8 @@ class PartitionReport:
         )
 
     def lag_ms(self, now_ms: int) -> int | None:
-        """Age of the oldest record that is not replicated, 0 if there is none; None if unknown, or
-        if its timestamp is in the future."""
+        """Return the age of the oldest unreplicated record, 0 if all records are replicated. Return
+        None if the age is unknown, or if the timestamp is in the future."""
         return partition_lag.compute_lag_ms(
             lag_records=self.lag_records,
             oldest_uncopied_ms=self.waiting_since_ms,
@@ -114,12 +116,12 @@ class PartitionReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskReport:
-    """One task of the flow's source connector."""
+    """Status of one task of the flow's source connector."""
 
     number: int
     state: str
     node: str = ""
-    """Worker that runs it, "" for none."""
+    """Worker that runs the task, or "" if it is not assigned."""
     reason: str = ""
     restarts: int | None = None
     """Number of restarts, None if unknown."""
@@ -131,14 +133,14 @@ class FlowProblem:
 
     text: str
     at_ms: int | None = None
-    """When it was first seen, None if unknown."""
+    """Time when the problem was first seen, or None if unknown."""
     resolved_ms: int | None = None
-    """When it was resolved, None while it lasts."""
+    """Time when the problem was resolved, or None while it persists."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HaltGroup:
-    """Partitions of one topic that are halted for the same reason."""
+    """Halted partitions of one topic that have the same reason."""
 
     topic: str
     state: str
@@ -147,7 +149,7 @@ class HaltGroup:
     """Reason of the first partition."""
     partitions: tuple[int, ...]
     since_ms: int | None
-    """When the first of them was halted."""
+    """Time when the first of the partitions was halted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,42 +158,43 @@ class FlowReport:
 
     flow: str
     seen_by: tuple[str, ...]
-    """Where it comes from: `REPORTED_BY_CLUSTERS`, or processes."""
+    """Sources of the report: `REPORTED_BY_CLUSTERS`, or processes."""
     at_ms: int
-    """When it was collected (UTC)."""
+    """Time when the report was collected, in UTC milliseconds."""
     state: ReportedFlowState
     reason: str = ""
     since_ms: int | None = None
-    """When the flow entered its state."""
+    """Time when the flow entered its state."""
     nodes: tuple[str, ...] = ()
     tasks: tuple[TaskReport, ...] = ()
     partitions: tuple[PartitionReport, ...] = ()
     partitions_on_other_nodes: int = 0
-    """Number of partitions that other nodes replicate, which are not in `partitions`."""
+    """Number of partitions that other nodes replicate and that are not in `partitions`."""
     problems: tuple[FlowProblem, ...] = ()
     """Latest problems, newest first."""
     warnings: tuple[str, ...] = ()
     unreachable: tuple[UnreachableCluster, ...] = ()
-    """Clusters of the flow, or brokers of theirs, that do not answer."""
+    """Clusters and brokers of the flow that do not respond."""
     activity: ReplicationActivity | None = None
-    """When the last batch was replicated; None if no process that replicates has reported."""
+    """Replication activity of the flow, or None if no replicating process has reported."""
     other_nodes_error: str = ""
-    """Why the partitions on other nodes are unknown, "" if they were not queried."""
+    """Reason why the partitions on other nodes are unknown, or "" if they were not queried."""
 
     def lost_cluster(self, side: ClusterSide) -> UnreachableCluster | None:
-        """Returns the cluster on that side if it is unreachable as a whole."""
+        """Return the cluster on the given side if it is entirely unreachable; otherwise None."""
         found = (each for each in self.unreachable if each.side is side and not each.broker)
         return next(found, None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportedLag:
-    """Sum and maximum over partitions, of the known values; None if none is known."""
+    """Total lag over partitions: sum of the records and maximum of the ages. Unknown values are
+    ignored; None if no value is known."""
 
     records: int | None
-    """Sum of the known lags."""
+    """Sum of the known lags in records."""
     ms: int | None
-    """Maximum of the known ages."""
+    """Maximum of the known ages in milliseconds."""
     complete: bool
     """True if every lag is known; otherwise `records` is a lower bound."""
     age_complete: bool
@@ -212,15 +215,15 @@ def sum_lag(partitions: Sequence[PartitionReport], now_ms: int) -> ReportedLag:
 
 
 def find_soonest_loss(partitions: Sequence[PartitionReport]) -> RetentionRisk | None:
-    """Returns the risk with the least time left; None if no loss is expected."""
+    """Return the retention risk with the least time left; None if no loss is expected."""
     kinds = (RiskKind.GONE, RiskKind.RUNS_OUT)
     found = [each.retention_risk for each in partitions if each.retention_risk.kind in kinds]
     return min(found, key=lambda each: each.left_ms or 0, default=None)
 
 
 def group_halts(partitions: Sequence[PartitionReport]) -> list[HaltGroup]:
-    """Group halted partitions by topic and reason; reasons that differ only in the partition number
-    are equal."""
+    """Group halted partitions by topic and reason. Reasons that differ only in the partition number
+    are considered equal."""
     found: dict[tuple[str, str], list[PartitionReport]] = {}
     for each in partitions:
         if each.state in HALTED_STATES:
@@ -240,13 +243,13 @@ def group_halts(partitions: Sequence[PartitionReport]) -> list[HaltGroup]:
 
 
 def replace_partition_by_topic(place: TopicPartition, text: str) -> str:
-    """Replace the partition's name in a text by its topic."""
+    """Replace the partition's name in a text by its topic name."""
     named = rf"(?<![\w.-]){re.escape(place.topic)}-{place.partition}(?!\d)"
     return re.sub(named, lambda _: place.topic, text)
 
 
 def list_past_problems(report: FlowReport) -> list[FlowProblem]:
-    """Returns the problems that are not the reason of a current halt, which is reported itself."""
+    """Return the problems except the reasons for current halts, which are reported separately."""
     lasting = {
         replace_partition_by_topic(each.place, each.reason)
         for each in report.partitions
@@ -256,7 +259,7 @@ def list_past_problems(report: FlowReport) -> list[FlowProblem]:
 
 
 def group_by_topic(partitions: Sequence[PartitionReport]) -> dict[str, list[PartitionReport]]:
-    """Group by topic, ordered by name and number."""
+    """Group partitions by topic, sorted by topic name and partition number."""
     found: dict[str, list[PartitionReport]] = {}
     for each in sorted(partitions, key=lambda each: (each.topic, each.partition)):
         found.setdefault(each.topic, []).append(each)
@@ -271,15 +274,16 @@ def _drop_unknown(values: Sequence[int | None]) -> list[int]:
 
 
 def report_to_json(report: FlowReport) -> dict[str, Any]:
-    """Encode as JSON, with derived lags; see `parse_report`."""
+    """Encode a flow report as JSON, with the lags computed from its values; decoded by
+    `parse_report`."""
     return {
-        **_field_values(report),
+        **_get_field_values(report),
         "state": report.state.value,
-        "tasks": [_field_values(each) for each in report.tasks],
+        "tasks": [_get_field_values(each) for each in report.tasks],
         "partitions": [_partition_to_json(each, report.at_ms) for each in report.partitions],
-        "problems": [_field_values(each) for each in report.problems],
+        "problems": [_get_field_values(each) for each in report.problems],
         "unreachable": [
-            {**_field_values(each), "side": each.side.value} for each in report.unreachable
+            {**_get_field_values(each), "side": each.side.value} for each in report.unreachable
         ],
         "activity": None if report.activity is None else _activity_to_json(report.activity),
         **lag_to_json(sum_lag(report.partitions, report.at_ms)),
@@ -287,7 +291,7 @@ def report_to_json(report: FlowReport) -> dict[str, Any]:
 
 
 def lag_to_json(found: ReportedLag) -> dict[str, Any]:
-    """Encode lags; if not `known`, they are lower bounds."""
+    """Encode a total lag as JSON. The values are lower bounds unless `known` is true."""
     return {
         "lag_records": found.records,
         "lag_records_known": found.complete,
@@ -317,9 +321,9 @@ def _parse_activity(found: Mapping[str, Any]) -> ReplicationActivity:
 def _partition_to_json(each: PartitionReport, now_ms: int) -> dict[str, Any]:
     risk = each.retention_risk
     return {
-        **_field_values(each),
+        **_get_field_values(each),
         "retention_risk": {
-            **_field_values(risk),
+            **_get_field_values(risk),
             "kind": risk.kind.value,
             "cause": None if risk.cause is None else risk.cause.value,
         },
@@ -328,13 +332,15 @@ def _partition_to_json(each: PartitionReport, now_ms: int) -> dict[str, Any]:
     }
 
 
-def _field_values(each: Any) -> dict[str, Any]:
-    """Returns a dataclass's fields without copying values: there may be thousands of partitions."""
+def _get_field_values(each: Any) -> dict[str, Any]:
+    """Return a dataclass's fields without copying their values, because there may be thousands of
+    partitions."""
     return {name: getattr(each, name) for name in each.__dataclass_fields__}
 
 
 def parse_report(found: Mapping[str, Any]) -> FlowReport:
-    """Decode. Raises `KeyError`, `TypeError` or `ValueError` for another release's report."""
+    """Decode a flow report. Raises `KeyError`, `TypeError` or `ValueError` if another release
+    encoded it."""
     plain = {key: found[key] for key in FlowReport.__dataclass_fields__}
     return FlowReport(
         **plain

@@ -1,8 +1,8 @@
-"""The status of a flow as both of its clusters show it, for flows that no local process runs.
+"""Determines the status of a flow from both of its clusters, for flows that no local process runs.
 
-The offset map on the target shows how far each partition is replicated; the topics of the flow's
-Connect group show which workers run it. Only the process that replicates a partition knows why it
-is halted, but problems of its logs are visible here, too.
+The offset map on the target shows the progress of each partition. The topics of the flow's Connect
+group show which workers run the flow. Only the process that replicates a partition knows why it is
+halted, but problems of the partition's logs are visible in the clusters, too.
 """
 
 from __future__ import annotations
@@ -62,9 +62,10 @@ def collect_report(
     timeout_s: float,
     lost: Mapping[ClusterSide, str] = MappingProxyType({}),
 ) -> FlowReport:
-    """Collect the flow's status from both clusters; errors become part of the report.
+    """Collect the flow's status from both clusters; errors are included in the report.
 
-    `lost` has the reason for not querying a cluster at all."""
+    `lost` has the clusters that are not queried, with the reason.
+    """
     if lost.get(ClusterSide.TARGET):
         return _report_unanswered(flow, lost, at_ms=clock.wall_ms())
     end = Deadline.after(timeout_s, now_s=clock.now_s())
@@ -98,7 +99,7 @@ def collect_report(
 
 
 def _report_unanswered(flow: Flow, lost: Mapping[ClusterSide, str], *, at_ms: int) -> FlowReport:
-    """Build the report of a flow whose target, and perhaps source, does not answer."""
+    """Build the report of a flow whose target, and possibly source, does not respond."""
     aliases = {ClusterSide.SOURCE: flow.source, ClusterSide.TARGET: flow.target}
     found = tuple(
         _make_unreachable(side, alias, lost[side])
@@ -124,7 +125,7 @@ def make_report(
     retentions: TopicRetentions,
     at_ms: int,
 ) -> FlowReport:
-    """Build the report from what was collected at `at_ms`."""
+    """Build the report from data that was collected at time `at_ms`."""
     state, reason = _find_state(plan, group)
     holds = _read_overrides(group.config)
     partitions = tuple(
@@ -151,7 +152,8 @@ def make_report(
 
 
 def _make_unreachable(side: ClusterSide, alias: str, reason: str) -> UnreachableCluster:
-    """Describe an unreachable cluster; since when is unknown to a single query."""
+    """Describe an unreachable cluster. A single query cannot determine since when it is
+    unreachable."""
     return UnreachableCluster(side=side, cluster=alias, reason=reason)
 
 
@@ -196,7 +198,7 @@ def _find_state(plan: FlowPlan, group: ConnectGroupSnapshot) -> tuple[_ReportSta
 
 
 def _find_state_start_ms(group: ConnectGroupSnapshot, state: _ReportState) -> int | None:
-    """When the state began; unknown for a process that is gone."""
+    """Return the time when the state began; None if it is unknown because the process has ended."""
     asked = (_ReportState.PAUSED, _ReportState.STOPPED)
     told = (_ReportState.RUNNING, _ReportState.FAILED, _ReportState.PLANNING)
     if state in asked:
@@ -210,7 +212,7 @@ def _find_state_start_ms(group: ConnectGroupSnapshot, state: _ReportState) -> in
 
 
 def _report_tasks(group: ConnectGroupSnapshot) -> Iterator[TaskReport]:
-    """Yield the tasks; their statuses are ignored if the group has no members."""
+    """Yield the status of each task. Statuses are ignored if the group has no members."""
     runs = group.hosts is None or bool(group.hosts)
     for task in group.config.tasks(flow_plan.SOURCE_CONNECTOR):
         status = group.statuses.task(task)
@@ -226,7 +228,8 @@ def _report_tasks(group: ConnectGroupSnapshot) -> Iterator[TaskReport]:
 
 
 def _list_problems(group: ConnectGroupSnapshot) -> Iterator[FlowProblem]:
-    """Yield the last failures of connectors and tasks, also of a process that is gone."""
+    """Yield the last failures of connectors and tasks, including those reported by ended
+    processes."""
     config = group.config
     subjects: list[StatusSubject] = list(config.connectors())
     subjects += [task for name in config.connectors() for task in config.tasks(name)]
@@ -241,7 +244,7 @@ def _list_problems(group: ConnectGroupSnapshot) -> Iterator[FlowProblem]:
 
 
 def _read_overrides(config: ClusterConfigState) -> OperatorOverrides:
-    """Read the operator overrides that are stored in plain text."""
+    """Read the operator overrides that are stored as plain text."""
     stored = config.config(flow_plan.SOURCE_CONNECTOR) or {}
     how = flow_state.find_override(config, flow_plan.SOURCE_CONNECTOR)
     at_rest = how is OverrideKind.PAUSED
@@ -287,7 +290,8 @@ def _report_partition(
 def _estimate_risk(
     each: MirroredPartition, *, at_ms: int, retention: TopicRetention | None
 ) -> RetentionRisk:
-    """Estimate from one sample, that is from retention settings alone, without rates."""
+    """Estimate the retention risk from a single sample, that is, from the retention settings alone
+    without rates."""
     if each.source_bounds is None:
         return status_document.UNKNOWN_RISK
     fold = RetentionRiskEstimator()
@@ -312,7 +316,7 @@ def _describe_problem(each: MirroredPartition, risk: RetentionRisk) -> str:
         and each.copied_to > each.source_bounds.end
     ):
         return (
-            f"it was copied up to offset {each.copied_to}, but the source's log ends at "
+            f"the partition was copied up to offset {each.copied_to}, but the source log ends at "
             f"{each.source_bounds.end}: the log was truncated, or the topic recreated"
         )
     if each.copied_to is not None and each.mirror_bounds is None:
@@ -329,7 +333,7 @@ def _list_warnings(
     partitions: tuple[PartitionReport, ...],
 ) -> Iterator[str]:
     if group.hosts is None:
-        yield "whether its Connect group has members is unknown: grant mm2 DESCRIBE on the group"
+        yield "it is unknown whether its Connect group has members: grant mm2 DESCRIBE on the group"
     if not partitions and not found.source_error:
         yield topic_rows.NO_MATCHING_TOPIC
     yield from flow_state.describe_overrides(holds, resume=plan.resume_command)

@@ -1,9 +1,9 @@
-"""The status of a flow as the process that runs it reports it.
+"""Determines the status of a flow in the process that runs it.
 
-Joins three inputs: the flow's own status snapshot; `StatusHistory`, which records when flows and
-partitions entered their state and what failed last; and `SourcePartitionSnapshot`s, read from the
-source for partitions that are not being replicated at present: how many records are left, how old
-they are and how long the source keeps them.
+Combines three inputs: the flow's own status snapshot; `StatusHistory`, which records when flows and
+partitions entered their state and their last failures; and `SourcePartitionSnapshot`s, read from
+the source for partitions that are currently not being replicated. These have the number of
+remaining records, their age and how long the source retains them.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ from mm2.topics.flow_config import Flow
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourcePartitionSnapshot:
-    """One partition of the source, as read from the cluster."""
+    """Snapshot of one source partition, read from the cluster."""
 
     bounds: LogBounds
     copied_to: int
     """Next offset to replicate."""
     waiting_since_ms: int | None
-    """See `PartitionReport`."""
+    """Timestamp of the oldest unreplicated record; see `PartitionReport`."""
     retention_risk: RetentionRisk
 
 
@@ -59,9 +59,9 @@ SourceSnapshots = Mapping[TopicPartition, SourcePartitionSnapshot]
 def apply_source_snapshot(
     found: PartitionReport, seen: SourcePartitionSnapshot, *, recent: bool
 ) -> PartitionReport:
-    """Merge a source snapshot into a report; while the partition is being replicated, its copy
-    process may know a later end. Of a snapshot that is not `recent` only the retention risk is
-    used."""
+    """Merge a source snapshot into a partition report. While the partition is being replicated, its
+    copy process may know a higher end offset. If the snapshot is not `recent`, only its retention
+    risk is used."""
     if not recent:
         return dataclasses.replace(found, retention_risk=seen.retention_risk)
     copied_to = seen.copied_to if found.copied_to is None else found.copied_to
@@ -86,20 +86,20 @@ def parse_topic_retention(settings: TopicConfigs | None) -> TopicRetention | Non
 
 
 REMEMBERED_PROBLEMS_MAX = 20
-"""Maximum number of problems remembered per flow."""
+"""Maximum number of problems that are remembered per flow."""
 
 _PROBLEM_TASK_STATES = (TaskState.RESTARTING, TaskState.FAILED)
 _StateKey = tuple[str, TopicPartition | None]
-"""A flow, or one of its partitions."""
+"""Key of a state: a flow, or one of its partitions."""
 
 
 CLOCK_DRIFT_MAX_MS = 1_000
-"""Wall clock and monotonic clock drift: time stamps are corrected when the difference exceeds
-this."""
+"""Maximum drift between wall clock and monotonic clock. If the drift exceeds this, timestamps are
+corrected."""
 
 
 class _StateStart(NamedTuple):
-    """A state, and when it began on either clock."""
+    """A state, and the time when it began on both clocks."""
 
     state: str
     since_s: float
@@ -108,7 +108,8 @@ class _StateStart(NamedTuple):
 
 @dataclass(slots=True)
 class _FlowProblems:
-    """Problems of a flow; `told` are the current ones, recorded once while they last."""
+    """Problems of a flow. `told` has the current problems, each of which is recorded once while it
+    persists."""
 
     told: frozenset[str] = frozenset()
     problems: deque[FlowProblem] = field(
@@ -118,9 +119,10 @@ class _FlowProblems:
 
 @dataclass(slots=True)
 class StatusHistory:
-    """When flows and partitions entered their state, and problems of flows.
+    """Remembers when flows and partitions entered their state, and the flows' problems.
 
-    Invariant: nothing but problems is remembered of what is no longer reported."""
+    Invariant: for flows and partitions that are no longer reported, only problems are remembered.
+    """
 
     _since: dict[_StateKey, _StateStart] = field(default_factory=dict)
     _flows: dict[str, _FlowProblems] = field(default_factory=dict)
@@ -128,7 +130,7 @@ class StatusHistory:
     _apart_ms: int | None = None
 
     def observe(self, statuses: Sequence[FlowStatus], *, now_s: float, wall_ms: int) -> None:
-        """Process a snapshot. An unchanged status is the same object, and costs nothing."""
+        """Process a snapshot. An unchanged status is the same object and is skipped."""
         self._correct_stamps(wall_ms - round(now_s * 1000))
         if [*map(id, statuses)] == [*map(id, self._seen)]:
             return
@@ -145,7 +147,8 @@ class StatusHistory:
         self._since = since  # replaced as a whole: other threads read it
 
     def _correct_stamps(self, apart_ms: int) -> None:
-        """Correct time stamps; `apart_ms` is the wall clock minus the monotonic clock."""
+        """Correct the stored timestamps after a clock change. `apart_ms` is the wall clock minus
+        the monotonic clock."""
         if self._apart_ms is not None and abs(apart_ms - self._apart_ms) < CLOCK_DRIFT_MAX_MS:
             return
         self._apart_ms = apart_ms
@@ -155,15 +158,15 @@ class StatusHistory:
         }
 
     def since_ms(self, flow: str, partition: TopicPartition | None = None) -> int | None:
-        """Returns when the current state began; None if the subject is not reported. Consistent
-        with the monotonic clock, however the wall clock was set since."""
+        """Return the time when the current state began; None if the flow or partition is not
+        reported. The time follows the monotonic clock even if the wall clock was set since."""
         found = self._since.get((flow, partition))
         if found is None:
             return None
         return found.stamp_ms
 
     def problems(self, flow: str) -> tuple[FlowProblem, ...]:
-        """Returns a flow's problems, newest first."""
+        """Return a flow's problems, newest first."""
         found = self._flows.get(flow)
         return () if found is None else tuple(reversed(found.problems))
 
@@ -226,11 +229,12 @@ def make_report(
     process: int,
     wall_ms: int,
 ) -> FlowReport:
-    """Build the report.
+    """Build the report of one flow.
 
-    `snapshots` are snapshots of source partitions that are not being replicated; if not
-    `snapshots_recent`, they do not tell the current ends. If the source is `unreachable`, no end is
-    known. `resume` is the command that resumes the flow."""
+    `snapshots` are snapshots of source partitions that are not being replicated. If
+    `snapshots_recent` is false, they do not show the current end offsets. If the source is
+    `unreachable`, end offsets are unknown. `resume` is the command that resumes the flow.
+    """
     source_lost = _is_unreachable(unreachable, ClusterSide.SOURCE)
     if source_lost:
         snapshots = _NO_SNAPSHOTS
@@ -273,8 +277,8 @@ def _is_unreachable(unreachable: tuple[UnreachableCluster, ...], side: ClusterSi
 
 
 def _report_tasks(status: FlowStatus, *, stale: bool) -> tuple[TaskReport, ...]:
-    """Report all tasks of the group, with more detail for those of this node. `stale`: the group's
-    topics cannot be read, so the last statuses of other tasks are dropped."""
+    """Report all tasks of the group, with more detail for the tasks of this node. If `stale` is
+    true, the group's topics cannot be read, and the last statuses of other tasks are dropped."""
     here = {each.index: each for each in status.tasks}
     known = {each.number: each for each in status.placements}
     return tuple(
@@ -335,7 +339,7 @@ def _report_partition(
 
 
 def _list_warnings(status: FlowStatus, *, resume: str) -> list[str]:
-    """List what an operator should know of a running flow."""
+    """List the warnings about a running flow that an operator should see."""
     found = []
     if status.fencing_command:
         count = sum(not each.fenced for each in status.partitions)

@@ -1,6 +1,6 @@
-"""Collects the status of flows: queries the local processes that run the file, then the clusters.
+"""Collects the status of flows from the local processes that run the file, then from the clusters.
 
-The clusters are queried only about flows whose partitions the processes do not know completely.
+The clusters are queried only for flows whose partitions the processes do not know completely.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ ReportFromClusters = Callable[[Flow], FlowReport]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusQueryResult:
-    """Collected status of all requested flows."""
+    """Collected status of all requested flows, with notes."""
 
     flows: tuple[FlowReport, ...]
     notes: tuple[str, ...] = ()
-    """Why a local process was not queried, or did not answer."""
+    """Reasons why a local process was not queried or did not respond."""
     within_s: float
-    """`health.replicating.within.seconds` of the file."""
+    """Value of `health.replicating.within.seconds` in the file."""
 
 
 def collect_status(
@@ -42,9 +42,10 @@ def collect_status(
     timeout_s: float,
     within_s: float,
 ) -> StatusQueryResult:
-    """Collect the status of the `wanted` flows of `file`, in their order.
+    """Collect the status of the `wanted` flows of `file`, in the given order.
 
-    `processes` False queries only the clusters."""
+    If `processes` is false, only the clusters are queried.
+    """
     told: list[FlowReport] = []
     notes: list[str] = []
     if processes:
@@ -84,8 +85,8 @@ def _query_processes(
 
 
 def is_complete(reports: Sequence[FlowReport]) -> bool:
-    """Returns True if these processes know all partitions of their flow, or all that can be known
-    while its target does not answer."""
+    """Return True if these processes together report all partitions of their flow, or if the target
+    does not respond, so that nothing more can be known."""
     if any(each.lost_cluster(ClusterSide.TARGET) for each in reports):
         return True
     known = {(each.topic, each.partition) for one in reports for each in one.partitions}
@@ -97,7 +98,8 @@ def is_complete(reports: Sequence[FlowReport]) -> bool:
 
 
 def merge_reports(reports: Sequence[FlowReport]) -> FlowReport:
-    """Merge the reports of one flow; a running one takes precedence, then the first."""
+    """Merge the reports of one flow. The report of a running flow takes precedence, otherwise the
+    first report."""
     first = next((each for each in reports if each.state is ReportedFlowState.RUNNING), reports[0])
     if len(reports) == 1:
         return first
@@ -138,7 +140,7 @@ def merge_reports(reports: Sequence[FlowReport]) -> FlowReport:
 def _merge_unreachable(
     reports: Sequence[FlowReport],
 ) -> tuple[UnreachableCluster, ...]:
-    """Merge unreachable clusters and brokers; the earliest outage of each counts."""
+    """Merge the unreachable clusters and brokers, each with its earliest outage."""
     found = sorted(
         (each for one in reports for each in one.unreachable),
         key=lambda each: float("inf") if each.since_ms is None else each.since_ms,

@@ -1,6 +1,6 @@
-"""The tables and lines that `mm2 status` and `mm2 lag` print.
+"""Formats the tables and lines that `mm2 status` and `mm2 lag` print.
 
-Columns are named as in Kafka's own tools. A leading `>` marks a lower bound: a part of the
+Columns are named as in Kafka's own tools. A leading `>` marks a lower bound, because a part of the
 value is unknown.
 """
 
@@ -19,7 +19,7 @@ from mm2.status.status_query import StatusQueryResult
 
 SHOWN_PROBLEMS_MAX = 5
 SHOWN_HALTS_MAX = 20
-"""Maximum number of halts that are listed."""
+"""Maximum number of halts that are listed per flow."""
 NAMED_PARTITIONS_MAX = 5
 """Maximum number of halted partitions that are named per cause."""
 _TOPIC_COLUMNS = (*("TOPIC", "PARTITIONS", "LAG", "LAG-TIME", "LOST-IN", "STATE"),)
@@ -31,7 +31,7 @@ _TOTAL_ROW = "*"
 
 
 def render_status(found: StatusQueryResult) -> Iterator[str]:
-    """Yield each flow's state, tasks, topics, halts and problems."""
+    """Yield the lines about each flow's state, tasks, topics, halts and problems."""
     for each in found.flows:
         yield from _render_flow(each, within_s=found.within_s)
         yield ""
@@ -39,7 +39,8 @@ def render_status(found: StatusQueryResult) -> Iterator[str]:
 
 
 def render_lag(found: StatusQueryResult, *, partitions: bool) -> Iterator[str]:
-    """Yield each flow's topics, with `partitions` also their partitions, and the flow's total."""
+    """Yield the lines about each flow's topics and the flow's total; with `partitions`, also about
+    each partition."""
     for each in found.flows:
         yield _render_headline(each, within_s=found.within_s)
         rows = list(_make_lag_rows(each, partitions=partitions))
@@ -49,7 +50,7 @@ def render_lag(found: StatusQueryResult, *, partitions: bool) -> Iterator[str]:
 
 
 def select_topic(found: StatusQueryResult, topic: str) -> StatusQueryResult:
-    """Keep the partitions of this source or mirror topic."""
+    """Restrict the reports to the partitions of this source or mirror topic."""
     return dataclasses.replace(
         found,
         flows=tuple(
@@ -65,7 +66,7 @@ def select_topic(found: StatusQueryResult, topic: str) -> StatusQueryResult:
 
 
 def format_utc(ms: int | None) -> str:
-    """Format a time: `2026-11-22T14:40:00Z`."""
+    """Format a timestamp in UTC, for example `2026-11-22T14:40:00Z`."""
     if ms is None:
         return text_format.UNKNOWN_NUMBER
     found = datetime.datetime.fromtimestamp(ms / 1000, tz=datetime.UTC)
@@ -73,7 +74,8 @@ def format_utc(ms: int | None) -> str:
 
 
 def _render_headline(each: FlowReport, *, within_s: float) -> str:
-    """`east->west  RUNNING since …, unhealthy: source east unreachable …  (seen by process 7)`."""
+    """Format the first line about a flow, for example `east->west RUNNING since …, unhealthy:
+    source east unreachable … (seen by process 7)`."""
     since = "" if each.since_ms is None else f" since {format_utc(each.since_ms)}"
     seen_by = ", ".join(each.seen_by)
     verdict = replication_health.evaluate_flow(each, within_s=within_s)
@@ -107,7 +109,7 @@ def _render_flow(each: FlowReport, *, within_s: float) -> Iterator[str]:
 
 
 def _render_tasks(each: FlowReport) -> Iterator[str]:
-    """Yield one line for each node, and one for unassigned tasks."""
+    """Yield one line for each node with tasks, and one line for unassigned tasks."""
     for node in sorted({task.node for task in each.tasks}):
         mine = [task for task in each.tasks if task.node == node]
         states = Counter(task.state or "not running" for task in mine)
@@ -124,7 +126,7 @@ def _render_tasks(each: FlowReport) -> Iterator[str]:
 
 
 def _render_halts(each: FlowReport) -> Iterator[str]:
-    """Yield halted partitions, one line for each topic and cause."""
+    """Yield one line about the halted partitions of each topic and cause."""
     found = status_document.group_halts(each.partitions)
     for halt in found[:SHOWN_HALTS_MAX]:
         names = ", ".join(
@@ -195,7 +197,8 @@ def _make_sum_row(
 
 
 def _count_states(parts: Sequence[PartitionReport]) -> str:
-    """Format states: `copying`, `2 stopped, 4 copying`."""
+    """Count the partitions by state and format the result, for example `copying` or `2 stopped, 4
+    copying`."""
     found = Counter(part.state for part in parts)
     if len(found) == 1:
         return next(iter(found)) or text_format.UNKNOWN_NUMBER
@@ -203,14 +206,15 @@ def _count_states(parts: Sequence[PartitionReport]) -> str:
 
 
 def format_lag_records(found: ReportedLag) -> str:
-    """Format for a column; `>` marks a lower bound."""
+    """Format the lag in records for a table column; `>` marks a lower bound."""
     if found.records is None:
         return text_format.UNKNOWN_NUMBER
     return f"{'' if found.complete else '>'}{found.records}"
 
 
 def describe_lag(found: ReportedLag) -> str:
-    """Format `12 records, 0.3 s`; `>` marks a lower bound; `unknown` if nothing is known."""
+    """Format the lag, for example `12 records, 0.3 s`; `>` marks a lower bound. Return `unknown` if
+    nothing is known."""
     if found.records is None:
         return "unknown"
     count = f"{'' if found.complete else '>'}{plurals.format_count(found.records, 'record')}"
@@ -218,7 +222,7 @@ def describe_lag(found: ReportedLag) -> str:
 
 
 def format_lag_age(found: ReportedLag) -> str:
-    """As `format_lag_records`, for the age."""
+    """Format the age of the lag for a table column; `>` marks a lower bound."""
     if found.ms is None:
         return text_format.UNKNOWN_NUMBER
     return f"{'' if found.age_complete else '>'}{text_format.format_duration(found.ms / 1000)}"

@@ -1,8 +1,8 @@
-"""How each partition of a topic is replicated, and the reason: what `mm2 why` prints.
+"""Explains how each partition of a topic is replicated, with the reasons, for `mm2 why`.
 
-Built from the effective configuration and the status of the flows. Only the process that
-replicates a partition knows which path its batches take; both clusters know how far they are
-replicated.
+The explanation is built from the effective configuration and the status of the flows. Only the
+process that replicates a partition knows the path of its batches. The progress is also stored in
+the clusters.
 """
 
 from __future__ import annotations
@@ -43,28 +43,30 @@ _OVERRIDE_ACTIONS = {
     ReportedFlowState.PAUSED.value: "pause",
     ReportedFlowState.STOPPED.value: "stop",
 }
-"""Operator action that leads to a flow state."""
+"""Operator action that causes each flow state."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionExplanation:
-    """How one partition is replicated."""
+    """Explanation of how one partition is replicated."""
 
     number: int
     state: str
-    """"copying", "waiting", "paused" or "stopped"; "unseen" if its process was not queried."""
+    """State: "copying", "waiting", "paused" or "stopped"; "unseen" if the partition's process was
+    not queried."""
     reason: str
     path: tuple[tuple[str, str], ...]
-    """Properties of the path of its batches, each with the reason."""
+    """Properties of the path that the batches take, each with the reason."""
     remedy: str
-    """Command that resolves a problem, "" if none is needed."""
+    """Command that resolves a problem, or "" if none is needed."""
     progress: PartitionReport | None = None
-    """How far it is replicated, None if unknown."""
+    """Replication progress of the partition, or None if unknown."""
     cause: str = ""
-    """Code of a halt, "" if there is none."""
+    """Halt code, or "" if the partition is not halted."""
 
     def format_line(self) -> str:
-        """Format as one line. The reason of a halt already ends with the remedy."""
+        """Format the explanation as one line. The reason for a halt already ends with the
+        remedy."""
         if self.state != "copying":
             return f"{self.state}: {self.reason}" if self.reason else self.state
         told = ", ".join(f"{way} ({why})" if why else way for way, why in self.path)
@@ -73,44 +75,44 @@ class PartitionExplanation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowExplanation:
-    """What one flow does with the topic."""
+    """Explanation of how one flow handles the topic."""
 
     flow: str
     topic: str
     mirror: str
     exclusion_reason: str
-    """Why the flow does not replicate the topic, "" if it does."""
+    """Reason why the flow does not replicate the topic, or "" if it does."""
     partitions: tuple[PartitionExplanation, ...]
     rule: str = ""
     """Configuration rule by which the topic is replicated."""
     at_ms: int = 0
-    """When its progress was determined."""
+    """Time when the progress was determined."""
     seen_by: tuple[str, ...] = ()
-    """Where the progress comes from."""
+    """Sources of the progress; see `FlowReport.seen_by`."""
     error: str = ""
-    """Why the progress is unknown, "" if it is known."""
+    """Reason why the progress is unknown, or "" if it is known."""
     exists: bool | None = None
-    """Whether the source has the topic; None if unknown."""
+    """True if the topic exists on the source; None if unknown."""
     health_verdict: str = ""
-    """The flow's health verdict, "" if it is healthy or unknown."""
+    """The flow's health with reasons, or "" if the flow is healthy or its health is unknown."""
     state: str = ""
-    """The flow's state, "" if unknown."""
+    """The flow's state, or "" if unknown."""
     reason: str = ""
-    """Reason of the flow's state."""
+    """Reason for the flow's state."""
 
     @property
     def has_answer(self) -> bool:
-        """True if it explains what happens to the topic."""
+        """True if the explanation states what happens to the topic."""
         return bool(self.partitions) or (bool(self.exclusion_reason) and self.exists is not False)
 
     @property
     def lag(self) -> ReportedLag | None:
-        """Lag of all its partitions; None if none is known."""
+        """Total lag of the topic's partitions, or None if no lag is known."""
         known = [part.progress for part in self.partitions if part.progress is not None]
         return status_document.sum_lag(known, self.at_ms) if known else None
 
     def lines(self) -> Iterator[str]:
-        """Format as text."""
+        """Format the explanation as lines of text."""
         if self.exclusion_reason:
             missing = " and does not exist" if self.exists is False else ""
             yield f"{self.flow}: {self.topic} is not replicated{missing}: {self.exclusion_reason}"
@@ -122,7 +124,8 @@ class FlowExplanation:
                 f"{self.mirror}"
             )
         for told, numbers in self._group_equal_lines().items():
-            yield f"{self.flow}: {self.topic} -> {self.mirror}, {_name_partitions(numbers)}: {told}"
+            partitions = _format_partition_numbers(numbers)
+            yield f"{self.flow}: {self.topic} -> {self.mirror}, {partitions}: {told}"
         if self.partitions and self.rule:
             yield f"{self.flow}: {self.topic} is replicated by {self.rule}{self._describe_lag()}"
         if self.health_verdict and not self.exclusion_reason and not self.error:
@@ -174,23 +177,24 @@ class FlowExplanation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicExplanation:
-    """How all flows handle a topic."""
+    """Explanation of how all flows handle a topic."""
 
     topic: str
     flows: tuple[FlowExplanation, ...]
 
     @property
     def has_answer(self) -> bool:
-        """True if a flow replicates the topic, or explains why it does not."""
+        """True if a flow replicates the topic, or if a flow explains why the topic is not
+        replicated."""
         return any(each.has_answer for each in self.flows)
 
     @property
     def has_errors(self) -> bool:
-        """True if the status of a flow is unknown."""
+        """True if the status of any flow is unknown."""
         return any(each.error for each in self.flows)
 
     def lines(self) -> Iterator[str]:
-        """Format as text."""
+        """Format the explanations of all flows as lines of text."""
         for each in self.flows:
             yield from each.lines()
 
@@ -208,8 +212,10 @@ def explain_topic(
 ) -> TopicExplanation:
     """Explain how each flow handles a topic.
 
-    `name` is a source topic or a mirror topic. `statuses` are of flows of this process, `reports`
-    have the progress of flows. `existing`: whether the source has the topic, by flow, if known."""
+    `name` is a source topic or a mirror topic. `statuses` has the flows of this process, and
+    `reports` the progress of flows. `existing` is True for each flow whose source has the topic,
+    False if the topic does not exist; flows without this information are omitted.
+    """
     by_flow = {each.flow: each for each in statuses}
     far = {each.flow: each for each in reports}
     return TopicExplanation(
@@ -237,8 +243,8 @@ def find_existing_topics(
     clock: Clock,
     timeout_s: float,
 ) -> dict[str, bool]:
-    """Returns by flow whether its source has the topic; without flows whose source does not answer
-    or denies access."""
+    """Check for each flow whether the topic exists on its source. Flows whose source does not
+    respond or denies access are omitted."""
     found: dict[str, bool] = {}
     for flow in asked:
         reached = FlowPair(settings, flow, purpose="why", clock=clock)
@@ -248,9 +254,10 @@ def find_existing_topics(
 
 
 def is_paused_or_stopped(told: Mapping[str, Any]) -> bool:
-    """Returns True if an operator paused or stopped the flow, or paused the topic.
+    """Return True if an operator paused or stopped the flow, or paused the topic.
 
-    `told` is a `FlowExplanation` as JSON."""
+    `told` is a `FlowExplanation` encoded as JSON.
+    """
     parts = (each.get("state") for each in told["partitions"])
     return told["state"] in _OVERRIDE_ACTIONS or topic_rows.PAUSED_STATE in parts
 
@@ -263,8 +270,8 @@ def read_override_actions(
     clock: Clock,
     timeout_s: float,
 ) -> list[Incident]:
-    """Read the operator actions that paused or stopped the flow or topic, oldest first; empty if
-    the target does not answer."""
+    """Read the operator actions that paused or stopped the flow or topic, oldest first. Return an
+    empty list if the target does not respond."""
     reached = FlowPair(settings, flow, purpose="why", clock=clock)
     with reached as both, contextlib.suppress(ConnectError):
         stated = incident_log.read_incidents(
@@ -280,7 +287,8 @@ def read_override_actions(
 
 
 def _find_last_override(stated: Sequence[Incident], topic: str, verb: str) -> Incident | None:
-    """Returns the last change of state of the flow (topic "") or topic, if it has this verb."""
+    """Return the last operator action that changed the state of the topic (or of the flow if
+    `topic` is ""), if the action is `verb`; otherwise None."""
     ids = {operator_log.build_record_id(each): each for each in ("pause", "stop", "resume")}
     found = [
         each
@@ -292,7 +300,7 @@ def _find_last_override(stated: Sequence[Incident], topic: str, verb: str) -> In
 
 
 def may_mirror_topic(flow: Flow, name: str) -> bool:
-    """Returns True if the flow may replicate the topic, as it is configured."""
+    """Return True if the flow's configuration allows it to replicate the topic."""
     upstream = flow.policy.upstream_topic(name)
     came = flow.policy.topic_source(name) == flow.source and upstream is not None
     return flow.should_replicate_topic(name) or (
@@ -354,7 +362,7 @@ def _explain_flow(
 
 
 def _explain_unknown(report: FlowReport | None, *, knows: bool) -> str:
-    """Explain why nothing is known of the topic; "" if something is."""
+    """Explain why nothing is known about the topic; return "" if something is known."""
     if report is None or knows:
         return ""
     if report.state is _UNKNOWN:
@@ -441,8 +449,8 @@ def _explain_limits(topic: str, holds: OperatorOverrides) -> Iterator[tuple[str,
             yield told, of
 
 
-def _name_partitions(numbers: Sequence[int]) -> str:
-    """Format numbers: `partition 3`, `partitions 0-5, 7`."""
+def _format_partition_numbers(numbers: Sequence[int]) -> str:
+    """Format partition numbers, for example `partition 3` or `partitions 0-5, 7`."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and runs[-1][1] + 1 == number:

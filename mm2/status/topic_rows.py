@@ -1,7 +1,7 @@
-"""A row per topic and a row per flow of the running process, with lag and copy rates.
+"""Builds one row per topic and one row per flow of the running process, with lag and copy rates.
 
-Built from immutable status snapshots. The live table, the log and the metrics all use these
-rows. Rates are means over a sliding window.
+The rows are built from immutable status snapshots. The live table, the log and the metrics all use
+these rows. Rates are averages over a sliding window.
 """
 
 from __future__ import annotations
@@ -17,15 +17,16 @@ from mm2.connectors import status_registry
 from mm2.connectors.status_registry import FlowState, FlowStatus, PartitionStatus, TaskState
 
 RATE_WINDOW_S = 5.0
-"""Window of rates: a longer one is smoother, but hides changes."""
+"""Sliding window for rates in seconds. A longer window is smoother but hides changes."""
 
 TopicKey = tuple[str, str]
-"""Flow and source topic."""
+"""Flow name and source topic."""
 
 
 @dataclass(frozen=True, slots=True)
 class CopyRate:
-    """Records and bytes per second; bytes as they are in the logs (compressed)."""
+    """Copy rate in records and bytes per second. Bytes are counted as stored in the log
+    (compressed)."""
 
     records_s: float
     bytes_s: float
@@ -42,14 +43,15 @@ class _RateSample:
 
 @dataclass(slots=True)
 class CopyRates:
-    """Computes copy rates from snapshots.
+    """Computes copy rates from status snapshots.
 
-    Invariant: samples are in time order, and all but the newest two lie within the window."""
+    Invariant: samples are in time order, and all but the newest two are within the window.
+    """
 
     _samples: deque[_RateSample] = field(default_factory=deque)
 
     def observe(self, statuses: Sequence[FlowStatus], now_s: float) -> None:
-        """Add a snapshot."""
+        """Add a snapshot of all flows."""
         if self._samples and now_s <= self._samples[-1].at_s:
             return
         totals: dict[TopicKey, tuple[int, int]] = {}
@@ -63,7 +65,7 @@ class CopyRates:
             self._samples.popleft()
 
     def get_rate(self, flow: str, topic: str) -> CopyRate:
-        """Returns a topic's rate; zero until there are two samples."""
+        """Return a topic's copy rate; zero until two samples are available."""
         if len(self._samples) < 2:
             return ZERO_RATE
         first, last = self._samples[0], self._samples[-1]
@@ -88,16 +90,17 @@ _ALL_REACHABLE: Mapping[str, str] = {}
 _WORST_STATE_FIRST = ("fenced", "stopped", "waiting", "taking", PAUSED_STATE, "closed", "copying")
 _TASK_STATE_REASONS = {
     TaskState.STARTING.value: "its copy process is starting",
-    TaskState.WAITING_FOR_SLOT.value: "its task waits for a Spark slot",
+    TaskState.WAITING_FOR_SLOT.value: "its task is waiting for a Spark slot",
     TaskState.RESTARTING.value: "its copy process is restarting",
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LagTotal:
-    """Lag over partitions: sum of records and maximum of ages, of the known values.
+    """Total lag over partitions: sum of the records and maximum of the ages. Unknown values are
+    ignored.
 
-    None if none is known; lower bounds unless `complete`.
+    None if no value is known; lower bounds unless `complete`.
     """
 
     records: int | None
@@ -107,15 +110,15 @@ class LagTotal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicRow:
-    """One topic of one flow."""
+    """Status of one topic of one flow."""
 
     flow: str
     topic: str
     partitions: int
     records: int
-    """Records replicated since the start."""
+    """Number of records replicated since the start."""
     bytes: int
-    """Bytes replicated since the start."""
+    """Number of bytes replicated since the start."""
     rate: CopyRate
     lag: LagTotal
     transactional: int
@@ -123,18 +126,20 @@ class TopicRow:
     reencoded: Mapping[str, int]
     """Number of partitions whose batches are re-encoded, by reason; the others pass through."""
     unfenced: int
-    """Number of partitions that are replicated at least once."""
+    """Number of partitions that are replicated with at-least-once delivery because their writers
+    are not fenced."""
     state: str
-    """Phase of the partition in the worst state."""
+    """Copy phase of the partition in the worst state."""
     in_state: int
-    """Number of partitions in that state."""
+    """Number of partitions in the state `state`."""
     reason: str
     throttle: int = 0
-    """Limit in bytes per second, 0 for none of its own."""
+    """Rate limit of the topic in bytes per second, or 0 if the topic has no limit of its own."""
 
     @property
     def sort_key(self) -> tuple[int, int, float, str, str]:
-        """Sort key, worst first: halted, not replicating, largest lag."""
+        """Sort key that orders topics by severity: halted first, then not replicating, then by
+        largest lag."""
         return (
             _WORST_STATE_FIRST.index(self.state),
             -(self.lag.records or 0).bit_length(),
@@ -146,7 +151,7 @@ class TopicRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowRow:
-    """One flow."""
+    """Status of one flow."""
 
     flow: str
     state: FlowState
@@ -154,7 +159,7 @@ class FlowRow:
     tasks: dict[TaskState, int]
     """Number of tasks by state."""
     slots_missing: int
-    """Missing Spark slots, 0 until Spark is up."""
+    """Number of missing Spark slots; 0 until Spark has started."""
     engine_ready: bool
     topics: int
     partitions: int
@@ -164,38 +169,41 @@ class FlowRow:
     rate: CopyRate
     lag: LagTotal
     unfenced: int
-    """Number of partitions that are replicated at least once."""
+    """Number of partitions that are replicated with at-least-once delivery because their writers
+    are not fenced."""
     fencing_command: str
-    """Command that authorizes fencing, "" if it is authorized."""
+    """Command that grants the authorization for fencing, or "" if mm2 is already authorized."""
     remote_partitions: int
     """Number of partitions on other nodes."""
     paused: bool = False
     """True if the whole flow is paused."""
     throttle: int = 0
-    """Limit of the whole flow in bytes per second, 0 for none."""
+    """Rate limit of the whole flow in bytes per second, or 0 if unlimited."""
     unreachable: str = ""
-    """Which of its clusters does not answer, "" if both do."""
+    """Cluster of the flow that does not respond, or "" if both respond."""
 
     @property
     def is_empty(self) -> bool:
-        """True if it has nothing to replicate on any node."""
+        """True if the flow has nothing to replicate on any node."""
         return not self.partitions and not self.remote_partitions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HaltedPartition:
-    """A partition that is not replicated until an operator acts, or until it is retried."""
+    """A partition that is not replicated until an operator acts or a retry succeeds."""
 
     flow: str
     partition: TopicPartition
     has_copy: bool
-    """True if its copy process detected the cause; False if it was assigned to none."""
+    """True if the partition's copy process detected the cause; False if the partition was not
+    assigned to a process."""
     cause: str
     reason: str
 
     @property
     def describe(self) -> str:
-        """One line with the partition and the reason; most reasons name it themselves."""
+        """Describe the partition and the reason for its halt in one line. Most reasons already name
+        the partition."""
         name = str(self.partition)
         named = re.search(rf"(?<![\w.-]){re.escape(name)}(?!\d)", self.reason) is not None
         return f"{self.flow}: {'' if named else name + ': '}{self.reason}"
@@ -203,7 +211,8 @@ class HaltedPartition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowsOverview:
-    """Flows in configuration order; topics and halted partitions ordered by flow and name."""
+    """Overview of all flows in configuration order. Topics and halted partitions are ordered by
+    flow and name."""
 
     flows: tuple[FlowRow, ...]
     topics: tuple[TopicRow, ...]
@@ -218,7 +227,8 @@ def make_overview(
     engine_ready: bool,
     unreachable: Mapping[str, str] = _ALL_REACHABLE,
 ) -> FlowsOverview:
-    """Summarize the statuses; `wall_ms` is now. `unreachable`: see `FlowRow`, by flow."""
+    """Summarize the flow statuses. `wall_ms` is the current time. `unreachable` has the unreachable
+    cluster of each flow; see `FlowRow`."""
     flow_rows: list[FlowRow] = []
     topic_rows: list[TopicRow] = []
     for status in statuses:
@@ -243,7 +253,7 @@ def make_overview(
 
 
 def list_halted_partitions(statuses: Iterable[FlowStatus]) -> tuple[HaltedPartition, ...]:
-    """Returns all halted partitions in order."""
+    """Return all halted partitions, ordered by flow and name."""
     return tuple(
         HaltedPartition(
             flow=status.flow,
@@ -259,12 +269,13 @@ def list_halted_partitions(statuses: Iterable[FlowStatus]) -> tuple[HaltedPartit
 
 
 def describe_reason(reason: str) -> str:
-    """Returns a partition's reason as text; some reasons are task states."""
+    """Return the reason for a partition's state as text, also if the reason is a task state."""
     return _TASK_STATE_REASONS.get(reason, reason)
 
 
 def describe_throttle(bytes_s: int) -> list[str]:
-    """Format a limit: `throttled to 5.0 MB/s`; empty without a limit."""
+    """Format a rate limit, for example `throttled to 5.0 MB/s`; return an empty list without a
+    limit."""
     return [f"throttled to {text_format.format_size(bytes_s)}/s"] if bytes_s else []
 
 
@@ -313,7 +324,7 @@ def _make_topic_row(
 
 
 def find_partition_state(partition: PartitionStatus, *, paused: bool) -> str:
-    """Returns a partition's state; a halt takes precedence over a pause."""
+    """Return a partition's state. A halt takes precedence over a pause."""
     if paused and not partition.is_halted:
         return PAUSED_STATE
     return "copying" if partition.phase in status_registry.COPYING_PHASES else partition.phase

@@ -1,6 +1,6 @@
-"""Reads a `WorkerSnapshot` of one flow from its Connect worker and the status registry.
+"""Builds the `WorkerSnapshot` of one flow from its Connect worker and the status registry.
 
-Snapshots are taken several times a second, so each stored configuration is parsed only once.
+Snapshots are taken several times per second, so each stored configuration is parsed only once.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ ConfigPredicate = Callable[[Mapping[str, str], FlowPlan], bool]
 
 
 class _CachedPredicate:
-    """Caches a predicate's result per subject, as long as configuration and plan are the same."""
+    """Caches a predicate's result per subject until the configuration or the plan changes."""
 
     def __init__(self) -> None:
         self._known: dict[object, tuple[Mapping[str, str], FlowPlan, bool]] = {}
 
-    def ask(
+    def evaluate_cached(
         self,
         question: ConfigPredicate,
         props: Mapping[str, str],
@@ -41,7 +41,7 @@ class _CachedPredicate:
         *,
         of: object,
     ) -> bool:
-        """Returns the predicate's value for the subject `of`."""
+        """Return the predicate's value for the subject `of`, cached if possible."""
         known = self._known.get(of)
         if known is None or known[0] is not props or known[1] is not plan:
             known = self._known[of] = (props, plan, question(props, plan))
@@ -49,7 +49,7 @@ class _CachedPredicate:
 
 
 class WorkerSnapshotReader:
-    """Reads snapshots of one flow; parses each configuration once."""
+    """Reads worker snapshots of one flow, and parses each stored configuration only once."""
 
     def __init__(self) -> None:
         self._config: ClusterConfigState | None = None
@@ -73,7 +73,8 @@ class WorkerSnapshotReader:
         plan: FlowPlan,
         unreachable: str = "",
     ) -> WorkerSnapshot:
-        """Read the flow's snapshot on this node; `member` is its worker, None before it starts."""
+        """Read the flow's snapshot on this node. `member` is the flow's worker, or None before it
+        starts."""
         shown = snapshot.connectors.get(plan.name)
         tasks_shown = snapshot.tasks.get(plan.name, _NO_TASK_SNAPSHOTS)
         if member is None:
@@ -88,7 +89,7 @@ class WorkerSnapshotReader:
             )
         herder = member.herder
         config, statuses = herder.config(), herder.statuses()
-        mine, configured = set(member.assignment.items), self._read(config, plan)
+        mine, configured = set(member.assignment.items), self._read_task_partitions(config, plan)
         return WorkerSnapshot(
             flow=plan.name,
             worker_state=life,
@@ -111,7 +112,7 @@ class WorkerSnapshotReader:
             is_config_current=(self._as_planned or not member.is_leader) and self._is_applied,
             is_plan_current=not member.is_leader or self._has_plan_config(shown, plan),
             is_config_applied=all(
-                self._predicates.ask(_task_matches_plan, each.props, plan, of=task)
+                self._predicates.evaluate_cached(_task_matches_plan, each.props, plan, of=task)
                 for task, each in tasks_shown.items()
             ),
             is_assigned=member.assignment_offset >= self._changed_at,
@@ -124,10 +125,10 @@ class WorkerSnapshotReader:
             task_snapshots=tasks_shown,
         )
 
-    def _read(
+    def _read_task_partitions(
         self, config: ClusterConfigState, plan: FlowPlan
     ) -> Mapping[int, frozenset[TopicPartition]]:
-        """Returns the partitions in each task's configuration."""
+        """Return the partitions in the configuration of each task."""
         if config is not self._config or plan is not self._plan:
             self._holds, self._plan = _read_overrides(config, plan), plan
             tasks = config.tasks(flow_plan.SOURCE_CONNECTOR)
@@ -136,7 +137,7 @@ class WorkerSnapshotReader:
                 self._configured, self._changed_at = found, config.offset
             stored = config.config(flow_plan.SOURCE_CONNECTOR)
             self._as_planned = (
-                operator_overrides.strip_overrides(_config_texts(stored))
+                operator_overrides.strip_overrides(_to_config_texts(stored))
                 == plan.connectors[flow_plan.SOURCE_CONNECTOR]
             )
             self._is_applied = (
@@ -146,24 +147,24 @@ class WorkerSnapshotReader:
         return self._configured
 
     def _has_plan_config(self, shown: ConnectorSnapshot | None, plan: FlowPlan) -> bool:
-        """Returns True if the shown connector has the plan's configuration."""
-        return shown is not None and self._predicates.ask(
+        """Return True if the running connector has the plan's configuration."""
+        return shown is not None and self._predicates.evaluate_cached(
             _matches_plan, shown.props, plan, of="connector"
         )
 
 
 def _parse_partitions(config: RawConfig | None) -> frozenset[TopicPartition]:
     try:
-        return frozenset(assignment.parse_partitions(_config_texts(config)))
+        return frozenset(assignment.parse_partitions(_to_config_texts(config)))
     except ConnectError:
         return frozenset()
 
 
 def _read_overrides(config: ClusterConfigState, plan: FlowPlan) -> OperatorOverrides:
-    """Read operator overrides from the group's configuration, with values from the leader's
-    file."""
+    """Read the operator overrides from the group's stored configuration. Values that match the
+    leader's file are taken from the file."""
     stored, ours = (
-        _config_texts(config.config(flow_plan.SOURCE_CONNECTOR)),
+        _to_config_texts(config.config(flow_plan.SOURCE_CONNECTOR)),
         plan.connectors[flow_plan.SOURCE_CONNECTOR],
     )
     known = {key: plan.source_config[key] for key in ours if stored.get(key) == ours[key]}
@@ -179,16 +180,17 @@ def _read_overrides(config: ClusterConfigState, plan: FlowPlan) -> OperatorOverr
 
 
 def _matches_plan(props: Mapping[str, str], plan: FlowPlan) -> bool:
-    """Returns True if a connector has the plan's configuration, apart from operator overrides."""
+    """Return True if a connector's configuration equals the plan's, ignoring operator overrides."""
     return operator_overrides.strip_overrides(props) == plan.source_config
 
 
 def _task_matches_plan(props: Mapping[str, str], plan: FlowPlan) -> bool:
-    """Returns True if a task's configuration contains its connector's."""
+    """Return True if a task's configuration contains all entries of the plan's connector
+    configuration."""
     return all(props.get(key) == value for key, value in plan.source_config.items())
 
 
-def _config_texts(config: RawConfig | None) -> dict[str, str]:
+def _to_config_texts(config: RawConfig | None) -> dict[str, str]:
     return {key: value for key, value in (config or {}).items() if value is not None}
 
 

@@ -1,15 +1,15 @@
 """Plans which ACLs of source topics are created for their mirror topics.
 
-As `MirrorSourceConnector.syncTopicAcls`: literal ACLs of replicated topics, ALLOW ALL becomes ALLOW
-READ, and ACLs are never removed. Unlike Java, so that the source can decide only who reads the
-mirror topics:
+As in `MirrorSourceConnector.syncTopicAcls`, literal ACLs of replicated topics are synced, ALLOW ALL
+becomes ALLOW READ, and ACLs are never removed. There are two differences from Java, so that the
+source controls only read access to the mirror topics:
 
-- only READ and DESCRIBE are copied. Java copies everything but ALLOW WRITE, also DELETE and ALTER,
-  with which the owner of a source topic could delete its mirror;
-- only ACLs of topics that the flow mirrors are copied. Java copies those of each name that the
-  topic filter accepts: if the policy keeps names, also those of `*` and of topics of the target.
+- only READ and DESCRIBE are synced. Java syncs everything but ALLOW WRITE, including DELETE and
+  ALTER, with which the owner of a source topic could delete its mirror;
+- only ACLs of topics that the flow mirrors are synced. Java syncs those of each name that the
+  topic filter accepts: if the policy keeps names, also ACLs of `*` and of the target's own topics.
 
-ACLs that the target already has are not sent again.
+ACLs that already exist on the target are not sent again.
 """
 
 from __future__ import annotations
@@ -32,19 +32,20 @@ _MIRROR_OPERATIONS: Mapping[tuple[str, str], tuple[str, ...]] = {
     (DENY, DESCRIBE): (DESCRIBE,),
     (DENY, ALL): (READ, DESCRIBE),
 }
-"""Operations on the mirror topic by permission and operation on the source topic; other ACLs are
-not copied. READ includes DESCRIBE if it is allowed, but not if it is denied."""
+"""Operations on the mirror topic by permission and operation on the source topic. Other ACLs are
+not synced. An allowed READ implies DESCRIBE, but a denied READ does not."""
 
 
 @dataclass(frozen=True, slots=True, order=True, kw_only=True)
 class TopicAcl:
-    """One ACL binding in the terms of Kafka's enumerations: `TOPIC`, `LITERAL`, `READ`, `ALLOW`."""
+    """One ACL binding, with the names of Kafka's enumerations: `TOPIC`, `LITERAL`, `READ`,
+    `ALLOW`."""
 
     name: str
     principal: str
-    """Such as `User:alice`."""
+    """Principal, for example `User:alice`."""
     host: str
-    """An address, or `*`."""
+    """Host address, or `*`."""
     operation: str
     permission: str
     resource: str = TOPIC
@@ -52,7 +53,7 @@ class TopicAcl:
 
     @classmethod
     def from_fields(cls, *fields: str) -> TopicAcl:
-        """Create a binding from the fields that `fields` returns."""
+        """Create a binding from its field values, in the order of `fields`."""
         resource, name, pattern, principal, host, operation, permission = fields
         return cls(
             resource=resource,
@@ -65,7 +66,7 @@ class TopicAcl:
         )
 
     def fields(self) -> tuple[str, ...]:
-        """(resource, name, pattern, principal, host, operation, permission)."""
+        """Return (resource, name, pattern, principal, host, operation, permission)."""
         return (
             *(self.resource, self.name, self.pattern),
             *(self.principal, self.host, self.operation, self.permission),
@@ -79,8 +80,8 @@ class TopicAcl:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AclPlan:
-    """ACLs to create on the target, in order; `present` is the number of those that exist
-    already."""
+    """ACLs to create on the target, in order. `present` is the number of ACLs that already
+    exist."""
 
     create: tuple[TopicAcl, ...]
     present: int = 0
@@ -98,8 +99,9 @@ def plan_acls(
 ) -> AclPlan:
     """Plan the missing ACLs. `mirrored_topics` are the source topics that the flow mirrors.
 
-    Without the target's ACLs (None: not authorized to read them) all are created, which Kafka
-    accepts again."""
+    If `target` is None (not authorized to read the target's ACLs), all ACLs are created. Kafka
+    accepts ACLs that already exist.
+    """
     found = derive_mirror_acls(flow, source, mirrored_topics=mirrored_topics)
     missing = tuple(each for each in found if target is None or each not in target)
     return AclPlan(create=missing, present=len(found) - len(missing))
@@ -108,16 +110,17 @@ def plan_acls(
 def derive_mirror_acls(
     flow: Flow, source: Iterable[TopicAcl], *, mirrored_topics: Collection[str]
 ) -> list[TopicAcl]:
-    """ACLs that the target should have, without duplicates."""
+    """Return the ACLs that the target should have, without duplicates."""
     topics = frozenset(mirrored_topics)
-    copied = (each for each in source if _is_of_topic(each) and each.name in topics)
+    copied = (each for each in source if _is_topic_acl(each) and each.name in topics)
     return sorted(
         {mirror for each in copied for mirror in _to_mirror_acls(flow, each)}, key=TopicAcl.fields
     )
 
 
-def _is_of_topic(acl: TopicAcl) -> bool:
-    """Returns whether the ACL is of one topic. A literal `*` is of all topics of the cluster."""
+def _is_topic_acl(acl: TopicAcl) -> bool:
+    """Return whether the ACL applies to one topic. A literal `*` applies to all topics of the
+    cluster."""
     return acl.resource == TOPIC and acl.pattern == LITERAL and acl.name != WILDCARD
 
 

@@ -1,8 +1,8 @@
-"""Assigns partitions and consumer groups to tasks, and reads and writes those task configurations.
+"""Assigns partitions and consumer groups to tasks, and reads and writes the task configurations.
 
-The first plan is round-robin, as in Java; later plans are sticky, so only tasks whose assignment
+The first plan is round-robin, as in Java. Later plans are sticky, so only tasks whose assignment
 changes are restarted. The last plan is read from the task configurations in the group's config
-topic, so any worker can compute the next one without other state.
+topic, so any worker can compute the next plan without other state.
 
 Task configurations use the format of `MirrorSourceConfig.taskConfigForTopicPartitions` and
 `MirrorCheckpointConfig.taskConfigForConsumerGroups`, so a task can move between Java workers and
@@ -10,8 +10,9 @@ mm2. Java ignores the additional keys: `mm2.task.added.partitions` lists partiti
 after the flow had started, and `mm2.task.throttle` is the task's part of the flow's throttle.
 
 A flow's configured start position applies to topics that exist when the flow starts. A topic or
-partition that appears later starts at its earliest record, or records between its creation and its
-first copy would be lost. If it is unknown which case applies, the earliest record is used.
+partition that appears later starts at its earliest record. Otherwise records between its creation
+and its first replication would be lost. If it is unknown which case applies, the earliest record is
+used.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ AssignedItem = TypeVar("AssignedItem", bound="SortableItem")
 
 
 class SortableItem(Hashable, Protocol):
-    """A partition, or the id of a consumer group."""
+    """An item to assign: a partition or a consumer group id."""
 
     def __lt__(self, other: Any, /) -> bool: ...
 
@@ -39,11 +40,12 @@ class SortableItem(Hashable, Protocol):
 def assign_round_robin(
     partitions: Iterable[AssignedItem], tasks_max: int
 ) -> list[list[AssignedItem]]:
-    """First plan: partition i, in order of name and number, goes to task i modulo n.
+    """Create the first plan: partition i, in order of name and number, is assigned to task i modulo
+    n.
 
     n is `tasks_max` or the number of partitions, whichever is less
     (`MirrorSourceConnector.taskConfigs`). Unlike in Java, the order does not depend on hashing, so
-    two workers with the same topics make the same plan.
+    two workers with the same topics create the same plan.
     """
     assert tasks_max >= 1, tasks_max
     ordered = sorted(partitions)
@@ -54,11 +56,13 @@ def assign_round_robin(
 def assign_sticky(
     partitions: Iterable[AssignedItem], before: Sequence[Iterable[AssignedItem]], tasks_max: int
 ) -> list[list[AssignedItem]]:
-    """Later plan: each partition stays with its task, and new ones go to the tasks with the fewest.
+    """Create a later plan: partitions remain with their tasks, and new ones are assigned to the
+    tasks with the fewest partitions.
 
-    Task i of `before` is task i of the result, which may be empty; new tasks are appended up to
+    Task i of `before` is task i of the result, which may be empty. New tasks are appended up to
     `tasks_max`, so that only tasks with changes restart. Tasks beyond `tasks_max` lose their
-    partitions. A partition that two tasks have (from another planner) stays with the first.
+    partitions. A partition that is assigned to two tasks (by another planner) remains with the
+    first one.
     """
     assert tasks_max >= 1, tasks_max
     wanted = set(partitions)
@@ -82,9 +86,10 @@ def assign_sticky(
 def fill_empty_assignments(
     assignments: Iterable[Sequence[AssignedItem]],
 ) -> list[list[AssignedItem]]:
-    """Move the last assignments into the places of empty ones, and drop empty ones at the end.
+    """Move the last assignments into the positions of empty ones, and remove empty assignments at
+    the end.
 
-    Java's workers fail a task whose configuration names no partition.
+    Java's workers fail a task whose configuration contains no partition.
     """
     found = [list(share) for share in assignments]
     while found and not found[-1]:
@@ -109,14 +114,15 @@ def _drop_duplicates(before: Sequence[Iterable[AssignedItem]]) -> list[set[Assig
 def _is_unchanged(
     shares: Sequence[Iterable[AssignedItem]], held: Sequence[set[AssignedItem]], at: int
 ) -> bool:
-    """Returns whether the task's assignment is unchanged so far. Among equal tasks, one that
-    changes anyway is preferred."""
+    """Return whether the planned assignment of the task is still unchanged. Among otherwise equal
+    tasks, a task that changes anyway is preferred."""
     return at < len(held) and set(shares[at]) == held[at]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskThrottle:
-    """One task's part of the flow's throttles in bytes per second; `flow` 0 means no limit."""
+    """One task's part of the flow's throttles in bytes per second. A value of 0 for `flow` means no
+    limit."""
 
     flow: int
     topics: dict[str, int]
@@ -125,10 +131,11 @@ class TaskThrottle:
 def split_throttles(
     whole: FlowThrottles, assignments: Sequence[Iterable[TopicPartition]]
 ) -> list[TaskThrottle]:
-    """Split the flow's throttle equally among busy tasks, and a topic's by partitions.
+    """Split the flow's throttle equally among busy tasks, and a topic's throttle in proportion to
+    its partitions.
 
-    The sum never exceeds the whole, whichever tasks are busy; a part is at least 1 byte, since 0
-    would mean no limit.
+    The sum never exceeds the total, whichever tasks are busy. Each part is at least 1 byte, because
+    0 would mean no limit.
     """
     plain = [Counter(each.topic for each in share) for share in assignments]
     total = sum(plain, Counter())
@@ -163,10 +170,10 @@ def build_partition_task_configs(
     added: Collection[TopicPartition] = (),
     throttles: FlowThrottles = NO_THROTTLES,
 ) -> list[dict[str, str]]:
-    """Create one configuration per task: the connector's, with the task's partitions in their
-    order.
+    """Create one configuration per task: the connector's configuration, with the task's partitions
+    in their order.
 
-    No assignment may be empty: Java cannot read such a configuration.
+    No assignment may be empty, because Java cannot read such a configuration.
     """
     found = _build_task_configs(props, PARTITIONS_KEY, (map(str, share) for share in assignments))
     parts = split_throttles(throttles, assignments)
@@ -185,8 +192,8 @@ def build_partition_task_configs(
 def build_group_task_configs(
     props: Mapping[str, str], assignments: Iterable[Sequence[str]]
 ) -> list[dict[str, str]]:
-    """Create one configuration per task with its groups; ids for which `is_unwritable_group` is
-    true must be excluded."""
+    """Create one configuration per task with its groups. Group ids for which `is_unwritable_group`
+    returns True must be excluded."""
     return _build_task_configs(props, GROUPS_KEY, assignments)
 
 
@@ -197,8 +204,8 @@ def parse_partitions(props: Mapping[str, str]) -> list[TopicPartition]:
 
 
 def parse_added_partitions(props: Mapping[str, str]) -> frozenset[TopicPartition]:
-    """Parse the partitions that start at their earliest record, unless they have progress.
-    Raises `ConfigError`."""
+    """Parse the partitions that start at their earliest record if they have no progress. Raises
+    `ConfigError`."""
     given = _parse_list(props, ADDED_PARTITIONS_KEY) if ADDED_PARTITIONS_KEY in props else []
     return frozenset(_parse_partition(each, ADDED_PARTITIONS_KEY) for each in given)
 
@@ -217,12 +224,13 @@ def parse_throttle(props: Mapping[str, str]) -> TaskThrottle:
 
 
 def parse_groups(props: Mapping[str, str]) -> frozenset[str]:
-    """Parse the task's groups, possibly none. Raises `ConfigError` if the key is missing."""
+    """Parse the task's groups, which may be empty. Raises `ConfigError` if the key is missing."""
     return frozenset(_parse_list(props, GROUPS_KEY))
 
 
 def parse_task_index(props: Mapping[str, str]) -> int | None:
-    """Parse the task's index; None if the configuration has none. Raises `ConfigError`."""
+    """Parse the task's index. Returns None if the configuration has no index. Raises
+    `ConfigError`."""
     given = props.get(TASK_INDEX_KEY)
     if given is None:
         return None
@@ -231,9 +239,9 @@ def parse_task_index(props: Mapping[str, str]) -> int | None:
 
 
 def is_unwritable_group(group: str) -> bool:
-    """Returns whether a group id would be read back differently, or as several ids.
+    """Return whether a group id would be read back differently or as several ids.
 
-    Java writes it nevertheless and follows groups that do not exist; mm2 leaves it out.
+    Java writes such an id nevertheless and follows groups that do not exist; mm2 excludes it.
     """
     found: list[str] = config_types.parse_value(GROUPS_KEY, group, Type.LIST)
     return found != [group]
@@ -256,7 +264,7 @@ def _parse_list(props: Mapping[str, str], key: str) -> list[str]:
 
 
 def _parse_partition(text: str, key: str) -> TopicPartition:
-    """Split at the last dash, since topic names may have dashes, too."""
+    """Parse `<topic>-<number>`. Splits at the last dash, because topic names may contain dashes."""
     topic, dash, number = text.rpartition("-")
     if not dash or not number.isascii() or not number.isdecimal():
         raise config_types.build_invalid_value_error(key, text, "must be <topic>-<number>")
@@ -277,13 +285,13 @@ NO_TOPICS: frozenset[str] = frozenset()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionAssignment:
-    """Partitions of one task; those in `added` start at their earliest record."""
+    """Partitions of one task. Those in `added` start at their earliest record."""
 
     partitions: tuple[TopicPartition, ...]
     added: frozenset[TopicPartition] = frozenset()
 
     def equals_unordered(self, other: PartitionAssignment) -> bool:
-        """Returns whether both have the same partitions, in any order."""
+        """Return whether both assignments have the same partitions, in any order."""
         return set(self.partitions) == set(other.partitions) and self.added == other.added
 
 
@@ -296,16 +304,17 @@ class AssignableTopics:
     assignable: frozenset[TopicPartition]
     """Partitions that can be assigned."""
     uncertain: frozenset[str] = NO_TOPICS
-    """Topics of which some partitions cannot be assigned for now, but stay with their tasks."""
+    """Topics that have partitions which cannot be assigned at present but remain with their
+    tasks."""
 
 
 def parse_published_assignments(configs: Iterable[Mapping[str, str]]) -> list[PartitionAssignment]:
-    """Parse the assignments of task configurations; an unreadable one counts as empty."""
+    """Parse the assignments of task configurations. An unreadable assignment counts as empty."""
     return [_parse_assignment(each) for each in configs]
 
 
 def list_assigned_topics(shares: Iterable[PartitionAssignment]) -> frozenset[str]:
-    """Topics of all assigned partitions."""
+    """Return the topics of all assigned partitions."""
     return frozenset(each.topic for share in shares for each in share.partitions)
 
 
@@ -314,9 +323,10 @@ def find_initial_topics(
     before: Sequence[PartitionAssignment],
     was_mirrored: Callable[[str], bool],
 ) -> frozenset[str]:
-    """Topics to which the flow's start position applies, at the connector's first snapshot.
+    """Find the topics to which the flow's start position applies, at the connector's first
+    snapshot.
 
-    `was_mirrored` tells whether a topic was mirrored under the configuration of `before`.
+    `was_mirrored` returns whether a topic was mirrored under the configuration of `before`.
     """
     if not any(share.partitions for share in before):
         return snapshot.topics
@@ -330,10 +340,10 @@ def plan_assignments(
     initial_topics: frozenset[str] | None,
     tasks_max: int,
 ) -> list[PartitionAssignment]:
-    """Plan each task's assignment; none is empty.
+    """Plan the assignment of each task. No assignment is empty.
 
-    `initial_topics` is the result of `find_initial_topics`; None means that all start at their
-    earliest record anyway.
+    `initial_topics` is the result of `find_initial_topics`; None means that all partitions start at
+    their earliest record.
     """
     held = {each for share in before for each in share.partitions}
     handed = snapshot.assignable | {each for each in held if each.topic in snapshot.uncertain}
@@ -360,9 +370,10 @@ def plan_assignments(
 def find_mirror_name_conflicts(
     names: Iterable[str], remote: Callable[[str], str]
 ) -> dict[str, frozenset[str]]:
-    """Find topics with the same mirror topic, by the mirror's name.
+    """Find topics that have the same mirror topic. The result is keyed by the mirror topic's name.
 
-    Only a user's own policy can cause that; their records could no longer be told apart.
+    Only a custom replication policy can cause such a conflict. The topics' records could no longer
+    be distinguished.
     """
     found: dict[str, set[str]] = {}
     for name in names:
@@ -373,7 +384,7 @@ def find_mirror_name_conflicts(
 def rearrange_assignments(
     before: Sequence[PartitionAssignment], plan: Iterable[Sequence[TopicPartition]]
 ) -> list[PartitionAssignment]:
-    """Apply a new plan to the same partitions; added ones stay added."""
+    """Apply a new plan to the same partitions. The `added` partitions remain marked as added."""
     added = {each for share in before for each in share.added}
     return [
         PartitionAssignment(partitions=tuple(share), added=frozenset(added.intersection(share)))
@@ -384,7 +395,7 @@ def rearrange_assignments(
 def do_assignments_differ(
     before: Sequence[PartitionAssignment], after: Sequence[PartitionAssignment]
 ) -> bool:
-    """Returns whether any task's assignment differs."""
+    """Return whether any task's assignment differs."""
     return len(before) != len(after) or not all(
         mine.equals_unordered(theirs) for mine, theirs in zip(before, after, strict=True)
     )
@@ -393,8 +404,8 @@ def do_assignments_differ(
 def _keep_published_order(
     share: Sequence[TopicPartition], before: Sequence[PartitionAssignment], at: int
 ) -> tuple[TopicPartition, ...]:
-    """Keep the published order of an unchanged assignment: Java's leaders write partitions in
-    any order."""
+    """Keep the published partition order of an unchanged assignment, because Java's leaders write
+    partitions in any order."""
     if at < len(before) and set(before[at].partitions) == set(share):
         return before[at].partitions
     return tuple(share)

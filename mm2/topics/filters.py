@@ -1,10 +1,10 @@
 """Filters for topics, consumer groups and topic configs, as lists of regular expressions.
 
-They behave like MirrorMaker 2's `DefaultTopicFilter`, `DefaultGroupFilter` and
+The filters behave like MirrorMaker 2's `DefaultTopicFilter`, `DefaultGroupFilter` and
 `DefaultConfigPropertyFilter` with the defaults of Kafka 4.3: an expression must match the whole
-name, an empty list matches nothing, and exclusion wins. Expressions have Java's syntax and are
-matched in bounded time (`connect_runtime.base.bounded_regex`). An inline flag such as `(?i)`
-applies to its own list item only.
+name, an empty list matches nothing, and exclusion takes precedence. Expressions have Java's syntax
+and are matched in bounded time (`connect_runtime.base.bounded_regex`). An inline flag such as
+`(?i)` applies only to its own list item.
 """
 
 from __future__ import annotations
@@ -34,28 +34,28 @@ DEFAULT_CONFIG_PROPERTIES_EXCLUDE = (
 
 @dataclass(frozen=True, slots=True)
 class NamePatterns:
-    """A list of regular expressions, of which any must match the whole name."""
+    """A list of regular expressions. A name matches if any expression matches the whole name."""
 
     items: tuple[str, ...]
     compiled: tuple[BoundedPattern, ...]
     key: str = field(default="", compare=False)
-    """Configuration key that errors name; ignored in comparisons."""
+    """Configuration key to name in error messages. Ignored in comparisons."""
 
     def matches(self, name: str) -> bool:
-        """Returns whether any expression matches. Raises `MatchLimitError`."""
+        """Return whether any expression matches. Raises `MatchLimitError`."""
         return any(pattern.fullmatch(name, key=self.key) for pattern in self.compiled)
 
-    def find_first(self, name: str) -> str | None:
-        """The first matching expression, as configured; None without a match. Raises
-        `MatchLimitError`."""
+    def find_first_match(self, name: str) -> str | None:
+        """Return the first matching expression, as configured; None if no expression matches.
+        Raises `MatchLimitError`."""
         pairs = zip(self.items, self.compiled, strict=True)
         return next(
             (item for item, pattern in pairs if pattern.fullmatch(name, key=self.key)), None
         )
 
 
-def literal_pattern(name: str) -> NamePatterns:
-    """Pattern that matches exactly this name."""
+def build_literal_pattern(name: str) -> NamePatterns:
+    """Build patterns that match exactly this name."""
     return NamePatterns(items=(name,), compiled=(bounded_regex.compile_literal(name),))
 
 
@@ -64,11 +64,11 @@ class TopicOrGroupFilter(Protocol):
 
     @property
     def patterns(self) -> tuple[str, ...]:
-        """The configured expressions; `.*` for a filter that is not a list of expressions."""
+        """The configured expressions; `.*` if the filter is not a list of expressions."""
         ...
 
     def matches(self, name: str) -> bool:
-        """Returns whether the topic or group is selected."""
+        """Return whether the topic or group is selected."""
         ...
 
     def explain_match(self, name: str, *, key: str) -> str:
@@ -86,12 +86,12 @@ class ConfigPropertyFilter(Protocol):
     """Selects the topic configs that are synced from the source."""
 
     def should_replicate(self, name: str) -> bool:
-        """Returns whether the config is synced."""
+        """Return whether the config is synced."""
         ...
 
     def should_replicate_default(self, name: str) -> bool:
-        """Returns whether the source's default value is written to the target, instead of
-        keeping the target's own default."""
+        """Return whether the source's default value is written to the target, instead of keeping
+        the target's default."""
         ...
 
 
@@ -110,12 +110,12 @@ class NameFilter:
         return self.include.matches(name) and not self.exclude.matches(name)
 
     def explain_match(self, name: str, *, key: str) -> str:
-        return f"{key} includes {self.include.find_first(name)}"
+        return f"{key} includes {self.include.find_first_match(name)}"
 
     def explain_mismatch(self, name: str, *, key: str) -> str:
         if not self.include.matches(name):
             return f"not matched by {key}: {', '.join(self.include.items) or 'nothing'}"
-        return f"{key}.exclude includes {self.exclude.find_first(name)}"
+        return f"{key}.exclude includes {self.exclude.find_first_match(name)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +124,7 @@ class DefaultConfigPropertyFilter:
 
     exclude: NamePatterns
     source_defaults: bool = False
-    """Whether the source's default values are written to the target
+    """True if the source's default values are written to the target
     (`use.defaults.from=source`)."""
 
     def should_replicate(self, name: str) -> bool:
@@ -136,7 +136,7 @@ class DefaultConfigPropertyFilter:
 
 @dataclass(frozen=True, slots=True)
 class CustomNameFilter:
-    """Selects names with a user's filter class `class_name`."""
+    """Selects names with a user-provided filter class, `class_name`."""
 
     class_name: str
     predicate: Callable[[str], bool] = field(repr=False, compare=False)
@@ -157,7 +157,7 @@ class CustomNameFilter:
 
 @dataclass(frozen=True, slots=True)
 class CustomConfigPropertyFilter:
-    """Selects synced topic configs with a user's filter class `class_name`."""
+    """Selects the topic configs to sync with a user-provided filter class, `class_name`."""
 
     class_name: str
     predicate: Callable[[str], bool] = field(repr=False, compare=False)
@@ -171,8 +171,8 @@ class CustomConfigPropertyFilter:
 
 
 def compile_patterns(items: Iterable[str], *, key: str = "") -> NamePatterns:
-    """Compile Java regular expressions. Raises `PatternError` for the first one that cannot be
-    matched as in Java."""
+    """Compile Java regular expressions. Raises `PatternError` for the first expression that cannot
+    be matched as in Java."""
     stripped = tuple(item.strip() for item in items)
     return NamePatterns(
         stripped, tuple(bounded_regex.compile_pattern(item) for item in stripped), key=key

@@ -15,7 +15,7 @@ DEFAULT_OFFSET_MAP_BYTES = 16 * 1024 * 1024
 
 
 class StartAt(enum.Enum):
-    """Kind of start position."""
+    """Kinds of start positions."""
 
     EARLIEST = "earliest"
     LATEST = "latest"
@@ -24,18 +24,20 @@ class StartAt(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class StartPosition:
-    """Where a partition without any progress starts."""
+    """Position at which a partition without any progress starts."""
 
     kind: StartAt = StartAt.EARLIEST
     timestamp_ms: int | None = None
-    """With `TIMESTAMP`: start at the first record that is not older (UTC milliseconds)."""
+    """For `TIMESTAMP`: start at the first record that is not older than this time (UTC
+    milliseconds)."""
 
     def __post_init__(self) -> None:
         assert (self.kind is StartAt.TIMESTAMP) == (self.timestamp_ms is not None), self
 
     @property
     def text(self) -> str:
-        """Text form in task setups and requests: "earliest", "latest", or the milliseconds."""
+        """Text form in task setups and requests: "earliest", "latest", or the timestamp in
+        milliseconds."""
         return self.kind.value if self.timestamp_ms is None else str(self.timestamp_ms)
 
 
@@ -43,24 +45,24 @@ class TargetTopicAccess(enum.Enum):
     """Which producers may write to the mirror topics."""
 
     EXCLUSIVE = "exclusive"
-    """This flow only."""
+    """Only this flow may write."""
     SHARED = "shared"
-    """Others, too."""
+    """Other producers may write, too."""
 
 
 class DeliveryMode(enum.Enum):
-    """Delivery guarantee and use of transactions."""
+    """Delivery guarantee, and whether transactions are used."""
 
     AUTO = "auto"
     """Exactly once; transactions only for old records."""
     TRANSACTIONAL = "transactional"
     """Exactly once; always in transactions."""
     AT_LEAST_ONCE = "at-least-once"
-    """Without a transactional id, so older writers cannot be fenced."""
+    """At least once, without a transactional id, so older writers cannot be fenced."""
 
 
 class OnSourceGap(enum.Enum):
-    """What happens when the source deleted records before they were replicated."""
+    """Action if the source deleted records before they were replicated."""
 
     CONTINUE = "continue"
     """Record an incident and continue."""
@@ -70,8 +72,8 @@ class OnSourceGap(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class TopicThrottle:
-    """Throttle in bytes per second for each matching topic; 0 means no limit, and later entries
-    do not apply."""
+    """Throttle in bytes per second for topics that match `pattern`; 0 means no limit. Only the
+    first matching entry applies to a topic."""
 
     pattern: NamePatterns
     bytes_per_s: int
@@ -79,22 +81,24 @@ class TopicThrottle:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowThrottles:
-    """Throttles in bytes per second as received from the source; `flow` 0 means no limit."""
+    """Throttles in bytes per second, measured as received from the source. A value of 0 for `flow`
+    means no limit."""
 
     flow: int = 0
     topics: tuple[TopicThrottle, ...] = ()
-    """The first match is a topic's throttle, in addition to the flow's."""
+    """Topic throttles. The first matching entry applies to a topic, in addition to the flow's
+    throttle."""
 
     def get_topic_limit(self, topic: str) -> int | None:
-        """Throttle of a topic in bytes per second; None for no limit."""
+        """Return the throttle of a topic in bytes per second; None for no limit."""
         found = (each.bytes_per_s for each in self.topics if each.pattern.matches(topic))
         return next(found, 0) or None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flow:
-    """One replication flow between two cluster aliases. Intervals are in seconds; None means
-    never."""
+    """One replication flow between two cluster aliases. Intervals are in seconds; None disables the
+    action."""
 
     source: str
     target: str
@@ -116,13 +120,13 @@ class Flow:
     sync_topic_configs_interval_s: float | None = 600
     admin_timeout_s: float = 60
     buffer_bytes: int = DEFAULT_BUFFER_BYTES
-    """Limit of what one task holds between fetch and acknowledgement (`buffer.memory`)."""
+    """Maximum bytes that one task buffers between fetch and acknowledgement (`buffer.memory`)."""
     offset_map_bytes_max: int = DEFAULT_OFFSET_MAP_BYTES
-    """Size limit of one partition's offset map; beyond it, old offsets are translated less
-    exactly."""
+    """Size limit of one partition's offset map. Beyond the limit, old offsets are translated less
+    precisely."""
     unreachable_after_s: int = DEFAULT_UNREACHABLE_AFTER_S
-    """A broker of either cluster counts as unreachable after this many seconds without a
-    response."""
+    """Number of seconds without a response after which a broker of either cluster counts as
+    unreachable."""
     throttles: FlowThrottles = FlowThrottles()
 
     @property
@@ -132,11 +136,11 @@ class Flow:
 
     @property
     def syncs_topic_configs(self) -> bool:
-        """Returns whether topic configs are synced."""
+        """True if topic configs are synced."""
         return self.sync_topic_configs_interval_s is not None
 
     def format_remote_topic(self, topic: str) -> str:
-        """Name of a source topic's mirror on the target."""
+        """Return the name of a source topic's mirror on the target."""
         return self.policy.format_remote_topic(self.source, topic)
 
     def explain_match(self, topic: str) -> str:
@@ -159,11 +163,10 @@ class Flow:
         return f"its name shows that it came from {self.target}, so mirroring it would be a loop"
 
     def should_replicate_topic(self, topic: str) -> bool:
-        """Returns whether a source topic is mirrored
-        (`MirrorSourceConnector.shouldReplicateTopic`).
+        """Return whether a source topic is mirrored (`MirrorSourceConnector.shouldReplicateTopic`).
 
-        Internal topics and cycles never are. Heartbeats pass the topic filter, but not the cycle
-        rule.
+        Internal topics and cycles are never mirrored. Heartbeats are exempt from the topic filter,
+        but not from the cycle rule.
         """
         wanted = self.topics.matches(topic) or (
             self.replicate_heartbeats and naming.is_heartbeats_topic(self.policy, topic)

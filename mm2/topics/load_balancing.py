@@ -1,8 +1,8 @@
-"""Moves partitions away from a task that carries too many bytes.
+"""Moves partitions away from a task that replicates too many bytes.
 
-Sticky plans leave partitions where they are, whatever their traffic. Every change restarts the
-tasks involved, so partitions move only after a task has carried more than twice the mean byte rate
-for five minutes, and only that task gives partitions away.
+Sticky plans leave partitions with their tasks regardless of traffic. Every change restarts the
+tasks involved, so partitions move only after a task has replicated more than twice the mean byte
+rate for five minutes, and only away from that task.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ OVERLOAD_DURATION_S = 300.0
 
 TaskPartitions = Sequence[TopicPartition]
 PartitionByteRates = Mapping[TopicPartition, float]
-"""Bytes per second of each partition; missing partitions count as idle."""
+"""Bytes per second of each partition. Partitions without an entry count as idle."""
 
 
 @dataclass(frozen=True, slots=True)
 class OverloadState:
-    """Since when a task has been overloaded (monotonic seconds); None if none is."""
+    """When a task became overloaded (monotonic seconds); None if no task is overloaded."""
 
     since_s: float | None = None
 
@@ -35,8 +35,8 @@ def check_load(
     before: OverloadState,
     now_s: float,
 ) -> tuple[OverloadState, list[list[TopicPartition]] | None]:
-    """Check the load; returns the state for the next check, and new assignments once the overload
-    has lasted long enough, else None.
+    """Check the load. Returns the state for the next check, and new assignments if the overload has
+    lasted long enough, else None.
 
     The overload timer restarts after each change.
     """
@@ -52,9 +52,9 @@ def check_load(
 def balance_load(
     assignments: Sequence[TaskPartitions], rates: PartitionByteRates, tasks_max: int
 ) -> list[list[TopicPartition]] | None:
-    """Balance the load; None if no task is overloaded or no move would help.
+    """Balance the load. Returns None if no task is overloaded or no move would help.
 
-    An overloaded task gives partitions to the least loaded tasks, including new ones up to
+    Partitions of an overloaded task move to the least loaded tasks, including new ones up to
     `tasks_max`, until its load is down to the mean.
     """
     found = [list(share) for share in assignments]

@@ -1,8 +1,9 @@
-"""Plans the changes that mirror topics need on the target: create, add partitions, alter configs.
+"""Plans the changes that mirror topics need on the target: create topics, add partitions, alter
+configs.
 
-Rules follow `MirrorSourceConnector`, with two exceptions: timestamp bounds are always unlimited
-on mirror topics and never copied from the source, and settings that are already correct are
-left alone. Planning again after a plan was carried out yields only the same findings.
+Rules follow `MirrorSourceConnector`, with two exceptions: timestamp bounds are always unlimited on
+mirror topics and never copied from the source, and settings that are already correct are not
+changed. Planning again after a plan was applied yields only the same findings.
 """
 
 from __future__ import annotations
@@ -48,17 +49,17 @@ class ObservedTopic:
     name: str
     partitions: int
     topic_id: uuid.UUID | None = None
-    """None on brokers before 2.8."""
+    """Topic id; None on brokers before 2.8."""
     configs: Mapping[str, ConfigEntry] | None = field(default_factory=dict)
-    """None if not authorized to read them."""
+    """None if not authorized to read the configs."""
 
     def get_config(self, name: str) -> str | None:
-        """Effective value, whatever its origin; None if unknown."""
+        """Return the effective value of a config, whatever its origin; None if unknown."""
         entry = None if self.configs is None else self.configs.get(name)
         return None if entry is None else entry.value
 
     def is_overridden(self, name: str) -> bool:
-        """Returns whether the config is set on the topic itself."""
+        """Return whether the config is set on the topic itself."""
         entry = None if self.configs is None else self.configs.get(name)
         return entry is not None and entry.source is ConfigEntrySource.TOPIC
 
@@ -68,12 +69,12 @@ TIMESTAMP_BOUND_CONFIGS = (
     "message.timestamp.before.max.ms",
     "message.timestamp.difference.max.ms",
 )
-"""Allowed deviation of record timestamps: the first two since Kafka 3.6 (KIP-937), the last
-until 3.9."""
+"""Configs that limit the deviation of record timestamps: the first two since Kafka 3.6 (KIP-937),
+the last until 3.9."""
 
 UNSYNCED_CONFIGS = (*TIMESTAMP_BOUND_CONFIGS, "message.format.version")
-"""Configs that are never synced: mirror topics have their own timestamp bounds, and message
-formats before v2 have no transaction markers."""
+"""Configs that are never synced. Mirror topics have their own timestamp bounds, and message formats
+before v2 have no transaction markers."""
 
 BROKER_CONFIG_NAMES: Mapping[str, str] = {
     "cleanup.policy": "log.cleanup.policy",
@@ -82,7 +83,7 @@ BROKER_CONFIG_NAMES: Mapping[str, str] = {
     "message.timestamp.type": "log.message.timestamp.type",
     **{name: f"log.{name}" for name in TIMESTAMP_BOUND_CONFIGS},
 }
-"""Topic configs that planning needs, and the broker configs of their defaults."""
+"""Topic configs that planning needs, and the broker configs that provide their defaults."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,17 +92,18 @@ class TopicsSnapshot:
 
     topics: Mapping[str, ObservedTopic]
     default_configs: Mapping[str, str] | None = None
-    """Configs of a new topic without overrides, by topic config name, as far as the brokers have
-    those of `BROKER_CONFIG_NAMES`; None if not authorized."""
+    """Configs of a new topic without overrides, by topic config name. Contains those of
+    `BROKER_CONFIG_NAMES` that the brokers have; None if not authorized."""
     config_names: Collection[str] | None = None
     """Names of all topic configs of the cluster's release; None if unknown."""
 
     def has_config(self, name: str) -> bool:
-        """Returns whether topics of this cluster have the config, as far as known."""
+        """Return whether topics of this cluster have the config. True if unknown."""
         return self.config_names is None or name in self.config_names
 
     def list_timestamp_bounds(self) -> tuple[str, ...]:
-        """Those of `TIMESTAMP_BOUND_CONFIGS` that the brokers support, as far as known."""
+        """Return the timestamp bounds (`TIMESTAMP_BOUND_CONFIGS`) that the brokers support. If
+        unknown, return those of current Kafka releases."""
         known: Collection[str] = self.default_configs or self.config_names or ()
         for name in sorted(self.topics):
             configs = self.topics[name].configs
@@ -113,7 +115,8 @@ class TopicsSnapshot:
 
 
 def derive_topic_defaults(broker_configs: Mapping[str, str | None] | None) -> dict[str, str] | None:
-    """Convert a broker's configs to those of a topic without overrides; None stays None."""
+    """Convert a broker's configs to the configs of a topic without overrides. None is returned
+    unchanged."""
     if broker_configs is None:
         return None
     found = {topic: broker_configs.get(broker) for topic, broker in BROKER_CONFIG_NAMES.items()}
@@ -132,20 +135,20 @@ class MirrorFindingSeverity(enum.Enum):
     """Severity of a finding."""
 
     STOP = "stop"
-    """The topic must not be replicated in its present state."""
+    """The topic must not be replicated in its current state."""
     WARN = "warn"
     """Replication may fail later."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateMirrorTopic:
-    """Create a mirror topic. `configs` are sorted by name."""
+    """Planned creation of a mirror topic. `configs` are sorted by name."""
 
     topic: str
     name: str
     partitions: int
     replication_factor: int | None
-    """None uses the brokers' default."""
+    """Replication factor of the topic; None uses the brokers' default."""
     configs: Mapping[str, str]
 
     def __str__(self) -> str:
@@ -157,7 +160,7 @@ class CreateMirrorTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddMirrorPartitions:
-    """Add partitions to a mirror topic."""
+    """Planned addition of partitions to a mirror topic."""
 
     topic: str
     name: str
@@ -170,7 +173,7 @@ class AddMirrorPartitions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlterMirrorConfigs:
-    """Overrides to set and to remove on an existing mirror topic, sorted by name."""
+    """Planned config overrides to set and to remove on an existing mirror topic, sorted by name."""
 
     topic: str
     name: str
@@ -193,7 +196,7 @@ class MirrorTopicFinding:
     problem: str
     remedy: str
     command: str = ""
-    """Command that carries out the remedy; "" if there is none."""
+    """Command that applies the remedy; "" if there is none."""
 
     def __str__(self) -> str:
         return (
@@ -212,7 +215,7 @@ class MirrorTopicPlan:
     findings: tuple[MirrorTopicFinding, ...] = ()
 
     def list_stopped_topics(self) -> frozenset[str]:
-        """Source topics that must not be replicated in their present state."""
+        """Return the source topics that must not be replicated in their present state."""
         return frozenset(
             item.topic for item in self.findings if item.severity is MirrorFindingSeverity.STOP
         )
@@ -233,7 +236,7 @@ def plan_mirror_topics(
     sync_configs: bool,
     operator: OperatorCommands = operator_commands.GENERIC_COMMANDS,
 ) -> MirrorTopicPlan:
-    """Compare the topics that the flow mirrors with the target's.
+    """Compare the topics that the flow mirrors with the topics of the target.
 
     `sync_configs` includes config changes of existing topics, which are due at their own interval
     (`sync.topic.configs.interval.seconds`). New topics are always created with the source's
@@ -256,7 +259,7 @@ def plan_mirror_topics(
         elif mirror.partitions < pair.topic.partitions:
             grow.append(pair.plan_partition_increase(mirror))
         change = pair.plan_config_changes(mirror) if mirror is not None else None
-        if not sync_configs and not (flow.syncs_topic_configs and pair.is_freed_by(change)):
+        if not sync_configs and not (flow.syncs_topic_configs and pair.is_unblocked_by(change)):
             change = None
         if change is not None:
             alter.append(change)
@@ -270,7 +273,7 @@ def plan_mirror_topics(
 
 
 class _FindingRemedy(NamedTuple):
-    """What to do, and the command for it; "" if there is none."""
+    """What the operator should do, and the command for it; "" if there is no command."""
 
     text: str
     command: str = ""
@@ -278,7 +281,7 @@ class _FindingRemedy(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _MirrorPair:
-    """A source topic and its mirror topic, if it exists."""
+    """A source topic and its mirror topic. The mirror topic may not exist yet."""
 
     flow: Flow
     topic: ObservedTopic
@@ -311,8 +314,8 @@ class _MirrorPair:
         )
 
     def plan_config_changes(self, mirror: ObservedTopic) -> AlterMirrorConfigs | None:
-        """Config changes of the mirror topic; None if there are none or its configs are not
-        readable."""
+        """Plan the config changes of the mirror topic. Returns None if there are none or its
+        configs are not readable."""
         if mirror.configs is None:
             return None
         to_set: dict[str, str] = {}
@@ -337,14 +340,14 @@ class _MirrorPair:
             delete=tuple(sorted(to_delete)),
         )
 
-    def is_freed_by(self, change: AlterMirrorConfigs | None) -> bool:
-        """Returns whether the topic can be replicated with the change, but not without it."""
+    def is_unblocked_by(self, change: AlterMirrorConfigs | None) -> bool:
+        """Return whether the topic can be replicated with the change, but not without it."""
         return _has_stop_finding(self.findings(None)) and not _has_stop_finding(
             self.findings(change)
         )
 
     def _iter_synced_configs(self) -> Iterator[tuple[str, str | None]]:
-        """Synced configs with their values; None means no override."""
+        """Yield the synced configs with their values; None means no override."""
         if self.topic.configs is None:
             return
         for name, entry in sorted(self.topic.configs.items()):
@@ -364,7 +367,7 @@ class _MirrorPair:
                 yield name, entry.value
 
     def findings(self, change: AlterMirrorConfigs | None) -> Iterator[MirrorTopicFinding]:
-        """Problems that remain after the plan was carried out."""
+        """Yield the problems that remain after the plan was applied."""
         if len(self.remote) > naming.MAX_TOPIC_NAME_LENGTH:
             problem = (
                 f"the mirror topic's name would exceed {naming.MAX_TOPIC_NAME_LENGTH} characters"
@@ -386,7 +389,7 @@ class _MirrorPair:
         else:
             if mirror.configs is None:
                 problem = (
-                    "not authorized to read the mirror topic's configs, so they are not checked"
+                    "not authorized to read the mirror topic's configs, so they cannot be checked"
                 )
                 right = self.operator.target.allow_topic(self.remote, "DescribeConfigs")
                 yield self._create_warning(
@@ -399,7 +402,7 @@ class _MirrorPair:
     def _compute_planned_configs(
         self, mirror: ObservedTopic, change: AlterMirrorConfigs | None
     ) -> dict[str, str]:
-        """Configs of the mirror topic after `change`, as far as known."""
+        """Compute the configs of the mirror topic after `change`, as far as known."""
         configs = mirror.configs or {}
         values = {name: entry.value for name, entry in configs.items() if entry.value is not None}
         if change is not None:
@@ -413,14 +416,15 @@ class _MirrorPair:
     def _check_partition_count(self, mirror: ObservedTopic) -> Iterator[MirrorTopicFinding]:
         if mirror.partitions > self.topic.partitions:
             problem = (
-                f"the mirror topic has {mirror.partitions} partitions, the source topic "
-                f"{self.topic.partitions}; partitions cannot be removed"
+                f"the mirror topic has {mirror.partitions} partitions, but the source topic "
+                f"has {self.topic.partitions}; partitions cannot be removed"
             )
             remedy = "no action is needed unless consumers rely on key partitioning"
             yield self._create_warning("partitions", problem, _FindingRemedy(remedy))
 
     def _check_unsupported_configs(self) -> Iterator[MirrorTopicFinding]:
-        """Configs of the source topic that the target's release does not have."""
+        """Yield findings for configs of the source topic that the target's release does not
+        support."""
         for name in sorted(self.topic.configs or ()):
             if (
                 self.topic.is_overridden(name)
@@ -466,25 +470,27 @@ class _MirrorPair:
         remedy = self._create_set_remedy(_CLEANUP_POLICY, expected)
         if "compact" in target - source:
             problem = (
-                f"cleanup.policy is {planned}, the source's {expected}: the mirror topic would "
-                "lose records"
+                f"cleanup.policy is {planned}, but {expected} on the source: the mirror topic "
+                "would lose records"
             )
             yield self._create_stop_finding(_CLEANUP_POLICY, problem, remedy)
         elif "delete" in target - source:
             problem = (
-                f"cleanup.policy is {planned}, the source's {expected}: the mirror topic would "
-                "lose old keys"
+                f"cleanup.policy is {planned}, but {expected} on the source: the mirror topic "
+                "would lose old keys"
             )
             yield self._create_warning(_CLEANUP_POLICY, problem, remedy)
         elif source != target:
-            problem = f"cleanup.policy is {planned}, the source's {expected}"
+            problem = f"cleanup.policy is {planned}, but {expected} on the source"
             yield self._create_warning(_CLEANUP_POLICY, problem, remedy)
 
     def _check_message_size(self, planned: str | None) -> Iterator[MirrorTopicFinding]:
         expected = self.topic.get_config(_MAX_MESSAGE_BYTES)
         if planned is None or expected is None or int(planned) >= int(expected):
             return
-        problem = f"max.message.bytes is {planned}, the source's {expected}: larger batches fail"
+        problem = (
+            f"max.message.bytes is {planned}, but {expected} on the source: larger batches fail"
+        )
         remedy = self._create_set_remedy(_MAX_MESSAGE_BYTES, expected)
         yield self._create_warning(_MAX_MESSAGE_BYTES, problem, remedy)
 

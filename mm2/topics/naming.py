@@ -30,36 +30,38 @@ class ReplicationPolicy(Protocol):
 
     @property
     def renames_topics(self) -> bool:
-        """Returns whether an ordinary topic has another name on the target."""
+        """True if an ordinary topic has a different name on the target."""
         ...
 
     def format_remote_topic(self, source_alias: str, topic: str) -> str:
-        """Name on the target of a topic of cluster `source_alias`."""
+        """Return the target name of a topic of cluster `source_alias`."""
         ...
 
     def topic_source(self, topic: str) -> str | None:
-        """Alias of the cluster that the topic was mirrored from; None if it was not mirrored."""
+        """Return the alias of the cluster from which the topic was mirrored; None if it was not
+        mirrored."""
         ...
 
     def upstream_topic(self, topic: str) -> str | None:
-        """Name of the topic one hop closer to its origin; None if it was not mirrored."""
+        """Return the name of the topic one hop closer to its origin; None if it was not
+        mirrored."""
         ...
 
     def offset_syncs_topic(self, alias: str) -> str:
-        """Name of the offset-syncs topic; `alias` is the flow's other cluster, on which the
-        topic is not."""
+        """Return the name of the offset-syncs topic. `alias` is the flow's other cluster, which
+        does not store the topic."""
         ...
 
     def checkpoints_topic(self, source_alias: str) -> str:
-        """Name of the checkpoints topic on the target."""
+        """Return the name of the checkpoints topic on the target."""
         ...
 
     def is_checkpoints_topic(self, topic: str) -> bool:
-        """Returns whether this is a checkpoints topic."""
+        """Return whether the topic is a checkpoints topic."""
         ...
 
     def is_mm2_internal_topic(self, topic: str) -> bool:
-        """Returns whether this is an internal topic of MirrorMaker."""
+        """Return whether the topic is an internal topic of MirrorMaker."""
         ...
 
 
@@ -97,9 +99,9 @@ class DefaultReplicationPolicy:
         return topic.endswith(self._checkpoints_suffix)
 
     def is_mm2_internal_topic(self, topic: str) -> bool:
-        """Returns whether this is an internal topic of MirrorMaker.
+        """Return whether the topic is an internal topic of MirrorMaker.
 
-        mm2's own topics end in ".internal" whatever the separator is, like Connect's.
+        mm2's own topics end in ".internal" regardless of the separator, like Connect's.
         """
         ours = topic.startswith("mm2") and topic.endswith((self._internal_suffix, ".internal"))
         return ours or self.is_checkpoints_topic(topic)
@@ -115,7 +117,7 @@ class DefaultReplicationPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdentityReplicationPolicy:
-    """Keeps topic names; only names that end in "heartbeats" are renamed as by `defaults`.
+    """Keeps topic names. Only names that end in "heartbeats" are renamed, as by `defaults`.
 
     Every ordinary topic therefore seems to come from `source_alias` (None: unknown), and cycles of
     ordinary topics cannot be detected by name.
@@ -158,7 +160,8 @@ class IdentityReplicationPolicy:
 
 @dataclass(frozen=True, slots=True)
 class CustomReplicationPolicy:
-    """A user's replication policy of class `class_name`, which also serves for comparison."""
+    """A user-provided replication policy. `class_name` also identifies the policy in
+    comparisons."""
 
     class_name: str
     policy: ReplicationPolicy = field(repr=False, compare=False)
@@ -190,25 +193,28 @@ class CustomReplicationPolicy:
 
 
 def offset_map_topic(source_alias: str) -> str:
-    """Name of the offset map topic on the target, for the flow from `source_alias`.
+    """Return the name of the offset map topic on the target, for the flow from `source_alias`.
 
-    Like Connect's own topics, this and `incidents_topic` ignore custom separators.
+    Like the names of Connect's own topics, the results of this function and of `incidents_topic`
+    ignore custom separators.
     """
     return f"mm2-offset-map.{source_alias}.internal"
 
 
 def incidents_topic(source_alias: str) -> str:
-    """Name of the incident topic on the target: what was lost, skipped or repaired."""
+    """Return the name of the incident topic on the target, which records lost, skipped or repaired
+    data."""
     return f"mm2-incidents.{source_alias}.internal"
 
 
 def topic_on_target(
     policy: ReplicationPolicy, topic: str, *, source_alias: str, target_alias: str
 ) -> str:
-    """Name on the target of the topic that mirrors a source topic, or that it is a mirror of.
+    """Return the target name of the topic that mirrors a source topic, or that the source topic
+    mirrors.
 
-    A topic that came from the target has its original name there, one hop back; Java strips all
-    hops, which is another topic after several hops.
+    A topic that came from the target has its original name there, one hop back. Java strips all
+    hops, which yields a different topic after several hops.
     """
     if policy.topic_source(topic) == target_alias:
         upstream = policy.upstream_topic(topic)
@@ -220,12 +226,12 @@ def topic_on_target(
 def topic_on_source(
     policy: ReplicationPolicy, topic: str, *, source_alias: str, target_alias: str
 ) -> str:
-    """Inverse of `topic_on_target`."""
+    """Return the source name of a target topic. Inverse of `topic_on_target`."""
     return topic_on_target(policy, topic, source_alias=target_alias, target_alias=source_alias)
 
 
 def original_topic(policy: ReplicationPolicy, topic: str) -> str:
-    """Name of the topic on the cluster where it originates: every hop is stripped."""
+    """Return the name of the topic on the cluster where it originates. Every hop is stripped."""
     while True:
         upstream = policy.upstream_topic(topic)
         if upstream is None or upstream == topic:
@@ -234,12 +240,12 @@ def original_topic(policy: ReplicationPolicy, topic: str) -> str:
 
 
 def is_heartbeats_topic(policy: ReplicationPolicy, topic: str) -> bool:
-    """Returns whether this is `heartbeats`, local or mirrored over any number of hops."""
+    """Return whether the topic is `heartbeats`, local or mirrored over any number of hops."""
     return original_topic(policy, topic) == HEARTBEATS_TOPIC
 
 
 def is_internal_topic(policy: ReplicationPolicy, topic: str) -> bool:
-    """Returns whether the topic belongs to Kafka or MirrorMaker and is never mirrored.
+    """Return whether the topic is internal to Kafka or MirrorMaker and therefore never mirrored.
 
     As in Kafka 4.3, names that only end in "internal" are ordinary.
     """
@@ -247,7 +253,7 @@ def is_internal_topic(policy: ReplicationPolicy, topic: str) -> bool:
 
 
 def is_cycle(policy: ReplicationPolicy, topic: str, *, target_alias: str) -> bool:
-    """Returns whether the topic has been on the target already, so that mirroring it would be a
+    """Return whether the topic has already been on the target, so that mirroring it would be a
     loop."""
     while True:
         source = policy.topic_source(topic)
@@ -266,8 +272,8 @@ def _has_heartbeats_name(topic: str) -> bool:
 
 
 def _split_like_java(text: str, separator: str) -> list[str]:
-    """Split like Java's `String.split` with a literal: trailing empty parts are dropped, and ""
-    splits every character."""
+    """Split like Java's `String.split` with a literal separator. Trailing empty parts are dropped,
+    and "" splits every character."""
     parts = text.split(separator) if separator else list(text)
     while parts and parts[-1] == "":
         parts.pop()

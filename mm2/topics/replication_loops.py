@@ -1,10 +1,10 @@
 """Detects replication loops between the flows `A->B` and `B->A`.
 
-If the replication policy renames topics, the name shows where a topic has been (`naming.is_cycle`).
-If it does not, both flows write to the same topic, and only a batch's producer id tells who wrote
-it: the reverse flow stores its producer ids in its offset map topic on this flow's source, and
-batches with those ids are skipped. Records that another replicator (for example Java MirrorMaker 2)
-wrote for the reverse flow cannot be told from local records.
+If the replication policy renames topics, the name shows through which clusters a topic has passed
+(`naming.is_cycle`). If it does not, both flows write to the same topic, and only a batch's producer
+id identifies its writer. The reverse flow stores its producer ids in its offset map topic on this
+flow's source, and batches with those ids are skipped. Records that another replicator (for example
+Java MirrorMaker 2) wrote for the reverse flow cannot be distinguished from local records.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ JAVA_LOOP_CAUSE = "java-leads-back"
 
 
 def reverse_offset_map_topic(flow: Flow) -> str:
-    """Offset map topic of the reverse flow, on this flow's source: has its producer ids."""
+    """Return the name of the reverse flow's offset map topic, which is on this flow's source and
+    contains its producer ids."""
     return naming.offset_map_topic(flow.target)
 
 
 def reverse_connect_offsets_topic(flow: Flow) -> str:
-    """Connect offsets topic of the reverse flow in MirrorMaker's dedicated mode, on this flow's
-    source."""
+    """Return the name of the reverse flow's Connect offsets topic in MirrorMaker's dedicated mode,
+    on this flow's source."""
     return f"mm2-offsets.{flow.target}.internal"
 
 
@@ -41,9 +42,10 @@ class OffsetSyncsLocation:
 def locate_reverse_offset_syncs(
     flow: Flow, *, own: OffsetSyncsLocation | None
 ) -> tuple[OffsetSyncsLocation, ...]:
-    """Possible offset-syncs topics of the reverse flow, by default on this flow's target.
+    """Return the possible offset-syncs topics of the reverse flow. By default they are on this
+    flow's target.
 
-    Excludes this flow's `own` topic, in which the two cannot be told apart.
+    Excludes this flow's `own` topic, in which the syncs of both flows cannot be distinguished.
     """
     places = (
         OffsetSyncsLocation(on_source=False, topic=flow.policy.offset_syncs_topic(flow.source)),
@@ -58,11 +60,12 @@ def find_topics_mirrored_by_java(
     *,
     takeover_reason: str,
 ) -> frozenset[str]:
-    """Topics of which MirrorMaker 2 mirrored a partition, according to the reverse flow's topics.
+    """Find the topics of which MirrorMaker 2 mirrored a partition, according to the reverse flow's
+    topics.
 
-    `progress` are partitions with stored offsets or offset syncs; `eras` are the reasons of the
-    reverse flow's eras in mm2. An era with reason `takeover_reason` shows that MirrorMaker 2 had
-    the partition before.
+    `progress` contains partitions with stored offsets or offset syncs. `eras` contains the reasons
+    of the reverse flow's eras (mirror generations) in mm2. An era with reason `takeover_reason`
+    shows that MirrorMaker 2 replicated the partition before.
     """
     return frozenset(
         each.topic for each in progress if not eras.get(each) or takeover_reason in eras[each]
@@ -70,17 +73,17 @@ def find_topics_mirrored_by_java(
 
 
 def explain_loop(flow: Flow, topic: str, *, java: bool) -> str:
-    """Explain why a source topic must not be mirrored, with remedies; "" if it may be.
+    """Explain why a source topic must not be mirrored, with remedies; "" if it may be mirrored.
 
     `java` means that MirrorMaker 2 mirrored in the opposite direction, into this topic. A flow that
-    starts at the latest record does not read those records, once MirrorMaker 2 has stopped.
+    starts at the latest record does not read those records once MirrorMaker 2 has stopped.
     """
     if not java or flow.start.kind is StartAt.LATEST or flow.format_remote_topic(topic) != topic:
         return ""
     back = f"{flow.target}->{flow.source}"
     return (
-        f"Java MirrorMaker 2 mirrored {back} into this topic, and its records cannot be told from "
-        f"records produced on {flow.source}: they would be replicated back. Use the default "
-        "policy, or exclude the topic on one side, or stop that MirrorMaker and set start: "
-        "latest"
+        f"Java MirrorMaker 2 mirrored {back} into this topic, and its records cannot be "
+        f"distinguished from records produced on {flow.source}: they would be replicated back. "
+        "Use the default policy, or exclude the topic on one side, or stop that MirrorMaker and "
+        "set start: latest"
     )

@@ -1,9 +1,9 @@
 """Runs mm2 commands for the status page: `mm2 incidents` and the dry run of `mm2 failover`.
 
-Each runs as a child process, so its reads and duration do not affect replication, and it can be
-ended at any time. One command runs at a time. A result is kept until a newer one is requested; the
-JSON output is reduced to what the page shows. Children end with this process and after a timeout;
-their temporary files are removed.
+Each command runs as a child process, so that its reads and duration do not affect replication and
+it can be killed at any time. Only one command runs at a time. A result is kept until a newer result
+is requested; the JSON output is reduced to the fields that the page shows. Child processes end with
+this process and after a timeout; their temporary files are removed.
 """
 
 from __future__ import annotations
@@ -52,13 +52,15 @@ _WORST_WEIGHT_FIRST = [each.value for each in PlanSeverity]
 
 
 class UnsupportedOutputVersionError(ValueError):
-    """The output has another version than expected."""
+    """The command's output has an unexpected version."""
 
 
 def parse_incidents(told: Mapping[str, Any]) -> JsonObject:
-    """Reduce the output of `mm2 incidents`, newest first; operator actions are listed separately.
+    """Reduce the output of `mm2 incidents`, newest incident first. Operator actions are listed
+    separately.
 
-    Raises `UnsupportedOutputVersionError`, `KeyError` and `TypeError` for other output."""
+    Raises `UnsupportedOutputVersionError`, `KeyError` or `TypeError` if the output is invalid.
+    """
     _check_output_version(told)
     found = sorted(told["incidents"], key=lambda each: -each["at_ms"])
     stated = [each for each in found if each["kind"] != OPERATOR_ACTION_KIND]
@@ -77,7 +79,10 @@ def _make_incident(each: Mapping[str, Any]) -> JsonObject:
 
 
 def parse_failover_plan(told: Mapping[str, Any]) -> JsonObject:
-    """Reduce the plan, with the most severe findings first. Raises as `parse_incidents`."""
+    """Reduce a failover plan, with the most severe findings first.
+
+    Raises `UnsupportedOutputVersionError`, `KeyError` or `TypeError` if the output is invalid.
+    """
     _check_output_version(told)
     verdict, tone = _VERDICT_BADGES[told["verdict"]]
     findings = sorted(told["findings"], key=lambda each: _WORST_WEIGHT_FIRST.index(each["weight"]))
@@ -112,9 +117,9 @@ def _check_output_version(told: Mapping[str, Any]) -> None:
 
 INCIDENTS_INTERVAL_S = 60.0
 PLAN_INTERVAL_S = 30.0
-"""Minimum interval between two runs of the same command."""
+"""Minimum interval in seconds between two runs of the same command."""
 INCIDENTS_TIMEOUT_S, PLAN_TIMEOUT_S = 30.0, 90.0
-"""Timeout of a command."""
+"""Command timeouts in seconds."""
 QUEUED_COMMANDS_MAX = 16
 _RUNNER_STOP_TIMEOUT_S = 0.5
 _PLAN_READ_TIMEOUT_S = "60"
@@ -125,19 +130,19 @@ ParseOutput = Callable[[Mapping[str, Any]], JsonObject]
 
 
 class CommandFailedError(RetriableError):
-    """A command failed; the message has the reason."""
+    """A command failed; the message contains the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageCommand:
-    """A command of mm2, and how its output is reduced."""
+    """A command of mm2, and the function that reduces its output."""
 
     arguments: tuple[str, ...]
-    """Command line without `mm2`."""
+    """Command-line arguments without `mm2`."""
     timeout_s: float
     min_interval_s: float
     parse_output: ParseOutput
-    """Reduces the output."""
+    """Reduces the command's output to the fields that the page shows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,23 +152,26 @@ class CommandResult:
     output: JsonObject | None = None
     """Reduced output of the last successful run."""
     at_ms: int | None = None
-    """When that was."""
+    """Time of the last successful run, in wall-clock milliseconds."""
     took_s: float | None = None
-    """Duration of the last run."""
+    """Duration of the last run in seconds."""
     error: str = ""
-    """Error of the last run, "" if it succeeded."""
+    """Error of the last run; "" if the run succeeded."""
     running: bool = False
     tried_s: float = float("-inf")
-    """When the last run ended."""
+    """Time at which the last run ended."""
 
 
 RunCommand = Callable[[Sequence[str], float, Callable[[], bool]], bytes]
-"""Runs `mm2` with these words until it ends, the timeout passes, or the predicate is true; returns
-its output. Raises `CommandFailedError`."""
+"""Runs `mm2` with these arguments and returns the output.
+
+Stops when the command exits, the timeout passes, or the predicate returns True. Raises
+`CommandFailedError`.
+"""
 
 
 def make_incidents_command(flow: Flow, file: str) -> PageCommand:
-    """Command that lists a flow's incidents."""
+    """Build the command that lists a flow's incidents."""
     return PageCommand(
         arguments=("incidents", file, "--flow", flow.name, "--json"),
         timeout_s=INCIDENTS_TIMEOUT_S,
@@ -173,7 +181,7 @@ def make_incidents_command(flow: Flow, file: str) -> PageCommand:
 
 
 def make_plan_command(flow: Flow, file: str) -> PageCommand:
-    """Command for the dry run of a failover."""
+    """Build the command for the dry run of a failover."""
     ends = ("--from", flow.source, "--to", flow.target)
     return PageCommand(
         arguments=("failover", *ends, "--config", file, "--look", _PLAN_READ_TIMEOUT_S, "--json"),
@@ -184,8 +192,8 @@ def make_plan_command(flow: Flow, file: str) -> PageCommand:
 
 
 class CommandRunner:
-    """Runs commands in the background. Thread-safe; the number of results is bounded by that of the
-    flows."""
+    """Runs commands in the background. Thread-safe. The number of results is bounded by the number
+    of flows."""
 
     def __init__(self, run: RunCommand, *, clock: Clock) -> None:
         self._run = run
@@ -198,12 +206,12 @@ class CommandRunner:
         self._answers: dict[tuple[str, ...], CommandResult] = {}
 
     def last_result(self, question: PageCommand) -> CommandResult:
-        """Returns the last result without running the command."""
+        """Return the last result without running the command."""
         with self._lock:
             return self._answers.get(question.arguments, CommandResult())
 
     def request(self, question: PageCommand) -> CommandResult:
-        """Returns the last result, and runs the command again unless that was done just now."""
+        """Return the last result, and run the command again unless it was run recently."""
         with self._lock:
             known = self._answers.get(question.arguments, CommandResult())
             due = self._clock.now_s() - known.tried_s >= question.min_interval_s
@@ -219,12 +227,12 @@ class CommandRunner:
         return known
 
     def stop(self) -> None:
-        """Run no more commands, and end the running one."""
+        """Run no more commands, and kill the running command."""
         self._stopping.set()
         self._pool.stop(_RUNNER_STOP_TIMEOUT_S)
 
     def _execute(self, question: PageCommand) -> None:
-        """Run a command and record the result, also if it raises."""
+        """Run a command and record the result, even if the command raises an exception."""
         began_s = self._clock.now_s()
         before = self.last_result(question)
         error, found = "the run was aborted", before.output
@@ -246,7 +254,7 @@ class CommandRunner:
     def _try_run(
         self, question: PageCommand, before: JsonObject | None
     ) -> tuple[str, JsonObject | None]:
-        """Run a command; returns the error ("" for none) and the latest output."""
+        """Run a command. Return the error ("" if the command succeeded) and the latest output."""
         try:
             printed = self._run(question.arguments, question.timeout_s, self._stopping.is_set)
             return "", question.parse_output(json.loads(printed))
@@ -257,14 +265,14 @@ class CommandRunner:
 
     def _store(self, question: PageCommand, answer: CommandResult) -> CommandResult:
         if answer.error:
-            _log.debug("for the status page: %s", answer.error)
+            _log.debug("a command for the status page failed: %s", answer.error)
         with self._lock:
             self._answers[question.arguments] = answer
         return answer
 
 
 def result_to_json(answer: CommandResult) -> JsonObject:
-    """Encode the result, with its time and whether the command is running."""
+    """Encode a command result as JSON, with its time and whether the command is running."""
     return {
         "result": answer.output,
         "result_ms": answer.at_ms,
@@ -279,11 +287,12 @@ _CLI_MODULE = "mm2.cli.main"
 _OUTPUT_BYTES_MAX = 64 * 1024 * 1024
 _ERROR_CHARS_MAX = 500
 _ANSWER_EXIT_CODES = (exit_codes.DONE, exit_codes.FAILED)
-"""A failover plan with the verdict no-go exits with FAILED."""
+"""Exit codes of commands that printed a result. A failover plan with the verdict NO-GO exits with
+FAILED."""
 
 
 def run_command(words: Sequence[str], timeout_s: float, gone: Callable[[], bool]) -> bytes:
-    """Run `mm2` as a child process; see `RunCommand`."""
+    """Run `mm2` as a child process; implements `RunCommand`."""
     line = shlex.join(["mm2", *words])
     try:
         with tempfile.TemporaryDirectory(prefix="mm2-page-", ignore_cleanup_errors=True) as name:

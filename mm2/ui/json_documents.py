@@ -1,12 +1,13 @@
-"""The JSON documents of the status page: flows, topics, consumer groups, failover estimate.
+"""Builds the JSON documents of the status page: flows, topics, consumer groups, failover estimate.
 
-Built from what the process that runs the flows knows; no cluster is queried. Documents are bounded
-however many partitions there are: the worst come first, the others are counted.
+The documents are built from the state of the process that runs the flows; no cluster is queried.
+Documents are bounded regardless of the number of partitions: the worst partitions come first, the
+remaining ones are only counted.
 
-Each state gets a `Badge`, one of five. Only what is known to be healthy is `GOOD`; what is
-unknown is `UNKNOWN`, whatever it was before. A `FailoverEstimate` is not a plan: this process knows
-nothing of consumer groups and of partitions that other nodes replicate. `mm2 failover` builds the
-plan from both clusters.
+Each state has one of five `Badge` values. Only a state that is known to be healthy is `GOOD`; an
+unknown state is always `UNKNOWN`, regardless of the previous state. A `FailoverEstimate` is not a
+plan, because this process has no information about consumer groups and about partitions that other
+nodes replicate. `mm2 failover` builds the plan from both clusters.
 """
 
 from __future__ import annotations
@@ -40,18 +41,18 @@ from mm2.ui.timeline import TimelinePoint
 
 
 class Badge(enum.Enum):
-    """How the page shows a state."""
+    """Display category of a state on the page."""
 
     GOOD = "good"
-    """Healthy."""
+    """The state is healthy."""
     WAIT = "wait"
     """Starting, paused or waiting; or healthy with a note."""
     BAD = "bad"
-    """Needs an operator."""
+    """The state needs an operator."""
     OFF = "off"
     """Stopped, or not run by this process."""
     UNKNOWN = "unknown"
-    """Not known."""
+    """The state is not known."""
 
 
 _WORST_BADGE_FIRST = (Badge.BAD, Badge.UNKNOWN, Badge.WAIT, Badge.OFF, Badge.GOOD)
@@ -75,12 +76,12 @@ _PARTITION_BADGES = {
 
 
 def find_worst_badge(badges: Sequence[Badge]) -> Badge:
-    """Returns the worst of several badges; UNKNOWN for none."""
+    """Return the worst of several badges, or UNKNOWN if there are no badges."""
     return min(badges, key=_WORST_BADGE_FIRST.index, default=Badge.UNKNOWN)
 
 
 def choose_partition_badge(each: PartitionReport, now_ms: int) -> Badge:
-    """Returns a partition's badge: GOOD only with a known lag and no long wait."""
+    """Return a partition's badge. GOOD requires a known lag and no long wait."""
     if each.state in status_document.HALTED_STATES or each.retention_risk.is_short:
         return Badge.BAD
     if each.state == status_document.COPYING_STATE:
@@ -94,7 +95,7 @@ def choose_partition_badge(each: PartitionReport, now_ms: int) -> Badge:
 
 
 def choose_task_badge(each: TaskReport) -> Badge:
-    """Returns a task's badge."""
+    """Return a task's badge."""
     return _TASK_BADGES.get(each.state, Badge.UNKNOWN)
 
 
@@ -107,7 +108,7 @@ _HEALTH_BADGES = {
 
 
 def choose_flow_badge(report: FlowReport, verdict: FlowHealthResult) -> Badge:
-    """Returns the badge of a flow's health; WAIT for a healthy flow with notes."""
+    """Return the badge of a flow's health. A healthy flow with notes has WAIT."""
     if verdict.health is FlowHealth.SUSPENDED:
         return Badge.OFF if report.state is ReportedFlowState.STOPPED else Badge.WAIT
     tone = _HEALTH_BADGES[verdict.health]
@@ -122,8 +123,11 @@ def choose_flow_badge(report: FlowReport, verdict: FlowHealthResult) -> Badge:
 
 
 def describe_flow_state(report: FlowReport, verdict: FlowHealthResult) -> str:
-    """Describe a flow's state, with its health if it is running but not healthy, and whether other
-    nodes replicate a part of it."""
+    """Describe a flow's state.
+
+    The description includes the health if the flow is running but not healthy, and says whether
+    other nodes replicate some of its partitions.
+    """
     word = report.state.value.lower().replace("_", " ")
     if report.state is not ReportedFlowState.RUNNING:
         return word
@@ -136,7 +140,8 @@ def describe_flow_state(report: FlowReport, verdict: FlowHealthResult) -> str:
 
 
 class EstimateKind(enum.Enum):
-    """What is known before a failover plan is made; UNKNOWN takes precedence over COSTS."""
+    """Result of a failover estimate, before a failover plan is built. UNKNOWN takes precedence over
+    COSTS."""
 
     UNKNOWN = "unknown"
     COSTS = "at a cost"
@@ -153,7 +158,7 @@ _WORST_ESTIMATE_FIRST = (EstimateKind.UNKNOWN, EstimateKind.COSTS, EstimateKind.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailoverEstimate:
-    """Estimate of a failover; `command` makes the plan."""
+    """Estimate of a failover; `command` is the command that builds the plan."""
 
     kind: EstimateKind
     findings: tuple[str, ...]
@@ -163,7 +168,8 @@ class FailoverEstimate:
 def estimate_failover(
     report: FlowReport, flow: Flow, *, verdict: FlowHealthResult
 ) -> FailoverEstimate:
-    """Estimate from what the process knows of a flow; health reasons come first."""
+    """Estimate a failover from the state that this process has of a flow. Health reasons come
+    first."""
     found = [(EstimateKind.UNKNOWN, each) for each in verdict.reasons]
     found += [each for each in _find_costs(report, flow) if each[1] not in verdict.reasons]
     kinds = [kind for kind, _ in found]
@@ -175,7 +181,7 @@ def estimate_failover(
 
 
 def estimate_to_json(found: FailoverEstimate) -> dict[str, Any]:
-    """Encode for the page."""
+    """Encode a failover estimate as JSON for the page."""
     return {
         "verdict": found.kind.value,
         "badge": _ESTIMATE_BADGES[found.kind].value,
@@ -189,7 +195,7 @@ def _find_costs(report: FlowReport, flow: Flow) -> Iterator[tuple[EstimateKind, 
     if report.state is not ReportedFlowState.RUNNING:
         yield (
             EstimateKind.UNKNOWN,
-            f"the flow is {report.state.value}: new records on {source} are not seen",
+            f"the flow is {report.state.value}: new records on {source} are not observed",
         )
     standing = [each for each in parts if each.state in status_document.HALTED_STATES]
     if standing:
@@ -212,7 +218,9 @@ def _find_costs(report: FlowReport, flow: Flow) -> Iterator[tuple[EstimateKind, 
         empty = running and not report.partitions_on_other_nodes
         yield (
             EstimateKind.UNKNOWN,
-            topic_rows.NOTHING_TO_COPY if empty else "no partition is replicated here",
+            topic_rows.NOTHING_TO_COPY
+            if empty
+            else ("this node replicates no partition of the flow"),
         )
         return
     lag = status_document.sum_lag(parts, report.at_ms)
@@ -221,23 +229,24 @@ def _find_costs(report: FlowReport, flow: Flow) -> Iterator[tuple[EstimateKind, 
     if lag.records:
         age = "" if lag.ms is None else f", {text_format.format_duration(lag.ms / 1000)}"
         missing = plurals.format_count(lag.records, "record")
-        yield EstimateKind.COSTS, f"up to {missing} of {source} are not on {target}{age}"
+        yield EstimateKind.COSTS, f"up to {missing} of {source} are not replicated to {target}{age}"
 
 
 DOCUMENT_VERSION = 1
-"""Version of all documents below `/ui/api/`."""
+"""Version of all JSON documents below `/ui/api/`."""
 LISTED_TOPICS_MAX = 100
 LISTED_HALTS_MAX = 20
 LISTED_PROBLEMS_MAX = 10
 NAMED_PARTITIONS_MAX = 5
-"""Maximum number of halted partitions that are named per reason."""
+"""Maximum number of halted partitions that are named per halt reason."""
 
 JsonObject = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeInfo:
-    """The process; `engine` is the copy engine, `file` the configuration file as it was given."""
+    """Information about this process; `engine` is the copy engine, `file` the configuration file as
+    passed on the command line."""
 
     release: str
     pid: int
@@ -250,31 +259,31 @@ class NodeInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowPageSnapshot:
-    """One flow at one moment."""
+    """Snapshot of a flow at one point in time."""
 
     flow: Flow
     status: FlowStatus
     report: FlowReport
     verdict: FlowHealthResult
     rates: CopyRates | None = None
-    """None until two snapshots were taken."""
+    """Copy rates; None until two snapshots have been taken."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageSnapshot:
-    """All flows in configuration order, as of `at_ms`."""
+    """Snapshot of all flows at the time `at_ms`, in configuration order."""
 
     at_ms: int
     node: NodeInfo
     flows: tuple[FlowPageSnapshot, ...]
 
     def find_flow(self, flow: str) -> FlowPageSnapshot | None:
-        """Returns the named flow."""
+        """Return the snapshot of the named flow, or None if the flow does not exist."""
         return next((each for each in self.flows if each.flow.name == flow), None)
 
 
 def make_overview_document(seen: PageSnapshot) -> JsonObject:
-    """Build the overview: all flows in short, and halted partitions."""
+    """Build the overview document: a summary of all flows, and halted partitions."""
     aliases = dict.fromkeys(
         alias for each in seen.flows for alias in (each.flow.source, each.flow.target)
     )
@@ -292,8 +301,8 @@ def make_overview_document(seen: PageSnapshot) -> JsonObject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowDetail:
-    """Everything shown of one flow, built once per snapshot; `topics` are all topics, the worst
-    first."""
+    """Everything that the page shows about a flow, built once per snapshot; `topics` contains all
+    topics, the worst first."""
 
     about: JsonObject
     topics: Sequence[JsonObject]
@@ -302,7 +311,7 @@ class FlowDetail:
 def make_flow_detail(
     seen: PageSnapshot, one: FlowPageSnapshot, past: Sequence[TimelinePoint]
 ) -> FlowDetail:
-    """Build the detail of one flow."""
+    """Build the details of a flow."""
     report, holds = one.report, one.status.overrides
     rows = [
         _make_topic(one, name, parts)
@@ -331,7 +340,7 @@ def make_flow_detail(
 
 
 def make_flow_document(found: FlowDetail, *, topic: str = "") -> JsonObject:
-    """Build a flow's document, with the topics whose names contain `topic`."""
+    """Build a flow's document, limited to topics whose names contain `topic`."""
     rows = [row for row in found.topics if topic in row["topic"]]
     return {**found.about, "topics": rows[:LISTED_TOPICS_MAX], "topics_found": len(rows)}
 
@@ -351,7 +360,7 @@ _BADGE_RANK = {
 
 
 def make_document_head(seen: PageSnapshot) -> JsonObject:
-    """Build the fields with which every document begins."""
+    """Build the fields that every document starts with."""
     node = seen.node
     return {
         "version": DOCUMENT_VERSION,
@@ -401,7 +410,7 @@ def _make_flow_summary(one: FlowPageSnapshot) -> JsonObject:
 
 
 def _make_lag(parts: Sequence[PartitionReport], at_ms: int) -> JsonObject:
-    """Encode the lag; it is unknown, not zero, if there are no partitions."""
+    """Encode the lag. Without partitions the lag is unknown, not zero."""
     return status_document.lag_to_json(
         status_document.sum_lag(parts, at_ms)
         if parts
@@ -441,7 +450,8 @@ def _make_topic(one: FlowPageSnapshot, name: str, parts: Sequence[PartitionRepor
 
 
 def _has_wait_reason(each: PartitionReport) -> bool:
-    """Returns True if the reason is shown with the topic; halts are shown separately."""
+    """Return True if the partition's reason is shown with the topic. Halt reasons are shown
+    separately."""
     return bool(each.reason) and each.state not in status_document.HALTED_STATES
 
 
@@ -457,7 +467,7 @@ def _make_task(each: TaskReport) -> JsonObject:
 
 
 def _make_halts(report: FlowReport) -> Iterator[JsonObject]:
-    """Yield halted partitions, grouped by reason."""
+    """Yield the halted partitions, grouped by halt reason."""
     for each in status_document.group_halts(report.partitions):
         yield {
             "topic": each.topic,
@@ -470,7 +480,7 @@ def _make_halts(report: FlowReport) -> Iterator[JsonObject]:
 
 
 def _split_remedy(reason: str) -> JsonObject:
-    """Split a reason into text and remedy command, "" if there is none."""
+    """Split a halt reason into its text and its remedy command; "" if it has no remedy."""
     text, _, _ = reason.partition(operator_commands.REMEDY_PREFIX)
     return {
         "reason": topic_rows.describe_reason(text.strip()).rstrip("."),
@@ -480,7 +490,7 @@ def _split_remedy(reason: str) -> JsonObject:
 
 LISTED_GROUPS_MAX = 50
 GROUP_PARTITIONS_MAX = 50
-"""Maximum number of partitions per group."""
+"""Maximum number of partitions shown per consumer group."""
 
 
 def make_groups_document(
@@ -490,7 +500,7 @@ def make_groups_document(
     *,
     text: str,
 ) -> dict[str, Any]:
-    """Build the document of consumer groups whose names contain `text`, the first by name."""
+    """Build the document of the first consumer groups, by name, whose names contain `text`."""
     found = [each.find_groups(text, LISTED_GROUPS_MAX) for each in told]
     groups = {name: points for each in found for name, points in each.groups.items()}
     mirrors = {TopicPartition(each.mirror, each.partition): each for each in one.report.partitions}
@@ -545,7 +555,8 @@ def _make_group_partition(
 
 
 def _count_unread(each: Checkpoint, copied: PartitionReport | None) -> int | None:
-    """Count in source offsets: an upper bound if the log has gaps."""
+    """Count the unread records in source offsets. The count is an upper bound if the log has
+    gaps."""
     if copied is None or copied.end is None:
         return None
     return max(0, copied.end - each.upstream)

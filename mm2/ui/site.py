@@ -1,6 +1,6 @@
 """The routes of the status page: the page, its static files, and JSON below `/ui/api/`.
 
-Everything is read only. The content security policy allows no external resource.
+All routes are read-only. The content security policy allows no external resource.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from mm2.ui.timeline import TimelinePoint
 PAGE_PATH = "/ui"
 API_PATH = f"{PAGE_PATH}/api"
 SEARCH_CHARS_MAX = 249
-"""Maximum length of a search text: that of topic names."""
+"""Maximum length of a search text, equal to the maximum length of topic names."""
 SEARCHES_MAX = 16
-"""Maximum number of different searches for groups per snapshot, over all flows."""
+"""Maximum number of different consumer group searches per snapshot, for all flows together."""
 _STATIC_FILES = importlib.resources.files("mm2.ui") / "static"
 _HTML = "text/html; charset=utf-8"
 _CSS = "text/css; charset=utf-8"
@@ -51,7 +51,7 @@ _MakeFlowPage = Callable[[PageRequest, PageSnapshot, _FlowOnPage], PageResponse]
 
 
 class SnapshotSource(Protocol):
-    """Source of snapshots: `SnapshotWatch`."""
+    """Source of page snapshots; implemented by `SnapshotWatch`."""
 
     def current_snapshot(self) -> PageSnapshot: ...
 
@@ -59,7 +59,7 @@ class SnapshotSource(Protocol):
 
 
 class CommandResults(Protocol):
-    """Runs commands and keeps their results: `CommandRunner`."""
+    """Runs commands and keeps their results; implemented by `CommandRunner`."""
 
     def request(self, question: PageCommand) -> CommandResult: ...
 
@@ -67,11 +67,12 @@ class CommandResults(Protocol):
 
 
 class TooManySearchesError(RetriableError):
-    """More different searches at once than people make."""
+    """Too many different searches were requested for one snapshot."""
 
 
 class _DocumentCache:
-    """Caches the documents of one snapshot; builds each once, one at a time. Thread-safe."""
+    """Caches the documents of one snapshot and builds each document once, one at a time.
+    Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -88,9 +89,10 @@ class _DocumentCache:
         *,
         text: str = "",
     ) -> T:
-        """Returns a document, built by `make` if needed; `text` is what it searches for.
+        """Return a document; build it with `make` if it is not cached. `text` is the search text.
 
-        Raises `TooManySearchesError` for a search only."""
+        Raises `TooManySearchesError`, only for searches.
+        """
         with self._lock:
             if self._of is not seen:
                 self._of, self._made, self._searches = seen, {}, 0
@@ -107,7 +109,7 @@ class _DocumentCache:
 
 
 class StatusSite:
-    """The pages, returned by `make_pages`. Thread-safe."""
+    """Serves the status page and its documents; `make_pages` returns the pages. Thread-safe."""
 
     def __init__(self, seen: SnapshotSource, on: StatusRegistry, asked: CommandResults) -> None:
         self._seen = seen
@@ -116,24 +118,26 @@ class StatusSite:
         self._made = _DocumentCache()
 
     def make_pages(self) -> dict[str, PageRenderer]:
-        """Returns the pages by path. None conflicts with a target named `ui`, whose paths are
-        `/ui/<target>/connectors`."""
+        """Return the pages by path.
+
+        No path conflicts with a target named `ui`, whose paths are `/ui/<target>/connectors`.
+        """
         of_flows: Mapping[str, _MakeFlowPage] = {
-            "flow": self._flow,
-            "groups": self._groups,
-            "incidents": self._incidents,
-            "plan": self._plan,
+            "flow": self._render_flow,
+            "groups": self._render_groups,
+            "incidents": self._render_incidents,
+            "plan": self._render_plan,
         }
         return {
-            "/": redirect_to_page,
+            "/": render_root_page,
             PAGE_PATH: _make_static_page(_STATIC_FILES / "index.html", _HTML),
-            f"{PAGE_PATH}/": _redirect_to_slash,
+            f"{PAGE_PATH}/": _redirect_without_slash,
             **_make_static_pages(),
-            f"{API_PATH}/overview": self._overview,
+            f"{API_PATH}/overview": self._render_overview,
             **{f"{API_PATH}/{name}": self._make_flow_page(make) for name, make in of_flows.items()},
         }
 
-    def _overview(self, _: PageRequest) -> PageResponse:
+    def _render_overview(self, _: PageRequest) -> PageResponse:
         seen = self._seen.current_snapshot()
         return self._made.get(
             seen,
@@ -141,8 +145,10 @@ class StatusSite:
             lambda: _make_json_page(json_documents.make_overview_document(seen)),
         )
 
-    def _flow(self, asked: PageRequest, seen: PageSnapshot, one: _FlowOnPage) -> PageResponse:
-        """A search filters the cached detail."""
+    def _render_flow(
+        self, asked: PageRequest, seen: PageSnapshot, one: _FlowOnPage
+    ) -> PageResponse:
+        """Render a flow's document. A search filters the cached details."""
         name, topic = one.flow.name, asked.query.get("topic", "")[:SEARCH_CHARS_MAX]
         found = self._made.get(
             seen,
@@ -155,8 +161,11 @@ class StatusSite:
             seen, ("flow", name), lambda: _make_json_page(json_documents.make_flow_document(found))
         )
 
-    def _groups(self, asked: PageRequest, seen: PageSnapshot, one: _FlowOnPage) -> PageResponse:
-        """Groups are searched in the state of the tasks that write their checkpoints."""
+    def _render_groups(
+        self, asked: PageRequest, seen: PageSnapshot, one: _FlowOnPage
+    ) -> PageResponse:
+        """Render the consumer groups document, from the groups reported by the tasks that write
+        their checkpoints."""
         name, text = one.flow.name, asked.query.get("group", "")[:SEARCH_CHARS_MAX]
 
         def make() -> PageResponse:
@@ -171,12 +180,16 @@ class StatusSite:
             busy = {**json_documents.make_document_head(seen), "error": str(error)}
             return _make_json_page(busy, status=HTTPStatus.SERVICE_UNAVAILABLE)
 
-    def _incidents(self, asked: PageRequest, seen: PageSnapshot, one: _FlowOnPage) -> PageResponse:
+    def _render_incidents(
+        self, asked: PageRequest, seen: PageSnapshot, one: _FlowOnPage
+    ) -> PageResponse:
         return self._get_result(
             asked, seen, command_runner.make_incidents_command(one.flow, seen.node.file)
         )
 
-    def _plan(self, asked: PageRequest, seen: PageSnapshot, one: _FlowOnPage) -> PageResponse:
+    def _render_plan(
+        self, asked: PageRequest, seen: PageSnapshot, one: _FlowOnPage
+    ) -> PageResponse:
         return self._get_result(
             asked, seen, command_runner.make_plan_command(one.flow, seen.node.file)
         )
@@ -184,10 +197,11 @@ class StatusSite:
     def _get_result(
         self, asked: PageRequest, seen: PageSnapshot, question: PageCommand
     ) -> PageResponse:
-        """Return a command's last result, and run it again if requested.
+        """Return a command's last result, and run the command again if requested.
 
-        Running it queries the clusters. The required header prevents requests from other sites, by
-        way of the browser of somebody with access."""
+        The command queries the clusters. Therefore a required header prevents cross-site requests
+        through the browser of a user with access.
+        """
         wanted = asked.query.get("look") == "1"
         if wanted and not asked.requested_with:
             told = "look=1 needs the header X-Requested-With, with any value"
@@ -201,7 +215,7 @@ class StatusSite:
         )
 
     def _make_flow_page(self, make: _MakeFlowPage) -> PageRenderer:
-        """Wrap a page of the flow that the query names."""
+        """Wrap a page renderer so that it receives the flow named in the query."""
 
         def made(asked: PageRequest) -> PageResponse:
             seen = self._seen.current_snapshot()
@@ -211,9 +225,12 @@ class StatusSite:
         return made
 
 
-def redirect_to_page(asked: PageRequest) -> PageResponse:
-    """Page `/`: redirects browsers to the status page; others get Connect's JSON, whose cluster id
-    is below each flow's path."""
+def render_root_page(asked: PageRequest) -> PageResponse:
+    """Serve the path `/`: redirect browsers to the status page, and return Connect's JSON to other
+    clients.
+
+    The JSON contains no Kafka cluster id, because each flow has its own path with a cluster id.
+    """
     if "text/html" in asked.accept:
         return PageResponse(
             status=HTTPStatus.SEE_OTHER, body=b"", headers={**_HEADERS, "Location": PAGE_PATH}
@@ -224,14 +241,15 @@ def redirect_to_page(asked: PageRequest) -> PageResponse:
     )
 
 
-def _redirect_to_slash(_: PageRequest) -> PageResponse:
-    """Redirect to the path without a slash, because the page's links are relative to it."""
+def _redirect_without_slash(_: PageRequest) -> PageResponse:
+    """Redirect to the path without the trailing slash, because the page's links are relative to
+    that path."""
     headers = {**_HEADERS, "Location": PAGE_PATH}
     return PageResponse(status=HTTPStatus.SEE_OTHER, body=b"", headers=headers)
 
 
 def _make_static_pages() -> dict[str, PageRenderer]:
-    """Build the pages of style sheet and scripts."""
+    """Build the pages that serve the style sheet and the scripts."""
     kinds = {".css": _CSS, ".js": _JS}
     return {
         f"{PAGE_PATH}/{each.name}": _make_static_page(each, kinds[suffix])
@@ -256,6 +274,6 @@ def _make_flow_not_found(seen: PageSnapshot) -> PageResponse:
 
 
 def _make_json_page(found: Mapping[str, Any], *, status: int = HTTPStatus.OK) -> PageResponse:
-    """Encode a document; unencodable characters are replaced by a question mark."""
+    """Encode a document as a JSON page. Unencodable characters are replaced by question marks."""
     text = json.dumps(found, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return PageResponse(body=text.encode("utf-8", "replace"), status=status, headers=_HEADERS)

@@ -1,8 +1,8 @@
-"""The status page of a running process: takes snapshots of its flows and hosts the site.
+"""Takes snapshots of a running process's flows and hosts the status page.
 
-Snapshots are taken on a separate thread when somebody looks, and at intervals for the charts of the
-last hour. However many clients look, and however many partitions there are, this uses a small share
-of one core. A failure is logged and does not affect replication.
+Snapshots are taken on a separate thread when a client requests the page, and at intervals for the
+charts of the last hour. The CPU usage is limited to a small share of one core, regardless of the
+number of clients and partitions. A failure is logged and does not affect replication.
 """
 
 from __future__ import annotations
@@ -32,27 +32,28 @@ from mm2.ui.site import StatusSite
 from mm2.ui.timeline import Timeline, TimelinePoint
 
 SNAPSHOT_MAX_AGE_S = 1.0
-"""Minimum age at which a snapshot is replaced."""
+"""Maximum age of a snapshot in seconds. An older snapshot is replaced when it is requested."""
 SNAPSHOT_CPU_SHARE = 0.02
-"""Share of a core: with thousands of partitions, snapshots are taken less often."""
+"""Maximum share of a CPU core for snapshots: with thousands of partitions, snapshots are taken less
+often."""
 IDLE_SNAPSHOT_INTERVAL_S = 15.0
 
 
 class PageNode(HealthSource, Protocol):
-    """The node that runs the flows: `mm2.node.node.Mm2Node`."""
+    """The node that runs the flows; implemented by `mm2.node.node.Mm2Node`."""
 
     @property
     def settings(self) -> Mm2Settings: ...
 
 
 class ReportSource(Protocol):
-    """Source of flow reports: `mm2.status.retention_watch.RetentionWatch`."""
+    """Source of flow reports; implemented by `mm2.status.retention_watch.RetentionWatch`."""
 
     def reports(self) -> Sequence[FlowReport]: ...
 
 
 class SnapshotWatch:
-    """Takes snapshots; `run` is the body of its thread, the rest is thread-safe."""
+    """Takes page snapshots. `run` is the body of its thread; all other methods are thread-safe."""
 
     def __init__(
         self,
@@ -77,7 +78,8 @@ class SnapshotWatch:
         self._fresh_until_s = float("-inf")
 
     def run(self, stop: threading.Event) -> None:
-        """Record a timeline point every `POINT_INTERVAL_S`, or less often if it takes long."""
+        """Record a timeline point every `POINT_INTERVAL_S`, or less often if recording takes
+        long."""
         pause_s = 0.0
         while not stop.wait(pause_s):
             began_s = self._clock.now_s()
@@ -87,10 +89,10 @@ class SnapshotWatch:
             )
 
     def record_point(self) -> None:
-        """Record a point of each flow's timeline."""
+        """Record a point in each flow's timeline."""
         with self._lock:
             seen = self._take_snapshot()
-            self._timeline.observe(
+            self._timeline.add_snapshot(
                 [each.status for each in seen.flows],
                 [each.report for each in seen.flows],
                 now_s=self._clock.now_s(),
@@ -98,14 +100,14 @@ class SnapshotWatch:
             )
 
     def current_snapshot(self) -> PageSnapshot:
-        """Returns a recent snapshot of all flows."""
+        """Return a recent snapshot of all flows."""
         with self._lock:
             if self._seen is not None and self._clock.now_s() < self._fresh_until_s:
                 return self._seen
             return self._take_snapshot()
 
     def flow_timeline(self, flow: str) -> Sequence[TimelinePoint]:
-        """Returns the flow's last hour, oldest point first."""
+        """Return the points of a flow's last hour, oldest first."""
         with self._lock:
             return self._timeline.get_points(flow)
 
@@ -118,7 +120,7 @@ class SnapshotWatch:
         self._snapshot_count += 1
         self._seen = PageSnapshot(
             at_ms=self._clock.wall_ms(),
-            node=self._node(settings),
+            node=self._make_node_info(settings),
             flows=tuple(
                 FlowPageSnapshot(
                     flow=flow,
@@ -138,7 +140,7 @@ class SnapshotWatch:
         self._fresh_until_s = ended_s + min(IDLE_SNAPSHOT_INTERVAL_S, pause_s)
         return self._seen
 
-    def _node(self, settings: Mm2Settings) -> NodeInfo:
+    def _make_node_info(self, settings: Mm2Settings) -> NodeInfo:
         return NodeInfo(
             release=self._release,
             pid=self._pid,
@@ -156,7 +158,7 @@ _log = logging.getLogger(__name__)
 
 
 class StatusPage:
-    """The status page; `pages` are its pages by path."""
+    """The status page; `pages` contains its pages by path."""
 
     def __init__(self, running: PageNode, reports: ReportSource) -> None:
         now = SystemClock()
@@ -172,8 +174,8 @@ class StatusPage:
         self.pages = StatusSite(self._watch, status_registry.REGISTRY, self._questions).make_pages()
 
     @contextlib.contextmanager
-    def recording(self) -> Iterator[None]:
-        """While entered, the charts are recorded."""
+    def record_charts(self) -> Iterator[None]:
+        """Record the charts on a separate thread inside a `with` block."""
         owned = ThreadGroup(on_unexpected_end=_log_unexpected_end)
         owned.start("status page", self._watch.run)
         try:

@@ -1,7 +1,7 @@
 """Lag and throughput of the last hour, for the charts of the status page.
 
-Built from snapshots of all flows, and held in memory: after a restart the charts are empty. An
-unknown value is a gap in the chart, not zero.
+The timeline is built from snapshots of all flows and kept in memory, so the charts are empty after
+a restart. An unknown value is a gap in the chart, not zero.
 """
 
 from __future__ import annotations
@@ -19,16 +19,19 @@ from mm2.status.status_document import FlowReport
 POINT_INTERVAL_S = 10.0
 TIMELINE_LENGTH_S = 3_600.0
 TIMELINE_POINTS_MAX = int(TIMELINE_LENGTH_S / POINT_INTERVAL_S)
-"""Maximum number of points per flow."""
+"""Maximum number of timeline points per flow."""
 
 CopiedCounts = tuple[int, int]
-"""Records and bytes of a partition since its copy process started to count."""
+"""Number of records and bytes copied in a partition since its copy process started to count."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimelinePoint:
-    """One flow at one moment. A lag is None if that of any partition is unknown; rates are means
-    since the previous point, None if there is none."""
+    """Lag and rates of a flow at one point in time.
+
+    A lag is None if the lag of any partition is unknown. Rates are averages since the previous
+    point, and None for the first point.
+    """
 
     at_ms: int
     lag_records: int | None
@@ -39,7 +42,7 @@ class TimelinePoint:
 
 @dataclass(slots=True)
 class _FlowTimeline:
-    """Points of one flow; `counted` is None before the first snapshot."""
+    """Timeline points of a flow; `counted` is None before the first snapshot."""
 
     points: deque[TimelinePoint] = field(default_factory=lambda: deque(maxlen=TIMELINE_POINTS_MAX))
     at_s: float = 0.0
@@ -48,14 +51,15 @@ class _FlowTimeline:
 
 @dataclass(slots=True)
 class Timeline:
-    """Points of all flows.
+    """Timeline points of all flows.
 
-    Invariants: at most `TIMELINE_POINTS_MAX` points per flow, in time order; none of removed
-    flows."""
+    Invariants: each flow has at most `TIMELINE_POINTS_MAX` points, in time order. Removed flows
+    have no points.
+    """
 
     _flows: dict[str, _FlowTimeline] = field(default_factory=dict)
 
-    def observe(
+    def add_snapshot(
         self,
         statuses: Sequence[FlowStatus],
         reports: Sequence[FlowReport],
@@ -63,7 +67,7 @@ class Timeline:
         now_s: float,
         wall_ms: int,
     ) -> None:
-        """Add a snapshot of all flows: copied records from `statuses`, lags from `reports`."""
+        """Add a snapshot of all flows: copied records come from `statuses`, lags from `reports`."""
         by_name = {each.flow: each for each in reports}
         self._flows = {
             each.flow: self._flows.get(each.flow, _FlowTimeline())
@@ -75,7 +79,7 @@ class Timeline:
                 self._add_point(status, by_name[status.flow], now_s=now_s, wall_ms=wall_ms)
 
     def get_points(self, flow: str) -> Sequence[TimelinePoint]:
-        """Returns a flow's points, oldest first."""
+        """Return a flow's timeline points, oldest first."""
         found = self._flows.get(flow)
         return () if found is None else tuple(found.points)
 
@@ -116,8 +120,11 @@ class Timeline:
 def _count_copied_since(
     before: Mapping[TopicPartition, CopiedCounts], now: Mapping[TopicPartition, CopiedCounts]
 ) -> CopiedCounts:
-    """Count since the last snapshot; a count that decreased has restarted, and partitions that
-    moved to other nodes are ignored."""
+    """Return the records and bytes copied since the last snapshot.
+
+    A decreased count means that counting has restarted from zero. Partitions that moved to other
+    nodes are ignored.
+    """
     records = size = 0
     for place, (records_now, bytes_now) in now.items():
         records_then, bytes_then = before.get(place, (0, 0))
@@ -128,7 +135,7 @@ def _count_copied_since(
 
 
 def timeline_to_json(points: Sequence[TimelinePoint]) -> dict[str, Any]:
-    """Encode as columns, which is compact."""
+    """Encode timeline points as columns, which is compact."""
     return {
         "step_ms": int(POINT_INTERVAL_S * 1000),
         "kept_ms": int(TIMELINE_LENGTH_S * 1000),

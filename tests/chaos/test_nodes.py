@@ -75,8 +75,8 @@ class Nodes:
         (self.addresses[name],) = found
         self.settled()
         log = self.running[name].log
-        if known and "Spark is up" in log:  # until then others have the work
-            assert log.index("Spark is up") < log.index(" is RUNNING")
+        if known and "Spark is running" in log:  # until then others have the work
+            assert log.index("Spark is running") < log.index(" is RUNNING")
 
     def settled(self) -> None:
         """Nodes that are there run every task, as evenly as can be, and go on doing so."""

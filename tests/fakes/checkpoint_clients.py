@@ -88,25 +88,25 @@ class FakeClusters:
         sync = OffsetSync(partition=partition, upstream=upstream, downstream=downstream)
         self.syncs_log.append(mm2_records.encode_offset_sync(sync))
 
-    def source_groups(self) -> FakeGroups:
+    def create_source_groups_client(self) -> FakeGroups:
         return self._kept(FakeGroups(self.source))
 
-    def target_groups(self) -> FakeGroups:
+    def create_target_groups_client(self) -> FakeGroups:
         return self._kept(FakeGroups(self.target))
 
-    def target_admin(self) -> FakeAdmin:
+    def create_target_admin(self) -> FakeAdmin:
         return self._kept(FakeAdmin(self.target_topics))
 
-    def target_logs(self) -> FakeLogs:
+    def create_target_log_offsets(self) -> FakeLogs:
         return self._kept(FakeLogs(self.target_ends))
 
-    def offset_syncs(self) -> FakeTail:
+    def create_offset_syncs_reader(self) -> FakeTail:
         return self._kept(FakeTail("syncs", self.syncs_log, self.syncs_failures))
 
-    def checkpoints(self) -> FakeTail:
+    def create_checkpoints_reader(self) -> FakeTail:
         return self._tail("checkpoints", self.checkpoints_log, self.checkpoints_failures)
 
-    def offset_map(self) -> FakeTail:
+    def create_offset_map_reader(self) -> FakeTail:
         return self._tail("map", self.map_log, self.map_failures)
 
     def _tail(self, name: str, log: list[Record] | None, failures: list[ConnectError]) -> FakeTail:

@@ -122,7 +122,7 @@ class Copied:
         writer.check_invariants()
 
     def store(self, writer):
-        for item in writer.write(0.0).items:
+        for item in writer.create_write_instruction(0.0).items:
             self.known.apply(item.key, item.value)
 
     @property

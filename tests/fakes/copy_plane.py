@@ -85,7 +85,7 @@ class FakePlane:
     def standby(self) -> Any:
         return self
 
-    def assign(self, name: str, inbox: ChannelInbox) -> None:
+    def assign_standby(self, name: str, inbox: ChannelInbox) -> None:
         """Nothing waits."""
 
     def acquire(self, settings: EngineSettings | None, clock: object) -> Any:

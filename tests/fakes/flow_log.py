@@ -55,7 +55,7 @@ class FakeFlowLog:
             replication_factor=1,
             clock=SystemClock(),
         )
-        topics.ensure(list(self._names.values()), timeout_s)
+        topics.ensure_topics(list(self._names.values()), timeout_s)
         self._broken = None
         self._positions = dict.fromkeys(FlowLogTopic, 0)
         self._ids = {
@@ -125,7 +125,7 @@ class FakeFlowLog:
         try:
             self._check_same(topic)
             if len(key) + len(value or b"") > self._max_record_bytes:
-                raise FatalError("record too large; raise max.message.bytes of the topic")
+                raise FatalError("record too large; raise the topic's max.message.bytes")
         except ConnectError as error:
             self._broken = error
             return error

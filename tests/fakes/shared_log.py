@@ -120,7 +120,7 @@ class FakeSharedLog:
         if self._topic.refusals:
             on_recorded(self._topic.refusals.popleft())
         elif len(record.value or b"") > self._topic.max_record_bytes:
-            on_recorded(FatalError("too large; raise max.message.bytes of the topic"))
+            on_recorded(FatalError("too large; raise the topic's max.message.bytes"))
         else:
             self._topic.append(record.key, record.value, ours=True)
             on_recorded(None)

@@ -45,34 +45,34 @@ class FakeClusters:
         self.config, self.clock, self.gone = config, clock, gone
         return self
 
-    def source_admin(self) -> FakeAdmin:
+    def create_source_admin(self) -> FakeAdmin:
         return self._kept(FakeAdmin(self.source))
 
-    def target_admin(self) -> FakeAdmin:
+    def create_target_admin(self) -> FakeAdmin:
         return self._kept(FakeAdmin(self.target))
 
-    def syncs_admin(self) -> FakeAdmin:
+    def create_syncs_admin(self) -> FakeAdmin:
         assert self.config is not None
         assert self.config.syncs_topic is not None
         on = self.source if self.config.syncs_topic.on_source else self.target
         return self._kept(FakeAdmin(on))
 
-    def source_acls(self) -> FakeAcls:
+    def create_source_acl_admin(self) -> FakeAcls:
         return self._kept(FakeAcls(self.source_rights))
 
-    def target_acls(self) -> FakeAcls:
+    def create_target_acl_admin(self) -> FakeAcls:
         return self._kept(FakeAcls(self.target_rights))
 
-    def log_topics(self, target: Admin) -> FlowLogTopics:
+    def create_log_topics(self, target: Admin) -> FlowLogTopics:
         return FlowLogTopics(
             target=target, where="B", bootstrap="b:1", replication_factor=1, clock=self.clock
         )
 
-    def ledger(self, partitions: Collection[TopicPartition]) -> FlowLedger:
+    def create_ledger(self, partitions: Collection[TopicPartition]) -> FlowLedger:
         log = FakeFlowLog(self.target, source_alias="A")
         return FlowLedger(log, partitions=partitions)
 
-    def java_reverse_flow(self, *, source: Admin, target: Admin) -> JavaReverseFlow:
+    def create_java_reverse_flow(self, *, source: Admin, target: Admin) -> JavaReverseFlow:
         assert self.config is not None
         return JavaReverseFlow(
             self.config.flow,

@@ -72,24 +72,26 @@ class FakeClusters:
         self.config, self.task = config, task
         return self
 
-    def admins(self) -> tuple[FakeAdmin, FakeAdmin]:
+    def create_admin_clients(self) -> tuple[FakeAdmin, FakeAdmin]:
         made = FakeAdmin(self.source_cluster), FakeAdmin(self.target_cluster)
         self.admins_made.extend(made)
         return made
 
-    def ledger(self, partitions: Collection[TopicPartition], java: ReadJavaProgress) -> FlowLedger:
+    def create_ledger(
+        self, partitions: Collection[TopicPartition], java: ReadJavaProgress
+    ) -> FlowLedger:
         assert self.config is not None
         log = FakeFlowLog(self.target_cluster, source_alias=self.config.common.source)
         self.ledgers.append(FlowLedger(log, partitions=partitions, read_java_progress=java))
         return self.ledgers[-1]
 
-    def reverse_producer_ids(self) -> ReverseProducerIds:
+    def create_reverse_producer_ids(self) -> ReverseProducerIds:
         return Source(self.source_cluster).ids()
 
-    def offset_syncs(self) -> FakeTail:
+    def create_offset_syncs_reader(self) -> FakeTail:
         return FakeTail(topic="syncs", log=self.syncs_log, failures=self.syncs_failures)
 
-    def sync_writer(self) -> FakeWriter:
+    def create_sync_writer(self) -> FakeWriter:
         return self.writer
 
     def source(self) -> ClusterAccess:

@@ -148,7 +148,7 @@ def test_too_few_brokers_are_waited_for_until_time_is_up(place, topic):
         place.ensure(1.5, name=topic(), replication_factor=3)
     assert CLOCK.now_s() - begun_s >= 1.0
     (trouble,) = place.troubles
-    assert "replication.factor of at most the number of brokers; retrying" in trouble
+    assert "set replication.factor to at most the number of brokers; retrying" in trouble
 
 
 @pytest.mark.parametrize("committed_only", [False, True])
@@ -212,7 +212,7 @@ def test_one_leader_writes_at_a_time(east, place, topic, logs):
         new.put_connector("c", {"by": "new"})
         with pytest.raises(WritePrivilegeLost):
             old.put_connector("c", {"by": "old"})
-        with pytest.raises(WritePrivilegeLost, match="not claimed, or is lost"):
+        with pytest.raises(WritePrivilegeLost, match="not claimed or has been lost"):
             old.remove_connector("c")
         for each in (old, new):
             each.refresh(WAIT_S)

@@ -99,7 +99,7 @@ def test_a_wrong_secret_is_refused_clearly_and_not_repeated(trust, caplog):
     said = refusal(given)
     assert f"127.0.0.1:{found.port}" in said
     assert "status 401 (invalid_client" in said
-    assert "the token request of client 'mm2' was refused: check client id, secret" in said
+    assert "refused the token request of client 'mm2': check client id, secret" in said
     controlled = control_refusal(given)
     assert "Failed to acquire SASL OAUTHBEARER token" in controlled
     assert "invalid_client" in controlled
@@ -161,7 +161,7 @@ def test_an_issuer_behind_tls_needs_its_own_authority(trust, tmp_path):
     (tmp_path / "ids.pem").write_bytes(authority.certificate_pem)
     with issuer.running(tls=authority) as found:
         given = properties(running, found)
-        assert "TLS: its certificate was rejected" in refusal(given)
+        assert "TLS: the token endpoint's certificate was rejected" in refusal(given)
         assert "ssl.truststore.location" in refusal(given)
         assert found.asked == 0
         store = {

@@ -78,7 +78,7 @@ def test_brokers_die_with_a_killed_supervisor_and_the_next_up_cleans(home):
     eventually(lambda: not support_processes.mentioning(home.folder), 10, "all died with it")
 
     said = _run(home, "status")
-    assert (said.returncode, said.stderr.strip()) == (1, f"no sandbox is up in {home.folder}")
+    assert (said.returncode, said.stderr.strip()) == (1, f"no sandbox is running in {home.folder}")
     up = _run(home, "up", "east")
     assert up.returncode == 0, up.stderr
     assert "already" not in up.stderr

@@ -82,7 +82,7 @@ def test_no_program_gets_a_credential_as_an_argument(monkeypatch):
         return start(self, argv, output=output, cwd=cwd)
 
     monkeypatch.setattr(LocalRunner, "start", record)
-    monkeypatch.setattr(broker, "_write_kept_format", lambda node, *, cluster_id: False)
+    monkeypatch.setattr(broker, "_write_cached_storage", lambda node, *, cluster_id: False)
     with SandboxCluster("watched", users=["alice"]) as running:
         passwords = running.security.passwords.values()
     assert len(commands) == 2, "the storage tool and the broker"

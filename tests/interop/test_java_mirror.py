@@ -234,9 +234,9 @@ def our_writer(question: Question) -> list[Any]:
     for step in question["steps"]:
         sent: list[OffsetSync] = []
         if step == "commit":
-            emitter.promote_delayed()
+            emitter.promote_delayed_syncs()
         elif step == "fire":
-            sent = emitter.pop_due()
+            sent = emitter.pop_due_syncs()
             under_way += sent
         elif step == "answer":
             if under_way:
@@ -317,7 +317,7 @@ def our_task(question: Question) -> list[Any]:
             syncs.add(as_sync(values))
         group = each["group"]
         points = flow.find_new_checkpoints(
-            group, as_positions(each["committed"]), table.get_group(group)
+            group, as_positions(each["committed"]), table.get_group_checkpoints(group)
         )
         for point in points:
             table.publish(point)
@@ -329,7 +329,7 @@ def our_task(question: Question) -> list[Any]:
             seen = TargetGroup(
                 state=GroupState.EMPTY, positions=as_positions(question["idle"][group])
             )
-        plan = group_offset_sync.plan_group_sync(group, table.get_group(group), seen)
+        plan = group_offset_sync.plan_group_sync(group, table.get_group_checkpoints(group), seen)
         if plan.write:
             to_write[group] = [
                 [at.topic, at.partition, position.offset, position.metadata]

@@ -115,7 +115,7 @@ return drawn.length === 4 && drawn.every((on) => on.viewBox.baseVal.width === on
 
 
 def look(browser: Browser, run: Mirror, traffic: Traffic, source: Properties) -> None:
-    browser.open(run.await_log(r"the status page is at (\S+)/ui")[1] + "/ui")
+    browser.open(run.await_log(r"the status page is available at (\S+)/ui")[1] + "/ui")
     browser.await_text("#groups", "warehouse", SOON_S)
     browser.click("#groups summary")
     planned(browser, run, traffic)

@@ -1,6 +1,7 @@
 """Every message that ends with a command, made for one flow: what an operator may be told to type.
 
-A command that is built anywhere goes through a cluster's `_tool`, or begins with `mm2`.
+A command that is built anywhere goes through `_build_tool_command` of a cluster, or begins with
+`mm2`.
 """
 
 from __future__ import annotations
@@ -49,8 +50,8 @@ class Recording(ClusterCommands):
 
     given: list[str] = field(default_factory=list)
 
-    def _tool(self, name: str, *words: str) -> str:
-        line = ClusterCommands._tool(self, name, *words)
+    def _build_tool_command(self, name: str, *words: str) -> str:
+        line = ClusterCommands._build_tool_command(self, name, *words)
         self.given.append(line)
         return line
 
@@ -118,46 +119,54 @@ def ours(text: str) -> list[str]:
 
 
 def _stops(where: PartitionSetup, *, hanging: int) -> Iterator[PartitionHalt]:
-    yield replication_halts.halt_fenced(where)
-    yield replication_halts.halt_denied(where, "no", code=29, retry_after_s=1.0)
-    yield replication_halts.halt_timestamps_rewritten(where, offset=5)
+    yield replication_halts.build_fenced_halt(where)
+    yield replication_halts.build_access_denied_halt(where, "no", code=29, retry_after_s=1.0)
+    yield replication_halts.build_timestamps_rewritten_halt(where, offset=5)
     recreated = replication_halts.halt_if_recreated(
         where, on_target=True, was=b"1" * 16, now=b"2" * 16
     )
     assert recreated is not None
     yield recreated
-    yield replication_halts.halt_source_diverged(where, end=5, copied=9)
-    yield replication_halts.halt_source_gap(where, position=5, start=9)
+    yield replication_halts.build_source_diverged_halt(where, end=5, copied=9)
+    yield replication_halts.build_source_gap_halt(where, position=5, start=9)
     transaction = OpenTransaction(producer_id=5, start=hanging)
-    yield replication_halts.halt_own_open_transaction(where, transaction, retry_after_s=1.0)
-    yield replication_halts.halt_foreign_open_transaction(where, transaction, retry_after_s=1.0)
+    yield replication_halts.build_own_open_transaction_halt(where, transaction, retry_after_s=1.0)
+    yield replication_halts.build_foreign_open_transaction_halt(
+        where, transaction, retry_after_s=1.0
+    )
     for code in (29, 35):
-        yield replication_halts.halt_hidden_open_transaction(
+        yield replication_halts.build_hidden_open_transaction_halt(
             where, "no", code=code, stable=hanging, retry_after_s=1.0
         )
-    yield replication_halts.halt_mirror_unknown(where, copied=9, leader_epoch=3)
-    yield replication_halts.halt_mirror_unreadable(where, offset=5, reason="it is damaged")
+    yield replication_halts.build_mirror_unknown_halt(where, copied=9, leader_epoch=3)
+    yield replication_halts.build_mirror_unreadable_halt(where, offset=5, reason="it is damaged")
     damaged = UnreadableBatch(offset=5, reason="no")
     sound = {"next_offset": 9, "has_valid_checksum": True}
     for changed in ({}, {"next_offset": 9}, sound, {"by_transform": True}):
-        yield replication_halts.halt_unreadable_batch(
+        yield replication_halts.build_unreadable_batch_halt(
             where, dataclasses.replace(damaged, **changed)
         )
-    yield replication_halts.halt_unreadable_batch(
+    yield replication_halts.build_unreadable_batch_halt(
         where, dataclasses.replace(damaged, next_offset=9, too_large=True)
     )
     foreign = ForeignBatch(producer_id=5, offset=7)
-    yield replication_halts.halt_foreign_records(where, foreign, copied=3)
-    yield replication_halts.halt_source_truncated(where, position=9, start=1, retry_after_s=1.0)
-    yield replication_halts.halt_ahead_of_source(where, "it is ahead", copied=3, retry_after_s=1.0)
-    yield replication_halts.halt_source_missing(where, "it is gone")
+    yield replication_halts.build_foreign_records_halt(where, foreign, copied=3)
+    yield replication_halts.build_source_truncated_halt(
+        where, position=9, start=1, retry_after_s=1.0
+    )
+    yield replication_halts.build_ahead_of_source_halt(
+        where, "it is ahead", copied=3, retry_after_s=1.0
+    )
+    yield replication_halts.build_source_missing_halt(where, "it is gone")
     for denied in (True, False):
-        yield replication_halts.halt_reverse_flow_unknown(where, "it cannot be read", denied=denied)
+        yield replication_halts.build_reverse_flow_unknown_halt(
+            where, "it cannot be read", denied=denied
+        )
     for is_era in (False, True):
         record = UnreadableStateRecord(offset=7, why="of version 9", is_era=is_era)
-        yield replication_halts.halt_map_unreadable(where, record)
-    yield replication_halts.halt_era_missing(where, 3)
-    yield eras._halt_not_empty(where, "it holds records")
+        yield replication_halts.build_map_unreadable_halt(where, record)
+    yield replication_halts.build_era_missing_halt(where, 3)
+    yield eras._build_mirror_not_empty_halt(where, "it holds records")
 
 
 def _findings(operator: OperatorCommands) -> Iterator[MirrorTopicFinding]:

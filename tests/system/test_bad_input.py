@@ -156,7 +156,7 @@ def test_topics_that_cannot_be_copied_stop_alone(tmp_path, odd_pair):
         "large": r"east\.large-0 refused.*offset 5 .*RECORD_TOO_LARGE.*max\.message\.bytes",
         "future": r"refused.*offset 5 .*INVALID_TIMESTAMP.*message\.timestamp\.after\.max\.ms",
         "append-time-mirror": r"LogAppendTime.*set message\.timestamp\.type=CreateTime",
-        "not-empty": r"holds records at offset 0.*mm2 topic reset",
+        "not-empty": r"contains records at offset 0.*mm2 topic reset",
     }.items():
         assert re.search(rf"east->west {topic}-0: .*{what}", told), (topic, told)
     for topic in ("good", "append-time", "compacted", "recompressed"):

@@ -82,7 +82,7 @@ def change(source: Properties, target: Properties, names: dict[str, str]) -> Non
 def assert_followed(run: Mirror, target: Properties, names: dict[str, str]) -> None:
     created, grown = names["created"], names["grown"]
     run.await_log(rf"topic {created}: now mirrored \(2 partitions\)", SEEN_S)
-    run.await_log(rf"topic {grown}: 2 partitions added, mirrored from the first", SEEN_S)
+    run.await_log(rf"topic {grown}: 2 partitions added, replicated from the first", SEEN_S)
     run.await_records(20, topic=created)
     assert kafka.partition_count(target, f"east.{grown}") == 3
     mirrored = f"east.{names['compacted']}"

@@ -125,7 +125,7 @@ def test_a_source_that_dies_after_the_last_checkpoint(scene: Scene):
         # A person is asked, and nothing is changed until the right name is typed.
         code, said = on_terminal(scene, "yes", *execute)
         assert code == 1, said
-        assert "does not match the name of the flow; nothing was changed" in said
+        assert "does not match the flow's name; nothing was changed" in said
         assert not journal.exists()
         with pytest.raises(SandboxError, match="has no offsets in"):
             moved_groups.positions(scene.target)

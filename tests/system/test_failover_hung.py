@@ -131,5 +131,5 @@ def test_a_broker_that_hangs_is_waited_for_no_longer_than_it_takes(
     journal = [json.loads(line) for line in (tmp_path / "journal.jsonl").read_text().splitlines()]
     (fenced,) = (each for each in journal if each.get("step") == "fence" and "detail" in each)
     left = {each["partition"]: each["unfenced"] for each in fenced["detail"]["partitions"]}
-    assert left.pop(LEADERS.index(HANGS)).startswith("its mirror does not answer")
+    assert left.pop(LEADERS.index(HANGS)).startswith("its mirror does not respond")
     assert set(left.values()) == {""}

@@ -70,10 +70,10 @@ def test_each_cause_is_logged_at_once_and_named_at_the_end(tmp_path, east, own_c
         "north->west": REFUSED.format(side="source north", address=closed),
         "east->south": REFUSED.format(side="target south", address=also),
         "north->south": "source north unreachable .* refused .*; target south unreachable",
-        "mute->west": rf"source mute unreachable .*: no answer within 4 s \({silent}\), retrying",
+        "mute->west": rf"source mute unreachable .*: no response within 4 s \({silent}\), retrying",
         "nowhere->west": "source nowhere unreachable .*: the host name cannot be resolved: .*",
         "east->west": r"creating topic mm2-\S+ on west \(.*replication factor of 3 .*"
-        "set a replication.factor of at most the number of brokers; retrying",
+        "set replication.factor to at most the number of brokers; retrying",
     }
     for flow, cause in told.items():
         assert re.search(f"  {flow}: PLANNING: {cause}", done.stdout), (flow, done.stdout)

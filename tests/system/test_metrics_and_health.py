@@ -303,7 +303,7 @@ def javas_names_are_apart(scene: Scene) -> None:
 
 def its_rest_server_has_health_too(scene: Scene) -> None:
     """For everybody; what operators ask there is not, at the port that nobody has chosen."""
-    address = scene.run.await_log(r"the status page is at (\S+)/ui")[1]
+    address = scene.run.await_log(r"the status page is available at (\S+)/ui")[1]
     for kind in ("live", "ready", "replicating"):
         with urllib.request.urlopen(f"{address}/health/{kind}", timeout=20.0) as answer:
             assert json.loads(answer.read())["status"] == "ok"

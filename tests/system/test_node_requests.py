@@ -139,7 +139,7 @@ def test_whoever_answers_for_a_node_gets_no_signature_that_fits_another_request(
             for port, network in networks.items()
         ]
         for each in nodes:
-            each.await_log("the status page is at")
+            each.await_log("the status page is available at")
 
         def tails() -> str:
             return "".join(each.tail for each in nodes)

@@ -103,7 +103,7 @@ def test_the_decision_holds_when_nobody_runs_the_flow_and_while_it_is_paused(tmp
     reset = ("topic", "reset", "east->west", "orders", "--config", path, "--from")
     done = mirror.mm2(*reset, "earliest")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "orders-0: replicated up to source offset 2; begins again" in done.stdout
+    assert "orders-0: replicated up to source offset 2; starts again" in done.stdout
     assert "no process runs east->west" in done.stdout
     assert f"mm2 run --config {path}" in done.stdout
     with Mirror(tmp_path, given) as run:

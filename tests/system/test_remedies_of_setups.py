@@ -126,7 +126,7 @@ def test_what_a_right_is_lacking_for_is_done_once_it_is_granted(tmp_path, own_cl
             (tmp_path / operator_commands.ADMIN_PROPERTIES_PLACEHOLDER).write_text(lines)
             obeying.obey(operator_commands.extract_remedy(line), folder=tmp_path)
 
-        unread = line_of(run, "not authorized to read .* of the target; assuming")
+        unread = line_of(run, "not authorized to read .* on the target; assuming")
         unseen = line_of(run, "not authorized to read the source topic's configs")
         unfenced = line_of(run, "replicated at least once")
         logged = run.await_log(r"so zombie writers cannot be fenced: .*")[0]

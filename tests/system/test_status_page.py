@@ -80,7 +80,7 @@ def scene(
         throttle_topics=[f"{re.escape(ledger)}=2kB"],
     )
     with Mirror(tmp_path, given) as run:
-        url = run.await_log(r"the status page is at (\S+)/ui")[1]
+        url = run.await_log(r"the status page is available at (\S+)/ui")[1]
         run.await_records(50, topic=orders)
         yield Scene(
             run=run,

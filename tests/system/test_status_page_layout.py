@@ -55,7 +55,7 @@ def many() -> MadeUp:
     found = GroupSearchResult(total_count=1, matching_count=1, groups={HOSTILE: [point]})
     made = MadeUp(flows=shown, points=hour(), answer=answered())
     name = f"{CLUSTERS[0]}->hub"
-    made.groups.groups(name, 0).publish(
+    made.groups.create_groups_publisher(name, 0).publish(
         CheckpointGroupsSnapshot(
             last_round_s=0.0, last_round_wall_ms=NOW_MS, find_groups=lambda *_: found
         )

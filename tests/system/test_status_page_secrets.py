@@ -53,7 +53,7 @@ def url(
     given["flows"] += [{**sound, "from": "vault"}, {**sound, "to": "vault"}]
     with Mirror(tmp_path, given) as run:
         assert SECRET in run.settings_path.read_text()
-        yield run.await_log(r"the status page is at (\S+)/ui")[1]
+        yield run.await_log(r"the status page is available at (\S+)/ui")[1]
         assert SECRET not in run.log
 
 

@@ -1,7 +1,7 @@
-"""The SparkContext in the driver's JVM, and the engine's calls into it.
+"""The SparkContext in the driver's JVM, and the engine's calls to it.
 
-One per process at a time: pyspark keeps its gateway and its context in class attributes, which only
-this module sets and clears.
+A process has at most one SparkContext at a time: pyspark keeps its gateway and its context in class
+attributes, which only this module sets and clears.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ logging.getLogger("py4j").setLevel(logging.CRITICAL)
 
 
 def _ignore_error(*_: object) -> None:
-    """pyspark's accumulator server, which is not used here, also prints a stack trace then."""
+    """Ignore errors of pyspark's accumulator server, which is not used here and would print a stack
+    trace."""
 
 
 for _server in (accumulators.AccumulatorTCPServer, accumulators.AccumulatorUnixServer):
@@ -43,7 +44,7 @@ for _server in (accumulators.AccumulatorTCPServer, accumulators.AccumulatorUnixS
 
 _DIAGNOSTIC_COMMAND_BEAN = "com.sun.management:type=DiagnosticCommand"
 _JVM_CALL_ERRORS = (py4j.protocol.Py4JError, ConnectionError, EOFError)
-"""Errors of a call into the JVM: an exception in the JVM, or a JVM that has ended."""
+"""Errors raised by a call to the JVM: an exception in the JVM, or a JVM that has ended."""
 
 
 class SparkDriver:
@@ -60,17 +61,16 @@ class SparkDriver:
         return self.jvm.is_alive()
 
     def has_stopped_itself(self) -> bool:
-        """True if Spark shut down by itself, for example because the master removed the
-        application.
-        """
+        """Return True if Spark shut down on its own, for example because the master removed the
+        application."""
         with _translate_errors("checking whether Spark is running"):
             return bool(self._get_java_context().sc().isStopped())
 
-    def run(self, ticket: CopyTicket, *, group: str, description: str) -> list[tuple[str, str]]:
-        """Run one copy process as a job of one task, and block until it ends.
+    def run_job(self, ticket: CopyTicket, *, group: str, description: str) -> list[tuple[str, str]]:
+        """Run one copy process as a job with one task, and block until the job ends.
 
-        The calling thread should do nothing else, because job groups are per thread. Also raises
-        `SparkJobError`.
+        The calling thread should do nothing else, because job groups are per thread. Raises
+        `SparkUnavailableError` and `SparkJobError`.
         """
         try:
             self._context.setJobGroup(group, description, interruptOnCancel=True)
@@ -93,7 +93,7 @@ class SparkDriver:
             self._context.cancelJobGroup(group)
 
     def find_stage(self, group: str) -> int | None:
-        """Stage id of a job group's only job; None while Spark has not scheduled it."""
+        """Return the stage id of a job group's only job; None until Spark has scheduled the job."""
         with _translate_errors("reading the stage of a job"):
             tracker = self._get_java_context().statusTracker()
             for job_id in tracker.getJobIdsForGroup(group):
@@ -120,9 +120,9 @@ class SparkDriver:
             return address
 
     def write_classes(self, to: Path) -> None:
-        """Dump the classes loaded by the JVM into a class-data archive (`ClassArchive`).
+        """Dump the classes loaded by the JVM to a class-data archive (`ClassArchive`).
 
-        The JVM is suspended meanwhile. A JVM without this feature writes no file.
+        The JVM is suspended during the dump. A JVM without this feature writes no file.
         """
         with _translate_errors("writing the class-data archive"):
             gateway = self._context._gateway  # noqa: SLF001
@@ -142,9 +142,8 @@ class SparkDriver:
                 invoke.invoke(server, invoke_arguments)
 
     def stop_context(self) -> None:
-        """Stop the SparkContext gracefully. This may block: the caller should kill the JVM after a
-        timeout.
-        """
+        """Stop the SparkContext gracefully. This call may block, so the caller should kill the JVM
+        after a timeout."""
         if self.is_alive():
             with contextlib.suppress(*_JVM_CALL_ERRORS):
                 self._get_java_context().stop()
@@ -157,9 +156,8 @@ class SparkDriver:
         _clear_pyspark_state(self.jvm)
 
     def _create_empty_rdd(self) -> Any:
-        """An RDD of one empty partition. pyspark's `parallelize` sends rows through a file or a
-        socket that it leaks.
-        """
+        """Create an RDD with one empty partition. pyspark's `parallelize` is not used, because it
+        leaks the file or socket through which it sends rows."""
         nothing = self._context._jvm.java.util.ArrayList()  # noqa: SLF001
         return pyspark.RDD(self._get_java_context().parallelize(nothing, 1), self._context)
 
@@ -167,8 +165,8 @@ class SparkDriver:
         return self._context._jsc  # noqa: SLF001 - pyspark's wrappers make seven JVM calls per value
 
 
-def connect(jvm: DriverJvm, settings: SparkSettings) -> SparkDriver:
-    """Create the SparkContext. Raises `SparkStartError`; the JVM keeps running then."""
+def create_spark_context(jvm: DriverJvm, settings: SparkSettings) -> SparkDriver:
+    """Create the SparkContext. Raises `SparkStartError`, after which the JVM keeps running."""
     try:
         gateway = _open_gateway(jvm)
         effective = dict(pyspark.SparkConf(_jvm=gateway.jvm).getAll())
@@ -176,7 +174,7 @@ def connect(jvm: DriverJvm, settings: SparkSettings) -> SparkDriver:
         if weakness is not None and not settings.allow_insecure:
             raise SparkStartError(
                 f"starting Spark at {settings.master}: {weakness}. Other users could connect to "
-                "the driver, and on a cluster read tasks and their tokens. Correct that setting, "
+                "the driver, and on a cluster read tasks and their tokens. Correct this setting, "
                 "or set `allow.insecure.spark: true` in the `spark` section to accept the risk"
             )
         context = pyspark.SparkContext(
@@ -196,9 +194,8 @@ def connect(jvm: DriverJvm, settings: SparkSettings) -> SparkDriver:
 
 
 def _build_copy_environment(settings: SparkSettings) -> dict[str, str]:
-    """Environment of the copy processes. In local mode they import this installation's
-    packages.
-    """
+    """Build the environment of the copy processes. In local mode they import the packages of this
+    installation."""
     if not settings.is_local:
         return {}
     inherited = os.environ.get("PYTHONPATH")
@@ -217,7 +214,8 @@ def _list_py_files(machine: DriverJvm, settings: SparkSettings) -> list[str]:
 
 
 def _open_gateway(machine: DriverJvm) -> Any:
-    """Connect pyspark to the running JVM: it reads port and secret from environment variables."""
+    """Connect pyspark to the running JVM. pyspark reads the port and secret from environment
+    variables."""
     given = {
         "PYSPARK_GATEWAY_PORT": str(machine.port),
         "PYSPARK_GATEWAY_SECRET": machine.secret,
@@ -246,9 +244,8 @@ def _translate_errors(what: str) -> Iterator[None]:
 
 
 def _describe_exception(error: Exception) -> str:
-    """Text of an exception. A Java exception's text is read over the gateway, which may
-    be closed.
-    """
+    """Return the text of an exception. A Java exception's text is read through the gateway, which
+    may be closed."""
     try:
         return str(error)
     except _JVM_CALL_ERRORS:

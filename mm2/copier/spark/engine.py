@@ -1,8 +1,9 @@
-"""Engine that runs each copy process as a Spark job of one long task, in one SparkContext per
+"""Engine that runs each copy process as a Spark job with one long task, in one SparkContext per
 process.
 
-One thread starts the driver; one thread per copy waits for its job; one thread polls which waiting
-task got a slot, which was lost with its executor, and whether the JVM is alive.
+One thread starts the driver, and one thread per copy waits for its job. Another thread polls which
+waiting tasks were assigned a slot, which tasks were lost with their executor, and whether the JVM
+is alive.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class SparkCopy:
-    """Handle of one copy process and state of its job."""
+    """Handle to one copy process, with the state of its Spark job."""
 
     def __init__(self, copy: CopyJob, *, group: str) -> None:
         self.copy = copy
@@ -48,22 +49,21 @@ class SparkCopy:
         return self.progress.error
 
     def cancel(self) -> None:
-        """Request cancellation. The polling thread repeats it until the job has ended, because a
-        job that is being submitted cannot be cancelled yet.
-        """
+        """Request cancellation. The polling thread repeats the request until the job has ended,
+        because a job that is being submitted cannot be canceled yet."""
         self.cancelled.set()
 
     def wait(self, timeout_s: float) -> bool:
         return self.progress.wait(timeout_s)
 
     def run(self, spark: SparkDriver) -> None:
-        """Body of the copy's thread: run the job and record how it ended."""
+        """Run the copy's job and record how it ended. This is the body of the copy's thread."""
         if self.cancelled.is_set():
             self.progress.set_ended(spark_errors.CANCELLED)
             return
         ticket = CopyTicket(address=self.copy.address, token=self.copy.token, entry=self.copy.entry)
         try:
-            rows = spark.run(ticket, group=self.group, description=self.copy.description)
+            rows = spark.run_job(ticket, group=self.group, description=self.copy.description)
         except SparkJobError as error:
             self._record_failure(str(error))
         except SparkUnavailableError:
@@ -72,14 +72,14 @@ class SparkCopy:
             self.progress.set_ended(read_outcome(rows))
 
     def _record_failure(self, reason: str) -> None:
-        """Record a failure; after `cancel`, every failure counts as a cancellation."""
+        """Record a failure. After `cancel`, every failure counts as a cancellation."""
         self.progress.set_ended(spark_errors.CANCELLED if self.cancelled.is_set() else reason)
 
     def poll(self, spark: SparkDriver) -> None:
         """Poll the state of the job.
 
-        A task that ran and waits again was lost with its executor. A second attempt would do
-        nothing and would not start before a slot is free, so the copy ends now.
+        If a task was running and is waiting again, it was lost with its executor. A second attempt
+        would do nothing and would not start before a slot is free, so the copy ends immediately.
         """
         if self.stage is None:
             self.stage = spark.find_stage(self.group)
@@ -95,7 +95,7 @@ class SparkCopy:
 
 
 def read_outcome(rows: list[tuple[str, str]]) -> str | None:
-    """Error reported by the task; None if the copy process ended normally."""
+    """Read the error that the task reported; None if the copy process ended normally."""
     match rows:
         case [(executor_job.OUTCOME_ENDED, _)]:
             return None
@@ -107,10 +107,11 @@ def read_outcome(rows: list[tuple[str, str]]) -> str | None:
 
 
 WAITING_POLL_INTERVAL_S = 0.2
-"""Initial poll interval while a copy waits for a slot."""
+"""Initial poll interval while a copy is waiting for a slot."""
 RUNNING_POLL_INTERVAL_S = 1.0
 CLASS_ARCHIVE_DELAY_S = 30.0
-"""After this time copies run, and the JVM has loaded the classes that it needs."""
+"""Delay before the class archive is written. By then copies are running, and the JVM has loaded the
+classes that it needs."""
 WARM_UP_TIMEOUT_S = 30.0
 _MAX_FAST_POLLS = 50
 _KILL_TIMEOUT_S = 1.0
@@ -162,14 +163,14 @@ class SparkEngine:
 
     @property
     def failure(self) -> str | None:
-        """Why the engine FAILED, with the path of Spark's log."""
+        """Reason why the engine FAILED, with the path of Spark's log; None otherwise."""
         if self._failure is None or self._jvm is None:
             return self._failure
         return f"{self._failure}; Spark's log is kept in {self._jvm.log.parent} until the next run"
 
     @property
     def log_path(self) -> Path | None:
-        """Spark's own log file; None before its JVM was started."""
+        """Path of Spark's log file; None before the JVM was started."""
         return None if self._jvm is None else self._jvm.log
 
     @property
@@ -178,7 +179,7 @@ class SparkEngine:
 
     @property
     def ui_address(self) -> str | None:
-        """URL of Spark's UI and status API; None while they are off or not started yet."""
+        """URL of Spark's UI and status API; None if they are disabled or not yet started."""
         return None if self._driver is None else self._driver.ui_address()
 
     def open(self) -> None:
@@ -209,9 +210,8 @@ class SparkEngine:
         )
 
     def stop(self, deadline_s: float) -> None:
-        """Kill the remaining copies, which were asked over their channels to end, and
-        stop Spark.
-        """
+        """Kill the remaining copies and stop Spark. The copies were already asked to stop over
+        their channels."""
         end = Deadline.after(deadline_s, now_s=self._now.now_s())
         with self._lock:
             if self._stopping.is_set():
@@ -255,7 +255,7 @@ class SparkEngine:
             from mm2.copier.spark import driver
 
             jvm.wait_for_gateway(self._jvm, self._settings)
-            connected = driver.connect(self._jvm, self._settings)
+            connected = driver.create_spark_context(self._jvm, self._settings)
             self._total = connected.count_slots()
         except (SparkStartError, SparkUnavailableError) as error:
             self._set_failed(str(error))
@@ -269,7 +269,7 @@ class SparkEngine:
             connected.release(_KILL_TIMEOUT_S, keep_logs=False)
             return
         took_s = self._now.now_s() - (self._started_s or 0.0)
-        _log.info("Spark is up at %s after %.1f s", self._settings.master, took_s)
+        _log.info("Spark is running at %s after %.1f s", self._settings.master, took_s)
         self._start_finished.set()
         self._start_thread("spark-watch", self._poll_until_stopped)
         if self._jvm.archive is not None and self._jvm.archive.is_wanted:
@@ -277,9 +277,10 @@ class SparkEngine:
         self._run_warm_up_copy()
 
     def _run_warm_up_copy(self) -> None:
-        """Run an empty copy, unless copies wait: the first copy of a driver takes seconds longer.
+        """Run an empty copy unless copies are waiting, because the first copy of a driver takes
+        seconds longer.
 
-        Not on a cluster, whose slots are shared with other applications.
+        No empty copy is run on a cluster, whose slots are shared with other applications.
         """
         if self._settings.is_local and not self._list_copies():
             empty = CopyJob(
@@ -289,7 +290,7 @@ class SparkEngine:
         self._warm = True
 
     def _set_failed(self, reason: str) -> None:
-        """Set the engine to FAILED and end every copy."""
+        """Set the engine state to FAILED and end every copy."""
         with self._lock:
             if self._state in (EngineState.FAILED, EngineState.STOPPED):
                 return
@@ -342,7 +343,7 @@ class SparkEngine:
         stop.set()
 
     def _poll_spark(self, spark: SparkDriver) -> str | None:
-        """Poll Spark once; return why the engine has failed, or None."""
+        """Poll Spark once. Return the reason why the engine has failed, or None."""
         if not spark.is_alive():
             return spark_errors.JVM_DIED
         try:
@@ -364,15 +365,14 @@ class SparkEngine:
     # Thread that writes the class-data archive, which speeds up later starts
 
     def _write_archive(self, stop: threading.Event) -> None:
-        """Write the archive, once per Java and Spark version on a machine. Failures are
-        ignored.
-        """
+        """Write the class archive once per Java and Spark version on a machine. Failures are logged
+        and otherwise ignored."""
         self._stopping.wait(self._archive_after_s)
         stop.set()
         if self._driver is None or self._jvm is None or self._stopping.is_set():
             return
         archive, written = self._jvm.archive, self._jvm.home / "classes.jsa"
-        assert archive is not None, "the thread is only started for a local JVM"
+        assert archive is not None, "the thread is started only for a local JVM"
         try:
             self._driver.write_classes(written)
             archive.store(written)
@@ -401,6 +401,6 @@ class SparkEngine:
 
         thread = self._start_thread("spark-stop", body)
         if not thread.join(max(0.0, end.remaining_s(self._now.now_s()) - _KILL_TIMEOUT_S)):
-            _log.warning("Spark did not stop in time and is killed")
+            _log.warning("Spark did not stop in time and is being killed")
             spark.jvm.kill()
             thread.join(_KILL_TIMEOUT_S)

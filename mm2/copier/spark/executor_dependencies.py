@@ -1,7 +1,8 @@
 """The zip of this product's packages that is sent to the executors of a cluster.
 
-It contains only the packages that a copy process may import. A copy process that imports others
-fails at once on the first cluster, instead of later on the one node where a library is missing.
+The zip contains only the packages that a copy process may import. A copy process that imports other
+packages fails immediately on the first cluster, instead of later on the one node where a library is
+missing.
 """
 
 from __future__ import annotations
@@ -30,15 +31,15 @@ _ZIP_TIMESTAMP = (1980, 1, 1, 0, 0, 0)
 
 
 def find_package_roots() -> tuple[Path, ...]:
-    """Directories that contain the packages mm2 and connect_runtime, for a Python path;
-    one or two.
-    """
+    """Find the directories that contain the packages mm2 and connect_runtime, for a Python path.
+    The result has one or two entries."""
     found = (Path(package.__path__[0]).resolve().parent for package in (mm2, connect_runtime))
     return tuple(dict.fromkeys(found))
 
 
 def write_archive(target: Path) -> Path:
-    """Write the zip to `target`. The output is reproducible: same sources, same bytes."""
+    """Write the zip to `target`. The output is reproducible: the same sources yield the same
+    bytes."""
     with zipfile.ZipFile(target, "w", compression=zipfile.ZIP_DEFLATED) as archive:
         for name, source in sorted(_find_sources()):
             archive.writestr(zipfile.ZipInfo(name, _ZIP_TIMESTAMP), source.read_bytes())

@@ -1,9 +1,9 @@
 """The job that Spark runs on an executor: one copy process.
 
-It imports little, so that it can report what a node lacks. The closure sent by Spark is a function
-of this module and a `CopyTicket`: the address of the control channel and a token that opens it
-once. Everything else, above all credentials, is sent over that channel. A task returns one row:
-(outcome, text).
+This module imports little, so that it can report packages that are missing on a node. The closure
+sent by Spark is a function of this module and a `CopyTicket`: the address of the control channel
+and a single-use token for it. All other data, in particular credentials, is sent over that channel.
+A task returns one row: (outcome, text).
 """
 
 from __future__ import annotations
@@ -21,17 +21,18 @@ from dataclasses import dataclass, field
 from mm2.copier import engine
 
 OUTCOME_ENDED = "ended"
-"""The copy process returned: it was stopped, or has reported its error over the channel."""
+"""The copy process returned because it was stopped, or because of an error that it has reported
+over the channel."""
 OUTCOME_SECOND_ATTEMPT = "second-attempt"
-"""Spark ran the task again after an executor was lost; the second attempt does nothing."""
+"""Spark ran the task again after an executor was lost. The second attempt does nothing."""
 OUTCOME_UNFIT_NODE = "unfit"
-"""The node lacks a required package; the text names it."""
+"""The node lacks a required package, which the text names."""
 
 WARM_UP_ENTRY = "mm2.copier.spark.executor_job:run_warm_up"
 """Entry point of an empty copy."""
 
 REQUIRED_PACKAGES = ("kio", "crc32c", "scramp", "cramjam", "zstandard")
-"""Packages that a copy process needs in addition to those that are sent with the job."""
+"""Packages that a copy process needs in addition to the packages sent with the job."""
 
 _PR_SET_PDEATHSIG = 1
 
@@ -45,17 +46,18 @@ class CopyTicket:
     address: str
     token: bytes = field(repr=False)
     entry: str
-    """The function to run, as `module:function`."""
+    """The function to run, named as `module:function`."""
     required_packages: tuple[str, ...] = REQUIRED_PACKAGES
     """Packages that must be installed on the node."""
 
 
 def run_partition(ticket: CopyTicket, _rows: Iterable[object]) -> Iterator[tuple[str, str]]:
-    """Body of `mapPartitions`: run one copy process and return its outcome."""
+    """Run one copy process and return its outcome. This is the function passed to
+    `mapPartitions`."""
     from pyspark import TaskContext  # available on executors only
 
     context = TaskContext.get()
-    assert context is not None, "must be called by a Spark task"
+    assert context is not None, "must be called from a Spark task"
     attempt = context.attemptNumber()
     if attempt:
         yield OUTCOME_SECOND_ATTEMPT, f"attempt {attempt} on {socket.gethostname()}"
@@ -75,11 +77,12 @@ def run_copy(ticket: CopyTicket) -> tuple[str, str]:
 
 
 def run_warm_up(_address: str, _token: bytes, _attempt: int) -> None:
-    """An empty copy: starting it loads the modules that copy processes need (`WARM_UP_ENTRY`)."""
+    """Do nothing. Starting this empty copy loads the modules that copy processes need
+    (`WARM_UP_ENTRY`)."""
 
 
 def describe_missing_packages(missing: list[str]) -> str:
-    """Error message for missing packages, with the command that installs them."""
+    """Format the error message for missing packages, with the command that installs them."""
     return (
         f"{socket.gethostname()}: {sys.executable} (Python {platform.python_version()}) lacks "
         f"{', '.join(missing)}; install {'it' if len(missing) == 1 else 'them'} there "
@@ -88,10 +91,11 @@ def describe_missing_packages(missing: list[str]) -> str:
 
 
 def _prepare_process_once() -> None:
-    """Prepare this process, which may run several copies one after the other.
+    """Prepare this process, which may run several copies in sequence.
 
     `gc.freeze` excludes the loaded modules from the garbage collection that Spark runs after each
-    task. PR_SET_PDEATHSIG ends this process with its daemon, without which nothing could stop it.
+    task. PR_SET_PDEATHSIG ends this process together with its daemon, because nothing else could
+    stop it afterwards.
     """
     global _is_process_prepared
     if not _is_process_prepared:

@@ -1,14 +1,15 @@
-"""Starts the JVM of the Spark driver without exposing secrets to it.
+"""Starts the JVM of the Spark driver without exposing secrets.
 
-pyspark would pass every property as an argument and the whole environment. Here properties are in a
-file of mode 0600, variables from which configuration values were read are removed, and output goes
-to a file of bounded size. The JVM ends with this process, even if it is killed: it reads a pipe
-whose other end only this process holds. It has its own session, so that Ctrl-C in the terminal
-reaches only this process, and copies can finish their in-flight batches.
+pyspark would pass every property as an argument, and the whole environment. This module writes the
+properties to a file of mode 0600, removes environment variables from which configuration values
+were read, and redirects output to a file of bounded size. The JVM ends with this process, even if
+this process is killed, because it reads a pipe whose other end is open only in this process. The
+JVM has a separate session, so that Ctrl-C in the terminal reaches only this process, and copies can
+finish their in-flight batches.
 
-A class-data archive halves the CPU time of starting Spark. It fits one Java and one Spark version,
-so a driver that has run for a while writes its loaded classes, once, into the user's cache (70 MB).
-A JVM ignores an archive that does not fit.
+A class-data archive halves the CPU time of starting Spark. An archive is valid for one Java and one
+Spark version. A driver that has run for a while therefore writes its loaded classes once to the
+user's cache (70 MB). A JVM ignores an archive that does not match.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ MAX_SPARK_LOG_FILES = 3
 
 
 def format_log4j2_properties(log: Path) -> str:
-    """Log4j 2 configuration that writes to `log` and keeps `MAX_SPARK_LOG_FILES` old files."""
+    """Format a Log4j 2 configuration that writes to `log` and keeps `MAX_SPARK_LOG_FILES` old
+    files."""
     return f"""\
 rootLogger.level = info
 rootLogger.appenderRef.file.ref = file
@@ -72,7 +74,8 @@ def format_properties_file(properties: dict[str, str]) -> str:
 def _escape_property(text: str, *, blank: bool) -> str:
     """Escape a key or value of a Java properties file.
 
-    `blank`: escape every blank (a key ends at a blank); otherwise only leading ones.
+    With `blank`, escape every blank, because a key ends at a blank. Otherwise escape only leading
+    blanks.
     """
     escaped = (
         text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
@@ -91,13 +94,12 @@ _RECORD_CLASSES_OPTION = "-XX:+RecordDynamicDumpInfo"
 
 
 MAX_CLASS_ARCHIVES = 4
-"""Number of archives to keep; each Java or Spark version needs another one."""
+"""Number of archives to keep. Each Java or Spark version needs a separate archive."""
 
 
 class ClassArchive:
-    """Class-data archive of one Java (identified by its version `banner`) and one Spark
-    (`home`).
-    """
+    """Class-data archive for one Java version (identified by its version `banner`) and one Spark
+    installation (`home`)."""
 
     def __init__(self, banner: str, home: Path, *, folder: Path | None = None) -> None:
         self._folder = folder or files.find_user_cache()
@@ -109,8 +111,8 @@ class ClassArchive:
     def options(self) -> str:
         """JVM options that use the archive, or that prepare the JVM to write one.
 
-        An empty archive file means that this JVM cannot write one. Archives that other users may
-        have written are not used, and neither are paths that would need quoting.
+        An empty archive file means that this JVM cannot write an archive. Archives that other users
+        may have written are not used, nor are paths that would need quoting.
         """
         if spark_settings.UNSUPPORTED_PATH_CHARACTERS.search(str(self._path)):
             return ""
@@ -134,9 +136,8 @@ class ClassArchive:
         return self.options == _RECORD_CLASSES_OPTION
 
     def store(self, written: Path) -> None:
-        """Store the archive `written` by a JVM; an empty one if the JVM could not write it. Raises
-        `OSError`.
-        """
+        """Store the archive `written` by a JVM, or an empty file if the JVM could not write an
+        archive. Raises `OSError`."""
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         unfinished = self._path.with_suffix(f".{os.getpid()}")
         try:
@@ -160,7 +161,7 @@ class ClassArchive:
 
 
 def _read_modified_ns(path: Path) -> int:
-    """Modification time; 0 if the path does not exist."""
+    """Return the modification time of a path in nanoseconds; 0 if the path does not exist."""
     with suppress(OSError):
         return path.stat().st_mtime_ns
     return 0
@@ -176,7 +177,8 @@ _LENGTH = struct.Struct(">i")
 
 
 class DriverJvm:
-    """A started driver JVM with its private directory. `archive` is None on a cluster."""
+    """A started driver JVM with its private directory. `archive` is None on a cluster or if no
+    class-data archive is used."""
 
     def __init__(
         self,
@@ -200,22 +202,23 @@ class DriverJvm:
         return self.process.poll() is None
 
     def read_output_tail(self) -> str:
-        """The last 20 kB of the JVM's output."""
+        """Read the last 20 kB of the JVM's output."""
         with suppress(OSError), self._output.open("rb") as output:
             output.seek(max(0, output.seek(0, os.SEEK_END) - _OUTPUT_TAIL_BYTES))
             return output.read().decode(errors="replace")
         return ""
 
     def kill(self) -> None:
-        """Kill the JVM. Calls that wait for it raise an error."""
+        """Kill the JVM. Pending calls to the JVM raise an error."""
         if self.is_alive():
             with suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)
 
     def end(self, timeout_s: float, *, keep_logs: bool) -> None:
-        """Let the JVM exit within `timeout_s`, else kill it; then remove its directory.
+        """Let the JVM exit within `timeout_s`, or kill it after this time. Then remove its
+        directory.
 
-        With `keep_logs` the directory stays for inspection, without its secrets, until the next
+        With `keep_logs`, the directory without its secrets is kept for inspection until the next
         run.
         """
         if self.process.stdin is not None:
@@ -235,7 +238,8 @@ class DriverJvm:
 
 
 def find_spark_home() -> Path:
-    """Spark of the installed pyspark package; another version would be incompatible."""
+    """Return the Spark installation of the pyspark package, because another version would be
+    incompatible."""
     found = importlib.util.find_spec("pyspark")
     if found is None or found.origin is None:
         raise SparkStartError("starting Spark: the package pyspark is not installed")
@@ -243,11 +247,11 @@ def find_spark_home() -> Path:
 
 
 def launch_jvm(settings: SparkSettings) -> DriverJvm:
-    """Start the JVM without waiting until it is ready; see `wait_for_gateway`.
+    """Start the JVM without waiting until it accepts connections (see `wait_for_gateway`).
 
     Raises `SparkStartError`.
     """
-    run = run_directory.create("mm2-spark-run-")
+    run = run_directory.create_run_directory("mm2-spark-run-")
     directory = settings.directory or run.path
     directory.mkdir(parents=True, exist_ok=True)
     log, output_path = directory / "spark.log", directory / "spark.out"
@@ -265,10 +269,10 @@ def launch_jvm(settings: SparkSettings) -> DriverJvm:
 
 
 def _open_class_archive(settings: SparkSettings) -> ClassArchive | None:
-    """The archive to use.
+    """Open the class-data archive to use.
 
-    None if the user configured one, if the cache is not private to this user, or without a Java
-    (which Spark's launcher reports better).
+    Return None if the user configured an archive, if the cache is not private to this user, or if
+    Java is missing (Spark's launcher reports this error in more detail).
     """
     java_options = [settings.conf.get("spark.driver.extraJavaOptions", "")]
     java_options += [os.environ.get(name, "") for name in _USER_JVM_OPTION_VARIABLES]
@@ -280,7 +284,8 @@ def _open_class_archive(settings: SparkSettings) -> ClassArchive | None:
 
 
 def wait_for_gateway(jvm: DriverJvm, settings: SparkSettings) -> None:
-    """Wait until the JVM accepts connections. Raises `SparkStartError` after ending the JVM."""
+    """Wait until the JVM accepts connections. If the JVM does not, end it and raise
+    `SparkStartError`."""
     gateway_file = jvm.home / _GATEWAY_FILE
     is_finished = clock.wait_until(
         lambda: gateway_file.exists() or not jvm.is_alive(),
@@ -291,7 +296,7 @@ def wait_for_gateway(jvm: DriverJvm, settings: SparkSettings) -> None:
         output = (
             jvm.read_output_tail()
             if is_finished
-            else f"its JVM did not start within {JVM_START_TIMEOUT_S:.0f} s"
+            else f"the JVM did not start within {JVM_START_TIMEOUT_S:.0f} s"
         )
         jvm.kill()
         jvm.end(JVM_START_TIMEOUT_S, keep_logs=True)
@@ -349,7 +354,7 @@ def _build_environment(settings: SparkSettings, *, gateway_file: Path) -> dict[s
 
 
 def _has_user_name() -> bool:
-    """True if the user id has an account. Containers may run with any user id."""
+    """Return True if the user id has an account. Containers may run with any user id."""
     try:
         return bool(pwd.getpwuid(os.geteuid()))
     except KeyError:
@@ -357,7 +362,7 @@ def _has_user_name() -> bool:
 
 
 def _parse_gateway_file(content: bytes) -> tuple[int, str]:
-    """Parse the JVM's file: int32 port, int32 length, secret; big-endian."""
+    """Parse the file written by the JVM: int32 port, int32 length, secret; big-endian."""
     (port,) = _LENGTH.unpack_from(content)
     (length,) = _LENGTH.unpack_from(content, _LENGTH.size)
     return port, content[2 * _LENGTH.size :][:length].decode()

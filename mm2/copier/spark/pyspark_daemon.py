@@ -1,11 +1,11 @@
-"""Spark's Python daemon, with the modules of a copy process loaded before it forks.
+"""Spark's Python daemon, which loads the modules of a copy process before it forks.
 
-Spark starts `python -m <this module> pyspark.worker` once and lets it fork a process for each task
-(`spark.python.daemon.module`). Modules imported here are loaded once and their memory is shared;
-`gc.freeze` prevents the collector from touching, and thereby copying, the shared pages. Nothing
-imported here may start a thread, because threads do not survive a fork.
+Spark starts `python -m <this module> pyspark.worker` once, and the daemon forks a process for each
+task (`spark.python.daemon.module`). Modules imported here are loaded once and their memory is
+shared. `gc.freeze` prevents the garbage collector from touching, and thereby copying, the shared
+pages. Modules imported here must not start a thread, because threads do not survive a fork.
 
-Local mode only: on a cluster the daemon starts before the packages have been sent.
+Used in local mode only: on a cluster the daemon starts before the packages have been sent.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PRELOADED_MODULES = (
 
 
 def main() -> None:
-    """Run as pyspark's daemon, after loading the modules that copy processes need."""
+    """Run pyspark's daemon after loading the modules that copy processes need."""
     process_lifecycle.skip_test_imports()
     remove_archives_from_path()
     for name in PRELOADED_MODULES:

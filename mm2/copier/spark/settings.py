@@ -1,6 +1,6 @@
 """User settings for Spark, the Spark properties derived from them, and the number of task slots.
 
-Nothing here starts Spark, so `mm2 config show` and validation need no Java.
+This module never starts Spark, so `mm2 config show` and validation do not need Java.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ _LOCAL_MASTER_PATTERN = re.compile(r"local(?:\[(?P<threads>\d+|\*)(?:,\s*\d+)?\]
 
 
 def count_local_slots(master: str) -> int:
-    """Task slots of a local master: `local` 1, `local[N]` N, `local[*]` one per CPU."""
+    """Count the task slots of a local master: `local` has 1, `local[N]` has N, `local[*]` has one
+    per CPU."""
     found = _LOCAL_MASTER_PATTERN.match(master)
     assert found is not None, f"not a local master: {master}"
     threads = found["threads"]
@@ -29,9 +30,9 @@ def count_local_slots(master: str) -> int:
 
 
 def count_executor_slots(context: Any) -> int:
-    """Task slots of the running executors, without the driver's (which runs no tasks).
+    """Count the task slots of the running executors, without the driver, which runs no tasks.
 
-    Reads the status store behind Spark's REST API, which exists even if the UI is off.
+    Reads the status store behind Spark's REST API, which exists even if the UI is disabled.
     """
     executors = context._jsc.sc().statusStore().executorList(True)  # noqa: SLF001 - no public access
     summaries = (executors.apply(index) for index in range(executors.size()))
@@ -75,9 +76,10 @@ _SECURE_PROPERTIES = {
     "spark.io.encryption.enabled": "true",
 }
 UNSUPPORTED_PATH_CHARACTERS = re.compile(r"""[\s"'\\]""")
-"""Characters that a path in Java options cannot contain without quoting."""
+"""Characters that a path in Java options cannot contain unless it is quoted."""
 LOCAL_JVM_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
-"""The driver's JVM processes no records: fast start is more important than peak speed."""
+"""JVM options in local mode. The driver's JVM processes no records, so a fast start is more
+important than peak throughput."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,32 +89,32 @@ class SparkSettings:
     master: str = LOCAL_MASTER
     app_name: str = "mm2"
     conf: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Spark properties from the user, which override the defaults."""
+    """Spark properties set by the user, which override the defaults."""
     ui: bool = False
     python: str = sys.executable
-    """Interpreter of the copy processes; by default that of this process."""
+    """Python interpreter of the copy processes. The default is the interpreter of this process."""
     allow_insecure: bool = False
     hidden_environment: frozenset[str] = frozenset()
-    """Variables that no Spark process may inherit, because configuration secrets were read from
-    them.
-    """
+    """Environment variables that no Spark process may inherit, because configuration secrets were
+    read from them."""
     py_files: tuple[Path, ...] = ()
-    """Modules and zips sent to executors with the product's packages: users' transforms."""
+    """Modules and zips with user-defined transforms, which are sent to executors together with the
+    product's packages."""
     directory: Path | None = None
-    """Directory of Spark's log and scratch files; by default a temporary one that a clean stop
-    removes.
-    """
+    """Directory for Spark's log and scratch files. The default is a temporary directory, which a
+    clean stop removes."""
 
     @property
     def is_local(self) -> bool:
-        """True if everything runs in this process, its JVM and its children, without network."""
+        """True if Spark runs entirely in this process, its JVM and its child processes, without a
+        network."""
         return engine_config.is_local_master(self.master)
 
 
 def explain_insecure_traffic(effective: Mapping[str, str]) -> str | None:
-    """Why Spark's traffic is not protected; None if it is.
+    """Explain why Spark's traffic is not protected. Return None if it is.
 
-    `effective` are all properties, including those of `spark-defaults.conf`.
+    `effective` contains all properties, including those of `spark-defaults.conf`.
     """
     if effective.get("spark.authenticate") != "true":
         return "spark.authenticate is not true"
@@ -125,16 +127,15 @@ def explain_insecure_traffic(effective: Mapping[str, str]) -> str | None:
     secret_keys = ("spark.authenticate.secret", "spark.authenticate.secret.file")
     if not is_managed and not any(effective.get(key) for key in secret_keys):
         return (
-            "spark.authenticate.secret is not set: set the secret of the cluster, preferably as "
-            "${file:…}, under `conf` of the `spark` section or in spark-defaults.conf"
+            "spark.authenticate.secret is not set: set the cluster's secret, preferably as "
+            "${file:…}, under `conf` in the `spark` section or in spark-defaults.conf"
         )
     return None
 
 
 def build_properties(settings: SparkSettings, *, scratch: Path) -> dict[str, str]:
-    """All Spark properties, including the user's. `scratch` is a private directory of
-    the driver.
-    """
+    """Build all Spark properties, including the user's. `scratch` is a private directory of the
+    driver."""
     merged = dict(_DEFAULT_PROPERTIES)
     if settings.is_local:
         merged |= _LOCAL_DEFAULT_PROPERTIES
@@ -154,11 +155,13 @@ def build_properties(settings: SparkSettings, *, scratch: Path) -> dict[str, str
 def build_java_options(
     settings: SparkSettings, *, scratch: Path, logging: Path, nameless: bool = False, more: str = ""
 ) -> str:
-    """Options of the driver's JVM. The user's come last, so that they override the others.
+    """Build the options of the driver's JVM. The user's options are last, so that they override the
+    others.
 
-    A JVM ignores `TMPDIR` and uses `/tmp`; here it uses `scratch`. For a user id without account
-    (`nameless`) Java's home directory is "?", which Spark's Ivy rejects; it is set to `scratch`,
-    too. `more` are options for a local JVM only.
+    A JVM ignores `TMPDIR` and uses `/tmp`, so the options set its temporary directory to `scratch`.
+    For a user id without an account (`nameless`), Java's home directory is "?", which Spark's Ivy
+    rejects, so the home directory is also set to `scratch`. `more` contains options for a local JVM
+    only.
     """
     options = [f"-Dlog4j2.configurationFile={logging.as_uri()}"]
     if not UNSUPPORTED_PATH_CHARACTERS.search(str(scratch)):

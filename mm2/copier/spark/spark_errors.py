@@ -1,4 +1,5 @@
-"""Errors of the Spark engine, each explained in one line: Spark prints pages of stack traces."""
+"""Errors of the Spark engine, each explained in one line, because Spark prints pages of stack
+traces."""
 
 from __future__ import annotations
 
@@ -23,15 +24,16 @@ class SparkStartError(FatalError):
 
 
 class SparkJobError(RetriableError):
-    """The job of a copy process failed; the message states the cause in one line."""
+    """The job of a copy process failed. The message states the cause in one line."""
 
 
 class SparkUnavailableError(RetriableError):
-    """The JVM did not answer a call: it has ended, or the call is not possible now."""
+    """The JVM did not respond to a call, because it has ended or the call is currently not
+    possible."""
 
 
 def explain_job_failure(message: str) -> str:
-    """Why a job of one task failed, from the message of Spark's exception."""
+    """Explain why a job with one task failed, from the message of Spark's exception."""
     if "SparkContext was shut down" in message:
         return "Spark has shut down"
     if "cancelled" in message and "Traceback" not in message:
@@ -44,8 +46,8 @@ def explain_job_failure(message: str) -> str:
     found = _NO_PROGRAM.search(message)
     if found:
         return (
-            f"the executor has no program {found[1]}: set spark.python to an interpreter that is "
-            "installed on every node"
+            f"the program {found[1]} is not installed on the executor: set spark.python to an "
+            "interpreter that is installed on every node"
         )
     _, is_python, trace = message.partition(_PYTHON_TRACEBACK)
     if is_python:
@@ -58,13 +60,19 @@ def explain_job_failure(message: str) -> str:
 
 
 def explain_start_failure(output: str, *, master: str) -> str:
-    """Why the driver did not start, from its output and exception."""
+    """Explain why the Spark driver did not start, from its output and exception."""
     if "JAVA_HOME is not set" in output or _NO_JAVA.search(output):
         return "starting Spark: no Java found; install Java 17 or newer, or set JAVA_HOME"
     if "UnsupportedClassVersionError" in output:
-        return "starting Spark: Java is too old; Java 17 or newer is needed (JAVA_HOME names it)"
+        return (
+            "starting Spark: the Java version is too old; Java 17 or newer is required (set "
+            "JAVA_HOME to its path)"
+        )
     if "jdk.incubator.vector" in output and "not found" in output:
-        return "starting Spark: this Java lacks the module jdk.incubator.vector; install a full JDK"
+        return (
+            "starting Spark: this Java installation lacks the module jdk.incubator.vector; "
+            "install a full JDK"
+        )
     if "All masters are unresponsive" in output:
         return (
             f"starting Spark: no master responds at {master}; the master must be running and have "

@@ -4,5 +4,5 @@
 `failover_drill.Drill` rehearses a failover with the user's own flow and reports its effects.
 `progress_printer.ProgressPrinter` prints the steps of the demo.
 
-Composition roots: they may import all of `mm2` except `mm2.cli`.
+These modules are composition roots: they may import all of `mm2` except `mm2.cli`.
 """

@@ -1,11 +1,11 @@
 """`mm2 drill`: rehearses a failover of the user's own flow on two clusters of this machine.
 
-Applications run, one cluster is lost or left as planned, and the consumer group continues on the
-other one. The result reports recovery time, lost records and re-read records.
+Applications run, one cluster is lost or abandoned as planned, and the consumer group continues on
+the other cluster. The result reports recovery time, lost records and re-read records.
 
-The drill keeps all settings of the flow. It replaces addresses, security settings, other flows,
-topics and groups: nothing reaches the user's clusters, and none of the user's hooks is run.
-Everything it starts ends with it.
+The drill keeps all settings of the flow, but replaces addresses, security settings, other flows,
+topics and groups. It never connects to the user's clusters and runs none of the user's hooks. All
+processes that it starts end with it.
 """
 
 from __future__ import annotations
@@ -72,7 +72,8 @@ def make_drill_properties(
 ) -> dict[str, str]:
     """Return MirrorMaker 2 properties for two sandbox clusters with one broker each.
 
-    `props`: those of the file, with `${…}` resolved; `ends`: aliases of source and target.
+    `props` are the properties of the user's file, with `${…}` resolved. `ends` are the aliases of
+    the source and the target.
     """
     aliases = [each.strip() for each in props.get(dedicated_mode.CLUSTERS_KEY, "").split(",")]
     flow = f"{ends[0]}->{ends[1]}."
@@ -102,59 +103,60 @@ def make_drill_properties(
 
 
 def _is_connection_key(key: str) -> bool:
-    """Whether the key configures how clients reach a cluster."""
+    """Return True if the key configures how clients connect to a cluster."""
     while key.startswith(_CLIENT_PREFIXES):
         key = key.partition(".")[2]
     return key.startswith(_CONNECTION_PREFIXES)
 
 
 def _is_selection_key(key: str) -> bool:
-    """Whether the key selects topics or groups of a flow."""
+    """Return True if the key selects topics or groups of a flow."""
     first, _, rest = key.partition(".")
     return first in _SELECTION_KEYS and (not rest or rest in _EXCLUDE_SUFFIXES)
 
 
 DRILL_PARTITIONS = 2
 PROCESSED_RECORDS = 500
-"""Number of records that are processed before the cluster is left."""
+"""Number of records that the group processes before the source cluster is abandoned."""
 START_TIMEOUT_S = 180.0
 QUIESCENCE_S = 1.0
 POLL_INTERVAL_S = 0.1
 TARGET_FIRST_NUMBER = 1_000_000_000
-"""First number that is written to the other cluster."""
+"""First record number that is produced to the target cluster."""
 ERROR_TAIL_CHARS = 4_000
 QUIET_PERIOD_S = 2.0
 UNREAD_PERIOD_S = 1.0
-"""How long records are replicated without being read before the cluster is lost, so that some are
-left to read."""
+"""How long records are replicated without being read before the cluster is lost, in seconds. This
+leaves unread records for the target."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrillResult:
-    """Measurements of a drill."""
+    """Measurements and failures of a drill."""
 
     kind: MoveKind
     sent: int
     before: int
     after: int
     lost: int
-    """Records that the abandoned cluster acknowledged and that exist nowhere else."""
+    """Number of records that the abandoned cluster acknowledged and that exist nowhere else."""
     skipped: int
-    """Records that were replicated, but that the group skipped."""
+    """Number of records that were replicated but skipped by the group."""
     read_again: int
-    """Records that were processed twice."""
+    """Number of records that were processed twice."""
     rto_s: float
-    """From the loss of the cluster, or the stop of its producers, until the group has processed its
-    first record on the other cluster."""
+    """Recovery time in seconds: from the loss of the cluster, or the stop of its producers, until
+    the group has processed its first record on the other cluster."""
     all_s: float
-    """The same, until the group has processed all records."""
+    """Seconds from the loss of the cluster, or the stop of its producers, until the group has
+    processed all records on the other cluster."""
     report: Mapping[str, Any]
-    """The report of the failover itself."""
+    """Report of the executed failover."""
 
     @property
     def failures(self) -> list[str]:
-        """Describe failures: replicated records were skipped, more were re-read than the report
-        allows, or a planned move lost or repeated records."""
+        """Descriptions of the drill failures: replicated records were skipped, more records were
+        re-read than the report allows, or a planned move lost or repeated records."""
         found = []
         if self.skipped:
             records = plurals.format_count(self.skipped, "record")
@@ -177,7 +179,7 @@ class DrillResult:
         return not self.failures
 
     def as_json(self) -> dict[str, Any]:
-        """Encode the result, including `read_again_max` and `failures`."""
+        """Encode the drill result as JSON, including `read_again_max` and `failures`."""
         found = dataclasses.asdict(self)
         return {
             "version": 1,
@@ -192,13 +194,14 @@ class DrillResult:
 def find_skipped_records(
     arrived: Collection[int], before: Collection[int], after: Collection[int]
 ) -> set[int]:
-    """Return the replicated records that were never processed."""
+    """Return the numbers of replicated records that were processed neither before nor after the
+    failover."""
     return {number for number in arrived if number < TARGET_FIRST_NUMBER}.difference(before, after)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _DrillApplications:
-    """Producers and consumer group members on both clusters."""
+    """The drill's producers and consumer group members on both clusters."""
 
     writing: NumberProducer
     reading: GroupConsumer
@@ -207,7 +210,7 @@ class _DrillApplications:
 
 
 class _FirstRecordTimer:
-    """Measures when a group has processed its first record (`at_s`), on a separate thread."""
+    """Measures on a separate thread when a group has processed its first record (`at_s`)."""
 
     def __init__(self, reading: GroupConsumer, clock: Clock) -> None:
         self.at_s: float | None = None
@@ -230,7 +233,7 @@ class _FirstRecordTimer:
 
 
 class Drill:
-    """A single run, on one thread; `close` ends everything, whatever the progress."""
+    """A single drill, run on one thread. `close` stops everything at any stage."""
 
     def __init__(
         self,
@@ -260,7 +263,8 @@ class Drill:
         self._open.close()
 
     def run(self) -> DrillResult:
-        """Run the drill. Raises `ConnectError` if it cannot be completed."""
+        """Run the drill and return its measurements. Raises `ConnectError` if the drill cannot be
+        completed."""
         self._report_step("starting two clusters on this machine")
         sandbox_cluster.start_clusters(self._clusters)
         apps = self._start_applications()
@@ -278,15 +282,20 @@ class Drill:
             clock=self._clock,
             timeouts=MoveTimeouts(settle_s=QUIESCENCE_S),
         )
-        self._report_step("waiting until applications work and the flow has caught up with them")
+        self._report_step(
+            "waiting until the applications are running and replication has caught up with them"
+        )
         self._wait_until(
-            lambda: len(apps.reading.processed) >= PROCESSED_RECORDS and self._ready(found),
+            lambda: (
+                len(apps.reading.processed) >= PROCESSED_RECORDS and self._can_move_group(found)
+            ),
             "the group can be moved",
         )
-        return self._move(found, apps)
+        return self._move_group(found, apps)
 
     def _start_applications(self) -> _DrillApplications:
-        """Start the applications; on the target the group reads the mirror and new records."""
+        """Start the applications. On the target, the group reads the mirror topic and new
+        records."""
         topic, group = DRILL_TOPIC, DRILL_GROUP
         mirror = self._flow.format_remote_topic(topic)
         here, there = (each.client_properties() for each in self._clusters)
@@ -316,7 +325,8 @@ class Drill:
         return apps
 
     def _start_flow(self) -> Path:
-        """Start `mm2 run` with the user's flow as a process; returns its configuration file."""
+        """Start `mm2 run` with the user's flow as a child process. Return the path of its
+        configuration file."""
         flat = self._settings.flat
         here, there = (each.bootstrap for each in self._clusters)
         props = make_drill_properties(flat.resolve(flat.props), self._ends, (here, there))
@@ -326,14 +336,14 @@ class Drill:
         path.write_text("\n".join(lines) + "\n", encoding="iso-8859-1")
         said = self._open.enter_context((self._folder / "run.log").open("wb"))
         command = processes.build_python_command("mm2.cli.main", "run", str(path))
-        self._report_step("starting the flow with the settings of the file")
+        self._report_step("starting the flow with the settings from the file")
         child = processes.start_process([*command, "--metrics-port", "0"], output=said)
         self._open.callback(child.kill)
         self._child = child
         return path
 
-    def _ready(self, found: MoveWiring) -> bool:
-        """Whether the group could be moved now, also if the cluster were lost."""
+    def _can_move_group(self, found: MoveWiring) -> bool:
+        """Return True if the group could be moved now, even if the source cluster were lost."""
         lost = self._kind is MoveKind.EMERGENCY
         planner = dataclasses.replace(found, lost=lost).planner
         try:
@@ -352,7 +362,7 @@ class Drill:
         origin, destination = self._ends
         return MoveRequest(origin=origin, destination=destination, kind=kind)
 
-    def _move(self, found: MoveWiring, apps: _DrillApplications) -> DrillResult:
+    def _move_group(self, found: MoveWiring, apps: _DrillApplications) -> DrillResult:
         left_s = self._clock.now_s()
 
         def told(line: str) -> None:
@@ -376,7 +386,7 @@ class Drill:
             left_s = self._clock.now_s()
             self._clusters[0].kill()
         with _FirstRecordTimer(apps.target_consumer, self._clock) as first:
-            report = self._execute(found, told)
+            report = self._execute_move(found, told)
             self._child = None  # the move has stopped the flow
             for each in (apps.target_consumer, apps.target_producer):
                 if not each.running:
@@ -386,7 +396,7 @@ class Drill:
         return self._result(report, apps, left_s=left_s, rto_s=first.at_s - left_s)
 
     def _read_mirror(self) -> list[int]:
-        """Return the numbers on the mirror, after its last writer was stopped."""
+        """Read the record numbers on the mirror topic, after its last writer was stopped."""
         mirror = self._flow.format_remote_topic(DRILL_TOPIC)
         properties = self._clusters[1].client_properties()
         with ConsumerLogReader(properties, alias=self._flow.target) as reader:
@@ -433,14 +443,14 @@ class Drill:
         )
 
     def _wait_until_idle(self, processed: Sequence[int]) -> None:
-        """Wait until no more records are processed: lost records never arrive."""
+        """Wait until no more records are processed, because lost records never arrive."""
         more = True
         while more:
             count = len(processed)
             clock.wait_until(lambda: False, timeout_s=QUIET_PERIOD_S)
             more = len(processed) > count
 
-    def _execute(self, found: MoveWiring, tell: Callable[[str], None]) -> Mapping[str, Any]:
+    def _execute_move(self, found: MoveWiring, tell: Callable[[str], None]) -> Mapping[str, Any]:
         about = MoveIdentity(request=self._build_request(self._kind), flow=self._flow.name)
         begin = journal.encode_begun(about, at_ms=self._clock.wall_ms())
         with JournalFile(self._folder / "journal.jsonl", begin=begin) as file:
@@ -450,7 +460,8 @@ class Drill:
         return report
 
     def _wait_until(self, done: Callable[[], bool], what: str) -> None:
-        """Wait until `done`. Raises `FatalError` on timeout, or if the flow's process has ended."""
+        """Wait until `done` returns True. Raises `FatalError` on timeout, or if the flow's process
+        has ended."""
         end_s = self._clock.now_s() + START_TIMEOUT_S
         while not done():
             ended = None if self._child is None else self._child.poll()
@@ -461,5 +472,5 @@ class Drill:
                     if ended is None
                     else f"mm2 run ended ({ended})"
                 )
-                raise FatalError(f"waiting until {what}: {why}; mm2 run said: {said}")
+                raise FatalError(f"waiting until {what}: {why}; output of mm2 run: {said}")
             clock.wait_until(lambda: False, timeout_s=POLL_INTERVAL_S)

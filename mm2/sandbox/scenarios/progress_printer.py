@@ -1,4 +1,5 @@
-"""Prints the progress of a long command on stderr: a line per step, and an updated line below."""
+"""Prints the progress of a long command on stderr: one line per step, and a last line that is
+updated."""
 
 from __future__ import annotations
 
@@ -13,9 +14,9 @@ from connect_runtime.base.timing import Clock
 
 
 class ProgressPrinter:
-    """Prints steps with the elapsed seconds; `show_activity` updates the line below.
+    """Prints steps with the elapsed seconds. `show_activity` updates the line below the steps.
 
-    Without a terminal only steps are printed.
+    If stderr is not a terminal, only steps are printed.
     """
 
     def __init__(self, now: Clock, out: console.Console | None = None) -> None:
@@ -26,12 +27,12 @@ class ProgressPrinter:
         self._open = contextlib.ExitStack()
 
     def print_step(self, text: str) -> None:
-        """Print a completed step."""
-        self._still()
+        """Print a completed step with the elapsed time."""
+        self._stop_activity_display()
         self._console.print(f"{self.elapsed_s:6.1f} s  {_escape_text(text)}", soft_wrap=True)
 
     def show_activity(self, text: str) -> None:
-        """Show the current activity."""
+        """Show the current activity in the updated line."""
         if not self._console.is_terminal:
             return
         if self._status is None:
@@ -40,18 +41,18 @@ class ProgressPrinter:
             self._status.update(_escape_text(text))
 
     def close(self) -> None:
-        """Restore the terminal."""
-        self._still()
+        """Restore the terminal after the last update."""
+        self._stop_activity_display()
 
     @property
     def elapsed_s(self) -> float:
         return self._clock.now_s() - self._start_s
 
-    def _still(self) -> None:
+    def _stop_activity_display(self) -> None:
         self._open.close()
         self._status = None
 
 
 def _escape_text(text: str) -> str:
-    """Keep control sequences and `rich` markup in the text from being interpreted."""
+    """Escape control sequences and `rich` markup so that the text is printed literally."""
     return escape(terminal_escape.escape(text))

@@ -1,11 +1,11 @@
 """`mm2 demo`: two clusters, traffic of every kind, replication, verification, and a failover.
 
-Connects the sandbox to a node. Everything it starts ends with it. A signal takes effect within a
-second or two, a second signal immediately.
+Runs a replication node between two sandbox clusters. All processes that it starts end with it. A
+signal takes effect within a second or two, a second signal immediately.
 
-At the end a working consumer group is moved to the other cluster with the operator's command, with
-hooks that stop the applications. A hook is a shell command that creates a file in a folder and
-waits there for the answer; it ends when the folder is removed.
+At the end, a running consumer group is moved to the other cluster with `mm2 failover` and hooks
+that stop the applications. A hook is a shell command that creates a file in a folder and waits in
+that folder for the response; it ends when the folder is removed.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ WAIT_POLL_INTERVAL_S = 0.1
 
 
 class DemoFailedError(FatalError):
-    """The demo cannot continue."""
+    """The demo failed and cannot continue."""
 
 
 class StopSignalError(Exception):
-    """The demo was stopped by a signal; not a failure."""
+    """The demo was stopped by a signal. This is not a failure."""
 
     def __init__(self, number: int) -> None:
         super().__init__(f"stopped by signal {number}")
@@ -58,7 +58,8 @@ class StopSignalError(Exception):
 
 
 class DemoWaiter:
-    """Waits for conditions; fails with the mirror's state, or with the received stop signal."""
+    """Waits for conditions. On failure, raises an error with the flow's state, or with the received
+    stop signal."""
 
     def __init__(
         self,
@@ -80,7 +81,8 @@ class DemoWaiter:
             raise StopSignalError(number)
 
     def wait_with_progress(self, done: Callable[[], bool], activity: str) -> None:
-        """Wait for `done`. Raises `DemoFailedError` if the mirror fails or makes no progress."""
+        """Wait until `done` returns True. Raises `DemoFailedError` if the flow fails or makes no
+        progress."""
         # Only states not seen before count as progress: restarting copy processes do not.
         seen: set[object] = set()
         news_s = self._clock.now_s()
@@ -98,7 +100,8 @@ class DemoWaiter:
         self._check()
 
     def wait_with_timeout(self, done: Callable[[], bool], activity: str) -> None:
-        """Wait for `done` whatever the state of the mirror. Raises `DemoFailedError` on timeout."""
+        """Wait until `done` returns True, regardless of the flow's state. Raises `DemoFailedError`
+        on timeout."""
         end_s = self._clock.now_s() + STALL_TIMEOUT_S
         while not done():
             self.raise_if_stopped()
@@ -116,7 +119,7 @@ class DemoWaiter:
         self.raise_if_stopped()
         flow = self._flow()
         if self._crashed() or flow.state is FlowState.FAILED:
-            raise DemoFailedError(f"the mirror has failed: {self._crashed() or flow.reason}")
+            raise DemoFailedError(f"replication has failed: {self._crashed() or flow.reason}")
 
     def _progress_state(self) -> object:
         flow = self._flow()
@@ -137,19 +140,22 @@ class DemoWaiter:
         return (
             f"the flow is {flow.state.value}, its tasks {tasks or 'unknown'}; partitions: "
             + (", ".join(f"{count} {phase}" for phase, count in sorted(phases.items())) or "none")
-            + f"; copied up to {sum(each.copied_to for each in flow.partitions):,} in all; "
-            f"behind: {', '.join(behind[:5]) or 'none'}"
+            + (
+                f"; {sum(each.copied_to for each in flow.partitions):,} offsets replicated in "
+                f"total; lagging partitions: {', '.join(behind[:5]) or 'none'}"
+            )
         )
 
 
 ORDERS_TOPIC = TrafficTopic(name="orders", partitions=2)
 DEMO_GROUP = "billing"
 QUIESCENCE_S = 1
-"""How long both ends have to agree; an operator gives it more."""
+"""How long both clusters must be quiescent before the move, in seconds. Production failovers use a
+longer time."""
 PROCESSED_RECORDS = 500
-"""So many records are processed before the move, and after it."""
+"""Number of records that the group processes before the move, and again after it."""
 TARGET_FIRST_NUMBER = 1_000_000_000
-"""First number that is written to the other cluster."""
+"""First record number that is produced to the target cluster."""
 _HOOK_TIMEOUT_MS = 60_000
 _HOOK_YAML = """\
   {step}:
@@ -161,7 +167,7 @@ _HOOK_YAML = """\
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoFailoverResult:
-    """What the consumer group processed during the failover."""
+    """Records that the consumer group processed during the failover, and the duration."""
 
     origin: str
     destination: str
@@ -171,23 +177,24 @@ class DemoFailoverResult:
     read_again: int
     missing: int
     seconds: float
-    """From the start of the command until the group processes records on the other cluster."""
+    """Seconds from the start of the command until the group processes records on the other
+    cluster."""
 
     @property
     def is_exactly_once(self) -> bool:
-        """Whether each record was processed exactly once."""
+        """True if each record was processed exactly once."""
         return not self.read_again and not self.missing
 
 
 class DemoFailoverError(FatalError):
-    """`mm2 failover` failed."""
+    """The command `mm2 failover` failed."""
 
 
 class DemoFailover:
-    """Moves a working consumer group with `mm2 failover`.
+    """Moves a running consumer group with `mm2 failover`.
 
-    `source` and `target` are the properties to connect with; `wait(done, doing)` waits until `done`
-    or raises.
+    `source` and `target` are the client properties of the two clusters. `wait(done, doing)` waits
+    until `done` returns True, or raises an exception.
     """
 
     def __init__(
@@ -221,7 +228,7 @@ class DemoFailover:
         self._child: ChildProcess | None = None
 
     def close(self) -> None:
-        """Stop everything that still runs."""
+        """Stop all applications and processes that are still running."""
         if self._child is not None:
             self._child.kill()
         for each in (
@@ -231,7 +238,7 @@ class DemoFailover:
             each.stop_quietly()
 
     def start_applications(self) -> None:
-        """Start the applications; returns when the group can be moved."""
+        """Start the applications, and wait until the group can be moved."""
         made = SandboxClients(self._target, alias=DEMO_GROUP)
         topic_creation.create_topics(
             made, [ORDERS_TOPIC]
@@ -250,7 +257,7 @@ class DemoFailover:
     def run(self, settings_file: Path, *, origin: str, destination: str) -> DemoFailoverResult:
         """Move the group and wait until it has processed every record.
 
-        Raises `DemoFailoverError`, or the exception of `wait`.
+        Raises `DemoFailoverError`, or the exception that `wait` raised.
         """
         began_s = self._now_s()
         self._execute(
@@ -275,7 +282,9 @@ class DemoFailover:
         seconds = self._now_s() - began_s
         self._writing_there.stop()
         sent = self._writing.sent | self._writing_there.sent
-        self._wait(lambda: sent <= {*before, *after}, f"the group {DEMO_GROUP} has processed all")
+        self._wait(
+            lambda: sent <= {*before, *after}, (f"the group {DEMO_GROUP} has processed all records")
+        )
         self._reading_there.stop()
         return DemoFailoverResult(
             origin=origin,
@@ -289,7 +298,7 @@ class DemoFailover:
         )
 
     def _execute(self, *arguments: str) -> None:
-        """Run the command, and answer its hooks meanwhile."""
+        """Run the failover command, and respond to its hooks while it is running."""
         said = self._folder / "failover.txt"
         command = processes.build_python_command("mm2.cli.main", "failover", *arguments)
         with said.open("wb") as output:
@@ -297,11 +306,12 @@ class DemoFailover:
             self._wait(lambda: self._answer_hooks() or child.poll() is not None, "mm2 failover")
         if child.poll():
             raise DemoFailoverError(
-                f"mm2 failover ended with status {child.poll()}: {said.read_text()}"
+                f"mm2 failover exited with status {child.poll()}: {said.read_text()}"
             )
 
     def _answer_hooks(self) -> bool:
-        """Execute the requests of hooks; always returns False, as a condition to wait for."""
+        """Perform the requests of pending hooks. Always returns False, so that the method can be
+        used as a wait condition."""
         for step, do in self._answers.items():
             done = self._folder / f"{step}.done"
             if (self._folder / f"{step}.asked").exists() and not done.exists():
@@ -311,7 +321,7 @@ class DemoFailover:
 
 
 def make_hooks_section(folder: Path) -> str:
-    """Return the section `hooks` of `clusters.yaml`."""
+    """Return the `hooks` section of `clusters.yaml`."""
     steps = ("stop-producers", "stop-consumers", "start-consumers", "start-producers")
     return "\nhooks:\n" + "".join(
         _HOOK_YAML.format(step=step, note=folder / step, timeout_ms=_HOOK_TIMEOUT_MS)
@@ -348,14 +358,14 @@ metrics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoOptions:
-    """Size of the demo."""
+    """Duration and size of the demo."""
 
     seconds: float = 10.0
-    """Duration of the live traffic."""
+    """Duration of the live traffic in seconds."""
     records: int = 25_000
-    """Backlog of a large kind of traffic, in records of about 1 KB."""
+    """Number of backlog records (about 1 KB each) per large kind of traffic."""
     with_failover: bool = True
-    """Whether a consumer group is moved at the end, which stops the flow."""
+    """True if a consumer group is moved at the end, which stops the flow."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -364,13 +374,14 @@ class DemoThroughput:
 
     records: int
     size: int
-    """Bytes of record batches, as compressed."""
+    """Bytes of record batches, as compressed in the log."""
     seconds: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoResult:
-    """Result of the demo; `halted_partitions` are halted partitions with their reasons."""
+    """Result of the demo; `halted_partitions` describes each halted partition with its halt
+    reason."""
 
     comparison: TopicsComparison
     backlog: DemoThroughput
@@ -384,7 +395,7 @@ class DemoResult:
 
 
 class Demo:
-    """A single run, on one thread; `close` ends everything, whatever the progress."""
+    """A single demo, run on one thread. `close` stops everything at any stage."""
 
     def __init__(
         self,
@@ -398,7 +409,7 @@ class Demo:
         self._progress = progress
         self._clock = now
         self._waits = DemoWaiter(
-            now, stop_signal, flow=self._flow, crashed=lambda: self.mirror.crash_reason
+            now, stop_signal, flow=self._get_flow_status, crashed=lambda: self.mirror.crash_reason
         )
         self._open = ExitStack()
         self._folder = Path(
@@ -417,28 +428,28 @@ class Demo:
 
     @property
     def mirror(self) -> Mm2Node:
-        """The node that replicates. Valid after `run` has started it."""
+        """The replication node. Valid after `run` has started the node."""
         assert self._mirror is not None
         return self._mirror
 
     @property
     def settings(self) -> Mm2Settings:
-        """The configuration that the node runs with."""
+        """Configuration that the replication node runs with."""
         return config_loader.load(self.settings_file, environment=os.environ)
 
     def close(self) -> None:
-        """Stop everything."""
-        self._progress.show_activity("stopping the mirror and the clusters")
+        """Stop the node, the clients and the clusters."""
+        self._progress.show_activity("stopping replication and the clusters")
         self._open.close()
         self._progress.close()
 
     def run(self) -> DemoResult:
-        """Run the demo. Raises `ConnectError`, or `StopSignalError` after a signal."""
+        """Run the demo. Raises `ConnectError` on failure, or `StopSignalError` after a signal."""
         self._start_clusters()
         traffic, steady = self._send_backlog()
         started_s = self._clock.now_s()
         self._start_mirror()
-        backlog = self._copy_backlog(traffic, started_s)
+        backlog = self._replicate_backlog(traffic, started_s)
         latencies = self._run_live_traffic(traffic, steady)
         stopped = self._catch_up(traffic)
         return DemoResult(
@@ -450,8 +461,8 @@ class Demo:
         )
 
     def start_trickle(self) -> TrickleProducer:
-        """Send a trickle of records until `close`."""
-        steady = self._trickle(per_second=50)
+        """Start to send a trickle of records, which continues until `close`."""
+        steady = self._create_trickle(per_second=50)
         steady.start()
         self._open.callback(steady.stop_quietly)
         return steady
@@ -459,22 +470,22 @@ class Demo:
     # Steps
 
     def _start_clusters(self) -> None:
-        self._now("starting two Kafka clusters")
+        self._show_activity("starting two Kafka clusters")
         sandbox_cluster.start_clusters(list(self.clusters.values()))
         where = " and ".join(f"{name} at {each.bootstrap}" for name, each in self.clusters.items())
-        self._step(f"two Kafka clusters are up: {where}")
+        self._print_step(f"two Kafka clusters are up: {where}")
 
     def _send_backlog(self) -> tuple[TrafficMix, TrickleProducer]:
         traffic = TrafficMix(self._properties(SOURCE_ALIAS), records=self._options.records)
         self._open.callback(traffic.close)
         traffic.create_topics([TRICKLE_TOPIC, ORDERS_TOPIC])
-        traffic.send_backlog(lambda kind: self._now(f"sending to {SOURCE_ALIAS}: {kind}"))
+        traffic.send_backlog(lambda kind: self._show_activity(f"sending to {SOURCE_ALIAS}: {kind}"))
         topics = plurals.format_count(len(traffic.topic_names), "topic")
-        self._step(
+        self._print_step(
             f"real clients have filled {topics} of {SOURCE_ALIAS}: every codec, "
             "transactions, Java, headers, nulls, old records, 1 byte to 5 MB"
         )
-        return traffic, self._trickle(per_second=TRICKLE_PER_SECOND)
+        return traffic, self._create_trickle(per_second=TRICKLE_PER_SECOND)
 
     def _start_mirror(self) -> None:
         self.settings_file.write_text(
@@ -486,13 +497,14 @@ class Demo:
             )
             + make_hooks_section(self._folder)
         )
-        self._now("starting the flow: Spark starts first")
+        self._show_activity("starting the flow: Spark is starting first")
         self._mirror = Mm2Node(self.settings, environment=os.environ)
         self._open.callback(self._mirror.stop, NODE_STOP_TIMEOUT_S)
         self._mirror.start()
 
-    def _copy_backlog(self, traffic: TrafficMix, started_s: float) -> DemoThroughput:
-        """Measure from the last status without replicated records to the first with all of them."""
+    def _replicate_backlog(self, traffic: TrafficMix, started_s: float) -> DemoThroughput:
+        """Wait until the backlog is replicated. Return the throughput between the last status
+        without replicated records and the first status with all of them."""
         ends = self._read_end_offsets(traffic)
         total = sum(ends.values())
         idle_s = started_s
@@ -502,19 +514,21 @@ class Demo:
             done = sum(self._replicated_offsets(ends).values())
             if done == 0:
                 idle_s = self._clock.now_s()
-                self._now("Spark starts the copy processes, which acquire their partitions")
+                self._show_activity(
+                    "Spark is starting the copy processes, which acquire their partitions"
+                )
             else:
-                self._now(f"replicating the backlog: {min(100, 100 * done // total)} %")
+                self._show_activity(f"replicating the backlog: {min(100, 100 * done // total)} %")
             return self._has_replicated(ends)
 
         self._waits.wait_with_progress(copied, "replicating the backlog")
-        partitions = self._flow().partitions
+        partitions = self._get_flow_status().partitions
         found = DemoThroughput(
             records=sum(each.records for each in partitions),
             size=sum(each.bytes for each in partitions),
             seconds=max(WAIT_POLL_INTERVAL_S, self._clock.now_s() - idle_s),
         )
-        self._step(
+        self._print_step(
             f"the first records were replicated {text_format.format_duration(idle_s - started_s)} "
             "after the start, and "
             f"all {text_format.format_size(found.size)} after another "
@@ -523,13 +537,15 @@ class Demo:
         return found
 
     def _run_live_traffic(self, traffic: TrafficMix, steady: TrickleProducer) -> LatencyPercentiles:
-        """Send all kinds of traffic for half of the time, then only the measured trickle.
+        """Send all kinds of traffic for half of the configured time, and then only the measured
+        trickle.
 
-        The clients of all the traffic would use the CPU time that replication needs.
+        Latency is measured without the other clients because they would use CPU time that
+        replication needs.
         """
         probe = LatencyProbe(
             self._properties(TARGET_ALIAS),
-            self._remote(TRICKLE_TOPIC.name),
+            self._remote_topic_name(TRICKLE_TOPIC.name),
             partitions=TRICKLE_TOPIC.partitions,
         )
         self._open.callback(probe.stop_quietly)
@@ -547,30 +563,32 @@ class Demo:
         latencies = probe.latencies
         steady.stop()
         probe.stop()
-        self._step(
+        self._print_step(
             f"live traffic for {text_format.format_duration(self._options.seconds)} has ended"
         )
         return latencies
 
     def _wait_half_time(self, what: str) -> None:
-        """Wait for half of the time."""
+        """Wait for half of the configured time."""
         until_s = self._clock.now_s() + self._options.seconds / 2
 
         def over() -> bool:
             left_s = until_s - self._clock.now_s()
-            self._now(f"{what}: {max(0.0, left_s):.0f} s more")
+            self._show_activity(f"{what}: {max(0.0, left_s):.0f} s more")
             return left_s <= 0
 
         self._waits.wait_with_progress(over, what)
 
     def _catch_up(self, traffic: TrafficMix) -> tuple[str, ...]:
         ends = self._read_end_offsets(traffic)
-        self._now("waiting until the remaining records are replicated")
+        self._show_activity("waiting until the remaining records are replicated")
         self._waits.wait_with_progress(
             lambda: self._has_replicated(ends), "replicating the last records"
         )
         return tuple(
-            f"{each.partition}: {each.reason}" for each in self._flow().partitions if each.is_halted
+            f"{each.partition}: {each.reason}"
+            for each in self._get_flow_status().partitions
+            if each.is_halted
         )
 
     def _compare_topics(self, traffic: TrafficMix) -> TopicsComparison:
@@ -581,40 +599,47 @@ class Demo:
             nonlocal done
             done += 1
             so_far = plurals.format_count(done, "partition")
-            self._now(f"an ordinary consumer compares both sides: {so_far}, {part.source}")
+            self._show_activity(
+                f"an ordinary consumer is comparing both sides: {so_far}, {part.source}"
+            )
 
-        self._now("an ordinary consumer compares both sides")
+        self._show_activity("an ordinary consumer is comparing both sides")
         found = proof.compare_topics(
             self._properties(SOURCE_ALIAS),
             self._properties(TARGET_ALIAS),
-            {name: self._remote(name) for name in names},
+            {name: self._remote_topic_name(name) for name in names},
             report=report,
         )
         partitions = plurals.format_count(len(found.partitions), "partition")
-        self._step(f"an ordinary consumer compared {partitions} on both sides, record by record")
+        self._print_step(
+            f"an ordinary consumer compared {partitions} on both sides, record by record"
+        )
         return found
 
     def _fail_over(self) -> DemoFailoverResult:
-        """Start a consumer group on the source, and move it to the target."""
+        """Start a consumer group on the source, and move the group to the target."""
         group = DEMO_GROUP
         move = DemoFailover(
             self._folder,
             self._properties(SOURCE_ALIAS),
             self._properties(TARGET_ALIAS),
-            mirror=self._remote(ORDERS_TOPIC.name),
+            mirror=self._remote_topic_name(ORDERS_TOPIC.name),
             wait=self._waits.wait_with_timeout,
             now_s=self._clock.now_s,
         )
         self._open.callback(move.close)
-        self._now(f"starting a consumer group, {group}, on {SOURCE_ALIAS}")
+        self._show_activity(f"starting the consumer group {group} on {SOURCE_ALIAS}")
         move.start_applications()
-        self._step(
-            f"applications write to {SOURCE_ALIAS} and read from it in the consumer group {group}"
+        self._print_step(
+            f"applications produce to {SOURCE_ALIAS} and consume from it in the consumer group "
+            f"{group}"
         )
-        self._now(f"mm2 failover --from {SOURCE_ALIAS} --to {TARGET_ALIAS} --planned --execute")
+        self._show_activity(
+            f"mm2 failover --from {SOURCE_ALIAS} --to {TARGET_ALIAS} --planned --execute"
+        )
         moved = move.run(self.settings_file, origin=SOURCE_ALIAS, destination=TARGET_ALIAS)
-        self._step(
-            f"mm2 failover has moved {group} to {TARGET_ALIAS}, where it continues: "
+        self._print_step(
+            f"mm2 failover has moved {group} to {TARGET_ALIAS}; the group continued after "
             f"{text_format.format_duration(moved.seconds)}"
         )
         return moved
@@ -627,10 +652,10 @@ class Demo:
     def _topics(self, traffic: TrafficMix) -> list[str]:
         return [*traffic.topic_names, TRICKLE_TOPIC.name]
 
-    def _remote(self, topic: str) -> str:
+    def _remote_topic_name(self, topic: str) -> str:
         return self.settings.flows[0].format_remote_topic(topic)
 
-    def _trickle(self, *, per_second: float) -> TrickleProducer:
+    def _create_trickle(self, *, per_second: float) -> TrickleProducer:
         return TrickleProducer(
             self._properties(SOURCE_ALIAS),
             TRICKLE_TOPIC.name,
@@ -639,7 +664,7 @@ class Demo:
         )
 
     def _read_end_offsets(self, traffic: TrafficMix) -> dict[TopicPartition, int]:
-        """Return the source's last stable offsets, without empty partitions."""
+        """Return the source partitions' last stable offsets, without empty partitions."""
         with ConsumerLogReader(self._properties(SOURCE_ALIAS), alias=SOURCE_ALIAS) as reader:
             places = [
                 TopicPartition(name, number)
@@ -649,15 +674,15 @@ class Demo:
             ends = {place: reader.read_bounds(place)[1] for place in places}
         return {place: end for place, end in ends.items() if end > 0}
 
-    def _flow(self) -> FlowStatus:
+    def _get_flow_status(self) -> FlowStatus:
         return self.mirror.statuses()[0]
 
     def _replicated_offsets(self, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Return the replicated offsets; halted partitions count as done: the comparison reports
-        them."""
+        """Return the replicated offsets. Halted partitions count as replicated because the
+        comparison reports them."""
         return {
             each.partition: ends[each.partition] if each.is_halted else max(0, each.copied_to)
-            for each in self._flow().partitions
+            for each in self._get_flow_status().partitions
             if each.partition in ends
         }
 
@@ -665,10 +690,10 @@ class Demo:
         copied = self._replicated_offsets(ends)
         return all(copied.get(place, 0) >= end for place, end in ends.items())
 
-    def _step(self, text: str) -> None:
+    def _print_step(self, text: str) -> None:
         self._waits.raise_if_stopped()
         self._progress.print_step(text)
 
-    def _now(self, text: str) -> None:
+    def _show_activity(self, text: str) -> None:
         self._waits.raise_if_stopped()
         self._progress.show_activity(text)

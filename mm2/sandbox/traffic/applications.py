@@ -1,7 +1,7 @@
 """Test applications: a producer of numbered records and a consumer group member.
 
-Together they show what was processed, how often, and what was not. `ClientLoop` is the thread that
-each of them runs on; its `stop` reports failures.
+Together they show which records were processed, how often, and which were not processed.
+`ClientLoop` is the thread that runs a test application; its `stop` method raises failures.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ LOOP_STOP_TIMEOUT_S = 10.0
 
 
 class ClientLoop:
-    """Runs `_run` from `start` to `stop`, or in a `with`. `name` and `location` are for
-    messages."""
+    """Runs `_run` on a thread from `start` to `stop`, or in a `with` block. `name` and `location`
+    are used in messages."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class ClientLoop:
         self._thread = self._threads.start(f"{self._name} {self._where}", self._run)
 
     def stop(self) -> None:
-        """Stop the thread; raises the error that it failed with, if any."""
+        """Stop the thread. Raises the error with which the thread failed, if any."""
         still_there = self._threads.stop_all(self._stop_s)
         if self._failure is not None:
             raise SandboxError(f"{self._name} on {self._where}: {self._failure}") from self._failure
@@ -65,7 +65,7 @@ class ClientLoop:
             raise SandboxError(f"{self._name} on {self._where} did not stop in time")
 
     def stop_quietly(self) -> None:
-        """Stop the thread without raising, for cleanup."""
+        """Stop the thread without raising its error, for cleanup."""
         self._threads.stop_all(self._stop_s)
 
     def _run(self, stop: threading.Event) -> None:
@@ -82,9 +82,10 @@ _QUEUE_FULL_WAIT_S = 0.1
 
 
 class NumberProducer(ClientLoop):
-    """Sends consecutive numbers from `first` on, in turn to all partitions.
+    """Produces consecutive numbers starting with `first` to all partitions in round-robin order.
 
-    `sent` are the acknowledged ones. Records that a dead cluster does not accept are dropped.
+    `sent` contains the acknowledged numbers. Records that a dead cluster does not accept are
+    dropped.
     """
 
     def __init__(
@@ -129,11 +130,11 @@ class NumberProducer(ClientLoop):
 
 
 class GroupConsumer(ClientLoop):
-    """A member of a consumer group, which commits what it has processed.
+    """A consumer group member that commits the offsets of the records it has processed.
 
-    It starts at the group's offsets, and fails without any. `processed` are the numbers in reading
-    order, `positions` their partitions and offsets. `abandon_cluster` ends it without waiting for a
-    dead cluster.
+    It starts at the group's committed offsets and fails if there are none. `processed` contains the
+    numbers in reading order, and `positions` their partitions and offsets. `abandon_cluster` stops
+    the member without waiting for a dead cluster.
     """
 
     def __init__(self, properties: ClientProperties, group: str, *topics: str) -> None:
@@ -177,10 +178,10 @@ class GroupConsumer(ClientLoop):
 def create_group_at_start(
     properties: ClientProperties, group: str, topic: str, *, partitions: int
 ) -> None:
-    """Commit the first offsets explicitly, so that the group does not reset them later.
+    """Commit the first offsets of a topic explicitly, so that the group never resets its offsets.
 
-    Retries: the offsets topic is created for the first group, and brokers may not know a new topic
-    yet. Raises `ConnectError`.
+    Retries transient errors: the offsets topic is created for the first group, and brokers may not
+    know a new topic yet. Raises `ConnectError` if the commit still fails.
     """
     sandbox_clients.retry_transient_errors(
         lambda: _write_start_offsets(properties, group, topic, partitions=partitions),
@@ -209,7 +210,8 @@ def _write_start_offsets(at: ClientProperties, group: str, topic: str, *, partit
 def read_group_offsets(
     properties: ClientProperties, group: str, topic: str, *, partitions: int
 ) -> dict[int, int]:
-    """Return the group's offset by partition. Raises `SandboxError` if a partition has none."""
+    """Return the group's committed offset of each partition. Raises `SandboxError` if a partition
+    has no offset."""
     made = SandboxClients(properties, alias=group)
     consumer = made.consumer(f"asks-{group}", group_id=group)
     places = [confluent_kafka.TopicPartition(topic, number) for number in range(partitions)]

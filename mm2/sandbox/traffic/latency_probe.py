@@ -1,7 +1,9 @@
-"""Measures replication latency with a steady trickle of small records and a consumer of its mirror.
+"""Measures replication latency with a steady trickle of small records and a consumer of their
+mirror topic.
 
-Each value starts with the sending time by the machine's monotonic clock, which all its processes
-share: 8 bytes, big-endian, in nanoseconds. Producer and consumer are ordinary clients.
+Each value starts with the sending time according to the machine's monotonic clock, which all
+processes on the machine share: 8 bytes, big-endian, in nanoseconds. Producer and consumer are
+ordinary clients.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ _POLL_TIMEOUT_S = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LatencyPercentiles:
-    """Milliseconds from sending at the source to reading at the target; NaN where `count` is 0."""
+    """Latency percentiles in milliseconds, from sending at the source to reading at the target. NaN
+    if `count` is 0."""
 
     count: int
     p50_ms: float
@@ -38,7 +41,7 @@ class LatencyPercentiles:
 
 
 def compute_percentiles(samples_ms: array.array[float]) -> LatencyPercentiles:
-    """Compute the percentiles by rank."""
+    """Compute latency percentiles from ranked samples; NaN if there are no samples."""
     ranked = sorted(samples_ms)
 
     def at(share: float) -> float:
@@ -50,10 +53,11 @@ def compute_percentiles(samples_ms: array.array[float]) -> LatencyPercentiles:
 
 
 class TrickleProducer(ClientLoop):
-    """Sends `per_second` records of `record_bytes` to a topic, in turn to all partitions.
+    """Produces `per_second` records per second, each of `record_bytes` bytes, to all partitions of
+    a topic in round-robin order.
 
-    The producer is idempotent: no record is lost or duplicated while brokers restart; `sent` counts
-    the acknowledged ones. Records that do not fit into its buffer meanwhile are dropped.
+    The producer is idempotent: no record is lost or duplicated while brokers restart. `sent` counts
+    the acknowledged records. Records that do not fit into the producer's full buffer are dropped.
     """
 
     def __init__(
@@ -121,9 +125,9 @@ class TrickleProducer(ClientLoop):
 
 
 class LatencyProbe(ClientLoop):
-    """Reads a trickle's mirror from its end and measures the age of arriving records.
+    """Reads a trickle's mirror topic from its end and measures the age of arriving records.
 
-    `restart_measurement` restarts the measurement. Start the probe after the topic was created.
+    Start the probe after the topic was created. `restart_measurement` discards earlier samples.
     """
 
     def __init__(
@@ -144,7 +148,7 @@ class LatencyProbe(ClientLoop):
         self._from_ns = 0
 
     def restart_measurement(self) -> None:
-        """Discard all samples; only records sent from now on count."""
+        """Discard all samples. Only records sent after this call are measured."""
         self._from_ns = int(self._clock.now_s() * 1e9)
         self._samples_ms = array.array("d")
 

@@ -1,4 +1,4 @@
-"""Contents of records: every form that a client can send, reproducible by seed. Pure."""
+"""Record contents of every form that a client can send, reproducible from a seed. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _WORDS = (b"order", b"invoice", b"parcel", b"refund", b"customer", b"warehouse",
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutgoingRecord:
-    """A record to send; without `timestamp_ms` it gets the sending time."""
+    """A record to send. If `timestamp_ms` is not set, the sending time is used."""
 
     value: bytes | None
     key: bytes | None = None
@@ -27,13 +27,13 @@ class OutgoingRecord:
 
     @property
     def size(self) -> int:
-        """Bytes of key and value."""
+        """Total bytes of key and value."""
         return len(self.key or b"") + len(self.value or b"")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchSpec:
-    """Parameters of a batch: `count` records from number `first` on, at time `wall_ms`."""
+    """Parameters of a batch: `count` records, numbered from `first`, with the time `wall_ms`."""
 
     rng: Random
     count: int
@@ -49,7 +49,7 @@ MakeRecords = Callable[[BatchSpec], Iterator[OutgoingRecord]]
 
 
 def make_documents(batch: BatchSpec) -> Iterator[OutgoingRecord]:
-    """Yield keyed JSON of 150 to 2,000 bytes, which compresses like documents."""
+    """Yield keyed JSON documents of 150 to 2,000 bytes, which compress like real documents."""
     rng = batch.rng
     filler = b" ".join(rng.choices(_WORDS, k=500))
     for number in batch.numbers():
@@ -76,9 +76,10 @@ _VALUES = (None, b"", b"\x00", b"value", bytes(range(256)), b"v" * 20_000)
 
 
 def make_varied_shapes(batch: BatchSpec) -> Iterator[OutgoingRecord]:
-    """Yield null, empty, binary and long keys and values with various headers, in all combinations.
+    """Yield records with null, empty, binary and long keys and values and various headers, in all
+    combinations.
 
-    Timestamps are within the last ten minutes, and not in order.
+    Timestamps are within the last ten minutes and out of order.
     """
     combinations = list(itertools.product(_KEYS, _VALUES, _HEADERS))
     for number in batch.numbers():
@@ -97,7 +98,7 @@ _SIZES = (1, LARGEST_VALUE_BYTES, 10, 1_000_000, 100, 100_000, 1_000, 10_000)
 
 
 def make_varied_sizes(batch: BatchSpec) -> Iterator[OutgoingRecord]:
-    """Yield incompressible values of 1 byte to 5 MB, small ones beside large ones."""
+    """Yield records with incompressible values of 1 byte to 5 MB, mixing small and large ones."""
     for number in batch.numbers():
         yield OutgoingRecord(
             value=batch.rng.randbytes(_SIZES[number % len(_SIZES)]),
@@ -106,7 +107,7 @@ def make_varied_sizes(batch: BatchSpec) -> Iterator[OutgoingRecord]:
 
 
 def make_counters(batch: BatchSpec) -> Iterator[OutgoingRecord]:
-    """Yield small records, in turn for all partitions."""
+    """Yield small records, round-robin over all partitions."""
     for number in batch.numbers():
         yield OutgoingRecord(
             key=b"%d" % number,
@@ -127,9 +128,9 @@ def make_old_documents(batch: BatchSpec) -> Iterator[OutgoingRecord]:
 
 
 def make_untimed(batch: BatchSpec) -> Iterator[OutgoingRecord]:
-    """Yield records without a timestamp (-1) beside records of the year 1970.
+    """Yield records without a timestamp (-1), mixed with records from the year 1970.
 
-    No client can send 0: librdkafka replaces it by the current time.
+    No client can send timestamp 0, because librdkafka replaces it with the current time.
     """
     for number in batch.numbers():
         yield OutgoingRecord(

@@ -1,4 +1,4 @@
-"""Producers of traffic: a plain one, interleaved transactions, and Kafka's Java producer.
+"""Producers of test traffic: a plain producer, interleaved transactions, and Kafka's Java producer.
 
 `AcknowledgedProducer` waits for acknowledgements with a deadline. `InterleavedTransactions` runs
 several transactional producers whose transactions overlap, commit and abort. `JavaPerfProducer`
@@ -37,7 +37,7 @@ _QUEUE_FULL_WAIT_S = 0.1
 class AcknowledgedProducer:
     """A producer that counts `acknowledged` records. Not thread-safe.
 
-    `settings` are librdkafka's, with `_` for `.`.
+    `settings` are librdkafka settings with `_` instead of `.`.
     """
 
     def __init__(
@@ -57,7 +57,8 @@ class AcknowledgedProducer:
     def send(
         self, topic: str, records: Iterable[OutgoingRecord], *, timeout_s: float = SEND_TIMEOUT_S
     ) -> None:
-        """Enqueue records; raises if an earlier record was rejected. `flush` waits for the rest."""
+        """Enqueue records without waiting for their acknowledgements (see `flush`). Raises an error
+        if an earlier record was rejected."""
         until = Deadline.after(timeout_s, now_s=self._clock.now_s())
         for number, record in enumerate(records):
             self._produce(topic, record, until=until)
@@ -66,16 +67,17 @@ class AcknowledgedProducer:
                 self._raise_refusal()
 
     def flush(self, *, timeout_s: float = SEND_TIMEOUT_S) -> None:
-        """Wait until all records are acknowledged."""
+        """Wait until all enqueued records are acknowledged."""
         left = self.producer.flush(timeout_s)
         self._raise_refusal()
         if left:
             raise self._clients.create_timeout_error(
-                f"sending: {plurals.format_count(left, 'record')} not acknowledged"
+                f"cannot flush the producer: {plurals.format_count(left, 'record')} not "
+                "acknowledged"
             )
 
     def close(self, *, timeout_s: float = 5.0) -> None:
-        """Flush for up to `timeout_s`, and drop the rest."""
+        """Flush for up to `timeout_s`, and drop the records that are still not acknowledged."""
         self.producer.flush(timeout_s)
         self.producer.purge()
 
@@ -118,7 +120,7 @@ class AcknowledgedProducer:
 
 
 TRANSACTION_CODECS = ("none", "lz4", "zstd", "gzip")
-"""Compression types, one per producer."""
+"""Compression types of the transactional producers, one per producer."""
 
 _BURST_RECORDS_MAX = 40
 _TRANSACTION_END_CHANCE = 0.25
@@ -128,7 +130,8 @@ _TRANSACTION_TIMEOUT_S = 60.0
 
 @dataclass(slots=True)
 class TransactionTotals:
-    """Numbers of records sent; consumers see only those of `committed` transactions."""
+    """Numbers of records sent in transactions. Consumers see only the records of `committed`
+    transactions."""
 
     committed: int = 0
     aborted: int = 0
@@ -136,7 +139,8 @@ class TransactionTotals:
 
 
 class TransactionalProducer:
-    """A producer and its current transaction; `open_records` is the number of its records."""
+    """A producer and its current transaction; `open_records` is the number of records in the
+    transaction."""
 
     def __init__(self, clients: SandboxClients, name: str, *, codec: str, now: Clock):
         self._clients = clients
@@ -152,15 +156,17 @@ class TransactionalProducer:
         self._retry_step("starting", self._sender.producer.init_transactions)
 
     def send(self, topic: str, records: list[OutgoingRecord]) -> None:
-        """Send records, in a new transaction if none is open."""
+        """Send records. Begins a transaction if none is open."""
         if not self.open_records:
             self._retry_step("beginning", lambda _: self._sender.producer.begin_transaction())
         self._sender.send(topic, records)
         self.open_records += len(records)
 
-    def end(self, *, commit: bool) -> int:
-        """End the transaction; returns its number of records. Flushes before an abort, so that the
-        aborted records are in the log."""
+    def end_transaction(self, *, commit: bool) -> int:
+        """End the transaction and return its number of records.
+
+        Flushes before an abort, so that the aborted records are in the log.
+        """
         self._sender.flush()
         if commit:
             self._retry_step("committing", self._sender.producer.commit_transaction)
@@ -170,7 +176,7 @@ class TransactionalProducer:
         return ended
 
     def close(self) -> None:
-        """Close the producer; an open transaction is left to the broker's timeout."""
+        """Close the producer. An open transaction is left to the broker's transaction timeout."""
         self._sender.close()
 
     def _retry_step(self, doing: str, step: Callable[[float], None]) -> None:
@@ -190,9 +196,10 @@ class TransactionalProducer:
 
 
 class InterleavedTransactions:
-    """Interleaves its producers on one thread, reproducibly by the batch's random generator.
+    """Interleaves the transactions of its producers on one thread, in an order determined by the
+    batch's random generator.
 
-    After each `run` no transaction is open. `prefix` starts the transactional ids.
+    No transaction is open after `run` returns. All transactional ids start with `prefix`.
     """
 
     def __init__(self, clients: SandboxClients, *, topic: str, prefix: str, now: Clock):
@@ -204,7 +211,7 @@ class InterleavedTransactions:
         ]
 
     def run(self, batch: BatchSpec) -> None:
-        """Send the documents of a batch."""
+        """Send the documents of a batch in interleaved transactions."""
         records = payloads.make_documents(batch)
         while burst := _pick_burst(batch.rng, records):
             producer = batch.rng.choice(self._producers)
@@ -221,7 +228,7 @@ class InterleavedTransactions:
 
     def _end(self, producer: TransactionalProducer, rng: Random) -> None:
         commit = rng.random() >= _ABORT_CHANCE
-        ended = producer.end(commit=commit)
+        ended = producer.end_transaction(commit=commit)
         self.totals.transactions += 1
         if commit:
             self.totals.committed += ended
@@ -242,7 +249,7 @@ _PERF_STOP_TIMEOUT_S = 5.0
 
 
 class JavaPerfProducer:
-    """One run of the tool as a child process."""
+    """A single run of Kafka's `ProducerPerformance` tool as a child process."""
 
     def __init__(
         self,
@@ -273,18 +280,23 @@ class JavaPerfProducer:
             self._child = processes.start_process(argv, output=output)
 
     def finish(self, *, timeout_s: float = 120.0) -> None:
-        """Wait for the end of the run. Raises `SandboxError` with the tool's output on failure."""
+        """Wait until the tool has finished. Raises `SandboxError` with the tool's output on
+        failure."""
         status = self._child.wait(timeout_s)
         said = self._log.read_text(errors="replace")[-_PERF_LOG_TAIL_CHARS:]
         self.stop()
         if status != 0:
-            what = f"ended with status {status}" if status else f"still ran after {timeout_s:.0f} s"
+            what = (
+                f"ended with status {status}"
+                if status
+                else (f"was still running after {timeout_s:.0f} s")
+            )
             raise SandboxError(
                 f"the Java producer for topic {self._topic} {what}; its output:\n{said}"
             )
 
     def stop(self) -> None:
-        """Kill the tool."""
+        """Kill the tool's process."""
         self._child.signal(signal.SIGTERM)
         if self._child.wait(_PERF_STOP_TIMEOUT_S) is None:
             self._child.kill()

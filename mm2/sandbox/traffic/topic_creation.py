@@ -18,7 +18,7 @@ _CREATE_TIMEOUT_S = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrafficTopic:
-    """A topic to create; `config` are Kafka's topic settings."""
+    """A topic to create; `config` contains Kafka topic settings."""
 
     name: str
     partitions: int = 1

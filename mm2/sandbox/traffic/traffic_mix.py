@@ -1,4 +1,4 @@
-"""Traffic of every kind that is replicated batch by batch, from real clients.
+"""Traffic from real clients, of every kind that is replicated by pass-through.
 
     with traffic_mix.TrafficMix(east.client_properties()) as traffic:
         traffic.create_topics()
@@ -7,7 +7,7 @@
         traffic.stop()
         proof.compare_topics(east…, west…, {name: "east." + name for name in traffic.topic_names})
 
-Content is reproducible by its seed. The source's log is the record of what was sent.
+Content is reproducible from its seed. The source's log is the record of what was sent.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ _LARGE_TOPIC_CONFIG = {"max.message.bytes": str(LARGE_TOPIC_MESSAGE_BYTES)}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlainTraffic:
-    """The traffic of one producer to one topic."""
+    """Traffic from one producer to one topic."""
 
     topic: TrafficTopic
     description: str
     make_records: MakeRecords
     settings: Mapping[str, object] = field(default_factory=dict)
-    """librdkafka's settings."""
+    """librdkafka settings of the producer."""
     backlog_share: float = 1.0
-    """Size of the backlog relative to that of a large kind."""
+    """Size of the backlog relative to the backlog of a large kind of traffic."""
     min_backlog: int = 1
-    """Minimum number of records of the backlog."""
+    """Minimum number of backlog records."""
     live_records: int = 20
-    """Number of records of each live round."""
+    """Number of records sent in each live round."""
 
 
 def _make_codec_traffic(name: str, *, idempotent: bool) -> PlainTraffic:
@@ -125,7 +125,10 @@ MIX_TOPICS = (*(kind.topic for kind in PLAIN_TRAFFIC), TRANSACTIONS_TOPIC, JAVA_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamContext:
-    """What streams share. `seed` makes content reproducible, `prefix` starts topic names."""
+    """Clients and parameters shared by all traffic streams.
+
+    `seed` makes content reproducible. Topic names start with `prefix`.
+    """
 
     properties: ClientProperties
     clients: SandboxClients
@@ -135,7 +138,7 @@ class StreamContext:
 
 
 class TrafficStream(Protocol):
-    """One kind of traffic; `backlog(records)` and `live` are numbers of records to send."""
+    """A kind of traffic. `backlog(records)` and `live` are the numbers of records to send."""
 
     @property
     def describe(self) -> str: ...
@@ -152,7 +155,7 @@ class TrafficStream(Protocol):
 
 
 class PlainStream:
-    """The stream of a `PlainTraffic`."""
+    """Sends the traffic that a `PlainTraffic` describes."""
 
     def __init__(self, kind: PlainTraffic, place: StreamContext) -> None:
         self.describe = kind.description
@@ -186,9 +189,9 @@ class PlainStream:
 
 
 class TransactionalStream:
-    """Interleaved transactions; all are ended at the end of a batch."""
+    """Sends interleaved transactions. All transactions have ended when a batch has been sent."""
 
-    describe = "transactions, interleaved, committed and aborted"
+    describe = "interleaved transactions, committed and aborted"
     live = TRANSACTIONS_LIVE_RECORDS
 
     def __init__(self, place: StreamContext) -> None:
@@ -229,10 +232,10 @@ _MIX_STOP_TIMEOUT_S = 30.0
 
 
 class TrafficMix:
-    """All kinds of traffic on one source cluster; topic names start with `prefix`.
+    """All kinds of traffic on one source cluster. Topic names start with `prefix`.
 
-    `records` is the backlog of a large kind, with about 1 KB per record. Not thread-safe; call
-    `close`, or use it in a `with`.
+    `records` is the backlog of a large kind of traffic, with about 1 KB per record. Not
+    thread-safe. Call `close`, or use it in a `with` block.
     """
 
     def __init__(
@@ -265,13 +268,13 @@ class TrafficMix:
 
     @property
     def transactions(self) -> TransactionTotals:
-        """Number of records committed and aborted so far."""
+        """Numbers of records committed and aborted up to now."""
         if self._transactional is None:
             return TransactionTotals()
         return self._transactional.totals
 
     def create_topics(self, more: Sequence[TrafficTopic] = ()) -> None:
-        """Create the topics of all kinds, an empty one, and `more`."""
+        """Create the topics of all kinds of traffic, an empty topic, and the topics in `more`."""
         named = (
             TrafficTopic(
                 name=self._place.prefix + each.name, partitions=each.partitions, config=each.config
@@ -281,9 +284,11 @@ class TrafficMix:
         topic_creation.create_topics(self._place.clients, [*named, *more])
 
     def send_backlog(self, report: ReportProgress = lambda _: None) -> None:
-        """Send each kind once; returns when all is acknowledged and every transaction has ended.
+        """Send each kind of traffic once. Returns after all records are acknowledged and every
+        transaction has ended.
 
-        `report` is called before each kind. The Java tool, slow to start, runs concurrently.
+        `report` is called before each kind. The Java tool runs concurrently because it is slow to
+        start.
         """
         opened = self._streams()
         report(producers.JAVA_PRODUCER_DESCRIPTION)
@@ -297,17 +302,20 @@ class TrafficMix:
             tool.stop()
 
     def start(self) -> None:
-        """Send all kinds continuously, some thousand records a second, on a separate thread."""
+        """Start to send all kinds of traffic continuously, a few thousand records per second, on a
+        separate thread."""
         self._streams()
         self._thread = self._threads.start("traffic", self._run)
 
     @property
     def running(self) -> bool:
-        """Whether traffic is being sent; if it ended by itself, `stop` raises the reason."""
+        """True while traffic is being sent. If traffic ended unexpectedly, `stop` raises the
+        error."""
         return self._thread is not None and self._thread.is_alive
 
     def stop(self) -> None:
-        """Stop with all records acknowledged and no open transaction. Raises an earlier failure."""
+        """Stop sending. All records are acknowledged and no transaction is open afterwards. Raises
+        the error if traffic failed earlier."""
         still_there = self._threads.stop_all(_MIX_STOP_TIMEOUT_S)
         if self._failure is not None:
             raise SandboxError(f"traffic ended: {self._failure}") from self._failure
@@ -315,7 +323,7 @@ class TrafficMix:
             raise SandboxError(f"traffic did not stop within {_MIX_STOP_TIMEOUT_S:.0f} s")
 
     def close(self) -> None:
-        """Stop all streams and release their clients, whatever their state."""
+        """Stop all streams and close their clients, regardless of failures."""
         self._threads.stop_all(_MIX_STOP_TIMEOUT_S)
         for stream in self._opened:
             stream.close()
@@ -328,7 +336,8 @@ class TrafficMix:
         self.close()
 
     def _streams(self) -> tuple[TrafficStream, ...]:
-        """Create the streams late, because transactional producers connect at once."""
+        """Return the traffic streams, which are created on first use because transactional
+        producers connect immediately."""
         if not self._opened:
             self._transactional = TransactionalStream(self._place)
             plain = (PlainStream(kind, self._place) for kind in PLAIN_TRAFFIC)

@@ -86,12 +86,12 @@ class BackToTheBatch(_Bent):
 class _OpenForNothing(TransactionMode):
     __slots__ = ()
 
-    def next_step(
+    def switch_to_next_step(
         self, *, next_is_old: bool | None, paused: bool, now_s: float
     ) -> BoundaryStep | None:
         if self.is_open and next_is_old is None and not self.open_bytes and not paused:
             return None
-        return super().next_step(next_is_old=next_is_old, paused=paused, now_s=now_s)
+        return super().switch_to_next_step(next_is_old=next_is_old, paused=paused, now_s=now_s)
 
 
 class AgeOfTheQueue(_Bent):

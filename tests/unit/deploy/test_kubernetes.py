@@ -148,7 +148,7 @@ def test_mm2_takes_the_settings_of_the_config_map(tmp_path: Path):
     assert resolved["rest.advertised.host.name"] == "10.1.2.3"
     assert resolved["listeners"] == f"http://0.0.0.0:{image.REST_PORT}"
     hosts = flow_plan.derive_allowed_hosts(
-        found.flat, flow_plan.make_worker_source(str(file), environment={})
+        found.flat, flow_plan.create_worker_settings_source(str(file), environment={})
     )
     service = kubernetes.one(OURS, "Service")["metadata"]["name"]
     namespace = yaml.safe_load((FOLDER / "kustomization.yaml").read_text())["namespace"]

@@ -67,10 +67,13 @@ TABLE = [
         f"kafka-configs.sh {HEAD} --describe --entity-type users --entity-name mirror",
     ),
     (CLUSTER.show_versions(), f"kafka-broker-api-versions.sh {HEAD}"),
-    (operator_commands.build_dns_lookup("kafka.example:9092"), "getent ahosts kafka.example"),
-    (operator_commands.build_port_test("[::1]:9092"), "nc -vz ::1 9092"),
     (
-        operator_commands.build_certificate_check("k:9093"),
+        operator_commands.build_dns_lookup_command("kafka.example:9092"),
+        "getent ahosts kafka.example",
+    ),
+    (operator_commands.build_port_test_command("[::1]:9092"), "nc -vz ::1 9092"),
+    (
+        operator_commands.build_certificate_check_command("k:9093"),
         "openssl s_client -connect k:9093 -servername k </dev/null",
     ),
     (

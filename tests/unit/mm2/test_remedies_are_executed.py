@@ -37,33 +37,33 @@ WITHOUT_IDS = f"{HALTS}::test_topics_without_ids_that_go_and_come_back"
 
 REPLICATES_AGAIN = {
     "replication.halts.halt_if_recreated": CHANGES,
-    "replication.halts.halt_foreign_records": CHANGES,
-    "replication.halts.halt_source_truncated": (
+    "replication.halts.build_foreign_records_halt": CHANGES,
+    "replication.halts.build_source_truncated_halt": (
         f"{REMEDIES}::test_a_source_that_lost_its_log_is_replicated_again"
     ),
-    "replication.halts.halt_source_gap": (
+    "replication.halts.build_source_gap_halt": (
         f"{SYSTEM}test_source_gaps.py::test_a_gap_that_halts_a_partition_is_skipped_by_its_remedy"
     ),
-    "replication.halts.halt_source_diverged": (
+    "replication.halts.build_source_diverged_halt": (
         f"{SYSTEM}test_brokers_that_change.py"
         "::test_a_source_that_elects_a_leader_without_the_newest_records_stops_that_topic"
     ),
-    "replication.halts.halt_timestamps_rewritten": REJECTED,
-    "replication.halts.halt_mirror_unreadable": (
+    "replication.halts.build_timestamps_rewritten_halt": REJECTED,
+    "replication.halts.build_mirror_unreadable_halt": (
         f"{REMEDIES}::test_a_mirror_that_cannot_be_read_is_appended_to"
     ),
-    "replication.halts.halt_map_unreadable": (
+    "replication.halts.build_map_unreadable_halt": (
         f"{REMEDIES}::test_a_record_of_the_map_that_nobody_can_read_is_skipped"
     ),
-    "replication.halts.halt_era_missing": (
+    "replication.halts.build_era_missing_halt": (
         f"{REMEDIES}::test_a_record_of_the_map_that_nobody_can_read_is_skipped"
     ),
-    "replication.halts.halt_unreadable_batch": (
+    "replication.halts.build_unreadable_batch_halt": (
         f"{REMEDIES}::test_a_record_that_a_transform_fails_on_is_skipped"
     ),
-    "replication.halts.halt_own_open_transaction": HANGING,
-    "replication.eras._halt_not_empty": REJECTED,
-    "replication.error_policy._format_skip": REJECTED,
+    "replication.halts.build_own_open_transaction_halt": HANGING,
+    "replication.eras._build_mirror_not_empty_halt": REJECTED,
+    "replication.error_policy._format_skip_command": REJECTED,
     "replication.halts._build_record_size_remedy": REJECTED,
     "replication.halts._build_batch_size_remedy": REJECTED,
     "replication.halts._build_timestamp_remedy": REJECTED,
@@ -73,15 +73,15 @@ REPLICATES_AGAIN = {
     "replication.halts._build_cluster_acl_remedy": (
         f"{HALTS}::test_brokers_that_judge_as_before_2_8_want_a_right_to_producer_ids"
     ),
-    "replication.halts.halt_reverse_flow_unknown": TAKEN_AWAY,
-    "replication.halts.halt_fenced": (
+    "replication.halts.build_reverse_flow_unknown_halt": TAKEN_AWAY,
+    "replication.halts.build_fenced_halt": (
         f"{HALTS}::test_two_owners_of_one_flow_are_told_until_one_of_them_is_stopped"
     ),
-    "replication.halts.halt_foreign_open_transaction": ON_MIRROR,
-    "replication.halts.halt_ahead_of_source": ON_MIRROR,
+    "replication.halts.build_foreign_open_transaction_halt": ON_MIRROR,
+    "replication.halts.build_ahead_of_source_halt": ON_MIRROR,
     "replication.tail_reader._halt_if_tail_ahead": ON_MIRROR,
-    "replication.halts.halt_mirror_unknown": WITHOUT_IDS,
-    "replication.halts.halt_source_missing": WITHOUT_IDS,
+    "replication.halts.build_mirror_unknown_halt": WITHOUT_IDS,
+    "replication.halts.build_source_missing_halt": WITHOUT_IDS,
     "connectors.partition_setup.PartitionSetupBuilder._build_findings": REJECTED,
     "replication.halts._build_missing_topic_remedy": (
         f"{SETUPS}::test_a_topic_that_is_gone_is_left_out"
@@ -94,7 +94,7 @@ REPLICATES_AGAIN = {
     "connectors.partition_setup.PartitionSetupBuilder.read_flow_setup": LACKING,
     "connectors.acl_sync.AclSync._read_source_acls": LACKING,
     "connectors.acl_sync.AclSync._create_acls": LACKING,
-    "status.status_changes.StatusChangeLog._flow": LACKING,
+    "status.status_changes.StatusChangeLog._log_flow_state": LACKING,
     "status.status_from_process._list_warnings": LACKING,
     "status.topic_explanation.PartitionExplanation.format_line": LACKING,
     "connectors.mirror_topic_writer.collect_warnings": WARNED,
@@ -164,6 +164,7 @@ def test_it_is_there_and_types_commands(test):
 
 
 def test_a_function_that_prints_a_remedy_is_found():
-    assert {"replication.halts.halt_if_recreated", "replication.eras._halt_not_empty"} <= set(
-        sites()
-    )
+    assert {
+        "replication.halts.halt_if_recreated",
+        "replication.eras._build_mirror_not_empty_halt",
+    } <= set(sites())

@@ -1,8 +1,8 @@
 """Encodes v2 record batches that no client writes. Pure.
 
-Written from KIP-98, not with the product's own codec: a generator with the same mistakes would hide
-them. Supports only `none` and `gzip`: the standard library has no other codec, and clients can
-write the rest.
+Written from KIP-98 without the product's own codec, because a generator with the same mistakes
+would hide them. Supports only `none` and `gzip`: the standard library has no other codec, and
+ordinary clients can write the other codecs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _GZIP_CODEC = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimestampedRecord:
-    """A record with an arbitrary timestamp."""
+    """A record with an explicit, arbitrary timestamp."""
 
     record: OutgoingRecord
     timestamp_ms: int
@@ -36,7 +36,7 @@ def encode_batch(
     attributes: int = 0,
     base_timestamp_ms: int | None = None,
 ) -> bytes:
-    """Encode a batch without a producer id; `base_timestamp_ms` may be arbitrary."""
+    """Encode a record batch without a producer id. `base_timestamp_ms` may be arbitrary."""
     stamps = [each.timestamp_ms for each in records]
     base = stamps[0] if base_timestamp_ms is None else base_timestamp_ms
     body = b"".join(_encode_record(each, at, base) for at, each in enumerate(records))
@@ -73,7 +73,8 @@ def _encode_bytes(value: bytes | None) -> bytes:
 
 
 def _encode_varint(value: int) -> bytes:
-    """Encode a zigzag varint: the sign in the lowest bit, seven bits per byte, lowest first."""
+    """Encode an integer as a zigzag varint: the sign in the lowest bit, seven bits per byte, lowest
+    bits first."""
     rest = value * 2 if value >= 0 else -value * 2 - 1
     out = bytearray()
     while rest >= 0x80:

@@ -1,11 +1,11 @@
-"""All edge-case topics: settings, writer, and the features that must be in the log afterwards.
+"""All edge-case topics: their settings, writers, and the features that their logs must contain.
 
     written = edge_case_topics.write_topics(east.client_properties(), kafka_version="4.3.1")
     proof.compare_topics(east…, west…, {topic.name: "east." + topic.name for topic in written})
 
-Content is reproducible by its seed, except for timestamps that brokers assign. When `write_topics`
-returns, every feature has been verified in the log: the cleaner has run, and the record formats are
-as expected.
+Content is reproducible from its seed, except for timestamps that brokers assign. `write_topics`
+returns only after every feature has been verified in the log: the cleaner has run, and the record
+formats are as expected.
 """
 
 from __future__ import annotations
@@ -36,22 +36,23 @@ _ANY_FUTURE_CONFIG = {"message.timestamp.after.max.ms": "9223372036854775807"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EdgeCaseTopic:
-    """One kind of topic."""
+    """Definition of an edge-case topic."""
 
     name: str
     description: str
     write: Callable[[TopicWriter], None]
     features: frozenset[LogFeature]
-    """Features that the log must have."""
+    """Features that the topic's log must contain."""
     codecs: frozenset[str] = _NO_CODEC
     partitions: int = 1
     config: Mapping[str, str] = field(default_factory=dict)
     settings_to_remove: tuple[str, ...] = ()
-    """Settings that are removed after writing."""
+    """Topic settings that are removed after writing."""
     wait_for_cleaner: bool = False
-    """Whether to wait until the cleaner has left one record of each key."""
+    """True if the writer must wait until the cleaner has left one record per key."""
     changes_timestamp_type: bool = False
-    """Whether consumers see a timestamp type other than CreateTime, which mirrors do not keep."""
+    """True if consumers see a timestamp type other than CreateTime, which mirror topics do not
+    preserve."""
     future: bool = False
 
 
@@ -129,7 +130,7 @@ CURRENT_TOPICS = (
     ),
     EdgeCaseTopic(
         name="tiny",
-        description="very many batches of one to three records",
+        description="a large number of batches of one to three records",
         write=topic_writers.write_tiny_batches,
         features=frozenset({LogFeature.SINGLE}),
     ),
@@ -229,12 +230,13 @@ OLD_FORMAT_TOPICS = (
 
 
 def list_topics(version: tuple[int, int]) -> tuple[EdgeCaseTopic, ...]:
-    """Return the topics that a broker of this release (major, minor) can store."""
+    """Return the edge-case topics that a broker of this release (major, minor) can store."""
     return (*CURRENT_TOPICS, *OLD_FORMAT_TOPICS) if version < (3, 0) else CURRENT_TOPICS
 
 
 def make_topic_config(one: EdgeCaseTopic, version: tuple[int, int]) -> dict[str, str]:
-    """Return the topic's settings for this release; before 3.6 no limit for future timestamps."""
+    """Return the topic's settings for this release. Releases before 3.6 have no limit for future
+    timestamps."""
     return {**one.config, **(_ANY_FUTURE_CONFIG if one.future and version >= (3, 6) else {})}
 
 
@@ -246,13 +248,14 @@ _CLEANER_POLL_INTERVAL_S = 0.3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenTopic:
-    """A written and verified topic."""
+    """An edge-case topic that has been written and verified."""
 
     name: str
     records: int
     """Number of records that read_committed consumers see."""
     changes_timestamp_type: bool
-    """See `EdgeCaseTopic.changes_timestamp_type`."""
+    """True if consumers see a timestamp type other than CreateTime; see
+    `EdgeCaseTopic.changes_timestamp_type`."""
 
 
 def write_topics(
@@ -266,9 +269,10 @@ def write_topics(
     report: ReportProgress = lambda _: None,
     now: Clock | None = None,
 ) -> tuple[WrittenTopic, ...]:
-    """Create and fill all topics that this Kafka version supports, or `only` these.
+    """Create and fill all edge-case topics that this Kafka version supports, or `only` those
+    listed.
 
-    `report` is called before each topic. Raises `SandboxError` if a feature is missing in a log.
+    `report` is called before each topic. Raises `SandboxError` if a log lacks an expected feature.
     """
     clock = now or SystemClock()
     version = _parse_release(kafka_version)
@@ -297,7 +301,7 @@ def write_topics(
             for one in chosen:
                 report(one.description)
                 writer.fill(one, prefix + one.name, rng=Random(f"{seed} {one.name}"), size=size)  # noqa: S311
-            return tuple(writer.finish(one, prefix + one.name) for one in chosen)
+            return tuple(writer.verify_topic(one, prefix + one.name) for one in chosen)
         finally:
             changes.change_brokers(dict.fromkeys(topic_writers.EAGER_CLEANER_CONFIG))
 
@@ -337,8 +341,8 @@ class _EdgeCaseWriter:
         if one.settings_to_remove:
             self._changes.change_topic(name, dict.fromkeys(one.settings_to_remove))
 
-    def finish(self, one: EdgeCaseTopic, name: str) -> WrittenTopic:
-        """Wait for the cleaner if needed, and verify the topic's contents."""
+    def verify_topic(self, one: EdgeCaseTopic, name: str) -> WrittenTopic:
+        """Wait for the cleaner if needed, and verify the features in the topic's log."""
         partitions = [TopicPartition(name, number) for number in range(one.partitions)]
         if one.wait_for_cleaner and not clock.wait_until(
             lambda: all(map(self._is_cleaned, partitions)),

@@ -1,7 +1,7 @@
-"""Parses record sets independently: formats, codecs, gaps and other features. Pure.
+"""Parses record sets independently of the product: formats, codecs, gaps and other features. Pure.
 
-Written from the specification, not with the product's own reader: it verifies that the tests give
-the product the intended input. Layouts: `DefaultRecordBatch` (v2) and `LegacyRecord`
+Written from the specification, not with the product's own reader, because it verifies that the
+tests give the product the intended input. Layouts: `DefaultRecordBatch` (v2) and `LegacyRecord`
 (v0, v1):
 
     0 offset i64 | 8 size i32 (of what follows) | 12 leader epoch i32 (v2), CRC u32 (v0, v1)
@@ -31,8 +31,8 @@ _APPEND_TIME_FLAG, _TRANSACTIONAL_FLAG, _CONTROL_FLAG, _DELETE_HORIZON_FLAG = 0x
 class LogFeature(enum.Enum):
     """Features of a batch that need special handling during replication."""
 
-    GAPS = "fewer records than offsets inside a batch"
-    HOLES = "offsets between batches that belong to no batch"
+    GAPS = "a batch with fewer records than offsets"
+    HOLES = "offsets that are missing between two batches"
     EMPTY = "a batch without a record"
     APPEND_TIME = "LogAppendTime"
     HORIZON = "a delete horizon"
@@ -47,9 +47,10 @@ class LogFeature(enum.Enum):
 
 
 class ParsedBatch(NamedTuple):
-    """A batch; in formats before v2 a record, or a wrapper around several.
+    """Parsed header of a batch. In formats before v2, of a single record or a wrapper around
+    several records.
 
-    `records` is -1 if it cannot be determined without decompression.
+    `records` is -1 if the record count cannot be determined without decompression.
     """
 
     magic: int
@@ -75,7 +76,8 @@ def parse_batches(records: memoryview) -> Iterator[ParsedBatch]:
 
 
 def find_next_offset(records: memoryview) -> int | None:
-    """Return the offset after the last batch, None without a complete batch."""
+    """Return the offset after the last complete batch, or None if the record set contains no
+    complete batch."""
     last = None
     for last in parse_batches(records):  # noqa: B007 - the last one counts
         pass
@@ -112,7 +114,7 @@ def _parse_batch(batch: memoryview, offset: int, magic: int) -> ParsedBatch:
 
 @dataclass(slots=True)
 class LogFeatureCounts:
-    """Numbers of batches of a log, by codec (without control batches) and by feature."""
+    """Batch counts of a log, by codec (without control batches) and by feature."""
 
     batches: int = 0
     codecs: Counter[str] = field(default_factory=Counter)
@@ -120,11 +122,11 @@ class LogFeatureCounts:
     _expected: int | None = None
 
     def start_partition(self) -> None:
-        """Start counting another partition."""
+        """Start counting another partition, so that no gap between the partitions is counted."""
         self._expected = None
 
     def add(self, sets: Iterable[memoryview]) -> LogFeatureCounts:
-        """Count the batches of consecutive record sets."""
+        """Count the batches of consecutive record sets, and return this object."""
         for records in sets:
             for seen in parse_batches(records):
                 self._count(seen)

@@ -1,6 +1,6 @@
 """Reads and writes record sets as bytes, which ordinary clients cannot do.
 
-Sends one request at a time over the product's own connections; batches are neither checked nor
+Sends one request at a time over the product's own connections. Batches are neither checked nor
 changed.
 """
 
@@ -36,7 +36,8 @@ _CONNECTION_PURPOSE = "raw"
 
 
 class RawLog:
-    """Access to one cluster's logs. Use it in a `with`; not thread-safe. Raises `SandboxError`."""
+    """Byte-level access to a cluster's logs. Use it in a `with` block. Not thread-safe. All methods
+    raise `SandboxError` on failure."""
 
     def __init__(self, properties: ClientProperties, *, alias: str = "source") -> None:
         parsed = security_settings.parse_security(
@@ -70,12 +71,14 @@ class RawLog:
         self._poller.close()
 
     def preload_topics(self, topics: Iterable[str]) -> None:
-        """Look up topics together: each separate lookup would wait for a metadata refresh."""
+        """Look up several topics together, because each separate lookup would wait for a metadata
+        refresh."""
         view = self._connections.view
         self._connections.request_topics([*view.list_requested_topics(), *topics])
 
     def read(self, partition: TopicPartition, start: int = 0) -> Iterator[memoryview]:
-        """Yield record sets from `start`, or the log start if later, to the high watermark."""
+        """Yield record sets from `start`, or from the log start offset if it is higher, to the high
+        watermark."""
         at = start
         while True:
             found = self._fetch(partition, at)
@@ -93,10 +96,12 @@ class RawLog:
             at = behind
 
     def append(self, partition: TopicPartition, batch: bytes) -> int:
-        """Produce a batch with acks=all; returns its base offset."""
+        """Produce a batch with acks=all. Return its base offset."""
         doing = f"writing a batch to {partition}"
-        node_id = self._leader(partition)
-        version = self._version(node_id, api_versions.PRODUCE_KEY, api_versions.PRODUCE_VERSIONS)
+        node_id = self._find_leader(partition)
+        version = self._choose_version(
+            node_id, api_versions.PRODUCE_KEY, api_versions.PRODUCE_VERSIONS
+        )
         chunks = produce.encode_produce_request(
             version,
             transactional_id=None,
@@ -105,7 +110,7 @@ class RawLog:
             batches=[
                 ProduceBatch(
                     partition.topic,
-                    self._topic_id(partition.topic),
+                    self._find_topic_id(partition.topic),
                     partition.partition,
                     memoryview(batch),
                 )
@@ -121,11 +126,11 @@ class RawLog:
         return written.base_offset
 
     def _fetch(self, partition: TopicPartition, start: int) -> FetchResponsePartition:
-        node_id = self._leader(partition)
-        version = self._version(node_id, api_versions.FETCH_KEY, api_versions.FETCH_VERSIONS)
+        node_id = self._find_leader(partition)
+        version = self._choose_version(node_id, api_versions.FETCH_KEY, api_versions.FETCH_VERSIONS)
         asked = FetchRequestPartition(
             partition.topic,
-            self._topic_id(partition.topic),
+            self._find_topic_id(partition.topic),
             partition.partition,
             -1,
             start,
@@ -154,7 +159,7 @@ class RawLog:
         (found,) = response.partitions
         return found
 
-    def _leader(self, partition: TopicPartition) -> int:
+    def _find_leader(self, partition: TopicPartition) -> int:
         view = self._connections.view
         if partition.topic not in view.list_requested_topics():
             self.preload_topics([partition.topic])
@@ -166,12 +171,12 @@ class RawLog:
         assert found is not None
         return found.node_id
 
-    def _topic_id(self, topic: str) -> bytes:
+    def _find_topic_id(self, topic: str) -> bytes:
         found = self._connections.view.topic(topic)
         assert found is not None, topic
         return found.topic_id
 
-    def _version(self, node_id: int, api_key: int, asked: tuple[int, int]) -> int:
+    def _choose_version(self, node_id: int, api_key: int, asked: tuple[int, int]) -> int:
         self._wait_until(
             lambda: self._connections.choose_version(node_id, api_key, *asked) is not None,
             doing=f"connecting to broker {node_id} of {self._alias}",

@@ -1,12 +1,12 @@
-"""Writes the contents of each edge-case topic: current format, compacted topics, old formats.
+"""Writers of the edge-case topics' contents: current format, compacted topics, old formats.
 
-Compacted topics are written in rounds, each with much later timestamps than the previous one: the
-next round closes the segment, and only closed segments are cleaned. Each round has a separate
-producer, whose last batch the cleaner keeps even if it is empty.
+Compacted topics are written in rounds. Each round has much later timestamps than the previous
+round, so that it closes the segment, because only closed segments are cleaned. Each round has a
+separate producer, whose last batch the cleaner keeps even if the batch is empty.
 
 Formats before v2: brokers before 3.0 convert the clients' records according to
 `message.format.version`: 0.9.0 writes v0 (no timestamps), 0.10.2 writes v1, 2.8 writes v2.
-Compressed records become wrappers, with absolute offsets inside (v0) or relative ones (v1); lz4
+Compressed records become wrappers that contain absolute offsets (v0) or relative offsets (v1). lz4
 frames of v0 have the wrong header checksum that Kafka wrote before 0.10.
 """
 
@@ -38,11 +38,12 @@ from mm2.sandbox.traffic.producers import (
 
 _CONFIG_CHANGE_TIMEOUT_S = 30.0
 EAGER_CLEANER_CONFIG = {"log.cleaner.backoff.ms": "100"}
-"""Makes the cleaner check for work ten times a second instead of every 15 s."""
+"""Broker setting that makes the cleaner check for work ten times a second instead of every 15 s."""
 
 
 class ConfigAlterer:
-    """Alters settings of one cluster; None resets a setting to its default."""
+    """Alters topic and broker settings of a cluster. A value of None resets a setting to its
+    default."""
 
     def __init__(self, clients: SandboxClients) -> None:
         self._clients = clients
@@ -52,7 +53,7 @@ class ConfigAlterer:
         self._change(library.ResourceType.TOPIC, name, changes=changes)
 
     def change_brokers(self, changes: Mapping[str, str | None]) -> None:
-        """Alter the dynamic default settings of all brokers, which survive restarts."""
+        """Alter the dynamic default settings of all brokers. The changes survive restarts."""
         for node_id in sorted(self._admin.list_topics(timeout=_CONFIG_CHANGE_TIMEOUT_S).brokers):
             self._change(library.ResourceType.BROKER, str(node_id), changes=changes)
 
@@ -89,7 +90,8 @@ class ConfigAlterer:
 
 
 class TrafficSize(enum.Enum):
-    """`QUICK`: every feature, in seconds; `FULL`: enough data to matter under load."""
+    """Amount of data: `QUICK` writes every feature in seconds, `FULL` writes enough data to cause
+    load."""
 
     QUICK = "quick"
     FULL = "full"
@@ -97,9 +99,9 @@ class TrafficSize(enum.Enum):
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class TopicWriter:
-    """Writes to an existing topic.
+    """Writes records to an existing topic.
 
-    `written` counts the records that read_committed consumers will see; `now_ms` is the same for
+    `written` counts the records that read_committed consumers will see. `now_ms` is the same for
     all topics.
     """
 
@@ -116,13 +118,14 @@ class TopicWriter:
     _numbers: int = 0
 
     def choose_amount(self, *, quick: int, full: int) -> int:
-        """Choose an amount by the size."""
+        """Return `full` if the traffic size is `FULL`, otherwise `quick`."""
         return full if self.size is TrafficSize.FULL else quick
 
     def send(
         self, records: Iterable[OutgoingRecord], *, codec: str = "none", **settings: object
     ) -> None:
-        """Send with a new producer (`settings` are librdkafka's), and wait for acknowledgements."""
+        """Send records with a new producer and wait until they are acknowledged. `settings` are
+        librdkafka settings."""
         ours = {"compression_type": codec, "linger_ms": 20, **settings}
         client = AcknowledgedProducer(
             self.clients, f"odd-{self.name}", now=self.clock, settings=ours
@@ -140,14 +143,17 @@ class TopicWriter:
         *,
         transactional_id: str,
     ) -> None:
-        """Write consecutive transactions of one producer: records, and whether to commit."""
+        """Write consecutive transactions with one producer.
+
+        `each` contains the records of each transaction, and True to commit or False to abort.
+        """
         producer = TransactionalProducer(
             self.clients, transactional_id, codec="none", now=self.clock
         )
         try:
             for records, commit in each:
                 producer.send(self.name, list(records))
-                ended = producer.end(commit=commit)
+                ended = producer.end_transaction(commit=commit)
                 self.written += ended if commit else 0
         finally:
             producer.close()
@@ -160,7 +166,7 @@ class TopicWriter:
         attributes: int = 0,
         base_timestamp_ms: int | None = None,
     ) -> None:
-        """Append a hand-made batch to partition 0."""
+        """Append a hand-made batch to partition 0 of the topic."""
         made = batch_encoder.encode_batch(
             records,
             compressed=compressed,
@@ -171,11 +177,14 @@ class TopicWriter:
         self.written += len(records)
 
     def change_topic(self, changes: Mapping[str, str | None]) -> None:
-        """Alter settings of this topic; None resets one to its default."""
+        """Alter settings of this topic. A value of None resets a setting to its default."""
         self.changes.change_topic(self.name, changes)
 
-    def documents(self, count: int, *, partition: int | None = None) -> Iterator[OutgoingRecord]:
-        """Yield the next documents, a millisecond apart, for all partitions or for one."""
+    def make_next_documents(
+        self, count: int, *, partition: int | None = None
+    ) -> Iterator[OutgoingRecord]:
+        """Yield the next documents, one millisecond apart, for all partitions or for a single
+        partition."""
         batch = BatchSpec(
             rng=self.rng,
             count=count,
@@ -209,11 +218,12 @@ def write_codecs(writer: TopicWriter) -> None:
     """Write batches of all codecs to one partition."""
     for _ in range(writer.choose_amount(quick=3, full=100)):
         for codec in WRITER_CODECS:
-            writer.send(writer.documents(writer.rng.randrange(2, 60)), codec=codec)
+            writer.send(writer.make_next_documents(writer.rng.randrange(2, 60)), codec=codec)
 
 
 def write_varied_records(writer: TopicWriter) -> None:
-    """Write tombstones, null and empty keys, headers without values or with the same name."""
+    """Write tombstones, null and empty keys, headers without values, and headers with the same
+    name."""
     for codec, count in (("none", 432), ("zstd", 432)):
         batch = BatchSpec(
             rng=writer.rng,
@@ -244,11 +254,11 @@ def write_transactions(writer: TopicWriter) -> None:
 
 
 def write_large_records(writer: TopicWriter) -> None:
-    """Write records of 10 MB between small ones; one of them is highly compressible."""
+    """Write records of 10 MB between small records. One large record is highly compressible."""
 
     def records(count: int) -> Iterator[OutgoingRecord]:
         for number in range(count):
-            yield from writer.documents(5)
+            yield from writer.make_next_documents(5)
             yield OutgoingRecord(
                 key=b"large-%d" % number,
                 value=writer.rng.randbytes(LARGE_RECORD_BYTES),
@@ -264,20 +274,23 @@ def write_large_records(writer: TopicWriter) -> None:
 
 
 def write_append_time(writer: TopicWriter) -> None:
-    """Write batches of one and of many records, whose timestamps the broker assigns."""
+    """Write single-record and multi-record batches whose timestamps the broker assigns."""
     for codec in WRITER_CODECS:
-        writer.send(writer.documents(writer.choose_amount(quick=40, full=2_000)), codec=codec)
-        writer.send(writer.documents(5), codec=codec, batch_num_messages=1)
+        writer.send(
+            writer.make_next_documents(writer.choose_amount(quick=40, full=2_000)), codec=codec
+        )
+        writer.send(writer.make_next_documents(5), codec=codec, batch_num_messages=1)
 
 
 def write_past_timestamps(writer: TopicWriter) -> None:
-    """Write timestamps of 1970, 2001, last week and none: mixed in a batch, and per batch."""
+    """Write timestamps of 1970, of 2001, of last week and missing ones, both mixed within a batch
+    and one kind per batch."""
     ages = (-1, 1, _YEAR_2001_MS, writer.now_ms - 3 * _YEAR_MS, writer.now_ms - 7 * _DAY_MS)
     _write_dated(writer, ages)
 
 
 def write_future_timestamps(writer: TopicWriter) -> None:
-    """Write timestamps in an hour, in a year, and in the year 9999."""
+    """Write timestamps that are an hour and a year in the future, and in the year 9999."""
     ages = (writer.now_ms + 2 * 3_600_000, writer.now_ms + _YEAR_MS, _YEAR_9999_MS)
     _write_dated(writer, ages)
 
@@ -287,41 +300,47 @@ def _write_dated(writer: TopicWriter, stamps: tuple[int, ...]) -> None:
     for codec in WRITER_CODECS:
         mixed = [
             dataclasses.replace(each, timestamp_ms=stamps[number % len(stamps)])
-            for number, each in enumerate(writer.documents(count))
+            for number, each in enumerate(writer.make_next_documents(count))
         ]
         writer.send(mixed, codec=codec)
         for stamp in stamps:
             alike = [
-                dataclasses.replace(each, timestamp_ms=stamp) for each in writer.documents(count)
+                dataclasses.replace(each, timestamp_ms=stamp)
+                for each in writer.make_next_documents(count)
             ]
             writer.send(alike, codec=codec)
 
 
 def write_single_record_batches(writer: TopicWriter) -> None:
-    """Write batches of one record, plain and compressed."""
+    """Write batches of one record, uncompressed and compressed."""
     for codec in WRITER_CODECS:
         count = writer.choose_amount(quick=40, full=4_000)
-        writer.send(_make_repetitive(writer, count), codec=codec, batch_num_messages=1, linger_ms=0)
+        writer.send(
+            _make_compressible_records(writer, count),
+            codec=codec,
+            batch_num_messages=1,
+            linger_ms=0,
+        )
 
 
-def _make_repetitive(writer: TopicWriter, count: int) -> Iterator[OutgoingRecord]:
-    """Yield compressible records: clients send incompressible ones uncompressed."""
-    for each in writer.documents(count):
+def _make_compressible_records(writer: TopicWriter, count: int) -> Iterator[OutgoingRecord]:
+    """Yield compressible records, because clients send incompressible records uncompressed."""
+    for each in writer.make_next_documents(count):
         yield dataclasses.replace(each, value=(each.key or b"") * writer.rng.randrange(30, 60))
 
 
 def write_tiny_batches(writer: TopicWriter) -> None:
-    """Write very many batches of one to three records."""
+    """Write a large number of batches of one to three records."""
     for most in (1, 2, 3):
         records = (
             dataclasses.replace(each, value=(each.value or b"")[:40])
-            for each in writer.documents(writer.choose_amount(quick=1_000, full=40_000))
+            for each in writer.make_next_documents(writer.choose_amount(quick=1_000, full=40_000))
         )
         writer.send(records, batch_num_messages=most, linger_ms=0)
 
 
 def write_big_batches(writer: TopicWriter) -> None:
-    """Write batches of 4 MB with many records, which compress to half their size at best."""
+    """Write batches of 4 MB with many records, which compress at best to half their size."""
     for codec in ("none", "lz4", "zstd"):
         for _ in range(writer.choose_amount(quick=1, full=8)):
             writer.send(
@@ -335,12 +354,13 @@ def write_big_batches(writer: TopicWriter) -> None:
 
 
 def _make_half_random(writer: TopicWriter, count: int) -> Iterator[OutgoingRecord]:
-    for each in writer.documents(count):
+    for each in writer.make_next_documents(count):
         yield dataclasses.replace(each, value=writer.rng.randbytes(2_000) + b"." * 2_000)
 
 
 def write_handmade_batches(writer: TopicWriter) -> None:
-    """Write valid batches that no client writes: time 0, decreasing times, odd base timestamps."""
+    """Write valid batches that no client writes: timestamp 0, decreasing timestamps, unusual base
+    timestamps."""
     now = writer.now_ms
     for _ in range(writer.choose_amount(quick=3, full=300)):
         for compressed in (False, True):
@@ -369,7 +389,7 @@ _EDGE_CASE_HEADERS: Headers = (("", b""), ("twice", None), ("twice", b"2"), ("tw
 
 
 def _make_timestamped(writer: TopicWriter, stamps: list[int]) -> list[TimestampedRecord]:
-    records = writer.documents(len(stamps))
+    records = writer.make_next_documents(len(stamps))
     return [
         TimestampedRecord(
             record=dataclasses.replace(each, headers=_EDGE_CASE_HEADERS if number % 2 else ()),
@@ -393,7 +413,8 @@ _COMPACTED_BATCH_RECORDS = 20
 
 
 def write_compacted(writer: TopicWriter) -> None:
-    """Write every codec, tombstones, and batches of idempotent producers that are gone."""
+    """Write every codec, tombstones, and batches of idempotent producers that no longer exist to a
+    compacted topic."""
     for number in range(writer.choose_amount(quick=6, full=40)):
         writer.send(
             _make_round(writer, number),
@@ -401,31 +422,36 @@ def write_compacted(writer: TopicWriter) -> None:
             enable_idempotence=True,
             batch_num_messages=_COMPACTED_BATCH_RECORDS,
         )
-    _write_closing_round(writer)
+    _write_closing_rounds(writer)
 
 
 def write_compacted_transactions(writer: TopicWriter) -> None:
-    """Write transactions of one producer, every third of which is aborted."""
+    """Write transactions of one producer to a compacted topic. Every third transaction is
+    aborted."""
     rounds = (
         (_make_round(writer, number), number % 3 != 2)
         for number in range(writer.choose_amount(quick=6, full=30))
     )
     writer.send_transactions(rounds, transactional_id=writer.name)
-    _write_closing_round(writer)
+    _write_closing_rounds(writer)
 
 
 def write_compacted_old_format(writer: TopicWriter) -> None:
-    """Write formats before v2: no idempotence, no headers, no zstd."""
+    """Write old record formats to a compacted topic: no idempotence, no headers, no zstd."""
     codecs = ("none", "gzip", "snappy", "lz4")
     for number in range(writer.choose_amount(quick=6, full=32)):
         writer.send(_make_round(writer, number), codec=codecs[number % len(codecs)])
     # v0 has no timestamps: the age of its segments is that of their files.
     clock.wait_until(lambda: False, timeout_s=2 * COMPACTED_SEGMENT_MS / 1_000)
-    _write_closing_round(writer)
+    _write_closing_rounds(writer)
 
 
 def _make_round(writer: TopicWriter, number: int) -> Iterator[OutgoingRecord]:
-    """Yield most of the keys, later ones more often, so that batches get gaps or become empty."""
+    """Yield one round of records for a compacted topic.
+
+    Each round contains most of the keys, more often those with higher numbers, so that earlier
+    batches have gaps or become empty after cleaning.
+    """
     keys = writer.choose_amount(quick=120, full=5_000)
     at_ms = _round_time_ms(writer, number)
     for key in range(keys):
@@ -442,15 +468,15 @@ def _make_round(writer: TopicWriter, number: int) -> Iterator[OutgoingRecord]:
 
 
 def _round_time_ms(writer: TopicWriter, number: int) -> int:
-    """Return the timestamp of a round; the last one is now."""
+    """Return the base timestamp of a round of records."""
     return writer.now_ms - 60 * _ROUND_STEP_MS + number * _ROUND_STEP_MS
 
 
-def _write_closing_round(writer: TopicWriter) -> None:
-    """Write unique keys, so that all earlier rounds can be cleaned while these records stay.
+def _write_closing_rounds(writer: TopicWriter) -> None:
+    """Write unique keys, so that all earlier rounds can be cleaned while these records remain.
 
-    Their timestamps are the latest, also compared with transaction markers, which have the broker's
-    time.
+    Their timestamps are the latest ones, even compared with transaction markers, which have the
+    broker's time.
     """
     after_ms = writer.clock.wall_ms() + _ROUND_STEP_MS
     for number in range(_CLOSING_ROUNDS):
@@ -472,15 +498,18 @@ _OLD_FORMAT_CODECS = ("none", "gzip", "snappy", "lz4")
 
 
 def write_old_format(writer: TopicWriter) -> None:
-    """Write every codec of these formats, in sets of many records and of one."""
+    """Write every codec of an old record format, in sets of many records and of one record."""
     for _ in range(writer.choose_amount(quick=2, full=60)):
         for codec in _OLD_FORMAT_CODECS:
-            writer.send(writer.documents(writer.rng.randrange(2, 60)), codec=codec)
-            writer.send(writer.documents(3), codec=codec, batch_num_messages=1, linger_ms=0)
+            writer.send(writer.make_next_documents(writer.rng.randrange(2, 60)), codec=codec)
+            writer.send(
+                writer.make_next_documents(3), codec=codec, batch_num_messages=1, linger_ms=0
+            )
 
 
 def write_changing_format(writer: TopicWriter) -> None:
-    """Write v0, then v1, then v2 to one partition, and each again, as in a very old topic."""
+    """Write v0, then v1, then v2 to one partition, and then all three again, as in a very old
+    topic."""
     for version in (V0_VERSION, V1_VERSION, V2_VERSION, V1_VERSION, V0_VERSION, V2_VERSION):
         writer.change_topic({FORMAT_VERSION_CONFIG: version})
         write_old_format(writer)

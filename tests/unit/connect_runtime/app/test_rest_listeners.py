@@ -46,7 +46,7 @@ def test_prefixed_settings_are_for_their_listeners_alone(in_group, refused, stor
     given = {"listeners": "https://:0", "admin.listeners": "https://:0", **main}
     assert in_group({**given, **admin}).admin_https is not None
     (told,) = refused(given)
-    assert "ssl.keystore: a server needs a certificate and its key" in told
+    assert "ssl.keystore: a TLS server needs a certificate and a key" in told
 
 
 def test_mistakes_in_certificates_have_their_keys(refused, stored):

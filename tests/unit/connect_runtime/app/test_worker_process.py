@@ -60,7 +60,9 @@ def test_a_log_whose_thread_died_ends_the_worker(tmp_path, kind, logs):
     for name in logs:
         process = kind(tmp_path)
         log = getattr(process.core.kind, name)
-        log._on_unexpected_end(ThreadDied(name=f"reads {log.name}", error=ValueError("bad")))
+        log._threads.on_unexpected_end(
+            ThreadDied(name=f"reads {log.name}", error=ValueError("bad"))
+        )
         assert process.wait(0)
         assert process.failure == f"the thread that reads {log.name} ended: bad"
         process.stop()

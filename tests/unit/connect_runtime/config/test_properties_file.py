@@ -58,7 +58,7 @@ def test_the_last_of_equal_keys_counts_and_the_first_is_told_of():
     given = parse("a=1\nb=2\na=3\n")
     assert given.values == {"a": "3", "b": "2"}
     assert [(each.line, each.key) for each in given.warnings] == [(1, "a")]
-    assert "repeated in line 3" in given.warnings[0].text
+    assert "repeated on line 3" in given.warnings[0].text
 
 
 def test_more_than_ascii_is_told_of():

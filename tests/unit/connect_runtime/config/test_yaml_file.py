@@ -62,8 +62,8 @@ def test_keys_and_values_know_their_lines():
 def test_duplicate_keys_are_told_with_both_lines_and_the_first_one_counts():
     document = yaml_file.parse_yaml("a: 1\nb:\n  c: 1\n  c: 2\na: 3\n")
     assert [(problem.line, problem.text) for problem in document.problems] == [
-        (4, "duplicate key 'c', first defined in line 3"),
-        (5, "duplicate key 'a', first defined in line 1"),
+        (4, "duplicate key 'c', first defined on line 3"),
+        (5, "duplicate key 'a', first defined on line 1"),
     ]
     assert document.root is not None
     assert plain(document.root) == {"a": "1", "b": {"c": "1"}}

@@ -104,5 +104,5 @@ def test_an_error_names_what_was_done_the_code_and_the_remedy():
     assert error.error_code == 81
     assert str(error) == (
         "group g: joining the group: GROUP_MAX_SIZE_REACHED (81); "
-        "the group has as many members as the broker's group.max.size allows"
+        "the group has reached the broker's group.max.size"
     )

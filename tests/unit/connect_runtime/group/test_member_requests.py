@@ -30,7 +30,7 @@ def box() -> MemberStepOutput:
 
 
 def test_everything_is_told_once_and_in_order(box):
-    box.log("something")
+    box.add_log_line("something")
     token = box.request_prepare()
     assert box.pop_instructions() == [
         MemberLogLine("group g: something"),

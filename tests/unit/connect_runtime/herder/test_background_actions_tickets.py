@@ -21,16 +21,16 @@ def asked():
 
 def test_the_first_answer_counts(asked):
     ticket, future = asked.create()
-    asked.answer(ticket, YES)
-    asked.answer(ticket, NO)
+    asked.complete(ticket, YES)
+    asked.complete(ticket, NO)
     asked.fail(ticket, KeyError("late"))
     assert future.result(0) == YES
 
 
 def test_tickets_differ_and_unknown_ones_are_nobodys(asked):
     (one, first), (two, second) = asked.create(), asked.create()
-    asked.answer(-1, NO)
-    asked.answer(two, NO)
+    asked.complete(-1, NO)
+    asked.complete(two, NO)
     assert one != two
     assert not first.done()
     assert second.result(0) == NO
@@ -65,12 +65,12 @@ def test_fails_with_a_call_and_else_waits_on(asked):
 def test_at_the_end_nobody_waits(asked):
     ticket, future = asked.create()
     asked.refuse_all(background_actions.SHUTTING_DOWN_REPLY)
-    asked.answer(ticket, YES)
+    asked.complete(ticket, YES)
     assert future.result(0) == RequestRefused(500, "Worker is shutting down")
 
 
 def test_who_gives_up_waiting_does_not_get_in_the_way_of_answers(asked):
     ticket, future = asked.create()
     assert not future.cancel()
-    asked.answer(ticket, YES)
+    asked.complete(ticket, YES)
     assert future.result(0) == YES

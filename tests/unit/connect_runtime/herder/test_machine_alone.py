@@ -32,7 +32,7 @@ class Standalone(Cluster):
     def start(self):
         self.group = StandaloneGroupMachine(url="http://a/")
         worker = self.join("a")
-        for event in self.group.begin():
+        for event in self.group.create_initial_events():
             self.tell(worker, event)
         return worker
 
@@ -40,7 +40,7 @@ class Standalone(Cluster):
         return False
 
     def _obey_for_group(self, worker, order):
-        worker.inbox.extend(self.group.execute(order, worker.log.snapshot()))
+        worker.inbox.extend(self.group.execute_action(order, worker.log.snapshot()))
         if not isinstance(order, RejoinGroup | ConfirmJoinPrepared):
             super()._obey_for_group(worker, order)
 

@@ -88,14 +88,14 @@ def view(offset, **tasks):
 
 
 def completed(group, config):
-    [event] = group.execute(ConfirmJoinPrepared(), config)
+    [event] = group.execute_action(ConfirmJoinPrepared(), config)
     assert isinstance(event, AssignmentReceived)
     return event
 
 
 def test_everything_is_for_the_one_who_is_there():
     group = StandaloneGroupMachine(url="http://me/")
-    assert group.begin() == [JoinRequested(connectors_and_tasks.NO_WORK)]
+    assert group.create_initial_events() == [JoinRequested(connectors_and_tasks.NO_WORK)]
     event = completed(group, view(5, c=2, d=0))
     assert event.assignment.assigned == ConnectorsAndTasks(connectors=("c", "d"), tasks=(T0, T1))
     assert event.assignment.config_offset == 5
@@ -110,7 +110,7 @@ def test_everything_is_for_the_one_who_is_there():
 def test_what_is_configured_no_more_is_to_stop():
     group = StandaloneGroupMachine(url="http://me/")
     completed(group, view(5, c=2, d=0))
-    assert group.execute(RejoinGroup("why"), view(9, c=1)) == [
+    assert group.execute_action(RejoinGroup("why"), view(9, c=1)) == [
         JoinRequested(connectors_and_tasks.NO_WORK)
     ]
     event = completed(group, view(9, c=1))
@@ -121,12 +121,12 @@ def test_what_is_configured_no_more_is_to_stop():
 def test_what_was_given_up_is_assigned_again():
     group = StandaloneGroupMachine(url="http://me/")
     completed(group, view(5, c=2))
-    assert group.execute(RevokeAssignment(), view(5)) == []
+    assert group.execute_action(RevokeAssignment(), view(5)) == []
     assert completed(group, view(5, c=0)).items_to_stop == connectors_and_tasks.NO_WORK
 
 
 def test_other_orders_are_not_for_a_group_and_after_the_end_nothing_is():
     group = StandaloneGroupMachine(url="http://me/")
     for order in (WriteLogLine("x"), LeaveGroup("x"), CloseGroup()):
-        assert group.execute(order, view(0)) == []
-    assert group.execute(ConfirmJoinPrepared(), view(0)) == []
+        assert group.execute_action(order, view(0)) == []
+    assert group.execute_action(ConfirmJoinPrepared(), view(0)) == []

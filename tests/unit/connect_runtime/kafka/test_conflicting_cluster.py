@@ -73,7 +73,7 @@ def test_a_group_whose_worker_says_in_these_topics_what_it_runs(worker_id):
     )
     assert found == ConflictingCluster(
         group_id="other",
-        evidence="worker there:8083 runs c-0, as the status topic says too",
+        evidence="worker there:8083 runs c-0, which the status topic confirms",
     )
     assert "group other" in str(found)
     assert "config.storage.topic" in str(found)

@@ -102,6 +102,6 @@ def test_a_failure_is_only_that_of_who_asked(asking, ends, slow):
 def test_nobody_waits_longer_than_it_wants(asking, ends, slow):
     asking()
     eventually.eventually(lambda: slow.asked == 1)
-    with pytest.raises(RetriableError, match="another request"):
+    with pytest.raises(RetriableError, match="an earlier request is still pending"):
         ends.fetch(soon(0.05))
     slow.go.release()

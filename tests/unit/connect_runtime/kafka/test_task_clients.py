@@ -227,7 +227,7 @@ def test_who_sends_too_much_is_asked_to_wait(made):
         for _ in range(count):
             producer.send(big, on_delivered=lambda _metadata, _error: None)
 
-    with pytest.raises(RetriableError, match="1 record waits already"):
+    with pytest.raises(RetriableError, match="1 record waits for acknowledgment"):
         send(10)
     producer.close(0.05)
 

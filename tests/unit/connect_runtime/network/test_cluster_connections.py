@@ -157,7 +157,7 @@ def test_a_listener_of_another_kind_is_named_and_not_hammered(world):
     replies = Replies()
     link.call(AnyNodeTarget(), init_calls.init(), done=replies.append, timeout_s=20.0)
     world.until(lambda: replies)
-    assert "does the listener require SASL?" in str(replies[0].failure)
+    assert "check whether the listener requires SASL" in str(replies[0].failure)
     assert len(broker.links) < 40
 
 
@@ -400,8 +400,8 @@ def test_a_connection_that_breaks_under_requests_fails_each_once_and_says_sent(w
 @pytest.mark.parametrize(
     ("answer", "problem"),
     [
-        (b"HTTP/1.1 400 Bad Request\r\n", "it responds 'HTTP'"),
-        (b"\x7f\xff\xff\xff", "a response of 2147483647 bytes is not possible"),
+        (b"HTTP/1.1 400 Bad Request\r\n", "the server responds 'HTTP'"),
+        (b"\x7f\xff\xff\xff", "the response size of 2147483647 bytes is invalid"),
         (b"\x00\x00\x00\x05\x00\x00\x99\x99\x00", "correlation id 39321"),
         (b"", "closed by the broker"),
     ],
@@ -573,7 +573,7 @@ def test_metadata_with_an_impossible_broker_is_not_used_and_logged_once(world, c
     world.until(lambda: len(broker.requests("metadata")) >= 3)
     assert not link.view.brokers
     assert [each.getMessage() for each in caplog.records if "metadata" in each.getMessage()] == [
-        "the cluster's metadata is not used: metadata response, version 13: the broker id -2 is "
+        "ignoring the cluster's metadata: metadata response, version 13: the broker id -2 is "
         "negative"
     ]
     broker.scripts["metadata"] = broker.tell_metadata

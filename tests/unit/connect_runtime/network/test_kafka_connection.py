@@ -55,19 +55,19 @@ def explain(error: Exception, *, stage="opening", security=PLAINTEXT, answered=F
         (
             EOFError(),
             {},
-            "while opening (security.protocol is PLAINTEXT: does the listener require TLS?)",
+            "while opening (security.protocol is PLAINTEXT; check whether the listener requires TLS)",
         ),
         (
             ConnectionResetError(errno.ECONNRESET, "Connection reset by peer"),
             {"security": SSL},
-            "Connection reset by peer while opening (security.protocol is SSL: does the listener "
-            "support TLS?)",
+            "Connection reset by peer while opening (security.protocol is SSL; check whether the "
+            "listener supports TLS)",
         ),
         (
             EOFError(),
             {"stage": "waiting for 1 responses"},
-            "closed by the broker while waiting for 1 responses (security.protocol is PLAINTEXT: "
-            "does the listener require SASL?)",
+            "closed by the broker while waiting for 1 responses (security.protocol is PLAINTEXT; "
+            "check whether the listener requires SASL)",
         ),
         (
             EOFError(),
@@ -79,8 +79,12 @@ def explain(error: Exception, *, stage="opening", security=PLAINTEXT, answered=F
             {"stage": "idle", "answered": True},
             "connection to b:1: closed by the broker while idle",
         ),
-        (InvalidFrameSize(b"HTTP", 0x48545450), {}, "it responds 'HTTP'…, which is not Kafka's"),
-        (InvalidFrameSize(b"\xff\xff\xff\xff", -1), {}, "a response of -1 bytes is not possible"),
+        (
+            InvalidFrameSize(b"HTTP", 0x48545450),
+            {},
+            "the server responds 'HTTP'…, which is not Kafka's",
+        ),
+        (InvalidFrameSize(b"\xff\xff\xff\xff", -1), {}, "the response size of -1 bytes is invalid"),
         (tls_error(ssl.SSLError, "INTERNAL_ERROR"), {"security": SSL}, "TLS: internal error"),
     ],
 )
@@ -99,7 +103,7 @@ def test_what_may_pass_is_retriable_and_hints_at_settings_only_before_the_first_
         (tls_error(ssl.SSLError, "WRONG_VERSION_NUMBER"), "the listener does not use TLS"),
         (
             tls_error(ssl.SSLError, "TLSV13_ALERT_CERTIFICATE_REQUIRED"),
-            "refused by the broker: tlsv13 alert certificate required",
+            "rejected by the broker: tlsv13 alert certificate required",
         ),
         (InvalidFrameSize(b"\x15\x03\x03\x00", 352518912), "the listener uses TLS"),
     ],

@@ -110,7 +110,7 @@ def test_over_tls_the_issuers_authority_counts():
         with Loop(oauth_of(found)) as loop:
             said = loop.wanted()
             assert isinstance(said, AuthenticationFailed)
-            assert "its certificate was rejected" in str(said)
+            assert "the token endpoint's certificate was rejected" in str(said)
     with pytest.raises(UnusableCertificate):
         Loop(oauth_of(found, ca_pem="-----BEGIN CERTIFICATE-----\nx"))
 

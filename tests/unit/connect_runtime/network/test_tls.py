@@ -69,7 +69,7 @@ def test_a_server_asks_clients_as_it_is_told(clients: ssl.VerifyMode) -> None:
 
 
 def test_a_server_needs_a_certificate() -> None:
-    with pytest.raises(UnusableCertificate, match=r"^ssl.keystore: a server needs"):
+    with pytest.raises(UnusableCertificate, match=r"^ssl.keystore: a TLS server needs"):
         tls.create_server_tls_context(
             settings(certificate_pem=None), client_verify_mode=ssl.CERT_NONE
         )

@@ -322,64 +322,64 @@ def test_who_waits_is_looked_up_in_batches_of_one_kind(known):
         known.request_lookup(tx(name))
     known.request_lookup(group("g"))
     assert known.due_s() == -math.inf
-    assert known.next_batch(0.0) == (tx("a"), tx("b"))
-    assert known.next_batch(0.0) == (group("g"),)
-    assert known.next_batch(0.0) == ()
+    assert known.start_lookup_batch(0.0) == (tx("a"), tx("b"))
+    assert known.start_lookup_batch(0.0) == (group("g"),)
+    assert known.start_lookup_batch(0.0) == ()
     known.check_invariants()
 
 
 def test_batches_are_bounded(known):
     for number in range(cluster_metadata.MAX_LOOKUP_BATCH + 1):
         known.request_lookup(tx(str(number)))
-    assert len(known.next_batch(0.0)) == cluster_metadata.MAX_LOOKUP_BATCH
-    assert len(known.next_batch(0.0)) == 1
+    assert len(known.start_lookup_batch(0.0)) == cluster_metadata.MAX_LOOKUP_BATCH
+    assert len(known.start_lookup_batch(0.0)) == 1
 
 
 def test_what_was_found_is_cached_until_it_is_forgotten(known):
     known.request_lookup(tx("a"))
-    known.next_batch(0.0)
+    known.start_lookup_batch(0.0)
     known.request_lookup(tx("a"))
-    assert known.next_batch(0.0) == ()
+    assert known.start_lookup_batch(0.0) == ()
     known.store_result(tx("a"), 3)
     assert known.get_node(tx("a")) == 3
     known.request_lookup(tx("a"))
     assert known.due_s() == math.inf
     known.check_invariants()
-    known.forget(tx("a"))
-    known.forget(tx("never known"))
+    known.forget_coordinator(tx("a"))
+    known.forget_coordinator(tx("never known"))
     assert known.get_node(tx("a")) is None
     known.request_lookup(tx("a"))
-    assert known.next_batch(0.0) == (tx("a"),)
+    assert known.start_lookup_batch(0.0) == (tx("a"),)
 
 
 def test_failed_lookups_are_repeated_ever_later_until_a_quiet_time(known):
     known.request_lookup(tx("a"))
     waits, now_s = [], 0.0
     for _ in range(3):
-        known.retry_later(known.next_batch(now_s), now_s)
-        assert known.next_batch(now_s) == ()
+        known.retry_lookups(known.start_lookup_batch(now_s), now_s)
+        assert known.start_lookup_batch(now_s) == ()
         waits.append(round(known.due_s() - now_s, 3))
         now_s = known.due_s()
     assert waits == [0.1, 0.2, 0.4]
-    known.store_result(*known.next_batch(now_s), 1)
-    known.forget(tx("a"))
-    known.retry_later((tx("a"),), 100.0)
+    known.store_result(*known.start_lookup_batch(now_s), 1)
+    known.forget_coordinator(tx("a"))
+    known.retry_lookups((tx("a"),), 100.0)
     assert known.due_s() == pytest.approx(100.1)
     known.check_invariants()
 
 
 def test_a_refused_id_is_nobodys_business_until_somebody_asks_again(known):
     known.request_lookup(tx("a"))
-    known.drop_lookup(known.next_batch(0.0)[0])
+    known.drop_lookup(known.start_lookup_batch(0.0)[0])
     assert (known.due_s(), known.get_node(tx("a"))) == (math.inf, None)
     known.request_lookup(tx("a"))
-    assert known.next_batch(0.0) == (tx("a"),)
+    assert known.start_lookup_batch(0.0) == (tx("a"),)
 
 
 def test_a_lost_broker_takes_its_coordinators_along(known):
     for name, node in (("a", 1), ("b", 2), ("c", 1)):
         known.request_lookup(tx(name))
-        known.next_batch(0.0)
+        known.start_lookup_batch(0.0)
         known.store_result(tx(name), node)
     known.forget_node(1)
     assert [known.get_node(tx(name)) for name in "abc"] == [None, 2, None]
@@ -397,11 +397,11 @@ def test_an_id_is_cached_or_asked_for_or_waiting_or_unknown(known, seed):
             case 0 | 1:
                 known.request_lookup(name)
             case 2:
-                known.forget(name)
+                known.forget_coordinator(name)
             case 3:
-                under_way += known.next_batch(now_s)
+                under_way += known.start_lookup_batch(now_s)
             case 4 if under_way:
                 known.store_result(under_way.pop(), rng.randrange(3))
             case 5 if under_way:
-                known.retry_later((under_way.pop(),), now_s)
+                known.retry_lookups((under_way.pop(),), now_s)
         known.check_invariants()

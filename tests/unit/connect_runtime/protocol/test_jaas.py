@@ -19,13 +19,13 @@ from connect_runtime.protocol.jaas import JaasConfigError
     ],
 )
 def test_a_vendors_class_is_told_apart_and_another_way_named(class_name, other_way):
-    advice = jaas.advise_on_vendor_class(class_name)
+    advice = jaas.get_vendor_class_advice(class_name)
     assert advice is not None
     assert other_way in advice
 
 
 def test_anybody_elses_class_is_unknown():
-    assert jaas.advise_on_vendor_class("com.example.Login") is None
+    assert jaas.get_vendor_class_advice("com.example.Login") is None
 
 
 def test_the_mechanisms_that_need_such_classes_are_explained():
@@ -66,7 +66,7 @@ def test_what_java_accepts(text, options):
         ('required password="hunter2";', "start with"),
         (f'{SCRAM} required password "hunter2";', "form key=value"),
         (f'{SCRAM} required password="hunter2" x;', "form key=value"),
-        (f'{SCRAM} required password="hunter2;', "a quotation mark is not closed"),
+        (f'{SCRAM} required password="hunter2;', "a closing quotation mark is missing"),
         (f'{SCRAM} required a="hunter2"; {SCRAM} required b=c;', "one login module"),
     ],
 )

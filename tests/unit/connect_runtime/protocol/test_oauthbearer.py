@@ -161,7 +161,7 @@ def test_the_secret_is_in_no_repr_and_survives_the_way_to_an_executor():
         (
             {"url": "file:///token"},
             "sasl.oauthbearer.token.endpoint.url",
-            "it is not an http or https URL; the issuer's token endpoint",
+            "the value is not an http or https URL; the issuer's token endpoint",
         ),
         (
             {"url": "https://u:s3cret@id/token"},
@@ -171,17 +171,17 @@ def test_the_secret_is_in_no_repr_and_survives_the_way_to_an_executor():
         (
             {"jaas": f'{MODULE} clientId="mm2";'},
             "sasl.oauthbearer.client.credentials.client.secret",
-            "it, and clientSecret in sasl.jaas.config, are missing; set it, or write",
+            "this property, and clientSecret in sasl.jaas.config, are not set; SETIT",
         ),
         (
             {"jaas": JAAS.replace("scope", "unsecuredLoginStringClaim_sub")},
             "sasl.jaas.config",
-            "its option unsecuredLoginStringClaim_sub is not supported",
+            "sasl.jaas.config: option unsecuredLoginStringClaim_sub is not supported",
         ),
         (
             {"jaas": JAAS.replace("scope", "extension_auth")},
             "sasl.jaas.config",
-            "its option extension_auth is malformed",
+            "sasl.jaas.config: option extension_auth is malformed",
         ),
         (
             {"jaas": JAAS.replace("scope=", "ssl.truststore.type=PEM ssl.truststore.location=")},
@@ -191,7 +191,7 @@ def test_the_secret_is_in_no_repr_and_survives_the_way_to_an_executor():
         (
             {"jaas": JAAS.replace("scope=", "ssl.keystore.location=")},
             "sasl.jaas.config",
-            "its option ssl.keystore.location is not supported",
+            "sasl.jaas.config: option ssl.keystore.location is not supported",
         ),
         (
             {"jaas": "x.PlainLoginModule required;"}
@@ -214,7 +214,7 @@ def test_the_secret_is_in_no_repr_and_survives_the_way_to_an_executor():
         (
             {"login__callback__handler__class": "com.example.Handler"},
             "sasl.login.callback.handler.class",
-            "com.example.Handler is not supported; remove it",
+            "com.example.Handler is not supported; remove this setting",
         ),
         (
             {"oauthbearer__jwt__retriever__class": "com.example.Retriever"},
@@ -234,7 +234,7 @@ def test_the_secret_is_in_no_repr_and_survives_the_way_to_an_executor():
         (
             {"oauthbearer__jwks__endpoint__url": "https://id/keys"},
             "sasl.oauthbearer.jwks.endpoint.url",
-            "remove it: tokens are validated by brokers",
+            "remove this setting: brokers validate tokens",
         ),
         (
             {"login__refresh__window__factor": "0.1"},
@@ -532,13 +532,15 @@ def test_a_refusal_says_what_to_check_and_no_secret(status):
     with pytest.raises(AuthenticationFailed) as raised:
         decode(answer(said, status))
     text = str(raised.value)
-    assert f"status {status} (invalid_client); the token request" in text
-    assert "the token request of client 'mm2' was refused: check client id, secret" in text
+    assert f"status {status} (invalid_client); it refused" in text
+    assert "it refused the token request of client 'mm2': check client id, secret" in text
     assert raised.value.address == "id.example.com:443"
 
 
 def test_a_redirection_is_not_followed():
-    with pytest.raises(AuthenticationFailed, match="it redirects to another address"):
+    with pytest.raises(
+        AuthenticationFailed, match="the token endpoint redirects to another address"
+    ):
         decode(answer(b"", 302, Location="https://elsewhere/t"))
 
 
@@ -596,7 +598,7 @@ def test_an_answer_without_a_usable_token_is_a_refusal(said, problem):
 def test_an_expired_token_and_another_server_may_be_other_next_time():
     with pytest.raises(ConnectionFailed, match="already expired"):
         decode(answer({"access_token": "opaque", "expires_in": 0}))
-    with pytest.raises(ConnectionFailed, match="does not respond with HTTP"):
+    with pytest.raises(ConnectionFailed, match="the server's response is not HTTP"):
         decode(b"SSH-2.0-x\r\n\r\n\r\n")
 
 

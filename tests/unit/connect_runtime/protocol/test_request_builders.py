@@ -105,11 +105,11 @@ def test_brokers_of_a_metadata_response_are_read():
     ("broker", "saying"),
     [
         ((-2, "b", 9092), "broker id -2 is negative"),
-        ((1, "b", 70_000), "port 70000, which is not in 1 to 65535"),
+        ((1, "b", 70_000), "port 70000, but ports must be from 1 to 65535"),
         ((1, "b", 0), "port 0"),
         ((1, "b", -1), "port -1"),
         ((1, "", 9092), "host name of 0 characters"),
-        ((1, "ü" * 256, 9092), "host name of 256 characters, which is not 1 to 255"),
+        ((1, "ü" * 256, 9092), "host name of 256 characters; the length must be from 1 to 255"),
         ((1, "b\nERROR", 9092), "control characters"),
     ],
 )

@@ -31,7 +31,7 @@ from connect_runtime.protocol.request_errors import (
             TruncatedResponse("fetch", 12, "3 unexpected bytes at the end"),
             "fetch response, version 12: 3 unexpected bytes at the end",
         ),
-        (UnknownBroker(4), "the cluster currently has no broker 4"),
+        (UnknownBroker(4), "broker 4 is currently not in the cluster metadata"),
     ],
 )
 def test_retriable_failures_say_what_happened(failure, text):

@@ -196,7 +196,7 @@ def test_all_errors_come_at_once_and_none_shows_a_secret():
         "sasl.kerberos.service.name": "sasl.kerberos.service.name: it is not supported; "
         "Kerberos (GSSAPI) is not supported: use PLAIN, SCRAM, OAUTHBEARER or TLS certificates",
         "ssl.cipher.suites": "ssl.cipher.suites: it is not supported; "
-        "remove it: it configures Java's TLS, but this client uses the system's OpenSSL",
+        "remove this setting: it configures Java's TLS, but this client uses the system's OpenSSL",
         "ssl.truststore.locaton": "ssl.truststore.locaton: no such setting; "
         "did you mean ssl.truststore.location?",
     }
@@ -244,7 +244,7 @@ def test_all_errors_come_at_once_and_none_shows_a_secret():
                 "sasl__oauthbearer__scope": "kafka",
             },
             "sasl.oauthbearer.scope",
-            "it has no effect with PLAIN; remove it, or set sasl.mechanism=OAUTHBEARER",
+            "this setting has no effect with PLAIN; remove it, or set sasl.mechanism=OAUTHBEARER",
         ),
         (
             {"sasl__mechanism": "PLAIN", "sasl__jaas__config": SCRAM_JAAS},
@@ -267,7 +267,7 @@ def test_all_errors_come_at_once_and_none_shows_a_secret():
         (
             {"sasl__mechanism": "PLAIN", "sasl__jaas__config": PLAIN_JAAS[:-1]},
             "sasl.jaas.config",
-            "it must end with a semicolon",
+            "the entry must end with a semicolon",
         ),
     ],
 )
@@ -297,7 +297,7 @@ def test_sasl_errors(properties, key, text):
         (
             {"ssl__truststore__certificates": CA, "ssl__truststore__type": "JKS"},
             "ssl.truststore.type",
-            "it is JKS, but ssl.truststore.certificates is set",
+            "the type is JKS, but ssl.truststore.certificates is set; set the type to PEM",
         ),
         (
             {"ssl__keystore__type": "PEM", "ssl__keystore__location": "/chain.pem"},

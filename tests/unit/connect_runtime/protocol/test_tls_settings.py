@@ -75,7 +75,7 @@ def test_a_keystore_brings_certificate_and_key_without_a_password(key_password):
         (
             {"truststore__location": "old.jks"},
             "ssl.truststore.location",
-            "old.jks is a JKS store, which is not supported; convert it: keytool -importkeystore",
+            "old.jks is a JKS store, which is not supported; convert the store: keytool -importkeystore",
         ),
         (
             {"keystore__location": "old.jks"},
@@ -95,7 +95,7 @@ def test_a_keystore_brings_certificate_and_key_without_a_password(key_password):
         (
             {"keystore__location": "trust.p12", "keystore__password": "storepw"},
             "ssl.keystore.location",
-            "it contains no private key with its certificate",
+            "the store contains no private key with its certificate",
         ),
         (
             {"truststore__location": "empty.p12", "truststore__password": "storepw"},
@@ -109,7 +109,7 @@ def test_a_keystore_brings_certificate_and_key_without_a_password(key_password):
                 "key__password": "other",
             },
             "ssl.key.password",
-            "it differs from ssl.keystore.password; a PKCS12 store has one password",
+            "it differs from ssl.keystore.password; a PKCS12 store has a single password",
         ),
         (
             {"truststore__type": "BKS", "truststore__location": "trust.p12"}

@@ -35,7 +35,7 @@ def test_zero_is_the_null_string():
 
 
 def test_a_varint_of_more_than_32_bits_is_refused():
-    with pytest.raises(ValueError, match="more than 5 bytes at 0"):
+    with pytest.raises(ValueError, match="varint at 0 is longer than 5 bytes"):
         varints.read_varint(b"\xff" * 6, 0)
 
 

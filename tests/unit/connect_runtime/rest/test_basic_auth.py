@@ -131,7 +131,7 @@ def test_the_file_of_users_is_found_in_a_jaas_file() -> None:
     [
         ("", "no entry KafkaConnect"),
         ("KafkaConnectX { a required; };", "no entry KafkaConnect"),
-        ("KafkaConnect { };", "it must end with a semicolon"),
+        ("KafkaConnect { };", "the entry must end with a semicolon"),
         ("KafkaConnect { com.sun.Ldap required; };", "com.sun.Ldap is not supported"),
         (f"KafkaConnect {{ {MODULE} required; }};", "option 'file' of .* is missing"),
     ],

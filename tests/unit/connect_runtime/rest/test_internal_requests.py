@@ -49,7 +49,7 @@ def test_a_request_to_fence_with_a_body_is_refused(herder: FakeHerder, body: byt
     answer = Rest(herder)("PUT", "/connectors/c/fence", content=body, headers=headers)
     assert (answer.status_code, answer.json()["message"]) == (
         413,
-        "The body is larger than 0 bytes, the maximum",
+        "The body is larger than the maximum of 0 bytes",
     )
     assert herder.submitted == []
 

@@ -39,7 +39,7 @@ def test_a_byte_order_mark_is_none_of_our_business() -> None:
         (b'{"a":{"b":1}}', "the configuration has an object as 'a'"),
         (b'{"a":[]}', "an array as 'a'"),
         (b'{"a":NaN}', "not valid JSON"),
-        (b'{"a":"\xff"}', "not valid UTF-8 from byte 6 on"),
+        (b'{"a":"\xff"}', "not valid UTF-8 at byte 6"),
         (b"[" * 100_000, "not valid JSON"),
     ],
 )

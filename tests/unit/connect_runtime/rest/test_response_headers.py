@@ -107,5 +107,5 @@ def test_dates_count_from_now() -> None:
     rules = response_headers.parse_rules("setDate Expires:86400000")
     served = ResponseHeadersMiddleware(nothing, rules=rules, wall_ms=lambda: 0)
     headers: list[tuple[bytes, bytes]] = []
-    served._apply(datastructures.MutableHeaders(raw=headers))
+    served._apply_rules(datastructures.MutableHeaders(raw=headers))
     assert headers == [(b"expires", b"Fri, 02 Jan 1970 00:00:00 GMT")]

@@ -71,7 +71,7 @@ def test_a_used_port_is_an_error_and_nothing_stays_open(herder: FakeHerder) -> N
         second = RestServer(
             rest_server.at(rest_server.LOCAL, taken), on_thread_death=lambda _: None
         )
-        with pytest.raises(RestServerError, match=r"cannot listen at http://127.0.0.1:.*in use"):
+        with pytest.raises(RestServerError, match=r"cannot listen on http://127.0.0.1:.*in use"):
             second.start()
         assert second.stop()
 
@@ -79,7 +79,7 @@ def test_a_used_port_is_an_error_and_nothing_stays_open(herder: FakeHerder) -> N
 def test_https_needs_settings() -> None:
     listener = RestListener(scheme="https", host="127.0.0.1", port=0)
     broken = RestServer(rest_server.at(listener), on_thread_death=lambda _: None)
-    with pytest.raises(RestServerError, match="https needs ssl"):
+    with pytest.raises(RestServerError, match="https requires ssl"):
         broken.start()
 
 

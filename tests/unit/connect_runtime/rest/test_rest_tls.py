@@ -64,7 +64,7 @@ def test_prefixed_settings_count_alone(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("properties", "told"),
     [
-        ({}, "ssl.keystore: a server needs a certificate and its key"),
+        ({}, "ssl.keystore: a TLS server needs a certificate and a key"),
         (
             OWN | {"ssl.client.auth": "maybe"},
             "ssl.client.auth: maybe is not supported; allowed are none",

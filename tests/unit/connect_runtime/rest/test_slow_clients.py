@@ -253,7 +253,7 @@ def _patient(self: RestRequest, request: Any, *, body_timeout_s: float) -> None:
 
 @OF_USERS
 def test_who_gets_no_slot_in_time_is_told_to_come_again(running, monkeypatch):
-    monkeypatch.setattr(BodySlots, "_is_free", lambda self, client: False)
+    monkeypatch.setattr(BodySlots, "_is_slot_free", lambda self, client: False)
     monkeypatch.setattr(RestRequest, "__init__", _patient)
     with running() as made, connect(made) as client:
         made._main._slots.wait_s = SHORT_S

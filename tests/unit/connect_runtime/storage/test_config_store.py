@@ -339,6 +339,6 @@ def test_what_tasks_were_given_has_the_time_of_its_record(store, topic):
     store.put_connector("c", {})
     topic.wall_ms = 5
     store.put_task_configs("c", [{"a": "1"}])
-    (given,) = store.given("c")[0]
+    (given,) = store.get_task_config_history("c")[0]
     assert given == DatedTaskConfig(config={"a": "1"}, published_ms=5)
-    assert store.given("other") == {}
+    assert store.get_task_config_history("other") == {}

@@ -76,10 +76,18 @@ def test_a_file_that_ends_early_is_told_and_not_taken_for_an_empty_one(length):
         ("6a617661", "6a617662", "a java.util.HashMap"),
         ("77080000001000000001", "770800000010ffffffff", "a map of -1 entries"),
         ("00000003" + "6b6579", "fffffff0" + "6b6579", "an array of length -16"),
-        ("71007e0002", "71007e0001", "another type than bytes"),
+        ("71007e0002", "71007e0001", "an array of a type other than bytes"),
         (BYTES_CLASS, "7200025b43" + BYTES_CLASS[10:], "the class of a byte array"),
-        ("75" + "71007e0002" + "00000002" + "7b7d", "71007e0002", "a reference to another object"),
-        ("75" + "71007e0002" + "00000002" + "7b7d", "7100000000", "a reference to another object"),
+        (
+            "75" + "71007e0002" + "00000002" + "7b7d",
+            "71007e0002",
+            "an object other than a byte array",
+        ),
+        (
+            "75" + "71007e0002" + "00000002" + "7b7d",
+            "7100000000",
+            "an object other than a byte array",
+        ),
         ("75" + "71007e0002" + "00000002" + "7b7d", "73", "not 0x73"),
     ],
 )

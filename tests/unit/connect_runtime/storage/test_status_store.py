@@ -78,7 +78,7 @@ def test_what_was_refused_for_now_is_tried_again_and_told_of_once(store, topic, 
     topic.refusals = deque([REFUSED, REFUSED])
     store.put(TASK, says(State.RUNNING))
     store.flush(10.0)
-    assert caplog.messages == ["writing statuses is retried: too few replicas"]
+    assert caplog.messages == ["failed to write statuses, retrying: too few replicas"]
     assert store.snapshot().task(TASK) == says(State.RUNNING)
     assert len(topic.records) == 1
 

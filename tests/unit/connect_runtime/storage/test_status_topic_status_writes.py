@@ -40,7 +40,7 @@ def admit(
     safe: bool = False,
 ) -> StatusWriteTicket:
     """The ticket of a write that nothing known speaks against."""
-    ticket = writes.admit(subject, status, safe=safe, known=NOTHING)
+    ticket = writes.admit_write(subject, status, safe=safe, known=NOTHING)
     assert ticket is not None
     return ticket
 
@@ -60,7 +60,7 @@ def test_a_safe_write_gives_way_to_a_newer_word_of_another_worker(known, safe, a
     """KafkaStatusBackingStoreTest.putSafe*: ours is of generation 0."""
     view = knowing(*([("c", known)] if known else []))
     writes = StatusWriteGuard()
-    ticket = writes.admit("c", says(State.FAILED, 0), safe=safe, known=view)
+    ticket = writes.admit_write("c", says(State.FAILED, 0), safe=safe, known=view)
     assert (ticket is not None) is admitted
 
 
@@ -92,9 +92,9 @@ def test_a_lost_write_of_an_older_generation_is_given_up():
 def test_a_lost_write_does_not_bring_back_what_was_removed(removed):
     writes = StatusWriteGuard()
     ticket = admit(writes, TASK, says(State.RUNNING, 1))
-    writes.observe(StatusChanged(removed))
+    writes.record_change(StatusChanged(removed))
     assert writes.may_retry(ticket, known=NOTHING)
-    writes.observe(StatusRemoved(removed))
+    writes.record_change(StatusRemoved(removed))
     assert not writes.may_retry(ticket, known=NOTHING)
     again = admit(writes, TASK, says(State.RUNNING, 1))
     assert again.sequence == ticket.sequence
@@ -106,5 +106,5 @@ def test_the_removal_of_another_is_nothing_to_us():
     writes = StatusWriteGuard()
     ticket = admit(writes, TASK, says(State.RUNNING, 1))
     for other in ("d", ConnectorTaskId("c", 1)):
-        writes.observe(StatusRemoved(other))
+        writes.record_change(StatusRemoved(other))
     assert writes.may_retry(ticket, known=NOTHING)

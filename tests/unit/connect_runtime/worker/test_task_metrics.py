@@ -378,7 +378,7 @@ UNASSIGNED, RUNNING, PAUSED, FAILED = State.UNASSIGNED, State.RUNNING, State.PAU
 def test_before_the_first_state_no_time_is_spent():
     times = StateDurations()
     assert times.state is None
-    assert [times.ratio(each, 5.0) for each in State] == [0.0] * len(State)
+    assert [times.compute_state_ratio(each, 5.0) for each in State] == [0.0] * len(State)
 
 
 def test_time_is_shared_out_among_states():
@@ -392,18 +392,20 @@ def test_time_is_shared_out_among_states():
         (FAILED, 16, (0.03125, 0.34375, 0.125, 0.5)),
     ]
     for state, seconds, ratios in steps:
-        times.enter(state, now_s)
+        times.enter_state(state, now_s)
         now_s += seconds
-        times.enter(state, now_s)  # again: nothing changes
+        times.enter_state(state, now_s)  # again: nothing changes
         assert times.state is state
-        found = tuple(times.ratio(each, now_s) for each in (UNASSIGNED, RUNNING, PAUSED, FAILED))
+        found = tuple(
+            times.compute_state_ratio(each, now_s) for each in (UNASSIGNED, RUNNING, PAUSED, FAILED)
+        )
         assert found == pytest.approx(ratios)
 
 
 def test_a_state_just_entered_has_no_share_yet():
     times = StateDurations()
-    times.enter(RUNNING, 5.0)
-    assert times.ratio(RUNNING, 5.0) == 0.0
+    times.enter_state(RUNNING, 5.0)
+    assert times.compute_state_ratio(RUNNING, 5.0) == 0.0
 
 
 SAMPLING = SampleWindows()
@@ -497,11 +499,11 @@ def test_a_source_never_has_less_than_nothing_on_its_way():
 def test_a_sink_counts_what_it_read_put_and_committed():
     made = SinkTaskStats(SAMPLING)
     made.record_assignment({P0: 10, P1: 20}, 0.0)
-    made.read(5, {P0: 13, P1: 22}, 1.0)
-    made.put(4, took_s=0.2, now_s=1.0)
-    made.commit_begun(1)
-    made.commit_completed({P0: 12}, 2.0)
-    made.commit_skipped(3.0)
+    made.record_read(5, {P0: 13, P1: 22}, 1.0)
+    made.record_put(4, took_s=0.2, now_s=1.0)
+    made.record_commit_start(1)
+    made.record_commit_completion({P0: 12}, 2.0)
+    made.record_superseded_commit(3.0)
     found = made.numbers(10.0)
     totals = some(found, "sink-record-read-total", "sink-record-send-total", "partition-count")
     assert totals == (5, 4, 2)
@@ -518,10 +520,10 @@ def test_of_partitions_that_are_gone_a_sink_keeps_nothing():
     made = SinkTaskStats(SAMPLING)
     made.record_assignment({P0: 0}, 0.0)
     made.record_assignment({P1: 0}, 0.0)
-    made.read(7, {P0: 3, P1: 4}, 1.0)
+    made.record_read(7, {P0: 3, P1: 4}, 1.0)
     made.record_revocation(frozenset({P0}), 2.0)
-    made.read(9, {P0: 9}, 3.0)
-    made.commit_completed({P0: 9}, 3.0)
+    made.record_read(9, {P0: 9}, 3.0)
+    made.record_commit_completion({P0: 9}, 3.0)
     found = made.numbers(4.0)
     assert some(found, "partition-count", "sink-record-active-count") == (1, 4)
     made.check_invariants()
@@ -545,16 +547,16 @@ def test_whatever_happens_a_sink_counts_what_is_behind(steps):
             case "gone":
                 made.record_revocation(frozenset({place}), 0.0)
             case "read":
-                made.read(1, {place: offset}, 0.0)
+                made.record_read(1, {place: offset}, 0.0)
             case _:
-                made.commit_completed({place: offset}, 0.0)
+                made.record_commit_completion({place: offset}, 0.0)
         made.check_invariants()
 
 
 def test_a_sink_that_rewinds_has_no_negative_backlog():
     made = SinkTaskStats(SAMPLING)
     made.record_assignment({P0: 10, P1: 0}, 0.0)
-    made.read(1, {P0: 4, P1: 1}, 1.0)
+    made.record_read(1, {P0: 4, P1: 1}, 1.0)
     assert made.numbers(1.0)["sink-record-active-count"] == 1
 
 

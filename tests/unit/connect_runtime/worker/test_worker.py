@@ -477,8 +477,8 @@ def test_a_connector_may_fail_later_and_want_other_tasks(world, plan):
     ("answer", "told"),
     [
         ("text", "must return a sequence"),
-        ([7], "mappings of text"),
-        ([{"a": 1}], "mappings of text"),
+        ([7], "mappings of strings to strings"),
+        ([{"a": 1}], "mappings of strings to strings"),
         ([{}, {}], "has generated 2 tasks"),
     ],
 )

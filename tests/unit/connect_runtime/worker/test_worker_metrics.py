@@ -32,7 +32,7 @@ class World:
 
     def task(self, task, of=SourceTaskMetrics):
         measured = of(self.metrics.build_task_identity(task, {"task-class": "x.T"}))
-        return measured, self.metrics.begin_task(task, measured)
+        return measured, self.metrics.add_task(task, measured)
 
     def shown(self):
         """By full name with labels, without the common beginning."""
@@ -58,7 +58,7 @@ def test_an_empty_worker_shows_itself(world):
 
 
 def test_a_connector_is_shown_while_it_is_here(world):
-    said = world.metrics.begin_connector("c", ABOUT)
+    said = world.metrics.add_connector("c", ABOUT)
     assert world.shown()["connector_status|c,unassigned"] == 1
     said(State.RUNNING)
     said(State.STOPPED)
@@ -101,7 +101,7 @@ def test_tasks_are_counted_by_state_and_vanish_with_all_of_theirs(world):
 
 
 def test_what_could_not_be_made_has_failed_to_start(world):
-    world.metrics.begin_connector("c", ABOUT)
+    world.metrics.add_connector("c", ABOUT)
     world.metrics.record_failed_start("c")
     world.metrics.record_failed_start(T0)
     _, said = world.task(T1)
@@ -155,11 +155,11 @@ def test_a_task_that_moves_its_records_itself_tells_how_many(world):
 def test_a_sink_task_tells_what_it_does(world):
     measured, _ = world.task(T0, SinkTaskMetrics)
     measured.record_assignment({P0: 0})
-    measured.read(4, {P0: 4})
-    measured.put(3, took_s=0.5)
-    measured.commit_begun(1)
-    measured.commit_completed({P0: 3}, took_s=0.125)
-    measured.commit_skipped()
+    measured.record_read(4, {P0: 4})
+    measured.record_put(3, took_s=0.5)
+    measured.record_commit_start(1)
+    measured.record_commit_completion({P0: 3}, took_s=0.125)
+    measured.record_superseded_commit()
     found = world.shown()
     assert found["sink_task_sink_record_read_total|c,0"] == 4
     assert found["sink_task_sink_record_send_total|c,0"] == 3
@@ -175,7 +175,7 @@ def test_every_declared_series_of_tasks_is_there_from_the_beginning(world):
     """Dashboards and alerts look for what is not there yet."""
     world.task(T0)
     world.task(T1, SinkTaskMetrics)
-    world.metrics.begin_connector("c", ABOUT)
+    world.metrics.add_connector("c", ABOUT)
     names = {each.metric.name for each in world.metrics.all_families}
     later = (metrics_registry.REBALANCES, metrics_registry.COORDINATOR)
     for group in metrics_registry.ALL_GROUPS:
@@ -206,7 +206,7 @@ def test_a_thousand_tasks_are_shown_in_a_moment(world):
 
 
 def test_what_plugins_add_can_be_left_out(world):
-    world.metrics.begin_connector("c", ABOUT)
+    world.metrics.add_connector("c", ABOUT)
     added = Metric(name="added", kind=MetricKind.GAUGE, help="Added.")
     asked = []
 

@@ -57,7 +57,7 @@ def test_an_equal_result():
     assert shown[3] == "records     1,000 (2.0 MB of keys and values) in 1 topic"
     assert shown[4].startswith("throughput  60.0 MB/s, 6,000 records/s")
     assert shown[5].startswith("latency     p50 1.0 ms, p99 2.0 ms from producer to consumer")
-    assert shown[6:] == ["proof       every record equal: key, value, headers, timestamp, order"]
+    assert shown[6:] == ["proof       all records equal: key, value, headers, timestamp, order"]
 
 
 def test_differences_and_stopped_partitions():
@@ -70,7 +70,7 @@ def test_differences_and_stopped_partitions():
 def test_a_group_that_was_moved():
     moved = result(moved=move())
     assert list(demo.format_result(moved))[-2:] == [
-        "failover    600 records processed on east, 400 on west, 7.0 s in all",
+        "failover    600 records processed on east, 400 on west, 7.0 s in total",
         "            each of the 1,000 records sent was processed once",
     ]
     assert moved.is_successful

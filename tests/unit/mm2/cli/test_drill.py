@@ -78,7 +78,7 @@ def test_what_cannot_be_noted_was_told_all_the_same(config, noted, capsys, more)
     noted.parent.write_text("a file, where a folder is to be")
     assert drilled(config, *more) != exit_codes.DONE
     told = capsys.readouterr()
-    assert f"writing drill.report, {noted}" in told.err
+    assert f"cannot write drill.report, {noted}: " in told.err
     if more:
         assert json.loads(told.out)["sent"] == 900
     else:

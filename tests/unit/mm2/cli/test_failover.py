@@ -121,7 +121,7 @@ def begun(tmp_path: pathlib.Path) -> pathlib.Path:
         ({"rewind": True}, {}, "begun without --set-back"),
         ({"groups": ("x",)}, {}, "all of the flow"),
         ({}, {"flow": "east->north"}, "its flow is east->west"),
-        ({}, {"hooks": frozenset()}, "no longer has: stop-consumers"),
+        ({}, {"hooks": frozenset()}, "no longer contains: stop-consumers"),
         (
             {},
             {"clusters": ClusterIds(origin="idE", destination="idN")},
@@ -291,8 +291,8 @@ DO_IT = (
             {},
             {"stop_reason": "it was made anew"},
             [
-                "nothing was changed. Fix the blocking findings, or accept each as a cost with "
-                "--accept CODE"
+                "nothing was changed. Fix the blocking findings, or accept each finding as a "
+                "cost with --accept CODE"
             ],
         ),
     ],

@@ -218,7 +218,7 @@ def test_targets_are_read_in_parallel_and_one_that_hangs_is_given_up(config, cap
         assert main.run_command(words) == exit_codes.UNKNOWN
     finally:
         never.set()
-    assert "of west->east on east: no answer within 1 s" in capsys.readouterr().err
+    assert "of west->east on east: no response within 1 s" in capsys.readouterr().err
 
 
 def test_an_unknown_kind_is_bad_input(config, capsys):

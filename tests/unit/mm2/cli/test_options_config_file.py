@@ -86,12 +86,12 @@ def test_without_any_file_the_message_says_what_to_do(empty_folder):
     with pytest.raises(ConfigFileNotFoundError) as caught:
         choose()
     assert caught.value.message == (
-        f"no configuration file: there is no clusters.yaml in {empty_folder}; "
+        f"no configuration file: clusters.yaml does not exist in {empty_folder}; "
         "pass --config FILE or set MM2_CONFIG"
     )
     with pytest.raises(ConfigFileNotFoundError) as caught:
         choose(variable="/no/such.yaml")
-    assert "MM2_CONFIG is /no/such.yaml, which does not exist" in caught.value.message
+    assert "the file /no/such.yaml named by MM2_CONFIG does not exist" in caught.value.message
 
 
 def words_of(name: str) -> list[str]:
@@ -116,7 +116,7 @@ def words_of(name: str) -> list[str]:
 def test_every_command_that_reads_the_configuration_needs_one(name, empty_folder, capsys):
     assert main.run_command(words_of(name)) == exit_codes.BAD_INPUT
     assert (
-        f"no configuration file: there is no clusters.yaml in {empty_folder}"
+        f"no configuration file: clusters.yaml does not exist in {empty_folder}"
         in capsys.readouterr().err
     )
 

@@ -140,7 +140,7 @@ def test_without_a_sandbox_nothing_is_printed_and_the_exit_code_is_1(words, tmp_
     assert main.run_command(["sandbox", *words, "--dir", str(tmp_path)]) == exit_codes.FAILED
     said = capsys.readouterr()
     assert said.out == ""
-    assert f"no sandbox is up in {tmp_path}" in said.err
+    assert f"no sandbox is running in {tmp_path}" in said.err
 
 
 @pytest.mark.parametrize(

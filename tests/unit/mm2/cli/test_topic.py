@@ -152,7 +152,7 @@ def recorded(monkeypatch, tmp_path):
     monkeypatch.setattr(connect_group, "read_connect_group", lambda *args, **kwargs: found)
     monkeypatch.setattr(
         topic_reset,
-        "restart_by_config_record",
+        "create_config_topic_restarter",
         lambda *args, **kwargs: lambda _: "restarted all tasks",
     )
 
@@ -187,7 +187,9 @@ def test_what_was_recorded_is_printed_also_if_what_follows_fails(
         monkeypatch.setattr(connect_group, "read_connect_group", raising(AWAY))
     else:
         fail = raising(AWAY)
-        monkeypatch.setattr(topic_reset, "restart_by_config_record", lambda *args, **kwargs: fail)
+        monkeypatch.setattr(
+            topic_reset, "create_config_topic_restarter", lambda *args, **kwargs: fail
+        )
     assert reset(config, "--json") == exit_codes.FAILED
     told = capsys.readouterr()
     said = json.loads(told.out)

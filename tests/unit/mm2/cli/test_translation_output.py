@@ -79,8 +79,8 @@ def test_groups_as_a_table_with_what_has_to_be_said_of_them():
     assert found[1].split() == told
     assert "  checkpoint, 149 s old  east.orders  41          unknown     earlier" in found[2]
     assert found[3:] == [
-        "group h: these are the offsets of its last checkpoints, because east did not answer: no "
-        "route. Later records are re-read: their number is unknown",
+        "group h: these are the offsets of its last checkpoints, because east did not respond: no "
+        "route. Later records are re-read; their number is unknown",
         "group nobody has no offsets on east",
     ]
 
@@ -95,7 +95,9 @@ def test_a_time_that_was_looked_for_on_the_other_side_is_told():
 def test_of_one_group_as_java_writes_it():
     found = answer(of_group("g", EXACT, WAITS, OLD))
     assert translation_output.translation_to_csv(found) == "east.orders,3,40\neast.orders,3,42\n"
-    assert list(translation_output.list_omitted(found)) == ["omitted: group g, orders-3: too old"]
+    assert list(translation_output.list_omitted_offsets(found)) == [
+        "omitted: group g, orders-3: too old"
+    ]
     assert (
         translation_output.translation_to_csv(answer(places=[place(EXACT)])) == "east.orders,3,40\n"
     )

@@ -230,7 +230,7 @@ def test_one_that_never_answered_without_an_error_is_lost_after_a_while(scene, c
         yield LIMIT_S
         assert scene.lost() == [("source east", "", 12)]
         (found,) = scene.watch.unreachable(scene.settings.flows[0])
-        assert "no answer" in found.reason
+        assert "no response within" in found.reason
         assert "e:1" in found.reason
 
     scene.run(script)

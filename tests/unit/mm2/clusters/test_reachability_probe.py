@@ -58,7 +58,7 @@ def test_a_closed_port_is_a_refused_connection(closed, caplog):
 
 
 def test_a_port_that_never_answers_is_reported_as_silent(silent):
-    expected = f"no answer within {reachability_probe.ANSWER_TIMEOUT_S:g} s ({silent}), retrying"
+    expected = f"no response within {reachability_probe.ANSWER_TIMEOUT_S:g} s ({silent}), retrying"
     assert first_trouble(access(silent)) == expected
 
 
@@ -81,7 +81,7 @@ def test_a_name_that_does_not_resolve_is_named():
         ),
         (
             ConnectionFailed("h:1", "no connection in time while connecting"),
-            "no answer within 4 s (h:1), retrying",
+            "no response within 4 s (h:1), retrying",
         ),
         (FatalError("no such file"), "no such file (h:1)"),
     ],

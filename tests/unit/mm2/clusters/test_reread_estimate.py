@@ -49,8 +49,8 @@ NOWHERE = {"origin": "checkpoint", "partitions": [], "unread": "its coordinator 
         ),
         (
             [group(3), group(None, **CHECKPOINT, read_again_known_max=900)],
-            "unknown, at most 903 records (1 group at its last checkpoint, 149 s old), and all of "
-            "any topic it began to read since",
+            "unknown, at most 903 records (1 group at its last checkpoint, 149 s old), and all "
+            "records of any topic it started to read since then",
         ),
         ([group(None, **NOWHERE)], "unknown (at least 0 records; 1 group without a checkpoint)"),
         (

@@ -138,7 +138,7 @@ def test_certificates_that_nobody_could_use_are_told_before_anything_starts(
     trust, own = wrong(text)
     assert (trust.line, trust.key) == (6, "clusters.a.ssl.truststore.location")
     assert (own.line, own.key) == (8, "clusters.a.ssl.keystore.location")
-    assert "belong together" in own.text
+    assert "certificate, the key and ssl.key.password match" in own.text
     assert "MII" not in own.describe("c.yaml")
     (tmp_path / "ca.pem").write_text(AUTHORITY.certificate_pem.decode())
     (tmp_path / "own.pem").write_bytes(LEAF.certificate_pem + LEAF.key_pem)

@@ -118,7 +118,7 @@ def test_a_secret_that_changed_restarts_without_being_shown(read):
     )
     (change,) = found.flows
     assert change.step is FlowStep.RESTART
-    assert change.reasons == ("secrets, or the files they are read from, have changed",)
+    assert change.reasons == ("secrets, or the files that contain them, have changed",)
     assert "-pw" not in "".join(found.format_lines())
 
 

@@ -114,10 +114,22 @@ def test_short_names_of_shipped_filters_are_javas():
     [
         ("topic.filter.class", "no.such:Thing", "class no.such:Thing does not exist: No module"),
         ("topic.filter.class", f"{OWN}:Nobody", "has no attribute 'Nobody'"),
-        ("topic.filter.class", f"{OWN}:Fails", "creating it failed: RuntimeError: out of paper"),
-        ("topic.filter.class", f"{OWN}:OnlyRetention", "the class has no should_replicate_topic"),
+        (
+            "topic.filter.class",
+            f"{OWN}:Fails",
+            "creating an instance failed: RuntimeError: out of paper",
+        ),
+        (
+            "topic.filter.class",
+            f"{OWN}:OnlyRetention",
+            "the class has no method should_replicate_topic",
+        ),
         ("group.filter.class", "broken_module:Filter", "cannot be imported: SyntaxError"),
-        ("replication.policy.class", f"{OWN}:Suffixes", "the class has no format_remote_topic"),
+        (
+            "replication.policy.class",
+            f"{OWN}:Suffixes",
+            "the class has no method format_remote_topic",
+        ),
         ("replication.policy.class", "Mine", "or a Python class: package.module:Class"),
         ("topic.filter.class", "org.apache.kafka.connect.mirror.X", "or a Python class"),
     ],

@@ -208,7 +208,7 @@ def test_a_file_of_another_user_is_warned_of_and_its_commands_are_refused(tmp_pa
     monkeypatch.setattr(files, "find_foreign_writer", lambda _: writer)
     assert config_loader.load(path, environment={}).format_warnings() == [
         f"{path}: user id 4242 can write to this file and thus control mm2; to prevent it, copy "
-        "the file to a folder of root or of the user that runs mm2"
+        "the file to a folder that is owned by root or by the user that runs mm2"
     ]
     path.write_text(WITH_HOOKS)
     with pytest.raises(SettingsError, match="but user id 4242 can write to this file; to allow"):

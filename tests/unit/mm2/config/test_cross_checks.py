@@ -56,7 +56,7 @@ def test_a_flow_needs_two_clusters(wrong):
 def test_the_same_flow_twice(wrong):
     (problem,) = wrong(flows("a b, topics: x", "b a", "a b, topics: y"))
     assert (problem.line, problem.key) == (5, "flows[2]")
-    assert "already defined in line 3" in problem.text
+    assert "already defined on line 3" in problem.text
 
 
 def test_a_separator_that_is_in_an_alias(wrong, read):

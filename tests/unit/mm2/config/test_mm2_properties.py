@@ -200,7 +200,7 @@ def test_providers_are_bounded_as_declared(read, wrong, tmp_path):
 def test_a_key_that_is_here_twice_is_told(read):
     (warning,) = read("tasks.max = 2", "tasks.max = 3").warnings
     assert (warning.line, warning.key) == (5, "tasks.max")
-    assert warning.text == "has no effect: the key is set again in line 6"
+    assert warning.text == "has no effect: the key is set again on line 6"
 
 
 def test_files_are_iso_8859_1_and_that_is_told(tmp_path):
@@ -263,7 +263,7 @@ def test_a_login_at_the_top_is_for_clusters_that_name_a_protocol(read):
         (7, "sasl.jaas.config"),
     ]
     for line in (each.describe("f") for each in of_login):
-        assert "has no effect on cluster a: its security.protocol is not set" in line
+        assert "has no effect on cluster a: security.protocol of this cluster is not set" in line
         assert "hunter2" not in line
 
 

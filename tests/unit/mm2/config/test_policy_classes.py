@@ -88,7 +88,7 @@ def test_a_policy_of_the_users_own():
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        (f"{HERE}.Nearly", "the class has no topic_source"),
+        (f"{HERE}.Nearly", "the class has no method topic_source"),
         (java_classes.TOPIC_FILTER, "IdentityReplicationPolicy, or a Python class"),
     ],
 )

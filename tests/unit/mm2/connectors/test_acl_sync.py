@@ -74,7 +74,7 @@ def test_what_the_mirror_should_have_is_created_once(pair, caplog):
         pair.made.sync(TOPICS, 5.0)
     assert pair.target.bindings == WANTED
     assert sorted(pair.target.created) == sorted(WANTED)
-    assert "created ACL of a mirror topic: DENY User:alice from * to READ A.t" in caplog.text
+    assert "created mirror topic ACL: DENY User:alice from * to READ A.t" in caplog.text
 
 
 def test_what_is_taken_away_from_the_source_stays_on_the_target_as_in_java(pair):
@@ -129,7 +129,7 @@ def test_one_that_is_refused_stands_in_nobodys_way(pair, caplog):
         pair.made.sync(TOPICS, 5.0)
     assert pair.target.bindings == {acl("A.u", "READ")}
     told = [each.getMessage() for each in caplog.records if each.levelname == "INFO"]
-    assert told == ["created ACL of a mirror topic: ALLOW User:alice from * to READ A.u"]
+    assert told == ["created mirror topic ACL: ALLOW User:alice from * to READ A.u"]
     (line,) = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
     assert "(and 3 more)" in line
     assert operator_commands.extract_remedy(line).endswith(

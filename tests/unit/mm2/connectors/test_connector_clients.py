@@ -53,11 +53,11 @@ PROPS = {
     TARGET: "b:1",
 }
 KINDS = {
-    "source_admin": KafkaAdmin,
-    "target_admin": KafkaAdmin,
-    "syncs_admin": KafkaAdmin,
-    "source_acls": KafkaAclAdmin,
-    "target_acls": KafkaAclAdmin,
+    "create_source_admin": KafkaAdmin,
+    "create_target_admin": KafkaAdmin,
+    "create_syncs_admin": KafkaAdmin,
+    "create_source_acl_admin": KafkaAclAdmin,
+    "create_target_acl_admin": KafkaAclAdmin,
 }
 
 
@@ -82,12 +82,12 @@ def names_missing(made, name) -> str:
 
 
 def test_each_goes_to_its_cluster():
-    for name in ("source_admin", "source_acls", "syncs_admin"):
+    for name in ("create_source_admin", "create_source_acl_admin", "create_syncs_admin"):
         assert SOURCE in names_missing(clients(source_cluster_bootstrap_servers=""), name)
-    for name in ("target_admin", "target_acls"):
+    for name in ("create_target_admin", "create_target_acl_admin"):
         assert TARGET in names_missing(clients(target_cluster_bootstrap_servers=""), name)
     on_target = {"target_cluster_bootstrap_servers": "", "offset-syncs_topic_location": "target"}
-    assert TARGET in names_missing(clients(**on_target), "syncs_admin")
+    assert TARGET in names_missing(clients(**on_target), "create_syncs_admin")
 
 
 def test_people_are_told_the_addresses_that_are_configured():
@@ -98,6 +98,6 @@ def test_people_are_told_the_addresses_that_are_configured():
 @pytest.mark.parametrize(("given", "expected"), [("-1", None), ("2", 2)])
 def test_the_flows_own_topics_have_as_many_replicas_as_its_mirrors(given, expected):
     made = clients(replication_factor=given)
-    with contextlib.closing(made.target_admin()) as target:
-        topics = made.log_topics(target)
+    with contextlib.closing(made.create_target_admin()) as target:
+        topics = made.create_log_topics(target)
     assert (topics.replication_factor, topics.bootstrap) == (expected, "b:1")

@@ -24,20 +24,20 @@ PROPS = {
     TARGET: "b:1",
 }
 ALL = (
-    "source_groups",
-    "target_groups",
-    "target_admin",
-    "target_logs",
-    "offset_syncs",
-    "checkpoints",
+    "create_source_groups_client",
+    "create_target_groups_client",
+    "create_target_admin",
+    "create_target_log_offsets",
+    "create_offset_syncs_reader",
+    "create_checkpoints_reader",
 )
 KINDS = {
-    "source_groups": KafkaGroups,
-    "target_groups": KafkaGroups,
-    "target_admin": KafkaAdmin,
-    "target_logs": KafkaLogOffsets,
-    "offset_syncs": TopicReader,
-    "checkpoints": TopicReader,
+    "create_source_groups_client": KafkaGroups,
+    "create_target_groups_client": KafkaGroups,
+    "create_target_admin": KafkaAdmin,
+    "create_target_log_offsets": KafkaLogOffsets,
+    "create_offset_syncs_reader": TopicReader,
+    "create_checkpoints_reader": TopicReader,
 }
 
 
@@ -61,9 +61,9 @@ def names_missing(made, name) -> str:
 
 
 def test_each_goes_to_its_cluster():
-    for name in ("source_groups", "offset_syncs"):
+    for name in ("create_source_groups_client", "create_offset_syncs_reader"):
         assert SOURCE in names_missing(clients(source_cluster_bootstrap_servers=""), name)
-    for name in ("target_groups", "target_admin", "checkpoints"):
+    for name in ("create_target_groups_client", "create_target_admin", "create_checkpoints_reader"):
         assert TARGET in names_missing(clients(target_cluster_bootstrap_servers=""), name)
 
 
@@ -73,4 +73,4 @@ def test_offset_syncs_are_where_the_location_says():
     made = KafkaCheckpointClients(
         mirror_connector_config.parse_checkpoint(given), clock=Clock(), gone=lambda: False
     )
-    assert TARGET in names_missing(made, "offset_syncs")
+    assert TARGET in names_missing(made, "create_offset_syncs_reader")

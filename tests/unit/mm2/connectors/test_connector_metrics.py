@@ -185,5 +185,5 @@ def test_no_two_metrics_come_to_one_name():
 
 
 def test_what_is_ours_bears_the_flow_too():
-    shown = connector_metrics.build_own_family(connector_metrics.LAG_RECORDS, OWNER, {PLACE: 12.0})
+    shown = connector_metrics.build_mm2_family(connector_metrics.LAG_RECORDS, OWNER, {PLACE: 12.0})
     assert shown.series == {("east", "west", "east.orders", "7"): 12.0}

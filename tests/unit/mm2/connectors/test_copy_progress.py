@@ -29,7 +29,7 @@ def stated(**changed):
 
 def test_an_incident_is_told_with_its_ranges_and_counted():
     found = IncidentCounts()
-    assert found.record_stored(*stated()) == (
+    assert found.record_stored_incident(*stated()) == (
         "incident not-paired: orders-4, source offsets [0, 30), mirror offsets [40, 50): "
         "copied again"
     )
@@ -37,18 +37,18 @@ def test_an_incident_is_told_with_its_ranges_and_counted():
 
 
 def test_ranges_that_do_not_apply_are_left_out():
-    told = IncidentCounts().record_stored(*stated(source=None, target=None))
+    told = IncidentCounts().record_stored_incident(*stated(source=None, target=None))
     assert told == "incident not-paired: orders-4: copied again"
 
 
 def test_a_statement_made_again_is_the_same_one():
     found = IncidentCounts()
-    found.record_stored(*stated())
-    assert found.record_stored(*stated(at_ms=2)) is None
-    assert found.record_stored(*stated(partition=5)) is not None
-    assert found.record_stored(*stated(id="not-paired-30-60")) is not None
+    found.record_stored_incident(*stated())
+    assert found.record_stored_incident(*stated(at_ms=2)) is None
+    assert found.record_stored_incident(*stated(partition=5)) is not None
+    assert found.record_stored_incident(*stated(id="not-paired-30-60")) is not None
     other = IncidentKind.SOURCE_GONE
-    assert found.record_stored(*stated(kind=other, id="source-gone-0-30")) is not None
+    assert found.record_stored_incident(*stated(kind=other, id="source-gone-0-30")) is not None
     assert found.counts == {("orders", "not-paired"): 3, ("orders", "source-gone"): 1}
 
 

@@ -110,7 +110,7 @@ class Supervised:
                     server=SimpleNamespace(
                         open_channel=lambda name, inbox: self.channel, address="here"
                     ),
-                    standby=SimpleNamespace(assign=lambda name, inbox: None),
+                    standby=SimpleNamespace(assign_standby=lambda name, inbox: None),
                 ),
             ),
             inbox=cast(Any, None),
@@ -233,7 +233,7 @@ def test_a_copy_that_follows_another_counts_on():
     first.supervisor.restart("killed", first.now_s)
     around = first.supervisor._deps
     later = CopySupervisor(first.supervisor.settings, around, previous=first.supervisor)
-    assert later.incidents.record_stored(key, value) is None
+    assert later.incidents.record_stored_incident(key, value) is None
     assert later.incidents.counts == {("orders", "source-gone"): 1}
     assert later.restarts == 1
 
@@ -355,14 +355,14 @@ def ahead(plane: FakePlane) -> EarlyCopyStart:
 
 
 def test_it_begins_once_and_is_taken_once(plane, ahead):
-    assert ahead.take() is None
+    assert ahead.take_process() is None
     ahead.tick(0.0)
     ahead.tick(1.0)
-    taken = ahead.take()
+    taken = ahead.take_process()
     assert taken is not None
     assert taken.channel is cast(Any, plane.copy)
     assert (len(plane.handles), plane.handles[0].cancelled) == (1, False)
-    assert ahead.take() is None
+    assert ahead.take_process() is None
     ahead.tick(2.0)
     assert len(plane.handles) == 1
 
@@ -373,7 +373,7 @@ def test_it_does_not_wait_for_ever(plane, ahead):
     assert plane.handles[0].cancelled
     assert plane.copy.closed
     ahead.tick(2 * copy_supervisor.EARLY_START_TIMEOUT_S)
-    assert (ahead.take(), len(plane.handles)) == (None, 1)
+    assert (ahead.take_process(), len(plane.handles)) == (None, 1)
 
 
 @pytest.mark.parametrize("how", ["handle", "channel"])
@@ -383,7 +383,7 @@ def test_one_that_has_ended_is_not_taken(plane, ahead, how):
         plane.handles[0].state = CopyState.ENDED
     else:
         plane.copy.closed_reason = "the copy is gone"
-    assert ahead.take() is None
+    assert ahead.take_process() is None
 
 
 def test_a_task_lets_its_copy_begin_while_it_asks_its_clusters():

@@ -126,7 +126,7 @@ def test_a_record_that_nobody_can_read_concerns_all_partitions_until_it_is_repla
     for _ in range(2):
         found = ask(made, 0).unreadable
         assert found is not None
-        assert (found.offset, found.why) == (0, "string of 26465 bytes ends after 5")
+        assert (found.offset, found.why) == (0, "string of 26465 bytes is truncated after 5 bytes")
     log.append((b"\x01\x03garbage", None))
     assert ask(made, 0) == RecoveredState()
 

@@ -124,7 +124,9 @@ def test_a_mirror_that_stays_small_is_a_finding_of_what_it_lacks(pair):
     assert [each.partition for each in found.partitions] == [1]
     assert [str(each.partition) for each in found.findings] == ["orders-2", "orders-3"]
     assert {each.cause for each in found.findings} == {"mirror-too-small"}
-    assert "mirror topic east.orders has 2 partitions, 4 are needed" in found.findings[0].message
+    assert (
+        "mirror topic east.orders has 2 partitions, but 4 are needed" in found.findings[0].message
+    )
 
 
 def test_nobody_waits_for_what_is_not_assigned(pair):

@@ -31,7 +31,7 @@ def known(*eras: tuple[int, bytes, bytes], asked: int | None = None) -> OffsetMa
 def stopped(of: OffsetMap, count: int = 3, **ids: Any) -> list[int]:
     given = {"source_topic_id": NEW, "target_topic_id": NEW, **ids}
     partitions = [taking.where(partition=each, **given) for each in range(count)]
-    found = recreated_topics.split_recreated(partitions, of)
+    found = recreated_topics.split_recreated_topics(partitions, of)
     apart = [where.partition for where, _ in found.halted]
     assert [each.partition for each in found.copyable] == [
         n for n in range(count) if n not in apart
@@ -51,7 +51,7 @@ def test_more_partitions_of_a_topic_that_was_made_again_wait_with_the_others():
 
 def test_its_reason_is_the_others_and_names_the_way_on():
     where = taking.where(partition=1, source_topic_id=NEW, target_topic_id=NEW)
-    ((_, stop),) = recreated_topics.split_recreated([where], known((0, OLD, NEW))).halted
+    ((_, stop),) = recreated_topics.split_recreated_topics([where], known((0, OLD, NEW))).halted
     assert "source topic orders was deleted and created again" in stop.message
     assert "mm2 topic reset" in stop.message
 

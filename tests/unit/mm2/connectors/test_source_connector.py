@@ -287,7 +287,7 @@ def test_acls_wait_until_it_is_known_which_topics_are_mirrored(running):
         dataclasses.replace(right, name="not-on-the-source"),
         dataclasses.replace(right, name="*"),
     }
-    running.clusters.source_admin = _away_at_first(running.clusters)
+    running.clusters.create_source_admin = _away_at_first(running.clusters)
     created = running.clusters.target_rights.created
     running.start(
         refresh_topics_interval_seconds="2",
@@ -430,7 +430,7 @@ def test_where_the_old_configuration_cannot_be_read_all_that_is_new_starts_at_it
 
 def test_before_topics_are_known_there_is_no_answer(running, caplog):
     running.source.failures["describe_topics", "orders"] = AWAY
-    running.clusters.source_admin = _away_at_first(running.clusters)
+    running.clusters.create_source_admin = _away_at_first(running.clusters)
     running.start()
     with pytest.raises(RetriableError, match="copies: the topics of A have not been listed"):
         running.connector.task_configs(1)
@@ -447,7 +447,7 @@ def test_before_topics_are_known_there_is_no_answer(running, caplog):
 
 
 def _away_at_first(clusters):
-    made = type(clusters).source_admin(clusters)
+    made = type(clusters).create_source_admin(clusters)
     listing, failures = made.list_topics, [None]
 
     def list_topics(timeout_s):
@@ -615,7 +615,7 @@ def test_a_task_that_carries_too_much_for_long_gives_something_away(running):
         sync_topic_configs_enabled="false",
         sync_topic_acls_enabled="false",
     )
-    places = [status_registry.REGISTRY.task(FLOW, number) for number in range(4)]
+    places = [status_registry.REGISTRY.create_task_publisher(FLOW, number) for number in range(4)]
     count = 0
 
     def asked() -> bool:

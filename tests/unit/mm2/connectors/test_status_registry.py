@@ -46,10 +46,10 @@ def shown(index: int, reason: str = "") -> TaskSnapshot:
 def test_parts_are_seen_by_flow_and_number():
     on = StatusRegistry()
     one, two = shown(0), shown(1)
-    on.task("A->B", 0).publish(one)
-    on.task("A->B", 1).publish(two)
-    on.task("B->A", 0).publish(one)
-    on.connector("A->B").publish(ConnectorSnapshot(is_planned=True))
+    on.create_task_publisher("A->B", 0).publish(one)
+    on.create_task_publisher("A->B", 1).publish(two)
+    on.create_task_publisher("B->A", 0).publish(one)
+    on.create_connector_publisher("A->B").publish(ConnectorSnapshot(is_planned=True))
     seen = on.snapshot()
     assert seen.tasks == {"A->B": {0: one, 1: two}, "B->A": {0: one}}
     assert seen.tasks["A->B"][1] is two
@@ -58,9 +58,9 @@ def test_parts_are_seen_by_flow_and_number():
 
 def test_who_comes_later_has_the_place():
     on = StatusRegistry()
-    old = on.task("A->B", 0)
+    old = on.create_task_publisher("A->B", 0)
     old.publish(shown(0, "old"))
-    new = on.task("A->B", 0)
+    new = on.create_task_publisher("A->B", 0)
     new.publish(shown(0, "new"))
     old.publish(shown(0, "late"))
     old.remove()
@@ -72,7 +72,7 @@ def test_who_comes_later_has_the_place():
 
 def test_a_snapshot_stays_as_it_was():
     on = StatusRegistry()
-    place = on.task("A->B", 0)
+    place = on.create_task_publisher("A->B", 0)
     place.publish(shown(0))
     seen = on.snapshot()
     place.remove()
@@ -83,7 +83,7 @@ def test_groups_are_seen_by_flow_and_the_number_of_their_task():
     on = StatusRegistry()
     found = GroupSearchResult(total_count=0, matching_count=0, groups={})
     part = CheckpointGroupsSnapshot(last_round_s=5, find_groups=lambda *_: found)
-    place = on.groups("A->B", 3)
+    place = on.create_groups_publisher("A->B", 3)
     place.publish(part)
     assert on.snapshot().groups == {"A->B": {3: part}}
     place.remove()
@@ -103,7 +103,7 @@ def test_groups_are_as_old_as_what_was_done_longest_ago_or_is_waited_for():
 
 def test_pulses_are_apart_from_their_tasks():
     on = StatusRegistry()
-    place = on.latency("A->B", 3)
+    place = on.create_latency_publisher("A->B", 3)
     place.publish(LatencySnapshot(replicated_at_s=5.0))
     assert on.snapshot().latencies == {"A->B": {3: LatencySnapshot(replicated_at_s=5.0)}}
     assert on.snapshot().tasks == {}

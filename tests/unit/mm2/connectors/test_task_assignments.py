@@ -43,7 +43,7 @@ class Here:
 
     def put(self, task: int, **counts: int) -> None:
         if task not in self.places:
-            self.places[task] = self.board.task(FLOW, task)
+            self.places[task] = self.board.create_task_publisher(FLOW, task)
         status = TaskStatus(index=task, state=TaskState.RUNNING, reason="", restarts=0)
         shown = tuple(partition(int(key[1:]), count) for key, count in counts.items())
         self.places[task].publish(TaskSnapshot(status=status, partitions=shown))

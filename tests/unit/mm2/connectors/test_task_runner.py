@@ -183,7 +183,7 @@ class Clusters:
         self.target.create("A.orders")
         self.made: list[FakeAdmin] = []
 
-    def admins(self) -> tuple[FakeAdmin, FakeAdmin]:
+    def create_admin_clients(self) -> tuple[FakeAdmin, FakeAdmin]:
         found = FakeAdmin(self.source), FakeAdmin(self.target)
         self.made.extend(found)
         return found
@@ -202,7 +202,7 @@ def looking(clusters):
         looks = TopicPoller(
             dataclasses.replace(FLOW, **changed),
             SHARE,
-            create_admins=clusters.admins,
+            create_admins=clusters.create_admin_clients,
             operator=operator_commands.GENERIC_COMMANDS,
             clock=SystemClock(),
             name="mirror-0",
@@ -250,7 +250,7 @@ def test_clusters_that_do_not_answer_are_asked_again(clusters, looking):
 def test_who_is_refused_at_first_is_told(clusters, looking):
     refusal = NotAuthorizedError("asking A: not authorized")
     clusters.source.failures["cluster_id", ""] = refusal
-    clusters.admins = lambda: (_ for _ in ()).throw(refusal)
+    clusters.create_admin_clients = lambda: (_ for _ in ()).throw(refusal)
     looks = looking()
     eventually.eventually(lambda: looks.failure is refusal, WAIT_S)
     assert looks.pop_result() is None
@@ -260,7 +260,7 @@ def test_who_is_refused_later_goes_on(clusters, looking, caplog):
     looks = looking()
     found(looks)
     refusal = NotAuthorizedError("asking A: not authorized")
-    clusters.admins = None
+    clusters.create_admin_clients = None
     looks._admins = lambda: (_ for _ in ()).throw(refusal)
     eventually.eventually(lambda: "replication continues" in caplog.text, WAIT_S)
     assert looks.failure is None

@@ -78,7 +78,7 @@ def test_topics_that_come_and_grow_are_told_once_each():
     before = some("a-0", "b-0")
     now = some("a-0", "a-1", "a-2", "b-0", "c-0", "c-1")
     assert list(topic_refresh.describe_new_partitions(before, now)) == [
-        "topic a: 2 partitions added, mirrored from the first record on",
+        "topic a: 2 partitions added, replicated from the first record on",
         "topic c: now mirrored (2 partitions)",
     ]
     assert list(topic_refresh.describe_new_partitions(now, before)) == []

@@ -35,7 +35,7 @@ class World:
         self.clusters = FakeClusters(map_log=records())
         self.clock = Clock()
         self.map = OffsetMapFollower(
-            self.clusters.offset_map,
+            self.clusters.create_offset_map_reader,
             lambda topic: topic == "orders",
             flow="east->west",
             clock=self.clock,

@@ -21,7 +21,7 @@ def clusters():
 
 @pytest.fixture
 def syncs(clusters):
-    made = OffsetSyncsFollower(clusters.offset_syncs, keep_history=True)
+    made = OffsetSyncsFollower(clusters.create_offset_syncs_reader, keep_history=True)
     yield made
     made.close()
     assert clusters.all_closed()

@@ -204,7 +204,7 @@ def test_an_incomplete_hello_is_refused(change):
 
 def test_answers():
     control_frames.check_greeting_reply(control_frames.encode_welcome())
-    with pytest.raises(ControlFrameError, match="refused this copy: token unknown"):
+    with pytest.raises(ControlFrameError, match="refused this copy process: token unknown"):
         control_frames.check_greeting_reply(control_frames.encode_refusal("token unknown"))
     with pytest.raises(ControlFrameError, match="'stop'"):
         control_frames.check_greeting_reply({"type": "stop"})

@@ -362,7 +362,7 @@ def test_ages_are_told_by_one_gauge_alone():
 
 def test_the_gauge_of_a_copy_names_why_it_stopped():
     copy = copy_of(WHERE)
-    copy.state.halt = halts.halt_unreadable_batch(
+    copy.state.halt = halts.build_unreadable_batch_halt(
         WHERE, UnreadableBatch(offset=5, reason="damaged")
     )
     assert gauge_of(copy).cause == "corrupt-batch"

@@ -216,11 +216,11 @@ def test_nothing_is_left_to_copy_as_long_as_the_source_says_so(monkeypatch):
     heard_s = loop.now_s - 2.0
     monkeypatch.setattr(loop.loop._fetcher, "oldest_response_s", lambda: heard_s)
     copy.source.end = partition_lag.compute_copied_to(copy)
-    loop.loop._handle_arrived(copy)
+    loop.loop._handle_records_arrived(copy)
     loop.turn()
     assert loop.pulse.caught_up_at_s == heard_s
     copy.source.end += 1
-    loop.loop._handle_arrived(copy)
+    loop.loop._handle_records_arrived(copy)
     monkeypatch.setattr(loop.loop._fetcher, "oldest_response_s", lambda: loop.now_s)
     loop.turn()
     assert loop.pulse.caught_up_at_s == heard_s, "that was the last moment"

@@ -96,7 +96,7 @@ class World:
 
 def test_one_request_carries_a_batch_of_every_partition_that_is_ready():
     world = World(3)
-    world.side.send_ready(1000.0)
+    world.side.send_ready_batches(1000.0)
     assert world.target.lanes() == ["produce-0"] * producer.MAX_IN_FLIGHT_REQUESTS
     assert [each.copy.in_flight.count for each in world.copies] == [5, 5, 5]
 
@@ -105,7 +105,7 @@ def test_one_request_carries_a_batch_of_every_partition_that_is_ready():
 def slowed():
     """Two partitions whose broker has just become slow."""
     world = World(2)
-    world.side.send_ready(1000.0)
+    world.side.send_ready_batches(1000.0)
     while world.side._get_concurrency(1).connections == 1:
         world.answer(elapsed_s=1.0)
     assert world.side._get_concurrency(1).connections == in_flight.PRODUCE_CONNECTIONS_MAX
@@ -130,8 +130,8 @@ def test_the_other_one_stays_where_it_is(slowed):
 def test_nothing_is_sent_while_the_record_of_what_was_copied_is_full():
     world = World(1)
     world.may_send = False
-    world.side.send_ready(1000.0)
+    world.side.send_ready_batches(1000.0)
     assert world.target.sent == []
     world.may_send = True
-    world.side.send_ready(1000.0)
+    world.side.send_ready_batches(1000.0)
     assert world.target.sent

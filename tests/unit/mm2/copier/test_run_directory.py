@@ -9,7 +9,7 @@ from mm2.copier import run_directory
 
 
 def test_it_is_private_and_goes_when_asked(tmp_path):
-    made = run_directory.create("mm2-x-", parent=tmp_path)
+    made = run_directory.create_run_directory("mm2-x-", parent=tmp_path)
     assert stat.S_IMODE(made.path.stat().st_mode) == 0o700
     assert made.path.name.startswith("mm2-x-")
     made.remove()
@@ -18,19 +18,19 @@ def test_it_is_private_and_goes_when_asked(tmp_path):
 
 
 def test_a_held_one_is_left_in_peace(tmp_path):
-    first = run_directory.create("mm2-x-", parent=tmp_path)
-    second = run_directory.create("mm2-x-", parent=tmp_path)
+    first = run_directory.create_run_directory("mm2-x-", parent=tmp_path)
+    second = run_directory.create_run_directory("mm2-x-", parent=tmp_path)
     assert first.path.exists()
     assert second.path != first.path
 
 
 def test_one_that_was_left_goes_with_the_next_of_its_kind(tmp_path):
-    left = run_directory.create("mm2-x-", parent=tmp_path)
+    left = run_directory.create_run_directory("mm2-x-", parent=tmp_path)
     (left.path / "spark.log").write_text("why")
     left.keep()
-    run_directory.create("mm2-y-", parent=tmp_path)
+    run_directory.create_run_directory("mm2-y-", parent=tmp_path)
     assert (left.path / "spark.log").exists()
-    run_directory.create("mm2-x-", parent=tmp_path)
+    run_directory.create_run_directory("mm2-x-", parent=tmp_path)
     assert not left.path.exists()
 
 
@@ -38,12 +38,12 @@ def test_one_of_a_process_that_was_killed_goes(tmp_path):
     program = (
         "import os, pathlib, signal, sys\n"
         "from mm2.copier import run_directory\n"
-        "made = run_directory.create('mm2-x-', parent=pathlib.Path(sys.argv[1]))\n"
+        "made = run_directory.create_run_directory('mm2-x-', parent=pathlib.Path(sys.argv[1]))\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=False, timeout=60)
     (killed,) = tmp_path.iterdir()
-    run_directory.remove_stale("mm2-x-", tmp_path)
+    run_directory.remove_stale_directories("mm2-x-", tmp_path)
     assert not killed.exists()
 
 
@@ -51,27 +51,30 @@ def test_what_has_no_lock_is_not_ours(tmp_path):
     (tmp_path / "mm2-x-users").mkdir()
     (tmp_path / "mm2-x-link").mkdir()
     os.symlink("/etc/passwd", tmp_path / "mm2-x-link" / "lock")
-    run_directory.remove_stale("mm2-x-", tmp_path)
+    run_directory.remove_stale_directories("mm2-x-", tmp_path)
     assert len(list(tmp_path.iterdir())) == 2
 
 
 def test_the_newest_that_were_left_may_be_kept(tmp_path):
     left = []
     for at_s in range(4):
-        each = run_directory.create("run-", parent=tmp_path, keep_count=2)
+        each = run_directory.create_run_directory("run-", parent=tmp_path, keep_count=2)
         os.utime(each.path / "lock", (at_s, at_s))
         each.keep()
         left.append(each.path)
-    running = run_directory.create("run-", parent=tmp_path, keep_count=2)
+    running = run_directory.create_run_directory("run-", parent=tmp_path, keep_count=2)
     assert [each.exists() for each in left] == [False, False, True, True]
     running.remove()
 
 
 def test_those_that_are_held_are_not_counted_among_the_kept(tmp_path):
-    left = run_directory.create("mm2-x-", parent=tmp_path)
-    held = [run_directory.create("mm2-x-", parent=tmp_path, keep_count=2) for _ in range(2)]
+    left = run_directory.create_run_directory("mm2-x-", parent=tmp_path)
+    held = [
+        run_directory.create_run_directory("mm2-x-", parent=tmp_path, keep_count=2)
+        for _ in range(2)
+    ]
     left.keep()
-    run_directory.remove_stale("mm2-x-", tmp_path, keep_count=1)
+    run_directory.remove_stale_directories("mm2-x-", tmp_path, keep_count=1)
     assert left.path.exists()
     for each in held:
         each.remove()

@@ -64,12 +64,12 @@ def test_who_waits_is_kept_alive(waiting):
 def test_one_that_waits_is_taken_under_its_new_name_and_followed_by_another(waiting):
     waiting.wants(2, 10.0)
     inbox = ChannelInbox()
-    taken = waiting.spares.assign("a->b task 7", inbox)
+    taken = waiting.spares.assign_standby("a->b task 7", inbox)
     assert taken is not None
     channel = cast(Any, taken.channel)
     assert (channel.name, channel.inbox) == ("a->b task 7", inbox)
-    assert waiting.spares.assign("a->b task 8", inbox) is not taken
-    assert waiting.spares.assign("a->b task 9", inbox) is None
+    assert waiting.spares.assign_standby("a->b task 8", inbox) is not taken
+    assert waiting.spares.assign_standby("a->b task 9", inbox) is None
     waiting.wants(2, standby_copies.STANDBY_START_DELAY_S - 0.5)
     assert len(waiting.plane.handles) == 2, "what moves has the machine to itself"
     waiting.wants(2, 10.0)
@@ -89,7 +89,7 @@ def test_who_is_not_needed_ends(waiting):
 def test_one_that_has_ended_is_not_taken_nor_tried_again_soon(waiting):
     waiting.wants(1, 10.0)
     waiting.plane.handles[0].state = CopyState.ENDED
-    assert waiting.spares.assign("a->b task 7", ChannelInbox()) is None
+    assert waiting.spares.assign_standby("a->b task 7", ChannelInbox()) is None
     waiting.wants(1, 10.0)
     waiting.plane.handles[1].state = CopyState.ENDED
     waiting.wants(1, standby_copies.STANDBY_RETRY_DELAY_S - 1.0)
@@ -99,7 +99,7 @@ def test_one_that_has_ended_is_not_taken_nor_tried_again_soon(waiting):
 def test_one_that_has_not_come_up_yet_is_not_waited_for(waiting):
     waiting.wants(1, 10.0)
     waiting.plane.copy.connected = False
-    assert waiting.spares.assign("a->b task 7", ChannelInbox()) is None
+    assert waiting.spares.assign_standby("a->b task 7", ChannelInbox()) is None
     assert waiting.alive == 0
 
 
@@ -131,7 +131,7 @@ def test_one_of_a_real_engine_comes_up_says_what_it_says_to_its_taker_and_ends(t
     (waits,) = made._standby
     eventually.eventually(lambda: waits.channel.connected, 10.0)
     inbox = ChannelInbox()
-    taken = made.assign("a->b task 0", inbox)
+    taken = made.assign_standby("a->b task 0", inbox)
     assert taken is waits
     taken.channel.send({"type": "stop"})
     last = inbox.pop(10.0)

@@ -78,7 +78,7 @@ def test_who_copies_is_named(given, said):
 @pytest.mark.parametrize(("end", "said"), [(103, "is 103"), (None, "is unknown")])
 def test_an_end_that_moved_is_told(end, said):
     found = why(noted(end=100), mirrored=[mirrored(end)])
-    assert found == f"the end of orders-0 was 100 when both were equal, and {said}"
+    assert found == f"the end of orders-0 was 100 when both clusters were equal, and {said}"
 
 
 def test_fences_of_a_look_that_no_longer_counts_hold():

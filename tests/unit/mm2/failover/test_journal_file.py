@@ -65,7 +65,7 @@ def test_a_pipe_and_a_link_are_no_journals(path):
 def test_a_journal_of_another_user_is_not_resumed(path):
     path.write_text(FIRST)
     os.chown(path, 4242, -1)
-    with pytest.raises(FatalError, match="belongs to user id 4242, not to this user or root"):
+    with pytest.raises(FatalError, match="is owned by user id 4242, not by this user or root"):
         JournalFile(path)
 
 
@@ -101,7 +101,7 @@ def test_a_new_journal_may_belong_to_the_user_of_a_network_file_system(path, mon
     shown = os.stat_result((0o100600, 1, 1, 1, 65534, *[0] * 5))
     monkeypatch.setattr(os, "fstat", lambda _: shown)
     os.close(files.open_own(path, os.O_RDWR | os.O_CREAT | os.O_EXCL))
-    with pytest.raises(PermissionError, match="belongs to user id 65534"):
+    with pytest.raises(PermissionError, match="is owned by user id 65534"):
         files.open_own(path, os.O_RDWR)
 
 

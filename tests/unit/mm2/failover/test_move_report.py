@@ -111,7 +111,7 @@ def test_each_step_is_told_with_how_it_was_read_back():
 def test_the_way_on_names_the_file():
     said = told()
     resume = "mm2 resume 'west->east' --config my.yaml"
-    assert f"the flow west->east stays stopped; to resume it: {resume}" in said
+    assert f"the flow west->east remains stopped; to resume it: {resume}" in said
     assert any("mm2 resume 'east->west' --config my.yaml" in each for each in said)
     assert said[-1] == "3 records were written to west after the final check and not replicated"
     forward = told(kind="failover", stranded_records=None)
@@ -123,7 +123,7 @@ def test_the_way_on_names_the_file():
     [
         (["billing"], ["members on east: billing"]),
         ([], ["no members on east yet: billing"]),
-        (None, ["whether the groups have members on east is unknown: it did not answer"]),
+        (None, ["whether the groups have members on east is unknown: the cluster did not answer"]),
     ],
     ids=str,
 )

@@ -27,8 +27,8 @@ BEGUN = MoveRequest(
         ({"origin": "north"}, ["the move goes from east to west"]),
         ({"kind": MoveKind.BACK}, ["the move is a switch-over, not a failback"]),
         ({"sets_back": True}, ["the move was begun without --set-back"]),
-        ({"groups": frozenset({"x"})}, ["the move is for these groups: billing"]),
-        ({"export": "/tail"}, ["the move exports to no file"]),
+        ({"groups": frozenset({"x"})}, ["the move was begun for these groups: billing"]),
+        ({"export": "/tail"}, ["the move exports records to no file"]),
     ],
 )
 def test_contradictions(asked, words):

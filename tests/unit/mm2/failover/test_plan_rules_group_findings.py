@@ -74,7 +74,7 @@ def test_a_group_that_was_not_read_tells_less(kind, moves, refused, code, weight
     assert ("grant mm2 DESCRIBE" in told[0].text) is refused
 
 
-LATER = "records it read later are re-read: their number is unknown"
+LATER = "records that it read later will be re-read: their number is unknown"
 
 
 @pytest.mark.parametrize(
@@ -111,10 +111,10 @@ def test_what_a_group_began_to_read_after_its_checkpoint_is_said():
     )
     (told,) = found(move, basis=PositionBasis.CHECKPOINTED, may_read_more=True)
     assert (
-        "at most the 900 records on west after the checkpoint, and topics that it began"
+        "at most the 900 records on west after the checkpoint, and topics that it started"
         in told.text
     )
-    assert "auto.offset.reset says: earliest re-reads all their records" in told.text
+    assert "start according to auto.offset.reset: earliest re-reads all their records" in told.text
 
 
 def test_a_group_without_a_checkpoint_is_not_said_to_continue_at_one():
@@ -123,7 +123,7 @@ def test_a_group_without_a_checkpoint_is_not_said_to_continue_at_one():
     )
     assert (unread.code, told.code) == ("group-unread", "as-of-checkpoint")
     assert told.text == (
-        "group g starts on west where auto.offset.reset says; the number of re-read records is "
+        "group g starts on west according to auto.offset.reset; the number of re-read records is "
         "unknown"
     )
 

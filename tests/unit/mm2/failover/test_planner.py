@@ -117,9 +117,9 @@ def test_a_topic_without_any_checkpoint_may_be_read_by_now(held, bound):
     told = plan_output.plan_to_json(found, (), {})
     assert (told["read_again_max"], told["groups"][0]["read_again_known_max"]) == (bound, 70)
     words = "unknown, at most 70 records (1 group at its last known offsets)"
-    assert told["read_again"] == words + ", and all of any topic it began to read since" * (
-        bound is None
-    )
+    assert told[
+        "read_again"
+    ] == words + ", and all records of any topic it started to read since then" * (bound is None)
 
 
 @pytest.mark.parametrize("error", [RetriableError("away"), FatalError("not authorized")])

@@ -74,7 +74,7 @@ def test_under_one_name_it_may_be_on_the_other_cluster(policy: ReplicationPolicy
         quiescence.wait_for_equal_ends(about, moves.wanted(MoveKind.PLANNED))
     said = str(caught.value)
     assert "orders-0 ended at 105 on both, and ends at 106 now: a producer" in said
-    assert ("Stop producers on west, too: their records come here" in said) is (
+    assert ("Stop producers on west, too: their records are replicated to the origin" in said) is (
         not policy.renames_topics
     )
 
@@ -112,7 +112,7 @@ def test_lag_begins_it_anew_and_is_told():
     assert not found.evaluate(mirrored(7, copied_to=5), 130.0)
     assert found.reason == "t-0: 2 records not replicated"
     assert not found.evaluate(mirrored(7), 160.0)
-    assert "not for 60 s yet" in found.reason
+    assert "for less than 60 s" in found.reason
 
 
 def test_a_transaction_that_is_open_begins_it_anew():
@@ -135,10 +135,10 @@ def test_without_a_time_to_settle_one_look_is_enough():
 def test_the_end_that_moved_is_named_as_long_as_they_do_not_settle():
     found = EndsAgreement(settle_s=60.0)
     found.evaluate(mirrored(7), 100.0)
-    assert found.reason == "equal, but not for 60 s yet"
+    assert found.reason == "equal, but for less than 60 s"
     found.evaluate(mirrored(8), 130.0)
     moved = "t-0 ended at 7 on both, and ends at 8 now: a producer is still writing"
-    assert (found.last_change, found.reason) == (moved, f"equal, but not for 60 s yet: {moved}")
+    assert (found.last_change, found.reason) == (moved, f"equal, but for less than 60 s: {moved}")
 
 
 def test_what_is_not_heard_of_is_passed_over_where_that_is_accepted():

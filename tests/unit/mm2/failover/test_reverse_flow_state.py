@@ -52,7 +52,7 @@ def whole(begins: Any) -> dict[TopicPartition, UnreplicatedTail]:
     """All that is behind what arrived was born there."""
 
     def tail(partition: TopicPartition, begin: ScanStart) -> UnreplicatedTail:
-        found = begin.scan_local_records()
+        found = begin.build_local_scan()
         count = found.end - found.start
         found.foreign.append(RecordRange(found.start, found.end - 1, count, 1, 2))
         return begin.build_tail(partition, found, ReplicatedBack(0, begin.mirror_next), whole=True)

@@ -243,5 +243,5 @@ def test_the_report_says_what_became_of_each_group():
 @pytest.mark.parametrize(("end", "found"), [(100, 0), (104, 4), (90, 0), (None, None)], ids=str)
 def test_what_came_later_is_counted_where_it_can_be(end, found):
     now = {HERE: None if end is None else LogBounds(start=0, end=end)}
-    assert step_details.count_stranded(PLAN, now) == found
-    assert step_details.count_stranded(PLAN, {}) is None
+    assert step_details.count_stranded_records(PLAN, now) == found
+    assert step_details.count_stranded_records(PLAN, {}) is None

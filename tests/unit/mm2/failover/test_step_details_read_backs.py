@@ -24,12 +24,12 @@ TABLE: list[tuple[MoveStep, dict[str, Any], str]] = [
     (
         Step.RECORD,
         {"plan": {"partitions": [1, 2], "groups": [1]}},
-        "on disk: 2 partitions, 1 group",
+        "stored on disk: 2 partitions, 1 group",
     ),
     (
         Step.EXPORT,
         {"records": 1, "file": "/tail"},
-        "in /tail, as many as counted: 1 record",
+        "1 record in /tail, as counted",
     ),
     (Step.STOP_CONSUMERS, {"by": "operator"}, "idle waits until no group has members"),
     (Step.STOP_PRODUCERS, {"by": "operator"}, "agree waits until producers have stopped"),
@@ -43,17 +43,17 @@ TABLE: list[tuple[MoveStep, dict[str, Any], str]] = [
     (
         Step.STOP_FLOW,
         {"connectors": ["A", "B"], "still_running": []},
-        "recorded as stopped: A, B; no task is running",
+        "connectors recorded as stopped: A, B; no task is running",
     ),
     (
         Step.STOP_FLOW,
         {"connectors": ["A"], "still_running": ["A-0 on x"]},
-        "recorded as stopped: A; still reported as running: A-0 on x",
+        "connectors recorded as stopped: A; still reported as running: A-0 on x",
     ),
     (
         Step.STOP_FLOW,
         {"connectors": [], "still_running": []},
-        "nothing to stop, as accepted",
+        "no connectors to stop, as accepted",
     ),
     (
         Step.FENCE,

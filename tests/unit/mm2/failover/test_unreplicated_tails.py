@@ -64,7 +64,7 @@ def test_what_cannot_be_asked_for_is_not_looked_at_and_what_is_not_there_is():
 def test_of_a_topic_that_was_made_anew_nothing_has_arrived():
     found = looked({WEST: ENDS}, outdated={EAST}).build_scan_starts()[EAST]
     assert (found.map_end, found.mirror_next, found.mirror_ends) == (0, 0, None)
-    assert found.scan_local_records().start == 0
+    assert found.build_local_scan().start == 0
 
 
 @pytest.mark.parametrize("here", [{}, {WEST_NEW: None}, {WEST_NEW: LogBounds(start=0, end=0)}])
@@ -86,7 +86,7 @@ def test_what_others_have_brought_over_nobody_counts(here, syncs, start):
     assert found.build_scan_starts() == {}
     told = found.build_uncounted_tails({})[NEW].summarize()
     assert (told.records, told.start, told.end) == (None, start, 30)
-    assert "without a map of how far" in told.unknown_reason
+    assert "by another tool than this flow, without a record of its progress" in told.unknown_reason
 
 
 def test_under_one_name_a_log_of_that_name_says_nothing():
@@ -118,21 +118,21 @@ def test_heartbeats_are_nobodys_loss():
 
 
 def test_what_is_looked_at_of_the_mirror():
-    behind = begin().scan_after_map_end()
+    behind = begin().build_scan_after_map_end()
     assert behind is not None
     assert (behind.start, behind.end, behind.flow_producers) == (12, 17, frozenset({80}))
-    assert begin(mirror_ends=None).scan_after_map_end() is None
-    before = begin(mirror_next=5_000).scan_before_map_end()
+    assert begin(mirror_ends=None).build_scan_after_map_end() is None
+    before = begin(mirror_next=5_000).build_scan_before_map_end()
     assert before is not None
     assert (before.start, before.end) == (5_000 - unreplicated_tails.LOOKBACK_OFFSETS, 5_000)
     gone = begin(mirror_ends=LogBounds(start=12, end=17))
-    assert gone.scan_before_map_end() is None
+    assert gone.build_scan_before_map_end() is None
 
 
 def test_what_is_looked_at_of_the_log_itself():
-    found = begin().scan_local_records()
+    found = begin().build_local_scan()
     assert (found.start, found.end, found.flow_producers) == (10, 30, frozenset({70}))
-    assert begin(ends=LogBounds(start=25, end=30)).scan_local_records().start == 25
+    assert begin(ends=LogBounds(start=25, end=30)).build_local_scan().start == 25
 
 
 STRETCHES = [RecordRange(10, 14, 5, 1, 2), RecordRange(20, 29, 10, 3, 4)]
@@ -143,7 +143,7 @@ STRETCHES = [RecordRange(10, 14, 5, 1, 2), RecordRange(20, 29, 10, 3, 4)]
     [(ReplicatedBack(0, 12), 12, 15), (ReplicatedBack(3, 15), 15, 12), (None, 17, 15)],
 )
 def test_what_had_arrived_is_not_left(arrived, behind, counted):
-    found = begin().scan_local_records()
+    found = begin().build_local_scan()
     found.foreign += STRETCHES
     tail = begin().build_tail(EAST, found, arrived, whole=True)
     assert (tail.origin_end, tail.counted, tail.end, tail.map_end) == (behind, counted, 30, 10)
@@ -153,7 +153,7 @@ def test_what_had_arrived_is_not_left(arrived, behind, counted):
 
 
 def test_what_was_not_read_whole_is_not_counted():
-    found = begin().scan_local_records()
+    found = begin().build_local_scan()
     found.foreign += STRETCHES[:1]
     tail = begin(mirror_ends=None).build_tail(EAST, found, None, whole=False)
     assert (tail.ranges, tail.first, tail.counted, tail.origin_end) == (None, None, 5, 12)

@@ -44,7 +44,7 @@ from tests.fakes.two_sides import FakeSides
 
 AWAY = TopicPartition("east.orders", 1)
 WAIT_S = 600.0
-HANGS = fencing_results.explain_unanswered("its broker does not answer")
+HANGS = fencing_results.format_accepted_unfenced_reason("its broker does not answer")
 
 
 class Scene:
@@ -179,7 +179,7 @@ def test_what_nobody_leads_is_left_at_once_where_that_is_accepted(scene: Scene):
     scene.target.cluster.topics["east.orders"].leaders = (1, None)
     assert scene.run(leaves=True) == {
         moves.HERE: "",
-        moves.OTHER: fencing_results.explain_unanswered("it has no leader"),
+        moves.OTHER: fencing_results.format_accepted_unfenced_reason("it has no leader"),
     }
     assert scene.clock.s <= move_context.POLL_INTERVAL_S
 
@@ -189,7 +189,7 @@ def test_who_answers_and_cannot_be_fenced_is_tried_last_and_left(scene: Scene):
     scene.target.logs.unheard = set()
     scene.failing = {moves.HERE}
     assert scene.run(leaves=True) == {
-        moves.HERE: fencing_results.explain_unanswered("no coordinator"),
+        moves.HERE: fencing_results.format_accepted_unfenced_reason("no coordinator"),
         moves.OTHER: "",
     }
     assert scene.asked[:2] == [[moves.HERE, moves.OTHER], [moves.HERE]]
@@ -214,7 +214,7 @@ def test_what_cannot_be_described_is_not_taken_for_what_nobody_leads(scene: Scen
     scene.target.logs.unheard = set()
     late = RetriableError("describing topic east.orders: REQUEST_TIMED_OUT")
     scene.target.cluster.failures["describe_topics", "east.orders"] = late
-    left = fencing_results.explain_unanswered(str(late))
+    left = fencing_results.format_accepted_unfenced_reason(str(late))
     assert scene.run(leaves=True) == {moves.HERE: left, moves.OTHER: left}
     assert scene.clock.s >= writer_fencing.UNREACHABLE_TIMEOUT_S
     assert "REQUEST_TIMED_OUT" in scene.told[0]
@@ -261,9 +261,9 @@ def test_what_was_not_begun_in_time_is_told_as_that(scene: Scene):
     with pytest.raises(RetriableError):
         turns.run_round()
     turns.leave_unanswered()
-    assert turns.results[moves.HERE].unfenced_reason == fencing_results.explain_unanswered(
-        "no coordinator"
-    )
+    assert turns.results[
+        moves.HERE
+    ].unfenced_reason == fencing_results.format_accepted_unfenced_reason("no coordinator")
     assert "before it was attempted" in turns.results[moves.OTHER].unfenced_reason
 
 

@@ -360,7 +360,7 @@ def test_damage_is_told(message, saying):
 @pytest.mark.parametrize(
     ("held", "saying"),
     [
-        (messages.wrapper(0, [FINE], magic=1, codec=1), "contains another compressed one"),
+        (messages.wrapper(0, [FINE], magic=1, codec=1), "contains another compressed message"),
         (FINE + b"tail", "4 unexpected bytes after the last inner message"),
         (FINE[:-1], "an inner message has an invalid size of 42 bytes"),
         (FINE[:8] + bytes(4) + FINE[12:], "an inner message has an invalid size of 12 bytes"),

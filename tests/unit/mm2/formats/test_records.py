@@ -330,7 +330,7 @@ def body_or_refused(data):
         (raw(-1, 9, b"abc"), "a field has a length of 9 bytes, but only 3 are left"),
         (raw(-1, -1, 5), "a record has an invalid header count of 5"),
         (raw(-1, -1, -1), "a record has an invalid header count of -1"),
-        (raw(-1, -1, 1, -1, -1), "a header without a name"),
+        (raw(-1, -1, 1, -1, -1), "a header has no name"),
         (raw(-1, -1, 0, b"x"), "1 unexpected bytes after a record's headers"),
     ],
     ids=lambda each: each if isinstance(each, str) else "",

@@ -36,7 +36,7 @@ def test_names_carry_the_sources_alias():
 
 def test_missing_topics_are_created_compacted_with_one_partition():
     cluster = FakeCluster()
-    topics(FakeAdmin(cluster)).ensure(NAMES, 1.0)
+    topics(FakeAdmin(cluster)).ensure_topics(NAMES, 1.0)
     assert sorted(cluster.topics) == sorted(NAMES)
     for topic in cluster.topics.values():
         assert topic.partitions == 1
@@ -48,7 +48,7 @@ def test_existing_topics_are_left_alone():
     for name in NAMES:
         cluster.create(name, cleanup_policy="compact")
     admin = FakeAdmin(cluster)
-    topics(admin).ensure(NAMES, 1.0)
+    topics(admin).ensure_topics(NAMES, 1.0)
     assert "create_topics" not in admin.calls
     assert all(
         topic.overrides == {"cleanup.policy": "compact"} for topic in cluster.topics.values()
@@ -57,14 +57,14 @@ def test_existing_topics_are_left_alone():
 
 def test_a_replication_factor_that_cannot_be_had_is_an_error():
     with pytest.raises(FatalError, match="INVALID_REPLICATION_FACTOR"):
-        topics(FakeAdmin(FakeCluster()), replication_factor=3).ensure(NAMES, 1.0)
+        topics(FakeAdmin(FakeCluster()), replication_factor=3).ensure_topics(NAMES, 1.0)
 
 
 def test_the_cleanup_policy_counts_wherever_it_comes_from():
     cluster = FakeCluster()
     cluster.create(NAMES[0])  # without an override: the brokers' default, delete
     with pytest.raises(FatalError, match=r"cleanup\.policy is delete.*kafka-configs"):
-        topics(FakeAdmin(cluster)).ensure(NAMES, 1.0)
+        topics(FakeAdmin(cluster)).ensure_topics(NAMES, 1.0)
 
 
 def test_without_the_right_to_look_the_policy_is_trusted_aloud(caplog):
@@ -72,7 +72,7 @@ def test_without_the_right_to_look_the_policy_is_trusted_aloud(caplog):
     refused = NotAuthorizedError("no DESCRIBE_CONFIGS")
     cluster.failures["topic_configs", NAMES[0]] = refused
     with caplog.at_level(logging.WARNING):
-        topics(FakeAdmin(cluster)).ensure(NAMES, 1.0)
+        topics(FakeAdmin(cluster)).ensure_topics(NAMES, 1.0)
     assert f"cleanup.policy of topic {NAMES[0]}" in caplog.text
 
 
@@ -81,12 +81,12 @@ def test_other_failures_are_raised(operation):
     cluster = FakeCluster()
     cluster.failures[operation, NAMES[1]] = FatalError("refused")
     with pytest.raises(FatalError, match="refused"):
-        topics(FakeAdmin(cluster)).ensure(NAMES, 0.1)
+        topics(FakeAdmin(cluster)).ensure_topics(NAMES, 0.1)
 
 
 def test_an_unreachable_cluster_is_raised():
     with pytest.raises(UnreachableError):
-        topics(FakeAdmin(FakeCluster(away=True))).ensure(NAMES, 1.0)
+        topics(FakeAdmin(FakeCluster(away=True))).ensure_topics(NAMES, 1.0)
 
 
 class ForgetfulAdmin(FakeAdmin):
@@ -113,7 +113,7 @@ class ForgetfulAdmin(FakeAdmin):
 
 def test_a_new_topic_is_waited_for():
     admin = ForgetfulAdmin(FakeCluster())
-    topics(admin).ensure(NAMES, 5.0)
+    topics(admin).ensure_topics(NAMES, 5.0)
     assert admin._looks == 6
 
 
@@ -123,4 +123,4 @@ def test_somebody_elses_creation_is_as_good():
             super().create_topics(topics, timeout_s, validate_only=validate_only)
             return super().create_topics(topics, timeout_s, validate_only=validate_only)
 
-    topics(Race(FakeCluster())).ensure(NAMES, 1.0)
+    topics(Race(FakeCluster())).ensure_topics(NAMES, 1.0)

@@ -113,7 +113,7 @@ def test_who_is_not_answered_asks_again_after_a_while(member, caplog):
     assert "not configured yet" not in caplog.text
     member.herder.silent = False
     made.poll(fleets.as_member(member), config_publisher.WRITE_TIMEOUT_S)
-    assert "MirrorSourceConnector is not configured yet: its worker did not reply" in caplog.text
+    assert "MirrorSourceConnector is not configured yet: the worker did not reply" in caplog.text
     assert made.is_settled
 
 
@@ -233,7 +233,7 @@ def test_who_does_not_lead_knows_who_has_to_write(member):
     follower = dataclasses.replace(member, is_leader=False, leader_url="http://h:1/")
     made.poll(fleets.as_member(follower), 0.0)
     assert made.other_leader_reason == (
-        "a->b: the node at http://h:1/ leads, and uses its own file: give that node the same "
+        "a->b: the node at http://h:1/ leads, and uses a different file: give that node the same "
         "file, and reload it; the differences are: MirrorSourceConnector: topics; "
         "MirrorHeartbeatConnector: topics; MirrorCheckpointConnector: topics"
     )
@@ -249,8 +249,8 @@ def test_who_does_not_lead_knows_who_has_to_write(member):
 @pytest.mark.parametrize(
     ("choice", "words"),
     [
-        (FlowSelection(java_stopped=True), "its own command line:"),
-        (FlowSelection(throttle=1000), "its own file or command line:"),
+        (FlowSelection(java_stopped=True), "uses a different command line:"),
+        (FlowSelection(throttle=1000), "uses a different file or command line:"),
     ],
 )
 def test_what_the_command_line_alone_sets_is_no_other_file(member, choice, words):

@@ -91,7 +91,7 @@ def made(running):
 
 def test_what_changed_is_told_and_done(running, made):
     running.file = FLOW.replace("to: b", "to: b, throttle: 1MB")
-    expected = ("a->b is reconfigured while it runs", "  throttle: not set -> 1000000")
+    expected = ("a->b is reconfigured while running", "  throttle: not set -> 1000000")
     dry = made.reload(DRY)
     assert dry.lines == (*expected, "dry run: nothing was applied")
     assert (dry.code, dry.detail["outcome"]) == (exit_codes.DONE, "dry run")
@@ -107,10 +107,10 @@ def test_what_changed_is_told_and_done(running, made):
 
 def test_who_reloads_is_logged_and_who_only_looks_is_not(made, caplog):
     caplog.set_level("INFO")
-    made.answer(ReloadRequest(dry_run=True, peer="root (uid 0, pid 7)"))
+    made.answer_request(ReloadRequest(dry_run=True, peer="root (uid 0, pid 7)"))
     assert "operator" not in caplog.text
-    made.answer(ReloadRequest(peer="root (uid 0, pid 7)"))
-    made.answer(ReloadRequest())
+    made.answer_request(ReloadRequest(peer="root (uid 0, pid 7)"))
+    made.answer_request(ReloadRequest())
     told = [each for each in caplog.messages if each.startswith("operator")]
     assert told == ["operator root (uid 0, pid 7): reload", "operator unknown (SIGHUP): reload"]
 
@@ -119,7 +119,7 @@ def test_a_reload_is_recorded_for_each_flow_of_the_file_as_it_is_and_was(running
     running.file = BASE + "- {from: b, to: a}\n"
     running.cluster.cluster.create(naming.incidents_topic("b"))
     running.cluster.topics.topics[naming.incidents_topic("b")] = []
-    made.answer(ReloadRequest(peer="root (uid 0, pid 7)"))
+    made.answer_request(ReloadRequest(peer="root (uid 0, pid 7)"))
     (one,) = running.recorded()
     (other,) = running.cluster.incidents(naming.incidents_topic("b"))
     assert (one.flow, one.detail) == ("a->b", "operator root (uid 0, pid 7): reload")
@@ -128,15 +128,15 @@ def test_a_reload_is_recorded_for_each_flow_of_the_file_as_it_is_and_was(running
 
 @pytest.mark.parametrize("failure", [None, RetriableError("no answer")])
 def test_a_reload_that_fails_or_only_looks_is_not_recorded(running, made, failure):
-    made.answer(DRY)
+    made.answer_request(DRY)
     running.failure = failure
     running.file = FLOW.replace("to: b", "to: b, topics: x" if failure else "to: nowhere")
-    assert made.answer(QUESTION).code != exit_codes.DONE
+    assert made.answer_request(QUESTION).code != exit_codes.DONE
     assert running.recorded() == []
 
 
 def test_who_asks_for_the_rest_api_is_who_uses_it(made):
-    answer = made.answer(RestApiRequest(peer="root (uid 0, pid 7)"))
+    answer = made.answer_request(RestApiRequest(peer="root (uid 0, pid 7)"))
     assert answer.detail["user"] == "root (uid 0, pid 7)"
 
 
@@ -154,7 +154,7 @@ def test_who_does_not_lead_says_who_does(running, made):
 def test_what_takes_effect_at_the_next_start_is_not_called_applied(running, made):
     running.file = FLOW + "metrics: {port: 0}\n"
     assert made.reload(QUESTION).lines == (
-        "metrics.port: 9464 -> 0; takes effect when mm2 run is started again",
+        "metrics.port: 9464 -> 0; takes effect after mm2 run is restarted",
         "nothing was applied to the running process",
     )
 
@@ -191,7 +191,7 @@ def test_a_mistake_of_ours_is_told_and_logged_and_ends_nothing(running, made, qu
             raise KeyError("gone")
 
     made._node = Wrong()
-    found = made.answer(question)
+    found = made.answer_request(question)
     assert found.code == exit_codes.FAILED
     assert "KeyError" in found.lines[0]
     assert "Traceback" in caplog.text
@@ -225,18 +225,18 @@ def test_sighup_reloads(running, made):
 def test_why_is_answered_from_what_the_flows_show(running, made):
     shown = [statuses.flow(statuses.partition("orders", reencode_reason="gaps"), name="a->b")]
     running.statuses = lambda: shown
-    answer = made.answer(ExplainRequest(topic="orders"))
+    answer = made.answer_request(ExplainRequest(topic="orders"))
     line = "a->b: orders -> a.orders, partition 0: re-encoded (gaps)"
     assert (answer.code, answer.lines[0]) == (exit_codes.DONE, line)
     assert answer.detail["flows"][0]["partitions"][0]["ways"] == [
         {"way": "re-encoded", "why": "gaps"}
     ]
-    assert made.answer(ExplainRequest(topic="bills")).code == exit_codes.BAD_INPUT
+    assert made.answer_request(ExplainRequest(topic="bills")).code == exit_codes.BAD_INPUT
     assert running.applied == []
 
 
 def test_how_its_flows_stand_is_answered_as_their_reports_say(made):
-    answer = made.answer(StatusRequest())
+    answer = made.answer_request(StatusRequest())
     assert answer.code == exit_codes.DONE
     (told,) = answer.detail["flows"]
     assert status_document.parse_report(json.loads(json.dumps(told))) == REPORT
@@ -244,4 +244,4 @@ def test_how_its_flows_stand_is_answered_as_their_reports_say(made):
 
 
 def test_both_kinds_of_questions_are_answered(running, made):
-    assert made.answer(QUESTION).lines == ("nothing has changed",)
+    assert made.answer_request(QUESTION).lines == ("nothing has changed",)

@@ -66,5 +66,5 @@ def test_what_is_no_report_is_told_and_never_written_over(path, text, why, caplo
 def test_a_place_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     path = tmp_path / "file" / "drills.json"
-    with pytest.raises(DrillReportError, match=r"writing drill\.report, .*drills"):
+    with pytest.raises(DrillReportError, match=r"cannot write drill\.report, .*drills"):
         drill_report.record_drill(path, "a->b", {}, passed=True, at_ms=1)

@@ -329,7 +329,7 @@ def test_a_task_that_failed_is_started_again_as_often_as_the_file_says_now(reloa
 
     def begins() -> None:
         if reloaded:
-            flow.worker.configure(plan(line))
+            flow.worker.apply_plan(plan(line))
 
     def fails() -> None:
         if restarts(member) >= member.started_items[TASK].times:
@@ -365,7 +365,7 @@ def test_another_plan_is_written_and_how_often_may_be_tried_changes_with_it():
     other = plan("topics=x")
 
     def changes() -> None:
-        flow.worker.configure(other)
+        flow.worker.apply_plan(other)
         assert not flow.worker.is_settled
 
     flow.does(flow.looks, changes, flow.looks)
@@ -400,7 +400,7 @@ def test_a_flow_that_cannot_be_configured_fails_and_says_why():
     flow.fleet.next[0].herder.invalid = "topics: not a pattern"
     flow.does(flow.looks, flow.looks)
     assert flow.seen[-1].state is State.FAILED
-    assert flow.seen[-1].reason == "its configuration was rejected: topics: not a pattern"
+    assert flow.seen[-1].reason == "the flow's configuration was rejected: topics: not a pattern"
 
 
 def test_a_flow_that_runs_shows_what_of_its_new_file_is_refused():
@@ -409,7 +409,7 @@ def test_a_flow_that_runs_shows_what_of_its_new_file_is_refused():
 
     def changes() -> None:
         flow.member.herder.invalid = "topics: not a pattern"
-        flow.worker.configure(plan("topics=x"))
+        flow.worker.apply_plan(plan("topics=x"))
 
     def tells() -> None:
         told.extend(flow.worker.ineffective_changes)

@@ -175,7 +175,7 @@ def test_where_the_status_page_is_is_told_where_there_is_one(running, caplog):
     found = running()
     found.served["/ui"] = lambda _: PageResponse(body=b"")
     found.begins()
-    assert "the status page is at http://h:1/ui" in caplog.text
+    assert "the status page is available at http://h:1/ui" in caplog.text
 
 
 def test_only_flows_that_were_chosen_run_here(running):
@@ -321,4 +321,4 @@ def test_what_operators_do_once_it_has_stopped_is_in_the_log_alone(running, capl
     )
     made.on_change(asked)
     assert "a->b: 1 operator action not recorded in " in caplog.text
-    assert "Only this log has: pause a->b" in caplog.text
+    assert "Recorded only in this log: pause a->b" in caplog.text

@@ -116,7 +116,7 @@ def test_where_other_nodes_have_all_tasks_it_is_not_known_whether_they_have_caug
     ending = World(*[[other]] * 30).run(CAUGHT_UP)
     assert (ending.reason, ending.code) == (ExitReason.VERDICT, exit_codes.UNKNOWN)
     assert ending.results == (
-        "this process had nothing to replicate; for the lag of other nodes: mm2 lag",
+        "this process had no partitions to replicate; to show the lag of other nodes, run mm2 lag",
         "  east->west: all 2 partitions are assigned to node 10.0.0.1:8083; nothing to replicate "
         "here",
     )

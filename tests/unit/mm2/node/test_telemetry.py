@@ -123,7 +123,7 @@ def observed(tmp_path):
 
 @pytest.fixture
 def pulse():
-    place = status_registry.REGISTRY.latency(FLOW, 0)
+    place = status_registry.REGISTRY.create_latency_publisher(FLOW, 0)
     yield place
     place.remove()
 
@@ -164,7 +164,7 @@ def test_javas_names_and_health_are_served(observed, pulse):
     assert observed.asks(health_endpoints.REPLICATING_PATH)[0] == 503, "nothing was replicated yet"
     observed.clock.now += process_health.MAIN_LOOP_TIMEOUT_S + 1
     assert observed.asks(health_endpoints.LIVE_PATH)[0] == 503
-    observed.made.heartbeat.beat()
+    observed.made.heartbeat.record_iteration()
     assert observed.asks(health_endpoints.LIVE_PATH)[0] == 200
 
 

@@ -177,7 +177,7 @@ def test_only_what_something_else_stands_for_has_changed():
     assert table.changed == {"g1"}
     assert table.apply(mm2_records.encode_checkpoint(one)[0], None) == "g1"
     assert table.apply(mm2_records.encode_checkpoint(one)[0], None) is None
-    assert table.get_group("g1") == {}
+    assert table.get_group_checkpoints("g1") == {}
 
 
 def test_checkpoints_do_not_go_back_when_translations_do():
@@ -236,11 +236,11 @@ def test_the_last_checkpoint_of_our_groups_counts():
         mm2_records.encode_checkpoint(point(7, 7, partition=at("s1.t1", 1))),
     )
     assert table.list_groups() == ["g1"]
-    assert dict(table.get_group("g1")) == {
+    assert dict(table.get_group_checkpoints("g1")) == {
         at("s1.t1"): point(1, 1),
         at("s1.t1", 1): point(7, 7, partition=at("s1.t1", 1)),
     }
-    assert table.get_group("g2") == {}
+    assert table.get_group_checkpoints("g2") == {}
 
 
 def test_a_tombstone_takes_a_checkpoint_away():
@@ -249,7 +249,7 @@ def test_a_tombstone_takes_a_checkpoint_away():
         (key, value), (key, None), (mm2_records.encode_checkpoint(point(1, 1, group="g2"))[0], None)
     )
     assert table.list_groups() == []
-    assert table.get_group("g1") == {}
+    assert table.get_group_checkpoints("g1") == {}
     assert fold((key, None)).list_groups() == []
 
 
@@ -259,13 +259,13 @@ def test_bytes_that_are_no_checkpoint_change_nothing():
     for bad in ((b"", b""), (key, value[:-1]), (key, b"\0\1" + value[2:]), (key[:-1], None)):
         with pytest.raises(MalformedRecordError):
             table.apply(*bad)
-    assert dict(table.get_group("g1")) == {at("s1.t1"): point(5, 5)}
+    assert dict(table.get_group_checkpoints("g1")) == {at("s1.t1"): point(5, 5)}
 
 
 def test_what_is_published_stands():
     table = fold()
     table.publish(point(5, 5))
-    assert dict(table.get_group("g1")) == {at("s1.t1"): point(5, 5)}
+    assert dict(table.get_group_checkpoints("g1")) == {at("s1.t1"): point(5, 5)}
 
 
 FIRST, SECOND, THIRD = (CheckpointRound(ended_at_s=each, groups=2) for each in (1, 2, 3))
@@ -279,47 +279,47 @@ def rounds():
 
 
 def test_a_round_without_news_counts_at_once(rounds):
-    assert rounds.pop_acknowledged() is None
+    assert rounds.pop_acknowledged_round() is None
     rounds.end_round(FIRST)
-    assert rounds.pop_acknowledged() is FIRST
-    assert rounds.pop_acknowledged() is None
+    assert rounds.pop_acknowledged_round() is FIRST
+    assert rounds.pop_acknowledged_round() is None
 
 
 def test_a_round_waits_for_its_own_records(rounds):
-    rounds.send(2)
+    rounds.count_sent(2)
     rounds.end_round(FIRST)
-    rounds.acknowledge(1)
-    assert rounds.pop_acknowledged() is None
-    rounds.acknowledge(1)
-    assert rounds.pop_acknowledged() is FIRST
+    rounds.count_acknowledged(1)
+    assert rounds.pop_acknowledged_round() is None
+    rounds.count_acknowledged(1)
+    assert rounds.pop_acknowledged_round() is FIRST
 
 
 def test_a_round_without_news_waits_for_those_before(rounds):
-    rounds.send(1)
+    rounds.count_sent(1)
     rounds.end_round(FIRST)
     rounds.end_round(SECOND)
-    assert rounds.pop_acknowledged() is None
-    rounds.acknowledge(1)
-    assert rounds.pop_acknowledged() is SECOND, "nothing new came in between"
+    assert rounds.pop_acknowledged_round() is None
+    rounds.count_acknowledged(1)
+    assert rounds.pop_acknowledged_round() is SECOND, "nothing new came in between"
 
 
 def test_acknowledgements_that_always_come_late_make_rounds_count_all_the_same(rounds):
-    rounds.send(1)
+    rounds.count_sent(1)
     for found in (FIRST, SECOND):
         rounds.end_round(found)
-        rounds.send(1)
-        rounds.acknowledge(1)
-        assert rounds.pop_acknowledged() is found
+        rounds.count_sent(1)
+        rounds.count_acknowledged(1)
+        assert rounds.pop_acknowledged_round() is found
     rounds.end_round(THIRD)
-    assert rounds.pop_acknowledged() is None
-    rounds.acknowledge(1)
-    assert rounds.pop_acknowledged() is THIRD
+    assert rounds.pop_acknowledged_round() is None
+    rounds.count_acknowledged(1)
+    assert rounds.pop_acknowledged_round() is THIRD
 
 
 def test_while_nothing_is_acknowledged_no_more_is_kept_than_there_are_records(rounds):
     for at_ms in range(100):
         rounds.end_round(CheckpointRound(ended_at_s=at_ms, groups=0))
-    rounds.send(1)
+    rounds.count_sent(1)
     for at_ms in range(100):
         rounds.end_round(CheckpointRound(ended_at_s=at_ms, groups=0))
     assert len(rounds._waiting) == 2

@@ -12,7 +12,7 @@ def test_what_is_missing_without_a_marker_is_a_hole():
     found.add(12, 79)
     found.check_invariants()
     assert (len(found), found.end, list(found.offsets)) == (3, 13, [5, 7, 12])
-    assert (found.end_of(1), list(found.producer_ids)) == (10, [3, -1, -1])
+    assert (found.get_end_offset(1), list(found.producer_ids)) == (10, [3, -1, -1])
     assert [found.is_needed(at) for at in range(3)] == [True, False, True]
     assert [found.has_hole(at, at) for at in range(3)] == [False, False, True]
     assert found.has_hole(0, 2)

@@ -46,7 +46,7 @@ def transactions(count: int, *, records: int = 10) -> tuple[OffsetMap, int]:
         writer.record_acknowledged(sent, target=target, crc=1, now_s=number / 1000)
         source, target = source + records + 1, target + records
         if writer.is_write_due(number / 1000) or number == count - 1:
-            for item in writer.write(number / 1000).items:
+            for item in writer.create_write_instruction(number / 1000).items:
                 known.apply(item.key, item.value)
     return known, source
 

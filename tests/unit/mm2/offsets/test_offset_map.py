@@ -191,14 +191,14 @@ def test_where_runs_were_left_out_a_place_lies_between_two_bounds(upstream, betw
 def test_so_it_is_the_other_way_and_a_sure_place_is_before_it(downstream, between, sure):
     found = runs(THINNED, NEXT)
     assert found.to_source(downstream) == between
-    assert found.find_exact_before(downstream) == sure
+    assert found.find_exact_pair_before(downstream) == sure
 
 
 def test_what_was_deleted_is_not_known():
     found = runs(NEXT)
     assert found.floor == 50
     assert found.to_source(42) is None
-    assert found.find_exact_before(42) is None
+    assert found.find_exact_pair_before(42) is None
     assert found.to_source(43) == (50, 50)
 
 
@@ -550,16 +550,16 @@ def test_an_unreadable_record_counts_until_another_one_or_a_tombstone_replaces_i
     known.fold(b"\x01\x03garbage", b"x", offset=3)
     known.fold(b"", b"x", offset=4)
     known.fold(key, b"\x09", offset=5)
-    assert [each.offset for each in known.list_unreadable()] == [3, 4, 5]
-    assert [each.offset for each in known.list_unreadable(T7)] == [3, 4, 5]
+    assert [each.offset for each in known.list_unreadable_records()] == [3, 4, 5]
+    assert [each.offset for each in known.list_unreadable_records(T7)] == [3, 4, 5]
     sibling = TopicPartition("orders", 8)
-    assert [each.offset for each in known.list_unreadable(sibling)] == [3, 4, 5]
+    assert [each.offset for each in known.list_unreadable_records(sibling)] == [3, 4, 5]
     other = TopicPartition("users", 7)
-    assert [each.offset for each in known.list_unreadable(other)] == [3, 4]
+    assert [each.offset for each in known.list_unreadable_records(other)] == [3, 4]
     known.fold(key, offset_map_records.encode_value(segment_of((0, 5), through=9)), offset=6)
     known.fold(b"\x01\x03garbage", None, offset=7)
     known.fold(b"", None, offset=8)
-    assert known.list_unreadable() == []
+    assert known.list_unreadable_records() == []
     assert known.get_partition(T7).resume_point is not None
 
 
@@ -568,7 +568,7 @@ def test_a_kind_of_record_that_is_not_known_yet_concerns_the_partition_it_names(
     key = bytearray(offset_map_records.encode_key(segment_key(0)))
     key[1] = 77
     known.fold(bytes(key), b"x", offset=0)
-    assert [each.partition for each in known.list_unreadable()] == [T7]
+    assert [each.partition for each in known.list_unreadable_records()] == [T7]
     key[0] = 9
     known.fold(bytes(key), b"x", offset=1)
-    assert [each.partition for each in known.list_unreadable()] == [T7, None]
+    assert [each.partition for each in known.list_unreadable_records()] == [T7, None]

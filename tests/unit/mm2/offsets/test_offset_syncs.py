@@ -68,9 +68,9 @@ def test_what_is_delayed_goes_out_after_a_commit():
     emitter = OffsetSyncWriter(50)
     emitter.acknowledge(T0, upstream=0, downstream=100)
     emitter.acknowledge(T0, upstream=1, downstream=101)
-    emitter.promote_delayed()
+    emitter.promote_delayed_syncs()
     assert not emitter.delayed
-    assert emitter.pop_due() == [sync(1, 101)]
+    assert emitter.pop_due_syncs() == [sync(1, 101)]
     assert not emitter.pending
 
 
@@ -78,56 +78,56 @@ def test_only_so_many_are_under_way_and_the_oldest_go_first():
     emitter = OffsetSyncWriter(50, in_flight_max=1)
     emitter.acknowledge(T0, upstream=0, downstream=1)
     emitter.acknowledge(T1, upstream=0, downstream=5)
-    first = emitter.pop_due()
+    first = emitter.pop_due_syncs()
     assert first == [sync(0, 1)]
     emitter.acknowledge(T0, upstream=9, downstream=102)
-    assert emitter.pop_due() == []
+    assert emitter.pop_due_syncs() == []
     emitter.check_invariants()
     emitter.on_written(first[0], stored=True)
-    assert emitter.pop_due() == [sync(0, 5, T1)]
+    assert emitter.pop_due_syncs() == [sync(0, 5, T1)]
     assert emitter.in_flight == 1
 
 
 def test_a_lost_sync_goes_out_at_the_next_commit():
     emitter = OffsetSyncWriter(50)
     emitter.acknowledge(T0, upstream=0, downstream=1)
-    (lost,) = emitter.pop_due()
+    (lost,) = emitter.pop_due_syncs()
     emitter.on_written(lost, stored=False)
-    assert emitter.pop_due() == []
-    emitter.promote_delayed()
-    assert emitter.pop_due() == [lost]
+    assert emitter.pop_due_syncs() == []
+    emitter.promote_delayed_syncs()
+    assert emitter.pop_due_syncs() == [lost]
 
 
 @pytest.mark.parametrize("newer", [(1, 2), (7, 8)])
 def test_a_lost_sync_never_follows_a_newer_one(newer):
     emitter = OffsetSyncWriter(50)
     emitter.acknowledge(T0, upstream=0, downstream=1)
-    (lost,) = emitter.pop_due()
+    (lost,) = emitter.pop_due_syncs()
     emitter.acknowledge(T0, upstream=newer[0], downstream=newer[1])
     emitter.on_written(lost, stored=False)
-    emitter.promote_delayed()
-    assert emitter.pop_due() == [sync(*newer)]
+    emitter.promote_delayed_syncs()
+    assert emitter.pop_due_syncs() == [sync(*newer)]
 
 
 def test_a_stored_sync_is_done():
     emitter = OffsetSyncWriter(50)
     emitter.acknowledge(T0, upstream=0, downstream=1)
-    (stored,) = emitter.pop_due()
+    (stored,) = emitter.pop_due_syncs()
     emitter.on_written(stored, stored=True)
-    emitter.promote_delayed()
-    assert (emitter.pop_due(), emitter.in_flight) == ([], 0)
+    emitter.promote_delayed_syncs()
+    assert (emitter.pop_due_syncs(), emitter.in_flight) == ([], 0)
 
 
 def test_a_partition_that_left_is_forgotten_and_begins_anew():
     emitter = OffsetSyncWriter(50)
     emitter.acknowledge(T0, upstream=0, downstream=1)
-    (lost,) = emitter.pop_due()
+    (lost,) = emitter.pop_due_syncs()
     emitter.acknowledge(T0, upstream=1, downstream=2)
     emitter.acknowledge(T0, upstream=5, downstream=6)
     emitter.forget_partition(T0)
     emitter.on_written(lost, stored=False)
-    emitter.promote_delayed()
-    assert emitter.pop_due() == []
+    emitter.promote_delayed_syncs()
+    assert emitter.pop_due_syncs() == []
     assert due(emitter, (6, 7), (7, 8)) == [True, False]
 
 
@@ -240,7 +240,7 @@ def test_every_record_is_told_once(events):
     copied: list[tuple[int, int]] = []
 
     def anchor() -> None:
-        for item in writer.write(0.0).items:
+        for item in writer.create_write_instruction(0.0).items:
             name = offset_map_records.decode_key(item.key)
             assert isinstance(name, MapSegmentKey)
             value = offset_map_records.decode_value(name, item.value or b"")

@@ -46,7 +46,7 @@ UNKNOWN, OLD = translation.Untranslated.UNKNOWN, translation.Untranslated.TOO_OL
     ],
 )
 def test_what_is_farther_counts_and_what_is_exact_before_what_is_not(one, other, expected):
-    assert translation.choose_closest(one, other) == expected
+    assert translation.choose_closest_translation(one, other) == expected
 
 
 Exact = ExactOffset

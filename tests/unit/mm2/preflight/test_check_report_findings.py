@@ -87,6 +87,8 @@ def test_the_verdict_is_the_worst_and_notes_are_none():
 def test_whether_any_cluster_was_reached():
     west = CheckedSubject(subject="west", checked=frozenset({Word.DNS, Word.NETWORK}))
     lost = dataclasses.replace(SOME, subject="west", area=Word.DNS)
-    assert not check_report.build_report([EAST, west], [SOME]).reaches_none_of(("east", "west"))
-    assert check_report.build_report([EAST, west], [SOME, lost]).reaches_none_of(("east", "west"))
-    assert not check_report.build_report([], []).reaches_none_of(())
+    assert not check_report.build_report([EAST, west], [SOME]).are_all_unreachable(("east", "west"))
+    assert check_report.build_report([EAST, west], [SOME, lost]).are_all_unreachable(
+        ("east", "west")
+    )
+    assert not check_report.build_report([], []).are_all_unreachable(())

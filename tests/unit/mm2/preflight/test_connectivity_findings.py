@@ -129,7 +129,7 @@ def test_one_bad_address_among_good_ones_is_a_warning():
     some = reached(FINE, bad(Layer.NETWORK))
     (found,) = some.list_findings()
     assert found.severity is Weight.WARNING
-    assert "other bootstrap addresses answer" in found.effect
+    assert "other bootstrap addresses respond" in found.effect
     assert some.is_reachable
     assert some.is_complete
     assert some.summarize_areas().checked == frozenset(check_report.CONNECTIVITY_AREAS)

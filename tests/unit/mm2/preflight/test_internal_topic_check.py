@@ -192,14 +192,14 @@ def test_what_the_cluster_would_not_create_is_one_finding_for_one_reason():
         "east->west", {"mm2-configs": "POLICY_VIOLATION"}
     )
     assert (found.code, found.severity) == ("state-topic-refused", CheckSeverity.FAILED)
-    assert found.text == "the cluster would not create mm2-configs: POLICY_VIOLATION"
+    assert found.text == "the cluster refuses to create mm2-configs: POLICY_VIOLATION"
     names = ("mm2-configs", "mm2-status")
     alike = {name: f"creating topic {name}: POLICY_VIOLATION" for name in names}
     first, other = internal_topic_check.report_refused_topics(
         "east->west", {**alike, "z": "creating topic z: odd"}
     )
     assert first.text == (
-        "the cluster would not create 2 internal topics: creating it: POLICY_VIOLATION"
+        "the cluster refuses to create 2 internal topics: creating it: POLICY_VIOLATION"
     )
     assert first.affects == names
     assert other.affects == ()

@@ -82,7 +82,7 @@ def test_what_the_plan_warns_of_is_a_warning_of_the_settings():
         Word.SETTINGS,
     )
     assert found.text == (
-        "orders -> east.orders: max.message.bytes is 1000000, the source's 2000000: larger "
+        "orders -> east.orders: max.message.bytes is 1000000, but 2000000 on the source: larger "
         "batches fail"
     )
     assert found.command.startswith("kafka-topics.sh --bootstrap-server t:1 --create")
@@ -174,5 +174,5 @@ def test_what_is_refused_for_one_reason_is_told_once():
     refused = {name: f"creating topic {name} on west: POLICY_VIOLATION" for name in names}
     (found,) = (each for each in told(seen(refused=refused)) if each.code == "mirror-refused")
     assert found.text == (
-        "east.b, east.c: the cluster would not create it: creating it on west: POLICY_VIOLATION"
+        "east.b, east.c: the cluster refuses to create it: creating it on west: POLICY_VIOLATION"
     )

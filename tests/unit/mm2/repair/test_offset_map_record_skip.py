@@ -121,7 +121,7 @@ def test_the_partition_of_a_skipped_era_begins_again_where_the_operator_says(clu
     assert log[-1] == (ERA, None), "only once the request is stored"
     (stated,) = incidents(cluster)
     assert "era 1" in stated.detail
-    assert "starts again from earliest" in stated.detail
+    assert "restarts from earliest" in stated.detail
     partition = map_of(cluster).get_partition(ORDERS_4)
     assert partition.open_request is not None
     assert (partition.open_request.position, partition.had_progress) == ("earliest", True)
@@ -144,7 +144,7 @@ def test_a_skipped_producer_id_stays_one_of_the_flows(cluster):
     log += [(offset_map_records.encode_key(other), producer), (ERA, era), (PRODUCER, b"\x09")]
     skip(cluster, 2)
     known = map_of(cluster)
-    assert known.list_unreadable() == []
+    assert known.list_unreadable_records() == []
     found = recovery_instructions.extract_recovered_state(
         known.get_partition(ORDERS_4), target=None
     )

@@ -411,8 +411,7 @@ def test_a_partition_that_halts_again_is_not_replicating():
     watch = Watch(world, decisions, seen=seen("stopped", "[corrupt-batch] it is damaged."))
     (told,) = watch.outcomes()
     assert told == (
-        "orders-0: not replicating: [corrupt-batch] it is damaged. "
-        "It started again at source offset 3."
+        "orders-0: not replicating: [corrupt-batch] it is damaged. It restarted at source offset 3."
     )
     assert watch.passed_s == topic_reset.HALT_GRACE_S
 
@@ -430,4 +429,4 @@ def test_another_decision_ends_the_waiting():
     other = NewEraRequest(request="other", position="latest")
     key = NewEraRequestKey(topic="orders", partition=0)
     watch = Watch(world, decisions, then={1: lambda: world.write(key, other)})
-    assert watch.outcomes() == ["orders-0: not replicating: another decision replaced this one"]
+    assert watch.outcomes() == ["orders-0: not replicating: it was replaced by another decision"]

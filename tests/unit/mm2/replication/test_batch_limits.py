@@ -159,11 +159,11 @@ def test_a_refusal_counts_for_a_while_and_a_later_one_for_as_long_again(code):
     assert refused(allowed, code, 0, 1, 2, 3, now_s=50.0)
     assert refused(allowed, code, 0, 1, now_s=100.0)
     learned = dataclasses.replace(allowed)
-    allowed.tick(99.9 + batch_limits.LEARNED_LIMIT_TTL_S)
+    allowed.expire_limits(99.9 + batch_limits.LEARNED_LIMIT_TTL_S)
     assert allowed == learned != PartitionBatchLimits()
-    allowed.tick(100.0 + batch_limits.LEARNED_LIMIT_TTL_S)
+    allowed.expire_limits(100.0 + batch_limits.LEARNED_LIMIT_TTL_S)
     assert allowed == PartitionBatchLimits()
-    allowed.tick(1e9)
+    allowed.expire_limits(1e9)
     assert allowed == PartitionBatchLimits()
 
 

@@ -107,7 +107,7 @@ def test_records_in_an_exclusive_mirror_stop_a_first_start():
     stop = start(taking.attempt(), ReadTarget=log).outcome
     assert isinstance(stop, PartitionHalt)
     assert (stop.cause, stop.retry_after_s) == (HaltCause.NOT_EMPTY, None)
-    assert "the mirror topic holds records at offset 1" in stop.message
+    assert "the mirror topic contains records at offset 1" in stop.message
     assert "mm2 offsets rebuild" in stop.message
     assert "mm2 topic reset" in stop.message
 
@@ -147,7 +147,7 @@ def test_damage_that_stays_is_told_and_that_behind_our_marker_is_not():
 def test_a_mirror_from_which_records_were_deleted_is_not_empty_either(answer):
     stop = start(taking.attempt(), ReadTarget=answer).outcome
     assert stop.cause is HaltCause.NOT_EMPTY
-    assert "no longer starts at 0" in stop.message
+    assert "no longer starts at offset 0" in stop.message
 
 
 def test_nothing_is_stored_for_a_mirror_that_is_not_empty():
@@ -313,7 +313,7 @@ def test_an_unreadable_record_settles_nothing():
     unreadable = UnreadableStateRecord(offset=9, why="garbage")
     read = {ReadRecoveredState: RecoveredState(unreadable=unreadable)}
     played = scripts.play(eras.record_producer_id(attempt, era=1), read)
-    assert played.outcome == halts.halt_map_unreadable(attempt.setup, unreadable)
+    assert played.outcome == halts.build_map_unreadable_halt(attempt.setup, unreadable)
 
 
 def test_a_repeated_statement_replaces_itself():

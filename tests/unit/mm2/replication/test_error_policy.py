@@ -101,7 +101,7 @@ def test_what_can_be_divided_is_taken_again_at_once(code, name):
         (32, "message.timestamp.before.max.ms"),
         (53, "transactional ids"),
         (76, "compression.type=gzip"),
-        (87, "see the broker's log"),
+        (87, "check the broker's log"),
         (-1, "the broker's log"),
         (2, "the broker's log"),
         (9999, "the broker's log"),
@@ -137,8 +137,8 @@ def test_an_offset_out_of_range_is_taken_anew():
     ("code", "why"),
     [
         (2, "CORRUPT_MESSAGE"),
-        (29, "allow the flow's principal READ"),
-        (76, "cannot send the batch's codec"),
+        (29, "grant the flow's principal READ"),
+        (76, "the source broker cannot send a batch with this codec"),
         (-1, "error -1"),
         (9999, "error 9999"),
     ],
@@ -227,6 +227,6 @@ def test_only_what_is_damaged_is_read_again_before_it_is_a_stop(changed, then):
     found = UnreadableBatch(offset=50, reason="no", next_offset=51)
     reaction = error_policy.react_to_unreadable_batch(WHERE, dataclasses.replace(found, **changed))
     assert (reaction.action, reaction.reason) == (then, "orders-7 at source offset 50: no")
-    assert reaction.halt == halts.halt_unreadable_batch(
+    assert reaction.halt == halts.build_unreadable_batch_halt(
         WHERE, dataclasses.replace(found, **changed)
     )

@@ -17,7 +17,7 @@ class Reading:
         self.replicas = PreferredReadReplicas(rack=rack, max_age_s=max_age_s)
 
     def at(self, now_s: float, *, leader: int = LEADER, brokers=BROKERS) -> tuple[int, bool]:
-        found = self.replicas.choose(KEY, leader, brokers=brokers, now_s=now_s)
+        found = self.replicas.choose_broker(KEY, leader, brokers=brokers, now_s=now_s)
         self.replicas.check_invariants()
         return found
 

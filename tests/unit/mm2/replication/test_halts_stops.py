@@ -25,14 +25,14 @@ RIGHT = (
 VERSIONS = f"kafka-broker-api-versions.sh {TOOLS}"
 PRODUCERS = f"kafka-transactions.sh {TOOLS} describe-producers {PLACE}"
 OPEN = OpenTransaction(producer_id=9, start=50)
-REFUSED = halts.halt_denied(WHERE, "no room", code=29, retry_after_s=30.0)
-DIVERGED = halts.halt_source_diverged(WHERE, end=40, copied=50)
+REFUSED = halts.build_access_denied_halt(WHERE, "no room", code=29, retry_after_s=30.0)
+DIVERGED = halts.build_source_diverged_halt(WHERE, end=40, copied=50)
 
 # Each: the stop, its cause, what its message must name.
 TABLE = [
     (REFUSED, HaltCause.REFUSED, ["a.orders-7: no room", "--operation Write --topic a.orders"]),
     (
-        halts.halt_fenced(WHERE),
+        halts.build_fenced_halt(WHERE),
         HaltCause.FENCED,
         [
             "a.orders-7: another mm2 process acquired this partition of flow a->b",
@@ -40,7 +40,7 @@ TABLE = [
         ],
     ),
     (
-        halts.halt_own_open_transaction(WHERE, OPEN, retry_after_s=30.0),
+        halts.build_own_open_transaction_halt(WHERE, OPEN, retry_after_s=30.0),
         HaltCause.HANGING,
         [
             "a.orders-7",
@@ -51,7 +51,7 @@ TABLE = [
         ],
     ),
     (
-        halts.halt_foreign_open_transaction(WHERE, OPEN, retry_after_s=30.0),
+        halts.build_foreign_open_transaction_halt(WHERE, OPEN, retry_after_s=30.0),
         HaltCause.HANGING,
         [
             "a.orders-7: a transaction at offset 50 is open, of producer id 9, which is not",
@@ -60,21 +60,21 @@ TABLE = [
         ],
     ),
     (
-        halts.halt_hidden_open_transaction(
+        halts.build_hidden_open_transaction_halt(
             WHERE, "no right", code=29, stable=50, retry_after_s=30.0
         ),
         HaltCause.HANGING,
         ["a.orders-7", "open at offset 50", "no right", "READ", RIGHT],
     ),
     (
-        halts.halt_hidden_open_transaction(
+        halts.build_hidden_open_transaction_halt(
             WHERE, "unknown", code=35, stable=50, retry_after_s=30.0
         ),
         HaltCause.HANGING,
         ["a.orders-7", "open at offset 50", "unknown", "proxy", VERSIONS],
     ),
     (
-        halts.halt_unreadable_batch(WHERE, UnreadableBatch(offset=50, reason="bad length")),
+        halts.build_unreadable_batch_halt(WHERE, UnreadableBatch(offset=50, reason="bad length")),
         HaltCause.CORRUPT,
         [
             f"kafka-topics.sh {TOOLS} --describe --topic orders",
@@ -83,7 +83,7 @@ TABLE = [
         ],
     ),
     (
-        halts.halt_unreadable_batch(
+        halts.build_unreadable_batch_halt(
             WHERE,
             UnreadableBatch(offset=50, reason="its gzip", next_offset=54, has_valid_checksum=True),
         ),
@@ -91,7 +91,7 @@ TABLE = [
         ["its gzip. Its checksum is valid", f"{RESET} offset:54 {FILE}"],
     ),
     (
-        halts.halt_unreadable_batch(
+        halts.build_unreadable_batch_halt(
             WHERE,
             UnreadableBatch(offset=50, reason="no field a", next_offset=51, by_transform=True),
         ),
@@ -99,7 +99,7 @@ TABLE = [
         ["Correct the transform", f"{RESET} offset:51 {FILE}"],
     ),
     (
-        halts.halt_unreadable_batch(
+        halts.build_unreadable_batch_halt(
             WHERE,
             UnreadableBatch(offset=50, reason="its bytes", next_offset=54, too_large=True),
         ),
@@ -107,7 +107,7 @@ TABLE = [
         ["its bytes. Raise buffer.memory", f"{RESET} offset:54 {FILE}"],
     ),
     (
-        halts.halt_timestamps_rewritten(WHERE, offset=50),
+        halts.build_timestamps_rewritten_halt(WHERE, offset=50),
         HaltCause.TIMESTAMPS_REWRITTEN,
         [
             "a.orders-7",
@@ -118,7 +118,7 @@ TABLE = [
         ],
     ),
     (
-        halts.halt_source_gap(WHERE, position=40, start=50),
+        halts.build_source_gap_halt(WHERE, position=40, start=50),
         HaltCause.SOURCE_GAP,
         ["orders-7", "offsets 40 to 49", "on.source.gap is fail", f"{RESET} offset:50 {FILE}"],
     ),
@@ -128,17 +128,17 @@ TABLE = [
         ["orders-7", "offset 40", "up to offset 50", f"{RESET} offset:40 {FILE}"],
     ),
     (
-        halts.halt_mirror_unknown(WHERE, copied=60, leader_epoch=9),
+        halts.build_mirror_unknown_halt(WHERE, copied=60, leader_epoch=9),
         HaltCause.RECREATED,
         ["a.orders-7", "offset 60", "leader epoch 9", "created again", f"--from earliest {FILE}"],
     ),
     (
-        halts.halt_mirror_unreadable(WHERE, offset=50, reason="it is damaged"),
+        halts.build_mirror_unreadable_halt(WHERE, offset=50, reason="it is damaged"),
         HaltCause.NOT_PAIRED,
         ["cannot be read at offset 50: it is damaged", f"{RESET} earliest {FILE}"],
     ),
     (
-        halts.halt_unreadable_batch(
+        halts.build_unreadable_batch_halt(
             WHERE, UnreadableBatch(offset=50, reason="bad checksum", next_offset=60)
         ),
         HaltCause.CORRUPT,
@@ -194,7 +194,7 @@ def test_what_must_be_done_first_stands_first():
 
 
 def test_the_text_of_a_halt_begins_with_its_code():
-    assert halts.halt_fenced(WHERE).text.startswith("[fenced-by-another-owner] a.orders-7: ")
+    assert halts.build_fenced_halt(WHERE).text.startswith("[fenced-by-another-owner] a.orders-7: ")
 
 
 def test_causes_are_told_apart_by_their_names():

@@ -65,7 +65,9 @@ def out(source, *, records=1, attributes=0, count=None):
     header = record_batch.read_header(memoryview(data))
     if count is not None:
         header = header._replace(record_count=count)
-    return outbound_batches.pass_through(SourceBatch(header, memoryview(data), source, ""))
+    return outbound_batches.create_pass_through_batch(
+        SourceBatch(header, memoryview(data), source, "")
+    )
 
 
 class Sending(InFlightBatches):
@@ -102,7 +104,7 @@ def test_batches_go_out_in_order_stamped_as_ours():
 def test_what_is_sent_says_where_it_is_to_stand():
     sending, _ = begun()
     headers = send(sending, out(10, records=3), out(17, records=2))
-    one, two = sending.pop(), sending.pop()
+    one, two = sending.pop_oldest(), sending.pop_oldest()
     assert (one.batch.source, one.batch.next_source, one.target, one.batch.records) == (
         10,
         13,
@@ -145,7 +147,7 @@ def test_which_way_a_batch_went_changes_neither_sequence_nor_place():
     headers = send(sending, out(10, records=3), made, out(22))
     assert [each.base_sequence for each in headers] == [0, 3, 6]
     assert [each.record_count for each in headers] == [3, 3, 1]
-    assert [sending.pop().target for _ in range(3)] == [500, 503, 506]
+    assert [sending.pop_oldest().target for _ in range(3)] == [500, 503, 506]
     sending.check_invariants()
 
 
@@ -158,11 +160,11 @@ def test_sequences_wrap_after_31_bits():
 def test_a_new_epoch_begins_with_sequence_zero():
     sending, _ = begun()
     send(sending, out(10, records=3))
-    sending.pop()
+    sending.pop_oldest()
     sending.begin_epoch(ProducerIdentity(id=4711, epoch=4), target=600)
     (header,) = send(sending, out(13))
     assert (header.producer_epoch, header.base_sequence) == (4, 0)
-    assert sending.pop().target == 600
+    assert sending.pop_oldest().target == 600
 
 
 def test_a_new_epoch_needs_an_empty_window():
@@ -181,7 +183,7 @@ def test_no_more_are_in_flight_than_a_broker_remembers():
     assert found == [False] * 5
     assert sending.is_full
     sending.check_invariants()
-    sending.pop()
+    sending.pop_oldest()
     assert not sending.is_full
 
 
@@ -205,14 +207,14 @@ def test_offsets_that_somebody_else_took_move_what_is_in_flight():
     sending.shift_target_offsets(7)
     send(sending, out(14))
     sending.check_invariants()
-    assert [sending.pop().target for _ in range(3)] == [507, 510, 511]
+    assert [sending.pop_oldest().target for _ in range(3)] == [507, 510, 511]
     assert sending.next_target == 512
 
 
 def test_a_batch_that_landed_where_it_should_stands_there():
     sending, _ = begun()
     send(sending, out(10))
-    assert sending.check_stored_offset(sending.pop(), 500, is_only_writer=True) == 500
+    assert sending.check_stored_offset(sending.pop_oldest(), 500, is_only_writer=True) == 500
     assert sending.next_target == 501
 
 
@@ -220,15 +222,15 @@ def test_a_batch_that_landed_where_it_should_stands_there():
 def test_a_log_that_went_back_is_believed_by_nobody(alone):
     sending, _ = begun()
     send(sending, out(10))
-    assert sending.check_stored_offset(sending.pop(), 499, is_only_writer=alone) is None
+    assert sending.check_stored_offset(sending.pop_oldest(), 499, is_only_writer=alone) is None
 
 
 def test_only_where_others_write_may_a_batch_land_further_on():
     sending, _ = begun()
     send(sending, out(10), out(11), out(12))
-    assert sending.check_stored_offset(sending.pop(), 504, is_only_writer=True) is None
-    assert sending.check_stored_offset(sending.pop(), 505, is_only_writer=False) == 505
-    assert sending.pop().target == 506
+    assert sending.check_stored_offset(sending.pop_oldest(), 504, is_only_writer=True) is None
+    assert sending.check_stored_offset(sending.pop_oldest(), 505, is_only_writer=False) == 505
+    assert sending.pop_oldest().target == 506
     assert sending.next_target == 507
 
 
@@ -237,7 +239,7 @@ def test_the_oldest_in_flight_says_where_and_when():
     assert (sending.oldest_timestamp, sending.oldest_source) == (None, None)
     send(sending, out(10), out(11))
     assert (sending.oldest_timestamp, sending.oldest_source) == (NOW_MS + 10, 10)
-    sending.pop()
+    sending.pop_oldest()
     assert (sending.oldest_timestamp, sending.oldest_source) == (NOW_MS + 11, 11)
 
 
@@ -252,7 +254,7 @@ def test_what_is_popped_releases_what_it_held_whatever_happens(steps):
             in_flight.append(found.held_bytes)
             source = found.next_source
         elif step == "pop" and in_flight:
-            assert sending.pop().batch.held_bytes == in_flight.pop(0)
+            assert sending.pop_oldest().batch.held_bytes == in_flight.pop(0)
         elif step == "shift":
             sending.shift_target_offsets(2)
         sending.check_invariants()

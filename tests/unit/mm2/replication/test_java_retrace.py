@@ -101,7 +101,7 @@ def test_what_is_missing_does_not_pair():
     found = over(*LETTERS)
     write(found, 10, b"a", b"c")
     assert found.mismatch == (
-        "target offset 11 does not match the record at source offset 1, nor an earlier one"
+        "target offset 11 does not match the record at source offset 1 or an earlier one"
     )
     assert (found.position, found.mismatch_offset, found.is_past_source) == (1, 11, False)
 

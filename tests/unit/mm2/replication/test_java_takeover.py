@@ -358,7 +358,7 @@ def test_what_is_not_on_the_source_java_did_not_copy():
     assert isinstance(stop, PartitionHalt)
     assert stop.cause is HaltCause.FOREIGN_WRITES
     assert "producer id 99" in stop.message
-    assert "MirrorMaker 2 did not write it: target offset 42" in stop.message
+    assert "MirrorMaker 2 did not write the batch: target offset 42" in stop.message
     assert "--from offset:102" in stop.message
 
 
@@ -420,4 +420,6 @@ def test_without_a_fence_a_stranger_may_be_an_owner_that_came_meanwhile():
     found = ForeignBatch(offset=42, producer_id=99)
     again = java_takeover.react_to_foreign_batch(attempt, found, copied=101)
     assert isinstance(again, RetryRecovery)
-    assert again.halt_if_persistent == halts.halt_foreign_records(attempt.setup, found, copied=101)
+    assert again.halt_if_persistent == halts.build_foreign_records_halt(
+        attempt.setup, found, copied=101
+    )

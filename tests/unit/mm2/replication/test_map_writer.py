@@ -36,7 +36,11 @@ def taken(**changed: Any) -> PartitionAcquired:
 def written_of(**changed: Any) -> list[tuple[MapSegmentKey, MapSegment]]:
     """Keys and segments of what the map of this take writes first."""
     found = []
-    for item in map_writer.create_map_writer(taking.context(), taken(**changed)).write(0.0).items:
+    for item in (
+        map_writer.create_map_writer(taking.context(), taken(**changed))
+        .create_write_instruction(0.0)
+        .items
+    ):
         key = offset_map_records.decode_key(item.key)
         assert isinstance(key, MapSegmentKey)
         segment = offset_map_records.decode_value(key, item.value or b"")
@@ -71,7 +75,7 @@ def test_a_take_that_paired_nothing_has_no_runs():
 
 def test_without_news_nothing_more_is_written():
     written = map_writer.create_map_writer(taking.context(), taken(runs=RUNS))
-    written.on_stored(written.write(0.0).token)
+    written.on_stored(written.create_write_instruction(0.0).token)
     assert not written.has_unwritten_progress
     assert written.is_fully_recorded
 
@@ -95,7 +99,9 @@ def test_the_runs_of_a_long_tail_fit_into_records_that_a_topic_takes():
         for at in range(tail_matching.JUNCTION_RUNS, count, tail_matching.JUNCTION_RUNS)
     )
     whole = taken(runs=runs, junctions=seams, match_start=0, source=2 * count, target=count + 7)
-    items = map_writer.create_map_writer(taking.context(), whole).write(0.0).items
+    items = (
+        map_writer.create_map_writer(taking.context(), whole).create_write_instruction(0.0).items
+    )
     assert sum(len(item.value or b"") for item in items) > 250_000
     assert max(len(item.value or b"") for item in items) < 200_000
 
@@ -144,7 +150,7 @@ def decoded(record):
 
 
 def test_the_first_anchor_says_who_took_the_partition_and_where():
-    ((key, segment),) = decoded(writer().write(0.0))
+    ((key, segment),) = decoded(writer().create_write_instruction(0.0))
     assert key == MapSegmentKey(
         topic="orders", partition=7, era=2, ordinal=3, epoch=4, first_source=100
     )
@@ -163,7 +169,7 @@ def test_the_first_anchor_says_who_took_the_partition_and_where():
 def test_an_acknowledged_batch_moves_the_anchor():
     written = writer()
     copy(written, 100, records=5)
-    ((_, segment),) = decoded(written.write(0.0))
+    ((_, segment),) = decoded(written.create_write_instruction(0.0))
     assert (segment.through, segment.target_next) == (105, 206)
     assert (segment.last_crc, segment.source_epoch) == (100, 6)
     assert segment.runs == (OffsetRun(100, 101),)
@@ -173,7 +179,7 @@ def test_a_marker_of_ours_leaves_no_batch_to_compare():
     written = writer()
     copy(written, 100)
     written.record_marker(204, now_s=0.0)
-    ((_, segment),) = decoded(written.write(0.0))
+    ((_, segment),) = decoded(written.create_write_instruction(0.0))
     assert (segment.target_next, segment.last_crc, segment.through) == (204, None, 101)
 
 
@@ -181,7 +187,7 @@ def test_a_marker_of_ours_leaves_no_batch_to_compare():
 def test_skipping_only_goes_forwards(to, through):
     written = writer()
     copy(written, 100)
-    written.write(0.0)
+    written.create_write_instruction(0.0)
     written.record_skipped(to, source_epoch=8, now_s=1.0)
     assert (written.through, written.source_epoch) == (through, 8 if through == to > 101 else 6)
     assert written.has_unwritten_progress == (to > 101)
@@ -195,7 +201,7 @@ def test_batches_with_one_delta_are_one_run_and_a_marker_begins_another():
     written.record_marker(206, now_s=0.0)
     copy(written, 104)
     copy(written, 107, target=209)  # three source offsets were skipped, two target ones were lost
-    ((_, segment),) = decoded(written.write(0.0))
+    ((_, segment),) = decoded(written.create_write_instruction(0.0))
     assert segment.runs == ((100, 101), (104, 102))
 
 
@@ -204,7 +210,7 @@ def test_what_an_older_owner_copied_goes_into_the_runs_alone():
     written.add_matched_batch(100, 150)
     written.add_matched_batch(103, 153)
     written.add_matched_batch(105, 160)
-    ((_, segment),) = decoded(written.write(0.0))
+    ((_, segment),) = decoded(written.create_write_instruction(0.0))
     assert segment.runs == ((100, 50), (105, 55))
     assert (segment.through, segment.target_next) == (100, 201)
     assert not written.has_unwritten_progress
@@ -214,7 +220,7 @@ def test_a_batch_of_records_with_gaps_is_as_many_runs():
     written = writer()
     copy(written, 100, 101, 105, 109)
     copy(written, 110)
-    ((_, segment),) = decoded(written.write(0.0))
+    ((_, segment),) = decoded(written.create_write_instruction(0.0))
     assert segment.runs == ((100, 101), (105, 98), (109, 95))
     assert (segment.through, segment.target_next) == (111, 206)
 
@@ -223,7 +229,7 @@ def test_a_batch_whose_first_gap_is_the_run_before_it_goes_on_with_that_run():
     written = writer()
     copy(written, 100, records=3)
     copy(written, 103, 104, 110)
-    ((_, segment),) = decoded(written.write(0.0))
+    ((_, segment),) = decoded(written.create_write_instruction(0.0))
     assert segment.runs == ((100, 101), (110, 96))
 
 
@@ -249,7 +255,7 @@ def copied_with_markers(written, *, batches):
 def test_a_segment_closes_at_its_size(runs, closes):
     written = writer(segment_bytes=100)
     copied_with_markers(written, batches=runs)
-    assert [segment.closed for _, segment in decoded(written.write(0.0))] == (
+    assert [segment.closed for _, segment in decoded(written.create_write_instruction(0.0))] == (
         [True, False] if closes else [False]
     )
 
@@ -257,12 +263,12 @@ def test_a_segment_closes_at_its_size(runs, closes):
 def test_the_next_segment_begins_where_the_closed_one_ended():
     written = writer(segment_bytes=100)
     copied_with_markers(written, batches=17)
-    (old_key, old), (new_key, new) = decoded(written.write(0.0))
+    (old_key, old), (new_key, new) = decoded(written.create_write_instruction(0.0))
     assert (old_key.first_source, new_key.first_source) == (100, 117)
     assert (len(old.runs), new.runs) == (17, ())
     assert (new.through, new.target_next) == (old.through, old.target_next) == (117, 235)
     copy(written, 117)
-    ((key, segment),) = decoded(written.write(0.0))
+    ((key, segment),) = decoded(written.create_write_instruction(0.0))
     assert (key, segment.runs) == (new_key, ((117, 118),))
 
 
@@ -270,9 +276,9 @@ def test_a_new_segment_states_its_delta_even_when_it_is_the_old_one():
     written = writer(segment_bytes=100)
     copied_with_markers(written, batches=16)
     copy(written, 116)
-    written.write(0.0)
+    written.create_write_instruction(0.0)
     copy(written, 117)
-    ((_, segment),) = decoded(written.write(0.0))
+    ((_, segment),) = decoded(written.create_write_instruction(0.0))
     assert segment.runs == ((117, 117),)
 
 
@@ -280,13 +286,13 @@ def test_what_a_long_transaction_keeps_from_being_written_is_cut_into_segments(m
     monkeypatch.setattr(map_writer, "UNWRITTEN_BYTES_MAX", 30)
     written = writer()
     copied_with_markers(written, batches=45)
-    found = decoded(written.write(0.0))
+    found = decoded(written.create_write_instruction(0.0))
     assert [len(segment.runs) for _, segment in found] == [14, 14, 14, 3]
     assert [segment.closed for _, segment in found] == [True, True, True, False]
     for (_, one), (key, _) in itertools.pairwise(found):
         assert one.through == key.first_source
         assert one.last_crc == one.through - 1  # its last batch is what it anchors
-    assert len(written.write(1.0).items) == 1
+    assert len(written.create_write_instruction(1.0).items) == 1
 
 
 @settings(max_examples=examples.of(50), deadline=None)
@@ -303,8 +309,8 @@ def test_no_segment_grows_far_beyond_its_size_and_together_they_hold_every_batch
         copy(written, source, records=records, target=target)
         copied.append((source, target))
         if write:
-            stored.update(decoded(written.write(0.0)))
-    stored.update(decoded(written.write(0.0)))
+            stored.update(decoded(written.create_write_instruction(0.0)))
+    stored.update(decoded(written.create_write_instruction(0.0)))
     segments = sorted(stored.items(), key=lambda each: each[0].first_source)
     assert [segment.closed for _, segment in segments] == [True] * (len(segments) - 1) + [False]
     runs = [run for _, segment in segments for run in segment.runs]
@@ -338,8 +344,8 @@ def test_runs_say_where_every_record_of_gapped_batches_stands(steps):
             copy(written, *offsets, target=target)
         placed.update(zip(offsets, itertools.count(target), strict=False))
         if write:
-            stored.update(decoded(written.write(0.0)))
-    stored.update(decoded(written.write(0.0)))
+            stored.update(decoded(written.create_write_instruction(0.0)))
+    stored.update(decoded(written.create_write_instruction(0.0)))
     segments = sorted(stored.items(), key=lambda each: each[0].first_source)
     runs = [run for _, segment in segments for run in segment.runs]
     for source, target in placed.items():
@@ -365,7 +371,7 @@ def test_there_is_nothing_to_write_without_news():
 @pytest.mark.parametrize(("now_s", "due"), [(10.5, False), (11.0, True)])
 def test_news_are_written_once_a_second(now_s, due):
     written = writer()
-    written.write(10.0)
+    written.create_write_instruction(10.0)
     copy(written, 100, now_s=10.1)
     assert written.is_write_due(now_s) == due
 
@@ -384,7 +390,7 @@ def test_whatever_moves_is_news_until_it_is_stored(news):
     news(written)
     assert written.has_unwritten_progress
     assert not written.is_fully_recorded
-    token = written.write(0.0).token
+    token = written.create_write_instruction(0.0).token
     assert not written.has_unwritten_progress
     assert not written.is_fully_recorded
     written.on_stored(token)
@@ -398,7 +404,7 @@ def test_the_copy_waits_when_a_batch_is_unrecorded_for_long(now_s, waits, writte
     copy(written, 100, now_s=5.0)
     copy(written, 101, now_s=20.0)
     if written_too:
-        written.write(25.0)
+        written.create_write_instruction(25.0)
         copy(written, 102, now_s=30.0)
     assert written.must_pause_sending(now_s) == waits
 
@@ -408,7 +414,7 @@ def test_storing_a_write_ends_the_wait_for_all_before_it():
     tokens = []
     for at in range(3):
         copy(written, 100 + at, now_s=float(at))
-        tokens.append(written.write(at + 0.5).token)
+        tokens.append(written.create_write_instruction(at + 0.5).token)
     assert written.unrecorded_since_s == 0.0
     written.on_stored(tokens[1])
     assert written.unrecorded_since_s == 2.0
@@ -420,9 +426,9 @@ def test_storing_a_write_ends_the_wait_for_all_before_it():
 
 
 def test_an_answer_to_an_older_take_speaks_of_nothing_written_here():
-    older = writer(epoch=4).write(0.0).token
+    older = writer(epoch=4).create_write_instruction(0.0).token
     for newer in (writer(epoch=5), writer(ordinal=4, epoch=0)):
-        written = newer.write(0.0).token
+        written = newer.create_write_instruction(0.0).token
         assert written > older
         newer.on_stored(older)
         assert not newer.is_fully_recorded

@@ -202,7 +202,7 @@ def content(out):
 def test_a_batch_that_is_passed_through_is_the_sources_own():
     batch = scripts.data(10, b"a", b"b", b"c", leader_epoch=4, attributes=0x10, codec=3)
     (entry,) = entries(batch)
-    assert outbound_batches.pass_through(entry) == OutboundBatch(
+    assert outbound_batches.create_pass_through_batch(entry) == OutboundBatch(
         batch=entry.batch,
         attributes=0x13,
         records=3,
@@ -215,7 +215,7 @@ def test_a_batch_that_is_passed_through_is_the_sources_own():
         held_bytes=len(batch),
         reencode_reason="",
     )
-    assert outbound_batches.pass_through(entry).batch is entry.batch
+    assert outbound_batches.create_pass_through_batch(entry).batch is entry.batch
 
 
 # Made

@@ -17,7 +17,7 @@ FOR_GOOD = PartitionHalt(cause=HaltCause.CORRUPT, message="damaged")
 def waited(*reasons):
     found = PartitionState()
     for reason in reasons:
-        found.wait(reason, 5.0, random=Random(1))
+        found.wait_for_backoff(reason, 5.0, random=Random(1))
     return found
 
 
@@ -31,19 +31,19 @@ def test_waits_grow_to_a_bound_until_a_batch_is_stored():
     found, random = PartitionState(), Random(1)
     waits = []
     for _ in range(12):
-        found.wait("lost", 5.0, random=random)
+        found.wait_for_backoff("lost", 5.0, random=random)
         waits.append(found.wake_at_s - 5.0)
     assert all(after > before for before, after in itertools.pairwise(waits[:7]))
     assert max(waits) <= retries.BACKOFF_MAX_S
     found.reset_retries()
-    found.wait("lost", 5.0, random=random)
+    found.wait_for_backoff("lost", 5.0, random=random)
     assert found.wake_at_s - 5.0 <= 2 * retries.BACKOFF_INITIAL_S
 
 
 def test_the_first_reason_stays_named_until_something_is_copied():
     found = waited("disk full")
     assert found.reason == "disk full"
-    found.wait("no leader", 6.0, random=Random(1))
+    found.wait_for_backoff("no leader", 6.0, random=Random(1))
     assert found.reason == "no leader; first error: disk full"
     found.begin_acquiring()
     assert (

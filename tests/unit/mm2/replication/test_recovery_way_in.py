@@ -262,7 +262,7 @@ def test_fenced_again_and_again_by_nobody_is_not_told():
 def test_what_broke_the_copying_off_says_what_follows(reaction, phase):
     way = copying()
     way.answers[ReadRecoveredState] = OTHER if phase is Phase.FENCED else taking.known()
-    way.do(way.way.react(reaction, taking.US, now_s=way.now_s))
+    way.do(way.way.apply_reaction(reaction, taking.US, now_s=way.now_s))
     assert way.standing.phase is phase
     assert len(way.taken) == (2 if reaction.action is Then.REACQUIRE else 1)
 
@@ -292,7 +292,7 @@ def test_while_the_map_is_unreadable_it_is_not_known_who_fenced_us():
     way.answers[ReadRecoveredState] = RecoveredState(unreadable=unreadable)
     way.do(way.way.on_script_failed(NewerOwner(fenced_producer=taking.US), way.now_s))
     assert way.standing.phase is Phase.HALTED
-    assert way.standing.halt == halts.halt_map_unreadable(taking.where(), unreadable)
+    assert way.standing.halt == halts.build_map_unreadable_halt(taking.where(), unreadable)
 
 
 def test_an_outcome_that_is_none_is_a_programmers_error():
@@ -378,7 +378,7 @@ def test_what_was_over_before_the_copying_had_ended_is_no_stop():
     stop = way.standing.recreated_halt
     seen(way, OURS)
     then = ErrorReaction(action=Then.HALT, reason=stop.message, halt=stop)
-    way.do(way.way.react(then, taking.US, now_s=way.now_s))
+    way.do(way.way.apply_reaction(then, taking.US, now_s=way.now_s))
     assert way.standing.phase is Phase.WAITING
 
 
@@ -417,5 +417,5 @@ def test_closing_waits_for_whoever_copies_and_nothing_is_begun_after_it():
 
 def test_a_wait_that_follows_closing_ends_at_the_next_tick():
     way = close(copying())
-    way.do(way.way.wait("lost", way.now_s))
+    way.do(way.way.retry_after_backoff("lost", way.now_s))
     assert way.tick().standing.phase is Phase.CLOSED

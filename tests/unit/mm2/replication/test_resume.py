@@ -94,7 +94,7 @@ def test_an_anchor_behind_our_marker_in_an_epoch_unheard_of_is_another_mirrors_i
     again = placed(taking.anchor(100, 60), end=-1).outcome
     assert isinstance(again, RetryRecovery)
     assert "does not know the resume point's leader epoch 1" in again.reason
-    assert again.halt_if_persistent == halts.halt_mirror_unknown(
+    assert again.halt_if_persistent == halts.build_mirror_unknown_halt(
         taking.where(), copied=60, leader_epoch=1
     )
 
@@ -112,7 +112,7 @@ def test_a_leader_epoch_that_went_back_is_another_mirrors_however_long_it_is():
     found = taking.anchor(100, 40, leader_epoch=3)
     again = placed(found, end=-1).outcome
     assert isinstance(again, RetryRecovery)
-    assert again.halt_if_persistent == halts.halt_mirror_unknown(
+    assert again.halt_if_persistent == halts.build_mirror_unknown_halt(
         taking.where(), copied=40, leader_epoch=3
     )
 
@@ -187,7 +187,7 @@ def test_a_cut_behind_the_end_that_a_new_leader_told_too_early_begins_again():
     )
     played = scripts.play(resume.find_resume_position(attempt), changed)
     assert played.outcome == RetryRecovery(
-        reason="a new leader reported the mirror's end too early"
+        reason="a new leader reported too low a log end for the mirror"
     )
 
 
@@ -289,7 +289,7 @@ def test_a_map_that_cannot_be_read_again_begins_again(answer):
 def test_a_map_that_became_unreadable_halts_at_a_cut():
     unreadable = UnreadableStateRecord(offset=9, why="garbage")
     played = cut(35, copied(34, b"a"), ReadRecoveredState=RecoveredState(unreadable=unreadable))
-    assert played.outcome == halts.halt_map_unreadable(taking.where(), unreadable)
+    assert played.outcome == halts.build_map_unreadable_halt(taking.where(), unreadable)
 
 
 def test_eras_that_are_gone_at_a_cut_begin_again():

@@ -279,7 +279,7 @@ def test_a_bad_record_is_looked_for_until_behind_what_was_refused():
         (16, 8),
     ]
     assert {each.reencode_reason for each in outs[:4]} == {
-        "the target refused a record in the batch"
+        "the target rejected a record in the batch"
     }
 
 

@@ -93,7 +93,7 @@ def test_opening_a_transaction_only_adds_the_partition():
 )
 def test_each_step_has_its_script(step, same):
     played = scripts.play(
-        transactions.run_boundary(step, US, next_target=40, context=ALONE), answers()
+        transactions.create_boundary_script(step, US, next_target=40, context=ALONE), answers()
     )
     assert played == scripts.play(same, answers())
 
@@ -151,7 +151,9 @@ def open_(*found):
 def crossed(step, context, *, stable, found=None):
     """How far readers of committed records see, told with our marker, and what is open there."""
     given = answers(ReadTarget=told(stable), FindOpenTransactions=[found] if found else [])
-    return scripts.play(transactions.run_boundary(step, US, next_target=40, context=context), given)
+    return scripts.play(
+        transactions.create_boundary_script(step, US, next_target=40, context=context), given
+    )
 
 
 COMMIT, RENEW = BoundaryStep.COMMIT, BoundaryStep.RENEW
@@ -287,7 +289,7 @@ def test_anything_else_is_watched_for_a_takes_deadline_and_then_blamed_on_oursel
 def test_a_map_that_may_not_be_read_says_nothing_of_other_owners():
     unreadable = UnreadableStateRecord(offset=9, why="garbage")
     played = by_another(RecoveredState(unreadable=unreadable))
-    assert played.outcome == halts.halt_map_unreadable(ALONE.setup, unreadable)
+    assert played.outcome == halts.build_map_unreadable_halt(ALONE.setup, unreadable)
     assert len(played.asked) == 1
 
 
@@ -407,7 +409,7 @@ def test_after_a_take_the_setup_says_how_it_begins(delivery):
 
 
 def step(of, *, next_is_old=None, paused=False, now_s=10.0):
-    return of.next_step(next_is_old=next_is_old, paused=paused, now_s=now_s)
+    return of.switch_to_next_step(next_is_old=next_is_old, paused=paused, now_s=now_s)
 
 
 def test_fresh_batches_need_no_step_until_the_fence_is_due():
@@ -495,10 +497,10 @@ def test_without_a_fence_there_are_no_transactions_whatever_is_asked_for():
 def test_without_a_fence_batches_of_every_age_go_at_any_time(old, now_s):
     plain = impossible()
     assert plain.may_send(old=old, now_s=now_s)
-    assert plain.next_step(next_is_old=old, paused=False, now_s=now_s) is None
+    assert plain.switch_to_next_step(next_is_old=old, paused=False, now_s=now_s) is None
     plain.record_sent(10, old=old, now_s=now_s)
     assert plain.may_send(old=old, now_s=now_s)
-    assert plain.next_step(next_is_old=old, paused=False, now_s=now_s) is None
+    assert plain.switch_to_next_step(next_is_old=old, paused=False, now_s=now_s) is None
     assert not plain.is_active
 
 

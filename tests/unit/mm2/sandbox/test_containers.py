@@ -52,10 +52,12 @@ def test_without_a_daemon_it_is_said_what_to_do(monkeypatch, tmp_path):
 
 def test_kafkas_scripts_get_our_flags_and_the_settings_file_of_the_shared_folder():
     runner = ContainerRunner(image="apache/kafka:4.3.1", folder=FOLDER)
-    argv = runner.broker(FOLDER / "server.properties", flags=("-Xmx384m", "-XX:+UseSerialGC"))
+    argv = runner.make_broker_command(
+        FOLDER / "server.properties", flags=("-Xmx384m", "-XX:+UseSerialGC")
+    )
     assert argv[0] == "env"
     assert "KAFKA_HEAP_OPTS=-Xmx384m -XX:+UseSerialGC" in argv
     assert argv[-2] == "/opt/kafka/bin/kafka-server-start.sh"
     assert argv[-1] == "/somewhere/east/server.properties"
-    tool = runner.storage_tool("format", "--cluster-id", "abc", flags=())
+    tool = runner.make_storage_tool_command("format", "--cluster-id", "abc", flags=())
     assert tool[-4:] == ["/opt/kafka/bin/kafka-storage.sh", "format", "--cluster-id", "abc"]

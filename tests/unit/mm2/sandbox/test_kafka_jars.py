@@ -203,8 +203,9 @@ def test_a_cache_that_others_can_write_to_is_refused(tmp_path, serve, what):
     with pytest.raises(SandboxError) as raised:
         _jars(tmp_path)
     assert str(raised.value) == (
-        f"cannot run programs from the cache {tmp_path}: users other than this one and root can "
-        f"write to {path}; run chmod -R go-w {tmp_path}, or set MM2_CACHE to a folder of this user"
+        f"cannot run programs from the cache {tmp_path} because users other than this one and "
+        f"root can write to {path}: run chmod -R go-w {tmp_path}, or set MM2_CACHE to a folder "
+        "owned by this user"
     )
     path.chmod(0o755)
     assert _jars(tmp_path)[0] == folder

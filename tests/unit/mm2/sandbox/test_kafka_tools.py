@@ -37,7 +37,7 @@ def test_a_tool_is_found_by_its_scripts_name(name):
 def test_an_unknown_name_is_refused_with_the_nearest_one():
     with pytest.raises(SandboxError, match=r"'topcis'.*did you mean 'topics'"):
         kafka_tools.find_tool("topcis")
-    with pytest.raises(SandboxError, match="kafka --help lists them"):
+    with pytest.raises(SandboxError, match="run mm2 sandbox kafka --help for a list"):
         kafka_tools.find_tool("xyzzy")
 
 

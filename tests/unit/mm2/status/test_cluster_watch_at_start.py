@@ -53,7 +53,7 @@ def test_why_clusters_do_not_answer_is_known_and_logged_once(tmp_path, closed, c
     assert source.startswith("source east unreachable since ")
     assert source.endswith(f"Z: connection refused ({closed}), retrying; diagnose with: mm2 check")
     assert target.endswith(
-        f"Z: no answer within 4 s ({silent}), retrying; diagnose with: mm2 check"
+        f"Z: no response within 4 s ({silent}), retrying; diagnose with: mm2 check"
     )
     assert watch.reason("no->flow") == ""
     about_east = [each for each in caplog.messages if closed in each]

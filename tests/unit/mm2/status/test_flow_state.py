@@ -77,7 +77,7 @@ def test_what_is_held_is_told_with_what_is_not_done_and_the_way_on():
         OperatorOverrides(paused=True, other_connectors=both), resume=RESUME
     ) == [
         "MirrorCheckpointConnector is paused by an operator: no checkpoints are written; "
-        "groups that fail over resume at their last ones. Remedy: mm2 resume x",
+        "groups that fail over resume at their last checkpoints. Remedy: mm2 resume x",
         "MirrorHeartbeatConnector is stopped by an operator: no heartbeats are written to its "
         "target. Remedy: mm2 resume x",
     ]
@@ -274,7 +274,11 @@ def test_a_node_is_not_ready_before_its_copies_have_started_or_when_all_have_fai
         (["STARTING", "RUNNING"], (), "its copy processes have not started yet: task 0"),
         (["STARTING", "RUNNING"], (0,), ""),
         (["WAITING_FOR_SLOT", "RUNNING"], (), ""),
-        (["WAITING_FOR_SLOT", "WAITING_FOR_SLOT"], (), "all its tasks wait for a Spark slot"),
+        (
+            ["WAITING_FOR_SLOT", "WAITING_FOR_SLOT"],
+            (),
+            "all its tasks are waiting for a Spark slot",
+        ),
         (["RESTARTING", "RUNNING"], (), ""),
     ],
 )

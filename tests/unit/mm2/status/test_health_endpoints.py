@@ -84,7 +84,7 @@ def test_live_follows_the_main_loop(served):
     assert told["findings"] == [
         {"ok": False, "reason": "no iteration of the main loop for 100 s (maximum 60 s)"}
     ]
-    served.beats.beat()
+    served.beats.record_iteration()
     assert served.ask(health_endpoints.LIVE_PATH)[0] == 200
 
 
@@ -134,7 +134,10 @@ def test_replicating_is_the_verdict_of_all_flows_or_of_one(served):
 
 def test_without_a_flow_nothing_replicates(served):
     status, told = served.ask(health_endpoints.REPLICATING_PATH)
-    assert (status, told["findings"][0]["reason"]) == (503, "the file has no flow that replicates")
+    assert (status, told["findings"][0]["reason"]) == (
+        503,
+        "the configuration file has no flow that replicates",
+    )
 
 
 def test_whoever_ends_processes_is_answered_at_once_and_waits_for_nobody_else(served):

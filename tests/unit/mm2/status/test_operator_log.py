@@ -209,7 +209,8 @@ def test_nothing_is_created(warnings):
     assert scene.target.cluster.topics == {}
     assert warnings() == [
         f"east->west: 1 operator action not recorded in {TOPIC} on west: the topic does not exist "
-        "yet; the flow creates it when it starts to replicate. Only this log has: pause east->west"
+        "yet; the flow creates it when it starts to replicate. Recorded only in this log: "
+        "pause east->west"
     ]
 
 
@@ -224,7 +225,7 @@ def test_a_target_that_does_not_answer_is_a_warning(warnings, refused):
     assert scene.recorded() == []
     (told,) = warnings()
     assert told.startswith("east->west: 1 operator action not recorded in ")
-    assert told.endswith(". Only this log has: pause east->west")
+    assert told.endswith(". Recorded only in this log: pause east->west")
     scene = Scene()
     scene.log.log_change(change("PUT", f"{SOURCE}/pause"))
     assert len(scene.recorded()) == 1
@@ -240,7 +241,7 @@ def test_who_logs_never_waits_and_what_waits_is_bounded(warnings):
     (told,) = warnings()
     assert "1 operator action not recorded" in told
     assert told.endswith(
-        ": 1000 others are still to be written. Only this log has: resume east->west"
+        ": 1000 others are still to be written. Recorded only in this log: resume east->west"
     )
     gate.set()
     assert len(scene.recorded()) == operator_log.MAX_PENDING_ACTIONS
@@ -257,7 +258,7 @@ def test_the_end_waits_no_longer_than_it_may(warnings):
     assert scene.clock.now_s() - begun_s < WAIT_S / 2
     (told,) = warnings()
     assert told.startswith("east->west: 2 operator actions not recorded in ")
-    assert told.endswith(". Only this log has: pause east->west; resume east->west")
+    assert told.endswith(". Recorded only in this log: pause east->west; resume east->west")
     scene.log.log_change(change("PUT", f"{SOURCE}/stop"))
     assert warnings()[1].endswith(": stop east->west")
     gate.set()
@@ -323,7 +324,7 @@ def test_what_is_not_acknowledged_in_time_is_given_up(warnings, monkeypatch):
     log = OperatorLog(lambda: scene.settings, now=passing, open_target=scene.open)
     log.log_change(change("PUT", f"{SOURCE}/pause"))
     eventually.eventually(lambda: bool(warnings()), WAIT_S)
-    assert ": not acknowledged within 30 s. Only this log has: " in warnings()[0]
+    assert ": not acknowledged within 30 s. Recorded only in this log: " in warnings()[0]
     assert silent.closed
     log.close(WAIT_S)
 
@@ -340,7 +341,7 @@ def test_a_mistake_of_ours_ends_no_thread(warnings, monkeypatch):
     monkeypatch.setattr(scene.target, "create_writer", writer, raising=False)
     scene.log.log_change(change("PUT", f"{SOURCE}/pause"))
     eventually.eventually(lambda: bool(warnings()), WAIT_S)
-    assert "an error in mm2 itself: RuntimeError('oops')" in warnings()[0]
+    assert "internal error in mm2: RuntimeError('oops')" in warnings()[0]
     scene.log.log_change(change("PUT", f"{SOURCE}/resume"))
     assert [each.id for each in scene.recorded()] == ["operator-action-resume"]
 

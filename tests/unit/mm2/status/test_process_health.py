@@ -172,7 +172,7 @@ def test_without_an_engine_nothing_is_ready():
         (0.2, "", True, "last main loop iteration 0.2 s ago"),
         (60.0, "", True, "last main loop iteration 60.0 s ago"),
         (61.0, "", False, "no iteration of the main loop for 61 s (maximum 60 s)"),
-        (0.2, "flow a->b: KeyError()", False, "an error in mm2 itself: flow a->b: KeyError()"),
+        (0.2, "flow a->b: KeyError()", False, "internal error in mm2: flow a->b: KeyError()"),
     ],
 )
 def test_live_is_a_main_loop_that_comes_round(silent_s, crashed, well, said):

@@ -110,7 +110,11 @@ TARGET_LOST = "target west unreachable since 00:00:00Z: refused"
         ),
         (report(part(retention_risk=dataclasses.replace(SHORT, share=0.9))), Health.HEALTHY, []),
         (report(state=State.FAILED, reason="no rights"), Health.UNHEALTHY, ["no rights"]),
-        (report(state=State.NOT_RUNNING), Health.UNHEALTHY, ["no mm2 process runs this flow"]),
+        (
+            report(state=State.NOT_RUNNING),
+            Health.UNHEALTHY,
+            ["no mm2 process is running this flow"],
+        ),
         (report(state=State.UNKNOWN, reason="no answer"), Health.UNKNOWN, ["no answer"]),
         (
             report(state=State.UNKNOWN, reason="why", unreachable=(lost(Side.TARGET),)),
@@ -136,8 +140,8 @@ TARGET_LOST = "target west unreachable since 00:00:00Z: refused"
             report(part("", end=9, waiting_since_ms=NOW_MS - 61_000), activity=None),
             Health.UNKNOWN,
             [
-                "a record has waited for 61 s to be replicated; whether others are replicated "
-                "is known only to the process that runs the flow"
+                "a record has been waiting for 61 s to be replicated; whether others are "
+                "replicated is known only to the process that runs the flow"
             ],
         ),
         (

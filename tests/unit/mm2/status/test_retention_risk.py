@@ -41,7 +41,7 @@ def runs_out(cause: DeletionCause, left_ms: int = 7_200_000) -> RetentionRisk:
             runs_out(By.START, 0),
             "0 s",
             "the source deletes unreplicated records in about 0 s at the rate at which its log "
-            "start moves",
+            "start advances",
         ),
         (
             RetentionRisk(kind=Kind.GONE, left_ms=0, deleted_offsets=20),

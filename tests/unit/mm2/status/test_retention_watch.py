@@ -205,7 +205,7 @@ def test_reports_name_what_is_unreachable(scene):
 
 
 def test_reports_say_when_something_was_replicated_last_while_a_copy_is_here(scene):
-    place = status_registry.REGISTRY.latency("east->west", 0)
+    place = status_registry.REGISTRY.create_latency_publisher("east->west", 0)
     try:
         began = scene.clock.wall
         assert scene.watch.reports()[0].activity == ReplicationActivity(begun_ms=began, last=None)
@@ -224,7 +224,7 @@ def test_reports_say_when_something_was_replicated_last_while_a_copy_is_here(sce
 @pytest.mark.parametrize("step_h", [6, -6, -12])
 def test_a_stalled_flow_is_as_old_as_it_is_whatever_the_wall_clock_is_set_to(scene, step_h):
     """The clock runs six hours ahead when the last batch is acknowledged, and is then set."""
-    place = status_registry.REGISTRY.latency("east->west", 0)
+    place = status_registry.REGISTRY.create_latency_publisher("east->west", 0)
     try:
         scene.later(0, step_s=6 * 3_600)
         place.publish(LatencySnapshot(replicated_at_s=scene.clock.now_s()))
@@ -238,7 +238,7 @@ def test_a_stalled_flow_is_as_old_as_it_is_whatever_the_wall_clock_is_set_to(sce
 
 
 def test_a_failed_task_keeps_a_quiet_flow_from_looking_fresh(scene):
-    place = status_registry.REGISTRY.latency("east->west", 0)
+    place = status_registry.REGISTRY.create_latency_publisher("east->west", 0)
     try:
         idle_ms = scene.clock.wall
         place.publish(LatencySnapshot(caught_up_at_s=scene.clock.now_s()))

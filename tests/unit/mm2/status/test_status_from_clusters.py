@@ -151,7 +151,7 @@ def test_what_is_copied_and_what_is_not():
     ("fields", "words"),
     [
         ({"stop_reason": "the topic was recreated"}, "recreated"),
-        ({"copied_to": 20}, "was copied up to offset 20, but the source's log ends at 12"),
+        ({"copied_to": 20}, "was copied up to offset 20, but the source log ends at 12"),
         ({"mirror_bounds": None}, "its mirror east.orders-0 was deleted"),
         ({"copied_to": 1}, "the source deleted 1 offset before they were replicated"),
     ],
@@ -201,7 +201,10 @@ def test_warnings():
     entries = {**held.config.entries, flow_plan.CHECKPOINT_CONNECTOR: paused}
     held = dataclasses.replace(held, config=ClusterConfigState(entries=entries))
     assert "MirrorCheckpointConnector is paused" in report(held, mirrored()).warnings[0]
-    assert "is unknown: grant" in report(group(hosts=None), mirrored()).warnings[0]
+    assert (
+        "it is unknown whether its Connect group has members: grant"
+        in report(group(hosts=None), mirrored()).warnings[0]
+    )
     assert "2 incidents" in report(None, mirrored(), losses=2).warnings[0]
     many = [
         mirrored(partition=TopicPartition("orders", number), stop_reason="recreated")

@@ -61,7 +61,7 @@ TABLE = [
     ({"phase": "waiting", "reason": "a leader moved"}, "waiting: a leader moved"),
     (
         {"phase": "waiting", "reason": "WAITING_FOR_SLOT"},
-        "waiting: its task waits for a Spark slot",
+        "waiting: its task is waiting for a Spark slot",
     ),
     ({"phase": "taking"}, "waiting"),
     ({"phase": "stopped", "reason": STOPPED}, f"stopped: {STOPPED}"),

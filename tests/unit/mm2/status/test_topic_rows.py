@@ -95,7 +95,7 @@ def test_a_copy_that_does_not_move_cannot_say_that_nothing_is_missing(phase):
 
 def test_reasons_that_are_task_states_are_said_in_words():
     row = topic(statuses.partition(phase="waiting", reason="WAITING_FOR_SLOT"))
-    assert row.reason == "its task waits for a Spark slot"
+    assert row.reason == "its task is waiting for a Spark slot"
 
 
 def test_worst_topics_sort_first():
@@ -176,7 +176,7 @@ def test_what_is_paused_or_throttled_is_told_with_its_rate():
     holds = OperatorOverrides(
         paused_topics=frozenset({"bills"}),
         budgets=FlowThrottles(
-            flow=5_000_000, topics=(TopicThrottle(filters.literal_pattern("orders"), 2_000),)
+            flow=5_000_000, topics=(TopicThrottle(filters.build_literal_pattern("orders"), 2_000),)
         ),
     )
     stopped = statuses.partition("bills", 1, phase="stopped", reason="why")

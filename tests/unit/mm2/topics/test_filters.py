@@ -110,7 +110,7 @@ def test_items_are_stripped_as_java_strips_them():
 
 def test_the_first_item_that_matches_is_named():
     found = filters.compile_patterns(["a", "b.*", "b"])
-    assert [found.find_first(name) for name in ("b", "a", "c")] == ["b.*", "a", None]
+    assert [found.find_first_match(name) for name in ("b", "a", "c")] == ["b.*", "a", None]
 
 
 def test_why_a_name_is_taken_or_not():

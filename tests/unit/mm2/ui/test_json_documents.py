@@ -57,7 +57,7 @@ def test_where_all_is_copied_nothing_is_known_against_it_and_that_is_all_it_says
 def test_what_is_not_copied_yet_costs_and_is_counted():
     found = estimate({"end": 12, "waiting_since_ms": NOW_MS - 5_000}, {"partition": 1, "end": 10})
     assert found.kind is Kind.COSTS
-    assert found.findings == ("up to 4 records of east are not on west, 5.0 s",)
+    assert found.findings == ("up to 4 records of east are not replicated to west, 5.0 s",)
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_where_nothing_is_copied_why_is_told_once():
     found = json_documents.estimate_failover(
         others, FLOW, verdict=replication_health.evaluate_flow(others, within_s=60.0)
     )
-    assert "no partition is replicated here" in found.findings
+    assert "this node replicates no partition of the flow" in found.findings
 
 
 State = ReportedFlowState

@@ -188,7 +188,7 @@ def test_groups_are_those_of_the_flows_tasks_in_this_process(browser):
         texts.append(text)
         return GroupSearchResult(total_count=4, matching_count=2, groups={})
 
-    browser.board.groups("east->west", 0).publish(
+    browser.board.create_groups_publisher("east->west", 0).publish(
         CheckpointGroupsSnapshot(last_round_s=3, last_round_wall_ms=3, find_groups=find)
     )
     told = browser.json("/ui/api/groups", flow="east->west", group="bill")
@@ -216,7 +216,7 @@ def test_a_page_from_elsewhere_cannot_have_clusters_asked(browser, name):
 
 
 def test_names_that_no_text_can_hold_are_shown_all_the_same(browser):
-    browser.board.groups("east->west", 0).publish(
+    browser.board.create_groups_publisher("east->west", 0).publish(
         CheckpointGroupsSnapshot(
             last_round_s=3,
             last_round_wall_ms=3,
@@ -265,7 +265,7 @@ def test_groups_are_looked_for_by_so_many_texts_in_one_look(browser):
     def ask(text, status=200):
         return browser.json("/ui/api/groups", status=status, flow="east->west", group=text)
 
-    browser.board.groups("east->west", 0).publish(
+    browser.board.create_groups_publisher("east->west", 0).publish(
         CheckpointGroupsSnapshot(last_round_s=1, last_round_wall_ms=1, find_groups=find)
     )
     wanted = ["", *map(str, range(site.SEARCHES_MAX))]
@@ -282,7 +282,7 @@ def test_groups_are_looked_for_by_so_many_texts_in_one_look(browser):
 def test_searches_keep_no_other_page_from_being_shown(browser):
     """Also those that are refused, which anyone can send."""
     asked = {"flow": "east->west"}
-    browser.board.groups("east->west", 0).publish(
+    browser.board.create_groups_publisher("east->west", 0).publish(
         CheckpointGroupsSnapshot(
             last_round_s=1,
             last_round_wall_ms=1,
@@ -305,7 +305,7 @@ def test_long_texts_are_cut_before_they_are_looked_for(browser):
         texts.append(len(text))
         return GroupSearchResult(total_count=0, matching_count=0, groups={})
 
-    browser.board.groups("east->west", 0).publish(
+    browser.board.create_groups_publisher("east->west", 0).publish(
         CheckpointGroupsSnapshot(last_round_s=1, last_round_wall_ms=1, find_groups=find)
     )
     browser.json("/ui/api/groups", flow="east->west", group="x" * 5_000)

@@ -44,7 +44,7 @@ class Past:
     def look(self, *shown, reported=None, after_s=10.0):
         self.now_s += after_s
         reported = report(part(), at_ms=int(self.now_s * 1000)) if reported is None else reported
-        self.fold.observe(
+        self.fold.add_snapshot(
             [statuses.flow(*shown)], [reported], now_s=self.now_s, wall_ms=int(self.now_s * 1000)
         )
         self.fold.check_invariants()
@@ -112,10 +112,10 @@ def test_a_flow_that_is_gone_is_forgotten_and_others_go_on():
     fold = Timeline()
     both = [statuses.flow(name="a->b"), statuses.flow(name="b->a")]
     reports = [report(flow=each.flow) for each in both]
-    fold.observe(both, reports, now_s=1.0, wall_ms=1)
-    fold.observe(both[1:], reports[1:], now_s=2.0, wall_ms=2)
+    fold.add_snapshot(both, reports, now_s=1.0, wall_ms=1)
+    fold.add_snapshot(both[1:], reports[1:], now_s=2.0, wall_ms=2)
     assert (len(fold.get_points("a->b")), len(fold.get_points("b->a"))) == (0, 2)
-    fold.observe(both, reports[:1], now_s=3.0, wall_ms=3)
+    fold.add_snapshot(both, reports[:1], now_s=3.0, wall_ms=3)
     assert (len(fold.get_points("a->b")), len(fold.get_points("b->a"))) == (1, 0), (
         "nobody has a report of it"
     )

@@ -18,7 +18,7 @@ class Driver:
         self.rows, self.error, self.stage, self.active = rows, error, stage, list(active)
         self.ran = []
 
-    def run(self, ticket, *, group, description):
+    def run_job(self, ticket, *, group, description):
         self.ran.append((ticket, group, description))
         if self.error is not None:
             raise self.error
@@ -80,7 +80,7 @@ def test_a_failure_is_the_handles(copy, error, told):
 
 def test_however_spark_ends_a_cancelled_copy_it_was_cancelled(copy):
     class Cancelling(Driver):
-        def run(self, ticket, *, group, description):
+        def run_job(self, ticket, *, group, description):
             copy.cancel()
             raise SparkUnavailableError("no answer")
 

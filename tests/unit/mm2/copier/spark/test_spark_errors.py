@@ -42,8 +42,8 @@ ABORTED = (
         ),
         (
             ABORTED + 'java.io.IOException: Cannot run program "/x/python": error=2, No such file',
-            "the executor has no program /x/python: set spark.python to an interpreter that is "
-            "installed on every node",
+            "the program /x/python is not installed on the executor: set spark.python to an "
+            "interpreter that is installed on every node",
         ),
         (
             ABORTED + "ExecutorLostFailure (executor 1 exited caused by one of the running tasks) "
@@ -73,7 +73,7 @@ def test_a_job_failure_is_one_line(message, told):
         ("bin/spark-class: line 71: java: command not found", "no Java found"),
         (
             "Error: LinkageError occurred\njava.lang.UnsupportedClassVersionError: org/apache",
-            "Java 17 or newer is needed",
+            "the Java version is too old; Java 17 or newer is required",
         ),
         (
             "java.lang.module.FindException: Module jdk.incubator.vector not found",
