@@ -186,16 +186,16 @@ def _at_least(factor: float, actual: float | None, what: str) -> Expectation:
 def _about(setting: Setting) -> str:
     rounds = "one round" if setting.rounds == 1 else f"up to {setting.rounds} rounds in turns"
     told = (
-        f"{setting.machine}. {setting.versions}. Figures of {rounds}: median (least-greatest, "
-        "where there were several)."
+        f"{setting.machine}. {setting.versions}. Figures are medians of {rounds} "
+        "(with the range, where there were several rounds)."
     )
     if not setting.produced:
         return told
     return (
-        f"{told} Source broker, target broker and the mirror share the machine; "
-        f"{workloads.PARTITIONS} partitions and no compression where nothing else is said. MB and "
-        "GB are 10^6 and 10^9 bytes of values. CPU and memory (PSS) are those of all processes of "
-        "a contestant; *steady* is from the first mirrored record to the last."
+        f"{told} The source broker, the target broker and the mirror share the machine. Unless a "
+        f"row says otherwise, the topic has {workloads.PARTITIONS} partitions and no compression. "
+        "MB and GB are 10^6 and 10^9 bytes of values. CPU and memory (PSS) are totals over all "
+        "processes of a contestant. *Steady* is from the first mirrored record to the last."
     )
 
 
@@ -241,8 +241,8 @@ def _fell_short(setting: Setting, measured: Results) -> str:
     short = [each.line for each in found if not each.met]
     if not found:
         return ""
-    head = f"Of {len(found)} expectations {len(found) - len(short)} are met" + (
-        "; not these:" if short else "."
+    head = f"Of {len(found)} expectations, {len(found) - len(short)} are met." + (
+        " These are not met:" if short else ""
     )
     return "\n".join([head, "", *short]) if short else head
 
@@ -300,7 +300,7 @@ def _doubts(measured: Results) -> str:
     others = measured.others_cores_max()
     if others > _OTHERS_CORES_MAX:
         lines.append(
-            f"- The machine was not ours alone: others used up to {figures.number(others)} cores "
+            f"- Other programs on the machine used up to {figures.number(others)} cores "
             "during a measurement."
         )
     return "\n".join(lines)
