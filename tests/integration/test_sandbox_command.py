@@ -56,7 +56,7 @@ def test_up_serves_and_down_leaves_nothing(home):
     assert (again.returncode, "already up" in again.stderr) == (0, True)
     assert json.loads(again.stdout) == json.loads(said.stdout) == json.loads(up.stdout)
     assert other.returncode == 1
-    assert "already up" in other.stderr
+    assert "already running" in other.stderr
     assert "mm2 sandbox down" in other.stderr
     assert logs.returncode == 0
     assert len(logs.stdout.splitlines()) == 4

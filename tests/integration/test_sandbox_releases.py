@@ -125,7 +125,7 @@ def test_the_command_starts_names_shows_and_ends_an_old_cluster(home):
     assert up.returncode == 0, up.stderr
     assert "(Kafka 2.8.2 with ZooKeeper)" in up.stdout
     assert sorted(json.loads(again.stdout)["clusters"]) == ["old"]
-    assert "already up" in other.stderr
+    assert "already running" in other.stderr
     assert "Kafka 2.8.2" in other.stderr
     assert "zookeeper.log" in logs.stdout
     assert len(pids) == 5, "a supervisor; a broker and a ZooKeeper, each with its guard"

@@ -55,7 +55,8 @@ def explain(error: Exception, *, stage="opening", security=PLAINTEXT, answered=F
         (
             EOFError(),
             {},
-            "while opening (security.protocol is PLAINTEXT; check whether the listener requires TLS)",
+            "while opening (security.protocol is PLAINTEXT; check whether the listener requires "
+            "TLS)",
         ),
         (
             ConnectionResetError(errno.ECONNRESET, "Connection reset by peer"),

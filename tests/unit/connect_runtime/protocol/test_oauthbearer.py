@@ -171,7 +171,7 @@ def test_the_secret_is_in_no_repr_and_survives_the_way_to_an_executor():
         (
             {"jaas": f'{MODULE} clientId="mm2";'},
             "sasl.oauthbearer.client.credentials.client.secret",
-            "this property, and clientSecret in sasl.jaas.config, are not set; SETIT",
+            "this property, and clientSecret in sasl.jaas.config, are not set; set it, or write",
         ),
         (
             {"jaas": JAAS.replace("scope", "unsecuredLoginStringClaim_sub")},

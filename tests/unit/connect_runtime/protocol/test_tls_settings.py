@@ -75,7 +75,8 @@ def test_a_keystore_brings_certificate_and_key_without_a_password(key_password):
         (
             {"truststore__location": "old.jks"},
             "ssl.truststore.location",
-            "old.jks is a JKS store, which is not supported; convert the store: keytool -importkeystore",
+            "old.jks is a JKS store, which is not supported; convert the store: "
+            "keytool -importkeystore",
         ),
         (
             {"keystore__location": "old.jks"},
