@@ -27,10 +27,23 @@ def read_bounded(file: Path, *, max_bytes: int, regular_only: bool = False) -> b
     try:
         if regular_only and not stat.S_ISREG(os.fstat(opened).st_mode):
             raise OSError(errno.EINVAL, "not a regular file")
-        with os.fdopen(opened, "rb", closefd=False) as stream:
-            data = stream.read(max_bytes + 1)
+        return _read_descriptor(opened, max_bytes)
     finally:
         os.close(opened)
+
+
+def read_own(file: Path, *, max_bytes: int) -> bytes:
+    """Read a regular file of this user or root, as `open_own` and `read_bounded` do."""
+    opened = open_own(file, os.O_RDONLY)
+    try:
+        return _read_descriptor(opened, max_bytes)
+    finally:
+        os.close(opened)
+
+
+def _read_descriptor(opened: int, max_bytes: int) -> bytes:
+    with os.fdopen(opened, "rb", closefd=False) as stream:
+        data = stream.read(max_bytes + 1)
     if len(data) > max_bytes:
         raise OSError(errno.EFBIG, f"larger than {max_bytes >> 20} MiB")
     return data

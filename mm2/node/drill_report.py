@@ -2,8 +2,9 @@
 successful drill.
 
 `mm2 drill` writes the file. `mm2 run` reads it for `mm2_last_drill_timestamp_seconds`. The file is
-always replaced as a whole. Format: {"version": 1, "flows": {"east->west": {"passed_at_ms": …,
-"last": {…}}}}; `last` is the output of `mm2 drill --json`, with `at_ms` and `passed`.
+always replaced as a whole, and read only if it belongs to the reading user or root. Format:
+{"version": 1, "flows": {"east->west": {"passed_at_ms": …, "last": {…}}}}; `last` is the output of
+`mm2 drill --json`, with `at_ms` and `passed`.
 """
 
 from __future__ import annotations
@@ -12,13 +13,18 @@ import json
 import logging
 import os
 import pathlib
+import tempfile
 from collections.abc import Mapping
 from typing import Any
 
 from connect_runtime.base.errors import FatalError
+from connect_runtime.system import files
 
 FORMAT_VERSION = 1
-_TEMPORARY_SUFFIX, _FILE_MODE = ".writing", 0o644
+MAX_FILE_BYTES = 4 << 20
+_MAX_TIME_MS = 253_402_300_799_999
+"""The last millisecond of the year 9999."""
+_FILE_MODE = 0o644
 
 _log = logging.getLogger(__name__)
 
@@ -41,37 +47,57 @@ def record_drill(
     text = (
         json.dumps({"version": FORMAT_VERSION, "flows": flows}, indent=2, ensure_ascii=False) + "\n"
     )
-    temporary = path.with_name(path.name + _TEMPORARY_SUFFIX)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(text, encoding="utf-8")
-        temporary.chmod(_FILE_MODE)
-        temporary.replace(path)
+        _replace_file(path, text.encode())
     except OSError as error:
         raise DrillReportError(
             f"cannot write drill.report, {path}: {error.strerror or error}"
         ) from None
 
 
+def _replace_file(path: pathlib.Path, content: bytes) -> None:
+    """Replace a file as a whole, through a new file that no other user can have prepared."""
+    opened, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+    try:
+        with os.fdopen(opened, "wb") as stream:
+            stream.write(content)
+            os.fchmod(stream.fileno(), _FILE_MODE)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
 def read_drills(path: pathlib.Path) -> Mapping[str, Mapping[str, Any]]:
     """Read the drill results by flow. Raises `DrillReportError`."""
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = json.loads(files.read_own(path, max_bytes=MAX_FILE_BYTES))
         version, flows = document["version"], document["flows"]
         if version != FORMAT_VERSION:
             raise DrillReportError(
                 f"cannot read drill.report, {path}: unsupported version {version}; supported is "
                 f"{FORMAT_VERSION}"
             )
-        return {str(name): dict(each) for name, each in flows.items()}
+        drills = {str(name): dict(each) for name, each in flows.items()}
+        for each in drills.values():
+            _check_time(each.get("passed_at_ms"))
+        return drills
     except OSError as error:
         raise DrillReportError(
             f"cannot read drill.report, {path}: {error.strerror or error}"
         ) from None
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DrillReportError(
             f"cannot read drill.report, {path}: invalid content: {error}"
         ) from None
+
+
+def _check_time(passed_at_ms: object) -> None:
+    if passed_at_ms is not None and (
+        type(passed_at_ms) is not int or not 0 <= passed_at_ms <= _MAX_TIME_MS
+    ):
+        raise ValueError("passed_at_ms is not a Unix time in milliseconds")
 
 
 class LastDrillTimes:
@@ -79,7 +105,7 @@ class LastDrillTimes:
 
     def __init__(self, path: pathlib.Path | None) -> None:
         self._path = path
-        self._file_stamp: tuple[int, int] | None = None
+        self._file_stamp: tuple[int, ...] | None = None
         self._times: Mapping[str, float] = {}
         self._logged_error = ""
 
@@ -91,11 +117,11 @@ class LastDrillTimes:
         if self._path is None:
             return None
         try:
-            stat = os.stat(self._path)
+            stat = os.lstat(self._path)
         except OSError:
             self._file_stamp, self._times = None, {}
             return self._times
-        stamp = (stat.st_mtime_ns, stat.st_size)
+        stamp = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
         if stamp != self._file_stamp:
             self._file_stamp = stamp
             self._times = self._read_pass_times(self._path)
@@ -109,7 +135,7 @@ class LastDrillTimes:
                 for name, each in flows.items()
                 if each.get("passed_at_ms") is not None
             }
-        except (DrillReportError, TypeError) as error:
+        except DrillReportError as error:
             if str(error) != self._logged_error:
                 self._logged_error = str(error)
                 _log.warning("%s; the time of the last drill is not exposed", error)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 
@@ -50,6 +51,11 @@ def test_without_a_name_of_a_file_drills_are_not_noted():
         ("[]", "invalid content"),
         (json.dumps({"version": 2, "flows": {}}), "unsupported version 2; supported is 1"),
         (json.dumps({"version": 1, "flows": 3}), "invalid content"),
+        ("[" * 100_000, "invalid content"),
+        *(
+            (json.dumps({"version": 1, "flows": {"a->b": {"passed_at_ms": wrong}}}), "Unix time")
+            for wrong in (10**400, -1, 10**15, float("inf"), float("nan"), True, "1", [])
+        ),
     ],
 )
 def test_what_is_no_report_is_told_and_never_written_over(path, text, why, caplog):
@@ -61,6 +67,45 @@ def test_what_is_no_report_is_told_and_never_written_over(path, text, why, caplo
     drills = LastDrillTimes(path)
     assert drills.read_pass_times_s() == drills.read_pass_times_s() == {}
     assert why in caplog.text
+
+
+def test_a_report_that_is_no_file_is_refused_at_once(path, caplog):
+    path.parent.mkdir()
+    os.mkfifo(path)
+    assert LastDrillTimes(path).read_pass_times_s() == {}
+    assert "not a regular file" in caplog.text
+    path.unlink()
+    path.symlink_to("/dev/zero")
+    assert LastDrillTimes(path).read_pass_times_s() == {}
+    assert "a symbolic link, which is not followed" in caplog.text
+    path.unlink()
+    with path.open("wb") as large:
+        large.truncate(1 << 40)
+    assert LastDrillTimes(path).read_pass_times_s() == {}
+    assert "larger than 4 MiB" in caplog.text
+
+
+def test_a_report_of_another_user_is_refused(path, monkeypatch, caplog):
+    drill_report.record_drill(path, "a->b", {}, passed=True, at_ms=1)
+    if os.geteuid() == 0:
+        os.chown(path, 4242, -1)
+    else:
+        monkeypatch.setattr(os, "geteuid", lambda: 4242)
+    assert LastDrillTimes(path).read_pass_times_s() == {}
+    assert "belongs to user id" in caplog.text
+
+
+def test_a_prepared_link_is_not_written_through(path, tmp_path):
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    victim.chmod(0o600)
+    path.parent.mkdir()
+    path.with_name(path.name + ".writing").symlink_to(victim)
+    drill_report.record_drill(path, "a->b", {}, passed=True, at_ms=1)
+    assert victim.read_text() == "precious"
+    assert victim.stat().st_mode & 0o777 == 0o600
+    assert not path.is_symlink()
+    assert path.stat().st_mode & 0o777 == 0o644
 
 
 def test_a_place_that_cannot_be_written_is_named(tmp_path):
