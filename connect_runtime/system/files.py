@@ -12,24 +12,46 @@ import os
 import pwd
 import stat
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+_MAX_SYMBOLIC_LINKS = 40
+"""As in Linux."""
+
 
 def read_bounded(file: Path, *, max_bytes: int, regular_only: bool = False) -> bytes:
-    """Read a whole file. Raises `OSError`, including for more than `max_bytes` bytes (whole MiB).
+    """Read a whole file. Raises `OSError`, also if it has more than `max_bytes` bytes (whole MiB),
+    or is not a regular file: a pipe or a device may block or never end.
 
-    `regular_only` also raises `OSError` if the file is not regular, because a pipe or a device may
-    block or be endless.
+    A path below `/dev` or `/proc` may name a pipe, as `<(…)` of a shell does, unless
+    `regular_only` is set.
     """
-    opened = os.open(file, os.O_RDONLY | os.O_CLOEXEC | (os.O_NONBLOCK if regular_only else 0))
+    opened = _open_readable(file, regular_only=regular_only)
     try:
-        if regular_only and not stat.S_ISREG(os.fstat(opened).st_mode):
-            raise OSError(errno.EINVAL, "not a regular file")
         return _read_descriptor(opened, max_bytes)
     finally:
         os.close(opened)
+
+
+def read_checked(file: Path, *, max_bytes: int) -> tuple[bytes, ForeignWriter | None]:
+    """Read a whole file as `read_bounded` does, and find out who else can change what was read."""
+    opened = _open_readable(file, regular_only=False)
+    try:
+        return _read_descriptor(opened, max_bytes), find_foreign_writer(file, opened)
+    finally:
+        os.close(opened)
+
+
+def _open_readable(file: Path, *, regular_only: bool) -> int:
+    may_be_pipe = not regular_only and any(map(file.is_relative_to, ("/dev", "/proc")))
+    opened = os.open(file, os.O_RDONLY | os.O_CLOEXEC | (0 if may_be_pipe else os.O_NONBLOCK))
+    mode = os.fstat(opened).st_mode
+    is_error_of_read = stat.S_ISDIR(mode) and not regular_only
+    if not (stat.S_ISREG(mode) or may_be_pipe or is_error_of_read):
+        os.close(opened)
+        raise OSError(errno.EINVAL, "not a regular file")
+    return opened
 
 
 def read_own(file: Path, *, max_bytes: int) -> bytes:
@@ -111,7 +133,10 @@ def others_can_write(path: Path) -> bool:
 
     A group that has this user's name and no other members counts as the user. Raises `OSError`.
     """
-    found = path.stat()
+    return _others_can_write(path.stat())
+
+
+def _others_can_write(found: os.stat_result) -> bool:
     if found.st_mode & stat.S_IWOTH:
         return True
     return bool(found.st_mode & stat.S_IWGRP) and not _is_own_group(found.st_gid)
@@ -127,32 +152,65 @@ class ForeignWriter:
     """A user other than this user and root who can change a file."""
 
     path: Path
-    """The file, or the folder in which the user can replace it."""
+    """The file, or the folder or symbolic link through which the user can replace it."""
     owner: int | None
     """User id of the owner of `path`; None if other users can write because of its mode."""
 
 
-def find_foreign_writer(file: Path) -> ForeignWriter | None:
-    """Find a user other than this user and root who can change or replace a file.
+def find_foreign_writer(file: Path, opened: int) -> ForeignWriter | None:
+    """Return who other than this user and root can change or replace an open file; None if nobody
+    can.
 
-    Returns None if no other user can. Checks the file, its folder and the folder of a symbolic
-    link's target. In a sticky folder, other users cannot replace the file. A read-only mount and
-    the files directly in it count as safe, whatever their owner and mode, because Kubernetes mounts
-    config maps as folders of mode 0777, and files in containers may be owned by the host's users.
-    Raises `OSError`.
+    `opened` is the descriptor of the file. It is checked itself, so that a file that is exchanged
+    meanwhile is found. Checks every folder and symbolic link on the path. In a sticky folder others
+    cannot replace what is not theirs. A read-only mount counts as safe, and so does what is
+    directly in it, whatever its owner and mode: Kubernetes mounts config maps as
+    folders of mode 0777, and containers get files of the host's users. Raises `OSError`.
     """
-    for path in dict.fromkeys((file, file.absolute().parent, Path(os.path.realpath(file)).parent)):
-        if _is_read_only_mount(path) or _is_read_only_mount(path.absolute().parent):
-            continue
-        found = path.stat()
-        owners = {found.st_uid, path.lstat().st_uid}  # the owner of a symbolic link can redirect it
-        foreign = owners - {0, os.geteuid()}
-        if foreign:
-            return ForeignWriter(path=path, owner=min(foreign))
-        is_sticky = stat.S_ISDIR(found.st_mode) and bool(found.st_mode & stat.S_ISVTX)
-        if others_can_write(path) and not is_sticky:
-            return ForeignWriter(path=path, owner=None)
+    is_safe = False
+    for path in _list_path_components(file.absolute()):
+        is_safe = _is_read_only_mount(path) or _is_read_only_mount(path.parent)
+        found = path.lstat()
+        if not is_safe and (stat.S_ISDIR(found.st_mode) or stat.S_ISLNK(found.st_mode)):
+            writer = _find_writer(path, found)
+            if writer is not None:
+                return writer
+    return None if is_safe else _find_writer(file, os.fstat(opened))
+
+
+def _find_writer(path: Path, found: os.stat_result) -> ForeignWriter | None:
+    if found.st_uid not in (0, os.geteuid()):
+        return ForeignWriter(path=path, owner=found.st_uid)
+    is_link = stat.S_ISLNK(found.st_mode)  # its owner can redirect it, its mode says nothing
+    is_sticky = stat.S_ISDIR(found.st_mode) and bool(found.st_mode & stat.S_ISVTX)
+    if _others_can_write(found) and not is_link and not is_sticky:
+        return ForeignWriter(path=path, owner=None)
     return None
+
+
+def _list_path_components(file: Path) -> Iterator[Path]:
+    """List the folders and symbolic links on an absolute path, from the root to the file.
+
+    Each is yielded before the next one is looked up: what was found trustworthy cannot be exchanged
+    afterwards.
+    """
+    current, pending = Path(file.anchor), [*reversed(file.parts[1:])]
+    yield current
+    links = 0
+    while pending:
+        name = pending.pop()
+        current = current.parent if name == ".." else current / name
+        yield current
+        if not current.is_symlink():
+            continue
+        target = current.parent / current.readlink()
+        if current.is_relative_to("/proc") and not os.path.lexists(target):
+            return  # an open pipe or deleted file, such as pipe:[123]
+        links += 1
+        if links > _MAX_SYMBOLIC_LINKS:
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+        current = Path(target.anchor)
+        pending += reversed(target.parts[1:])
 
 
 def _is_read_only_mount(path: Path) -> bool:

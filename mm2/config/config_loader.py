@@ -29,11 +29,13 @@ from connect_runtime.config.config_providers import (
 )
 from connect_runtime.config.yaml_file import YamlDocument, YamlList, YamlScalar, YamlSection
 from connect_runtime.system import files
+from connect_runtime.system.files import ForeignWriter
 from mm2.config import (
     clusters_section,
     cross_checks,
     dedicated_mode,
     endpoints_section,
+    engine_config,
     extension_keys,
     flow_plan,
     flows_section,
@@ -170,39 +172,50 @@ def load(path: pathlib.Path, *, environment: Mapping[str, str]) -> Mm2Settings:
     properties files they are relative to the working directory, as in Java. Raises `SettingsError`
     with all problems.
     """
-    text = read_text(path)
+    text, writer = _read_checked(path)
     if is_properties(path):
         found = parse_properties(
             text, file=str(path), folder=pathlib.Path.cwd(), environment=environment
         )
     else:
         found = parse(text, file=str(path), folder=path.parent, environment=environment)
-    return _check_file_permissions(found, path)
+    return found if writer is None else _check_writer(found, path, writer)
 
 
-def _check_file_permissions(found: Mm2Settings, path: pathlib.Path) -> Mm2Settings:
-    """Warn if other users can modify the file. Raises `SettingsError` if the file also defines
-    hooks."""
-    try:
-        writer = files.find_foreign_writer(path)
-    except OSError as error:
-        raise config_errors.build_unreadable_error(
-            str(path), f"its owner and mode cannot be read: {error.strerror}"
-        ) from None
-    if writer is None:
-        return found
+def _check_writer(found: Mm2Settings, path: pathlib.Path, writer: ForeignWriter) -> Mm2Settings:
+    """Warn that other users can modify the file. Raises `SettingsError` if a setting of the file
+    can run commands."""
     who = "other users" if writer.owner is None else f"user id {writer.owner}"
     what = "this file" if writer.path == path else f"its folder {writer.path}"
     if writer.owner is None:
         remedy = f"run: chmod go-w {shlex.quote(str(writer.path))}"
     else:
         remedy = "copy the file to a folder that is owned by root or by the user that runs mm2"
-    if found.hooks:
-        text = f"runs commands, but {who} can write to {what}; to allow hooks, {remedy}"
-        raise SettingsError(str(path), [ConfigProblem(line=0, key="hooks", text=text)])
+    problems = [
+        ConfigProblem(
+            line=0,
+            key=key,
+            text=f"can run commands, but {who} can write to {what}; to allow the key, {remedy}",
+        )
+        for key in _find_command_keys(found, prefix="mm2." if is_properties(path) else "")
+    ]
+    if problems:
+        raise SettingsError(str(path), problems)
     text = f"{who} can write to {what} and thus control mm2; to prevent it, {remedy}"
     warning = ConfigProblem(line=0, key="", text=text)
     return dataclasses.replace(found, warnings=(warning, *found.warnings))
+
+
+def _find_command_keys(found: Mm2Settings, *, prefix: str) -> Iterator[str]:
+    """Find the keys of the file that can run commands on this machine. Besides hooks these are
+    Spark's: programs, options of the JVM, packages and plugins, all but the known harmless ones."""
+    if found.hooks:
+        yield hooks_section.HOOKS_SECTION
+    if found.spark.python is not None:
+        yield f"{prefix}spark.python"
+    for name in found.spark.conf:
+        if name not in engine_config.HARMLESS_SPARK_CONF:
+            yield f"{prefix}spark.conf.{name}"
 
 
 def is_properties(path: pathlib.Path) -> bool:
@@ -215,14 +228,17 @@ def read_text(path: pathlib.Path) -> str:
 
     Raises `SettingsError` if the file cannot be read.
     """
-    if is_properties(path):
-        return properties_file.read_text(path)
+    return _read_checked(path)[0]
+
+
+def _read_checked(path: pathlib.Path) -> tuple[str, ForeignWriter | None]:
+    """Read the file as `read_text` does, and find out who else can change it."""
     try:
-        content = files.read_bounded(path, max_bytes=properties_file.MAX_FILE_BYTES)
-        return content.decode("utf-8")
+        content, writer = files.read_checked(path, max_bytes=properties_file.MAX_FILE_BYTES)
+        return content.decode("iso-8859-1" if is_properties(path) else "utf-8"), writer
     except OSError as error:
         raise config_errors.build_unreadable_error(
-            str(path), f"cannot be read: {error.strerror}"
+            str(path), f"cannot be read: {error.strerror or error}"
         ) from None
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1

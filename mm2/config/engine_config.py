@@ -71,6 +71,10 @@ _APP_NAME = value_types.text_matching(
 )
 CONNECTOR_OVERRIDABLE = frozenset({"app.name"}) | SIZE_KEYS
 """Keys, without the prefix `mm2.spark.`, that a connector's configuration may override."""
+HARMLESS_SPARK_CONF = frozenset(key.removeprefix(_CONF) for key in SIZE_KEYS) | {
+    f"spark.{name}" for name in (*DRIVER_HOSTS, *DRIVER_PORTS)
+}
+"""Spark properties that cannot run commands on this machine: sizes and addresses."""
 _AUTHENTICATION_KEY = "spark.authenticate"
 _SECURITY_KEYS = (_AUTHENTICATION_KEY, "spark.network.crypto.enabled")
 _OPTION_TYPES: Mapping[str, tuple[str, ValueType[Any]]] = {

@@ -82,7 +82,6 @@ def read_drills(path: pathlib.Path) -> Mapping[str, Mapping[str, Any]]:
         drills = {str(name): dict(each) for name, each in flows.items()}
         for each in drills.values():
             _check_time(each.get("passed_at_ms"))
-        return drills
     except OSError as error:
         raise DrillReportError(
             f"cannot read drill.report, {path}: {error.strerror or error}"
@@ -91,6 +90,7 @@ def read_drills(path: pathlib.Path) -> Mapping[str, Mapping[str, Any]]:
         raise DrillReportError(
             f"cannot read drill.report, {path}: invalid content: {error}"
         ) from None
+    return drills
 
 
 def _check_time(passed_at_ms: object) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import pathlib
 import re
 
@@ -184,8 +185,8 @@ def test_commands_of_a_file_that_others_can_write_are_refused(tmp_path):
     with pytest.raises(SettingsError) as raised:
         config_loader.load(path, environment={})
     assert str(raised.value).splitlines()[0] == (
-        f"{path}: hooks: runs commands, but other users can write to this file; "
-        f"to allow hooks, run: chmod go-w {path}"
+        f"{path}: hooks: can run commands, but other users can write to this file; "
+        f"to allow the key, run: chmod go-w {path}"
     )
 
 
@@ -196,8 +197,8 @@ def test_commands_of_a_file_in_a_folder_that_others_can_write_are_refused(tmp_pa
     with pytest.raises(SettingsError) as raised:
         config_loader.load(path, environment={})
     assert str(raised.value).splitlines()[0] == (
-        f"{path}: hooks: runs commands, but other users can write to its folder {tmp_path}; "
-        f"to allow hooks, run: chmod go-w {tmp_path}"
+        f"{path}: hooks: can run commands, but other users can write to its folder {tmp_path}; "
+        f"to allow the key, run: chmod go-w {tmp_path}"
     )
 
 
@@ -205,28 +206,72 @@ def test_a_file_of_another_user_is_warned_of_and_its_commands_are_refused(tmp_pa
     path = tmp_path / "c.yaml"
     path.write_text(BASE)
     writer = ForeignWriter(path=path, owner=4242)
-    monkeypatch.setattr(files, "find_foreign_writer", lambda _: writer)
+    monkeypatch.setattr(files, "find_foreign_writer", lambda *_: writer)
     assert config_loader.load(path, environment={}).format_warnings() == [
         f"{path}: user id 4242 can write to this file and thus control mm2; to prevent it, copy "
         "the file to a folder that is owned by root or by the user that runs mm2"
     ]
     path.write_text(WITH_HOOKS)
-    with pytest.raises(SettingsError, match="but user id 4242 can write to this file; to allow"):
+    with pytest.raises(
+        SettingsError, match="but user id 4242 can write to this file; to allow the"
+    ):
         config_loader.load(path, environment={})
 
 
-def test_a_file_that_vanishes_before_its_check_is_refused(tmp_path, monkeypatch):
-    path = tmp_path / "c.yaml"
+def test_a_file_below_a_folder_that_others_can_write_is_refused(tmp_path):
+    path = tmp_path / "inner" / "c.yaml"
+    path.parent.mkdir(mode=0o755)
     path.write_text(WITH_HOOKS)
-    read = config_loader.read_text
+    tmp_path.chmod(0o777)
+    with pytest.raises(SettingsError, match=f"write to its folder {tmp_path}; to allow the key"):
+        config_loader.load(path, environment={})
 
-    def read_and_remove(given):
-        text = read(given)
-        path.unlink()
-        return text
 
-    monkeypatch.setattr(config_loader, "read_text", read_and_remove)
-    with pytest.raises(SettingsError, match="owner and mode cannot be read: No such file"):
+@pytest.mark.parametrize(
+    ("name", "text", "refused"),
+    [
+        ("c.yaml", "python: /tmp/python", "spark.python"),
+        (
+            "c.yaml",
+            "conf: {spark.driver.extraJavaOptions: '-javaagent:/tmp/x.jar'}",
+            "spark.conf.spark.driver.extraJavaOptions",
+        ),
+        (
+            "c.yaml",
+            "conf: {spark.executor.memory: 2g, spark.jars: /tmp/x.jar}",
+            "spark.conf.spark.jars",
+        ),
+        ("c.yaml", "{driver.host: h, conf: {spark.executor.memory: 2g}}", ""),
+        ("m.properties", "mm2.spark.python=/tmp/python", "mm2.spark.python"),
+        ("m.properties", "mm2.spark.conf.spark.plugins=x.Y", "mm2.spark.conf.spark.plugins"),
+    ],
+)
+def test_programs_and_options_of_spark_in_a_file_that_others_can_write_are_refused(
+    tmp_path, name, text, refused
+):
+    path = tmp_path / name
+    path.write_text(
+        WITH_HOOKS.replace("hooks:", "#") + f"spark:\n  {text}\n"
+        if name == "c.yaml"
+        else "clusters=a,b\na.bootstrap.servers=a:1\nb.bootstrap.servers=b:1\n"
+        f"a->b.enabled=true\n{text}\n"
+    )
+    path.chmod(0o644)
+    config_loader.load(path, environment={})
+    path.chmod(0o666)
+    if refused:
+        with pytest.raises(SettingsError) as raised:
+            config_loader.load(path, environment={})
+        assert [each.key for each in raised.value.problems] == [refused]
+    else:
+        assert "other users can write" in config_loader.load(path, environment={}).warnings[0].text
+
+
+@pytest.mark.parametrize("name", ["c.yaml", "m.properties"])
+def test_a_pipe_or_a_device_is_no_file(tmp_path, name):
+    path = tmp_path / name
+    os.mkfifo(path)
+    with pytest.raises(SettingsError, match="cannot be read: not a regular file"):
         config_loader.load(path, environment={})
 
 
