@@ -238,7 +238,8 @@ class CopySupervisorDeps:
     may_keep_running: Callable[[float], bool]
     """Returns False if another worker may already own the task. The copy process is then ended."""
     on_streamed: Callable[[Sequence[FlowLogItem]], None]
-    """Called with the stream items, in order."""
+    """Called with the stream items, in order. Raises `MalformedMessageError` if it cannot decode
+    them."""
     on_gauge: Callable[[PartitionSetup, PartitionGauge], None]
     """Called with each gauge, in order."""
 
@@ -427,11 +428,12 @@ class CopySupervisor:
                 self._handle_stream(message)
             case "read":
                 self._request_recovered_state(message)
-            case "opposite?" if self._channel is not None:
+            case "opposite?":
                 with well_formed:
                     number, producers = control_messages.decode_reverse_producers_request(message)
-                tell = reverse_producer_ids.create_response_sender(self._channel, number)
-                self._deps.query_producer_ids(producers, tell)
+                if self._channel is not None:
+                    tell = reverse_producer_ids.create_response_sender(self._channel, number)
+                    self._deps.query_producer_ids(producers, tell)
             case "may_take?":
                 with well_formed:
                     number = control_messages.decode_integer(message["id"])
@@ -443,13 +445,15 @@ class CopySupervisor:
                     )
             case control_server.CLOSED_MESSAGE_TYPE:
                 self._handle_closed(str(message.get("reason")), now_s)
+            case _:
+                with well_formed:
+                    raise ValueError("an unknown type")
 
     def _handle_stream(self, message: dict[str, Any]) -> None:
         with control_messages.reject_malformed(message):
             items = self._stream.receive(message)
         self._stream.append_waiting_items()
-        with control_messages.reject_malformed(message):
-            self._deps.on_streamed(items)
+        self._deps.on_streamed(items)
 
     def _handle_closed(self, reason: str, now_s: float) -> None:
         """Handle a closed connection without blocking, because many copy processes may end

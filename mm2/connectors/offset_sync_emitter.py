@@ -26,6 +26,24 @@ WRITING_OFFSET_SYNCS = "writing offset syncs"
 _LOG = logging.getLogger(__name__)
 
 
+def decode_segments(items: Iterable[FlowLogItem]) -> list[tuple[MapSegmentKey, MapSegment]]:
+    """Decode the offset map segments among streamed items.
+
+    Raises one of `offset_map_records.UNREADABLE_RECORD_ERRORS`.
+    """
+    segments = []
+    for item in items:
+        if item.incident or item.value is None:
+            continue
+        key = offset_map_records.decode_key(item.key)
+        if not isinstance(key, MapSegmentKey):
+            continue
+        segment = offset_map_records.decode_value(key, item.value)
+        assert isinstance(segment, MapSegment)
+        segments.append((key, segment))
+    return segments
+
+
 class OffsetSyncEmitter:
     """Writes the offset syncs of one task. Not thread-safe."""
 
@@ -40,16 +58,9 @@ class OffsetSyncEmitter:
     def is_busy(self) -> bool:
         return self._emitter.in_flight > 0
 
-    def record_items(self, items: Iterable[FlowLogItem]) -> None:
-        """Derive offset syncs from the resume points among streamed items."""
-        for item in items:
-            if item.incident or item.value is None:
-                continue
-            key = offset_map_records.decode_key(item.key)
-            if not isinstance(key, MapSegmentKey):
-                continue
-            segment = offset_map_records.decode_value(key, item.value)
-            assert isinstance(segment, MapSegment)
+    def record_segments(self, segments: Iterable[tuple[MapSegmentKey, MapSegment]]) -> None:
+        """Derive offset syncs from the resume points in streamed segments."""
+        for key, segment in segments:
             name = TopicPartition(key.topic, key.partition)
             for step in self._span_tracker.extract_new_spans(key, segment):
                 self._emitter.acknowledge(

@@ -21,7 +21,7 @@ from connect_runtime.base.ids import TopicPartition
 from connect_runtime.base.timing import Clock
 from connect_runtime.system.threads import ThreadDied, ThreadGroup
 from mm2.config.mirror_connector_config import MirrorSourceTaskConfig
-from mm2.connectors import recreated_topics
+from mm2.connectors import offset_sync_emitter, recreated_topics
 from mm2.connectors.connector_clients import SourceTaskClients
 from mm2.connectors.copy_supervisor import (
     CopyStarter,
@@ -40,6 +40,7 @@ from mm2.connectors.partition_setup import (
 from mm2.connectors.stall_log import RateLimitedWarnings
 from mm2.connectors.status_registry import TaskState
 from mm2.connectors.task_status import TaskStatusBuilder
+from mm2.copier import control_messages
 from mm2.copier.control_messages import ConfigureCopy, CopyEndpoints
 from mm2.copier.control_server import ChannelInbox
 from mm2.copier.data_plane import DataPlane
@@ -546,7 +547,9 @@ class SourceTaskRunner:
 
     def _handle_streamed(self, items: Sequence[FlowLogItem]) -> None:
         if self._deps.sync_emitter is not None:
-            self._deps.sync_emitter.record_items(items)
+            with control_messages.reject_malformed({"type": "record"}):
+                segments = offset_sync_emitter.decode_segments(items)
+            self._deps.sync_emitter.record_segments(segments)
 
     def _handle_gauge(self, where: PartitionSetup, gauge: PartitionGauge) -> None:
         self._compactor.observe(where, gauge)

@@ -33,6 +33,7 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from connect_runtime.base import json_limits
 from connect_runtime.base.errors import FatalError, RetriableError
 from connect_runtime.network import transport
 
@@ -43,6 +44,9 @@ MAX_FRAME_BYTES = 16 * 1024 * 1024
 MAX_GREETING_BYTES = 4096
 """Maximum frame size before the token is checked, because an unauthenticated peer must not use more
 memory."""
+MAX_COPY_FRAME_VALUES = 500_000
+"""Maximum number of JSON values in a frame from a copy process, because parsed values need many
+times the memory of their text."""
 FRAME_FILL_BYTES = 64 * 1024
 """Approximate size up to which messages share a frame."""
 
@@ -110,11 +114,17 @@ class ControlFrameDecoder:
     Invariant: `_buffered` starts at a frame boundary and contains less than one whole frame.
     """
 
-    __slots__ = ("_buffered", "_max_frame_bytes")
+    __slots__ = ("_buffered", "_max_frame_bytes", "_max_values", "decoded_bytes")
 
-    def __init__(self, *, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
+    def __init__(
+        self, *, max_frame_bytes: int = MAX_FRAME_BYTES, max_values: int | None = None
+    ) -> None:
+        """`max_values` limits the number of JSON values in a frame; None for no limit."""
         self._buffered = bytearray()
         self._max_frame_bytes = max_frame_bytes
+        self._max_values = max_values
+        self.decoded_bytes = 0
+        """Total size of all decoded frames."""
 
     def set_max_frame_bytes(self, max_frame_bytes: int) -> None:
         """Change the maximum size of subsequent frames."""
@@ -137,14 +147,23 @@ class ControlFrameDecoder:
             end = start + _LENGTH.size + length
             if len(buffered) < end:
                 break
-            messages += _decode_body(bytes(buffered[start + _LENGTH.size : end]))
+            messages += self._decode_body(bytes(buffered[start + _LENGTH.size : end]))
             start = end
+        self.decoded_bytes += start
         if start:
             del buffered[:start]
         return messages
 
+    def _decode_body(self, body: bytes) -> list[ControlMessage]:
+        if self._max_values is not None and json_limits.has_more_values(body, self._max_values):
+            raise ControlFrameError(
+                f"a control frame has more than {self._max_values:,} JSON values: the peer does "
+                "not use this protocol"
+            )
+        return _decode_json(body)
 
-def _decode_body(body: bytes) -> list[ControlMessage]:
+
+def _decode_json(body: bytes) -> list[ControlMessage]:
     try:
         decoded = json.loads(body, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:

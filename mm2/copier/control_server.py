@@ -75,6 +75,8 @@ process never sends it."""
 MAX_UNDELIVERED_MESSAGES = 2048
 """Number of unconsumed messages of one channel at which its socket is no longer read. A read in
 progress is still delivered."""
+MAX_UNDELIVERED_BYTES = 4 * 1024 * 1024
+"""Size of the unconsumed messages of one channel at which its socket is no longer read."""
 DRIVER_SEND_QUEUE_BYTES = 32 * 1024 * 1024
 
 
@@ -86,13 +88,16 @@ class ChannelInbox:
     """Received messages of one or more channels, in order of arrival. Thread-safe."""
 
     def __init__(self) -> None:
-        self._items: deque[tuple[TaskChannel, ControlMessage]] = deque()
+        self._items: deque[tuple[TaskChannel, ControlMessage, int]] = deque()
         self._ready = threading.Condition()
 
-    def put(self, channel: TaskChannel, messages: list[ControlMessage]) -> None:
-        """Append messages that `channel` received, in the given order."""
+    def put(
+        self, channel: TaskChannel, messages: list[ControlMessage], *, message_bytes: int = 0
+    ) -> None:
+        """Append messages that `channel` received, in the given order. `message_bytes` is the mean
+        size of each."""
         with self._ready:
-            self._items.extend((channel, message) for message in messages)
+            self._items.extend((channel, message, message_bytes) for message in messages)
             self._ready.notify(len(messages))
 
     def pop(self, timeout_s: float) -> tuple[TaskChannel, ControlMessage] | None:
@@ -101,8 +106,8 @@ class ChannelInbox:
         with self._ready:
             if not self._ready.wait_for(lambda: self._items, timeout_s):
                 return None
-            channel, message = self._items.popleft()
-        channel.record_consumed()
+            channel, message, message_bytes = self._items.popleft()
+        channel.record_consumed(message_bytes)
         return channel, message
 
 
@@ -125,6 +130,7 @@ class TaskChannel:
         self.requested_close_reason: str | None = None
         self._request_wakeup = wake
         self._undelivered = 0
+        self._undelivered_bytes = 0
         self._paused = False
         self._lock = threading.Lock()
 
@@ -179,25 +185,36 @@ class TaskChannel:
     def set_connected(self, peer: CopyHello) -> None:
         self.peer = peer
 
-    def deliver(self, messages: list[ControlMessage]) -> bool:
-        """Put messages into the inbox. Return False if the socket must not be read for now."""
+    def deliver(self, messages: list[ControlMessage], *, size: int) -> bool:
+        """Put messages of `size` bytes into the inbox. Return False if the socket must not be read
+        for now."""
         if not messages:
             return True
+        message_bytes = size // len(messages)
         with self._lock:
             self._undelivered += len(messages)
-            self._paused = self._undelivered >= MAX_UNDELIVERED_MESSAGES
+            self._undelivered_bytes += message_bytes * len(messages)
+            self._paused = (
+                self._undelivered >= MAX_UNDELIVERED_MESSAGES
+                or self._undelivered_bytes >= MAX_UNDELIVERED_BYTES
+            )
             readable = not self._paused
-        self.inbox.put(self, messages)
+        self.inbox.put(self, messages, message_bytes=message_bytes)
         return readable
 
     @property
     def paused(self) -> bool:
         return self._paused
 
-    def record_consumed(self) -> None:
+    def record_consumed(self, message_bytes: int) -> None:
         with self._lock:
             self._undelivered -= 1
-            resume = self._paused and self._undelivered <= MAX_UNDELIVERED_MESSAGES // 2
+            self._undelivered_bytes -= message_bytes
+            resume = (
+                self._paused
+                and self._undelivered <= MAX_UNDELIVERED_MESSAGES // 2
+                and self._undelivered_bytes <= MAX_UNDELIVERED_BYTES // 2
+            )
             if resume:
                 self._paused = False
         if resume:
@@ -253,7 +270,10 @@ class ControlConnection:
         self.deadline_s = deadline_s
         self._handler = handler
         self._selector = poller
-        self._decoder = ControlFrameDecoder(max_frame_bytes=control_frames.MAX_GREETING_BYTES)
+        self._decoder = ControlFrameDecoder(
+            max_frame_bytes=control_frames.MAX_GREETING_BYTES,
+            max_values=control_frames.MAX_COPY_FRAME_VALUES,
+        )
         self._messages = MessageStream(
             stream,
             MessageSendQueue(limit_bytes=control_frames.MAX_GREETING_BYTES),
@@ -316,11 +336,12 @@ class ControlConnection:
             self._handler.remove_connection(self, self._channel, reason)
 
     def _read_messages(self) -> None:
+        decoded_before = self._decoder.decoded_bytes
         messages = self._messages.read()
         if messages and self._channel is None:
             self._authenticate(messages.pop(0))
         if messages and self._channel is not None:
-            self._channel.deliver(messages)
+            self._channel.deliver(messages, size=self._decoder.decoded_bytes - decoded_before)
         if self._messages.ended:
             self._report_end("the copy process closed the connection")
 

@@ -47,6 +47,8 @@ SWEEP_INTERVAL_S = 10.0
 LEADER_CHECK_INTERVAL_S = 1.0
 IDLE_POLL_S = 0.25
 MAX_CONCURRENT_ACQUISITIONS = 256
+GAUGES_PER_MESSAGE = 5_000
+"""A message with more gauges would near `control_frames.MAX_COPY_FRAME_VALUES`."""
 """Maximum number of partitions that are acquired (fenced and matched) at the same time."""
 
 
@@ -395,9 +397,14 @@ class CopyLoop:
                 changed.append(gauge)
         idle_s = latency.NEVER_S if self._lagging else self._fetcher.oldest_response_s()
         pulse = self._latencies.take_snapshot(caught_up_at_s=idle_s)
-        self._link.send_gauges(
-            changed, connection_errors=self._collect_connection_errors(), latency=pulse, now_s=now_s
-        )
+        errors = self._collect_connection_errors()
+        for start in range(0, max(1, len(changed)), GAUGES_PER_MESSAGE):
+            self._link.send_gauges(
+                changed[start : start + GAUGES_PER_MESSAGE],
+                connection_errors=errors,
+                latency=pulse,
+                now_s=now_s,
+            )
 
     def _collect_connection_errors(self) -> dict[str, str]:
         """Collect the connection errors of both clusters, by alias and address."""

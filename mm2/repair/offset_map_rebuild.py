@@ -171,7 +171,8 @@ class _LogComparison:
             _, handle = self._left.pop(name)
             raise FatalError(f"{name} ended: {handle.error or message['reason']}")
         else:
-            found = self._answers[name].add(message)
+            with control_messages.reject_malformed(message):
+                found = self._answers[name].add(message)
             if found is not None:
                 self._done(found)
 

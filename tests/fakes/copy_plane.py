@@ -32,7 +32,7 @@ class FakeChannel:
     def close(self, reason: str) -> None:
         self.closed = self.closed or reason
 
-    def record_consumed(self) -> None:
+    def record_consumed(self, message_bytes: int) -> None:
         pass
 
     def reassign(self, name: str, inbox: ChannelInbox) -> None:

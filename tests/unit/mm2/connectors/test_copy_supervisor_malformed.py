@@ -47,6 +47,7 @@ class Supervised:
         self.requests: list[Any] = []
         self.queried: list[Any] = []
         self.gauges: list[Any] = []
+        self.on_streamed: Any = lambda _: None
         handle = SimpleNamespace(
             state=CopyState.RUNNING, error="", cancel=lambda: self.cancelled.append(True)
         )
@@ -68,7 +69,7 @@ class Supervised:
             query_producer_ids=lambda producers, answer: self.queried.append(producers),
             may_acquire=lambda _: True,
             may_keep_running=lambda _: True,
-            on_streamed=lambda _: None,
+            on_streamed=lambda items: self.on_streamed(items),
             on_gauge=lambda where, gauge: self.gauges.append((where, gauge)),
         )
         self.setup: PartitionSetup = taking.where()
@@ -200,6 +201,7 @@ MALFORMED = {
     "no producers": {"type": "opposite?", "id": 1},
     "a wish without a number": {"type": "may_take?"},
     "an end without a reason": {"type": "ended"},
+    "an unknown type": {"type": "run"},
     "an end for a list": {"type": "ended", "fatal": [1], "reason": ""},
 }
 
@@ -215,6 +217,16 @@ def test_a_malformed_message_ends_its_copy_process_alone(made, message):
     assert (made.appended, made.requests, made.queried, made.gauges) == ([], [], [], [])
     made.supervisor.tick(NOW_S + 60.0)
     assert len(made.started) == 2, "another one is started"
+
+
+def test_a_fault_of_mm2_is_not_blamed_on_the_copy_process(made):
+    def fail(items):
+        raise KeyError("a fault of mm2")
+
+    made.on_streamed = fail
+    with pytest.raises(KeyError, match="a fault of mm2"):
+        made.handle(record([KEY, KEY, False]))
+    assert not made.cancelled
 
 
 def test_an_error_quotes_a_bounded_part_of_a_message(made):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from connect_runtime.base.errors import RetriableError
 from connect_runtime.system.clock import SystemClock
+from mm2.connectors import offset_sync_emitter
 from mm2.connectors.offset_sync_emitter import OffsetSyncEmitter
 from mm2.formats import offset_map_records
 from mm2.formats.offset_map_records import (
@@ -44,7 +45,7 @@ class Kept:
             value=offset_map_records.encode_value(value),
             incident=incident,
         )
-        self.emitter.record_items([item])
+        self.emitter.record_segments(offset_sync_emitter.decode_segments([item]))
 
     @property
     def written(self) -> list[tuple[int, int, int]]:
@@ -73,8 +74,16 @@ def test_other_records_of_the_stream_say_nothing():
     producer = MapProducerKey(topic="t", partition=0, producer_id=1)
     value = offset_map_records.encode_value(MapProducer(ordinal=1, era=1))
     key = offset_map_records.encode_key(producer)
-    kept.emitter.record_items([FlowLogItem(key=key, value=value), FlowLogItem(key=key, value=None)])
-    kept.emitter.record_items([FlowLogItem(key=b"incident", value=b"x", incident=True)])
+    kept.emitter.record_segments(
+        offset_sync_emitter.decode_segments(
+            [FlowLogItem(key=key, value=value), FlowLogItem(key=key, value=None)]
+        )
+    )
+    kept.emitter.record_segments(
+        offset_sync_emitter.decode_segments(
+            [FlowLogItem(key=b"incident", value=b"x", incident=True)]
+        )
+    )
     kept.emitter.run_once()
     assert kept.written == []
 

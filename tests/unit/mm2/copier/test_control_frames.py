@@ -10,7 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connect_runtime.base.errors import FatalError
-from mm2.copier import control_frames
+from mm2.copier import (
+    control_frames,
+    control_messages,
+    copy_loop,
+    driver_client,
+    progress_reports,
+)
 from mm2.copier.control_frames import (
     ControlFrameDecoder,
     ControlFrameError,
@@ -18,6 +24,11 @@ from mm2.copier.control_frames import (
     TlsAddress,
     UnixAddress,
 )
+from mm2.copier.progress_reports import PartitionGauge
+from mm2.formats import offset_map_records
+from mm2.replication.latency import LatencySnapshot
+from mm2.replication.recovery_instructions import FlowLogItem
+from tests.fakes import copy_plane
 from tests.support import examples
 
 PIN = bytes(range(32))
@@ -135,6 +146,44 @@ def test_the_bound_can_grow_once_the_peer_is_known():
     decoder = ControlFrameDecoder(max_frame_bytes=4)
     decoder.set_max_frame_bytes(control_frames.MAX_FRAME_BYTES)
     assert decoder.feed(frame_of({"type": "a"})) == [{"type": "a"}]
+
+
+@pytest.mark.parametrize("value", [b"[]", b"{}", b'{"a":1}', b'[""]', b"1.5"])
+def test_a_frame_of_too_many_values_is_not_parsed(value, monkeypatch):
+    decoder = ControlFrameDecoder(max_values=control_frames.MAX_COPY_FRAME_VALUES)
+    monkeypatch.setattr(json, "loads", lambda *_, **__: pytest.fail("it was parsed"))
+    many = b",".join([value] * (control_frames.MAX_COPY_FRAME_VALUES + 1))
+    with pytest.raises(ControlFrameError, match="more than 500,000 JSON values"):
+        decoder.feed(raw_frame(b'[{"type":"a","x":[' + many + b"]}]"))
+
+
+def test_the_largest_messages_of_copy_processes_are_accepted():
+    item = FlowLogItem(key=b"k" * 100, value=b"v")
+    segment = FlowLogItem(key=b"k" * 100, value=b"," * offset_map_records.SEGMENT_VALUE_BYTES_MAX)
+    gauge = PartitionGauge(
+        **{
+            **copy_plane.PLAIN,
+            "index": 1,
+            "phase": "copying",
+            "copied_to": 2**40,
+            "reason": "a reason" * 20,
+        }
+    )
+    sent = [
+        control_messages.encode_log_items(1, [item] * driver_client.MAX_UNSTORED_ITEMS),
+        control_messages.encode_log_items(1, [segment] * 10),
+        control_messages.encode_reverse_producers_request(1, range(2**40, 2**40 + 400_000)),
+        progress_reports.encode_gauges(
+            [gauge] * copy_loop.GAUGES_PER_MESSAGE,
+            connection_errors={},
+            latency=LatencySnapshot(),
+            now_s=1.0,
+        ),
+    ]
+    decoder = ControlFrameDecoder(max_values=control_frames.MAX_COPY_FRAME_VALUES)
+    for message in sent:
+        (found,) = decoder.feed(frame_of(message))
+        assert found["type"] == message["type"]
 
 
 def test_an_http_request_is_refused_by_its_first_bytes():

@@ -248,6 +248,21 @@ def test_a_copy_that_nobody_listens_to_is_held_back(server, copies):
     assert channel._undelivered == 0
 
 
+def test_large_messages_that_nobody_takes_are_held_back_by_their_size(server, copies):
+    channel = server.open_channel("task 0")
+    copy = copies(server, channel.token).connect()
+    for _ in range(30):
+        copy.client.send({"type": "run", "pad": "x" * 1_000_000})
+        copy.poller.poll(0.001)
+    assert clock.wait_until(lambda: channel.paused, timeout_s=5.0)
+    assert channel._undelivered_bytes < 2 * control_server.MAX_UNDELIVERED_BYTES
+    taken = 0
+    while taken < 30:
+        copy.poller.poll(0.0)
+        taken += channel.receive(0.01) is not None
+    assert (channel._undelivered, channel._undelivered_bytes) == (0, 0)
+
+
 def test_one_stuck_channel_does_not_hold_up_another(server, copies):
     stuck, lively = server.open_channel("stuck"), server.open_channel("lively")
     flood = copies(server, stuck.token).connect()

@@ -1,0 +1,17 @@
+"""Limits the number of values in JSON before it is parsed, because a parsed value needs many times
+the memory of its text."""
+
+from __future__ import annotations
+
+_VALUE_MARKS = (b",", b"[", b"{")
+
+
+def has_more_values(data: bytes, limit: int) -> bool:
+    """Return True if a JSON text has more than `limit` values, without parsing it."""
+    if sum(map(data.count, _VALUE_MARKS)) <= limit:
+        return False
+    unescaped = data.replace(b"\\\\", b"").replace(b'\\"', b"")
+    if unescaped.count(b'"') > 4 * limit:  # keys and values, two quotes each
+        return True
+    outside_strings = unescaped.split(b'"')[::2]
+    return sum(each.count(mark) for each in outside_strings for mark in _VALUE_MARKS) > limit
