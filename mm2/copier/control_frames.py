@@ -50,6 +50,8 @@ times the memory of their text."""
 FRAME_FILL_BYTES = 64 * 1024
 """Approximate size up to which messages share a frame."""
 
+_MAX_QUOTE_CHARS = 80
+
 ControlMessage = dict[str, object]
 
 _LENGTH = struct.Struct(">I")
@@ -198,7 +200,9 @@ def encode_hello(greeting: CopyHello) -> ControlMessage:
 def decode_hello(message: ControlMessage) -> CopyHello:
     """Decode a hello. Raises `ControlFrameError` if it is incomplete or has an unknown version."""
     if message["type"] != "hello":
-        raise ControlFrameError(f"the first control message is {message['type']!r}, not 'hello'")
+        raise ControlFrameError(
+            f"the first control message is {_quote(message['type'])}, not 'hello'"
+        )
     _check_version(message)
     token, pid, host = message.get("token"), message.get("pid"), message.get("host")
     if not (isinstance(token, str) and isinstance(pid, int) and isinstance(host, str)):
@@ -230,11 +234,16 @@ def check_greeting_reply(message: ControlMessage) -> None:
     _check_version(message)
 
 
+def _quote(value: object) -> str:
+    """Quote a value of a peer that is not authenticated yet."""
+    return repr(value)[:_MAX_QUOTE_CHARS]
+
+
 def _check_version(message: ControlMessage) -> None:
     version = message.get("version")
     if version != PROTOCOL_VERSION or isinstance(version, bool):
         raise ControlFrameError(
-            f"the peer uses control protocol version {version!r}, this side "
+            f"the peer uses control protocol version {_quote(version)}, this side "
             f"{PROTOCOL_VERSION}: run the same release on the driver and on the Spark executors"
         )
 

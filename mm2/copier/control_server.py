@@ -26,6 +26,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Protocol
 
+from connect_runtime.base import plurals
 from connect_runtime.base.errors import FatalError, RetriableError
 from connect_runtime.base.timing import Clock
 from connect_runtime.network import transport
@@ -371,11 +372,14 @@ LISTEN_BACKLOG = 512
 GREETING_TIMEOUT_S = 10.0
 """Time after which a connection without a hello is closed."""
 MAX_UNGREETED_CONNECTIONS = 128
-"""Maximum number of connections without a hello. A further connection replaces the oldest. Copy
-processes send the hello within milliseconds, so idle connections of others cannot block them."""
+"""Maximum number of connections without a hello, besides one for each open channel. A further
+connection replaces the oldest. Copy processes send the hello within milliseconds, so idle
+connections of others cannot block them."""
 ACCEPT_BATCH = 32
 """Number of connections accepted before earlier connections are read. The number is well below
 `MAX_UNGREETED_CONNECTIONS`, so that no connection is replaced before it was read."""
+REJECTION_LOG_INTERVAL_S = 60.0
+"""Minimum time between log lines about connections that were closed before a valid hello."""
 _GREETING_CHECK_INTERVAL_S = 1.0
 _IDLE_POLL_S = 30.0
 _ACCEPT_RETRY_DELAY_S = 0.5
@@ -409,7 +413,8 @@ class ControlServer:
         self._poller = Poller()
         self._connections: dict[bytes, ControlConnection] = {}
         self._unauthenticated: dict[ControlConnection, None] = {}  # oldest first
-        self._is_crowded = False
+        self._unlogged_rejections = 0
+        self._rejection_logged_s = float("-inf")
         self._channels: dict[bytes, TaskChannel] = {}
         self._pending_wakeups: set[bytes] = set()
         self._wakeup_lock = threading.Lock()
@@ -544,7 +549,7 @@ class ControlServer:
                 stream = wrap_accepted_socket(accepted, self._tls)
             except OSError as error:
                 accepted.close()
-                _log.warning("control channel: an accepted connection failed: %s", error)
+                self._record_rejection(str(error))
                 continue
             deadline_s = self._now.now_s() + GREETING_TIMEOUT_S
             connection = ControlConnection(
@@ -555,17 +560,27 @@ class ControlServer:
     def _limit_unauthenticated(self) -> None:
         """Close the oldest connection without a hello if the maximum number of such connections is
         reached."""
-        if len(self._unauthenticated) < MAX_UNGREETED_CONNECTIONS:
+        limit = MAX_UNGREETED_CONNECTIONS + len(self._channels)
+        if len(self._unauthenticated) < limit:
             return
         oldest = next(iter(self._unauthenticated))
-        del self._unauthenticated[oldest]
-        oldest.close()
-        if not self._is_crowded:
-            self._is_crowded = True
-            _log.warning(
-                "control channel: more than %d connections without a hello: closing the oldest",
-                MAX_UNGREETED_CONNECTIONS,
-            )
+        self.remove_connection(
+            oldest, None, f"more than {limit} connections without a hello: closing the oldest"
+        )
+
+    def _record_rejection(self, reason: str) -> None:
+        """Count a connection that ended before a valid hello. Everyone who can connect may cause
+        one, so few are logged."""
+        self._unlogged_rejections += 1
+        now_s = self._now.now_s()
+        if now_s - self._rejection_logged_s < REJECTION_LOG_INTERVAL_S:
+            return
+        _log.warning(
+            "control channel: %s closed before a valid hello; the last one: %s",
+            plurals.format_count(self._unlogged_rejections, "connection"),
+            reason,
+        )
+        self._unlogged_rejections, self._rejection_logged_s = 0, now_s
 
     def _pause_accepting(self, error: OSError) -> None:
         """Stop accepting for a moment, because pending connections would keep the listener
@@ -590,8 +605,6 @@ class ControlServer:
             self.remove_connection(
                 connection, None, f"received no hello within {GREETING_TIMEOUT_S:.0f} s"
             )
-        if not self._unauthenticated:
-            self._is_crowded = False
 
     def authenticate(
         self, connection: ControlConnection, greeting: CopyHello
@@ -617,7 +630,7 @@ class ControlServer:
             connection.close()
             self._unauthenticated.pop(connection, None)
             if channel is None:
-                _log.warning("control channel: connection closed before its hello: %s", reason)
+                self._record_rejection(reason)
         if channel is not None:
             self._connections.pop(channel.token, None)
             self._channels.pop(channel.token, None)

@@ -251,6 +251,14 @@ def test_an_incomplete_hello_is_refused(change):
         control_frames.decode_hello(greeting)
 
 
+@pytest.mark.parametrize("change", [{"type": "x" * 4000}, {"version": ["x" * 4000]}])
+def test_a_refusal_quotes_little_of_a_stranger(change):
+    greeting = control_frames.encode_hello(CopyHello(token=b"t", pid=1, host="h")) | change
+    with pytest.raises(ControlFrameError) as raised:
+        control_frames.decode_hello(greeting)
+    assert len(str(raised.value)) < 250
+
+
 def test_answers():
     control_frames.check_greeting_reply(control_frames.encode_welcome())
     with pytest.raises(ControlFrameError, match="refused this copy process: token unknown"):

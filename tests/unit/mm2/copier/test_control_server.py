@@ -368,6 +368,39 @@ def test_another_release_is_told_so(unix_server):
     assert "same release" in str(answer[0]["reason"])
 
 
+def test_strangers_cannot_fill_the_log(tmp_path, caplog):
+    jumping = JumpingClock()
+    server = control_server.listen_unix(jumping, parent=tmp_path)
+    body = control_frames.encode_message({"type": "x" * 4000})
+    hello = struct.pack(">I", len(body) + 2) + b"[" + body + b"]"
+    try:
+        for ahead_s in (0.0, 100.0):
+            jumping.ahead_s = ahead_s
+            for greeting in (hello, b"GET / HTTP/1.1\r\n\r\n", hello):
+                with raw_connection(server) as stranger:
+                    stranger.sendall(greeting)
+                    while stranger.recv(4096):
+                        pass
+    finally:
+        server.close()
+    first, second = [each for each in caplog.messages if "before a valid hello" in each]
+    assert "1 connection closed before a valid hello; the last one: refused" in first
+    assert "3 connections closed before a valid hello; the last one: refused" in second
+    assert len(first) < 250
+
+
+def test_copy_processes_that_start_together_do_not_replace_each_other(
+    unix_server, copies, monkeypatch
+):
+    monkeypatch.setattr(control_server, "MAX_UNGREETED_CONNECTIONS", 2)
+    channels = [unix_server.open_channel(f"task {n}") for n in range(8)]
+    waiting = [raw_connection(unix_server) for _ in channels]
+    assert clock.wait_until(lambda: len(unix_server._unauthenticated) == 8, timeout_s=5.0)
+    assert not any(map(_is_closed, waiting))
+    for each in waiting:
+        each.close()
+
+
 class JumpingClock(SystemClock):
     ahead_s = 0.0
 
