@@ -65,11 +65,19 @@ def format_duration(seconds: float | None) -> str:
     raise AssertionError(seconds)
 
 
+MAX_COLUMN_CHARS = 80
+"""Maximum width to which the cells of a column are padded. Others may choose a group id of any
+length."""
+
+
 def format_columns(names: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
     """Yield the lines of a table with a header line. Cells are never truncated, so that `grep` and
-    `awk` work with the output."""
+    `awk` work with the output. A cell longer than `MAX_COLUMN_CHARS` shifts the rest of its row,
+    instead of widening every row."""
     rows = [[terminal_escape.escape(cell) for cell in row] for row in rows]
-    widths = [max(map(len, cells)) for cells in zip(names, *rows, strict=True)]
+    widths = [
+        min(max(map(len, cells)), MAX_COLUMN_CHARS) for cells in zip(names, *rows, strict=True)
+    ]
     for row in (names, *rows):
         yield "  ".join(
             f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)

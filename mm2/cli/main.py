@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import io
 import logging
 import os
 import sys
@@ -223,7 +224,16 @@ def cli(*, log_format: str, log_level: str) -> None:
 def main() -> NoReturn:
     """Run the command `mm2` and exit with the subcommand's exit code."""
     process_lifecycle.skip_test_imports()
+    _escape_unencodable_output()
     process_lifecycle.exit_process(run_command(sys.argv[1:]))
+
+
+def _escape_unencodable_output() -> None:
+    """Print characters that the terminal's encoding lacks as escapes. Others choose the names of
+    topics and groups, and a name must not end a failover."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def run_command(arguments: list[str]) -> int:

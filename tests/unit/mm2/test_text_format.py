@@ -10,6 +10,13 @@ def test_columns_are_as_wide_as_what_stands_in_them():
     assert found == ["TOPIC   LAG", "orders  1", "b       1000"]
 
 
+def test_a_long_cell_shifts_its_own_row_alone():
+    rows = [("g" * 5000, "1"), *[("short", "2")] * 8]
+    _, long, *others = text_format.format_columns(("GROUP", "LAG"), rows)
+    assert long == "g" * 5000 + "  1"
+    assert {len(line) for line in others} == {text_format.MAX_COLUMN_CHARS + 3}
+
+
 def test_without_rows_there_are_the_names():
     assert list(text_format.format_columns(("TOPIC", "LAG"), [])) == ["TOPIC  LAG"]
 

@@ -42,6 +42,24 @@ def test_version_and_help(capsys):
     assert "config" in text
 
 
+def test_names_that_the_terminal_cannot_show_are_escaped(tmp_path):
+    file = tmp_path / "clusters.yaml"
+    file.write_text(
+        "clusters: {east: {bootstrap.servers: 'e:1'}, west: {bootstrap.servers: 'w:1'}}\n"
+        "flows: [{from: east, to: west, topics: 日本語}]\n",
+        encoding="utf-8",
+    )
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "mm2.cli.main", "config", "show", file],
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "latin-1:strict"},
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == exit_codes.DONE, done.stderr
+    assert rb"\u65e5\u672c\u8a9e" in done.stdout
+
+
 def test_help_has_every_command_once_below_a_heading(capsys):
     main.run_command(["--help"])
     lines = capsys.readouterr().out.splitlines()
