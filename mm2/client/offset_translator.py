@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
 from connect_runtime.base.errors import ConnectError, FatalError, RetriableError
 from connect_runtime.base.ids import TopicPartition
-from connect_runtime.base.timing import Clock
+from connect_runtime.base.timing import Clock, Deadline
 from connect_runtime.kafka.client_errors import TopicMissingError
 from connect_runtime.system.clock import SystemClock
 from mm2.client import mirror_client_config, translation_outcomes
@@ -103,31 +104,35 @@ class FlowOffsetReader:
         source_alias: str,
         clock: Clock,
         syncs: tuple[TranslationCluster, str] | None = None,
+        response_timeout_s: float = math.inf,
     ) -> None:
         """Create a reader for the flow from `source_alias` to the cluster `target`, without sending
         a request.
 
         `syncs` are the cluster and topic of the flow's offset syncs, or None if they are unknown.
+        `response_timeout_s` limits how long `read` waits for a cluster that does not respond.
         """
         self._target = target
         self._topic = naming.offset_map_topic(source_alias)
-        self._map = OffsetMapReader(
-            lambda: target.open_tail(self._topic), where="the target", clock=clock
-        )
+        self._map = OffsetMapReader(lambda: target.open_tail(self._topic), where="the target")
+        self._clock = clock
+        self._response_timeout_s = response_timeout_s
         self._syncs = syncs
         self._sync_tail: TopicTail | None = None
         self._sync_store = OffsetSyncStore(keep_history=True)
         self._existing_topics: set[str] = set()
 
-    def read(self, timeout_s: float, *, total_timeout_s: float | None = None) -> OffsetMap:
+    def read(self, timeout_s: float) -> OffsetMap:
         """Read the current offset map; empty if it does not exist.
 
-        Raises `RetriableError` or `FatalError` on failure. `total_timeout_s` has the same meaning
-        as in `OffsetMapReader.read`.
+        Raises `RetriableError` or `FatalError` on failure, and `MapReadTimeoutError` if records
+        still arrive after the timeout.
         """
-        if not self._exists(self._target, self._topic, timeout_s):
+        end = Deadline.after(timeout_s, now_s=self._clock.now_s())
+        response_s = min(timeout_s, self._response_timeout_s)
+        if not self._exists(self._target, self._topic, response_s):
             return OffsetMap()
-        return self._map.read(timeout_s, total_timeout_s=total_timeout_s)
+        return self._map.read(response_s, must_end=lambda: end.is_expired(self._clock.now_s()))
 
     def read_syncs(self, timeout_s: float) -> OffsetSyncStore | None:
         """Read the current offset syncs; None if they do not exist or are not readable.
@@ -234,7 +239,10 @@ class FlowLinkTranslator:
         self._reverse: FlowOffsetReader | None = None
         if link.source is not None and link.target_alias:
             self._reverse = FlowOffsetReader(
-                link.source, source_alias=link.target_alias, clock=clock
+                link.source,
+                source_alias=link.target_alias,
+                clock=clock,
+                response_timeout_s=SOURCE_TIMEOUT_S,
             )
 
     def close(self) -> None:
@@ -333,9 +341,7 @@ class FlowLinkTranslator:
         opposite = self._reverse
         if opposite is None:
             return None
-        known = self.query_source(
-            lambda _, left_s: opposite.read(left_s, total_timeout_s=timeout_s), timeout_s
-        )
+        known = self.query_source(lambda *_: opposite.read(timeout_s), timeout_s)
         return None if known is None else OffsetMapWithSyncs(offset_map=known)
 
 

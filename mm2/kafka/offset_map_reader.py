@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from connect_runtime.base.errors import ConnectError, FatalError, RetriableError
-from connect_runtime.base.timing import Clock, Deadline
 from connect_runtime.kafka.client_errors import TopicMissingError
 from mm2.formats.offset_map_records import MapKey
 from mm2.kafka.client_interfaces import TopicRecord, TopicTail
@@ -31,15 +30,11 @@ class OffsetMapReader:
         where: str,
         flow: str = "",
         key_filter: Callable[[MapKey], bool] = lambda _: True,
-        clock: Clock | None = None,
     ) -> None:
         """Create a reader without connecting. `connect` opens the map topic. `where` is the cluster
         name and `flow` is the flow name ("" if unknown) for messages. `key_filter` selects keys as
-        in `OffsetMap`. If a `clock` is given, reading ends at the timeout even if records are still
-        arriving."""
+        in `OffsetMap`."""
         self._connect = connect
-        self._clock = clock
-        self._deadline: Deadline | None = None
         self._where = where
         self._flow = flow
         self._keeps = key_filter
@@ -47,22 +42,20 @@ class OffsetMapReader:
         self._tail: TopicTail | None = None
         self._map = OffsetMap(key_filter=key_filter)
 
-    def read(self, timeout_s: float, *, total_timeout_s: float | None = None) -> OffsetMap:
+    def read(self, timeout_s: float, *, must_end: Callable[[], bool] = lambda: False) -> OffsetMap:
         """Read all new records and return the map, which is empty if the topic does not exist.
 
-        `total_timeout_s` limits reading while records are arriving; None uses `timeout_s`.
+        `timeout_s` limits how long brokers may take to respond. `must_end` is called for each
+        record: if it returns True, reading ends with `MapReadTimeoutError`.
 
         Later calls, including failed calls, modify the returned map. Raises `RetriableError` and
         `FatalError`. The next call starts from the beginning, except after `MapReadTimeoutError`.
         """
-        if self._clock is not None:
-            total_s = timeout_s if total_timeout_s is None else total_timeout_s
-            self._deadline = Deadline.after(total_s, now_s=self._clock.now_s())
         if self._tail is None:
             self._map = OffsetMap(key_filter=self._keeps)
             self._tail = self._connect()
         try:
-            self._tail.read_each_to_end(timeout_s, self._apply)
+            self._tail.read_each_to_end(timeout_s, lambda record: self._apply(record, must_end))
         except TopicMissingError:
             self.close()
             self._map = OffsetMap(key_filter=self._keeps)
@@ -83,16 +76,11 @@ class OffsetMapReader:
         if tail is not None:
             tail.close()
 
-    def _apply(self, record: TopicRecord) -> None:
+    def _apply(self, record: TopicRecord, must_end: Callable[[], bool]) -> None:
         self._topic = record.topic
-        self._check_deadline()
-        self._map.fold(record.key or b"", record.value, offset=record.offset)
-
-    def _check_deadline(self) -> None:
-        if self._clock is None or self._deadline is None:
-            return
-        if self._deadline.is_expired(self._clock.now_s()):
+        if must_end():
             raise MapReadTimeoutError(
                 f"reading {self._topic} of {self._where} took longer than the timeout: increase "
                 "the timeout (--timeout), or call again to continue where reading stopped"
             )
+        self._map.fold(record.key or b"", record.value, offset=record.offset)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from connect_runtime.base.errors import FatalError
@@ -21,9 +24,11 @@ from mm2.client import (
     offset_translator,
     translation_outcomes,
 )
-from mm2.client.offset_translator import FlowLink
+from mm2.client.offset_translator import FlowLink, FlowOffsetReader
 from mm2.formats import mm2_records
 from mm2.formats.mm2_records import Checkpoint, OffsetSync
+from mm2.kafka.client_interfaces import TopicRecord
+from mm2.kafka.offset_map_reader import MapReadTimeoutError
 from mm2.topics.naming import DefaultReplicationPolicy, IdentityReplicationPolicy
 from tests.fakes import copied_map
 from tests.fakes.client_cluster import FakeCluster
@@ -328,6 +333,28 @@ def test_where_to_go_on_if_anywhere():
     assert client.offset_there(NotReady(partition=MIRROR, offset=2, again_max=1)) == 2
     assert client.offset_there(TooOld(partition=MIRROR)) is None
     assert client.offset_there(Unknown(partition=MIRROR, reason="")) is None
+
+
+def test_a_map_ends_at_the_timeout_and_a_silent_cluster_earlier():
+    topic = "mm2-offset-map.east.internal"
+    clock, waits = Clock(), []
+    records = copied_map.log(ORDERS, through=30, delta=-5, start=10)
+
+    class SlowTail:
+        def read_each_to_end(self, timeout_s, take):
+            waits.append(timeout_s)
+            for offset, (key, value) in enumerate(records):
+                clock.now += 40.0
+                take(TopicRecord(topic=topic, offset=offset, key=key, value=value, time_ms=0))
+
+    cluster: Any = SimpleNamespace(
+        open_tail=lambda _: SlowTail(), topics=SimpleNamespace(list_topics=lambda _: {topic})
+    )
+    reader = FlowOffsetReader(cluster, source_alias="east", clock=clock, response_timeout_s=10.0)
+    with pytest.raises(MapReadTimeoutError):
+        reader.read(len(records) * 40.0 - 20.0)
+    reader.read(len(records) * 40.0 + 20.0)
+    assert waits == [10.0, 10.0]
 
 
 def test_properties_make_a_translator_that_asks_of_nobody_yet():
