@@ -365,10 +365,8 @@ class ConnectorValidator:
                 lambda: self._validate_resolved(config, provided), hide=provided.hide
             )
         except ConnectError as error:
-            hidden = provided.hide_in_error(error)
-            if hidden is error:
-                raise
-            raise hidden from None
+            shown = provided.hide_in_error(error)
+            raise shown from shown.__cause__
 
     def _validate_resolved(self, config: RawConfig, provided: ProvidedValues) -> ConfigInfos:
         resolved = dict(provided.resolve(config))

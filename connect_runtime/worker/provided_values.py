@@ -65,13 +65,28 @@ class ProvidedValues:
         return text
 
     def hide_in_error(self, error: ConnectError) -> ConnectError:
-        """Return the error, or a copy of the same type without provided values and without a
-        cause."""
+        """Return the error, or a copy of the same type if its text contains provided values.
+
+        The cause is removed only if the text or a cause contains them: raise the result from its
+        own cause.
+        """
         text = str(error)
         hidden = self.hide(text)
-        if hidden == text:
-            return error
-        return (RetriableError if isinstance(error, RetriableError) else ConnectError)(hidden)
+        shown = error
+        if hidden != text:
+            shown = (RetriableError if isinstance(error, RetriableError) else ConnectError)(hidden)
+        if hidden != text or any(self.hide(each) != each for each in _list_cause_texts(error)):
+            shown.__cause__ = None
+        return shown
+
+
+def _list_cause_texts(error: BaseException) -> Iterator[str]:
+    while True:
+        cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+        if cause is None:
+            return
+        yield str(cause)
+        error = cause
 
 
 def _find_provided_parts(given: str, resolved: str) -> Iterator[tuple[str, str]]:

@@ -120,7 +120,8 @@ class Worker:
                 name, self._build_connector_deps(name, made, config, deps, hide=provided.hide)
             )
         except BaseException as error:  # noqa: BLE001 - of plugins, which may raise anything
-            raise self._publish_start_failure(name, error, provided) from None
+            failure = self._publish_start_failure(name, error, provided)
+            raise failure from failure.__cause__
         self._connectors[name] = run
         run.start(self._threads, state)
 
@@ -141,7 +142,8 @@ class Worker:
                 task, connector_raw=connector, task_raw=config, task_count=tasks, deps=deps
             )
         except BaseException as error:  # noqa: BLE001 - of plugins, which may raise anything
-            raise self._publish_start_failure(task, error, provided) from None
+            failure = self._publish_start_failure(task, error, provided)
+            raise failure from failure.__cause__
         run = WorkerTask(
             task,
             body=made.body,
@@ -227,7 +229,8 @@ class Worker:
             made, parsed = task_factory.create_connector(deps.resolve_for_plugin(config), deps)
             answer = run.task_configs(parsed.tasks_max)
         except ConnectError as error:
-            raise provided.hide_in_error(error) from None
+            shown = provided.hide_in_error(error)
+            raise shown from shown.__cause__
         except Exception as error:
             text = f"task_configs of {connector} failed: {error}"
             raise ConnectError(provided.hide(text)) from error
@@ -333,8 +336,9 @@ class Worker:
         write_status(RunState.FAILED, trace, safe=False)
         if isinstance(error, ConnectError):
             return provided.hide_in_error(error)
-        text = f"failed to start {subject}: {type(error).__name__}: {error}"
-        return ConnectError(provided.hide(text))
+        failure = ConnectError(f"failed to start {subject}: {type(error).__name__}: {error}")
+        failure.__cause__ = error
+        return provided.hide_in_error(failure)
 
 
 def _require_task_configs(name: str, answer: object) -> list[Mapping[str, str | None]]:

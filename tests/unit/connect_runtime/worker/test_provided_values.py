@@ -71,3 +71,15 @@ def test_an_error_keeps_its_kind(kind):
     assert isinstance(hidden, ConnectError)
     assert isinstance(hidden, RetriableError) == (kind is RetriableError)
     assert hidden.__cause__ is None
+
+
+@pytest.mark.parametrize(
+    ("cause", "is_kept"), [(ValueError("wrong"), True), (ValueError("wrong HUNTER2"), False)]
+)
+def test_a_cause_is_kept_unless_it_contains_a_value(cause, is_kept):
+    made = provided(("${f:p}", "HUNTER2"))
+    error = FatalError("wrong")
+    error.__cause__ = RuntimeError("between")
+    error.__cause__.__context__ = cause
+    assert made.hide_in_error(error) is error
+    assert (error.__cause__ is not None) == is_kept

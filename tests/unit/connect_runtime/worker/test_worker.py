@@ -524,6 +524,12 @@ def test_what_task_configs_throws_is_told(world, plan):
         world.worker.task_configs("c", CONFIG)
 
 
+def test_why_a_task_could_not_be_created_is_kept(world):
+    with pytest.raises(ConnectError) as raised:
+        world.start_task({**CONFIG, "value.converter": "json:JSONDecoder"})
+    assert raised.value.__cause__ is not None
+
+
 # Metrics of plugins
 
 MOVED = Metric(name="mover_moved", kind=MetricKind.GAUGE, help="Moved.")
