@@ -17,6 +17,7 @@ import hashlib
 import importlib.util
 import json
 import os
+import shlex
 import shutil
 import sys
 import tempfile
@@ -234,12 +235,16 @@ def _check_writers(base: Path, folder: Path) -> None:
     """
     present = [base, folder, *(folder.iterdir() if folder.is_dir() else ())]
     for path in filter(Path.exists, present):
-        if not files.is_trusted(path):
-            raise SandboxError(
-                f"cannot run programs from the cache {base} because users other than this one and "
-                f"root can write to {path}: run chmod -R go-w {base}, or set MM2_CACHE to a "
-                "folder owned by this user"
-            )
+        if files.is_trusted(path):
+            continue
+        owner = path.stat().st_uid
+        own_folder = "set MM2_CACHE to a folder that belongs to this user"
+        if owner not in (0, os.geteuid()):
+            reason, remedy = f"{path} belongs to user id {owner}", own_folder
+        else:
+            reason = f"other users can write to {path}"
+            remedy = f"{own_folder}, or run chmod -R go-w {shlex.quote(str(base))}"
+        raise SandboxError(f"cannot run programs from the cache {base}: {reason}: {remedy}")
 
 
 def verify_jars(folder: Path, digests: Mapping[str, str]) -> list[str]:
