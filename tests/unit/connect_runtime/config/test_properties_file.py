@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import pathlib
 
 import pytest
@@ -79,6 +80,9 @@ def test_files_are_read_as_kafka_does(tmp_path):
         properties_file.read_text(tmp_path / "gone")
     with pytest.raises(SettingsError, match="cannot be read"):
         properties_file.read_text(tmp_path)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(SettingsError, match="cannot be read: not a regular file"):
+        properties_file.read_text(tmp_path / "pipe")
 
 
 CONTENT = """config.providers=env
