@@ -627,10 +627,10 @@ class ControlServer:
     ) -> None:
         """Close a connection, a channel, or both."""
         if connection is not None:
-            connection.close()
-            self._unauthenticated.pop(connection, None)
             if channel is None:
                 self._record_rejection(reason)
+            connection.close()
+            self._unauthenticated.pop(connection, None)
         if channel is not None:
             self._connections.pop(channel.token, None)
             self._channels.pop(channel.token, None)
