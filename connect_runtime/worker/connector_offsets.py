@@ -66,7 +66,8 @@ def format_success(change: OffsetChange, *, by_connector_too: bool) -> str:
     return (
         "The Connect framework-managed offsets for this connector have been "
         f"{change.past_participle} successfully. However, if this connector manages offsets "
-        f"externally, they will need to be manually {change.past_participle} in the system that the connector uses."
+        f"externally, they will need to be manually {change.past_participle} in the system that "
+        "the connector uses."
     )
 
 

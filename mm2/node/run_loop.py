@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import enum
 import logging
+import math
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -36,6 +37,8 @@ POLL_CPU_SHARE = 0.01
 """Maximum share of a CPU core for polling: the poll interval grows with thousands of partitions."""
 DISPLAY_CPU_SHARE = 0.05
 """Maximum share of a CPU core for drawing the table, higher because a user is watching."""
+RETRY_DELAY_S = 60.0
+"""Seconds after a failure before metrics and the observation of clusters are tried again."""
 
 _TABLE_ACTION = "table"
 
@@ -134,7 +137,8 @@ class RunLoop:
         self._progress_now: CatchUpSnapshot | None = None
         self._observed_s = float("-inf")
         self._observe_interval_s = 0.0
-        self._disabled_actions: set[str] = set()
+        self._retry_at_s: dict[str, float] = {}
+        """Secondary actions that failed, and when they may run again."""
 
     def run(self) -> RunResult:
         """Start the node, run until there is a reason to exit, and stop the node."""
@@ -228,18 +232,30 @@ class RunLoop:
         return ("starting Spark …",) if starting else ()
 
     def _run_isolated(self, name: str, action: Callable[[], object]) -> None:
-        """Run a secondary action (metrics, display). The action is disabled after a failure."""
-        if name in self._disabled_actions:
+        """Run a secondary action (metrics, display), unless it failed a short time ago.
+
+        A table that failed is not drawn again: the terminal may be gone.
+        """
+        now_s = self._deps.clock.now_s()
+        if now_s < self._retry_at_s.get(name, -math.inf):
             return
         try:
             action()
         except Exception:  # noqa: BLE001 - must never stop replication
-            self._disabled_actions.add(name)
             trace = traceback.format_exc()
-            with contextlib.suppress(Exception):  # the table redirects log output
-                if name == _TABLE_ACTION:
+            if name == _TABLE_ACTION:
+                self._retry_at_s[name] = math.inf
+                with contextlib.suppress(Exception):  # the table redirects log output
                     self._deps.display.close()
-            _log.error("disabling %s after an error; replication continues\n%s", name, trace)
+                _log.error("disabling %s after an error; replication continues\n%s", name, trace)
+            else:
+                self._retry_at_s[name] = now_s + RETRY_DELAY_S
+                _log.error(
+                    "%s failed and is retried in %.0f s; replication continues\n%s",
+                    name,
+                    RETRY_DELAY_S,
+                    trace,
+                )
 
     # Ending
 

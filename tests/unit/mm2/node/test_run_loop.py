@@ -231,7 +231,7 @@ def test_an_unreachable_cluster_is_shown_with_its_flow():
 
 
 @pytest.mark.parametrize("side", ["table", "metrics", "cluster watch"])
-def test_a_side_service_that_fails_is_switched_off_and_copying_goes_on(side, caplog):
+def test_a_side_service_that_fails_is_left_alone_and_copying_goes_on(side, caplog):
     world = World([flow(0)], [flow(1)], [flow(2)], [flow(10)])
     if side == "table":
         world.display.error = OSError("the terminal is gone")
@@ -241,9 +241,31 @@ def test_a_side_service_that_fails_is_switched_off_and_copying_goes_on(side, cap
         world.metrics = Broken()
     with caplog.at_level(logging.ERROR):
         assert world.run(CAUGHT_UP).code == 0
-    (message,) = [each for each in caplog.messages if "after an error" in each]
-    assert message.startswith(f"disabling {side} after an error; replication continues\n")
+    (message,) = [each for each in caplog.messages if "replication continues" in each]
+    assert message.startswith(
+        f"disabling {side} after an error; replication continues\n"
+        if side == "table"
+        else f"{side} failed and is retried in 60 s; replication continues\n"
+    )
     assert "Error" in message
+
+
+def test_metrics_that_failed_are_made_again_a_minute_later(caplog):
+    world = World(*[[flow(5)] for _ in range(200)], [flow(10)])
+    looks: list[float] = []
+
+    class Sometimes(FlowMetricsCollector):
+        def update(self, *args, **kwargs):
+            looks.append(world.clock.now - 100.0)
+            if len(looks) <= 2:
+                raise KeyError("unheard of")
+
+    world.metrics = Sometimes()
+    world.run(CAUGHT_UP)
+    assert looks[1] - looks[0] >= run_loop.RETRY_DELAY_S
+    assert looks[2] - looks[1] >= run_loop.RETRY_DELAY_S
+    assert looks[3] - looks[2] < run_loop.RETRY_DELAY_S
+    assert len([each for each in caplog.messages if "replication continues" in each]) == 2
 
 
 def test_it_says_that_spark_starts_and_counts_no_missing_slots_then():
