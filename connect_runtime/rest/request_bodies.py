@@ -153,7 +153,7 @@ def _parse_with_text_numbers(data: bytes) -> Any:
 def _parse_json(data: bytes, hooks: Mapping[str, Any]) -> Any:
     if not data.strip():
         raise UnreadableBody("the request requires a body but has none")
-    if json_limits.has_more_values(data, JSON_VALUES_MAX):
+    if has_too_many_values(data):
         raise BodyLimitError(
             f"the body has more than {JSON_VALUES_MAX:,} JSON values: send it in several requests"
         )
@@ -167,6 +167,20 @@ def _parse_json(data: bytes, hooks: Mapping[str, Any]) -> Any:
         ) from None  # the original error contains the body, which may be secret
     except (ValueError, RecursionError) as error:
         raise UnreadableBody(f"the body is not valid JSON: {type(error).__name__}") from None
+
+
+def has_too_many_values(data: bytes) -> bool:
+    """Return True if the body has more than `JSON_VALUES_MAX` values, without parsing the body."""
+    if sum(map(data.count, (b",", b"[", b"{"))) <= JSON_VALUES_MAX:
+        return False
+    unescaped = data.replace(b"\\\\", b"").replace(b'\\"', b"")
+    if unescaped.count(b'"') > 4 * JSON_VALUES_MAX:  # keys and values, two quotes each
+        return True
+    outside_strings = unescaped.split(b'"')[::2]
+    return (
+        sum(each.count(mark) for each in outside_strings for mark in (b",", b"[", b"{"))
+        > JSON_VALUES_MAX
+    )
 
 
 def _reject_constant(name: str) -> None:

@@ -21,9 +21,12 @@ from connect_runtime.herder.peer_requests import (
     PeerResponse,
     PeerUnavailableError,
 )
+from connect_runtime.rest import request_bodies
 
 _LOG = logging.getLogger(__name__)
 REQUEST_TIMEOUT_S = 90.0
+MAX_RESPONSE_BYTES = 8 * 1024 * 1024
+"""Maximum size of a response's body, as of requests."""
 RequestSigner = Callable[[PeerRequest], Mapping[str, str]]
 
 
@@ -47,9 +50,10 @@ class RestClient:
         self._warn_about_plaintext(call.url)
         try:
             async with asyncio.timeout(self._timeout_s), self._create_http_client(url) as client:
-                answer = await client.request(
+                async with client.stream(
                     call.method, url, content=call.body, headers=_build_headers(call)
-                )
+                ) as answer:
+                    body = await _read_body(answer, f"{call.method} {url}")
         except TimeoutError:
             raise PeerUnavailableError(
                 f"{call.method} {url}: no response within {self._timeout_s:g} s"
@@ -57,7 +61,7 @@ class RestClient:
         except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
             told = str(error) or type(error).__name__
             raise PeerUnavailableError(f"{call.method} {url}: {told}") from error
-        return _read_reply(answer, f"{call.method} {url}")
+        return _read_reply(answer.status_code, body, f"{call.method} {url}")
 
     def send_and_wait(self, call: PeerRequest) -> PeerResponse:
         return asyncio.run(self.send(call))
@@ -154,7 +158,12 @@ def _build_url(call: PeerRequest) -> str:
 
 
 def _build_headers(call: PeerRequest) -> dict[str, str]:
-    headers = {"Accept": "application/json", "User-Agent": "kafka-connect", **call.signature}
+    headers = {
+        "Accept": "application/json",
+        "Accept-Encoding": "identity",
+        "User-Agent": "kafka-connect",
+        **call.signature,
+    }
     if call.authorization is not None:
         headers["Authorization"] = call.authorization
     if call.body is not None:
@@ -162,32 +171,46 @@ def _build_headers(call: PeerRequest) -> dict[str, str]:
     return headers
 
 
-def _read_reply(answer: httpx.Response, what: str) -> PeerResponse:
-    status = answer.status_code
+async def _read_body(answer: httpx.Response, what: str) -> bytes:
+    """Read a response's body as it was sent: a compressed one is refused, because it may expand
+    without limit."""
+    if answer.headers.get("Content-Encoding", "identity").lower() != "identity":
+        raise PeerUnavailableError(f"{what}: the response is compressed, which is not supported")
+    body = bytearray()
+    async for piece in answer.aiter_raw():
+        body += piece
+        if len(body) > MAX_RESPONSE_BYTES:
+            raise PeerUnavailableError(
+                f"{what}: the response has more than {MAX_RESPONSE_BYTES >> 20} MiB"
+            )
+    return bytes(body)
+
+
+def _read_reply(status: int, body: bytes, what: str) -> PeerResponse:
     if status >= HTTPStatus.BAD_REQUEST:
-        raise _build_refusal(answer, what)
-    if not answer.is_success:
+        raise _build_refusal(status, body, what)
+    if not HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
         raise PeerUnavailableError(
             f"{what}: Unexpected status code when handling forwarded request: {status}"
         )
-    if status == HTTPStatus.NO_CONTENT or not answer.content:
+    if status == HTTPStatus.NO_CONTENT or not body:
         return PeerResponse(status=status)
-    return PeerResponse(status=status, value=_decode_json(answer, what))
+    return PeerResponse(status=status, value=_decode_json(status, body, what))
 
 
-def _build_refusal(answer: httpx.Response, what: str) -> Exception:
-    told = _decode_json(answer, what)
+def _build_refusal(status: int, body: bytes, what: str) -> Exception:
+    told = _decode_json(status, body, what)
     if not isinstance(told, dict) or not isinstance(told.get("error_code"), int):
-        return PeerUnavailableError(f"{what}: status {answer.status_code} without an error message")
-    return PeerRefusedError(
-        str(told.get("message")), status=answer.status_code, error_code=told["error_code"]
-    )
+        return PeerUnavailableError(f"{what}: status {status} without an error message")
+    return PeerRefusedError(str(told.get("message")), status=status, error_code=told["error_code"])
 
 
-def _decode_json(answer: httpx.Response, what: str) -> Any:
-    try:
-        return json.loads(answer.content)
-    except (ValueError, RecursionError):
+def _decode_json(status: int, body: bytes, what: str) -> Any:
+    if request_bodies.has_too_many_values(body):
         raise PeerUnavailableError(
-            f"{what}: status {answer.status_code} with what is no JSON"
-        ) from None
+            f"{what}: the response has more than {request_bodies.JSON_VALUES_MAX:,} JSON values"
+        )
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        raise PeerUnavailableError(f"{what}: status {status} with what is no JSON") from None

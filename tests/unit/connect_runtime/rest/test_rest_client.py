@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gzip
 import secrets
 import socket
 import threading
@@ -160,18 +162,21 @@ def test_credentials_are_passed_on() -> None:
 
 
 @pytest.fixture
-def answering() -> Iterator[Callable[[int, bytes], str]]:
+def answering() -> Iterator[Callable[..., str]]:
     """Serves one status and body to everybody; gives its URL."""
     running = ThreadGroup(on_unexpected_end=lambda _: None)
 
-    def serve(status: int, body: bytes) -> str:
+    def serve(status: int, body: bytes, **headers: str) -> str:
         class Handler(server.BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 self.send_response(status)
                 self.send_header("Content-Length", str(len(body)))
                 self.send_header("Location", "/elsewhere")
+                for name, value in headers.items():
+                    self.send_header(name.replace("_", "-"), value)
                 self.end_headers()
-                self.wfile.write(body)
+                with contextlib.suppress(ConnectionError):
+                    self.wfile.write(body)
 
             def log_message(self, format: str, *args: object) -> None:
                 del format, args
@@ -204,6 +209,23 @@ def test_an_answer_that_makes_no_sense_is_a_failure(
     answering: Callable[[int, bytes], str], status: int, body: bytes, told: str
 ) -> None:
     call = PeerRequest(url=answering(status, body), method="GET", path="/connectors")
+    with pytest.raises(PeerUnavailableError, match=told):
+        RestClient(timeout_s=10).send_and_wait(call)
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "told"),
+    [
+        (gzip.compress(b"0" * 1000), {"Content_Encoding": "gzip"}, "the response is compressed"),
+        (b"0" * (8 * 1024 * 1024 + 1), {}, "the response has more than 8 MiB"),
+        (b"[" + b"[]," * 600_000 + b"0]", {}, "more than 500,000 JSON values"),
+    ],
+    ids=["compressed", "long", "many values"],
+)
+def test_a_response_cannot_fill_the_memory(
+    answering: Callable[..., str], body: bytes, headers: dict[str, str], told: str
+) -> None:
+    call = PeerRequest(url=answering(200, body, **headers), method="GET", path="/connectors")
     with pytest.raises(PeerUnavailableError, match=told):
         RestClient(timeout_s=10).send_and_wait(call)
 
