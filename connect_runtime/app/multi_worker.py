@@ -30,7 +30,7 @@ from connect_runtime.base.metrics import MetricFamily
 from connect_runtime.group.connect_protocol import ConnectProtocol
 from connect_runtime.group.connectors_and_tasks import ConnectorsAndTasks
 from connect_runtime.herder import session_keys
-from connect_runtime.herder.peer_requests import PeerRequest
+from connect_runtime.herder.peer_requests import PeerRequest, PeerUnavailableError
 from connect_runtime.herder.session_keys import SignedUserRequest
 from connect_runtime.herder.worker_herder import WorkerHerder
 from connect_runtime.kafka.admin_requests import AdminRequest, AdminRequestClient
@@ -222,7 +222,15 @@ class FleetMember:
             has_java_workers=lambda: not self.herder.signs_whole_requests(),
         )
 
-    def _sign_request(self, call: PeerRequest) -> Mapping[str, str]:
+    def _sign_request(self, call: PeerRequest) -> PeerRequest:
+        """Sign a request as a whole. The response must be signed unless a Java worker may be in the
+        group. Raises `PeerUnavailableError` if the group's key is needed and not known yet."""
+        key = self.herder.config().session_key
+        must_be_signed = self.herder.signs_whole_requests()
+        if must_be_signed and key is None:
+            raise PeerUnavailableError(
+                "this worker has not read a session key from the config topic yet; try again soon"
+            )
         target = f"{call.path}?{parse.urlencode(call.query)}" if call.query else call.path
         request = SignedUserRequest(
             receiver=call.url,
@@ -232,9 +240,12 @@ class FleetMember:
             signed_ms=_CLOCK.wall_ms(),
             nonce=secrets.token_hex(16),
         )
-        return request.build_headers(
-            self.herder.config().session_key,
-            algorithm=self._settings.herder.session_keys.signature_algorithm,
+        return dataclasses.replace(
+            call,
+            signature=request.build_headers(
+                key, algorithm=self._settings.herder.session_keys.signature_algorithm
+            ),
+            response_key=key if must_be_signed else None,
         )
 
 

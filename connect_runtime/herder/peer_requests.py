@@ -34,6 +34,9 @@ class PeerRequest:
     """`Authorization` header of the user's request."""
     signature: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Signature headers of an internal request."""
+    response_key: SessionKey | None = field(default=None, repr=False)
+    """Key with which the response must be signed (`session_keys.sign_response`); None accepts an
+    unsigned response."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

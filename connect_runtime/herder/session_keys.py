@@ -28,6 +28,8 @@ NONCE_HEADER = "X-Connect-Request-Nonce"
 """Nonce of a forwarded user request, as 32 hexadecimal digits. Not in Java."""
 BODY_HEADER = "X-Connect-Body-SHA256"
 """Digest of the request body (`compute_body_digest`). Not in Java."""
+RESPONSE_SIGNATURE_HEADER = "X-Connect-Response-Signature"
+"""Signature of the response to a `SignedUserRequest` (`sign_response`). Not in Java."""
 
 FORBIDDEN_STATUS = 403
 KEY_CHANGE_GRACE_S = 60.0
@@ -43,6 +45,7 @@ _MAX_NONCES = 10_000
 _TIMESTAMP_PATTERN = re.compile(r"[0-9]{1,15}")
 _NONCE_PATTERN = re.compile(r"[0-9a-f]{32}")
 _REQUEST_KEY_LABEL = b"mm2 whole request"
+_RESPONSE_KEY_LABEL = b"mm2 response"
 _BITS_PER_BYTE = 8
 _HASH_BY_ALGORITHM = {
     "hmacsha1": "sha1",
@@ -191,6 +194,17 @@ class SignedUserRequest:
             NONCE_HEADER: self.nonce,
             BODY_HEADER: self.digest,
         }
+
+
+def sign_response(key: SessionKey, *, nonce: str, status: int, body: bytes) -> str:
+    """Sign the response to the `SignedUserRequest` with this nonce, and return the value of
+    `RESPONSE_SIGNATURE_HEADER`.
+
+    The nonce is used once, so a recorded response is not accepted for another request.
+    """
+    response_key = hmac.digest(key.key, _RESPONSE_KEY_LABEL, "sha256")
+    signed = f"{nonce} {status} {compute_body_digest(body)}".encode()
+    return hmac.digest(response_key, signed, "sha256").hex()
 
 
 @dataclass(frozen=True, slots=True)

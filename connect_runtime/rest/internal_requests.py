@@ -3,7 +3,7 @@
 Java workers sign the body of the two internal requests with the group's session key (KIP-507). On a
 listener that is reserved for workers, a worker also forwards user requests, mostly to the leader.
 It signs each of these requests as a whole: method, path, receiver, body and time. Each signature is
-accepted only once.
+accepted only once. The response is signed, too.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from connect_runtime.rest.http_request import RestRequest
 from connect_runtime.rest.request_forwarding import ForwardedRequest, HerderClient
 from connect_runtime.rest.rest_errors import RestError
 from connect_runtime.rest.routing import Endpoint
+from connect_runtime.storage.cluster_config_state import SessionKey
 
 MAX_TASK_CONFIGS_BYTES = 4 * 1024 * 1024
 """Maximum size of the body of a request signed by a Java worker, which contains all task
@@ -106,8 +107,11 @@ class InternalConnectResource:
 
 
 class SignatureMiddleware:
-    """ASGI middleware that verifies signed requests from workers. Unsigned requests are answered
-    with 404."""
+    """ASGI middleware that verifies signed requests from workers and signs the responses. Unsigned
+    requests are answered with 404.
+
+    Responses that reject a signature are not signed, because the request may come from anybody.
+    """
 
     def __init__(
         self,
@@ -130,8 +134,9 @@ class SignatureMiddleware:
         self._body_timeout_s = body_timeout_s
 
     async def __call__(self, scope: types.Scope, receive: types.Receive, send: types.Send) -> None:
+        key = self._herder.config().session_key
         try:
-            digest = self._verify_head(scope)
+            digest = self._verify_head(scope, key)
             body = await self._receive_signed_body(scope, receive, digest)
         except Exception as error:  # noqa: BLE001 - as all handlers: it is answered
             await rest_errors.respond_error(rest_errors.convert_to_rest_error(error))(
@@ -152,9 +157,11 @@ class SignatureMiddleware:
             http_request.IS_SIGNED_SCOPE_KEY: True,
             http_request.BODY_SLOTS_SCOPE_KEY: None,
         }
-        await self._app(verified, receive_again, send)
+        assert key is not None, "the signature was verified"
+        nonce = datastructures.Headers(scope=scope)[session_keys.NONCE_HEADER]
+        await self._app(verified, receive_again, _sign_response(send, key, nonce))
 
-    def _verify_head(self, scope: types.Scope) -> str:
+    def _verify_head(self, scope: types.Scope, key: SessionKey | None) -> str:
         """Verify the signature of a request's head, and return the digest that the body must match.
 
         The body is not read before the head is verified.
@@ -169,7 +176,7 @@ class SignatureMiddleware:
             scope["method"],
             target,
             headers,
-            key=self._herder.config().session_key,
+            key=key,
             settings=self._keys,
             wall_ms=self._clock.wall_ms(),
         )
@@ -192,3 +199,26 @@ class SignatureMiddleware:
                 f"The body does not match the digest in the header {session_keys.BODY_HEADER}",
             )
         return body
+
+
+def _sign_response(send: types.Send, key: SessionKey, nonce: str) -> types.Send:
+    """Return a `send` that holds the response until it is complete, and adds its signature."""
+    start: types.Message = {}
+    body = bytearray()
+
+    async def send_signed(message: types.Message) -> None:
+        nonlocal start
+        if message["type"] == "http.response.start":
+            start = message
+            return
+        body.extend(message.get("body", b""))
+        if message.get("more_body", False):
+            return
+        signature = session_keys.sign_response(
+            key, nonce=nonce, status=start["status"], body=bytes(body)
+        )
+        header = (session_keys.RESPONSE_SIGNATURE_HEADER.lower().encode(), signature.encode())
+        await send({**start, "headers": [*start["headers"], header]})
+        await send({"type": "http.response.body", "body": bytes(body)})
+
+    return send_signed

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import hmac
 import ipaddress
 import json
 import logging
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
 from urllib import parse
 
 import httpx
 
+from connect_runtime.herder import session_keys
 from connect_runtime.herder.peer_requests import (
     PeerRefusedError,
     PeerRequest,
@@ -27,7 +29,8 @@ _LOG = logging.getLogger(__name__)
 REQUEST_TIMEOUT_S = 90.0
 MAX_RESPONSE_BYTES = 8 * 1024 * 1024
 """Maximum size of a response's body, as of requests."""
-RequestSigner = Callable[[PeerRequest], Mapping[str, str]]
+RequestSigner = Callable[[PeerRequest], PeerRequest]
+_QUOTED_RESPONSE_BYTES = 300
 
 
 class RestClient:
@@ -61,6 +64,8 @@ class RestClient:
         except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
             told = str(error) or type(error).__name__
             raise PeerUnavailableError(f"{call.method} {url}: {told}") from error
+        if call.response_key is not None:
+            _require_signed_response(answer, body, call, f"{call.method} {url}")
         return _read_reply(answer.status_code, body, f"{call.method} {url}")
 
     def send_and_wait(self, call: PeerRequest) -> PeerResponse:
@@ -92,10 +97,10 @@ class RestClient:
 class NamespacedRestClient:
     """Client for workers that serve several groups, each under an encoded `prefix` (KIP-710).
 
-    `sign` returns the headers that authenticate this worker to other workers of the group. They
-    replace Java's signature, which covers only the body. Java workers reject these headers. While a
-    Java worker is in the group, a rejected request that Java supports is therefore retried with
-    Java's signature.
+    `sign` returns the request with headers that authenticate this worker to other workers of the
+    group. They replace Java's signature, which covers only the body. Java workers reject these
+    headers. While a Java worker is in the group, a rejected request that Java supports is therefore
+    retried with Java's signature.
     """
 
     def __init__(
@@ -116,19 +121,19 @@ class NamespacedRestClient:
 
     async def send(self, call: PeerRequest) -> PeerResponse:
         try:
-            return await self._peers.send(self._address_request(call, self._sign(call)))
+            return await self._peers.send(self._address_request(self._sign(call)))
         except PeerRefusedError as refused:
             if not self._needs_java_signature(call, refused):
                 raise
-        return await self._peers.send(self._address_request(call, call.signature))
+        return await self._peers.send(self._address_request(call))
 
     def send_and_wait(self, call: PeerRequest) -> PeerResponse:
         try:
-            return self._peers.send_and_wait(self._address_request(call, self._sign(call)))
+            return self._peers.send_and_wait(self._address_request(self._sign(call)))
         except PeerRefusedError as refused:
             if not self._needs_java_signature(call, refused):
                 raise
-        return self._peers.send_and_wait(self._address_request(call, call.signature))
+        return self._peers.send_and_wait(self._address_request(call))
 
     def _needs_java_signature(self, call: PeerRequest, refused: PeerRefusedError) -> bool:
         """Return True if a signature was rejected for a request that Java workers expect with
@@ -139,10 +144,9 @@ class NamespacedRestClient:
             and self._has_java_workers()
         )
 
-    def _address_request(self, call: PeerRequest, signature: Mapping[str, str]) -> PeerRequest:
-        """Add the prefix and the signature to a request, and remove the user's credentials."""
-        path = self._prefix + call.path
-        return dataclasses.replace(call, path=path, authorization=None, signature=signature)
+    def _address_request(self, call: PeerRequest) -> PeerRequest:
+        """Add the prefix to a request, and remove the user's credentials."""
+        return dataclasses.replace(call, path=self._prefix + call.path, authorization=None)
 
 
 def _is_loopback(host: str) -> bool:
@@ -184,6 +188,28 @@ async def _read_body(answer: httpx.Response, what: str) -> bytes:
                 f"{what}: the response has more than {MAX_RESPONSE_BYTES >> 20} MiB"
             )
     return bytes(body)
+
+
+def _require_signed_response(
+    answer: httpx.Response, body: bytes, call: PeerRequest, what: str
+) -> None:
+    """Raise `PeerUnavailableError` unless the response to this request is from a worker of the
+    group."""
+    assert call.response_key is not None
+    expected = session_keys.sign_response(
+        call.response_key,
+        nonce=call.signature[session_keys.NONCE_HEADER],
+        status=answer.status_code,
+        body=body,
+    )
+    signature = answer.headers.get(session_keys.RESPONSE_SIGNATURE_HEADER, "")
+    if hmac.compare_digest(expected.encode(), signature.encode()):
+        return
+    said = body[:_QUOTED_RESPONSE_BYTES].decode("utf-8", "replace")
+    raise PeerUnavailableError(
+        f"{what}: the response is not signed with the group's session key, so the worker may or may"
+        f" not have executed the request; status {answer.status_code}: {said!a}"
+    )
 
 
 def _read_reply(status: int, body: bytes, what: str) -> PeerResponse:

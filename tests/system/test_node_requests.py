@@ -36,11 +36,11 @@ SPOKEN = "kafka_connect_worker_rebalance_connect_protocol"
 
 @dataclass
 class Network:
-    """Stands before the node at `port`, and records requests. While it `refuses`, it answers those
-    with task configurations with 403, as anyone on the way can."""
+    """Stands before the node at `port`, and records requests. Unless `answer` is None, it answers
+    those with task configurations with this status, as anyone on the way can."""
 
     port: int
-    refuses: bool = True
+    answer: int | None = 403
     delivered: list[tuple[str, dict[str, str], bytes]] = field(default_factory=list)
     """Task configurations that the node has accepted."""
     seen: list[tuple[str, dict[str, str], bytes]] = field(default_factory=list)
@@ -58,24 +58,29 @@ class Handler(http.server.BaseHTTPRequestHandler):
         headers = {name.lower(): value for name, value in self.headers.items()}
         path = self.path.partition("?")[0]
         self.network.seen.append((path, headers, body))
-        if self.network.refuses and path.endswith(TASKS):
+        if self.network.answer and path.endswith(TASKS):
+            body = json.dumps({"error_code": 403, "message": "no"}).encode()
             with contextlib.suppress(OSError):
-                self._answer(403, json.dumps({"error_code": 403, "message": "no"}).encode())
+                self._answer(self.network.answer, body if self.network.answer == 403 else b"", {})
             return
         to = http.client.HTTPConnection("127.0.0.1", self.network.port, timeout=60.0)
         with contextlib.closing(to):
             to.request(self.command, self.path, body or None, dict(self.headers))
             answer = to.getresponse()
             status, text = answer.status, answer.read()
+            name = session_keys.RESPONSE_SIGNATURE_HEADER
+            signature = {name: found} if (found := answer.headers[name]) else {}
         with contextlib.suppress(OSError):  # the node that asked has ended
-            self._answer(status, text)
+            self._answer(status, text, signature)
         if path.endswith(TASKS) and status < 300:
             self.network.delivered.append((path, headers, body))
 
     do_GET = do_PUT = do_DELETE = do_POST
 
-    def _answer(self, status: int, body: bytes) -> None:
+    def _answer(self, status: int, body: bytes, headers: dict[str, str]) -> None:
         self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
         if body:
             self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
@@ -164,7 +169,10 @@ def test_whoever_answers_for_a_node_gets_no_signature_that_fits_another_request(
             assert {labels["connect_protocol"] for labels, _ in each.metrics()[SPOKEN]} == {
                 "SESSIONED_WHOLE"
             }
-        between.refuses = False
+        between.answer = 204  # not signed: the task configurations are sent again
+        before = len(between.task_configs())
+        eventually.eventually(lambda: are_sent_to_leader(before + 3)() is between, WAIT_S, tails)
+        between.answer = None
         eventually.eventually(lambda: between.delivered, WAIT_S, tails)
         sent = between.task_configs()
         assert all(session_keys.NONCE_HEADER.lower() in each for each in sent)

@@ -259,3 +259,19 @@ def test_task_configs_with_a_signed_head_may_be_as_long_as_any_body_and_need_no_
     body = b"[" + b" " * (internal_requests.MAX_TASK_CONFIGS_BYTES + 1) + b"]"
     headers = signed("POST", path, body)
     assert rest.ask(with_slots, "POST", path, content=body, headers=headers).status_code == 204
+
+
+def test_the_response_to_a_signed_request_is_signed(served, herder):
+    for target, status in (("/connectors/c/config", 200), ("/connectors/d/config", 404)):
+        nonce = secrets.token_hex(16)
+        answer = rest.ask(served, "GET", target, headers=signed("GET", target, nonce=nonce))
+        assert answer.status_code == status
+        assert answer.headers[session_keys.RESPONSE_SIGNATURE_HEADER] == session_keys.sign_response(
+            KEY, nonce=nonce, status=status, body=answer.content
+        )
+
+
+def test_the_response_to_a_request_of_anybody_is_not_signed(served, herder):
+    for headers in ({}, signed("GET", "/", key=OTHER), signed("GET", "/", signed_ms=1)):
+        answer = rest.ask(served, "GET", "/", headers=headers)
+        assert session_keys.RESPONSE_SIGNATURE_HEADER not in answer.headers

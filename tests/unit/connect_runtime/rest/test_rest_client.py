@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import gzip
 import secrets
 import socket
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from http import server
 from urllib import parse
 
@@ -16,6 +17,7 @@ import pytest
 
 from connect_runtime.herder import peer_requests, session_keys
 from connect_runtime.herder.herder_requests import (
+    DescribeConnector,
     FenceZombieTasks,
     PutTaskConfigs,
     RestartConnector,
@@ -273,12 +275,13 @@ class JavasNode(RestClient):
         return PeerResponse(status=204)
 
 
-def test_javas_nodes_are_asked_again_as_java_signs() -> None:
-    def sign(call: PeerRequest) -> Mapping[str, str]:
-        return {session_keys.NONCE_HEADER: "0"}
+def with_nonce(call: PeerRequest) -> PeerRequest:
+    return dataclasses.replace(call, signature={session_keys.NONCE_HEADER: "0"})
 
+
+def test_javas_nodes_are_asked_again_as_java_signs() -> None:
     asking = NamespacedRestClient(
-        JavasNode(), prefix="/a/b", sign=sign, has_java_workers=lambda: True
+        JavasNode(), prefix="/a/b", sign=with_nonce, has_java_workers=lambda: True
     )
     fence = peer_requests.build_fence_request("http://java:1", "c", key=KEY, algorithm="HmacSHA256")
     assert asking.send_and_wait(fence).status == 204
@@ -294,7 +297,7 @@ def test_without_java_in_the_group_no_answer_makes_it_sign_as_java_does() -> Non
     asking = NamespacedRestClient(
         receiver,
         prefix="/a/b",
-        sign=lambda _: {session_keys.NONCE_HEADER: "0"},
+        sign=with_nonce,
         has_java_workers=lambda: False,
     )
     fence = peer_requests.build_fence_request("http://java:1", "c", key=KEY, algorithm="HmacSHA256")
@@ -308,12 +311,12 @@ def test_without_java_in_the_group_no_answer_makes_it_sign_as_java_does() -> Non
 
 
 def test_workers_of_several_groups_are_asked_under_their_names() -> None:
-    """Every request is signed whole; nobody's password goes along."""
+    """Every request and response is signed whole; nobody's password goes along."""
     herder = FakeHerder(signed=True, signs_whole=True, key=KEY)
     herder.make("c")
     served = NamespaceRouter()
 
-    def sign(call: PeerRequest) -> Mapping[str, str]:
+    def sign(call: PeerRequest) -> PeerRequest:
         query = f"?{parse.urlencode(call.query)}" if call.query else ""
         request = SignedUserRequest(
             receiver=call.url,
@@ -323,7 +326,11 @@ def test_workers_of_several_groups_are_asked_under_their_names() -> None:
             signed_ms=SystemClock().wall_ms(),
             nonce=secrets.token_hex(16),
         )
-        return request.build_headers(KEY, algorithm="HmacSHA256")
+        return dataclasses.replace(
+            call,
+            signature=request.build_headers(KEY, algorithm="HmacSHA256"),
+            response_key=KEY,
+        )
 
     with rest_server.started() as running:
         url = running.advertised_url
@@ -353,12 +360,61 @@ def test_workers_of_several_groups_are_asked_under_their_names() -> None:
             authorization="Basic c2VjcmV0OnNlY3JldA==",
         )
         assert asking.send_and_wait(restart).status == 204
+        config = PeerRequest(url=url, method="GET", path="/connectors/c/config")
+        assert asking.send_and_wait(config).value == herder.config().config("c")
+        unknown = PeerRequest(url=url, method="GET", path="/connectors/d/config")
+        with pytest.raises(PeerRefusedError) as refused:
+            asking.send_and_wait(unknown)
+        assert refused.value.status == 404
     assert [type(each) for each in herder.submitted] == [
         PutTaskConfigs,
         FenceZombieTasks,
         RestartConnector,
+        DescribeConnector,
+        DescribeConnector,
     ]
-    assert asking._address_request(restart, {}).authorization is None
+    assert asking._address_request(restart).authorization is None
+
+
+NONCE = "1" * 32
+
+
+@pytest.mark.parametrize(
+    "signature",
+    [
+        "",
+        session_keys.sign_response(OTHER, nonce=NONCE, status=200, body=b"[]"),
+        session_keys.sign_response(KEY, nonce="2" * 32, status=200, body=b"[]"),
+        session_keys.sign_response(KEY, nonce=NONCE, status=201, body=b"[]"),
+        session_keys.sign_response(KEY, nonce=NONCE, status=200, body=b"[ ]"),
+    ],
+    ids=["none", "another key", "another request", "another status", "another body"],
+)
+def test_a_response_that_no_worker_of_the_group_signed_is_a_failure(
+    answering: Callable[..., str], signature: str
+) -> None:
+    url = answering(200, b"[]", X_Connect_Response_Signature=signature)
+    call = PeerRequest(
+        url=url,
+        method="GET",
+        path="/connectors",
+        signature={session_keys.NONCE_HEADER: NONCE},
+        response_key=KEY,
+    )
+    with pytest.raises(PeerUnavailableError, match=r"is not signed .*; status 200: '\[\]'"):
+        RestClient().send_and_wait(call)
+
+
+def test_a_signed_response_is_accepted(answering: Callable[..., str]) -> None:
+    signature = session_keys.sign_response(KEY, nonce=NONCE, status=200, body=b"[]")
+    call = PeerRequest(
+        url=answering(200, b"[]", X_Connect_Response_Signature=signature),
+        method="GET",
+        path="/connectors",
+        signature={session_keys.NONCE_HEADER: NONCE},
+        response_key=KEY,
+    )
+    assert RestClient().send_and_wait(call) == PeerResponse(status=200, value=[])
 
 
 @pytest.mark.parametrize(
