@@ -341,18 +341,21 @@ class WorkerFleet:
 
         `internal` has the settings of the internal server, or is None if no requests from other
         nodes are accepted. `pages` are read-only pages on the loopback server, without a password.
-        `on_change` is called after each request to the loopback server that may change something.
+        `on_change` is called after each request to the loopback server that has the password and
+        may change something.
         """
         self._https = None if internal is None else internal.https
         self._shared, self._own = NamespaceRouter(), NamespaceRouter()
         self._password = secrets.token_urlsafe(_PASSWORD_BYTES)
         self._told_apart = [str(uuid.uuid4())] if internal is None else []
         self._loopback = RestServer(_LOOPBACK_SETTINGS, on_thread_death=_log_thread_death)
-        guarded = BasicAuthMiddleware(self._own, users=_AnyUser(self._password))
+        # The audit log comes after the password, so that nobody else can fill it or give a name.
+        audited = AuditLog(self._own, on_change)
+        guarded = BasicAuthMiddleware(audited, users=_AnyUser(self._password))
         hosts = host_check.collect_allowed_hosts(
             _LOOPBACK_SETTINGS if internal is None else internal.settings
         )
-        own = HostCheckMiddleware(AuditLog(guarded, on_change), hosts=hosts)
+        own = HostCheckMiddleware(guarded, hosts=hosts)
         self._outer_own = PageMiddleware(own, pages, hosts=hosts)
         self._outer_shared = HostCheckMiddleware(self._shared, hosts=hosts)
         self._internal: RestServer | None = None

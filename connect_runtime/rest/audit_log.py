@@ -1,4 +1,7 @@
-"""Audit log: reports the sender, content and status of every request that may change something."""
+"""Audit log: reports the sender, content and status of every request that may change something.
+
+Put it behind the authentication: it reports the user name without checking it.
+"""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ from connect_runtime.app.internal_rest import InternalRestSettings
 from connect_runtime.app.multi_worker import WorkerFleet
 from connect_runtime.group.connect_protocol import ConnectProtocol
 from connect_runtime.rest import mounted_pages
+from connect_runtime.rest.audit_log import AuditedRequest
 from connect_runtime.rest.mounted_pages import PageResponse
 from connect_runtime.rest.rest_settings import RestListener, RestSettings
 from mm2.sandbox import port_reservation
@@ -62,6 +63,22 @@ def test_without_a_server_for_other_nodes_pages_are_on_this_machine_too(opened):
     found = opened(None)
     assert found.advertised_url == multi_worker.UNREACHABLE_URL
     assert shown(found.loopback.url)
+
+
+def test_only_a_request_with_the_password_is_reported_as_an_operators():
+    """Others could fill the log, and give any name."""
+    changes: list[AuditedRequest] = []
+    fleet = WorkerFleet(None, on_change=changes.append)
+    fleet.open()
+    try:
+        url = f"{fleet.loopback.url}/a/b/connectors/c/pause"
+        assert httpx.put(url).status_code == 401
+        assert httpx.put(url, auth=("alice", "guess")).status_code == 401
+        assert changes == []
+        assert httpx.put(url, auth=("alice", fleet.loopback.password)).status_code == 404
+        assert [(each.user, each.status) for each in changes] == [("alice", 404)]
+    finally:
+        fleet.close(0)
 
 
 @pytest.mark.parametrize(
