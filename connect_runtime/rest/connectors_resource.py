@@ -5,7 +5,6 @@ Follows Java's ConnectorsResource.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable
 from http import HTTPStatus
 from typing import Any
@@ -49,8 +48,6 @@ from connect_runtime.storage.config_records import RestartRequest
 
 _NAME_KEY = "name"
 
-_log = logging.getLogger(__name__)
-
 
 class ConnectorsResource:
     """Handlers of `/connectors` that list, create, configure and delete connectors and return their
@@ -82,9 +79,11 @@ class ConnectorsResource:
 
     async def list_all(self, request: RestRequest) -> responses.Response:
         view = self._herder.config()
-        expansions = request.get_query_values("expand")
-        if not expansions:
+        values = request.get_query_values("expand")
+        if not values:
             return rest_responses.respond_json(view.connectors())
+        # As in Java, unknown values have no effect.
+        expansions = [each for each in dict.fromkeys(values) if each in ("status", "info")]
         expanded = {
             name: self._expand_connector(name, view, expansions) for name in view.connectors()
         }
@@ -104,11 +103,9 @@ class ConnectorsResource:
                 if status is None:
                     return None
                 told["status"] = status
-            elif each == "info":
+            else:
                 config = view.config(name) or {}
                 told["info"] = self._encode_info(name, config, view.tasks(name))
-            else:
-                _log.info("ignoring unknown value '%s' of the query parameter 'expand'", each)
         return told
 
     # One connector

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 from urllib import parse
 
@@ -9,16 +10,18 @@ import pytest
 
 from connect_runtime.api.errors import FatalError
 from connect_runtime.base.ids import ConnectorTaskId
+from connect_runtime.herder.herder_api import ConnectorType
 from connect_runtime.herder.herder_requests import HerderQueueFullError, PutConnector
 from connect_runtime.herder.peer_requests import (
     PeerRefusedError,
     PeerResponse,
     PeerUnavailableError,
 )
+from connect_runtime.rest import connectors_resource
 from connect_runtime.rest.request_forwarding import RestDeadlines
 from connect_runtime.rest.rest_settings import RestSettings
 from connect_runtime.storage import status_records
-from connect_runtime.storage.cluster_config_state import TargetState
+from connect_runtime.storage.cluster_config_state import RawConfig, TargetState
 from connect_runtime.storage.status_records import RunState, RunStatus, TopicStatus
 from tests.fakes.rest_herder import FakeHerder
 from tests.support import rest
@@ -71,6 +74,28 @@ def test_connectors_are_listed_with_what_is_known(herder: FakeHerder) -> None:
 def test_an_unknown_expansion_tells_nothing(herder: FakeHerder) -> None:
     herder.make("c")
     assert Rest(herder)("GET", "/connectors?expand=odd").json() == {"c": {}}
+
+
+def test_expansions_that_are_repeated_cost_nothing(
+    herder: FakeHerder, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A request's head has room for 1,700 of them, and a worker may run many connectors."""
+    for name in "abc":
+        herder.make(name)
+    encoded = list[str]()
+    original = herder.connector_type
+
+    def counted(config: RawConfig | None) -> ConnectorType:
+        encoded.append("")
+        return original(config)
+
+    herder.connector_type = counted  # type: ignore[method-assign]
+    with caplog.at_level(logging.DEBUG):
+        query = "&".join(["expand=info", "expand=odd", "expand=odder"] * 500)
+        found = Rest(herder)("GET", f"/connectors?{query}").json()
+    assert [list(each) for each in found.values()] == [["info"]] * 3
+    assert len(encoded) == 3
+    assert not [each for each in caplog.records if each.name == connectors_resource.__name__]
 
 
 def test_a_connector_without_a_status_is_left_out(herder: FakeHerder) -> None:
