@@ -14,8 +14,10 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from connect_runtime.base import bounded_regex
-from connect_runtime.base.bounded_regex import BoundedPattern
+from connect_runtime.base.bounded_regex import BoundedPattern, PatternError
 
+PATTERNS_MAX = 4_000
+"""Maximum number of expressions in a list. Compiling this many takes about 2 s."""
 DEFAULT_TOPICS = (".*",)
 DEFAULT_TOPICS_EXCLUDE = (r"mm2.*\.internal", r".*\.replica", "__.*")
 DEFAULT_GROUPS = (".*",)
@@ -172,8 +174,14 @@ class CustomConfigPropertyFilter:
 
 def compile_patterns(items: Iterable[str], *, key: str = "") -> NamePatterns:
     """Compile Java regular expressions. Raises `PatternError` for the first expression that cannot
-    be matched as in Java."""
+    be matched as in Java, and for more than `PATTERNS_MAX` expressions."""
     stripped = tuple(item.strip() for item in items)
+    if len(stripped) > PATTERNS_MAX:
+        raise PatternError(
+            f"{stripped[0]}, …",
+            f"the list has {len(stripped):,} expressions; allowed: at most {PATTERNS_MAX:,}; join "
+            "several with |",
+        )
     return NamePatterns(
         stripped, tuple(bounded_regex.compile_pattern(item) for item in stripped), key=key
     )

@@ -134,3 +134,10 @@ def test_what_a_class_of_the_users_says_counts():
         "mine.Settings", lambda _: False, lambda name: name == "a"
     )
     assert (settings.should_replicate("a"), settings.should_replicate_default("a")) == (False, True)
+
+
+def test_a_list_of_expressions_is_bounded():
+    names = [f"t{at}" for at in range(filters.PATTERNS_MAX + 1)]
+    with pytest.raises(PatternError, match="has 4,001 expressions; allowed: at most 4,000"):
+        filters.compile_patterns(names)
+    assert filters.compile_patterns(["|".join(names[:2_000])]).matches("t7")
