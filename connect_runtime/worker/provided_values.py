@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -22,6 +23,18 @@ HIDDEN_LENGTH_MIN = 4
 secrets."""
 HIDDEN_IN_WORDS_LENGTH_MIN = 8
 """Values shorter than this are hidden only as whole words: 3000 is not hidden in 30000."""
+HIDDEN_VALUES_MAX = 20_000
+"""Maximum number of values and parts that are searched for: enough for a file of certificates."""
+SEARCHED_TEXT_MAX = 1_000_000
+"""Maximum number of characters of a text that is searched."""
+_COMPARISONS_MAX = 2_000_000
+"""Maximum number of comparisons for one text: about 0.5 s."""
+_LITERALS_MAX = 100
+"""Maximum number of different texts between the references of one value."""
+UNSEARCHED_TEXT = (
+    "[not shown: the configuration has too many or too long values from config providers to hide"
+    " them in this text]"
+)
 
 ResolveConfig = Callable[[RawConfig], Mapping[str, str | None]]
 """Resolves `${…}` references. Raises `ConnectError` if this fails."""
@@ -36,7 +49,10 @@ class ProvidedValues:
         self._resolve = resolve
         self._lock = threading.Lock()
         self._references: dict[str, str] = {}
-        """Reference by value, for values and their parts."""
+        """Reference by value in lower case, for values and their parts."""
+        self._by_start: dict[str, list[str]] = {}
+        """Values by their first `HIDDEN_LENGTH_MIN` characters, longest first."""
+        self._has_too_many = False
 
     def resolve(self, config: RawConfig) -> Mapping[str, str | None]:
         """Resolve a configuration. From now on, `hide` replaces the values of its references."""
@@ -45,24 +61,45 @@ class ProvidedValues:
             for key, given in config.items():
                 value = resolved.get(key)
                 if given is not None and value is not None and value != given:
-                    self._references.update(_find_provided_parts(given, value))
+                    self._add_references(given, value)
+            self._by_start = {}
+            for each in sorted(self._references, key=len, reverse=True):
+                self._by_start.setdefault(each[:HIDDEN_LENGTH_MIN], []).append(each)
         return resolved
+
+    def _add_references(self, given: str, resolved: str) -> None:
+        if self._has_too_many:
+            return
+        found = _find_provided_parts(given, resolved)
+        try:
+            parts = list(itertools.islice(found, HIDDEN_VALUES_MAX + 1))
+        except _TooManyPartsError:
+            self._has_too_many = True
+            return
+        self._references.update({_to_lower(value): reference for value, reference in parts})
+        self._has_too_many = max(len(parts), len(self._references)) > HIDDEN_VALUES_MAX
 
     def hide(self, text: str) -> str:
         """Replace provided values in the text with their references, regardless of upper or lower
-        case."""
+        case. If that would take too long, return `UNSEARCHED_TEXT`."""
         with self._lock:
-            known = sorted(self._references.items(), key=lambda each: -len(each[0]))
-        lowered = text.lower()
-        used: list[tuple[str, str]] = []
-        for value, reference in known:
-            if value.lower() in lowered:  # a quick answer for most
-                mark = f"\0{len(used)}\0"  # the next values must not be found in references
-                text = _replace_value(text, value, mark)
-                used.append((mark, reference))
-        for mark, reference in used:
-            text = text.replace(mark, reference)
-        return text
+            by_start, references = self._by_start, self._references
+            has_too_many = self._has_too_many
+        if has_too_many or (references and len(text) > SEARCHED_TEXT_MAX):
+            return UNSEARCHED_TEXT
+        lowered, pieces, end, comparisons = _to_lower(text), list[str](), 0, 0
+        for at in range(len(lowered)):
+            for value in by_start.get(lowered[at : at + HIDDEN_LENGTH_MIN], ()):
+                if at + len(value) <= end:
+                    break
+                comparisons += 1
+                if comparisons > _COMPARISONS_MAX:
+                    return UNSEARCHED_TEXT
+                if _is_at(value, lowered, at):
+                    pieces += [text[end:at], references[value]]
+                    end = at + len(value)
+                    break
+        return "".join([*pieces, text[end:]])
 
     def hide_in_error(self, error: ConnectError) -> ConnectError:
         """Return the error, or a copy of the same type if its text contains provided values.
@@ -89,6 +126,33 @@ def _list_cause_texts(error: BaseException) -> Iterator[str]:
         error = cause
 
 
+def _to_lower(text: str) -> str:
+    """Convert to lower case, except for characters whose lower case is longer, as of "İ"."""
+    lowered = text.lower()
+    if len(lowered) == len(text):
+        return lowered
+    return "".join(low if len(low := each.lower()) == 1 else each for each in text)
+
+
+def _is_at(value: str, text: str, at: int) -> bool:
+    """Return whether the text has the value at this position. A short value must be a whole
+    word."""
+    if not text.startswith(value, at):
+        return False
+    end = at + len(value)
+    around = text[max(at - 1, 0) : at] + text[end : end + 1]
+    return len(value) >= HIDDEN_IN_WORDS_LENGTH_MIN or not any(map(str.isalnum, around))
+
+
+class _TooManyPartsError(Exception):
+    """A value has too many parts to hide."""
+
+
+_SEPARATOR = re.compile(r"[,;:/\s]")
+"""Separates the items of lists, addresses, paths and options."""
+_QUOTED_STRING = re.compile('"([^"]*)"')
+
+
 def _find_provided_parts(given: str, resolved: str) -> Iterator[tuple[str, str]]:
     """Yield the values of the references in `given`, whole and in parts, each with its
     reference."""
@@ -99,41 +163,30 @@ def _find_provided_parts(given: str, resolved: str) -> Iterator[tuple[str, str]]
     reference = given[first:last]
     provided = resolved[first : len(resolved) - (len(given) - last)]
     between = {given[one.end : two.start] for one, two in itertools.pairwise(found)}
+    if len(between) > _LITERALS_MAX:
+        raise _TooManyPartsError
     yield from _quote_forms(resolved, given)
+    yield from _quote_forms(os.path.normpath(resolved), given)
     values = [provided]
     for literal in sorted(filter(None, between)):
         values = [part for value in values for part in value.split(literal)]
-    items = [item for value in values for item in value.replace(",", " ").split()]
+    items = [item for value in values for item in _SEPARATOR.split(value)]
     # A word inside a longer value, as "required" in a JAAS entry, is no secret unless it is quoted.
     items = [item for item in items if item in values or not item.isalpha()]
     strings = [string for value in values for string in _QUOTED_STRING.findall(value)]
-    for part in dict.fromkeys([provided, *values, *items, *strings]):
+    for part in dict.fromkeys([provided, os.path.normpath(provided), *values, *items, *strings]):
         yield from _quote_forms(part, reference)
-
-
-_QUOTED_STRING = re.compile('"([^"]*)"')
+    # The word around the references, as "x${f:p}y" in a list.
+    before = _SEPARATOR.split(given[:first])[-1]
+    after = _SEPARATOR.split(given[last:])[0]
+    pieces = _SEPARATOR.split(word := before + provided + after)
+    for part in {word, pieces[0], pieces[-1]} - {before, after, *items}:
+        yield from _quote_forms(part, before + reference + after)
 
 
 def _quote_forms(value: str, reference: str) -> Iterator[tuple[str, str]]:
     """Yield the forms of the value in plain text, Python literals and JSON, each with its
     reference."""
     if len(value) >= HIDDEN_LENGTH_MIN:
-        for quoted in (value, repr(value)[1:-1], json.dumps(value)[1:-1]):
+        for quoted in dict.fromkeys((value, repr(value)[1:-1], json.dumps(value)[1:-1])):
             yield quoted, reference
-
-
-def _replace_value(text: str, value: str, by: str) -> str:
-    """Replace a value, regardless of upper or lower case. Replace a short value only where it is a
-    whole word."""
-    lowered, wanted = text.lower(), value.lower()
-    if len(lowered) != len(text) or len(wanted) != len(value):  # positions differ, as with "İ"
-        return text.replace(value, by)
-    pieces, copied, at = [], 0, 0
-    while (found := lowered.find(wanted, at)) >= 0:
-        end = at = found + len(value)
-        around = text[max(found - 1, 0) : found] + text[end : end + 1]
-        if len(value) < HIDDEN_IN_WORDS_LENGTH_MIN and any(map(str.isalnum, around)):
-            continue
-        pieces += [text[copied:found], by]
-        copied = end
-    return "".join([*pieces, text[copied:]])

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from connect_runtime.base.errors import ConnectError, FatalError, RetriableError
+from connect_runtime.worker import provided_values
 from connect_runtime.worker.provided_values import ProvidedValues
 
 
@@ -40,6 +43,17 @@ def provided(*values: tuple[str, str]) -> ProvidedValues:
             "Missing required configuration of a.PlainLoginModule: bob1, hunter",
             "Missing required configuration of ${f:jaas}: ${f:jaas}, ${f:jaas}",
         ),
+        ("aa${f:p}bb,cc", "aaHUNT7bb,cc", "no alias aaHUNT7bb", "no alias aa${f:p}bb"),
+        ("aa${f:p}bb:1,c:2", "aaHUNT7bb:1,c:2", "host aaHUNT7bb", "host aa${f:p}bb"),
+        ("/d/${f:p}", "/d/Ab3Kd//x9Zq", "cannot open /d/Ab3Kd/x9Zq", "cannot open /d/${f:p}"),
+        ("/d/${f:p}", "/d/a/../Ab3Kd", "not /e/Ab3Kd or /d/Ab3Kd", "not /e/${f:p} or /d/${f:p}"),
+        (
+            "${f:p}",
+            "broker-7.example:9092",
+            "cannot resolve broker-7.example",
+            "cannot resolve ${f:p}",
+        ),
+        ("${f:p}", "İKANHUNTER", "no İkanHUNTER, x", "no ${f:p}, x"),
         ("plain", "plain", "plain text", "plain text"),
         ("${unknown:p}", "${unknown:p}", "unknown", "unknown"),
     ],
@@ -73,13 +87,35 @@ def test_an_error_keeps_its_kind(kind):
     assert hidden.__cause__ is None
 
 
+def test_values_that_overlap_are_hidden_whole():
+    made = provided(("${f:a}", "first-and"), ("${f:b}", "and-second"))
+    assert made.hide("it is first-and-second.") == "it is ${f:a}${f:b}."
+
+
+def test_many_values_are_hidden_as_fast_as_few():
+    made = provided(*((f"${{f:{at}}}", f"value-{at:06}") for at in range(15_000)))
+    began_s = time.perf_counter()
+    for at in range(0, 15_000, 10):
+        assert made.hide(f"wrong: value-{at:06}") == f"wrong: ${{f:{at}}}"
+    assert time.perf_counter() - began_s < 5
+
+
 @pytest.mark.parametrize(
-    ("cause", "is_kept"), [(ValueError("wrong"), True), (ValueError("wrong HUNTER2"), False)]
+    ("given", "resolved", "text"),
+    [
+        ("${f:p}", "\n".join(f"item-{at}" for at in range(25_000)), "item-7"),
+        ("${f:p}", "HUNTER77", "HUNTER77" + "x" * 1_000_000),
+        ("${f:p}", ",".join("a" * at + "1" for at in range(4, 2_500)), "a" * 100_000),
+        (
+            "".join(f"${{f:p}}{at}-" for at in range(300)),
+            "".join(f"HUNTER{at}-" for at in range(300)),
+            "HUNTER",
+        ),
+    ],
+    ids=["many parts", "long text", "many comparisons", "many texts between references"],
 )
-def test_a_cause_is_kept_unless_it_contains_a_value(cause, is_kept):
-    made = provided(("${f:p}", "HUNTER2"))
-    error = FatalError("wrong")
-    error.__cause__ = RuntimeError("between")
-    error.__cause__.__context__ = cause
-    assert made.hide_in_error(error) is error
-    assert (error.__cause__ is not None) == is_kept
+def test_a_text_that_takes_too_long_to_search_is_not_shown(given, resolved, text):
+    made = provided((given, resolved))
+    began_s = time.perf_counter()
+    assert made.hide(text) == provided_values.UNSEARCHED_TEXT
+    assert time.perf_counter() - began_s < 5
