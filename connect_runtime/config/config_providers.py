@@ -226,7 +226,7 @@ class ConfigTransformer:
 
     def _read_file(self, file: pathlib.Path) -> str:
         try:
-            content = files.read_bounded(file, max_bytes=_MAX_FILE_BYTES)
+            content = files.read_bounded(file, max_bytes=_MAX_FILE_BYTES, regular_only=True)
         except OSError as error:
             raise ProviderError(f"cannot read {file}: {error.strerror}") from None
         self._read_bytes += len(content)

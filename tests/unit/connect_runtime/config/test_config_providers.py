@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import pathlib
 
 import pytest
@@ -247,11 +248,19 @@ def test_what_cannot_be_a_path_is_refused(links, name):
         limited(links).resolve(f"${{dir:allowed:{name}}}")
 
 
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    made = ConfigTransformer(environment={}, folder=tmp_path)
+    for text in ("${file:pipe:key}", "${dir:.:pipe}"):
+        with pytest.raises(ProviderError, match="cannot read .*/pipe: not a regular file"):
+            made.resolve(text)
+
+
 def test_a_file_is_read_once_for_a_configuration(tmp_path, monkeypatch):
     (tmp_path / "s").write_text("k=v")
     reads = []
 
-    def read(file: pathlib.Path, *, max_bytes: int) -> bytes:
+    def read(file: pathlib.Path, *, max_bytes: int, regular_only: bool) -> bytes:
         reads.append(file)
         return file.read_bytes()
 
