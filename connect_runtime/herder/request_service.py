@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from connect_runtime.group.connectors_and_tasks import ConnectorsAndTasks
 from connect_runtime.herder import (
+    herder_requests,
     herder_state,
     request_routing,
     restart_plan,
@@ -109,9 +110,16 @@ def _start_deferred_request(
     ticket = NO_TICKET if waiting.ticket is None else waiting.ticket
     match waiting.request:
         case PatchConnector() as request:
-            yield ValidateAndPutConnector(
-                ticket=ticket, connector=request.connector, config=_apply_patch(herder, request)
+            config = _apply_patch(herder, request)
+            too_many = herder_requests.explain_too_many_keys(config)
+            refused = (
+                f"the configuration {too_many}"
+                if too_many
+                else herder_requests.explain_other_name(request.connector, config)
             )
+            if refused:
+                return RequestRefused(request_routing.BAD_REQUEST_STATUS, refused)
+            yield ValidateAndPutConnector(ticket=ticket, connector=request.connector, config=config)
             return None
         case RestartConnector(name):
             return (yield from _restart_connector(herder, name, waiting.ticket))
@@ -166,7 +174,8 @@ def _apply_patch(herder: HerderState, request: PatchConnector) -> RawConfig:
     config = dict(herder.snapshot.config.config(request.connector) or {})
     config.update(request.patch)
     removed = {name for name, value in request.patch.items() if value is None}
-    return {name: value for name, value in config.items() if name not in removed}
+    kept = {name: value for name, value in config.items() if name not in removed}
+    return kept | {"name": request.connector} if "name" in removed else kept
 
 
 def _stop_connector(herder: HerderState, name: str) -> HerderScript[HerderReply]:

@@ -12,7 +12,7 @@ from typing import Any
 from starlette import responses
 
 from connect_runtime.base.ids import ConnectorTaskId
-from connect_runtime.herder import peer_requests
+from connect_runtime.herder import herder_requests, peer_requests
 from connect_runtime.herder.herder_api import (
     ConnectorOffsets,
     ConnectorOffsetsModified,
@@ -261,15 +261,11 @@ class ConnectorsResource:
 
 
 def _set_connector_name(name: str, config: dict[str, str | None]) -> None:
-    included = config.get(_NAME_KEY)
-    if included is None:
+    refused = herder_requests.explain_other_name(name, config)
+    if refused:
+        raise RestError(HTTPStatus.BAD_REQUEST, refused)
+    if config.get(_NAME_KEY) is None:
         config[_NAME_KEY] = name
-    elif included != name:
-        raise RestError(
-            HTTPStatus.BAD_REQUEST,
-            f"Connector name configuration ({included}) doesn't match connector name in the URL"
-            f" ({name})",
-        )
 
 
 def _build_forwarded_config(

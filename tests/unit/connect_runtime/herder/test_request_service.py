@@ -124,6 +124,28 @@ def test_a_patch_is_merged_and_validated_before_it_is_written(world, worker):
     assert not worker.replies[ticket].created
 
 
+@pytest.mark.parametrize(
+    ("patch", "told"),
+    [
+        ({f"k{at}": "" for at in range(10_000)}, "the configuration has 10,002 keys; allowed: at"),
+        ({"name": "d"}, "Connector name configuration (d) doesn't match connector name in the URL"),
+    ],
+    ids=["many keys", "another name"],
+)
+def test_a_patch_obeys_the_rules_for_whole_configurations(world, worker, patch, told):
+    refused = ask(world, worker, PatchConnector(connector="c", patch=patch))
+    assert isinstance(refused, RequestRefused)
+    assert refused.status == 400
+    assert refused.message.startswith(told)
+    assert worker.of(ValidateAndPutConnector) == []
+
+
+def test_a_patch_cannot_remove_the_name(world, worker):
+    world.ask(worker, PatchConnector(connector="c", patch={"name": None}))
+    [order] = worker.of(ValidateAndPutConnector)
+    assert order.config["name"] == "c"
+
+
 def test_a_deleted_connector_is_gone_with_its_tasks(world, worker):
     assert ask(world, worker, DeleteConnector("c")) == RequestAccepted()
     assert world.owners() == {}

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from connect_runtime.herder import herder_requests
 from connect_runtime.rest import request_bodies
 from connect_runtime.rest.request_bodies import CreateConnectorRequest, UnreadableBody
 from connect_runtime.storage.cluster_config_state import TargetState
@@ -212,7 +213,7 @@ def test_commas_and_brackets_in_a_value_do_not_count() -> None:
 
 
 def test_a_configuration_has_a_largest_number_of_keys() -> None:
-    config = {f"k{number}": "" for number in range(request_bodies.CONFIG_KEYS_MAX)}
+    config = {f"k{number}": "" for number in range(herder_requests.CONFIG_KEYS_MAX)}
     assert request_bodies.parse_config(json.dumps(config).encode()) == config
     data = json.dumps({**config, "more": ""}).encode()
     with pytest.raises(UnreadableBody, match="has 10,001 keys; allowed: at most 10,000"):
