@@ -12,6 +12,8 @@ from starlette import datastructures, types
 from connect_runtime.base.timing import Clock
 from connect_runtime.rest import namespace_router
 
+MAX_FIELD_LENGTH = 1_000
+"""Maximum length of a logged value that the client has sent; the rest is replaced by dots."""
 _UNPRINTABLE = re.compile(r'[^\x20-\x7e]|["\\]')
 
 _log = logging.getLogger(__name__)
@@ -56,19 +58,21 @@ class AccessLogMiddleware:
         target = scope.get(namespace_router.NAMESPACE_SCOPE_KEY, "") + target
         _log.info(
             '%s - - [%s] "%s %s HTTP/%s" %d %d "%s" "%s" %d',
-            _escape_unprintable(client[0]) if client else "-",
+            _shorten(client[0]) if client else "-",
             at,
-            scope["method"],
-            _escape_unprintable(f"{target}?{query}" if query else target),
+            _shorten(scope["method"]),
+            _shorten(f"{target}?{query}" if query else target),
             scope.get("http_version", "1.1"),
             status,
             size,
-            _escape_unprintable(headers.get("referer", "-")),
-            _escape_unprintable(headers.get("user-agent", "-")),
+            _shorten(headers.get("referer", "-")),
+            _shorten(headers.get("user-agent", "-")),
             took_ms,
         )
 
 
-def _escape_unprintable(text: str) -> str:
-    """Escape unprintable characters, so that clients cannot inject line breaks into the log."""
-    return _UNPRINTABLE.sub("?", text)
+def _shorten(text: str) -> str:
+    """Limit the length, and escape unprintable characters, so that clients can neither fill the log
+    nor inject line breaks into it."""
+    end = "..." if len(text) > MAX_FIELD_LENGTH else ""
+    return _UNPRINTABLE.sub("?", text[:MAX_FIELD_LENGTH]) + end

@@ -56,3 +56,12 @@ def test_a_client_address_writes_no_lines_either(caplog: pytest.LogCaptureFixtur
     with caplog.at_level(logging.INFO, access_log.__name__):
         rest.ask(from_nowhere, "GET", "/")
     assert caplog.messages[0].startswith("9.9.9.9 - ??[31m? - - [")
+
+
+def test_no_client_makes_a_long_line(caplog: pytest.LogCaptureFixture) -> None:
+    headers = {"User-Agent": "u" * 5_000, "Referer": "r" * 5_000}
+    with caplog.at_level(logging.INFO, access_log.__name__):
+        Rest(FakeHerder())("GET", "/" + "p" * 5_000, headers=headers)
+    (line,) = caplog.messages
+    assert "u" * access_log.MAX_FIELD_LENGTH + "..." in line
+    assert len(line) < 3 * access_log.MAX_FIELD_LENGTH + 200
