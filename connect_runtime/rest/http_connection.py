@@ -27,6 +27,9 @@ MAX_HEAD_BYTES = 16 * 1024
 """Maximum size of a request's head: request line and headers."""
 MAX_BODY_CHUNKS = 2_000
 """Maximum number of chunks per `_READ_BYTES` of a body, because each chunk has an overhead."""
+_BODY_LENGTHS = {b"content-length", b"transfer-encoding"}
+"""A proxy may use the other one, and take a part of the body for another client's request (RFC
+9112, section 6.1)."""
 _CLIENT_ERROR_LOG_INTERVAL_S = 60.0
 
 _log = logging.getLogger(__name__)
@@ -119,8 +122,8 @@ class ServerConnections:
 
 
 class _LimitedParser(h11.Connection):
-    """HTTP parser that rejects request heads that are too long and bodies with too many small
-    chunks."""
+    """HTTP parser that rejects request heads that are too long, bodies with two lengths, and bodies
+    with too many small chunks."""
 
     def __init__(self) -> None:
         super().__init__(h11.SERVER, MAX_HEAD_BYTES)
@@ -137,6 +140,10 @@ class _LimitedParser(h11.Connection):
         if isinstance(event, h11.Request):
             if size - len(self.trailing_data[0]) > MAX_HEAD_BYTES:
                 raise h11.RemoteProtocolError("the request head is too long", error_status_hint=431)
+            if {name for name, _ in event.headers} >= _BODY_LENGTHS:
+                raise h11.RemoteProtocolError(
+                    "the request has both Content-Length and Transfer-Encoding"
+                )
         elif isinstance(event, h11.Data):
             self._chunks_left -= 1
             if self._chunks_left < 0:

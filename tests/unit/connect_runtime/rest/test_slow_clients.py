@@ -300,6 +300,15 @@ def test_the_longest_head_does_not_depend_on_how_it_arrives(running, size, in_pa
             assert status(client) in (200, 404)
 
 
+def test_a_body_with_two_lengths_is_refused_and_ends_the_connection(running):
+    """A proxy in front may read another end of it, and take the rest for the next request."""
+    head = body_of(b"/connectors", more=b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n")
+    with running() as made, connect(made) as client:
+        client.sendall(head + b"0\r\n\r\n" + GET)
+        assert status(client) == 400
+        eventually.eventually(lambda: is_cut_off(client), SOON_S)
+
+
 @OF_USERS
 @pytest.mark.parametrize(("chunk", "is_taken"), [(b"1\r\n \r\n", False), (b"40\r\n", True)])
 def test_a_body_of_very_many_small_chunks_is_refused(running, chunk, is_taken):
