@@ -35,6 +35,7 @@ from connect_runtime.metrics_server import prometheus_text
 from connect_runtime.rest import mounted_pages
 from connect_runtime.rest.mounted_pages import (
     MountedPage,
+    PageRenderer,
     PageRequest,
     PageResponse,
     PagesByPath,
@@ -231,6 +232,9 @@ class MetricsExporter:
         self._beside = pages
         self._hosts = hosts
         self._lanes = PageThreadPools("metrics")
+        self._scrapes: dict[tuple[str, bool], asyncio.Task[MetricsHttpResponse]] = {}
+        """Responses with metrics that are being rendered, by method and whether they are
+        compressed. Used only on the event loop."""
         self._opened: socket.socket | None = None
         self._threads = ThreadGroup(on_unexpected_end=_log_thread_end)
 
@@ -283,10 +287,9 @@ class MetricsExporter:
             refused = request_origin.explain_refused_host(name or "")
             return _to_http_response(_build_text_page(HTTPStatus.FORBIDDEN, refused), request)
         try:
-            return await self._lanes.render(
-                mounted_pages.get_thread_pool(make),
-                lambda: _to_http_response(make(_to_page_request(request)), request),
-            )
+            if make is self._scrape:
+                return await self._render_metrics(request)
+            return await self._render(make, request)
         except (ThreadPoolFull, TimeoutError):
             busy = _build_text_page(
                 HTTPStatus.SERVICE_UNAVAILABLE, "the page could not be rendered in time"
@@ -298,6 +301,29 @@ class MetricsExporter:
             return _to_http_response(
                 _build_text_page(HTTPStatus.INTERNAL_SERVER_ERROR, told), request
             )
+
+    async def _render(self, make: PageRenderer, request: MetricsHttpRequest) -> MetricsHttpResponse:
+        return await self._lanes.render(
+            mounted_pages.get_thread_pool(make),
+            lambda: _to_http_response(make(_to_page_request(request)), request),
+        )
+
+    async def _render_metrics(self, request: MetricsHttpRequest) -> MetricsHttpResponse:
+        """Render metrics once for all clients that wait for them, so that one that scrapes without
+        end keeps no other from being answered."""
+        encodings = request.headers.get("accept-encoding", "")
+        same = (request.method, exposition.gzip_accepted(encodings))
+        if same not in self._scrapes:
+            task = asyncio.get_running_loop().create_task(self._render(self._scrape, request))
+            self._scrapes[same] = task
+
+            def forget(done: asyncio.Task[MetricsHttpResponse]) -> None:
+                del self._scrapes[same]
+                if not done.cancelled():
+                    done.exception()  # retrieved, although all clients may have left
+
+            task.add_done_callback(forget)
+        return await asyncio.shield(self._scrapes[same])
 
 
 def _open_listener(host: str, port: int) -> socket.socket:

@@ -6,13 +6,14 @@ import socket
 import threading
 import urllib.error
 import urllib.request
+from concurrent import futures
 from contextlib import ExitStack, closing
 
 import pytest
 from prometheus_client import parser
 
 from connect_runtime.base import request_origin
-from connect_runtime.base.metrics import Metric, MetricKind, MetricRegistry
+from connect_runtime.base.metrics import Metric, MetricFamily, MetricKind, MetricRegistry
 from connect_runtime.metrics_server import exporter as metrics_server_exporter
 from connect_runtime.metrics_server.exporter import ExporterError, MetricsExporter
 from connect_runtime.rest.mounted_pages import (
@@ -287,3 +288,28 @@ def is_cut_off(client: socket.socket) -> bool:
         return client.recv(1) == b""
     except ConnectionResetError:
         return True
+
+
+class SlowSource:
+    """Metrics that take a moment; counts how often they were read."""
+
+    all_reads = 0
+
+    @property
+    def all_families(self) -> tuple[MetricFamily, ...]:
+        self.all_reads += 1
+        threading.Event().wait(0.3)
+        return ()
+
+
+def test_scrapes_at_the_same_time_share_one_page():
+    """One client that scrapes without end keeps no other from being answered."""
+    source = SlowSource()
+    made = MetricsExporter(source, host="127.0.0.1", port=0)
+    made.start()
+    try:
+        with futures.ThreadPoolExecutor(50) as clients:
+            assert list(clients.map(get, [made.url] * 50)) == [""] * 50
+    finally:
+        made.stop()
+    assert source.all_reads < 10
