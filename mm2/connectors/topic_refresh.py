@@ -232,7 +232,8 @@ class TopicRefresher:
         """
         flow, end = self._config.flow, self._build_deadline()
         common = self._setups.read_flow_setup(end)
-        selected = self._select_topics(assigned_topics, end)
+        listed = self._list_topics(assigned_topics, end)
+        selected = frozenset(filter(flow.should_replicate_topic, listed))
         conflicts = assignment.find_mirror_name_conflicts(selected, flow.format_remote_topic)
         selected = selected.difference(*conflicts.values())
         topics = self._mirrors.apply(sorted(selected), end, sync_configs=sync_configs)
@@ -245,7 +246,12 @@ class TopicRefresher:
         return TopicRefreshResult(
             topics=_to_assignable_topics(plan, selected),
             findings=plan.findings,
-            warnings=(*plan.warnings, *warnings, *_describe_name_conflicts(flow, conflicts)),
+            warnings=(
+                *plan.warnings,
+                *warnings,
+                *_describe_name_conflicts(flow, conflicts),
+                *_describe_reserved_names(flow, listed),
+            ),
         )
 
     def sync_configs(self) -> None:
@@ -267,10 +273,9 @@ class TopicRefresher:
             )
         self._acls.sync(self._mirrored_topics, self._config.common.admin_timeout_s)
 
-    def _select_topics(self, held: Collection[str], end: Deadline) -> frozenset[str]:
-        """Select the topics to replicate: listed topics, and assigned topics unless they certainly
-        no longer exist."""
-        flow = self._config.flow
+    def _list_topics(self, held: Collection[str], end: Deadline) -> frozenset[str]:
+        """List the topics of the source, and assigned topics unless they certainly no longer
+        exist."""
         listed = self._source.list_topics(self._compute_remaining_s(end))
         missing = {name for name in held if name not in listed}
         if missing:
@@ -280,7 +285,7 @@ class TopicRefresher:
             missing -= {
                 name for name, error in failed.items() if isinstance(error, TopicMissingError)
             }
-        return frozenset(filter(flow.should_replicate_topic, listed | missing))
+        return listed | missing
 
     def _build_deadline(self) -> Deadline:
         return Deadline.after(self._config.common.admin_timeout_s, now_s=self._clock.now_s())
@@ -304,6 +309,14 @@ def _describe_name_conflicts(flow: Flow, clashes: Mapping[str, Collection[str]])
             f"topics {names} would all be mirrored to {mirror} on {flow.target}, so none of them "
             f"is mirrored: use a {mirror_connector_keys.POLICY} with distinct names, or exclude "
             f"all but one with {mirror_connector_keys.TOPICS_EXCLUDE}"
+        )
+
+
+def _describe_reserved_names(flow: Flow, listed: Collection[str]) -> Iterator[str]:
+    for topic in sorted(filter(flow.has_reserved_mirror_name, listed)):
+        yield (
+            f"topic {topic} of {flow.source} is not mirrored: {flow.explain_mismatch(topic)}; "
+            f"rename it, or exclude it with {mirror_connector_keys.TOPICS_EXCLUDE}"
         )
 
 

@@ -36,6 +36,8 @@ class ObservedMirrors:
     """Reason why a mirror topic could not be created, by topic."""
     name_conflicts: Mapping[str, Collection[str]]
     """Source topics that would have the same mirror topic, by mirror topic name."""
+    reserved: Mapping[str, str]
+    """Reason why a topic must not be mirrored because of its mirror's name, by topic."""
     default_retention_ms: int | None
     """Default retention of the target's brokers; None if unknown."""
 
@@ -66,6 +68,15 @@ def check_mirror_topics(
             f"topics {' and '.join(sorted(topics))} would have the same mirror topic {mirror}",
             means="these topics are not replicated",
             mend="use a replication.policy.class that renames the topics, or exclude all but one",
+        )
+    for topic, reason in sorted(seen.reserved.items()):
+        yield _build_finding(
+            seen,
+            "mirror-name-reserved",
+            f"topic {topic} must not be mirrored: {reason}",
+            means="the topic is not replicated",
+            mend="rename the topic, or exclude it with topics.exclude",
+            weight=CheckSeverity.WARNING,
         )
 
 

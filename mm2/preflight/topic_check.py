@@ -133,6 +133,10 @@ class TopicCheck:
                 undescribed=_describe_failures({**seen.source.failed, **seen.existing.failed}),
                 refused=_describe_failures(creating.failed),
                 name_conflicts=clashes,
+                reserved={
+                    name: flow.explain_mismatch(name)
+                    for name in filter(flow.has_reserved_mirror_name, listed)
+                },
                 default_retention_ms=default_retention_ms,
             ),
             around.operator,

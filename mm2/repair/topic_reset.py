@@ -187,7 +187,7 @@ def _select_partitions(
         raise failure
     if not flow.should_replicate_topic(topic):
         raise InvalidResetError(
-            f"flow {flow.name} does not replicate topic '{topic}': see topics and topics.exclude"
+            f"flow {flow.name} does not replicate topic '{topic}': {flow.explain_mismatch(topic)}"
         )
     found = described.succeeded[topic]
     count = found.partitions

@@ -158,6 +158,11 @@ class Flow:
             return ""
         if naming.is_internal_topic(self.policy, topic):
             return "internal topics of Kafka and MirrorMaker are never mirrored"
+        if self.has_reserved_mirror_name(topic):
+            return (
+                f"its mirror would be {self.format_remote_topic(topic)}, a topic that only mm2 may "
+                f"write on {self.target}"
+            )
         if not self.topics.matches(topic):
             return self.topics.explain_mismatch(topic, key="topics")
         return f"its name shows that it came from {self.target}, so mirroring it would be a loop"
@@ -165,9 +170,17 @@ class Flow:
     def should_replicate_topic(self, topic: str) -> bool:
         """Return whether a source topic is mirrored (`MirrorSourceConnector.shouldReplicateTopic`).
 
-        Internal topics and cycles are never mirrored. Heartbeats are exempt from the topic filter,
-        but not from the cycle rule.
+        Internal topics, topics whose mirror would be an internal topic, and cycles are never
+        mirrored. Heartbeats are exempt from the topic filter, but not from the cycle rule.
         """
+        return self._is_selected(topic) and not self._is_reserved(topic)
+
+    def has_reserved_mirror_name(self, topic: str) -> bool:
+        """Return whether a source topic is not mirrored only because its mirror topic would have
+        the name of a topic that mm2 itself writes."""
+        return self._is_selected(topic) and self._is_reserved(topic)
+
+    def _is_selected(self, topic: str) -> bool:
         wanted = self.topics.matches(topic) or (
             self.replicate_heartbeats and naming.is_heartbeats_topic(self.policy, topic)
         )
@@ -175,4 +188,12 @@ class Flow:
             wanted
             and not naming.is_internal_topic(self.policy, topic)
             and not naming.is_cycle(self.policy, topic, target_alias=self.target)
+        )
+
+    def _is_reserved(self, topic: str) -> bool:
+        return naming.is_reserved_on_target(
+            self.policy,
+            self.format_remote_topic(topic),
+            source_alias=self.source,
+            target_alias=self.target,
         )

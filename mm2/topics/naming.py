@@ -252,6 +252,24 @@ def is_internal_topic(policy: ReplicationPolicy, topic: str) -> bool:
     return policy.is_mm2_internal_topic(topic) or topic.startswith(("__", "."))
 
 
+def is_reserved_on_target(
+    policy: ReplicationPolicy, name: str, *, source_alias: str, target_alias: str
+) -> bool:
+    """Return whether the name belongs to a topic that mm2 or MirrorMaker itself writes on the
+    target, so that no mirror topic may have it.
+
+    The mirror of a source topic `checkpoints.internal` would be the flow's own checkpoints topic.
+    """
+    return policy.is_mm2_internal_topic(name) or name in {
+        HEARTBEATS_TOPIC,
+        policy.checkpoints_topic(source_alias),
+        policy.offset_syncs_topic(source_alias),
+        policy.offset_syncs_topic(target_alias),
+        offset_map_topic(source_alias),
+        incidents_topic(source_alias),
+    }
+
+
 def is_cycle(policy: ReplicationPolicy, topic: str, *, target_alias: str) -> bool:
     """Return whether the topic has already been on the target, so that mirroring it would be a
     loop."""

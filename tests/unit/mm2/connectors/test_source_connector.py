@@ -374,6 +374,22 @@ def test_two_topics_of_one_mirror_are_told_and_neither_is_copied(running, caplog
     assert "topics ORDERS and orders would all be mirrored to ORDERS on B" in caplog.text
 
 
+def test_a_topic_whose_mirror_would_be_the_checkpoints_topic_is_reported_and_not_copied(
+    running, caplog
+):
+    running.source.create("checkpoints.internal")
+    running.start()
+    assert running.tasks() == ["orders-0", "orders-1"]
+    said = (
+        "topic checkpoints.internal of A is not mirrored: its mirror would be "
+        "A.checkpoints.internal"
+    )
+    assert clock.wait_until(lambda: said in caplog.text, timeout_s=WAIT_S)
+    assert running.stays_quiet()
+    assert caplog.text.count(said) == 1
+    assert "A.checkpoints.internal" not in running.target.topics
+
+
 class Shouting(DefaultReplicationPolicy):
     """A policy of a user's own."""
 

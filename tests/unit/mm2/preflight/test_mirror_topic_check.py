@@ -54,6 +54,7 @@ def seen(
         undescribed={},
         refused={},
         name_conflicts={},
+        reserved={},
         default_retention_ms=None,
     )
     return dataclasses.replace(found, **changes)  # type: ignore[arg-type]
@@ -121,6 +122,12 @@ def test_topics_that_would_share_a_mirror_are_told():
     (found,) = told(seen(topic("a"), name_conflicts={"one": {"b", "c"}}))
     assert (found.code, found.severity) == ("mirrors-clash", Weight.FAILED)
     assert found.text == "topics b and c would have the same mirror topic one"
+
+
+def test_a_topic_whose_mirror_would_be_an_internal_topic_is_a_warning():
+    (found,) = told(seen(topic("a"), reserved={"checkpoints.internal": "its mirror would be x"}))
+    assert (found.code, found.severity) == ("mirror-name-reserved", Weight.WARNING)
+    assert found.text == ("topic checkpoints.internal must not be mirrored: its mirror would be x")
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,62 @@ def test_our_own_internal_topics_are_never_mirrored_whatever_the_filter_says():
     assert not other.should_replicate_topic(naming.incidents_topic("east"))
 
 
+class _KeepingEveryName(DefaultReplicationPolicy):
+    """A policy of a user that renames nothing and knows no internal topics."""
+
+    def format_remote_topic(self, source_alias: str, topic: str) -> str:
+        return topic
+
+    def is_mm2_internal_topic(self, topic: str) -> bool:
+        return False
+
+
+@pytest.mark.parametrize(
+    ("source", "policy", "topic"),
+    [
+        ("east", DefaultReplicationPolicy(), "checkpoints.internal"),
+        ("east", DefaultReplicationPolicy(), "north.checkpoints.internal"),
+        (
+            "east",
+            DefaultReplicationPolicy(separator="_", internal_separator="_"),
+            "checkpoints_internal",
+        ),
+        ("east", DefaultReplicationPolicy(separator=""), ".checkpoints.internal"),
+        ("east.checkpoints", DefaultReplicationPolicy(), "internal"),
+        ("mm2-configs", DefaultReplicationPolicy(), "north.internal"),
+        ("heart", DefaultReplicationPolicy(separator=""), "beats"),
+        ("east", IdentityReplicationPolicy(source_alias="east"), "east.checkpoints.internal"),
+        ("east", _KeepingEveryName(), "heartbeats"),
+        ("east", _KeepingEveryName(), "east.checkpoints.internal"),
+        ("east", _KeepingEveryName(), "mm2-offset-syncs.east.internal"),
+        ("east", _KeepingEveryName(), naming.offset_map_topic("east")),
+        ("east", _KeepingEveryName(), naming.incidents_topic("east")),
+    ],
+)
+def test_no_mirror_topic_has_the_name_of_a_topic_that_mm2_writes(source, policy, topic):
+    flow = Flow(
+        source=source,
+        target="west",
+        policy=policy,
+        topics=filters.compile_topic_filter([".*"], []),
+    )
+    remote = flow.format_remote_topic(topic)
+    assert not flow.should_replicate_topic(topic)
+    assert flow.explain_mismatch(topic)
+    if not naming.is_internal_topic(policy, topic):
+        assert flow.has_reserved_mirror_name(topic)
+        assert flow.explain_mismatch(topic) == (
+            f"its mirror would be {remote}, a topic that only mm2 may write on west"
+        )
+
+
+@pytest.mark.parametrize("topic", ["checkpoints", "internal", "a.internal", "mm2-a.internal.x"])
+def test_names_that_only_resemble_internal_topics_are_mirrored(topic):
+    flow = Flow(source="east", target="west", topics=filters.compile_topic_filter([".*"]))
+    assert flow.should_replicate_topic(topic)
+    assert not flow.has_reserved_mirror_name(topic)
+
+
 @pytest.mark.parametrize(
     ("taken", "separator", "left_to_filters", "expected"),
     [
