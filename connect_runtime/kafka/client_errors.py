@@ -183,6 +183,11 @@ _RETRIABLE_ERRORS: dict[int, ErrorAdvice] = dict.fromkeys(
     (RetriableError, _RETRY_ADVICE),
 )
 
+_MALFORMED_RESPONSE = KafkaError._UNDERFLOW
+_MALFORMED_RESPONSE_ERRORS: dict[int, ErrorAdvice] = {
+    _MALFORMED_RESPONSE: (RetriableError, "check that bootstrap.servers names Kafka brokers"),
+}
+
 _ADVICE_BY_CODE = {
     **_AUTHENTICATION_ERRORS,
     **_NETWORK_ERRORS,
@@ -190,6 +195,7 @@ _ADVICE_BY_CODE = {
     **_MISSING_TOPIC_ERRORS,
     **_REFUSAL_ERRORS,
     **_RETRIABLE_ERRORS,
+    **_MALFORMED_RESPONSE_ERRORS,
 }
 _UNKNOWN_ERROR_ADVICE: ErrorAdvice = (FatalError, "see the brokers' log")
 
@@ -209,8 +215,8 @@ class ConnectionReports:
         A TLS 1.3 broker rejects a client certificate after the handshake. librdkafka reports this
         as a broken connection, but it is recorded as a TLS error.
         """
-        if error.code() == KafkaError._TRANSPORT and _TLS_REFUSAL.search(error.str()):
-            error = KafkaError(KafkaError._SSL, error.str())
+        if error.code() == KafkaError._TRANSPORT and _TLS_REFUSAL.search(get_text(error)):
+            error = KafkaError(KafkaError._SSL, get_text(error))
         if error.code() in _AUTHENTICATION_ERRORS or error.code() in _NETWORK_ERRORS:
             self._latest[error.code()] = error
 
@@ -244,6 +250,21 @@ def create_timeout_error() -> KafkaError:
     return KafkaError(KafkaError._TIMED_OUT)
 
 
+def create_malformed_response_error(cause: UnicodeDecodeError) -> KafkaError:
+    """Create an error for a response with text that is not UTF-8, which the library cannot
+    return."""
+    return KafkaError(_MALFORMED_RESPONSE, f"a response contains malformed text ({cause.reason})")
+
+
+def get_text(error: KafkaError) -> str:
+    """Return the error's text. Text of brokers that is not UTF-8, which the library cannot return,
+    is replaced by the error's name."""
+    try:
+        return error.str()
+    except UnicodeDecodeError:
+        return f"{error.name()} (the brokers' text is malformed)"
+
+
 def may_concern_whole_request(error: KafkaError) -> bool:
     """Return whether one invalid topic may have caused this error for all topics of the request."""
     return error.code() in _WHOLE_REQUEST_ERRORS
@@ -255,8 +276,9 @@ def is_missing_topic(error: KafkaError) -> bool:
 
 
 def is_retriable(error: KafkaError) -> bool:
-    """Return whether the error code indicates that a retry may succeed."""
-    return error.code() in _NETWORK_ERRORS or error.code() in _RETRIABLE_ERRORS
+    """Return whether a retry may succeed, judged by the error code."""
+    tables = (_NETWORK_ERRORS, _RETRIABLE_ERRORS, _MALFORMED_RESPONSE_ERRORS)
+    return any(error.code() in each for each in tables)
 
 
 def translate_error(
@@ -278,7 +300,7 @@ def translate_error(
     kind, advice = (advice_overrides or {}).get(error.code()) or _ADVICE_BY_CODE.get(
         error.code(), _UNKNOWN_ERROR_ADVICE
     )
-    text = _strip_local_detail(error.str()).strip().rstrip(".")
+    text = _strip_local_detail(get_text(error)).strip().rstrip(".")
     return kind(f"{doing} on {where}: {text} ({error.name().lstrip('_')}); {advice}")
 
 

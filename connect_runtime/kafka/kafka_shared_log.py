@@ -153,15 +153,24 @@ class SharedLogReader:
         try:
             self._check_replayed()
             while not stop.is_set():
-                first = self._consumer.poll(_CONSUMER_POLL_S)
-                if first is None:
-                    self._record_error(self._reports.get_refusal())
+                messages = self._poll()
+                if messages:
+                    self._handle_messages(messages, stop)
                 else:
-                    self._handle_messages(
-                        [first, *self._consumer.consume(_MAX_BATCH_RECORDS, 0)], stop
-                    )
+                    self._record_error(self._reports.get_refusal())
         finally:
             self._consumer.close()
+
+    def _poll(self) -> list[confluent_kafka.Message]:
+        """Return the next messages. After a failure, in which the library may have lost messages,
+        continue from the known positions."""
+        try:
+            first = self._consumer.poll(_CONSUMER_POLL_S)
+            return [] if first is None else [first, *self._consumer.consume(_MAX_BATCH_RECORDS, 0)]
+        except RetriableError as failure:
+            self._record_failure(failure)
+            self._assign_positions(self._positions)
+            return []
 
     def mark_ended(self, reason: BaseException) -> None:
         """Record that the thread has ended, and wake all waiting threads."""
@@ -212,10 +221,13 @@ class SharedLogReader:
         beginning."""
         self._positions = dict(span.starts)
         self._replay_to = span.ends
+        self._assign_positions(span.starts)
+
+    def _assign_positions(self, positions: Mapping[int, int]) -> None:
         self._consumer.assign(
             [
                 confluent_kafka.TopicPartition(self._topic, partition, offset)
-                for partition, offset in span.starts.items()
+                for partition, offset in positions.items()
             ]
         )
 
@@ -299,7 +311,7 @@ class SharedLogReader:
                 self._topic,
                 message.partition(),
                 message.offset(),
-                error.str(),
+                client_errors.get_text(error),
             )
             return
         self._record_error(error)

@@ -2,31 +2,132 @@
 
 Connection errors are collected, and logs and errors contain no secrets.
 
-librdkafka resolves an admin client's futures on that client's own thread. This thread may drop the
-last reference to the client, either in a callback or with the stack frames of a failed request's
-error. A client that is freed on its own thread aborts the process ("rd_kafka_destroy() called from
-librdkafka owned thread"). Dropped admin clients are therefore kept until another thread creates or
-polls an admin client.
+librdkafka resolves the futures of an admin client on that client's own thread, which may drop the
+last reference to the client: in a callback, or with the frames held by a failed request's error. A
+client freed on its own thread aborts the process ("rd_kafka_destroy() called from librdkafka owned
+thread"). Dropped admin clients are therefore kept until another thread creates or polls one.
+
+The library raises `UnicodeDecodeError` for text of brokers that is not UTF-8, from whichever call
+delivers it. A consumer may have lost a record then, so its calls raise `RetriableError`. Producers
+and admin clients only lose a log line or the text of a connection error, which is logged.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
+import logging
 import queue
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import confluent_kafka
 from confluent_kafka import admin as library
 
-from connect_runtime.base.errors import FatalError
+from connect_runtime.base.errors import FatalError, RetriableError
 from connect_runtime.kafka import client_errors, librdkafka_log
 from connect_runtime.kafka.client_errors import ConnectionReports
 from connect_runtime.kafka.cluster_access import KafkaClusterAccess
 
+P = ParamSpec("P")
+T = TypeVar("T")
 
-class SafelyFreedAdminClient(library.AdminClient):
-    """AdminClient that is freed only by a thread that creates or polls a client of this class.
+_LOG = logging.getLogger(__name__)
+
+
+class _NamedClient:
+    where = ""
+    """The cluster in messages."""
+
+
+ClientT = TypeVar("ClientT", bound=_NamedClient)
+
+
+def _raise_malformed_text(
+    method: Callable[Concatenate[ClientT, P], T],
+) -> Callable[Concatenate[ClientT, P], T]:
+    @functools.wraps(method)
+    def call(self: ClientT, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return method(self, *args, **kwargs)
+        except UnicodeDecodeError as error:
+            raise RetriableError(
+                f"{self.where}: a response of the brokers contains malformed text ({error.reason})"
+            ) from error
+
+    return call
+
+
+def _log_malformed_text(
+    method: Callable[Concatenate[ClientT, P], int],
+) -> Callable[Concatenate[ClientT, P], int]:
+    @functools.wraps(method)
+    def call(self: ClientT, /, *args: P.args, **kwargs: P.kwargs) -> int:
+        try:
+            return method(self, *args, **kwargs)
+        except UnicodeDecodeError as error:
+            _LOG.warning(
+                "%s: the brokers caused a log line or error with malformed text (%s); it is not "
+                "shown",
+                self.where,
+                error.reason,
+            )
+            return 0
+
+    return call
+
+
+class GuardedConsumer(_NamedClient, confluent_kafka.Consumer):
+    """A consumer whose calls raise `RetriableError` for malformed text.
+
+    Records may have been lost then: assign the partitions again at the position to continue from.
+    """
+
+    @_raise_malformed_text
+    def poll(self, timeout: float = -1) -> confluent_kafka.Message | None:
+        return super().poll(timeout)
+
+    @_raise_malformed_text
+    def consume(self, num_messages: int = 1, timeout: float = -1) -> list[confluent_kafka.Message]:
+        return super().consume(num_messages, timeout)
+
+    @_raise_malformed_text
+    def list_topics(self, *args: Any, **kwargs: Any) -> Any:
+        return super().list_topics(*args, **kwargs)
+
+    @_raise_malformed_text
+    def get_watermark_offsets(self, *args: Any, **kwargs: Any) -> Any:
+        return super().get_watermark_offsets(*args, **kwargs)
+
+    @_raise_malformed_text
+    def committed(self, *args: Any, **kwargs: Any) -> Any:
+        return super().committed(*args, **kwargs)
+
+    @_raise_malformed_text
+    def commit(self, *args: Any, **kwargs: Any) -> Any:
+        return super().commit(*args, **kwargs)
+
+    def close(self) -> None:
+        """Close the consumer. It is closed even if the library raises."""
+        with contextlib.suppress(UnicodeDecodeError):
+            super().close()
+
+
+class GuardedProducer(_NamedClient, confluent_kafka.Producer):
+    """A producer that logs malformed text instead of raising `UnicodeDecodeError`."""
+
+    @_log_malformed_text
+    def poll(self, timeout: float = -1) -> int:
+        return super().poll(timeout)
+
+    @_log_malformed_text
+    def flush(self, timeout: float = -1) -> int:
+        super().flush(timeout)
+        return len(self)
+
+
+class SafelyFreedAdminClient(_NamedClient, library.AdminClient):
+    """An AdminClient that is freed only by a thread that creates or polls such a client.
 
     If no thread does so, dropped clients are kept until the process exits.
     """
@@ -39,10 +140,21 @@ class SafelyFreedAdminClient(library.AdminClient):
         self._free_dropped_clients()
         super().__init__(config, **kwargs)
 
+    @_log_malformed_text
     def poll(self, timeout: float = -1.0) -> int:
         """Free dropped clients, then poll. `timeout` in seconds; below 0 waits forever."""
         self._free_dropped_clients()
         return super().poll(timeout)
+
+    @_raise_malformed_text
+    def list_topics(self, *args: Any, **kwargs: Any) -> library.ClusterMetadata:
+        """List topics. Raises `RetriableError` for malformed text."""
+        return super().list_topics(*args, **kwargs)
+
+    @_raise_malformed_text
+    def list_groups(self, *args: Any, **kwargs: Any) -> list[library.GroupMetadata]:
+        """List groups. Raises `RetriableError` for malformed text."""
+        return super().list_groups(*args, **kwargs)
 
     def __del__(self) -> None:
         """Put the last reference into the queue, so that another thread frees the client.
@@ -70,7 +182,9 @@ def create_producer(
     """
     config = _build_config(access, client_id=client_id, settings=settings, reports=reports)
     with _explain_creation_failure(access):
-        return confluent_kafka.Producer(config, logger=librdkafka_log.get_cluster_logger(access))
+        client = GuardedProducer(config, logger=librdkafka_log.get_cluster_logger(access))
+    client.where = access.where
+    return client
 
 
 def create_consumer(
@@ -86,7 +200,9 @@ def create_consumer(
     """
     config = _build_config(access, client_id=client_id, settings=settings, reports=reports)
     with _explain_creation_failure(access):
-        return confluent_kafka.Consumer(config, logger=librdkafka_log.get_cluster_logger(access))
+        client = GuardedConsumer(config, logger=librdkafka_log.get_cluster_logger(access))
+    client.where = access.where
+    return client
 
 
 def create_admin_client(
@@ -102,7 +218,9 @@ def create_admin_client(
     """
     config = _build_config(access, client_id=client_id, settings=settings, reports=reports)
     with _explain_creation_failure(access):
-        return SafelyFreedAdminClient(config, logger=librdkafka_log.get_cluster_logger(access))
+        client = SafelyFreedAdminClient(config, logger=librdkafka_log.get_cluster_logger(access))
+    client.where = access.where
+    return client
 
 
 def _build_config(
@@ -136,7 +254,9 @@ def _redact_errors(
     if not forms:
         return on_error
     return lambda error: on_error(
-        confluent_kafka.KafkaError(error.code(), librdkafka_log.redact_secrets(error.str(), forms))
+        confluent_kafka.KafkaError(
+            error.code(), librdkafka_log.redact_secrets(client_errors.get_text(error), forms)
+        )
     )
 
 

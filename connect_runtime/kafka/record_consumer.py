@@ -17,7 +17,7 @@ import confluent_kafka
 
 from connect_runtime.api.records import TimestampType
 from connect_runtime.base.bounded_regex import BoundedPattern
-from connect_runtime.base.errors import ConnectError, FatalError
+from connect_runtime.base.errors import ConnectError, FatalError, RetriableError
 from connect_runtime.base.ids import TopicPartition
 from connect_runtime.base.timing import Clock, Deadline
 from connect_runtime.kafka import client_errors, librdkafka_clients
@@ -162,7 +162,13 @@ class KafkaRecordConsumer:
             known = self._consumer.list_topics(timeout=_REQUEST_TIMEOUT_S).topics
         except confluent_kafka.KafkaException as error:
             self._matching.on_lookup_failed(self._clock.now_s())
-            _LOG.warning("listing the topics of %s: %s", self._where, error.args[0].str())
+            _LOG.warning(
+                "listing the topics of %s: %s", self._where, client_errors.get_text(error.args[0])
+            )
+            return
+        except RetriableError as error:
+            self._matching.on_lookup_failed(self._clock.now_s())
+            _LOG.warning("listing the topics of %s", error)
             return
         if self._matching.update(known, self._clock.now_s()):
             _LOG.info("topics that match topics.regex: %s", ", ".join(self._matching.topics))

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import confluent_kafka
 from confluent_kafka import admin as library
 
+from connect_runtime.base.errors import RetriableError
 from connect_runtime.base.timing import Clock, Deadline
 from connect_runtime.kafka import client_errors, librdkafka_clients
 from connect_runtime.kafka.client_errors import ConnectionReports
@@ -67,7 +68,10 @@ class TopicAdmin:
         try:
             found: Iterable[Any] = self._client.list_groups(timeout=timeout_s)
         except confluent_kafka.KafkaException as error:
-            _LOG.info("listing groups of %s: %s", self.where, error.args[0].str())
+            _LOG.info("listing groups of %s: %s", self.where, client_errors.get_text(error.args[0]))
+            return []
+        except RetriableError as error:
+            _LOG.info("listing groups of %s", error)
             return []
         return [
             DescribedGroup(
@@ -188,6 +192,10 @@ class TopicAdmin:
         while True:
             try:
                 return future.result(timeout=_WAIT_SLICE_S)
+            except UnicodeDecodeError as error:
+                raise confluent_kafka.KafkaException(
+                    client_errors.create_malformed_response_error(error)
+                ) from error
             except TimeoutError:
                 self._check_refusal(doing)
                 if end.is_expired(self._clock.now_s() - _BROKER_SEARCH_S):

@@ -156,6 +156,8 @@ class BatchedAdminClient:
                 return future.result(timeout=_POLL_INTERVAL_S)
             except confluent_kafka.KafkaException as error:
                 return error.args[0]
+            except UnicodeDecodeError as error:
+                return client_errors.create_malformed_response_error(error)
             except TimeoutError:
                 self._poll_and_check(doing)
                 if end.is_expired(self._clock.now_s() - 2.0):

@@ -240,7 +240,9 @@ class TopicReader:
         if error.code() in client_errors.GROUP_ERRORS:
             return  # no group is used, so no ACL for one is needed
         if error.code() in client_errors.OUT_OF_RANGE_ERRORS and position is not None:
-            raise self._create_truncated_error(position, f"the broker returned: {error.str()}")
+            raise self._create_truncated_error(
+                position, f"the broker returned: {client_errors.get_text(error)}"
+            )
         name = self._names if position is None else position.name
         self._raise_unless_retriable(error, end, doing=f"reading {name}")
 

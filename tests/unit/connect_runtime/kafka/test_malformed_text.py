@@ -1,0 +1,104 @@
+"""Text of brokers that is not UTF-8: errors name the cluster, and no thread ends by it."""
+
+from __future__ import annotations
+
+from unittest import mock
+
+import confluent_kafka
+import pytest
+
+from connect_runtime.base.errors import RetriableError
+from connect_runtime.kafka import client_errors, librdkafka_clients
+from connect_runtime.kafka.client_errors import ConnectionReports
+from connect_runtime.kafka.kafka_shared_log import LogOffsetRanges, SharedLogReader
+from connect_runtime.system.clock import SystemClock
+from connect_runtime.system.threads import ThreadDied, ThreadGroup
+from tests.support import eventually, malformed_broker
+
+CLOCK = SystemClock()
+WAIT_S = 20.0
+
+
+@pytest.fixture
+def access():
+    with malformed_broker.serve() as found:
+        yield found
+
+
+def create(create_client, access, **settings):
+    return create_client(access, client_id="c", settings=settings, reports=ConnectionReports())
+
+
+def test_a_consumer_raises_a_transient_error_that_names_the_cluster(access):
+    consumer = create(librdkafka_clients.create_consumer, access, **{"group.id": "g"})
+    consumer.assign([confluent_kafka.TopicPartition("t", 0, 0)])
+    with pytest.raises(RetriableError, match=r"hostile .*malformed text"):
+        eventually.eventually(lambda: consumer.poll(0.1), WAIT_S, "the error is raised")
+    consumer.close()
+
+
+def test_a_producer_logs_it_and_goes_on(access, caplog):
+    producer = create(librdkafka_clients.create_producer, access)
+    producer.produce("t", b"v")
+
+    def is_logged():
+        producer.poll(0.1)
+        return "hostile" in caplog.text and "malformed text" in caplog.text
+
+    eventually.eventually(is_logged, WAIT_S, "the text is logged as malformed")
+    producer.purge()
+    assert producer.flush(1.0) == 0
+
+
+def test_a_reader_records_the_failure_and_reads_on(access):
+    positions = []
+
+    class Reader(SharedLogReader):
+        def _assign_positions(self, found):
+            positions.append(dict(found))
+            super()._assign_positions(found)
+
+    reader = Reader(
+        access,
+        topic="t",
+        client_id="c",
+        committed_only=False,
+        clock=CLOCK,
+        listener=mock.Mock(),
+        request_ranges=mock.Mock(),
+    )
+    reader.assign(LogOffsetRanges(starts={0: 3}, ends={0: 5}))
+    ended: list[ThreadDied] = []
+    threads = ThreadGroup(on_unexpected_end=ended.append)
+    threads.start("reads", reader.run)
+    eventually.eventually(lambda: len(positions) > 1, WAIT_S, "the reader continues")
+    assert threads.stop_all(WAIT_S) == []
+    assert ended == []
+    assert positions[:2] == [{0: 3}, {0: 3}]  # from where it was: the library may have lost records
+
+
+class Unreadable(confluent_kafka.KafkaError):
+    """An error whose text the library cannot return."""
+
+    def str(self):
+        return b"\xff".decode()
+
+
+def test_an_error_with_malformed_text_is_translated_by_its_code():
+    reports = ConnectionReports()
+    reports.on_error(Unreadable(confluent_kafka.KafkaError._TRANSPORT))
+    found = client_errors.translate_error(
+        Unreadable(confluent_kafka.KafkaError._TRANSPORT), "reading", where="here", reports=reports
+    )
+    assert isinstance(found, client_errors.UnreachableError)
+    assert "malformed" in str(found)
+
+
+def test_a_response_with_malformed_text_may_be_requested_again():
+    try:
+        b"\xff".decode()
+    except UnicodeDecodeError as cause:
+        error = client_errors.create_malformed_response_error(cause)
+    assert client_errors.is_retriable(error)
+    found = client_errors.translate_error(error, "reading", where="here")
+    assert type(found) is RetriableError
