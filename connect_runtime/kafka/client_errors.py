@@ -78,12 +78,20 @@ _LOCAL_DETAIL = re.compile(r" \(after \d{1,20}ms in state ")
 ErrorAdvice = tuple[type[ConnectError], str]
 """Exception type and remedy for an error code."""
 
+CREDENTIALS_REFUSED: ErrorAdvice = (AuthenticationError, _CREDENTIALS_ADVICE)
+CERTIFICATE_REFUSED: ErrorAdvice = (AuthenticationError, _CERTIFICATES_ADVICE)
+NO_RESPONSE: ErrorAdvice = (UnreachableError, _ADDRESS_ADVICE)
+RESPONSE_MALFORMED: ErrorAdvice = (
+    RetriableError,
+    "check that bootstrap.servers names Kafka brokers",
+)
+
 _AUTHENTICATION_ERRORS: dict[int, ErrorAdvice] = {
-    KafkaError._AUTHENTICATION: (AuthenticationError, _CREDENTIALS_ADVICE),
-    KafkaError.SASL_AUTHENTICATION_FAILED: (AuthenticationError, _CREDENTIALS_ADVICE),
-    KafkaError.UNSUPPORTED_SASL_MECHANISM: (AuthenticationError, _CREDENTIALS_ADVICE),
-    KafkaError.ILLEGAL_SASL_STATE: (AuthenticationError, _CREDENTIALS_ADVICE),
-    KafkaError._SSL: (AuthenticationError, _CERTIFICATES_ADVICE),
+    KafkaError._AUTHENTICATION: CREDENTIALS_REFUSED,
+    KafkaError.SASL_AUTHENTICATION_FAILED: CREDENTIALS_REFUSED,
+    KafkaError.UNSUPPORTED_SASL_MECHANISM: CREDENTIALS_REFUSED,
+    KafkaError.ILLEGAL_SASL_STATE: CREDENTIALS_REFUSED,
+    KafkaError._SSL: CERTIFICATE_REFUSED,
 }
 
 _NETWORK_ERRORS: dict[int, ErrorAdvice] = dict.fromkeys(
@@ -95,7 +103,7 @@ _NETWORK_ERRORS: dict[int, ErrorAdvice] = dict.fromkeys(
         KafkaError._TIMED_OUT_QUEUE,
         KafkaError._MSG_TIMED_OUT,  # also for a single request to a silent broker
     ),
-    (UnreachableError, _ADDRESS_ADVICE),
+    NO_RESPONSE,
 )
 
 _AUTHORIZATION_ERRORS: dict[int, ErrorAdvice] = dict.fromkeys(
@@ -184,9 +192,7 @@ _RETRIABLE_ERRORS: dict[int, ErrorAdvice] = dict.fromkeys(
 )
 
 _MALFORMED_RESPONSE = KafkaError._UNDERFLOW
-_MALFORMED_RESPONSE_ERRORS: dict[int, ErrorAdvice] = {
-    _MALFORMED_RESPONSE: (RetriableError, "check that bootstrap.servers names Kafka brokers"),
-}
+_MALFORMED_RESPONSE_ERRORS: dict[int, ErrorAdvice] = {_MALFORMED_RESPONSE: RESPONSE_MALFORMED}
 
 _ADVICE_BY_CODE = {
     **_AUTHENTICATION_ERRORS,

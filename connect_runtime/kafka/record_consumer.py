@@ -17,12 +17,13 @@ import confluent_kafka
 
 from connect_runtime.api.records import TimestampType
 from connect_runtime.base.bounded_regex import BoundedPattern
-from connect_runtime.base.errors import ConnectError, FatalError, RetriableError
+from connect_runtime.base.errors import ConnectError, FatalError
 from connect_runtime.base.ids import TopicPartition
 from connect_runtime.base.timing import Clock, Deadline
 from connect_runtime.kafka import client_errors, librdkafka_clients
 from connect_runtime.kafka.client_errors import ConnectionReports
 from connect_runtime.kafka.cluster_access import KafkaClusterAccess
+from connect_runtime.kafka.metadata_client import MetadataClient
 from connect_runtime.system import clock
 from connect_runtime.worker.task_client_interfaces import (
     ConsumerRebalanceListener,
@@ -120,6 +121,7 @@ class KafkaRecordConsumer:
         self._matching: TopicPatternMatcher | None = None
         self._choose: Callable[[Sequence[str]], None] = lambda _: None
         self._revoked: set[_Partition] = set()  # revoked or lost since the last poll began
+        self._metadata = MetadataClient(access, client_id=client_id, clock=clock)
         self._consumer = librdkafka_clients.create_consumer(
             access,
             client_id=client_id,
@@ -159,16 +161,10 @@ class KafkaRecordConsumer:
         if self._matching is None or not self._matching.is_due(now_s):
             return
         try:
-            known = self._consumer.list_topics(timeout=_REQUEST_TIMEOUT_S).topics
-        except confluent_kafka.KafkaException as error:
+            known = self._metadata.list_topics(_REQUEST_TIMEOUT_S)
+        except ConnectError as error:
             self._matching.on_lookup_failed(self._clock.now_s())
-            _LOG.warning(
-                "listing the topics of %s: %s", self._where, client_errors.get_text(error.args[0])
-            )
-            return
-        except RetriableError as error:
-            self._matching.on_lookup_failed(self._clock.now_s())
-            _LOG.warning("listing the topics of %s", error)
+            _LOG.warning("%s", error)
             return
         if self._matching.update(known, self._clock.now_s()):
             _LOG.info("topics that match topics.regex: %s", ", ".join(self._matching.topics))
@@ -271,6 +267,7 @@ class KafkaRecordConsumer:
         `timeout_s`."""
         del timeout_s
         self._consumer.close()
+        self._metadata.close()
 
     def _consume(self, timeout_s: float) -> list[confluent_kafka.Message]:
         """Consume a batch of messages, but wait only for the first one.

@@ -17,12 +17,13 @@ from typing import Any, TypeVar
 import confluent_kafka
 from confluent_kafka import admin as library
 
-from connect_runtime.base.errors import RetriableError
+from connect_runtime.base.errors import ConnectError, RetriableError
 from connect_runtime.base.timing import Clock, Deadline
 from connect_runtime.kafka import client_errors, librdkafka_clients
 from connect_runtime.kafka.client_errors import ConnectionReports
 from connect_runtime.kafka.cluster_access import KafkaClusterAccess
 from connect_runtime.kafka.conflicting_cluster import DescribedGroup
+from connect_runtime.kafka.metadata_client import MetadataClient
 
 T = TypeVar("T")
 
@@ -51,17 +52,16 @@ class TopicAdmin:
         self.where = access.where
         self._clock = clock
         self._reports = ConnectionReports()
+        self._metadata = MetadataClient(access, client_id=client_id, clock=clock)
+        self._metadata_lock = threading.Lock()
         self._client = librdkafka_clients.create_admin_client(
             access, client_id=client_id, settings=_ADMIN_SETTINGS, reports=self._reports
         )
 
     def get_cluster_id(self, end: Deadline) -> str:
         """Return the cluster id."""
-
-        def request(left_s: float) -> futures.Future[Any]:
-            return self._client.describe_cluster(request_timeout=left_s)
-
-        return str(self._request(request, end, doing="requesting the cluster id").cluster_id)
+        with self._metadata_lock:
+            return self._metadata.read_cluster_id(end.remaining_s(self._clock.now_s()))
 
     def list_groups(self, timeout_s: float) -> list[DescribedGroup]:
         """Return all visible groups with their members; empty without permission to list groups."""
@@ -84,14 +84,17 @@ class TopicAdmin:
         ]
 
     def count_partitions(self, topic: str, end: Deadline) -> int:
-        """Return the topic's partition count. Raises `TopicMissingError`."""
-
-        def request(left_s: float) -> futures.Future[Any]:
-            topics = confluent_kafka.TopicCollection([topic])
-            return self._client.describe_topics(topics, request_timeout=left_s)[topic]
-
-        described = self._request(request, end, doing=f"describing topic {topic}")
-        return len(described.partitions)
+        """Return the topic's number of partitions. Raises `TopicMissingError`."""
+        while True:
+            now_s = self._clock.now_s()
+            with self._metadata_lock:
+                found = self._metadata.describe_topics([topic], end.remaining_s(now_s))[topic]
+            if not found.error_code:
+                return len(found.partitions)
+            error = self._metadata.translate_topic_error(topic, int(found.error_code))
+            if not isinstance(error, RetriableError) or end.is_expired(self._clock.now_s()):
+                raise error
+            self._client.poll(_BROKER_SEARCH_POLL_S)
 
     def get_cleanup_policy(self, topic: str, end: Deadline) -> str | None:
         """Return the topic's effective cleanup policy."""
@@ -152,8 +155,10 @@ class TopicAdmin:
         return self._request(request, end, doing=doing, spread=spread)
 
     def close(self) -> None:
-        """Process pending events. The client itself is freed with its last reference."""
+        """Process pending events; librdkafka frees its client by itself."""
         self._client.poll(0)
+        with self._metadata_lock:
+            self._metadata.close()
 
     def _request(
         self,
@@ -204,8 +209,12 @@ class TopicAdmin:
                     ) from None
 
     def _find_another_broker(self) -> None:
-        """Refresh the metadata, because librdkafka otherwise keeps waiting for a dead broker."""
-        with contextlib.suppress(confluent_kafka.KafkaException):  # the request reports it
+        """Refresh the metadata, without which librdkafka keeps waiting for a dead broker."""
+        # The request reports the errors. Malformed metadata, which would end the process inside the
+        # library, is rejected by the own client.
+        with contextlib.suppress(confluent_kafka.KafkaException, ConnectError):
+            with self._metadata_lock:
+                self._metadata.list_topics(_BROKER_SEARCH_S)
             self._client.list_topics(timeout=_BROKER_SEARCH_S)
         self._client.poll(_BROKER_SEARCH_POLL_S)
 

@@ -150,21 +150,21 @@ def request_api_versions(*, software_version: str) -> RequestBuilder:
     return RequestBuilder(api="api_versions", low=3, high=3, build=build)
 
 
-def request_metadata(topics: Sequence[str]) -> RequestBuilder:
+def request_metadata(topics: Sequence[str] | None) -> RequestBuilder:
     """Request metadata of brokers, controller and these topics, without auto-creating missing
-    topics."""
+    topics. None requests all topics."""
 
     def build(version: int, m: Any) -> Any:
         if version >= _METADATA_WITH_TOPIC_IDS:
-            wanted = [m.MetadataRequestTopic(topic_id=None, name=name) for name in topics]
+            wanted = [m.MetadataRequestTopic(topic_id=None, name=name) for name in topics or ()]
         else:
-            wanted = [m.MetadataRequestTopic(name=name) for name in topics]
+            wanted = [m.MetadataRequestTopic(name=name) for name in topics or ()]
         refused: dict[str, bool] = {"allow_auto_topic_creation": False}
         if version >= _METADATA_WITH_OPERATIONS:
             refused["include_topic_authorized_operations"] = False
             if version <= _METADATA_WITH_CLUSTER_OPERATIONS_LAST:
                 refused["include_cluster_authorized_operations"] = False
-        return m.MetadataRequest(topics=tuple(wanted), **refused)
+        return m.MetadataRequest(topics=None if topics is None else tuple(wanted), **refused)
 
     return RequestBuilder(api="metadata", low=7, high=13, build=build, read=_read_metadata)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent import futures
@@ -75,22 +74,27 @@ class KafkaAdmin:
 
     def cluster_id(self, timeout_s: float) -> str:
         """Return the cluster id. `Admin` documents this method and the methods below."""
-        return str(
-            self._calls.read_metadata(timeout_s, operation="reading the cluster id").cluster_id
-        )
+        return self._calls.metadata.read_cluster_id(timeout_s)
 
     def list_topics(self, timeout_s: float) -> frozenset[str]:
-        return frozenset(self._calls.read_metadata(timeout_s, operation="listing topics").topics)
+        return self._calls.metadata.list_topics(timeout_s)
 
     def describe_topics(
         self, names: Collection[str], timeout_s: float
     ) -> PerTopicResult[TopicDescription]:
-        def request(chunk: Sequence[str], left_s: float) -> _Futures:
-            topics = confluent_kafka.TopicCollection(list(chunk))
-            return self._calls.client.describe_topics(topics, request_timeout=left_s)
-
-        return self._send_batched(
-            names, request, timeout_s, doing="describing topic", read=_to_description
+        metadata = self._calls.metadata
+        topics = metadata.describe_topics(sorted(set(names)), timeout_s)
+        return PerTopicResult(
+            succeeded={
+                name: _to_description(topic)
+                for name, topic in topics.items()
+                if not topic.error_code
+            },
+            failed={
+                name: metadata.translate_topic_error(name, int(topic.error_code), _ADVICE)
+                for name, topic in topics.items()
+                if topic.error_code
+            },
         )
 
     def topic_configs(
@@ -110,7 +114,7 @@ class KafkaAdmin:
         self, names: Collection[str], timeout_s: float
     ) -> Mapping[str, str | None] | None:
         end = self._calls.create_deadline(timeout_s)
-        brokers = sorted(self._calls.read_metadata(timeout_s, operation="listing brokers").brokers)
+        brokers = self._calls.metadata.list_brokers(timeout_s)
         for tried, broker in enumerate(brokers, start=1):
             left_s = end.remaining_s(self._clock.now_s())
             last = tried == len(brokers)
@@ -233,17 +237,17 @@ def _discard_result(_: object) -> None:
     return None
 
 
-def _to_description(topic: library.TopicDescription) -> TopicDescription:
-    raw = base64.urlsafe_b64decode(f"{topic.topic_id}==")
-    topic_id = uuid.UUID(bytes=raw)
-    leaders: list[int | None] = []
-    for partition in sorted(topic.partitions, key=lambda partition: partition.id):
-        leader: confluent_kafka.Node | None = partition.leader  # the stub omits None
-        leaders.append(None if leader is None else leader.id)
+def _to_description(topic: Any) -> TopicDescription:
+    """Convert the topic entity of a metadata response, which has no topic id before version 10."""
+    topic_id: uuid.UUID | None = getattr(topic, "topic_id", None)
+    leaders = (
+        int(each.leader_id)
+        for each in sorted(topic.partitions, key=lambda each: each.partition_index)
+    )
     return TopicDescription(
-        name=topic.name,
+        name=str(topic.name),
         topic_id=None if topic_id == _NO_TOPIC_ID else topic_id,
-        leaders=tuple(leaders),
+        leaders=tuple(None if each < 0 else each for each in leaders),
     )
 
 

@@ -14,13 +14,13 @@ from concurrent import futures
 from typing import Any, Protocol, TypeVar
 
 import confluent_kafka
-from confluent_kafka import admin as library
 
 from connect_runtime.base.errors import ConnectError, RetriableError
 from connect_runtime.base.timing import Clock, Deadline
 from connect_runtime.kafka import client_errors, librdkafka_clients
 from connect_runtime.kafka.client_errors import ConnectionReports, ErrorAdvice
 from connect_runtime.kafka.cluster_access import KafkaClusterAccess
+from connect_runtime.kafka.metadata_client import MetadataClient
 
 
 class RequestKey(Protocol):
@@ -62,32 +62,21 @@ class BatchedAdminClient:
         self._clock = clock
         self._advice = advice or {}
         self._reports = ConnectionReports()
+        self.metadata = MetadataClient(
+            access, client_id=client_id, clock=clock, is_cancelled=is_shutting_down
+        )
         self.client = librdkafka_clients.create_admin_client(
             access, client_id=client_id, settings={}, reports=self._reports
         )
 
     def close(self) -> None:
-        """Serve remaining callbacks. librdkafka itself closes the connections."""
+        """Serve remaining callbacks. librdkafka itself closes its connections."""
         self.client.poll(0)
+        self.metadata.close()
 
     def create_deadline(self, timeout_s: float) -> Deadline:
         """Create a deadline that is `timeout_s` seconds from now."""
         return Deadline.after(timeout_s, now_s=self._clock.now_s())
-
-    def read_metadata(self, timeout_s: float, *, operation: str) -> library.ClusterMetadata:
-        """Read the cluster's metadata. Retries until the timeout."""
-        end = self.create_deadline(timeout_s)
-        while True:
-            left_s = end.remaining_s(self._clock.now_s())
-            try:
-                metadata = self.client.list_topics(timeout=max(0.01, min(left_s, 1.0)))
-            except confluent_kafka.KafkaException as error:
-                self._poll_and_check(operation)
-                if left_s == 0.0 or not client_errors.is_retriable(error.args[0]):
-                    raise self._translate(error.args[0], operation) from error
-            else:
-                self._record_success()
-                return metadata
 
     def send_batched_requests(
         self,
@@ -169,7 +158,10 @@ class BatchedAdminClient:
     def _refresh_metadata(self) -> None:
         """Refresh the metadata. Without a refresh, librdkafka keeps waiting for the same broker
         even if it is down."""
-        with contextlib.suppress(confluent_kafka.KafkaException):  # the request reports the error
+        # The request reports the errors. Malformed metadata, which would end the process inside the
+        # library, is rejected by the own client.
+        with contextlib.suppress(confluent_kafka.KafkaException, ConnectError):
+            self.metadata.list_topics(_METADATA_REFRESH_S)
             self.client.list_topics(timeout=_METADATA_REFRESH_S)
 
     def _poll_and_check(self, doing: str) -> None:

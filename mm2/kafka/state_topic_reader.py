@@ -14,10 +14,12 @@ from typing import TypeAlias
 
 import confluent_kafka
 
+from connect_runtime.base.errors import RetriableError
 from connect_runtime.base.timing import Clock, Deadline
 from connect_runtime.kafka import client_errors, librdkafka_clients
 from connect_runtime.kafka.client_errors import ConnectionReports
 from connect_runtime.kafka.cluster_access import KafkaClusterAccess
+from connect_runtime.kafka.metadata_client import MetadataClient
 from mm2.formats.primitive_types import MalformedRecordError
 from mm2.kafka.admin import KafkaAdmin
 from mm2.kafka.client_interfaces import LogTruncatedError, RecordHandler, TopicRecord
@@ -76,6 +78,7 @@ class TopicReader:
             for number in range(partitions)
         }
         self._found: list[TopicRecord] = []
+        self._metadata = MetadataClient(access, client_id=client_id, clock=clock)
         self._consumer = librdkafka_clients.create_consumer(
             access,
             client_id=client_id,
@@ -124,6 +127,7 @@ class TopicReader:
 
     def close(self) -> None:
         self._consumer.close()
+        self._metadata.close()
 
     @property
     def _names(self) -> str:
@@ -263,9 +267,14 @@ class TopicReader:
         expires."""
         left_s = max(0.01, min(end.remaining_s(self._clock.now_s()), 1.0))
         try:
+            # Malformed metadata, which would end the process inside the library, is rejected here.
+            self._metadata.describe_topics([name], left_s)
             self._consumer.list_topics(name, timeout=left_s)
         except confluent_kafka.KafkaException as error:
             self._raise_unless_retriable(error.args[0], end, doing=f"finding the leader of {name}")
+        except RetriableError:
+            if end.is_expired(self._clock.now_s()):
+                raise
 
     def _create_truncated_error(self, position: _ReadPosition, detail: str) -> LogTruncatedError:
         return LogTruncatedError(

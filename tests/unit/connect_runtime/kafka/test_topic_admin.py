@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent import futures
 from types import SimpleNamespace
+from unittest import mock
 
 import confluent_kafka
 import pytest
@@ -96,6 +97,7 @@ def admin(monkeypatch):
         monkeypatch.setattr(
             librdkafka_clients, "create_admin_client", lambda *_, **__: Client(*codes)
         )
+        monkeypatch.setattr(topic_admin, "MetadataClient", mock.Mock())
         access = KafkaClusterAccess(name="west", bootstrap=("b:1",))
         return TopicAdmin(access, client_id="c", clock=Clock())
 

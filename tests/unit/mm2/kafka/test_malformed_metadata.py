@@ -1,0 +1,31 @@
+"""Metadata that is not UTF-8 is an error of one request; librdkafka would end the process."""
+
+from __future__ import annotations
+
+import pytest
+
+from connect_runtime.base.errors import RetriableError
+from connect_runtime.system.clock import SystemClock
+from mm2.kafka.admin import KafkaAdmin
+from tests.support import malformed_broker
+
+CLOCK = SystemClock()
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda admin: admin.cluster_id(0.5),
+        lambda admin: admin.list_topics(0.5),
+        lambda admin: admin.describe_topics(["t"], 0.5),
+        lambda admin: admin.broker_configs(["k"], 0.5),
+        lambda admin: admin.topic_configs(["t"], 3.0),
+    ],
+    ids=["cluster id", "topics", "descriptions", "broker configs", "topic configs"],
+)
+def test_malformed_metadata_is_a_transient_error(read):
+    with malformed_broker.serve() as access:
+        admin = KafkaAdmin(access, client_id="c", clock=CLOCK)
+        with pytest.raises(RetriableError, match="hostile"):
+            read(admin)
+        admin.close()
