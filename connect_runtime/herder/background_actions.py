@@ -240,6 +240,10 @@ class BackgroundActionRunner:
         if level.upper() not in log_levels.LEVELS:
             _LOG.warning("unknown log level %s: level of %s is unchanged", level, namespace)
             return
+        problem = log_levels.find_namespace_problem(namespace)
+        if problem is not None:
+            _LOG.warning("a log level is ignored: %s", problem)
+            return
         changed = self._deps.log_levels.set_level(namespace, level)
         loggers = plurals.format_count(len(changed), "logger")
         _LOG.info("set log level %s for %s (%s)", level, namespace, loggers)

@@ -64,6 +64,9 @@ class LoggingResource:
             )
         if level.upper() not in log_levels.LEVELS:
             raise RestError(HTTPStatus.NOT_FOUND, f"invalid log level '{level}'.")
+        problem = log_levels.find_namespace_problem(namespace)
+        if problem is not None:
+            raise RestError(HTTPStatus.BAD_REQUEST, problem)
         scope = request.query("scope") or _WORKER_SCOPE
         if scope.lower() == _CLUSTER_SCOPE:
             await self._asks.wait(self._herder.set_cluster_logger_level(namespace, level.upper()))

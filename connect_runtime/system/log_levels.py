@@ -24,6 +24,24 @@ LEVELS = {
 }
 
 
+_MAX_NAMESPACE_LENGTH = 250
+_MAX_NAMESPACE_PARTS = 30
+
+
+def find_namespace_problem(namespace: str) -> str | None:
+    """Return why no logger may have this name; None if it may.
+
+    Python keeps a placeholder for every part of a logger's name, for the life of the process.
+    """
+    if len(namespace) > _MAX_NAMESPACE_LENGTH or namespace.count(".") >= _MAX_NAMESPACE_PARTS:
+        return (
+            f"the logger name has {len(namespace)} characters and {namespace.count('.') + 1} parts;"
+            f" at most {_MAX_NAMESPACE_LENGTH} characters and {_MAX_NAMESPACE_PARTS} parts are "
+            "allowed"
+        )
+    return None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggerLevel:
     """A logger's level and the time of its last change."""
@@ -57,7 +75,8 @@ class LogLevels:
     def set_level(self, namespace: str, level: str) -> list[str]:
         """Set the level of a logger and of all its child loggers. Creates the logger if necessary.
 
-        Returns the names of the changed loggers. `level` must be one of `LEVELS`, in any case.
+        Returns their names. `level` must be one of `LEVELS`, in any case, and `namespace` must have
+        no problem (`find_namespace_problem`).
         """
         if namespace.lower() == ROOT:
             chosen = [*_list_loggers(), logging.getLogger()]

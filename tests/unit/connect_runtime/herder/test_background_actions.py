@@ -147,6 +147,13 @@ def test_a_level_that_does_not_exist_changes_nothing(node, logger, caplog):
     assert "unknown log level LOUD" in caplog.text
 
 
+def test_a_level_for_a_very_deep_name_changes_nothing(node, caplog):
+    """Every part of the name would take memory for good."""
+    node.orders.execute(SetLoggerLevel("tests." * 1000, "INFO"))
+    assert "tests." * 1000 not in logging.Logger.manager.loggerDict
+    assert "at most 250 characters and 30 parts" in caplog.text
+
+
 def forward(node, token=3):
     node.orders.execute(
         ForwardTaskConfigs(token=token, connector="c/d", configs=[{"k": "v"}], leader_url=LEADER)

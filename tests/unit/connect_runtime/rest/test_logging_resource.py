@@ -47,6 +47,16 @@ def test_a_level_is_set_for_all_workers(herder: FakeHerder, name: str) -> None:
     assert name not in logging.Logger.manager.loggerDict
 
 
+@pytest.mark.parametrize("scope", ["worker", "cluster"])
+@pytest.mark.parametrize("logger", ["a" * 251, "a." * 30 + "a"])
+def test_long_and_deep_names_are_refused(herder: FakeHerder, logger: str, scope: str) -> None:
+    answer = Rest(herder)("PUT", f"/admin/loggers/{logger}?scope={scope}", json={"level": "INFO"})
+    assert answer.status_code == 400
+    assert "at most 250 characters and 30 parts" in answer.json()["message"]
+    assert herder.cluster_levels == {}
+    assert logger not in logging.Logger.manager.loggerDict
+
+
 def test_an_unknown_scope_is_this_worker(herder: FakeHerder, name: str) -> None:
     answer = Rest(herder)("PUT", f"/admin/loggers/{name}?scope=odd", json={"level": "INFO"})
     assert (answer.status_code, answer.json()) == (200, [name])

@@ -99,3 +99,17 @@ def test_a_logger_is_off(name: str, caplog: pytest.LogCaptureFixture) -> None:
     LEVELS.set_level(name, "OFF")
     logging.getLogger(name).critical("not seen")
     assert caplog.messages == []
+
+
+@pytest.mark.parametrize(
+    ("namespace", "is_valid"),
+    [
+        ("a" * 250, True),
+        ("a" * 251, False),
+        (".".join("a" * 30), True),
+        (".".join("a" * 31), False),
+        ("a." * 25_000, False),
+    ],
+)
+def test_names_of_loggers_are_bounded(namespace, is_valid):
+    assert (log_levels.find_namespace_problem(namespace) is None) == is_valid
