@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from connect_runtime.api.plugin_context import ForeignTaskRun
 from connect_runtime.base.ids import ConnectorTaskId
@@ -33,6 +33,9 @@ from connect_runtime.storage.status_records import (
     TopicStatus,
     TopicStatusKey,
 )
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 _RUNNING_STATES = (RunState.RUNNING, RunState.PAUSED)
 _ENDED_STATES = (RunState.UNASSIGNED, RunState.FAILED)
@@ -244,14 +247,17 @@ class StatusSnapshot:
 class StatusTopicFold:
     """Folds the records of the status topic.
 
-    Invariant: no connector has an empty map of tasks or topics.
+    Invariant: no connector has an empty table of tasks or topics.
     """
 
     runs: TaskRunHistory = field(default_factory=TaskRunHistory)
     """Last run of every task, which is not always by the worker with the last status."""
     _connectors: dict[str, RunStatus] = field(default_factory=dict)
-    _tasks: dict[str, Mapping[int, RunStatus]] = field(default_factory=dict)
-    _topics: dict[str, Mapping[str, TopicStatus]] = field(default_factory=dict)
+    _tasks: dict[str, dict[int, RunStatus]] = field(default_factory=dict)
+    _topics: dict[str, dict[str, TopicStatus]] = field(default_factory=dict)
+    _task_views: dict[str, Mapping[int, RunStatus]] = field(default_factory=dict)
+    """Immutable copies of the unchanged tables in `_tasks`, made by `snapshot`."""
+    _topic_views: dict[str, Mapping[str, TopicStatus]] = field(default_factory=dict)
     _snapshot: StatusSnapshot | None = None
 
     def apply(
@@ -281,8 +287,8 @@ class StatusTopicFold:
         if self._snapshot is None:
             self._snapshot = StatusSnapshot(
                 by_connector=MappingProxyType(dict(self._connectors)),
-                by_task=MappingProxyType(dict(self._tasks)),
-                by_topic=MappingProxyType(dict(self._topics)),
+                by_task=_copy_changed_tables(self._tasks, self._task_views),
+                by_topic=_copy_changed_tables(self._topics, self._topic_views),
             )
         return self._snapshot
 
@@ -304,6 +310,7 @@ class StatusTopicFold:
         if value is None:
             self._connectors.pop(name, None)
             self._tasks.pop(name, None)
+            self._task_views.pop(name, None)
             return StatusRemoved(name)
         self._connectors[name] = status_records.read_status(java_json.decode_json(value))
         return StatusChanged(name)
@@ -316,15 +323,14 @@ class StatusTopicFold:
 
         If generations have started again, a newer status will follow.
         """
-        table = dict(self._tasks.get(task.connector, _NO_TASKS))
         if value is None:
             self.runs.apply(task, None, author)
-            table.pop(task.task, None)
-            self._put_tasks(task.connector, table)
+            _remove_entry(self._tasks, task.connector, task.task)
+            self._task_views.pop(task.connector, None)
             return StatusRemoved(task)
         status = status_records.read_status(java_json.decode_json(value))
         self.runs.apply(task, status, author)
-        known = table.get(task.task)
+        known = self._tasks.get(task.connector, _NO_TASKS).get(task.task)
         if (
             status.state is RunState.UNASSIGNED
             and known is not None
@@ -332,32 +338,44 @@ class StatusTopicFold:
             and known.generation >= status.generation
         ):
             return None
-        table[task.task] = status
-        self._put_tasks(task.connector, table)
+        self._tasks.setdefault(task.connector, {})[task.task] = status
+        self._task_views.pop(task.connector, None)
         return StatusChanged(task)
 
-    def _put_tasks(self, connector: str, table: dict[int, RunStatus]) -> None:
-        if table:
-            self._tasks[connector] = MappingProxyType(table)
-        else:
-            self._tasks.pop(connector, None)
-
     def _apply_topic(self, key: TopicStatusKey, value: bytes | None) -> StatusChange:
-        table = dict(self._topics.get(key.connector, _NO_TOPICS))
         if value is None:
-            table.pop(key.topic, None)
+            _remove_entry(self._topics, key.connector, key.topic)
         else:
-            table[key.topic] = status_records.read_topic_status(java_json.decode_json(value))
-        if table:
-            self._topics[key.connector] = MappingProxyType(table)
-        else:
-            self._topics.pop(key.connector, None)
+            status = status_records.read_topic_status(java_json.decode_json(value))
+            self._topics.setdefault(key.connector, {})[key.topic] = status
+        self._topic_views.pop(key.connector, None)
         return ActiveTopicsChanged(key.connector)
 
     def check_invariants(self) -> None:
         assert all(self._tasks.values()), self._tasks
         assert all(self._topics.values()), self._topics
+        assert self._task_views.keys() <= self._tasks.keys()
+        assert self._topic_views.keys() <= self._topics.keys()
         self.runs.check_invariants()
+
+
+def _copy_changed_tables(
+    tables: Mapping[str, Mapping[K, V]], views: dict[str, Mapping[K, V]]
+) -> Mapping[str, Mapping[K, V]]:
+    """Return an immutable copy of all tables. Tables that have a view are unchanged."""
+    for name, table in tables.items():
+        if name not in views:
+            views[name] = MappingProxyType(dict(table))
+    return MappingProxyType(dict(views))
+
+
+def _remove_entry(tables: dict[str, dict[K, V]], name: str, key: K) -> None:
+    """Remove an entry, and its table once it is empty."""
+    table = tables.get(name)
+    if table is not None:
+        table.pop(key, None)
+        if not table:
+            del tables[name]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
