@@ -49,6 +49,7 @@ from mm2.connectors.status_registry import (
 from mm2.connectors.translation_sources import OffsetMapFollower, OffsetSyncsFollower
 from mm2.formats import mm2_records
 from mm2.formats.mm2_records import Checkpoint
+from mm2.formats.primitive_types import StringTooLongError
 from mm2.kafka import consumer_groups, state_topic_reader
 from mm2.kafka.client_interfaces import LogTruncatedError, ReportedPositions, TopicTail
 from mm2.offsets import translation
@@ -78,9 +79,11 @@ _LOG = logging.getLogger(__name__)
 
 
 class NewCheckpoint(NamedTuple):
-    """A checkpoint to emit."""
+    """A checkpoint to emit, and its record."""
 
     checkpoint: Checkpoint
+    key: bytes
+    value: bytes
     is_first: bool
     """True if the group had no checkpoint for the partition before."""
 
@@ -235,10 +238,20 @@ class CheckpointRounds:
             outcome = self._rules.compare_group(group, positions, checkpoints)
             if not outcome.is_final:
                 self._last_positions.pop(group, None)
-            checkpoints_made += [
-                NewCheckpoint(point, point.partition not in checkpoints)
-                for point in outcome.checkpoints
-            ]
+            try:
+                made = [
+                    NewCheckpoint(
+                        point,
+                        *mm2_records.encode_checkpoint(point),
+                        is_first=point.partition not in checkpoints,
+                    )
+                    for point in outcome.checkpoints
+                ]
+            except StringTooLongError as error:
+                self._failed_groups += 1
+                self._warnings.warn(READING_GROUP_OFFSETS, f"group {group[:100]}…: {error}")
+                continue
+            checkpoints_made += made
             with self._table_lock:
                 for point in outcome.checkpoints:
                     self.table.publish(point)
@@ -546,15 +559,14 @@ def _build_checkpoint_record(made: NewCheckpoint, topic: str, *, at_ms: int) -> 
     partition.
     """
     point = made.checkpoint
-    key, value = mm2_records.encode_checkpoint(point)
     place = connect_offsets.build_checkpoint_partition(point.group, point.partition)
     return SourceRecord(
         topic=topic,
         kafka_partition=_CHECKPOINTS_PARTITION,
         key_schema=schema.BYTES_SCHEMA,
-        key=key,
+        key=made.key,
         value_schema=schema.BYTES_SCHEMA,
-        value=value,
+        value=made.value,
         timestamp=at_ms,
         source_partition=place if made.is_first else None,
         source_offset=_CONNECT_OFFSET if made.is_first else None,

@@ -29,7 +29,10 @@ from dataclasses import dataclass
 
 from connect_runtime.base.ids import TopicPartition
 from mm2.formats import primitive_types
-from mm2.formats.primitive_types import FieldReader
+from mm2.formats.primitive_types import FieldReader, MalformedRecordError
+
+MAX_RECORD_OFFSET = 2**63 - 2
+"""Highest offset of a record: the next offset to consume is an INT64, too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,13 +56,19 @@ def encode_offset_sync(sync: OffsetSync) -> tuple[bytes, bytes]:
 
 
 def decode_offset_sync(key: bytes, value: bytes) -> OffsetSync:
-    """Decode an offset sync. Raises `MalformedRecordError`."""
+    """Decode an offset sync. Raises `MalformedRecordError`, also for offsets that no record can
+    have."""
     fields = FieldReader(value)
-    return OffsetSync(
+    sync = OffsetSync(
         partition=decode_offset_sync_key(key),
         upstream=fields.read_int64(),
         downstream=fields.read_int64(),
     )
+    if not (0 <= sync.upstream <= MAX_RECORD_OFFSET and 0 <= sync.downstream <= MAX_RECORD_OFFSET):
+        raise MalformedRecordError(
+            f"offsets {sync.upstream} and {sync.downstream} are not in 0 to {MAX_RECORD_OFFSET}"
+        )
+    return sync
 
 
 def decode_offset_sync_key(key: bytes) -> TopicPartition:

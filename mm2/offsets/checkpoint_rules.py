@@ -33,6 +33,7 @@ NamePredicate = Callable[[str], bool]
 GroupCheckpoints = Mapping[TopicPartition, Checkpoint]
 """Checkpoints of one group by the partition's name on the target."""
 _NO_CHECKPOINTS: GroupCheckpoints = {}
+_MAX_NEXT_OFFSET = mm2_records.MAX_RECORD_OFFSET + 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,7 +219,7 @@ class CheckpointRules:
                 pass
             case Untranslated():
                 return None
-        if downstream < 0:  # from an invalid offset sync
+        if not 0 <= downstream <= _MAX_NEXT_OFFSET:  # from an invalid offset sync or map
             return None
         return Checkpoint(
             group=group,

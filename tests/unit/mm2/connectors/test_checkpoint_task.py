@@ -382,6 +382,27 @@ def test_bad_syncs_are_passed_over_and_the_others_count(clusters, start):
     assert running.emits() == [point(20, 20)]
 
 
+def test_syncs_with_impossible_offsets_are_passed_over(clusters, start):
+    """The offset after 2^63 - 1 could not be written."""
+    clusters.source.commit("g1", {T0: 20})
+    clusters.synced(T0, 10, 10)
+    clusters.synced(T0, 19, (1 << 63) - 1)
+    running = start()
+    running.load()
+    assert running.emits() == [point(20, 11)]
+
+
+def test_one_group_whose_name_is_too_long_does_not_stand_in_the_others_way(clusters, start, caplog):
+    for group in ("g1", "g" * 40_000):
+        clusters.source.commit(group, {T0: 20})
+    clusters.synced(T0, 20, 20)
+    running = start(task_assigned_groups=f"g1,{'g' * 40_000}")
+    running.load()
+    assert running.emits() == [point(20, 20)]
+    assert "has 40000 bytes" in caplog.text
+    assert not running.task._rounds.is_complete
+
+
 def test_one_group_that_cannot_be_read_does_not_stand_in_the_others_way(clusters, start, caplog):
     for group in ("g1", "g2"):
         clusters.source.commit(group, {T0: 20})

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +15,7 @@ SYNC = OffsetSync(partition=TopicPartition("orders", 7), upstream=1000, downstre
 KEY = bytes.fromhex("00066f726465727300000007")
 VALUE = bytes.fromhex("00000000000003e800000000000003b6")
 
-offsets = st.integers(-(1 << 63), (1 << 63) - 1)
+offsets = st.integers(0, (1 << 63) - 2)
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
 partitions = st.builds(TopicPartition, texts, st.integers(-(1 << 31), (1 << 31) - 1))
 
@@ -27,6 +29,14 @@ def test_golden_bytes():
 @given(st.builds(OffsetSync, partition=partitions, upstream=offsets, downstream=offsets))
 def test_what_was_encoded_is_decoded(sync):
     assert mm2_records.decode_offset_sync(*mm2_records.encode_offset_sync(sync)) == sync
+
+
+@pytest.mark.parametrize("offset", [-(1 << 63), -1, (1 << 63) - 1])
+@pytest.mark.parametrize("name", ["upstream", "downstream"])
+def test_offsets_that_no_record_can_have_are_malformed(name, offset):
+    sync = dataclasses.replace(SYNC, **{name: offset})
+    with pytest.raises(MalformedRecordError, match="not in 0 to 9223372036854775806"):
+        mm2_records.decode_offset_sync(*mm2_records.encode_offset_sync(sync))
 
 
 def test_what_stands_behind_is_not_looked_at():
