@@ -32,6 +32,8 @@ _INTEGER_BITS = {
 }
 _SPECIAL_FLOATS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 _MAX_INTEGER_DIGITS = 20
+_MAX_SCHEMA_DEPTH = 50
+_MAX_CACHED_SCHEMA_CHARS = 65_536
 
 
 @dataclass(slots=True, kw_only=True)
@@ -45,22 +47,26 @@ class JsonReader:
     # Schemas
 
     def parse_schema(self, node: JsonNode) -> Schema | None:
+        """Parse a schema. Whole schemas are cached, unless they are very large."""
         if node is None:
             return None
         key = repr(node)
         known = self.schemas.get(key)
         if known is None:
-            known = self._parse_required_schema(node)
-            self.schemas.put(key, known)
+            known = self._parse_required_schema(node, depth=1)
+            if len(key) <= _MAX_CACHED_SCHEMA_CHARS:
+                self.schemas.put(key, known)
         return known
 
-    def _parse_required_schema(self, node: JsonNode) -> Schema:
+    def _parse_required_schema(self, node: JsonNode, *, depth: int) -> Schema:
+        if depth > _MAX_SCHEMA_DEPTH:
+            raise DataError(f"The schema is nested more than {_MAX_SCHEMA_DEPTH} levels deep")
         name = node.get("type") if isinstance(node, dict) else None
         if not isinstance(name, str):
             raise DataError("Schema must contain 'type' field")
         if name not in _TYPES_BY_NAME:
             raise DataError(f"Unknown schema type: {name}")
-        builder = self._create_schema_builder(_TYPES_BY_NAME[name], node)
+        builder = self._create_schema_builder(_TYPES_BY_NAME[name], node, depth + 1)
         _read_schema_properties(builder, node)
         if "default" in node:
             # The default value is parsed with the schema that it belongs to.
@@ -68,30 +74,36 @@ class JsonReader:
             builder.default(default)
         return builder.build()
 
-    def _create_schema_builder(self, of: SchemaType, node: Mapping[str, Any]) -> SchemaBuilder:
+    def _create_schema_builder(
+        self, of: SchemaType, node: Mapping[str, Any], depth: int
+    ) -> SchemaBuilder:
         match of:
             case SchemaType.ARRAY:
                 items = self._parse_nested_schema(
-                    node, "items", "Array schema did not specify the element"
+                    node, "items", "Array schema did not specify the element", depth
                 )
                 return SchemaBuilder.array(items)
             case SchemaType.MAP:
-                keys = self._parse_nested_schema(node, "keys", "Map schema did not specify the key")
+                keys = self._parse_nested_schema(
+                    node, "keys", "Map schema did not specify the key", depth
+                )
                 values = self._parse_nested_schema(
-                    node, "values", "Map schema did not specify the value"
+                    node, "values", "Map schema did not specify the value", depth
                 )
                 return SchemaBuilder.map(keys, values)
             case SchemaType.STRUCT:
-                return self._create_struct_builder(node.get("fields"))
+                return self._create_struct_builder(node.get("fields"), depth)
         return SchemaBuilder(of)
 
-    def _parse_nested_schema(self, node: Mapping[str, Any], name: str, complaint: str) -> Schema:
-        found = self.parse_schema(node.get(name))
+    def _parse_nested_schema(
+        self, node: Mapping[str, Any], name: str, complaint: str, depth: int
+    ) -> Schema:
+        found = node.get(name)
         if found is None:
             raise DataError(f"{complaint} type")
-        return found
+        return self._parse_required_schema(found, depth=depth)
 
-    def _create_struct_builder(self, fields: Any) -> SchemaBuilder:
+    def _create_struct_builder(self, fields: Any, depth: int) -> SchemaBuilder:
         if not isinstance(fields, list):
             raise DataError('Struct schema\'s "fields" argument is not an array.')
         builder = SchemaBuilder.struct()
@@ -99,9 +111,7 @@ class JsonReader:
             name = each.get("field") if isinstance(each, dict) else None
             if not isinstance(name, str):
                 raise DataError("Struct schema's field name not specified properly")
-            described = self.parse_schema(each)
-            assert described is not None, "a dict is either a schema or an error"
-            builder.field(name, described)
+            builder.field(name, self._parse_required_schema(each, depth=depth))
         return builder
 
     # Values

@@ -237,3 +237,26 @@ def test_what_was_written_is_read_back(data):
     assert reader.parse_schema(node) == described
     payload = jackson_json.parse_payload(writer.format_value(described, value).encode())
     assert reader.parse_value(described, payload) == value
+
+
+def nested(depth, **innermost):
+    node = {"type": "string", **innermost}
+    for _ in range(depth - 1):
+        node = {"type": "array", "items": node}
+    return node
+
+
+def test_schemas_have_at_most_50_levels():
+    assert JsonReader().parse_schema(nested(50)) is not None
+    with pytest.raises(DataError, match="more than 50 levels"):
+        JsonReader().parse_schema(nested(51))
+
+
+def test_only_whole_schemas_of_bounded_size_are_cached():
+    """A key for every level would cost the depth times the size."""
+    reader = JsonReader()
+    assert reader.parse_schema(nested(3)) is reader.parse_schema(nested(3))
+    assert len(reader.schemas) == 1
+    large = nested(3, doc="x" * 70_000)
+    assert reader.parse_schema(large) == reader.parse_schema(large)
+    assert len(reader.schemas) == 1
