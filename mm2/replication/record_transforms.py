@@ -27,6 +27,8 @@ TRANSFORMS_KEY, PREDICATES_KEY = "transforms", "predicates"
 LIST_KEYS = (TRANSFORMS_KEY, PREDICATES_KEY)
 KEY_PREFIXES = (f"{TRANSFORMS_KEY}.", f"{PREDICATES_KEY}.")
 _TYPE, _PREDICATE, _NEGATE = "type", "predicate", "negate"
+_NOT_UTF8 = "surrogateescape"
+"""Header names that are not UTF-8 pass through a chain unchanged."""
 
 
 class TransformChainError(ConfigError):
@@ -215,7 +217,10 @@ class PartitionTransform:
             key=_require_bytes("key", found.key),
             value=_require_bytes("value", found.value),
             headers=tuple(
-                (each.key.encode(), _require_bytes(f"header {each.key}", each.value))
+                (
+                    each.key.encode(errors=_NOT_UTF8),
+                    _require_bytes(f"header {each.key}", each.value),
+                )
                 for each in found.headers
             ),
         )
@@ -231,7 +236,8 @@ class PartitionTransform:
             value=fields.value,
             timestamp=timestamp_ms if timestamp_ms >= 0 else None,
             headers=Headers(
-                Header(key.decode(), value, described) for key, value in fields.headers
+                Header(key.decode(errors=_NOT_UTF8), value, described)
+                for key, value in fields.headers
             ),
         )
 

@@ -47,6 +47,12 @@ def test_a_record_goes_through_the_users_class():
     assert applied(STAMP | {"transforms.stamp.without": "v"}, before) is None
 
 
+@pytest.mark.parametrize("name", [b"\xff\xfe", b"a\xed\xa0\x80", "\u00e9\U0001f600".encode(), b""])
+def test_names_of_headers_stay_what_they_are_byte_for_byte(name):
+    before = RecordFields(b"k", b"v", ((name, b"1"), (b"h", None)))
+    assert applied(STAMP, before) == before._replace(value=b"new v")
+
+
 def test_the_steps_follow_each_other_in_their_order():
     two = STAMP | {
         "transforms": "stamp, other",
