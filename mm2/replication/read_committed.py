@@ -107,8 +107,9 @@ def scan_batches(
             damaged = crc32c(batch[record_batch.CRC_START :]) != crc or last_delta < 0 or base < 0
             if last < position and not damaged:
                 continue
-            # No checksum covers the base offset. Without a gap before the batch it is certain.
-            damaged = damaged or (base > position and last >= end)
+            # No checksum covers the base offset. Without a gap before the batch it is certain, and
+            # the batch may be newer than the end that the broker noted before it read.
+            damaged = damaged or last >= (end if base > position else OFFSET_MAX)
             while pending and pending[-1][1] <= last:
                 dead.add(pending.pop()[0])
             if damaged:

@@ -267,6 +267,14 @@ def test_offsets_that_the_protocol_cannot_hold_are_damage(end):
     stopped(found, at=20, saying=str((1 << 63) - 1), copied=[])
 
 
+@pytest.mark.parametrize("end", [-1, (1 << 63) - 2, (1 << 63) - 1])
+def test_a_batch_at_the_position_does_not_reach_beyond_what_the_protocol_can_hold(end):
+    """The next offset to fetch must be an offset, too."""
+    position = (1 << 63) - 2
+    found = scan(scripts.data(position, b"x", b"y"), position=position, end=end)
+    stopped(found, at=position, saying=f"offsets {position} to {position + 1}", copied=[])
+
+
 @pytest.mark.parametrize("base", [-1, -5, -1 << 63])
 def test_offsets_before_the_first_are_damage(base):
     found = scan(scripts.data(base, b"x"), scripts.data(9, b"y"), position=3)
