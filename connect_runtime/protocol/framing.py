@@ -50,6 +50,10 @@ _FIXED_SIZES = {
     "uint32": 4, "timedelta_i32": 4, "int64": 8, "uint64": 8, "float64": 8, "timedelta_i64": 8,
     "datetime_i64": 8, "uuid": 16,
 }  # fmt: skip
+DECODED_RESPONSE_BYTES_MAX = 32 * 1024 * 1024
+"""Maximum size of a response that is decoded to entities, which take about 15 times its size. Fetch
+responses are not decoded that way."""
+
 _I16 = struct.Struct(">h")
 _I32 = struct.Struct(">i")
 
@@ -324,6 +328,12 @@ def decode_response(entity_type: type[Any], body: memoryview) -> Any:
     """
     name = api_versions.API_NAMES.get(entity_type.__api_key__, entity_type.__name__)
     version = entity_type.__version__
+    if body.nbytes > DECODED_RESPONSE_BYTES_MAX:
+        raise TruncatedResponse(
+            name,
+            version,
+            f"it has {body.nbytes} bytes, but at most {DECODED_RESPONSE_BYTES_MAX} are accepted",
+        )
     try:
         data = check_shape(entity_type, body)
         entity, _ = entity_reader(entity_type)(data.toreadonly(), 0)

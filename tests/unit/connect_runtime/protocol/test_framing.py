@@ -124,6 +124,13 @@ def _metadata_with_tags(tags: bytes) -> bytes:
     return b"\0\0\0\0" + b"\x01" + b"\0" + b"\0\0\0\0" + b"\x01" + tags
 
 
+def test_a_response_that_would_take_much_memory_as_entities_is_refused(monkeypatch):
+    response = kio.index.load_response_schema(16, 4)
+    monkeypatch.setattr(framing, "DECODED_RESPONSE_BYTES_MAX", 99)
+    with pytest.raises(TruncatedResponse, match="it has 100 bytes, but at most 99 are accepted"):
+        framing.decode_response(response, memoryview(bytes(100)))
+
+
 def test_a_section_of_very_many_tagged_fields_is_refused_in_body_and_header():
     count = 100_000
     entity_type = kio.index.load_response_schema(3, 12)
