@@ -154,6 +154,8 @@ class WorkerSnapshot:
     overrides: OperatorOverrides = operator_overrides.NO_OVERRIDES
     connector_snapshot: ConnectorSnapshot | None = None
     checkpoint_tasks: int = 0
+    checkpoint_failures: tuple[str, ...] = ()
+    """Failed checkpoint tasks of this node, with their reasons."""
     task_snapshots: Mapping[int, TaskSnapshot] = field(default_factory=dict)
 
 
@@ -207,6 +209,7 @@ def compute_flow_status(seen: WorkerSnapshot, before: FlowStatus | None = None) 
             if seen.connector_snapshot is not None
             else (),
             checkpoint_tasks=seen.checkpoint_tasks,
+            checkpoint_failures=seen.checkpoint_failures,
         )
     return before if before is not None and made == before else made
 

@@ -177,6 +177,8 @@ class FlowReport:
     """Clusters and brokers of the flow that do not respond."""
     activity: ReplicationActivity | None = None
     """Replication activity of the flow, or None if no replicating process has reported."""
+    checkpoint_failures: tuple[str, ...] = ()
+    """Failed checkpoint tasks, with their reasons."""
     other_nodes_error: str = ""
     """Reason why the partitions on other nodes are unknown, or "" if they were not queried."""
 
@@ -352,6 +354,7 @@ def parse_report(found: Mapping[str, Any]) -> FlowReport:
             "partitions": tuple(_parse_partition(each) for each in plain["partitions"]),
             "problems": tuple(FlowProblem(**each) for each in plain["problems"]),
             "warnings": tuple(plain["warnings"]),
+            "checkpoint_failures": tuple(plain["checkpoint_failures"]),
             "unreachable": tuple(
                 UnreachableCluster(**each | {"side": ClusterSide(each["side"])})
                 for each in plain["unreachable"]

@@ -265,6 +265,7 @@ def make_report(
         warnings=(*_list_warnings(status, resume=resume), *status.warnings),
         unreachable=unreachable,
         activity=activity,
+        checkpoint_failures=status.checkpoint_failures,
     )
 
 

@@ -128,6 +128,9 @@ def merge_reports(reports: Sequence[FlowReport]) -> FlowReport:
         other_nodes_error=next((each.reason for each in reports if each.state is _UNKNOWN), ""),
         problems=tuple(dict.fromkeys(problems)),
         warnings=tuple(dict.fromkeys(each for one in reports for each in one.warnings)),
+        checkpoint_failures=tuple(
+            dict.fromkeys(each for one in reports for each in one.checkpoint_failures)
+        ),
         unreachable=_merge_unreachable(reports),
         activity=max(
             (one.activity for one in reports if one.activity is not None),

@@ -6,13 +6,14 @@ Snapshots are taken several times per second, so each stored configuration is pa
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 from connect_runtime.app.multi_worker import FleetMember
 from connect_runtime.base.errors import ConnectError
-from connect_runtime.base.ids import TopicPartition
+from connect_runtime.base.ids import ConnectorTaskId, TopicPartition
 from connect_runtime.storage.cluster_config_state import ClusterConfigState, RawConfig
 from connect_runtime.storage.status_records import RunStatus
+from connect_runtime.storage.status_topic import StatusSnapshot
 from mm2.config import flow_plan, operator_overrides
 from mm2.config.flow_plan import FlowPlan
 from mm2.config.operator_overrides import OperatorOverrides, OverrideKind
@@ -122,6 +123,7 @@ class WorkerSnapshotReader:
                 not isinstance(each, str) and each.connector == flow_plan.CHECKPOINT_CONNECTOR
                 for each in mine
             ),
+            checkpoint_failures=tuple(_list_checkpoint_failures(mine, statuses)),
             task_snapshots=tasks_shown,
         )
 
@@ -192,6 +194,16 @@ def _task_matches_plan(props: Mapping[str, str], plan: FlowPlan) -> bool:
 
 def _to_config_texts(config: RawConfig | None) -> dict[str, str]:
     return {key: value for key, value in (config or {}).items() if value is not None}
+
+
+def _list_checkpoint_failures(
+    mine: Collection[str | ConnectorTaskId], statuses: StatusSnapshot
+) -> Iterator[str]:
+    """Describe the failed checkpoint tasks that are assigned to this node."""
+    for each in sorted(task for task in mine if not isinstance(task, str)):
+        status = _make_group_status(statuses.task(each), here=True)
+        if each.connector == flow_plan.CHECKPOINT_CONNECTOR and status.is_failed:
+            yield f"checkpoint task {each.task} failed: {status.reason}"
 
 
 def _make_group_status(found: RunStatus | None, *, here: bool) -> GroupStatus:

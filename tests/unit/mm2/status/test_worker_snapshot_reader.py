@@ -18,6 +18,7 @@ from mm2.config import config_loader, flow_plan, operator_overrides
 from mm2.config.flow_plan import FlowPlan
 from mm2.config.operator_overrides import OverrideKind
 from mm2.connectors.status_registry import ConnectorSnapshot, RegistrySnapshot
+from mm2.status import flow_state
 from mm2.status.flow_state import FlowWorkerState, GroupStatus, WorkerSnapshot
 from mm2.status.worker_snapshot_reader import WorkerSnapshotReader
 from tests.fakes.rest_herder import FakeHerder
@@ -162,3 +163,16 @@ def test_what_operators_hold_beside_the_source_connector(member, plan):
     member.herder.set_target_state(name, TargetState.PAUSED)
     found = see(member, plan, view=view).overrides
     assert (found.kind, found.other_connectors) == (None, {name: OverrideKind.PAUSED})
+
+
+def test_a_failed_checkpoint_task_of_this_node_is_reported(member, plan):
+    mine = [ConnectorTaskId(flow_plan.CHECKPOINT_CONNECTOR, number) for number in range(2)]
+    elsewhere = ConnectorTaskId(flow_plan.CHECKPOINT_CONNECTOR, 2)
+    member.assignment = ConnectorsAndTasks(connectors=(NAME,), tasks=tuple(mine))
+    member.herder.say(mine[0], RunState.RUNNING)
+    for each in (mine[1], elsewhere):
+        member.herder.say(each, RunState.FAILED, trace="x.FatalError: no right")
+    seen = see(member, plan)
+    assert seen.checkpoint_failures == ("checkpoint task 1 failed: no right",)
+    shown = flow_state.compute_flow_status(seen)
+    assert shown.checkpoint_failures == seen.checkpoint_failures
