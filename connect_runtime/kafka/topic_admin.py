@@ -66,12 +66,15 @@ class TopicAdmin:
     def list_groups(self, timeout_s: float) -> list[DescribedGroup]:
         """Return all visible groups with their members; empty without permission to list groups."""
         try:
+            # Malformed metadata would end the process inside the library.
+            with self._metadata_lock:
+                self._metadata.list_brokers(timeout_s)
             found: Iterable[Any] = self._client.list_groups(timeout=timeout_s)
         except confluent_kafka.KafkaException as error:
             _LOG.info("listing groups of %s: %s", self.where, client_errors.get_text(error.args[0]))
             return []
-        except RetriableError as error:
-            _LOG.info("listing groups of %s", error)
+        except ConnectError as error:
+            _LOG.info("listing groups of %s: %s", self.where, error)
             return []
         return [
             DescribedGroup(

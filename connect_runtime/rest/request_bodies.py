@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from connect_runtime.api import config_types
-from connect_runtime.base import json_limits
 from connect_runtime.config import connector_keys
 from connect_runtime.herder import herder_requests
 from connect_runtime.storage import java_json

@@ -52,11 +52,14 @@ class RestClient:
         url = _build_url(call)
         self._warn_about_plaintext(call.url)
         try:
-            async with asyncio.timeout(self._timeout_s), self._create_http_client(url) as client:
-                async with client.stream(
+            async with (
+                asyncio.timeout(self._timeout_s),
+                self._create_http_client(url) as client,
+                client.stream(
                     call.method, url, content=call.body, headers=_build_headers(call)
-                ) as answer:
-                    body = await _read_body(answer, f"{call.method} {url}")
+                ) as answer,
+            ):
+                body = await _read_body(answer, f"{call.method} {url}")
         except TimeoutError:
             raise PeerUnavailableError(
                 f"{call.method} {url}: no response within {self._timeout_s:g} s"

@@ -252,7 +252,7 @@ def test_a_pipe_is_refused_and_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     made = ConfigTransformer(environment={}, folder=tmp_path)
     for text in ("${file:pipe:key}", "${dir:.:pipe}"):
-        with pytest.raises(ProviderError, match="cannot read .*/pipe: not a regular file"):
+        with pytest.raises(ProviderError, match=r"cannot read .*/pipe: not a regular file"):
             made.resolve(text)
 
 
