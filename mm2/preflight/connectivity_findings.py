@@ -269,7 +269,7 @@ _CAUSES_BY_TEXT: tuple[tuple[_Layer, str, _FailureCause], ...] = (
             mend="add the CA certificate of the brokers to ssl.truststore.* of {alias}",
         ),
     ),
-    (_Layer.TLS, "refused by the broker", _CLIENT_CERTIFICATE_CAUSE),
+    (_Layer.TLS, "rejected by the broker", _CLIENT_CERTIFICATE_CAUSE),
     (
         _Layer.AUTH,
         "does not offer",

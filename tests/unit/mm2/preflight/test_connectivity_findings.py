@@ -65,7 +65,7 @@ def test_what_answers_has_no_findings():
             "openssl",
         ),
         (Layer.TLS, "self-signed certificate in chain", Word.TLS, "tls-untrusted", "openssl"),
-        (Layer.TLS, "refused by the broker: alert", Word.TLS, "tls-client", "openssl"),
+        (Layer.TLS, "rejected by the broker: alert", Word.TLS, "tls-client", "openssl"),
         (Layer.TLS, "internal error", Word.TLS, "tls", "openssl"),
         (Layer.AUTH, "PLAIN was refused", Word.AUTH, "auth-refused", "--entity-name me"),
         (Layer.AUTH, "the broker does not offer PLAIN", Word.AUTH, "auth-mechanism", "users"),
