@@ -134,7 +134,7 @@ def _describe_result(parts: Sequence[PartitionComparison]) -> str:
     if not any(each.source_records or each.target_records for each in parts):
         return "empty on both sides"
     wrong = sum(1 for each in parts if not each.is_equal)
-    return f"DIFFERENT in {wrong} of {len(parts)}" if wrong else "every record equal"
+    return f"DIFFERENT in {wrong} of {len(parts)}" if wrong else "all records equal"
 
 
 def _render_details(parts: Sequence[PartitionComparison]) -> Iterator[str]:

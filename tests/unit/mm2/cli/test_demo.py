@@ -53,7 +53,7 @@ def move(*, read_again: int = 0, missing: int = 0) -> DemoFailoverResult:
 
 def test_an_equal_result():
     shown = list(demo.format_result(result()))
-    assert " ".join(shown[1].split()) == "orders 1 1,000 2.0 every record equal"
+    assert " ".join(shown[1].split()) == "orders 1 1,000 2.0 all records equal"
     assert shown[3] == "records     1,000 (2.0 MB of keys and values) in 1 topic"
     assert shown[4].startswith("throughput  60.0 MB/s, 6,000 records/s")
     assert shown[5].startswith("latency     p50 1.0 ms, p99 2.0 ms from producer to consumer")

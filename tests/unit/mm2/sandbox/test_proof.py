@@ -322,5 +322,5 @@ def test_it_prints_a_line_per_topic_and_one_per_fault():
         "orders           2          20       3.0  DIFFERENT in 1 of 2",
         "  orders-1: altered 1,200 (value), the first at source offset 4, target offset end",
     ]
-    assert "every record equal" in str(TopicsComparison(partitions=(part(0),)))
+    assert "all records equal" in str(TopicsComparison(partitions=(part(0),)))
     assert "empty on both sides" in str(TopicsComparison(partitions=(part(0, records=0),)))
