@@ -1,4 +1,4 @@
-"""Reads the metadata of a cluster over the runtime's own connections.
+"""Reads the metadata and configurations of a cluster over the runtime's own connections.
 
 librdkafka's Python binding ends the process when brokers return a name that is not UTF-8. These
 connections reject such a response.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from connect_runtime.base.errors import ConnectError, RetriableError
@@ -18,7 +18,12 @@ from connect_runtime.kafka.admin_requests import AdminRequest, AdminRequestClien
 from connect_runtime.kafka.client_errors import ErrorAdvice
 from connect_runtime.kafka.cluster_access import KafkaClusterAccess
 from connect_runtime.protocol import request_builders
-from connect_runtime.protocol.request_builders import AnyNodeTarget
+from connect_runtime.protocol.request_builders import (
+    AnyNodeTarget,
+    NodeTarget,
+    RequestBuilder,
+    RequestTarget,
+)
 from connect_runtime.protocol.request_errors import (
     AuthenticationFailed,
     FailureLayer,
@@ -29,7 +34,7 @@ _TOPICS_PER_REQUEST = 250
 
 
 class MetadataClient:
-    """Reads metadata. Connects on first use. Not thread-safe.
+    """Reads metadata and configurations. Connects on first use. Not thread-safe.
 
     A client that is dropped without `close` is closed, like librdkafka's.
 
@@ -68,21 +73,39 @@ class MetadataClient:
 
     def describe_topics(self, names: Sequence[str], timeout_s: float) -> dict[str, Any]:
         """Return the kio topic entity of each topic, which may have an error code."""
-        end_s = self._clock.now_s() + timeout_s
         found: dict[str, Any] = {}
-        for at in range(0, len(names), _TOPICS_PER_REQUEST):
-            chunk = names[at : at + _TOPICS_PER_REQUEST]
-            left_s = max(0.01, end_s - self._clock.now_s())
-            response = self._read(chunk, left_s, doing=_describe_chunk(chunk))
-            found.update((str(each.name), each) for each in response.topics)
+        for chunk, left_s in self._split(names, timeout_s):
+            doing = _describe_chunk("describing topic", chunk)
+            response = self._read(chunk, left_s, doing=doing)
+            entities = {str(each.name): each for each in response.topics}
+            found.update(self._select(chunk, entities, doing=doing))
         return found
 
-    def translate_topic_error(
-        self, name: str, code: int, advice: Mapping[int, ErrorAdvice] | None = None
+    def describe_topic_configs(self, names: Sequence[str], timeout_s: float) -> dict[str, Any]:
+        """Return the kio result entity of each topic, which may have an error code."""
+        found: dict[str, Any] = {}
+        for chunk, left_s in self._split(names, timeout_s):
+            message = request_builders.describe_configs(request_builders.TOPIC_RESOURCE, chunk)
+            doing = _describe_chunk("reading configs of", chunk)
+            response = self._send(AnyNodeTarget(), message, left_s, doing=doing)
+            entities = {str(each.resource_name): each for each in response.results}
+            found.update(self._select(chunk, entities, doing=doing))
+        return found
+
+    def describe_broker_configs(self, broker: int, timeout_s: float) -> Any:
+        """Return the kio result entity of a broker, which may have an error code."""
+        message = request_builders.describe_configs(request_builders.BROKER_RESOURCE, [str(broker)])
+        doing = f"reading configs of broker {broker}"
+        response = self._send(NodeTarget(broker), message, timeout_s, doing=doing)
+        entities = {str(each.resource_name): each for each in response.results}
+        return self._select([str(broker)], entities, doing=doing)[str(broker)]
+
+    def translate_error(
+        self, code: int, doing: str, advice: Mapping[int, ErrorAdvice] | None = None
     ) -> ConnectError:
-        """Translate the error code of a described topic."""
+        """Translate the error code of an entity."""
         return client_errors.translate_error_code(
-            code, f"describing topic {name}", where=self._access.where, advice_overrides=advice
+            code, doing, where=self._access.where, advice_overrides=advice
         )
 
     def close(self) -> None:
@@ -91,10 +114,32 @@ class MetadataClient:
             self._requests = None
             self._close_requests()
 
+    def _split(
+        self, names: Sequence[str], timeout_s: float
+    ) -> Iterator[tuple[Sequence[str], float]]:
+        """Yield the names in parts, each with the time that is left."""
+        end_s = self._clock.now_s() + timeout_s
+        for at in range(0, len(names), _TOPICS_PER_REQUEST):
+            yield names[at : at + _TOPICS_PER_REQUEST], max(0.01, end_s - self._clock.now_s())
+
+    def _select(
+        self, names: Sequence[str], entities: Mapping[str, Any], *, doing: str
+    ) -> dict[str, Any]:
+        """Select the entities that were requested."""
+        if any(name not in entities for name in names):
+            raise RetriableError(f"{doing} on {self._access.where}: the response is incomplete")
+        return {name: entities[name] for name in names}
+
     def _read(self, topics: Sequence[str] | None, timeout_s: float, *, doing: str) -> Any:
+        message = request_builders.request_metadata(topics)
+        return self._send(AnyNodeTarget(), message, timeout_s, doing=doing)
+
+    def _send(
+        self, to: RequestTarget, message: RequestBuilder, timeout_s: float, *, doing: str
+    ) -> Any:
         request = AdminRequest(
-            to=AnyNodeTarget(),
-            message=request_builders.request_metadata(topics),
+            to=to,
+            message=message,
             doing=f"{doing} on {self._access.where}",
             get_error_code=lambda body: int(getattr(body, "error_code", 0)),
         )
@@ -130,5 +175,5 @@ class MetadataClient:
         return kind(f"{doing}: {error}; {advice}")
 
 
-def _describe_chunk(chunk: Sequence[str]) -> str:
-    return f"describing topic {chunk[0]}" + (f" and {len(chunk) - 1} more" if chunk[1:] else "")
+def _describe_chunk(doing: str, chunk: Sequence[str]) -> str:
+    return f"{doing} {chunk[0]}" + (f" and {len(chunk) - 1} more" if chunk[1:] else "")

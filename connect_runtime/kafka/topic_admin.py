@@ -10,7 +10,7 @@ import contextlib
 import functools
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent import futures
 from typing import Any, TypeVar
 
@@ -88,27 +88,39 @@ class TopicAdmin:
 
     def count_partitions(self, topic: str, end: Deadline) -> int:
         """Return the topic's number of partitions. Raises `TopicMissingError`."""
-        while True:
-            now_s = self._clock.now_s()
-            with self._metadata_lock:
-                found = self._metadata.describe_topics([topic], end.remaining_s(now_s))[topic]
-            if not found.error_code:
-                return len(found.partitions)
-            error = self._metadata.translate_topic_error(topic, int(found.error_code))
-            if not isinstance(error, RetriableError) or end.is_expired(self._clock.now_s()):
-                raise error
-            self._client.poll(_BROKER_SEARCH_POLL_S)
+        found = self._read_entity(
+            topic, self._metadata.describe_topics, end, doing=f"describing topic {topic}"
+        )
+        return len(found.partitions)
 
     def get_cleanup_policy(self, topic: str, end: Deadline) -> str | None:
         """Return the topic's effective cleanup policy."""
-        resource = library.ConfigResource(library.ResourceType.TOPIC, topic)
+        found = self._read_entity(
+            topic,
+            self._metadata.describe_topic_configs,
+            end,
+            doing=f"reading settings of topic {topic}",
+        )
+        return next((each.value for each in found.configs if each.name == _CLEANUP_POLICY), None)
 
-        def request(left_s: float) -> futures.Future[Any]:
-            return self._client.describe_configs([resource], request_timeout=left_s)[resource]
-
-        entries = self._request(request, end, doing=f"reading settings of topic {topic}")
-        found = entries.get(_CLEANUP_POLICY)
-        return None if found is None else found.value
+    def _read_entity(
+        self,
+        topic: str,
+        read: Callable[[Sequence[str], float], Mapping[str, Any]],
+        end: Deadline,
+        *,
+        doing: str,
+    ) -> Any:
+        """Read an entity of a topic. Repeats while it has a transient error."""
+        while True:
+            with self._metadata_lock:
+                found = read([topic], end.remaining_s(self._clock.now_s()))[topic]
+            if not found.error_code:
+                return found
+            error = self._metadata.translate_error(int(found.error_code), doing)
+            if not isinstance(error, RetriableError) or end.is_expired(self._clock.now_s()):
+                raise error
+            self._client.poll(_BROKER_SEARCH_POLL_S)
 
     def create_topic(self, topic: library.NewTopic, end: Deadline) -> None:
         """Create a topic. Raises `TopicExistsError`."""

@@ -82,33 +82,14 @@ class KafkaAdmin:
     def describe_topics(
         self, names: Collection[str], timeout_s: float
     ) -> PerTopicResult[TopicDescription]:
-        metadata = self._calls.metadata
-        topics = metadata.describe_topics(sorted(set(names)), timeout_s)
-        return PerTopicResult(
-            succeeded={
-                name: _to_description(topic)
-                for name, topic in topics.items()
-                if not topic.error_code
-            },
-            failed={
-                name: metadata.translate_topic_error(name, int(topic.error_code), _ADVICE)
-                for name, topic in topics.items()
-                if topic.error_code
-            },
-        )
+        found = self._calls.metadata.describe_topics(sorted(set(names)), timeout_s)
+        return self._convert_entities(found, doing="describing topic", read=_to_description)
 
     def topic_configs(
         self, names: Collection[str], timeout_s: float
     ) -> PerTopicResult[TopicConfigs]:
-        def request(chunk: Sequence[str], left_s: float) -> _Futures:
-            resources = [_create_topic_resource(name) for name in chunk]
-            return _key_by_name(
-                self._calls.client.describe_configs(resources, request_timeout=left_s)
-            )
-
-        return self._send_batched(
-            names, request, timeout_s, doing="reading configs of", read=_to_topic_configs
-        )
+        found = self._calls.metadata.describe_topic_configs(sorted(set(names)), timeout_s)
+        return self._convert_entities(found, doing="reading configs of", read=_to_topic_configs)
 
     def broker_configs(
         self, names: Collection[str], timeout_s: float
@@ -196,23 +177,30 @@ class KafkaAdmin:
     def _read_broker_configs(
         self, broker: int, names: Collection[str], timeout_s: float
     ) -> Mapping[str, str | None] | None:
-        def request(chunk: Sequence[str], left_s: float) -> _Futures:
-            resources = [library.ConfigResource(library.ResourceType.BROKER, chunk[0])]
-            return _key_by_name(
-                self._calls.client.describe_configs(resources, request_timeout=left_s)
-            )
-
-        doing = "reading configs of broker"
-        found = self._send_batched(
-            [str(broker)], request, timeout_s, doing=doing, read=_to_topic_configs
-        )
-        failure = found.first_failure()
-        if isinstance(failure, NotAuthorizedError):
-            return None
-        if failure is not None:
+        metadata = self._calls.metadata
+        found = metadata.describe_broker_configs(broker, timeout_s)
+        if found.error_code:
+            doing = f"reading configs of broker {broker}"
+            failure = metadata.translate_error(int(found.error_code), doing, _ADVICE)
+            if isinstance(failure, NotAuthorizedError):
+                return None
             raise failure
-        entries = found.succeeded[str(broker)]
+        entries = _to_topic_configs(found)
         return {name: entries[name].value if name in entries else None for name in names}
+
+    def _convert_entities(
+        self, found: Mapping[str, Any], *, doing: str, read: Callable[[Any], T]
+    ) -> PerTopicResult[T]:
+        """Convert the entities of topics, which may have error codes."""
+        translate = self._calls.metadata.translate_error
+        return PerTopicResult(
+            succeeded={name: read(each) for name, each in found.items() if not each.error_code},
+            failed={
+                name: translate(int(each.error_code), f"{doing} {name}", _ADVICE)
+                for name, each in found.items()
+                if each.error_code
+            },
+        )
 
     def _send_batched(
         self,
@@ -251,28 +239,23 @@ def _to_description(topic: Any) -> TopicDescription:
     )
 
 
-def _to_topic_configs(entries: Mapping[str, library.ConfigEntry]) -> TopicConfigs:
+def _to_topic_configs(found: Any) -> TopicConfigs:
     return {
-        name: ConfigEntry(
+        str(entry.name): ConfigEntry(
             value=entry.value,
-            source=_to_config_source(entry.source),
-            read_only=entry.is_read_only,
+            source=_to_config_source(int(entry.config_source)),
+            read_only=entry.read_only,
             sensitive=entry.is_sensitive,
         )
-        for name, entry in entries.items()
+        for entry in found.configs
     }
 
 
-def _to_config_source(source: library.ConfigSource | int) -> ConfigEntrySource:
-    number = source.value if isinstance(source, library.ConfigSource) else source
+def _to_config_source(number: int) -> ConfigEntrySource:
     try:
         return ConfigEntrySource(number)
     except ValueError:
         return ConfigEntrySource.UNKNOWN
-
-
-def _create_topic_resource(name: str) -> library.ConfigResource:
-    return library.ConfigResource(library.ResourceType.TOPIC, name)
 
 
 def _to_library_topic(topic: NewTopic) -> library.NewTopic:

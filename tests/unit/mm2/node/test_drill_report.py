@@ -92,7 +92,7 @@ def test_a_report_of_another_user_is_refused(path, monkeypatch, caplog):
     else:
         monkeypatch.setattr(os, "geteuid", lambda: 4242)
     assert LastDrillTimes(path).read_pass_times_s() == {}
-    assert "belongs to user id" in caplog.text
+    assert "is owned by user id" in caplog.text
 
 
 def test_a_prepared_link_is_not_written_through(path, tmp_path):
