@@ -38,7 +38,7 @@ class ConfigProblem:
         """Format the problem as one line: `file:line: key: problem`."""
         place = f"{file}:{self.line}" if self.line else file
         key = self.key if self.key.isprintable() else repr(self.key)
-        text = f"{place}: {key + ': ' if key else ''}{self.text}"
+        text = f"{place}: {key + ': ' if key else ''}{_hide_logins(self.text)}"
         if self.given is not None:
             text += f"; given: {_quote(hide_secrets(self.given))}"
         if self.allowed is not None:
@@ -98,7 +98,8 @@ def _quote(text: str) -> str:
 
 
 _SECRET_NAME = re.compile(
-    r"(?:secret|password|passphrase|token)[^.]*$|(?:secret|access|account|private|api)[._-]?key",
+    r"(?:secret|password|passwd|pwd|passphrase|token|credential)[^.]*$"
+    r"|(?:secret|access|account|private|api)[._-]?key",
     re.IGNORECASE,
 )
 """Pattern of key names whose values are secret. Only the last part of a key is checked, because a
@@ -113,15 +114,19 @@ _PUBLIC_SUFFIXES = ("file", "path", "location", "url", "enabled", "mechanism", "
 """Suffixes of key names that describe where a secret is stored or how it is used, not the secret
 itself."""
 _SECRET_ASSIGNMENT = re.compile(
-    r"((?:secret|password|passphrase|token|(?:access|account|private|api)[._-]?key)"
+    r"((?:secret|password|passwd|pwd|passphrase|token|credential"
+    r"|(?:access|account|private|api)[._-]?key)"
     r"[\w.-]{0,64}(?:\s{0,8}=\s{0,8}|[\"']\s{0,8}:\s{0,8}|:\s{1,8}))"
     r"""("[^"]*"?|'[^']*'?|[^\s&;]+)""",
     re.IGNORECASE,
 )
-"""Pattern of a secret inside a value: a Java option (`-D…Password=x`), a URL query
-(`?client_secret=x`), JSON or YAML (`password: x`). A colon without a following blank may precede a
-port."""
+"""Inside a value: a Java option (`-D…Password=x`), a query of a URL (`?client_secret=x`), JSON or
+YAML (`password: x`). A colon without a blank may stand before a port."""
+_URL_SIGNATURE = re.compile(r"([?&;](?:sig|signature)=)[^\s&;]+", re.IGNORECASE)
+"""Inside a URL that gives access by itself, such as Azure's shared access signatures."""
 _URL_PASSWORD = re.compile(r"(//[^/\s:@]{0,256}:)[^/\s@]{1,256}(?=@)")
+_LOGIN_PASSWORD = re.compile(r"""((?:^|[\s,;="'])[^/\s:@,;="']{1,256}:)[^/\s@,]{1,256}(?=@)""")
+"""`user:password@host`, as in a URL but without its scheme."""
 
 
 def is_sensitive(name: str) -> bool:
@@ -133,6 +138,13 @@ def is_sensitive(name: str) -> bool:
 
 
 def hide_secrets(value: str) -> str:
-    """Replace secrets that are part of the value of a non-sensitive key."""
-    value = _URL_PASSWORD.sub(lambda found: found[1] + HIDDEN_VALUE, value)
+    """Replace the secrets that a value of a key that is not sensitive contains."""
+    value = _URL_SIGNATURE.sub(lambda found: found[1] + HIDDEN_VALUE, _hide_logins(value))
     return _SECRET_ASSIGNMENT.sub(lambda found: found[1] + HIDDEN_VALUE, value)
+
+
+def _hide_logins(text: str) -> str:
+    """Replace the passwords of `user:password@host`."""
+    for pattern in (_URL_PASSWORD, _LOGIN_PASSWORD):
+        text = pattern.sub(lambda found: found[1] + HIDDEN_VALUE, text)
+    return text

@@ -9,7 +9,6 @@ AbstractHerder.validateConnectorConfig of Kafka 4.3.
 from __future__ import annotations
 
 import enum
-import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,7 +21,7 @@ from connect_runtime.api.errors import ConfigError
 from connect_runtime.api.task import TransactionBoundary
 from connect_runtime.base import bounded_regex
 from connect_runtime.base.bounded_regex import BoundedPattern, MatchLimitError, PatternError
-from connect_runtime.config import connector_client_settings, connector_keys
+from connect_runtime.config import config_errors, connector_client_settings, connector_keys
 from connect_runtime.config.connector_client_settings import ClientKind
 from connect_runtime.config.worker_config import WorkerConfig
 
@@ -267,9 +266,6 @@ ConnectorProps = Mapping[str, str | None]
 ConfigValues = dict[str, ConfigValue]
 _ClientKind = ClientKind
 _GROUP_ID_OVERRIDE = f"{_ClientKind.CONSUMER.override_prefix}group.id"
-_SECRET_PATTERN = re.compile(
-    r"password|passphrase|secret|jaas\.config|\.key$|certificate|token|credential"
-)
 
 
 def add_error(values: ConfigValues, name: str, message: str, *, value: str | None = None) -> None:
@@ -352,7 +348,11 @@ def check_client_overrides(
         for name, key in connector_client_settings.find_overrides(config, kind).items():
             value = ConfigValueInfo(
                 name=name,
-                value=config_types.HIDDEN_PASSWORD if _SECRET_PATTERN.search(key) else config[name],
+                value=(
+                    config_types.HIDDEN_PASSWORD
+                    if config_errors.is_sensitive(key)
+                    else config[name]
+                ),
                 recommended_values=(),
                 errors=(refused[name],) if name in refused else (),
                 visible=True,

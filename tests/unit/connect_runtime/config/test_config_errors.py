@@ -121,3 +121,34 @@ def test_secrets_inside_a_value_are_hidden(value, shown):
     assert config_errors.hide_secrets(value) == hidden
     problem = ConfigProblem(line=1, key="a", text="is not allowed", given=value)
     assert f"given: '{hidden}'" in problem.describe("f")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["spark.executorEnv.DB_PWD", "x.passwd", "client.credential", "ssl.keystore.key"],
+)
+def test_other_words_for_passwords_are_known(name):
+    assert config_errors.is_sensitive(name)
+
+
+@pytest.mark.parametrize(
+    ("value", "hidden"),
+    [
+        ("https://x/y?sv=1&sig=aB%2B&se=2", "https://x/y?sv=1&sig=[hidden]&se=2"),
+        ("user:SECRET@host:9092", "user:[hidden]@host:9092"),
+        ("a:9092,user:SECRET@host:9092", "a:9092,user:[hidden]@host:9092"),
+        ("DB_PWD=x", "DB_PWD=[hidden]"),
+        ("a:9092,b:9093", "a:9092,b:9093"),
+        ("kafka/host@REALM", "kafka/host@REALM"),
+    ],
+)
+def test_logins_and_signatures_in_a_value_are_hidden(value, hidden):
+    assert config_errors.hide_secrets(value) == hidden
+
+
+def test_a_login_is_hidden_in_the_text_of_a_problem_too():
+    text = "https://u:SECRET@h:1 is no listener, nor is 'u:SECRET@h'"
+    told = ConfigProblem(line=1, key="rest.listeners", text=text).describe("f")
+    assert told == (
+        "f:1: rest.listeners: https://u:[hidden]@h:1 is no listener, nor is 'u:[hidden]@h'"
+    )
