@@ -20,7 +20,7 @@ from connect_runtime.app.worker_assembly import StartupSnapshot, WorkerGroupDeps
 from connect_runtime.app.worker_process import WorkerProcess
 from connect_runtime.base.errors import FatalError
 from connect_runtime.herder.group_interface import WorkerGroup
-from connect_runtime.kafka import conflicting_cluster, worker_logs
+from connect_runtime.kafka import conflicting_cluster, internal_topic_logs
 from connect_runtime.kafka.conflicting_cluster import InternalTopicsContent
 from connect_runtime.kafka.topic_admin import TopicAdmin
 from connect_runtime.kafka.worker_group import KafkaWorkerGroup
@@ -49,7 +49,7 @@ def build_worker_mode(
     """Build the mode of a distributed worker. `on_trouble` is described in
     `InternalTopicManager`."""
     config = settings.config
-    logs = worker_logs.create_worker_logs(
+    logs = internal_topic_logs.create_worker_logs(
         settings.access,
         settings.topics,
         group_id=config.group_id,

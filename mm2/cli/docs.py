@@ -20,8 +20,8 @@ from mm2 import exit_codes
 from mm2.config import (
     client_keys,
     config_loader,
+    copy_engine_config,
     endpoints_section,
-    engine_config,
     extension_keys,
     flow_keys,
     hooks_section,
@@ -270,8 +270,8 @@ def _render_options(
 def _render_spark() -> Iterator[tuple[str, ...]]:
     found = _collect_options(spark_section)
     for kind, names in (
-        (engine_config.HOST, engine_config.DRIVER_HOSTS),
-        (engine_config.PORT, engine_config.DRIVER_PORTS),
+        (copy_engine_config.HOST, copy_engine_config.DRIVER_HOSTS),
+        (copy_engine_config.PORT, copy_engine_config.DRIVER_PORTS),
     ):
         found |= {name: ConfigOption(name=name, kind=kind, default=None) for name in names}
     told = {name: text for name, text in key_help.SPARK_HELP.items() if name != "conf"}

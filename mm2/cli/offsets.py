@@ -21,15 +21,15 @@ import click
 from connect_runtime.base.ids import TopicPartition
 from connect_runtime.system.clock import SystemClock
 from mm2 import exit_codes
-from mm2.cli import options, terminal, topic, translation_output
-from mm2.config import config_loader, engine_config, value_types
-from mm2.config.engine_config import EngineSettings
+from mm2.cli import offset_translation_output, options, terminal, topic
+from mm2.config import config_loader, copy_engine_config, value_types
+from mm2.config.copy_engine_config import EngineSettings
 from mm2.config.mm2_settings import Mm2Settings
 from mm2.topics import naming
 from mm2.topics.flow_config import Flow
 
 if TYPE_CHECKING:
-    from mm2.cli.translation_output import TranslationResult
+    from mm2.cli.offset_translation_output import TranslationResult
     from mm2.client.offset_translator import OffsetTranslator
     from mm2.client.translation_outcomes import Place
     from mm2.clusters.flow_pair import FlowPair
@@ -56,7 +56,7 @@ class CompareOptions:
 @click.option("--dry-run", is_flag=True, help="Compare the logs without writing anything.")
 @click.option(
     "--engine",
-    type=click.Choice([engine_config.SPARK, engine_config.INLINE]),
+    type=click.Choice([copy_engine_config.SPARK, copy_engine_config.INLINE]),
     help="Where the logs are compared.  [default: engine in the file]",
 )
 @options.timeout_option(3600.0, "Time limit for the comparison.")
@@ -410,7 +410,7 @@ def _translate_query(
     *,
     at_ms: int,
 ) -> TranslationResult:
-    from mm2.cli.translation_output import TranslationResult
+    from mm2.cli.offset_translation_output import TranslationResult
 
     groups, places = None, []
     if question.groups:
@@ -454,16 +454,16 @@ def _translate_partition(
 def _print_translation(question: TranslateQuery, answer: TranslationResult) -> None:
 
     if question.as_json:
-        click.echo(json.dumps(translation_output.translation_to_json(answer), indent=2))
+        click.echo(json.dumps(offset_translation_output.translation_to_json(answer), indent=2))
     elif question.as_csv:
-        click.echo(translation_output.translation_to_csv(answer), nl=False)
+        click.echo(offset_translation_output.translation_to_csv(answer), nl=False)
         for line in (
-            *translation_output.list_omitted_offsets(answer),
-            *translation_output.format_notes(answer),
+            *offset_translation_output.list_omitted_offsets(answer),
+            *offset_translation_output.format_notes(answer),
         ):
             terminal.print_line(line, err=True)
     else:
-        for line in translation_output.format_translation(answer):
+        for line in offset_translation_output.format_translation(answer):
             terminal.print_line(line)
 
 

@@ -30,7 +30,7 @@ from mm2.kafka.client_interfaces import PerTopicResult
 from mm2.offsets import translation
 from mm2.offsets.log_bounds import LogBounds
 from mm2.offsets.offset_map import OffsetMap, PartitionMap
-from mm2.topics import naming
+from mm2.topics import naming, topic_selection
 from mm2.topics.flow_config import Flow
 
 OffsetSyncsByPartition = Mapping[TopicPartition, tuple[OffsetSync, ...]]
@@ -165,7 +165,7 @@ def explain_exclusion(flow: Flow, topic: str, *, missing: bool) -> str:
         return ""
     if missing:
         return f"the topic no longer exists on {flow.source}"
-    return flow.explain_mismatch(topic)
+    return topic_selection.explain_mismatch(flow, topic)
 
 
 def _count_unrecorded_offsets(known: PartitionMap, there: LogBounds | None) -> int:
@@ -349,7 +349,7 @@ def _collect_source(
     end = Deadline.after(timeout_s, now_s=clock.now_s())
     side = sides.source
     listed = side.admin.list_topics(timeout_s)
-    wanted = {each for each in listed if sides.flow.should_replicate_topic(each)}
+    wanted = {each for each in listed if topic_selection.should_replicate_topic(sides.flow, each)}
     described = side.admin.describe_topics(wanted, end.remaining_s(clock.now_s()))
     led = log_end_offsets.find_leaders(list(log_end_offsets.list_partitions(described)), described)
     ends = log_end_offsets.fetch_log_ends(side, led, end=end, clock=clock, raises=True)

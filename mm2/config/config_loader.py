@@ -32,10 +32,10 @@ from connect_runtime.system import files
 from connect_runtime.system.files import ForeignWriter
 from mm2.config import (
     clusters_section,
+    copy_engine_config,
     cross_checks,
     dedicated_mode,
     endpoints_section,
-    engine_config,
     extension_keys,
     flow_plan,
     flows_section,
@@ -214,7 +214,7 @@ def _find_command_keys(found: Mm2Settings, *, prefix: str) -> Iterator[str]:
     if found.spark.python is not None:
         yield f"{prefix}spark.python"
     for name in found.spark.conf:
-        if name not in engine_config.HARMLESS_SPARK_CONF:
+        if name not in copy_engine_config.HARMLESS_SPARK_CONF:
             yield f"{prefix}spark.conf.{name}"
 
 

@@ -12,6 +12,7 @@ from connect_runtime.config import config_errors
 from mm2.config import flow_keys
 from mm2.config.flows_section import FlowEntry
 from mm2.config.section_reader import ConfigOption, ProblemCollector
+from mm2.topics import topic_selection
 from mm2.topics.flow_config import Flow
 from mm2.topics.naming import DefaultReplicationPolicy
 
@@ -166,13 +167,14 @@ def _find_shared_topics(named: Flow, other: Flow) -> list[tuple[str, bool]]:
     before = other.format_remote_topic(_SAMPLE_TOPIC).removesuffix(_SAMPLE_TOPIC)
     for item in named.topics.patterns:
         topic = _parse_literal(item)
-        if topic is None or not named.should_replicate_topic(topic):
+        if topic is None or not topic_selection.should_replicate_topic(named, topic):
             continue
         copy = named.format_remote_topic(topic)
         found.extend(
             (copy, theirs in theirs_listed)
             for theirs in dict.fromkeys((copy, copy.removeprefix(before)))
-            if other.format_remote_topic(theirs) == copy and other.should_replicate_topic(theirs)
+            if other.format_remote_topic(theirs) == copy
+            and topic_selection.should_replicate_topic(other, theirs)
         )
     return found
 

@@ -18,7 +18,7 @@ from connect_runtime.base.ids import TopicPartition
 from mm2.config import (
     client_roles,
     connector_checks,
-    engine_config,
+    copy_engine_config,
     extension_keys,
     java_classes,
     mirror_connector_keys,
@@ -304,7 +304,7 @@ def _read_source(reading: _ConfigReader) -> MirrorSourceConfig:
     syncs = _read_syncs_topic(common, values)
     reading.build_or_default(
         mirror_connector_keys.ENGINE,
-        lambda: engine_config.parse_engine_settings(reading.props),
+        lambda: copy_engine_config.parse_engine_settings(reading.props),
         None,
     )
     return MirrorSourceConfig(

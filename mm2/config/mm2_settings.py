@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from connect_runtime.config import config_errors
 from connect_runtime.config.config_errors import ConfigProblem
 from connect_runtime.protocol.security_settings import SecuritySettings
-from mm2.config.engine_config import EngineSettings
+from mm2.config.copy_engine_config import EngineSettings
 from mm2.topics.flow_config import Flow
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from connect_runtime.api.errors import ConfigError
 from connect_runtime.config import config_errors, config_providers, worker_keys
 from connect_runtime.config.config_errors import ConfigProblem
-from mm2.config import dedicated_mode, engine_config
+from mm2.config import copy_engine_config, dedicated_mode
 from mm2.config.mm2_settings import FlatProperties
 
 CONNECT_PROTOCOL_KEY = "connect.protocol"
@@ -59,8 +59,8 @@ def _warn_inline_secrets(flat: FlatProperties) -> list[ConfigProblem]:
         for key, value in flat.props.items()
         if _has_secret(key, value) and not config_providers.find_provider_names(value)
     }
-    spark = {key for key in found if key.startswith(engine_config.SPARK_CONF_PREFIX)}
-    own = {key for key in spark if not key.endswith(engine_config.COMMAND_LINE_SUFFIXES)}
+    spark = {key for key in found if key.startswith(copy_engine_config.SPARK_CONF_PREFIX)}
+    own = {key for key in spark if not key.endswith(copy_engine_config.COMMAND_LINE_SUFFIXES)}
     seen = "everyone who can read this file can see it"
     return [
         *_build_secrets_warning(flat, found - spark, _describe_config_topics(flat)),

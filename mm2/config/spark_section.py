@@ -7,8 +7,8 @@ from typing import TypeVar
 
 from connect_runtime.config import config_errors
 from connect_runtime.config.yaml_file import YamlSection
-from mm2.config import engine_config, value_types
-from mm2.config.engine_config import EngineSettings
+from mm2.config import copy_engine_config, value_types
+from mm2.config.copy_engine_config import EngineSettings
 from mm2.config.section_reader import (
     ConfigOption,
     FreeKeyText,
@@ -23,13 +23,13 @@ T = TypeVar("T")
 _ENGINE = ConfigOption(name="engine", kind=value_types.choice("spark", "inline"), default="spark")
 _MASTER = ConfigOption(
     name="master",
-    kind=engine_config.MASTER,
-    default=engine_config.LOCAL_MASTER,
+    kind=copy_engine_config.MASTER,
+    default=copy_engine_config.LOCAL_MASTER,
 )
 _APP_NAME = ConfigOption(name="app.name", kind=value_types.text(), default="mm2")
 _UI = ConfigOption(name="ui", kind=value_types.boolean(), default="false")
-_CONTROL_HOST = ConfigOption(name="control.host", kind=engine_config.HOST, default=None)
-_CONTROL_PORT = ConfigOption(name="control.port", kind=engine_config.PORT, default="0")
+_CONTROL_HOST = ConfigOption(name="control.host", kind=copy_engine_config.HOST, default=None)
+_CONTROL_PORT = ConfigOption(name="control.port", kind=copy_engine_config.PORT, default="0")
 _PYTHON = ConfigOption(name="python", kind=value_types.text("path of an interpreter"), default=None)
 _INSECURE = ConfigOption(name="allow.insecure.spark", kind=value_types.boolean(), default="false")
 _CONF = "conf"
@@ -63,8 +63,8 @@ def _read_conf(found: SectionReader) -> dict[str, FreeKeyText]:
     shown: dict[str, str] = {}
     for name, given in found.read_texts(_CONF).items():
         key = f"spark.{_CONF}.{name}"
-        if name in engine_config.RESERVED_SPARK_CONF:
-            found.collector.report(given.line, key, engine_config.RESERVED_SPARK_CONF[name])
+        if name in copy_engine_config.RESERVED_SPARK_CONF:
+            found.collector.report(given.line, key, copy_engine_config.RESERVED_SPARK_CONF[name])
         elif not name.startswith("spark."):
             text = "is not a Spark property: Spark property names begin with spark."
             found.collector.report(given.line, key, text, nearest=f"spark.{name}")
@@ -86,7 +86,7 @@ def _warn_about_command_line_secret(
 ) -> None:
     """Warn about a secret in a property that becomes part of a command line."""
     is_hidden = given.secret or config_errors.hide_secrets(given.text) != given.text
-    if is_hidden and key.endswith(engine_config.COMMAND_LINE_SUFFIXES):
+    if is_hidden and key.endswith(copy_engine_config.COMMAND_LINE_SUFFIXES):
         collector.warn(
             given.line,
             key,
@@ -100,12 +100,12 @@ def _read_driver(found: SectionReader) -> dict[str, str]:
     """Read the short keys for the driver's addresses, which clusters usually need. Returns Spark
     properties."""
     hosts = {
-        name: found.get_optional(_conf_option(name, engine_config.HOST))
-        for name in engine_config.DRIVER_HOSTS
+        name: found.get_optional(_conf_option(name, copy_engine_config.HOST))
+        for name in copy_engine_config.DRIVER_HOSTS
     }
     ports = {
-        name: found.get_optional(_conf_option(name, engine_config.PORT))
-        for name in engine_config.DRIVER_PORTS
+        name: found.get_optional(_conf_option(name, copy_engine_config.PORT))
+        for name in copy_engine_config.DRIVER_PORTS
     }
     given = {**hosts, **{name: port and str(port) for name, port in ports.items()}}
     return {f"spark.{name}": value for name, value in given.items() if value}

@@ -40,13 +40,13 @@ from mm2.connectors.connector_clients import (
 )
 from mm2.connectors.connector_metrics import CheckpointMetrics
 from mm2.connectors.group_offset_writer import GroupOffsetWriter
+from mm2.connectors.offset_translation_sources import OffsetMapFollower, OffsetSyncsFollower
 from mm2.connectors.stall_log import RateLimitedWarnings
 from mm2.connectors.status_registry import (
     CheckpointGroupsSnapshot,
     GroupSearchResult,
     SnapshotPublisher,
 )
-from mm2.connectors.translation_sources import OffsetMapFollower, OffsetSyncsFollower
 from mm2.formats import mm2_records
 from mm2.formats.mm2_records import Checkpoint
 from mm2.formats.primitive_types import StringTooLongError

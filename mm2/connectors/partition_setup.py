@@ -25,9 +25,9 @@ from mm2.connectors.mirror_topic_writer import (
 from mm2.formats import offset_map_records
 from mm2.kafka.client_interfaces import Admin
 from mm2.operator_commands import OperatorCommands
-from mm2.replication import halts
+from mm2.replication import halts, transactional_ids
 from mm2.replication.setup import PartitionSetup
-from mm2.topics import naming, replication_loops
+from mm2.topics import replication_loops
 from mm2.topics.flow_config import Flow
 from mm2.topics.mirror_plan import ObservedTopic
 
@@ -292,7 +292,7 @@ class PartitionSetupBuilder:
             remote_topic=mirror.name,
             opposite_map=opposite if mirror.name == topic.name else "",
             partition=number,
-            transactional_id=naming.format_transactional_id(
+            transactional_id=transactional_ids.format_transactional_id(
                 self._flow.name, TopicPartition(topic.name, number)
             ),
             source_topic_id=_get_topic_id_bytes(topic),

@@ -17,8 +17,8 @@ from connect_runtime.api.records import SourceOffset
 from connect_runtime.api.task import PipelineTask
 from connect_runtime.base.ids import TopicPartition
 from connect_runtime.base.timing import Clock
-from mm2.config import client_roles, engine_config, java_classes, mirror_connector_config
-from mm2.config.engine_config import EngineSettings
+from mm2.config import client_roles, copy_engine_config, java_classes, mirror_connector_config
+from mm2.config.copy_engine_config import EngineSettings
 from mm2.config.mirror_connector_config import MirrorSourceTaskConfig
 from mm2.connectors import connect_offsets, connector_metrics, status_registry
 from mm2.connectors.connector_clients import (
@@ -93,7 +93,7 @@ class MirrorSourceTask(PipelineTask):
             self.context.task_id.task if task_config.task_index is None else task_config.task_index
         )
         clients = self._make_clients(task_config.config, clock=clock, task=number)
-        engine = engine_config.parse_engine_settings(
+        engine = copy_engine_config.parse_engine_settings(
             props, worker=self.context.worker_properties("mm2.")
         )
         self._plane = self._acquire(engine, clock)

@@ -7,6 +7,7 @@ results, while the worker's thread may request task configurations at any time.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -16,7 +17,7 @@ from mm2.config import mirror_connector_config, mirror_connector_keys
 from mm2.config.mirror_connector_config import MirrorSourceConfig
 from mm2.connectors import status_registry
 from mm2.connectors.status_registry import StatusRegistry
-from mm2.topics import assignment, load_balancing
+from mm2.topics import assignment, load_balancing, topic_selection
 from mm2.topics.assignment import AssignableTopics, PartitionAssignment
 from mm2.topics.flow_config import StartAt
 from mm2.topics.load_balancing import OverloadState, PartitionByteRates
@@ -200,6 +201,7 @@ def _build_previous_topic_filter(configs: PublishedTaskConfigs) -> Callable[[str
     if any("${" in each for each in filters):
         return lambda _: True
     try:
-        return mirror_connector_config.parse_source(props).flow.should_replicate_topic
+        flow = mirror_connector_config.parse_source(props).flow
     except ConnectError:
         return lambda _: True
+    return functools.partial(topic_selection.should_replicate_topic, flow)

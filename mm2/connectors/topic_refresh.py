@@ -32,7 +32,7 @@ from mm2.connectors.partition_setup import (
 from mm2.kafka import client_interfaces
 from mm2.kafka.client_interfaces import Admin
 from mm2.kafka.flow_log_topics import MisconfiguredTopicError
-from mm2.topics import assignment
+from mm2.topics import assignment, topic_selection
 from mm2.topics.assignment import AssignableTopics
 from mm2.topics.flow_config import Flow
 
@@ -233,7 +233,9 @@ class TopicRefresher:
         flow, end = self._config.flow, self._build_deadline()
         common = self._setups.read_flow_setup(end)
         listed = self._list_topics(assigned_topics, end)
-        selected = frozenset(filter(flow.should_replicate_topic, listed))
+        selected = frozenset(
+            each for each in listed if topic_selection.should_replicate_topic(flow, each)
+        )
         conflicts = assignment.find_mirror_name_conflicts(selected, flow.format_remote_topic)
         selected = selected.difference(*conflicts.values())
         topics = self._mirrors.apply(sorted(selected), end, sync_configs=sync_configs)
@@ -313,9 +315,12 @@ def _describe_name_conflicts(flow: Flow, clashes: Mapping[str, Collection[str]])
 
 
 def _describe_reserved_names(flow: Flow, listed: Collection[str]) -> Iterator[str]:
-    for topic in sorted(filter(flow.has_reserved_mirror_name, listed)):
+    for topic in sorted(listed):
+        if not topic_selection.has_reserved_mirror_name(flow, topic):
+            continue
+        reason = topic_selection.explain_mismatch(flow, topic)
         yield (
-            f"topic {topic} of {flow.source} is not mirrored: {flow.explain_mismatch(topic)}; "
+            f"topic {topic} of {flow.source} is not mirrored: {reason}; "
             f"rename it, or exclude it with {mirror_connector_keys.TOPICS_EXCLUDE}"
         )
 

@@ -29,7 +29,7 @@ from mm2.copier.progress_reports import PartitionGauge
 from mm2.copier.recovery_requests import RecoveryRequests
 from mm2.reachability import ClusterSide, UnreachableCluster
 from mm2.replication import error_policy, latency, throttle
-from mm2.replication.batch_limits import BatchMergeLimits
+from mm2.replication.batch_splitting import BatchMergeLimits
 from mm2.replication.latency import LatencyHistogram
 from mm2.replication.memory_budget import MemoryBudget
 from mm2.replication.partition_replicator import PartitionReplicator

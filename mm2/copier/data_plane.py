@@ -18,8 +18,8 @@ from dataclasses import dataclass
 
 from connect_runtime.api.errors import ConfigError, FatalError
 from connect_runtime.base.timing import Clock
-from mm2.config import engine_config
-from mm2.config.engine_config import EngineSettings
+from mm2.config import copy_engine_config
+from mm2.config.copy_engine_config import EngineSettings
 from mm2.config.mm2_settings import Mm2Settings
 from mm2.copier import control_server, standby_copies
 from mm2.copier.control_server import ControlServer
@@ -143,7 +143,7 @@ class DataPlaneRegistry:
                 wanted = settings or EngineSettings()
                 made_engine, server = self._create(wanted, clock)
                 # On a Spark cluster, standby processes would occupy slots that other jobs need.
-                is_local = wanted.engine != engine_config.INLINE and wanted.is_local
+                is_local = wanted.engine != copy_engine_config.INLINE and wanted.is_local
                 waiting = StandbyCopies(
                     made_engine,
                     server,
@@ -174,7 +174,7 @@ class DataPlaneRegistry:
             self._open = None
             opened.close(EXIT_TIMEOUT_S)
         elif settings is not None and differs:
-            keys = ", ".join(engine_config.diff_engine_settings(opened.settings, settings))
+            keys = ", ".join(copy_engine_config.diff_engine_settings(opened.settings, settings))
             raise ConfigError(
                 f"this process runs its copies with {opened.settings.display_name}, but "
                 f"{settings.display_name} was requested (different keys: {keys}): a process has "
@@ -194,7 +194,7 @@ def create_engine_and_server(
     """Create an engine that is not yet open, and a listening control server. Raises the errors of
     `listen_for_copies`."""
     made: CopyEngine
-    if settings.engine == engine_config.INLINE:
+    if settings.engine == copy_engine_config.INLINE:
         made = InlineEngine(clock=clock)
     else:
         made = SparkEngine(_build_spark_settings(settings), clock=clock)

@@ -29,6 +29,7 @@ from mm2.offsets.translation import (
     TranslatedOffset,
     Untranslated,
 )
+from mm2.topics import topic_selection
 from mm2.topics.flow_config import Flow, TargetTopicAccess
 
 
@@ -170,7 +171,8 @@ def needs_reverse_map(flow: Flow, topics: Collection[str]) -> bool:
     """Return True if translating offsets of these origin topics requires the reverse flow's offset
     map."""
     return not flow.policy.renames_topics or any(
-        not flow.should_replicate_topic(each) and _find_origin_topic(flow, each) is not None
+        not topic_selection.should_replicate_topic(flow, each)
+        and _find_origin_topic(flow, each) is not None
         for each in topics
     )
 
@@ -204,7 +206,7 @@ class PositionTranslator:
     def translate(self, partition: TopicPartition, offset: int) -> TranslatedPosition | None:
         """Translate a group's position in one origin partition; implements `TranslatePosition`."""
         flow = self.flow
-        if not flow.should_replicate_topic(partition.topic):
+        if not topic_selection.should_replicate_topic(flow, partition.topic):
             return self._translate_backward(partition, offset)
         place = self._translate_forward(partition, offset)
         if flow.policy.renames_topics:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from mm2.failover.move_request import ClusterIds, MoveRequest
 from mm2.failover.plan_findings import PlanFinding, PlanSeverity
 from mm2.operator_commands import ClusterCommands
-from mm2.topics import naming
+from mm2.replication import transactional_ids
 
 NO_CONNECTORS_CODE = "no-connectors"
 NO_EXPORT_CODE = "no-export"
@@ -132,7 +132,7 @@ def _check_authorization(wanted: MoveRequest, ready: MoveReadiness) -> Iterator[
             group=group,
         )
     if ready.denied_ids:
-        prefix = naming.format_transactional_id_prefix(ready.flow)
+        prefix = transactional_ids.format_transactional_id_prefix(ready.flow)
         yield _ReadinessFinding(
             severity=_Severity.COSTS,
             code="unfenced",

@@ -18,7 +18,7 @@ from mm2.failover.divergence import Provenance, RecordRange
 from mm2.formats.mm2_records import OffsetSync
 from mm2.offsets.log_bounds import LogBounds
 from mm2.offsets.offset_map import OffsetMap
-from mm2.topics import naming
+from mm2.topics import naming, topic_selection
 from mm2.topics.flow_config import Flow
 from mm2.topics.naming import ReplicationPolicy
 
@@ -168,7 +168,8 @@ def select_topics_to_replicate(back: Flow, listed: Collection[str]) -> set[str]:
     return {
         each
         for each in listed
-        if back.should_replicate_topic(each) and not naming.is_heartbeats_topic(back.policy, each)
+        if topic_selection.should_replicate_topic(back, each)
+        and not naming.is_heartbeats_topic(back.policy, each)
     }
 
 

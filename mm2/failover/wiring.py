@@ -32,7 +32,7 @@ from mm2.failover.planner import MovePlanner
 from mm2.failover.readiness_checks import ReadinessChecks
 from mm2.failover.unreplicated_records import UnreplicatedFinder
 from mm2.kafka import operator_access
-from mm2.topics import naming
+from mm2.replication import transactional_ids
 
 FENCING_TIMEOUT_S = 60.0
 SOURCE_DECLARED_LOST = "declared lost with --origin-lost"
@@ -114,7 +114,9 @@ class MoveWiring:
             config_topic=props["config.storage.topic"],
             read_connect_group=lambda: self._read_connect_group(props),
             fetch_cluster_ids=lambda silent: self.fetch_cluster_ids(silent=silent),
-            transactional_id=functools.partial(naming.format_transactional_id, flow.name),
+            transactional_id=functools.partial(
+                transactional_ids.format_transactional_id, flow.name
+            ),
             find_denied_ids=lambda names: writer_fencing.find_denied_ids(
                 self._connect_target, names
             ),

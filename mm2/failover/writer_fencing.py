@@ -29,8 +29,7 @@ from mm2.failover.divergence import Provenance
 from mm2.failover.move_context import MoveContext
 from mm2.failover.partition_thread_pool import BoundedPool, ConnectClient
 from mm2.offsets.offset_map import OffsetMap, PartitionMap
-from mm2.replication import producer_fencing
-from mm2.topics import naming
+from mm2.replication import producer_fencing, transactional_ids
 from mm2.topics.flow_config import Flow
 
 TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
@@ -96,7 +95,7 @@ def fence_partitions(
         place = PartitionFencer(
             questions,
             TopicPartition(flow.format_remote_topic(each.topic), each.partition),
-            transactional_id=naming.format_transactional_id(flow.name, each),
+            transactional_id=transactional_ids.format_transactional_id(flow.name, each),
             clock=pool.clock,
         )
         try:

@@ -18,7 +18,7 @@ from mm2.copier.capability_probe import ClusterProbe
 from mm2.kafka.client_interfaces import Admin, NewTopic
 from mm2.operator_commands import ClusterCommands
 from mm2.preflight.check_report import CheckArea, CheckFinding, CheckSeverity
-from mm2.replication import capabilities
+from mm2.replication import capabilities, transactional_ids
 from mm2.replication.capabilities import (
     CapabilityCheck,
     CheckOutcome,
@@ -26,7 +26,6 @@ from mm2.replication.capabilities import (
     DeliveryAssessment,
     DeliveryGuarantee,
 )
-from mm2.topics import naming
 from mm2.topics.flow_config import DeliveryMode, Flow
 
 PROBE_TOPIC = "mm2-probe.internal"
@@ -119,7 +118,7 @@ def probe_flow(
         source = over(clients.consumer, flow.source).probe_source(min(names, default=None))
         refused = _create_topic(target_admin, flow)
         target_probe = over(clients.producer, flow.target)
-        prefix = naming.format_transactional_id_prefix(flow.name)
+        prefix = transactional_ids.format_transactional_id_prefix(flow.name)
         if refused is None:
             target = target_probe.probe_target(PROBE_TOPIC, transactional_prefix=prefix)
         else:
@@ -183,7 +182,7 @@ def check_delivery(found: ProbeResult, target: ClusterCommands) -> Iterator[Chec
                 weight=CheckSeverity.WARNING,
                 word=CheckArea.RIGHTS if denied else CheckArea.PROTOCOL,
                 command=target.allow_transactional_ids(
-                    naming.format_transactional_id_prefix(flow.name)
+                    transactional_ids.format_transactional_id_prefix(flow.name)
                 )
                 if denied
                 else "",

@@ -17,8 +17,8 @@ from connect_runtime.system import java
 from connect_runtime.system.clock import wait_until
 from connect_runtime.system.java import JavaMissingError
 from mm2 import operator_commands
-from mm2.config import engine_config
-from mm2.config.engine_config import EngineSettings
+from mm2.config import copy_engine_config
+from mm2.config.copy_engine_config import EngineSettings
 from mm2.config.mm2_settings import Mm2Settings
 from mm2.copier import data_plane
 from mm2.copier.engine import EngineState
@@ -120,7 +120,7 @@ def collect_slots(settings: Mm2Settings, *, clock: Clock, timeout_s: float) -> S
             needed=wanted,
         )
 
-    if chosen.engine == engine_config.INLINE:
+    if chosen.engine == copy_engine_config.INLINE:
         return seen()
     try:
         java.find_java()

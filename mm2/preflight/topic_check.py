@@ -40,7 +40,7 @@ from mm2.preflight.internal_topic_check import (
 from mm2.preflight.mirror_topic_check import ObservedMirrors
 from mm2.preflight.replication_factor_check import MissingTopic
 from mm2.preflight.required_acls import ClientResource, FlowClient, ResourceKind
-from mm2.topics import assignment
+from mm2.topics import assignment, topic_selection
 
 _CLEANUP_POLICY_KEY = "cleanup.policy"
 _REQUESTS_TO_PLAN = 6
@@ -84,7 +84,9 @@ class TopicCheck:
         around, flow = self._deps, self._flow
         source, target = around.both.source.admin, around.both.target.admin
         listed = source.list_topics(around.timeout_s)
-        wanted = frozenset(filter(flow.should_replicate_topic, listed))
+        wanted = frozenset(
+            each for each in listed if topic_selection.should_replicate_topic(flow, each)
+        )
         clashes = assignment.find_mirror_name_conflicts(wanted, flow.format_remote_topic)
         self.mirrored = tuple(sorted(wanted.difference(*clashes.values())))
         looks = MirrorTopicWriter(
@@ -134,8 +136,9 @@ class TopicCheck:
                 refused=_describe_failures(creating.failed),
                 name_conflicts=clashes,
                 reserved={
-                    name: flow.explain_mismatch(name)
-                    for name in filter(flow.has_reserved_mirror_name, listed)
+                    name: topic_selection.explain_mismatch(flow, name)
+                    for name in listed
+                    if topic_selection.has_reserved_mirror_name(flow, name)
                 },
                 default_retention_ms=default_retention_ms,
             ),

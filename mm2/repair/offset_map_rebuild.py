@@ -22,7 +22,7 @@ from connect_runtime.base.timing import Clock, Deadline
 from mm2 import text_format
 from mm2.clusters import connect_group
 from mm2.clusters.flow_pair import FlowPair
-from mm2.config.engine_config import EngineSettings
+from mm2.config.copy_engine_config import EngineSettings
 from mm2.connectors.flow_ledger import FlowLedger
 from mm2.connectors.partition_setup import PartitionSetupBuilder
 from mm2.copier import (
@@ -51,6 +51,7 @@ from mm2.offsets.offset_map import OffsetMap
 from mm2.repair import flow_topic_writes
 from mm2.replication import outbound_batches, record_transforms
 from mm2.replication.setup import PartitionSetup
+from mm2.topics import topic_selection
 
 MAX_COMPARE_TASKS = 8
 _COMPARE_POLL_INTERVAL_S = 1.0
@@ -313,7 +314,9 @@ class MapRebuild:
         tools = self._tools
         both, flow = tools.pair, tools.pair.flow
         listed = both.source.admin.list_topics(REQUEST_TIMEOUT_S)
-        wanted = {each for each in topics or listed if flow.should_replicate_topic(each)}
+        wanted = {
+            each for each in topics or listed if topic_selection.should_replicate_topic(flow, each)
+        }
         described = both.source.admin.describe_topics(wanted, REQUEST_TIMEOUT_S)
         failure = described.first_failure()
         if failure is not None:

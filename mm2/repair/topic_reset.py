@@ -38,7 +38,7 @@ from mm2.formats import offset_map_records
 from mm2.kafka.client_interfaces import Admin, RecordWriter
 from mm2.offsets.offset_map import OffsetMap, PartitionMap
 from mm2.status import status_document
-from mm2.topics import assignment
+from mm2.topics import assignment, topic_selection
 from mm2.topics.flow_config import Flow
 
 RECORD_TIMEOUT_S = era_requests.RECORD_TIMEOUT_S
@@ -178,17 +178,16 @@ def _select_partitions(
         mirrored = [
             name
             for name in source.list_topics(RECORD_TIMEOUT_S)
-            if flow.should_replicate_topic(name)
+            if topic_selection.should_replicate_topic(flow, name)
         ]
         nearest = config_errors.find_nearest_name(topic, mirrored)
         hint = f"; did you mean '{nearest}'?" if nearest is not None else ""
         raise InvalidResetError(f"cluster {flow.source} has no topic '{topic}'{hint}")
     if failure is not None:
         raise failure
-    if not flow.should_replicate_topic(topic):
-        raise InvalidResetError(
-            f"flow {flow.name} does not replicate topic '{topic}': {flow.explain_mismatch(topic)}"
-        )
+    if not topic_selection.should_replicate_topic(flow, topic):
+        reason = topic_selection.explain_mismatch(flow, topic)
+        raise InvalidResetError(f"flow {flow.name} does not replicate topic '{topic}': {reason}")
     found = described.succeeded[topic]
     count = found.partitions
     beyond = [number for number in order.partitions if number >= count]

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from mm2 import operator_commands
 from mm2.formats import offset_map_records
 from mm2.operator_commands import OperatorCommands
+from mm2.replication import transactional_ids
 from mm2.replication.read_committed import UnreadableBatch
 from mm2.replication.recovery_instructions import OpenTransaction, UnreadableStateRecord
 from mm2.replication.setup import PartitionSetup
@@ -64,7 +65,9 @@ def explain_hidden_transactions_remedy(setup: PartitionSetup, code: int) -> str:
 
 def format_fencing_acl_command(flow: str, operator: OperatorCommands) -> str:
     """Format the command that grants a flow the ACLs for fencing its partitions."""
-    return operator.target.allow_transactional_ids(naming.format_transactional_id_prefix(flow))
+    return operator.target.allow_transactional_ids(
+        transactional_ids.format_transactional_id_prefix(flow)
+    )
 
 
 def format_fencing_commands(flow: str, operator: OperatorCommands) -> str:

@@ -18,7 +18,7 @@ from mm2.formats import compression
 from mm2.formats.offset_map_records import OffsetRun
 from mm2.formats.record_batch import BatchHeader
 from mm2.formats.records import BatchRecord
-from mm2.replication import batch_limits, outbound_batches, read_committed, tail_matching
+from mm2.replication import batch_splitting, outbound_batches, read_committed, tail_matching
 from mm2.replication.outbound_batches import (
     BatchTooLargeError,
     BatchUnreadableError,
@@ -218,7 +218,7 @@ class MapReconstruction:
         """Decode the fetched source batches. Return None once all of them are decoded."""
         taken_in = 0
         while self._undecoded:
-            if taken_in >= batch_limits.DECODE_PART_RECORDS:
+            if taken_in >= batch_splitting.DECODE_PART_RECORDS:
                 return MissingInput.YIELD
             entry, needed = self._undecoded.popleft()
             taken_in += entry.header.record_count

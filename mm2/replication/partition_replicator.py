@@ -15,10 +15,10 @@ from random import Random
 
 from mm2.formats import record_batch
 from mm2.replication import error_policy, halts, latency, read_committed, tail_reader, transactions
-from mm2.replication.batch_limits import BatchMergeLimits
+from mm2.replication.batch_splitting import BatchMergeLimits
 from mm2.replication.error_policy import ErrorAction, ErrorReaction
 from mm2.replication.halts import PartitionHalt
-from mm2.replication.in_flight import InFlightBatches, SentBatch
+from mm2.replication.in_flight_batches import InFlightBatches, SentBatch
 from mm2.replication.latency import LatencyHistogram, RecordAges
 from mm2.replication.map_writer import MapWriter
 from mm2.replication.memory_budget import MemoryBudget

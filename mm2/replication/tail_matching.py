@@ -16,7 +16,7 @@ from mm2.formats import compression
 from mm2.formats.offset_map_records import OffsetRun
 from mm2.formats.record_batch import BatchHeader
 from mm2.formats.records import BatchRecord
-from mm2.replication import batch_limits, read_committed, target_tail
+from mm2.replication import batch_splitting, read_committed, target_tail
 from mm2.replication.memory_budget import MemoryBudget
 from mm2.replication.outbound_batches import (
     BatchTooLargeError,
@@ -237,7 +237,7 @@ class TailMatcher:
             theirs, mine = self._source_side, self._target_side
             if theirs.records and mine.records:
                 self._match_records()
-            elif self._done_bytes >= batch_limits.DECODE_PART_BYTES:
+            elif self._done_bytes >= batch_splitting.DECODE_PART_BYTES:
                 self._done_bytes = 0
                 return MissingInput.YIELD
             elif theirs.records and mine.has_more:
@@ -307,17 +307,17 @@ class TailMatcher:
         start, left = side.batch.next_source, side.batch.remaining
         try:
             found = side.batch.read(
-                batch_limits.DECODE_PART_RECORDS, max_bytes=batch_limits.DECODE_PART_BYTES
+                batch_splitting.DECODE_PART_RECORDS, max_bytes=batch_splitting.DECODE_PART_BYTES
             )
         except (BatchUnreadableError, RecordTransformError) as error:
             self.mismatch = f"{side.name} offset {start}: {error}"
             return
         finally:
             self._update_reserved_bytes(side)
-        read = min(left - side.batch.remaining, batch_limits.DECODE_PART_RECORDS)
-        whole_part = side.has_more or read == batch_limits.DECODE_PART_RECORDS
-        share = batch_limits.DECODE_PART_BYTES * read // batch_limits.DECODE_PART_RECORDS
-        self._done_bytes += batch_limits.DECODE_PART_BYTES if whole_part else share
+        read = min(left - side.batch.remaining, batch_splitting.DECODE_PART_RECORDS)
+        whole_part = side.has_more or read == batch_splitting.DECODE_PART_RECORDS
+        share = batch_splitting.DECODE_PART_BYTES * read // batch_splitting.DECODE_PART_RECORDS
+        self._done_bytes += batch_splitting.DECODE_PART_BYTES if whole_part else share
         side.records.extend(found)
 
     def _update_reserved_bytes(self, side: _MatchSide) -> None:

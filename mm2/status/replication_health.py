@@ -15,7 +15,7 @@ from connect_runtime.base import plurals
 from mm2 import exit_codes, text_format
 from mm2.reachability import UnreachableCluster
 from mm2.replication import latency
-from mm2.status import retention_risk, status_document, topic_rows
+from mm2.status import retention_estimate, status_document, topic_rows
 from mm2.status.status_document import FlowReport, ReportedFlowState
 
 LAG_NOTE_THRESHOLD_MS = 60_000
@@ -150,7 +150,7 @@ def _find_problems(report: FlowReport) -> Iterator[_HealthProblem]:
     short = [each for each in report.partitions if each.retention_risk.is_short]
     soonest = status_document.find_soonest_loss(short)
     if soonest is not None:
-        yield FlowHealth.UNHEALTHY, retention_risk.describe_loss(soonest)
+        yield FlowHealth.UNHEALTHY, retention_estimate.describe_loss(soonest)
 
 
 def _list_unreachable(report: FlowReport) -> Iterator[UnreachableCluster]:

@@ -31,9 +31,9 @@ from mm2.kafka.client_interfaces import Admin, LogOffsets
 from mm2.offsets.log_bounds import LogBounds
 from mm2.operator_commands import OperatorCommands
 from mm2.reachability import ClusterSide, UnreachableCluster
-from mm2.status import retention_risk, status_document, status_from_process, topic_rows
+from mm2.status import retention_estimate, status_document, status_from_process, topic_rows
 from mm2.status.process_health import ReplicationActivity, ReplicationActivityTracker
-from mm2.status.retention_risk import (
+from mm2.status.retention_estimate import (
     RetentionRisk,
     RetentionRiskEstimator,
     RetentionSample,
@@ -239,14 +239,16 @@ class SourceRetentionReader:
         self._warned_at_s.update(dict.fromkeys(due, now_s))
         for topic in due[:WARNED_TOPICS_MAX]:
             each, risk = worst[topic]
-            line = retention_risk.make_retention_command(
+            line = retention_estimate.make_retention_command(
                 topic,
                 risk,
                 retention=retentions.get(topic),
                 source=self._operator.source,
             )
             way = f". {operator_commands.format_remedy(line)}" if line else ""
-            _log.warning("%s: %s: %s%s", self._flow, each, retention_risk.describe_loss(risk), way)
+            _log.warning(
+                "%s: %s: %s%s", self._flow, each, retention_estimate.describe_loss(risk), way
+            )
         if len(due) > WARNED_TOPICS_MAX:
             more = plurals.format_count(len(due) - WARNED_TOPICS_MAX, "more topic")
             _log.warning("%s: the same applies to %s; see mm2 lag", self._flow, more)

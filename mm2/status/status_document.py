@@ -18,7 +18,7 @@ from mm2.reachability import ClusterSide, UnreachableCluster
 from mm2.replication import partition_lag
 from mm2.replication.halts import HaltCause
 from mm2.status.process_health import LastReplication, ReplicationActivity, ReplicationEvidence
-from mm2.status.retention_risk import DeletionCause, RetentionRisk, RiskKind
+from mm2.status.retention_estimate import DeletionCause, RetentionRisk, RiskKind
 
 STATUS_JSON_VERSION = 1
 REPORTED_BY_CLUSTERS = "clusters"

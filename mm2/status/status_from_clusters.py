@@ -28,8 +28,14 @@ from mm2.config.flow_plan import FlowPlan
 from mm2.config.mm2_settings import Mm2Settings
 from mm2.config.operator_overrides import OperatorOverrides, OverrideKind
 from mm2.reachability import ClusterSide, UnreachableCluster
-from mm2.status import flow_state, retention_risk, status_document, status_from_process, topic_rows
-from mm2.status.retention_risk import (
+from mm2.status import (
+    flow_state,
+    retention_estimate,
+    status_document,
+    status_from_process,
+    topic_rows,
+)
+from mm2.status.retention_estimate import (
     RetentionRisk,
     RetentionRiskEstimator,
     RetentionSample,
@@ -321,7 +327,7 @@ def _describe_problem(each: MirroredPartition, risk: RetentionRisk) -> str:
         )
     if each.copied_to is not None and each.mirror_bounds is None:
         return f"its mirror {each.mirror} was deleted"
-    return retention_risk.describe_loss(risk) if risk.kind is RiskKind.GONE else ""
+    return retention_estimate.describe_loss(risk) if risk.kind is RiskKind.GONE else ""
 
 
 def _list_warnings(

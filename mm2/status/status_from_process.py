@@ -30,7 +30,7 @@ from mm2.offsets.log_bounds import LogBounds
 from mm2.reachability import ClusterSide, UnreachableCluster
 from mm2.status import flow_state, status_document, topic_rows
 from mm2.status.process_health import ReplicationActivity
-from mm2.status.retention_risk import RetentionRisk, TopicRetention
+from mm2.status.retention_estimate import RetentionRisk, TopicRetention
 from mm2.status.status_document import (
     FlowProblem,
     FlowReport,

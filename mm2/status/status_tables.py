@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 
 from connect_runtime.base import plurals
 from mm2 import operator_commands, text_format
-from mm2.status import replication_health, retention_risk, status_document
+from mm2.status import replication_health, retention_estimate, status_document
 from mm2.status.status_document import FlowReport, PartitionReport, ReportedFlowState, ReportedLag
 from mm2.status.status_query import StatusQueryResult
 
@@ -91,7 +91,7 @@ def _render_flow(each: FlowReport, *, within_s: float) -> Iterator[str]:
     yield f"  lag: {describe_lag(of_all)}; as of {format_utc(each.at_ms)}"
     soonest = status_document.find_soonest_loss(each.partitions)
     if soonest is not None:
-        yield f"  {retention_risk.describe_loss(soonest)}"
+        yield f"  {retention_estimate.describe_loss(soonest)}"
     yield from _render_tasks(each)
     topics = status_document.group_by_topic(each.partitions)
     rows = [_make_topic_row(name, parts, each.at_ms) for name, parts in topics.items()]
@@ -147,7 +147,7 @@ def _make_topic_row(name: str, parts: Sequence[PartitionReport], at_ms: int) -> 
         str(len(parts)),
         format_lag_records(of_all),
         format_lag_age(of_all),
-        retention_risk.format_time_left(status_document.find_soonest_loss(parts)),
+        retention_estimate.format_time_left(status_document.find_soonest_loss(parts)),
         _count_states(parts),
     )
 
@@ -174,7 +174,7 @@ def _make_lag_row(part: PartitionReport, at_ms: int) -> tuple[str, ...]:
         _format_number(part.copied_to),
         format_lag_records(alone),
         format_lag_age(alone),
-        retention_risk.format_time_left(part.retention_risk),
+        retention_estimate.format_time_left(part.retention_risk),
         _count_states([part]),
     )
 
@@ -191,7 +191,7 @@ def _make_sum_row(
         text_format.UNKNOWN_NUMBER,
         format_lag_records(of_all),
         format_lag_age(of_all),
-        retention_risk.format_time_left(status_document.find_soonest_loss(parts)),
+        retention_estimate.format_time_left(status_document.find_soonest_loss(parts)),
         _count_states(parts),
     )
 

@@ -29,6 +29,7 @@ from mm2.reachability import ClusterSide
 from mm2.replication import halts
 from mm2.status import operator_log, replication_health, status_document, status_tables, topic_rows
 from mm2.status.status_document import FlowReport, PartitionReport, ReportedFlowState, ReportedLag
+from mm2.topics import topic_selection
 from mm2.topics.flow_config import DeliveryMode, Flow
 
 OLD_RECORDS_REASON = "its records are older than the brokers' producer id expiration"
@@ -303,8 +304,8 @@ def may_mirror_topic(flow: Flow, name: str) -> bool:
     """Return True if the flow's configuration allows it to replicate the topic."""
     upstream = flow.policy.upstream_topic(name)
     came = flow.policy.topic_source(name) == flow.source and upstream is not None
-    return flow.should_replicate_topic(name) or (
-        came and upstream is not None and flow.should_replicate_topic(upstream)
+    return topic_selection.should_replicate_topic(flow, name) or (
+        came and upstream is not None and topic_selection.should_replicate_topic(flow, upstream)
     )
 
 
@@ -348,9 +349,9 @@ def _explain_flow(
         flow=flow.name,
         topic=name,
         mirror=flow.format_remote_topic(name),
-        exclusion_reason="" if parts else flow.explain_mismatch(name),
+        exclusion_reason="" if parts else topic_selection.explain_mismatch(flow, name),
         partitions=parts,
-        rule=flow.explain_match(name) if parts else "",
+        rule=topic_selection.explain_match(flow, name) if parts else "",
         at_ms=0 if report is None else report.at_ms,
         seen_by=() if report is None else report.seen_by,
         error=_explain_unknown(report, knows=bool(parts)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, field
 
-from mm2.topics import filters, naming
+from mm2.topics import filters
 from mm2.topics.filters import ConfigPropertyFilter, NamePatterns, TopicOrGroupFilter
 from mm2.topics.naming import DefaultReplicationPolicy, ReplicationPolicy
 
@@ -142,58 +142,3 @@ class Flow:
     def format_remote_topic(self, topic: str) -> str:
         """Return the name of a source topic's mirror on the target."""
         return self.policy.format_remote_topic(self.source, topic)
-
-    def explain_match(self, topic: str) -> str:
-        """Explain which rule mirrors a source topic; "" if it is not mirrored."""
-        if not self.should_replicate_topic(topic):
-            return ""
-        if self.topics.matches(topic):
-            return self.topics.explain_match(topic, key="topics")
-        return "heartbeats are mirrored unless heartbeats.replication.enabled is false"
-
-    def explain_mismatch(self, topic: str) -> str:
-        """Explain why a source topic is not mirrored; "" if it is mirrored. Same rules as
-        `should_replicate_topic`."""
-        if self.should_replicate_topic(topic):
-            return ""
-        if naming.is_internal_topic(self.policy, topic):
-            return "internal topics of Kafka and MirrorMaker are never mirrored"
-        if self.has_reserved_mirror_name(topic):
-            return (
-                f"its mirror would be {self.format_remote_topic(topic)}, a topic that only mm2 may "
-                f"write on {self.target}"
-            )
-        if not self.topics.matches(topic):
-            return self.topics.explain_mismatch(topic, key="topics")
-        return f"its name shows that it came from {self.target}, so mirroring it would be a loop"
-
-    def should_replicate_topic(self, topic: str) -> bool:
-        """Return whether a source topic is mirrored (`MirrorSourceConnector.shouldReplicateTopic`).
-
-        Internal topics, topics whose mirror would be an internal topic, and cycles are never
-        mirrored. Heartbeats are exempt from the topic filter, but not from the cycle rule.
-        """
-        return self._is_selected(topic) and not self._is_reserved(topic)
-
-    def has_reserved_mirror_name(self, topic: str) -> bool:
-        """Return whether a source topic is not mirrored only because its mirror topic would have
-        the name of a topic that mm2 itself writes."""
-        return self._is_selected(topic) and self._is_reserved(topic)
-
-    def _is_selected(self, topic: str) -> bool:
-        wanted = self.topics.matches(topic) or (
-            self.replicate_heartbeats and naming.is_heartbeats_topic(self.policy, topic)
-        )
-        return (
-            wanted
-            and not naming.is_internal_topic(self.policy, topic)
-            and not naming.is_cycle(self.policy, topic, target_alias=self.target)
-        )
-
-    def _is_reserved(self, topic: str) -> bool:
-        return naming.is_reserved_on_target(
-            self.policy,
-            self.format_remote_topic(topic),
-            source_alias=self.source,
-            target_alias=self.target,
-        )

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from connect_runtime.base import plurals
 from mm2 import operator_commands
 from mm2.operator_commands import OperatorCommands
-from mm2.topics import naming
+from mm2.topics import naming, topic_selection
 from mm2.topics.flow_config import Flow
 
 
@@ -248,7 +248,7 @@ def plan_mirror_topics(
     alter: list[AlterMirrorConfigs] = []
     findings: list[MirrorTopicFinding] = []
     for name in sorted(source.topics):
-        if not flow.should_replicate_topic(name):
+        if not topic_selection.should_replicate_topic(flow, name):
             continue
         pair = _MirrorPair(
             flow, source.topics[name], flow.format_remote_topic(name), target, operator

@@ -9,20 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from connect_runtime.base.ids import TopicPartition
-
 HEARTBEATS_TOPIC = "heartbeats"
 MAX_TOPIC_NAME_LENGTH = 249
-
-
-def format_transactional_id_prefix(flow: str) -> str:
-    """Prefix of all transactional ids of a flow, for ACLs. `flow` is its name, `east->west`."""
-    return f"mm2-{flow}-"
-
-
-def format_transactional_id(flow: str, partition: TopicPartition) -> str:
-    """Transactional id on the target that fences a source partition of a flow."""
-    return f"{format_transactional_id_prefix(flow)}{partition.topic}-{partition.partition}"
 
 
 class ReplicationPolicy(Protocol):

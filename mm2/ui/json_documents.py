@@ -25,7 +25,7 @@ from mm2 import operator_commands, text_format
 from mm2.config import flow_plan
 from mm2.connectors.status_registry import CheckpointGroupsSnapshot, FlowStatus
 from mm2.formats.mm2_records import Checkpoint
-from mm2.status import replication_health, retention_risk, status_document, topic_rows
+from mm2.status import replication_health, retention_estimate, status_document, topic_rows
 from mm2.status.replication_health import FlowHealth, FlowHealthResult
 from mm2.status.status_document import (
     FlowReport,
@@ -206,7 +206,7 @@ def _find_costs(report: FlowReport, flow: Flow) -> Iterator[tuple[EstimateKind, 
         )
     lost = status_document.find_soonest_loss(parts)
     if lost is not None:
-        yield EstimateKind.COSTS, retention_risk.describe_loss(lost)
+        yield EstimateKind.COSTS, retention_estimate.describe_loss(lost)
     if report.partitions_on_other_nodes:
         yield (
             EstimateKind.UNKNOWN,
@@ -403,7 +403,7 @@ def _make_flow_summary(one: FlowPageSnapshot) -> JsonObject:
         "slots_missing": one.status.slots_missing,
         "copied_records": sum(each.records for each in one.status.partitions),
         "copied_bytes": sum(each.bytes for each in one.status.partitions),
-        "data_loss": "" if soonest is None else retention_risk.describe_loss(soonest),
+        "data_loss": "" if soonest is None else retention_estimate.describe_loss(soonest),
         **_make_lag(parts, report.at_ms),
         **_make_rate(one, topics),
     }
@@ -442,7 +442,7 @@ def _make_topic(one: FlowPageSnapshot, name: str, parts: Sequence[PartitionRepor
         "reason": next(
             (_split_remedy(each.reason)["reason"] for each in parts if _has_wait_reason(each)), ""
         ),
-        "data_loss": "" if soonest is None else retention_risk.describe_loss(soonest),
+        "data_loss": "" if soonest is None else retention_estimate.describe_loss(soonest),
         "throttle_bytes_s": one.status.overrides.budgets.get_topic_limit(name),
         **_make_lag(parts, one.report.at_ms),
         **_make_rate(one, {name}),

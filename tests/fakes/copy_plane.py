@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from mm2.config.engine_config import EngineSettings
+from mm2.config.copy_engine_config import EngineSettings
 from mm2.copier import control_messages, progress_reports
 from mm2.copier.control_messages import ConfigureCopy
 from mm2.copier.control_server import ChannelInbox

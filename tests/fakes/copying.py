@@ -11,7 +11,7 @@ from mm2.formats import record_batch, records
 from mm2.formats.records import BatchRecord, RecordFields
 from mm2.offsets.offset_map import OffsetMap, PartitionMap
 from mm2.replication import outbound_batches, recovery_instructions
-from mm2.replication.batch_limits import BatchMergeLimits
+from mm2.replication.batch_splitting import BatchMergeLimits
 from mm2.replication.memory_budget import MemoryBudget
 from mm2.replication.outbound_batches import RecordTransform
 from mm2.replication.partition_replicator import PartitionReplicator

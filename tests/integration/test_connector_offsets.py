@@ -14,7 +14,7 @@ import pytest
 from connect_runtime.base.errors import ConnectError, FatalError
 from connect_runtime.config import connector_client_settings, worker_config
 from connect_runtime.herder.herder_api import ConnectRestError
-from connect_runtime.kafka import cluster_access, worker_logs
+from connect_runtime.kafka import cluster_access, internal_topic_logs
 from connect_runtime.kafka.task_clients import KafkaTaskClients
 from connect_runtime.network import key_stores
 from connect_runtime.plugins import plugin_discovery
@@ -47,7 +47,7 @@ RESET = connector_offsets.format_success(OffsetChange.RESET, by_connector_too=Tr
 def offsets(east: SandboxCluster, topic: Callable[..., str]) -> Iterator[LogOffsetBackingStore]:
     """The offsets topic of a worker, of its own."""
     name = topic("worker")
-    logs = worker_logs.create_worker_logs(
+    logs = internal_topic_logs.create_worker_logs(
         cluster_access.parse_cluster_access(east.client_properties(), files=FILES),
         internal_topic_settings.read_required_topics(
             {

@@ -14,7 +14,7 @@ import pytest
 from connect_runtime.base.errors import ConnectError, FatalError, RetriableError
 from connect_runtime.base.ids import ConnectorTaskId
 from connect_runtime.config.worker_config import ExactlyOnceSourceMode
-from connect_runtime.kafka import cluster_access, worker_logs
+from connect_runtime.kafka import cluster_access, internal_topic_logs
 from connect_runtime.kafka.internal_topics import InternalTopicManager
 from connect_runtime.kafka.kafka_shared_log import KafkaSharedLog, LogOptions
 from connect_runtime.kafka.topic_admin import TopicAdmin
@@ -188,7 +188,7 @@ def test_one_leader_writes_at_a_time(east, place, topic, logs):
     )
 
     def store() -> ConfigBackingStore:
-        logs = worker_logs.create_worker_logs(
+        logs = internal_topic_logs.create_worker_logs(
             place.access,
             topics,
             group_id=name,

@@ -10,7 +10,7 @@ from mm2.sandbox.log_records import RawRecord
 from mm2.sandbox.sandbox_errors import SandboxError
 from mm2.sandbox.traffic.edge_cases import edge_case_topics
 from mm2.sandbox.traffic.edge_cases.edge_case_topics import EdgeCaseTopic
-from mm2.sandbox.traffic.edge_cases.log_features import LogFeature
+from mm2.sandbox.traffic.edge_cases.record_features import LogFeature
 from tests.support.kafka import Properties
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]

@@ -8,6 +8,7 @@ from typing import Any
 from connect_runtime.protocol import security_settings
 from mm2.config import client_keys
 from mm2.config.mm2_settings import Mm2Settings
+from mm2.topics import topic_selection
 from mm2.topics.flow_config import Flow
 
 COMPARED = frozenset(client_keys.SUPPORTED_PROPERTIES) | security_settings.SUPPORTED_KEYS
@@ -29,7 +30,11 @@ def flow_settings(
         "admin.timeout": flow.admin_timeout_s,
         "remote topics": {topic: flow.format_remote_topic(topic) for topic in probes["topics"]},
         "checkpoints topic": flow.policy.checkpoints_topic(flow.source),
-        "topics": [topic for topic in probes["topics"] if flow.should_replicate_topic(topic)],
+        "topics": [
+            topic
+            for topic in probes["topics"]
+            if topic_selection.should_replicate_topic(flow, topic)
+        ],
         "configs": {
             name: [
                 flow.config_filter.should_replicate(name),

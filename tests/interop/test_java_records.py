@@ -11,8 +11,8 @@ from mm2.formats import compression, record_batch, record_sets, records
 from mm2.formats.compression import DecompressionError
 from mm2.formats.record_sets import DamagedBatchError, MalformedLegacyMessageError
 from mm2.formats.records import BatchRecord, MalformedRecordsError, RecordFields
-from mm2.replication import batch_limits, read_committed
-from mm2.replication.batch_limits import BatchMergeLimits
+from mm2.replication import batch_splitting, read_committed
+from mm2.replication.batch_splitting import BatchMergeLimits
 from mm2.replication.memory_budget import MemoryBudget
 from mm2.replication.send_queue import PartitionSendQueue
 from tests.fakes import batches, odd_logs
@@ -94,7 +94,7 @@ def joined(questions: Questions) -> None:
         log = odd_logs.made(random.Random(seed))
         box = PartitionSendQueue(
             MemoryBudget(1 << 30),
-            merge_limits=BatchMergeLimits(records=batch_limits.NO_RECORD_LIMIT),
+            merge_limits=BatchMergeLimits(records=batch_splitting.NO_RECORD_LIMIT),
         )
         box.limits.reencoded_bytes_max = random.Random(seed).choice([500, 1 << 20])
         found = read_committed.scan_batches(

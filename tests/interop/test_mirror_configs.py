@@ -27,7 +27,7 @@ from mm2.config import (
 from mm2.config.dedicated_mode import Resolve, SourceAndTarget
 from mm2.connectors import connect_offsets
 from mm2.offsets import group_selection
-from mm2.topics import acl_plan, assignment, mirror_plan
+from mm2.topics import acl_plan, assignment, mirror_plan, topic_selection
 from mm2.topics.acl_plan import TopicAcl
 from mm2.topics.mirror_plan import ConfigEntry, ConfigEntrySource, ObservedTopic, TopicsSnapshot
 from tests.interop import java_mirror_configs, mirror_cases
@@ -243,7 +243,11 @@ def test_acls_become_what_they_become_in_java_but_for_those_that_are_not_copied(
         ours = acl_plan.derive_mirror_acls(
             flow,
             found,
-            mirrored_topics={each.name for each in found if flow.should_replicate_topic(each.name)},
+            mirrored_topics={
+                each.name
+                for each in found
+                if topic_selection.should_replicate_topic(flow, each.name)
+            },
         )
         assert [each.fields() for each in ours] == _copied(theirs, flow.format_remote_topic("*"))
         assert theirs

@@ -18,7 +18,7 @@ import pytest
 
 from connect_runtime.group.connect_protocol import ConnectProtocol
 from connect_runtime.group.connectors_and_tasks import ConfiguredWork, ConnectorsAndTasks
-from connect_runtime.kafka import worker_logs
+from connect_runtime.kafka import internal_topic_logs
 from connect_runtime.kafka.cluster_access import KafkaClusterAccess
 from connect_runtime.storage import internal_topic_settings
 from connect_runtime.storage.config_store import ConfigBackingStore
@@ -58,7 +58,7 @@ class Mixed:
         topics = connect_workers.storage(group)
         for each in ("config", "offset", "status"):
             topics[f"{each}.storage.replication.factor"] = "1"
-        logs = worker_logs.create_worker_logs(
+        logs = internal_topic_logs.create_worker_logs(
             KafkaClusterAccess(bootstrap=(running.bootstrap,)),
             internal_topic_settings.read_required_topics(topics),
             group_id=group,

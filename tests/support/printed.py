@@ -22,8 +22,8 @@ from mm2.replication.read_committed import UnreadableBatch
 from mm2.replication.recovery_instructions import OpenTransaction, UnreadableStateRecord
 from mm2.replication.setup import PartitionSetup
 from mm2.replication.target_tail import ForeignBatch
-from mm2.status import retention_risk
-from mm2.status.retention_risk import DeletionCause, RetentionRisk, RiskKind, TopicRetention
+from mm2.status import retention_estimate
+from mm2.status.retention_estimate import DeletionCause, RetentionRisk, RiskKind, TopicRetention
 from mm2.topics import mirror_plan
 from mm2.topics.flow_config import Flow
 from mm2.topics.mirror_plan import (
@@ -77,7 +77,7 @@ def messages(operator: OperatorCommands, *, hanging: int = 0) -> Iterator[str]:
         risk = RetentionRisk(kind=RiskKind.RUNS_OUT, left_ms=1, cause=by)
         kept = TopicRetention(retention_ms=604_800_000, retention_bytes=2**40)
         yield operator_commands.format_remedy(
-            retention_risk.make_retention_command(
+            retention_estimate.make_retention_command(
                 TOPIC, risk, retention=kept, source=operator.source
             )
         )

@@ -35,33 +35,6 @@ from mm2.copier.spark import spark_errors
 from mm2.copier.spark.settings import SparkSettings
 from mm2.copier.spark.spark_errors import SparkStartError
 
-SPARK_LOG_SIZE = "10MB"
-MAX_SPARK_LOG_FILES = 3
-
-
-def format_log4j2_properties(log: Path) -> str:
-    """Format a Log4j 2 configuration that writes to `log` and keeps `MAX_SPARK_LOG_FILES` old
-    files."""
-    return f"""\
-rootLogger.level = info
-rootLogger.appenderRef.file.ref = file
-appender.file.type = RollingFile
-appender.file.name = file
-appender.file.fileName = {log}
-appender.file.filePattern = {log}.%i
-appender.file.layout.type = PatternLayout
-appender.file.layout.pattern = %d{{yyyy-MM-dd'T'HH:mm:ss.SSS'Z'}}{{UTC}} %p %c{{1}}: %m%n%ex
-appender.file.policies.type = Policies
-appender.file.policies.size.type = SizeBasedTriggeringPolicy
-appender.file.policies.size.size = {SPARK_LOG_SIZE}
-appender.file.strategy.type = DefaultRolloverStrategy
-appender.file.strategy.max = {MAX_SPARK_LOG_FILES}
-logger.jetty.name = org.sparkproject.jetty
-logger.jetty.level = warn
-logger.metrics.name = org.apache.spark.metrics
-logger.metrics.level = warn
-"""
-
 
 def format_properties_file(properties: dict[str, str]) -> str:
     """Format a Java properties file (UTF-8). Values may contain line breaks."""
@@ -314,7 +287,7 @@ def _build_command(
     archive: ClassArchive | None,
 ) -> list[str]:
     logging_file = home / "log4j2.properties"
-    logging_file.write_text(format_log4j2_properties(log), encoding="utf-8")
+    logging_file.write_text(spark_settings.format_log4j2_properties(log), encoding="utf-8")
     properties = spark_settings.build_properties(settings, scratch=home)
     properties["spark.driver.extraJavaOptions"] = spark_settings.build_java_options(
         settings,

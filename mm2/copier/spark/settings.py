@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mm2.config import engine_config
+from mm2.config import copy_engine_config
 
 _LOCAL_MASTER_PATTERN = re.compile(r"local(?:\[(?P<threads>\d+|\*)(?:,\s*\d+)?\])?$")
 
@@ -39,7 +39,7 @@ def count_executor_slots(context: Any) -> int:
     return sum(int(each.maxTasks()) for each in summaries if each.id() != "driver")
 
 
-LOCAL_MASTER = engine_config.LOCAL_MASTER
+LOCAL_MASTER = copy_engine_config.LOCAL_MASTER
 
 FIXED_PROPERTIES = {
     "spark.task.maxFailures": "1",  # Connect restarts copies, Spark does not
@@ -108,7 +108,7 @@ class SparkSettings:
     def is_local(self) -> bool:
         """True if Spark runs entirely in this process, its JVM and its child processes, without a
         network."""
-        return engine_config.is_local_master(self.master)
+        return copy_engine_config.is_local_master(self.master)
 
 
 def explain_insecure_traffic(effective: Mapping[str, str]) -> str | None:
@@ -118,7 +118,7 @@ def explain_insecure_traffic(effective: Mapping[str, str]) -> str | None:
     """
     if effective.get("spark.authenticate") != "true":
         return "spark.authenticate is not true"
-    if engine_config.is_local_master(effective.get("spark.master", "")):
+    if copy_engine_config.is_local_master(effective.get("spark.master", "")):
         return None
     encrypted = ("spark.network.crypto.enabled", "spark.ssl.rpc.enabled")
     if not any(effective.get(key) == "true" for key in encrypted):
@@ -172,3 +172,31 @@ def build_java_options(
     if settings.is_local:
         options += [LOCAL_JVM_OPTIONS, *([more] if more else [])]
     return " ".join([*options, settings.conf.get("spark.driver.extraJavaOptions", "")]).strip()
+
+
+SPARK_LOG_SIZE = "10MB"
+MAX_SPARK_LOG_FILES = 3
+
+
+def format_log4j2_properties(log: Path) -> str:
+    """Format a Log4j 2 configuration that writes to `log` and keeps `MAX_SPARK_LOG_FILES` old
+    files."""
+    return f"""\
+rootLogger.level = info
+rootLogger.appenderRef.file.ref = file
+appender.file.type = RollingFile
+appender.file.name = file
+appender.file.fileName = {log}
+appender.file.filePattern = {log}.%i
+appender.file.layout.type = PatternLayout
+appender.file.layout.pattern = %d{{yyyy-MM-dd'T'HH:mm:ss.SSS'Z'}}{{UTC}} %p %c{{1}}: %m%n%ex
+appender.file.policies.type = Policies
+appender.file.policies.size.type = SizeBasedTriggeringPolicy
+appender.file.policies.size.size = {SPARK_LOG_SIZE}
+appender.file.strategy.type = DefaultRolloverStrategy
+appender.file.strategy.max = {MAX_SPARK_LOG_FILES}
+logger.jetty.name = org.sparkproject.jetty
+logger.jetty.level = warn
+logger.metrics.name = org.apache.spark.metrics
+logger.metrics.level = warn
+"""

@@ -27,7 +27,7 @@ from connect_runtime.protocol.produce import ProduceBatch
 from connect_runtime.system.clock import SystemClock
 from mm2.sandbox.sandbox_clients import ClientProperties
 from mm2.sandbox.sandbox_errors import SandboxError
-from mm2.sandbox.traffic.edge_cases import log_features
+from mm2.sandbox.traffic.edge_cases import record_features
 
 _REQUEST_TIMEOUT_S = 30.0
 _POLL_INTERVAL_S = 0.1
@@ -89,7 +89,7 @@ class RawLog:
                 raise self._create_error(f"reading {partition} from offset {at}", found.error_code)
             if found.log_start_offset > at:
                 at = found.log_start_offset
-            behind = log_features.find_next_offset(found.records)
+            behind = record_features.find_next_offset(found.records)
             if behind is None or at >= found.high_watermark:
                 return
             yield found.records

@@ -26,7 +26,7 @@ from connect_runtime.system import clock
 from mm2.sandbox import sandbox_clients
 from mm2.sandbox.sandbox_clients import SandboxClients
 from mm2.sandbox.traffic import payloads
-from mm2.sandbox.traffic.edge_cases import batch_encoder, log_features
+from mm2.sandbox.traffic.edge_cases import batch_encoder, record_features
 from mm2.sandbox.traffic.edge_cases.batch_encoder import TimestampedRecord
 from mm2.sandbox.traffic.edge_cases.raw_log import RawLog
 from mm2.sandbox.traffic.payloads import BatchSpec, Headers, OutgoingRecord
@@ -201,7 +201,7 @@ class TopicWriter:
             )
 
 
-WRITER_CODECS = log_features.ALL_CODECS
+WRITER_CODECS = record_features.ALL_CODECS
 LARGE_RECORD_BYTES = 10_000_000
 LARGE_MESSAGE_BYTES = 10_600_000
 BIG_BATCH_BYTES = 4_000_000

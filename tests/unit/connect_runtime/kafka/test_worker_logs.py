@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from connect_runtime.config.worker_config import ExactlyOnceSourceMode
-from connect_runtime.kafka import worker_logs
+from connect_runtime.kafka import internal_topic_logs
 from connect_runtime.kafka.cluster_access import KafkaClusterAccess
 from connect_runtime.kafka.log_writer import LogRetryPolicy
 from connect_runtime.storage import internal_topic_settings
@@ -22,7 +22,7 @@ TOPICS = internal_topic_settings.read_required_topics(
 
 
 def make(**options):
-    return worker_logs.create_worker_logs(
+    return internal_topic_logs.create_worker_logs(
         KafkaClusterAccess(bootstrap=("127.0.0.1:1",)),
         TOPICS,
         group_id="g",

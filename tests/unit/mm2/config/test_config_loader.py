@@ -15,6 +15,7 @@ from mm2.config.config_diff import FlowStep
 from mm2.config.flow_plan import FlowSelection
 from mm2.config.mm2_settings import Mm2Settings
 from mm2.status import topic_explanation
+from mm2.topics import topic_selection
 from mm2.topics.flow_config import TargetTopicAccess
 from tests.support import own_classes
 
@@ -56,7 +57,11 @@ ALL = {
 def must_be_theirs(found: Mm2Settings) -> None:
     (flow,) = found.flows
     assert flow.format_remote_topic("orders") == "from-a-orders"
-    taken = [each for each in ("orders", "new-orders", "x") if flow.should_replicate_topic(each)]
+    taken = [
+        each
+        for each in ("orders", "new-orders", "x")
+        if topic_selection.should_replicate_topic(flow, each)
+    ]
     assert taken == ["orders", "new-orders"]
     assert (flow.groups.matches("my-orders"), flow.groups.matches("x")) == (True, False)
     assert flow.config_filter.should_replicate("retention.ms")
@@ -106,7 +111,7 @@ def test_short_names_of_shipped_filters_are_javas():
     assert plan.connectors[flow_plan.SOURCE_CONNECTOR]["topic.filter.class"] == (
         "org.apache.kafka.connect.mirror.DefaultTopicFilter"
     )
-    assert found.flows[0].should_replicate_topic("x")
+    assert topic_selection.should_replicate_topic(found.flows[0], "x")
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ import pytest
 from connect_runtime.config.config_errors import SettingsError
 from mm2.config import (
     config_loader,
+    copy_engine_config,
     endpoints_section,
-    engine_config,
     extension_keys,
     flow_keys,
     hooks_section,
@@ -36,7 +36,7 @@ def declared(module) -> set[str]:
 def test_what_readers_declare_is_explained_and_nothing_else():
     of_flows = declared(flow_keys) | {each.name for each in flow_keys.CONNECTOR_OPTIONS}
     assert set(key_help.FLOW_HELP) == of_flows | extension_keys.NAMES
-    ends = {*engine_config.DRIVER_HOSTS, *engine_config.DRIVER_PORTS}
+    ends = {*copy_engine_config.DRIVER_HOSTS, *copy_engine_config.DRIVER_PORTS}
     assert set(key_help.SPARK_HELP) == declared(spark_section) | ends | {"conf"}
     served = {*key_help.METRICS_HELP, *key_help.HEALTH_HELP, *key_help.DRILL_HELP}
     assert served == declared(endpoints_section)

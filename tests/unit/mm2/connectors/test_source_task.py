@@ -15,7 +15,7 @@ from connect_runtime.api.plugin_context import (
     PipelineState,
 )
 from connect_runtime.base.ids import TopicPartition
-from mm2.config.engine_config import EngineSettings
+from mm2.config.copy_engine_config import EngineSettings
 from mm2.connectors import mirror_topic_writer, source_task, status_registry
 from mm2.connectors.source_task import MirrorSourceTask
 from mm2.copier import control_messages, control_server

@@ -17,7 +17,7 @@ from mm2.copier.progress_reports import ClockShift, PartitionGauge
 from mm2.formats.offset_map_records import Era, MapSegment, MapSegmentKey, NewEraRequest, OffsetRun
 from mm2.offsets.offset_map import ResumePoint
 from mm2.replication import halts, latency, partition_lag
-from mm2.replication.batch_limits import BatchMergeLimits
+from mm2.replication.batch_splitting import BatchMergeLimits
 from mm2.replication.latency import LatencySnapshot, RecordAges
 from mm2.replication.memory_budget import MemoryBudget
 from mm2.replication.partition_replicator import PartitionReplicator

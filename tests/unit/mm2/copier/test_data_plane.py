@@ -12,7 +12,7 @@ import pytest
 from connect_runtime.api.errors import ConfigError, FatalError
 from connect_runtime.system.clock import SystemClock
 from mm2.config import config_loader
-from mm2.config.engine_config import EngineSettings
+from mm2.config.copy_engine_config import EngineSettings
 from mm2.config.mm2_settings import Mm2Settings
 from mm2.copier import data_plane
 from mm2.copier.data_plane import DataPlaneRegistry

@@ -12,7 +12,7 @@ from connect_runtime.network.cluster_connections import RawClientResponse
 from connect_runtime.protocol import framing
 from mm2.copier import producer
 from mm2.copier.producer import BatchProducer
-from mm2.replication import in_flight
+from mm2.replication import in_flight_batches
 from tests.fakes import copying
 from tests.support import scripted_broker
 
@@ -108,7 +108,7 @@ def slowed():
     world.side.send_ready_batches(1000.0)
     while world.side._get_concurrency(1).connections == 1:
         world.answer(elapsed_s=1.0)
-    assert world.side._get_concurrency(1).connections == in_flight.PRODUCE_CONNECTIONS_MAX
+    assert world.side._get_concurrency(1).connections == in_flight_batches.PRODUCE_CONNECTIONS_MAX
     return world
 
 

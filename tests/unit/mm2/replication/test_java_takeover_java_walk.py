@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from mm2.formats.offset_map_records import OffsetRun
-from mm2.replication import batch_limits, java_takeover, tail_reader
+from mm2.replication import batch_splitting, java_takeover, tail_reader
 from mm2.replication.halts import HaltCause, PartitionHalt
 from mm2.replication.java_retrace import MapReconstruction
 from mm2.replication.java_takeover import JavaWrittenRange
@@ -71,7 +71,7 @@ def test_what_is_too_large_to_be_opened_stops_the_partition():
 
 
 def test_the_copy_loop_runs_while_many_batches_are_compared(monkeypatch):
-    monkeypatch.setattr(batch_limits, "DECODE_PART_RECORDS", 2)
+    monkeypatch.setattr(batch_splitting, "DECODE_PART_RECORDS", 2)
     held = [scripts.data(100 + at, each, leader_epoch=9) for at, each in enumerate(LETTERS)]
     source = Log(*held, start=100)
     played = retraced(wrote(40, b"a", b"b"), wrote(42, b"c"), source=source)

@@ -25,7 +25,7 @@ FACTOR = 4
 
 RUN = """
 import json, resource, sys, time
-from mm2.replication.batch_limits import BatchMergeLimits
+from mm2.replication.batch_splitting import BatchMergeLimits
 from mm2.replication.memory_budget import MemoryBudget
 from mm2.replication.read_committed import scan_batches
 from mm2.replication.send_queue import PartitionSendQueue

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from mm2.formats import record_batch, records
 from mm2.formats.records import BatchRecord
-from mm2.replication import batch_limits, read_committed
-from mm2.replication.batch_limits import BatchMergeLimits
+from mm2.replication import batch_splitting, read_committed
+from mm2.replication.batch_splitting import BatchMergeLimits
 from mm2.replication.memory_budget import MemoryBudget
 from mm2.replication.outbound_batches import OffsetSpan, OutboundBatch
 from mm2.replication.send_queue import DroppedPosition, PartitionSendQueue
@@ -23,11 +23,11 @@ from tests.support import examples
 
 
 @pytest.fixture(
-    params=[batch_limits.DECODE_PART_RECORDS, 2], ids=["whole", "in parts"], autouse=True
+    params=[batch_splitting.DECODE_PART_RECORDS, 2], ids=["whole", "in parts"], autouse=True
 )
 def part_records(request, monkeypatch):
     """Of batches that must be opened, so many records are read at once."""
-    monkeypatch.setattr(batch_limits, "DECODE_PART_RECORDS", request.param)
+    monkeypatch.setattr(batch_splitting, "DECODE_PART_RECORDS", request.param)
     return request.param
 
 
@@ -47,7 +47,7 @@ class Sender:
         self.codec = rng.choice([None, None, None, 0, 1, 2, 3, 4])
         self.held = MemoryBudget(1 << 40)
         joining = BatchMergeLimits(
-            records=rng.choice([0, 1, 4, 16, batch_limits.NO_RECORD_LIMIT]),
+            records=rng.choice([0, 1, 4, 16, batch_splitting.NO_RECORD_LIMIT]),
             bytes=rng.choice([80, 500, 16 << 10]),
         )
         self.box = PartitionSendQueue(

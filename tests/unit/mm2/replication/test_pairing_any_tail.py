@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mm2.formats import record_batch, records
-from mm2.replication import batch_limits, read_committed
-from mm2.replication.batch_limits import BatchMergeLimits
+from mm2.replication import batch_splitting, read_committed
+from mm2.replication.batch_splitting import BatchMergeLimits
 from mm2.replication.memory_budget import MemoryBudget
 from mm2.replication.outbound_batches import OffsetSpan
 from mm2.replication.send_queue import PartitionSendQueue
@@ -27,7 +27,7 @@ OURS = 7
 
 
 @pytest.fixture(
-    params=[batch_limits.DECODE_PART_RECORDS, 2],
+    params=[batch_splitting.DECODE_PART_RECORDS, 2],
     ids=["whole", "in parts"],
     autouse=True,
     scope="module",
@@ -35,7 +35,7 @@ OURS = 7
 def _part_records(request):
     """Of batches that are opened, so many records are read at once."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(batch_limits, "DECODE_PART_RECORDS", request.param)
+        patch.setattr(batch_splitting, "DECODE_PART_RECORDS", request.param)
         yield
 
 
@@ -77,7 +77,7 @@ class Copied:
             )
             position = found.position
             box.push(found, old_before_ms=odd_logs.OLD_BEFORE_MS)
-            box.limits.merge_limits.records = rng.choice([0, 1, 8, batch_limits.NO_RECORD_LIMIT])
+            box.limits.merge_limits.records = rng.choice([0, 1, 8, batch_splitting.NO_RECORD_LIMIT])
             box.limits.reencoded_bytes_max = rng.choice([1, 200, 1 << 20])
             if rng.random() < 0.2:
                 box.limits.halve_record_limit(count=rng.randint(2, 8), until=position)

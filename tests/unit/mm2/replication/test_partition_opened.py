@@ -6,8 +6,8 @@ import pytest
 
 from mm2 import operator_commands
 from mm2.formats import offset_map_records, record_batch, records
-from mm2.replication import batch_limits, retries
-from mm2.replication.batch_limits import PartitionBatchLimits
+from mm2.replication import batch_splitting, retries
+from mm2.replication.batch_splitting import PartitionBatchLimits
 from mm2.replication.halts import HaltCause
 from mm2.replication.partition_state import PartitionPhase
 from mm2.replication.recovery_instructions import (
@@ -189,7 +189,7 @@ def test_a_single_record_that_is_too_large_stops_the_partition_for_a_while(code)
     assert world.standing.halt.cause is HaltCause.REFUSED
     assert "orders-4 offset 1 with" in world.standing.halt.message
     assert "max.message.bytes" in world.standing.halt.message
-    assert world.copy.send_queue.limits.refused_bytes == batch_limits.NO_RECORD_LIMIT
+    assert world.copy.send_queue.limits.refused_bytes == batch_splitting.NO_RECORD_LIMIT
     assert values(world) == [b"small"]
     assert world.tick(30.0).standing.phase is Phase.COPYING
     go_on(world)
@@ -247,7 +247,7 @@ def test_what_was_learned_of_the_target_is_forgotten_after_a_while():
     go_on(world, lambda sent: TOO_LARGE if len(sent) > 1000 else 0)
     assert world.copy.map.through == 2
     assert counts(log[1]) == [1, 1]
-    world.tick(batch_limits.LEARNED_LIMIT_TTL_S - 10.0)
+    world.tick(batch_splitting.LEARNED_LIMIT_TTL_S - 10.0)
     assert counts(log[2]) == [1, 1]
     world.tick(20.0)
     assert counts(log[3]) == [2]
@@ -362,7 +362,7 @@ def test_a_batch_that_must_be_opened_and_unpacks_to_more_than_the_budget_stops_i
 
 
 def test_a_batch_that_is_copied_in_parts_is_copied_whole(monkeypatch):
-    monkeypatch.setattr(batch_limits, "DECODE_PART_RECORDS", 2)
+    monkeypatch.setattr(batch_splitting, "DECODE_PART_RECORDS", 2)
     held = [b"%d" % at for at in range(9)]
     world = copying.begun(batch(0, *held, codec=4), batch(9, b"next"), target_codec=3)
     go_on(world)
@@ -371,7 +371,7 @@ def test_a_batch_that_is_copied_in_parts_is_copied_whole(monkeypatch):
 
 
 def test_a_paused_partition_keeps_no_opened_bytes_from_others(monkeypatch):
-    monkeypatch.setattr(batch_limits, "DECODE_PART_RECORDS", 2)
+    monkeypatch.setattr(batch_splitting, "DECODE_PART_RECORDS", 2)
     held = [b"%d" % at for at in range(9)]
     world = copying.begun(batch(0, *held, codec=4), target_codec=3)
     world.offer(batch(0, *held, codec=4))
@@ -399,7 +399,7 @@ def again_in(world, *values, first, codec=4):
 
 
 def test_a_pause_amid_the_parts_before_the_place_does_not_go_back(monkeypatch):
-    monkeypatch.setattr(batch_limits, "DECODE_PART_RECORDS", 2)
+    monkeypatch.setattr(batch_splitting, "DECODE_PART_RECORDS", 2)
     held = [b"%d" % at for at in range(9)]
     world = World(batch(0, *held, codec=4), start=str(copying.OLD))
     again_in(world, *held, first=5)
@@ -417,7 +417,7 @@ def test_a_pause_amid_the_parts_before_the_place_does_not_go_back(monkeypatch):
 @pytest.mark.parametrize("delivery", list(DeliveryMode))
 @pytest.mark.parametrize("last", [b"x", b"kept"])
 def test_whole_parts_that_are_left_out_open_no_transaction_for_nothing(monkeypatch, delivery, last):
-    monkeypatch.setattr(batch_limits, "DECODE_PART_RECORDS", 2)
+    monkeypatch.setattr(batch_splitting, "DECODE_PART_RECORDS", 2)
     big = batch(0, *[b"x"] * 6, last, timestamp=copying.OLD, codec=4)
     world = copying.begun(big, transform=Filter(b"x"), delivery=delivery)
     world.offer(big)
@@ -444,7 +444,7 @@ def test_whole_parts_that_are_left_out_open_no_transaction_for_nothing(monkeypat
 
 
 def test_between_parts_what_was_sent_is_committed_while_whole_parts_are_left_out(monkeypatch):
-    monkeypatch.setattr(batch_limits, "DECODE_PART_RECORDS", 2)
+    monkeypatch.setattr(batch_splitting, "DECODE_PART_RECORDS", 2)
     held = [b"a", b"b", *[b"x"] * 40, b"c"]
     big = batch(0, *held, timestamp=copying.OLD, codec=4)
     world = copying.begun(big, transform=Filter(b"x"))
@@ -472,7 +472,7 @@ def test_a_transform_that_fails_behind_parts_that_are_left_out_stops_the_partiti
                 raise ValueError("boom")
             return super().__call__(fields, timestamp_ms)
 
-    monkeypatch.setattr(batch_limits, "DECODE_PART_RECORDS", 2)
+    monkeypatch.setattr(batch_splitting, "DECODE_PART_RECORDS", 2)
     big = batch(0, *[b"x"] * 5, b"boom", timestamp=copying.OLD, codec=4)
     world = copying.begun(big, transform=Fails(b"x"))
     world.offer(big)

@@ -7,7 +7,7 @@ from mm2.formats.offset_map_records import OffsetRun
 from mm2.formats.record_batch import BatchHeader
 from mm2.replication import latency, map_writer, retries
 from mm2.replication.halts import HaltCause
-from mm2.replication.in_flight import SentBatch
+from mm2.replication.in_flight_batches import SentBatch
 from mm2.replication.latency import LatencyHistogram, RecordAges
 from mm2.replication.outbound_batches import OutboundBatch
 from mm2.replication.partition_replicator import PartitionCounters

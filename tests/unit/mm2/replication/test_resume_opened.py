@@ -10,7 +10,7 @@ import pytest
 from mm2.formats.incident_records import IncidentKind
 from mm2.formats.offset_map_records import EraKey, MapSegmentKey, OffsetRun
 from mm2.replication import (
-    batch_limits,
+    batch_splitting,
     outbound_batches,
     recovery_instructions,
     resume,
@@ -300,7 +300,7 @@ NINE = [b"%d" % at for at in range(9)]
 
 @pytest.fixture
 def two_at_once(monkeypatch):
-    monkeypatch.setattr(batch_limits, "DECODE_PART_RECORDS", 2)
+    monkeypatch.setattr(batch_splitting, "DECODE_PART_RECORDS", 2)
 
 
 @pytest.mark.usefixtures("two_at_once")

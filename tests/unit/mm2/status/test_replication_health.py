@@ -12,7 +12,7 @@ from mm2.reachability import ClusterSide, UnreachableCluster
 from mm2.status import replication_health, topic_rows
 from mm2.status.process_health import LastReplication, ReplicationActivity, ReplicationEvidence
 from mm2.status.replication_health import FlowHealth
-from mm2.status.retention_risk import DeletionCause, RetentionRisk, RiskKind
+from mm2.status.retention_estimate import DeletionCause, RetentionRisk, RiskKind
 from mm2.status.status_document import FlowReport, PartitionReport, ReportedFlowState, TaskReport
 
 Health, Side, State = FlowHealth, ClusterSide, ReportedFlowState

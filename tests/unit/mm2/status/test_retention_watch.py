@@ -19,7 +19,7 @@ from mm2.replication.latency import LatencySnapshot
 from mm2.status import replication_health, retention_watch
 from mm2.status.process_health import LastReplication, ReplicationActivity, ReplicationEvidence
 from mm2.status.replication_health import FlowHealth
-from mm2.status.retention_risk import DeletionCause, RetentionRisk, RiskKind
+from mm2.status.retention_estimate import DeletionCause, RetentionRisk, RiskKind
 from mm2.status.retention_watch import RetentionWatch
 from mm2.status.status_document import ReportedFlowState
 from mm2.status.status_from_process import SourcePartitionSnapshot

@@ -8,7 +8,7 @@ from connect_runtime.base.errors import FatalError
 from connect_runtime.base.ids import TopicPartition
 from mm2 import operator_commands
 from mm2.status import retention_watch
-from mm2.status.retention_risk import DeletionCause, RiskKind
+from mm2.status.retention_estimate import DeletionCause, RiskKind
 from mm2.status.retention_watch import SourceRetentionReader
 from tests.fakes.admin import FakeAdmin, FakeCluster
 from tests.fakes.logs import FakeLog, FakeLogs

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from mm2.reachability import ClusterSide, UnreachableCluster
 from mm2.status import status_document
 from mm2.status.process_health import LastReplication, ReplicationActivity, ReplicationEvidence
-from mm2.status.retention_risk import DeletionCause, RetentionRisk, RiskKind
+from mm2.status.retention_estimate import DeletionCause, RetentionRisk, RiskKind
 from mm2.status.status_document import (
     FlowProblem,
     FlowReport,

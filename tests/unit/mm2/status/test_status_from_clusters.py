@@ -32,7 +32,7 @@ from mm2.status import (
     topic_rows,
 )
 from mm2.status.replication_health import FlowHealth
-from mm2.status.retention_risk import TopicRetention
+from mm2.status.retention_estimate import TopicRetention
 from mm2.status.status_document import FlowProblem, ReportedFlowState, TaskReport
 
 FILE = """

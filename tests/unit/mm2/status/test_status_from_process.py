@@ -11,7 +11,7 @@ from mm2.offsets.log_bounds import LogBounds
 from mm2.reachability import ClusterSide, UnreachableCluster
 from mm2.status import status_document, status_from_process, topic_rows
 from mm2.status.process_health import ReplicationActivity
-from mm2.status.retention_risk import RetentionRisk, RiskKind, TopicRetention
+from mm2.status.retention_estimate import RetentionRisk, RiskKind, TopicRetention
 from mm2.status.status_document import PartitionReport, ReportedFlowState, TaskReport
 from mm2.status.status_from_process import SourcePartitionSnapshot, StatusHistory
 from mm2.topics.flow_config import Flow, FlowThrottles

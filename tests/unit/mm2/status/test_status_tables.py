@@ -5,7 +5,7 @@ from typing import Any
 from mm2 import operator_commands
 from mm2.reachability import ClusterSide, UnreachableCluster
 from mm2.status import status_tables
-from mm2.status.retention_risk import DeletionCause, RetentionRisk, RiskKind
+from mm2.status.retention_estimate import DeletionCause, RetentionRisk, RiskKind
 from mm2.status.status_document import (
     FlowProblem,
     FlowReport,

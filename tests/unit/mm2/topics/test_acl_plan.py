@@ -7,7 +7,7 @@ from collections.abc import Collection
 
 import pytest
 
-from mm2.topics import acl_plan, filters
+from mm2.topics import acl_plan, filters, topic_selection
 from mm2.topics.acl_plan import AclPlan, TopicAcl
 from mm2.topics.flow_config import Flow
 from mm2.topics.naming import IdentityReplicationPolicy
@@ -73,7 +73,7 @@ def test_acls_of_all_topics_are_never_copied(flow, permission):
 
 
 def test_a_topic_that_exists_only_on_the_target_gets_no_acls():
-    assert IDENTITY.should_replicate_topic("target-only")
+    assert topic_selection.should_replicate_topic(IDENTITY, "target-only")
     assert derive(IDENTITY, acl("target-only"), acl()) == [acl()]
 
 

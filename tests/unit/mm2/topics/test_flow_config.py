@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from connect_runtime.base.ids import TopicPartition
-from mm2.topics import filters, naming
+from mm2.replication import transactional_ids
+from mm2.topics import filters, naming, topic_selection
 from mm2.topics.flow_config import Flow, StartAt, StartPosition, TargetTopicAccess
 from mm2.topics.naming import DefaultReplicationPolicy, IdentityReplicationPolicy
 
@@ -13,7 +14,7 @@ def test_names_of_a_flow():
     assert flow.name == "east->west"
     assert flow.format_remote_topic("orders") == "east.orders"
     assert (
-        naming.format_transactional_id(flow.name, TopicPartition("a-b", 7))
+        transactional_ids.format_transactional_id(flow.name, TopicPartition("a-b", 7))
         == "mm2-east->west-a-b-7"
     )
 
@@ -39,13 +40,13 @@ def test_which_topics_are_mirrored(topic, expected):
     flow = Flow(
         source="east", target="west", topics=filters.compile_topic_filter([r".*orders.*"], [])
     )
-    assert flow.should_replicate_topic(topic) is expected
+    assert topic_selection.should_replicate_topic(flow, topic) is expected
 
 
 def test_our_own_internal_topics_are_never_mirrored_whatever_the_filter_says():
     other = Flow(source="west", target="east", topics=filters.compile_topic_filter([".*"], []))
-    assert not other.should_replicate_topic(naming.offset_map_topic("east"))
-    assert not other.should_replicate_topic(naming.incidents_topic("east"))
+    assert not topic_selection.should_replicate_topic(other, naming.offset_map_topic("east"))
+    assert not topic_selection.should_replicate_topic(other, naming.incidents_topic("east"))
 
 
 class _KeepingEveryName(DefaultReplicationPolicy):
@@ -88,11 +89,11 @@ def test_no_mirror_topic_has_the_name_of_a_topic_that_mm2_writes(source, policy,
         topics=filters.compile_topic_filter([".*"], []),
     )
     remote = flow.format_remote_topic(topic)
-    assert not flow.should_replicate_topic(topic)
-    assert flow.explain_mismatch(topic)
+    assert not topic_selection.should_replicate_topic(flow, topic)
+    assert topic_selection.explain_mismatch(flow, topic)
     if not naming.is_internal_topic(policy, topic):
-        assert flow.has_reserved_mirror_name(topic)
-        assert flow.explain_mismatch(topic) == (
+        assert topic_selection.has_reserved_mirror_name(flow, topic)
+        assert topic_selection.explain_mismatch(flow, topic) == (
             f"its mirror would be {remote}, a topic that only mm2 may write on west"
         )
 
@@ -100,8 +101,8 @@ def test_no_mirror_topic_has_the_name_of_a_topic_that_mm2_writes(source, policy,
 @pytest.mark.parametrize("topic", ["checkpoints", "internal", "a.internal", "mm2-a.internal.x"])
 def test_names_that_only_resemble_internal_topics_are_mirrored(topic):
     flow = Flow(source="east", target="west", topics=filters.compile_topic_filter([".*"]))
-    assert flow.should_replicate_topic(topic)
-    assert not flow.has_reserved_mirror_name(topic)
+    assert topic_selection.should_replicate_topic(flow, topic)
+    assert not topic_selection.has_reserved_mirror_name(flow, topic)
 
 
 @pytest.mark.parametrize(
@@ -125,7 +126,10 @@ def test_heartbeats_are_mirrored_unless_they_are_left_to_the_filters(
         policy=DefaultReplicationPolicy(separator=separator),
         replicate_heartbeats=not left_to_filters,
     )
-    found = tuple(map(flow.should_replicate_topic, ("heartbeats", "us-west.heartbeats")))
+    found = tuple(
+        topic_selection.should_replicate_topic(flow, each)
+        for each in ("heartbeats", "us-west.heartbeats")
+    )
     assert found == expected
 
 
@@ -137,8 +141,8 @@ def test_identity_mirrors_names_as_they_are():
         target_topics=TargetTopicAccess.SHARED,
     )
     assert flow.format_remote_topic("orders") == "orders"
-    assert flow.should_replicate_topic("west.orders")
-    assert not flow.should_replicate_topic("west.heartbeats")
+    assert topic_selection.should_replicate_topic(flow, "west.orders")
+    assert not topic_selection.should_replicate_topic(flow, "west.heartbeats")
 
 
 def test_a_timestamp_goes_with_a_timestamp_start_only():
@@ -163,17 +167,17 @@ def test_a_timestamp_goes_with_a_timestamp_start_only():
 def test_why_a_topic_is_not_mirrored(topic, said):
     wanted = filters.compile_topic_filter(["x", ".*orders.*"], ["a", ".*-old"])
     flow = Flow(source="east", target="west", topics=wanted)
-    assert flow.explain_mismatch(topic) == said
-    assert (said == "") == flow.should_replicate_topic(topic)
-    assert bool(flow.explain_match(topic)) == (said == "")
+    assert topic_selection.explain_mismatch(flow, topic) == said
+    assert (said == "") == topic_selection.should_replicate_topic(flow, topic)
+    assert bool(topic_selection.explain_match(flow, topic)) == (said == "")
 
 
 def test_by_which_rule_a_topic_is_mirrored():
     flow = Flow(
         source="east", target="west", topics=filters.compile_topic_filter(["x", ".*orders.*"])
     )
-    assert flow.explain_match("orders") == "topics includes .*orders.*"
-    assert "heartbeats.replication.enabled" in flow.explain_match("heartbeats")
+    assert topic_selection.explain_match(flow, "orders") == "topics includes .*orders.*"
+    assert "heartbeats.replication.enabled" in topic_selection.explain_match(flow, "heartbeats")
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from connect_runtime.base.ids import TopicPartition
-from mm2.topics import naming, replication_loops
+from mm2.topics import naming, replication_loops, topic_selection
 from mm2.topics.flow_config import Flow, StartAt, StartPosition
 from mm2.topics.naming import IdentityReplicationPolicy
 from mm2.topics.replication_loops import OffsetSyncsLocation
@@ -92,5 +92,5 @@ def test_the_opposite_flows_syncs_are_not_looked_for_where_our_own_are():
 )
 def test_names_tell_as_in_java(topic, default, identity):
     """`testNoCycles`, `testIdentityReplication`: heartbeats show cycles under either policy."""
-    assert DEFAULT.should_replicate_topic(topic) is default
-    assert IDENTITY.should_replicate_topic(topic) is identity
+    assert topic_selection.should_replicate_topic(DEFAULT, topic) is default
+    assert topic_selection.should_replicate_topic(IDENTITY, topic) is identity

@@ -16,7 +16,7 @@ from mm2.formats.mm2_records import Checkpoint
 from mm2.replication.partition_state import PartitionPhase
 from mm2.status import replication_health, status_document, topic_rows
 from mm2.status.replication_health import FlowHealth, FlowHealthResult
-from mm2.status.retention_risk import DeletionCause, RetentionRisk, RiskKind
+from mm2.status.retention_estimate import DeletionCause, RetentionRisk, RiskKind
 from mm2.status.status_document import FlowReport, PartitionReport, ReportedFlowState, TaskReport
 from mm2.topics.flow_config import Flow
 from mm2.ui import json_documents

@@ -6,7 +6,7 @@ import pytest
 
 from mm2 import operator_commands
 from mm2.config.operator_overrides import OperatorOverrides
-from mm2.status.retention_risk import DeletionCause, RetentionRisk, RiskKind
+from mm2.status.retention_estimate import DeletionCause, RetentionRisk, RiskKind
 from mm2.status.status_document import FlowProblem, TaskReport
 from mm2.status.topic_rows import CopyRates
 from mm2.topics.flow_config import FlowThrottles

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from mm2.copier.spark import jvm
+from mm2.copier.spark import settings as spark_settings
 from mm2.copier.spark.jvm import ClassArchive
 from mm2.copier.spark.settings import SparkSettings
 
@@ -105,7 +106,7 @@ def test_python_processes_of_spark_load_no_module_of_the_working_directory(tmp_p
 
 
 def test_the_log_is_bounded_and_where_it_was_asked_for():
-    text = jvm.format_log4j2_properties(Path("/var/log/mm2/spark.log"))
+    text = spark_settings.format_log4j2_properties(Path("/var/log/mm2/spark.log"))
     assert "appender.file.fileName = /var/log/mm2/spark.log\n" in text
     assert "appender.file.policies.size.size = 10MB\n" in text
     assert "appender.file.strategy.max = 3\n" in text

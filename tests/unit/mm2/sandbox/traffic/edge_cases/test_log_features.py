@@ -7,8 +7,8 @@ import struct
 
 import pytest
 
-from mm2.sandbox.traffic.edge_cases import log_features
-from mm2.sandbox.traffic.edge_cases.log_features import LogFeature, LogFeatureCounts
+from mm2.sandbox.traffic.edge_cases import record_features
+from mm2.sandbox.traffic.edge_cases.record_features import LogFeature, LogFeatureCounts
 from tests.fakes import batches
 from tests.fakes.batches import Record, Stamp
 
@@ -85,6 +85,6 @@ def test_another_partition_begins_anew():
 
 def test_an_incomplete_batch_is_left_for_the_next_set():
     whole = batches.data(records(2), at(8))
-    assert log_features.find_next_offset(memoryview(whole + whole[:-1])) == 10
-    assert log_features.find_next_offset(memoryview(whole[:-1])) is None
-    assert log_features.find_next_offset(memoryview(b"")) is None
+    assert record_features.find_next_offset(memoryview(whole + whole[:-1])) == 10
+    assert record_features.find_next_offset(memoryview(whole[:-1])) is None
+    assert record_features.find_next_offset(memoryview(b"")) is None

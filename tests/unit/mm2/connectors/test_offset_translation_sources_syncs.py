@@ -6,7 +6,7 @@ import pytest
 
 from connect_runtime.base.ids import TopicPartition
 from connect_runtime.kafka.client_errors import UnreachableError
-from mm2.connectors.translation_sources import OffsetSyncsFollower
+from mm2.connectors.offset_translation_sources import OffsetSyncsFollower
 from mm2.kafka.client_interfaces import LogTruncatedError
 from mm2.offsets.translation import ExactOffset, Untranslated
 from tests.fakes.checkpoint_clients import FakeClusters

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from connect_runtime.base.ids import TopicPartition
-from mm2.cli import translation_output
-from mm2.cli.translation_output import TranslationResult
+from mm2.cli import offset_translation_output
+from mm2.cli.offset_translation_output import TranslationResult
 from mm2.client.translation_outcomes import (
     Basis,
     BeyondEnd,
@@ -55,7 +55,7 @@ def answer(*groups, places=(), silent=""):
 
 def test_places_as_a_table():
     found = answer(places=[place(each) for each in (EXACT, UNSURE, WAITS, OLD, NOTHING, BEYOND)])
-    assert list(translation_output.format_translation(found)) == [
+    assert list(offset_translation_output.format_translation(found)) == [
         "TOPIC   PARTITION  OFFSET  BASIS     TOPIC-THERE  GOES-ON-AT  READ-AGAIN  OUTCOME",
         "orders  3          50      as given  east.orders  40          0           exact",
         "orders  3          50      as given  east.orders  41          unknown     earlier",
@@ -71,7 +71,7 @@ def test_places_as_a_table():
 def test_groups_as_a_table_with_what_has_to_be_said_of_them():
     by_checkpoint = of_group("h", UNSURE, basis=Basis.CHECKPOINT, silent="no route")
     found = list(
-        translation_output.format_translation(
+        offset_translation_output.format_translation(
             answer(of_group("g", EXACT), by_checkpoint, of_group("nobody"))
         )
     )
@@ -87,33 +87,39 @@ def test_groups_as_a_table_with_what_has_to_be_said_of_them():
 
 def test_a_time_that_was_looked_for_on_the_other_side_is_told():
     found = answer(places=[place(UNSURE, offset=None, basis=Basis.TIME_ON_DESTINATION)])
-    table, note = list(translation_output.format_translation(found))[1:]
+    table, note = list(offset_translation_output.format_translation(found))[1:]
     assert table.split()[2] == "-"
     assert note.startswith("orders-3: east did not answer")
 
 
 def test_of_one_group_as_java_writes_it():
     found = answer(of_group("g", EXACT, WAITS, OLD))
-    assert translation_output.translation_to_csv(found) == "east.orders,3,40\neast.orders,3,42\n"
-    assert list(translation_output.list_omitted_offsets(found)) == [
+    assert (
+        offset_translation_output.translation_to_csv(found)
+        == "east.orders,3,40\neast.orders,3,42\n"
+    )
+    assert list(offset_translation_output.list_omitted_offsets(found)) == [
         "omitted: group g, orders-3: too old"
     ]
     assert (
-        translation_output.translation_to_csv(answer(places=[place(EXACT)])) == "east.orders,3,40\n"
+        offset_translation_output.translation_to_csv(answer(places=[place(EXACT)]))
+        == "east.orders,3,40\n"
     )
 
 
 def test_of_several_groups_as_java_writes_it():
     found = answer(of_group("g", EXACT), of_group('a "b", c', EXACT))
     assert (
-        translation_output.translation_to_csv(found)
+        offset_translation_output.translation_to_csv(found)
         == 'g,east.orders,3,40\n"a ""b"", c",east.orders,3,40\n'
     )
 
 
 def test_as_json():
     found = json.loads(
-        json.dumps(translation_output.translation_to_json(answer(of_group("g", EXACT, NOTHING))))
+        json.dumps(
+            offset_translation_output.translation_to_json(answer(of_group("g", EXACT, NOTHING)))
+        )
     )
     assert (found["version"], found["flow"], found["from"]) == (1, "east->west", "east")
     (group,) = found["groups"]
@@ -133,16 +139,18 @@ def test_as_json():
         "why": "",
     }
     assert group["places"][1]["why"] == "it is a secret"
-    (only,) = translation_output.translation_to_json(answer(places=[place(WAITS)]))["places"]
+    (only,) = offset_translation_output.translation_to_json(answer(places=[place(WAITS)]))["places"]
     assert (only["outcome"], only["read_again_max"]) == ("not-ready", 7)
-    (only,) = translation_output.translation_to_json(answer(places=[place(BEYOND)]))["places"]
+    (only,) = offset_translation_output.translation_to_json(answer(places=[place(BEYOND)]))[
+        "places"
+    ]
     assert (only["outcome"], only["log_end"]) == ("beyond-the-log-end", 17)
     assert (only["goes_on_at"], only["read_again_max"]) == (None, None)
 
 
 def test_whether_it_is_beyond_the_log_end_nobody_knows_without_the_source():
     found = answer(places=[place(WAITS)], silent="no route")
-    assert list(translation_output.format_translation(found))[-1] == (
+    assert list(offset_translation_output.format_translation(found))[-1] == (
         "orders-3: whether offset 50 is beyond the log end is unknown, because east did not "
         "answer: "
         "no route"

@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass, field
 
 from mm2.replication import error_policy
-from mm2.replication.in_flight import SentBatch
+from mm2.replication.in_flight_batches import SentBatch
 
 ENCODED_BATCH_BYTES_MAX = 1_000_000
 """Maximum size of a re-encoded batch, below the usual `max.message.bytes` (1 MB)."""

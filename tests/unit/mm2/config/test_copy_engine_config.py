@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 
 from connect_runtime.api.errors import ConfigError
-from mm2.config import engine_config, mirror_connector_config
-from mm2.config.engine_config import EngineSettings
+from mm2.config import copy_engine_config, mirror_connector_config
+from mm2.config.copy_engine_config import EngineSettings
 
 
 def of_worker(props):
-    return engine_config.parse_engine_settings({}, worker=props)
+    return copy_engine_config.parse_engine_settings({}, worker=props)
 
 
 def test_a_configuration_without_a_word_says_nothing():
-    assert engine_config.parse_engine_settings({"name": "mirror", "throttle": "1MB"}) is None
+    assert copy_engine_config.parse_engine_settings({"name": "mirror", "throttle": "1MB"}) is None
 
 
 def test_every_key_is_understood():
@@ -86,13 +86,13 @@ def test_an_open_cluster_is_refused():
 def test_differences_are_told_by_keys_and_never_by_values():
     one = EngineSettings(conf={"spark.a": "secret"}, ui=True)
     other = EngineSettings(engine="inline", conf={"spark.a": "x", "spark.b": "y"})
-    assert engine_config.diff_engine_settings(one, other) == [
+    assert copy_engine_config.diff_engine_settings(one, other) == [
         "mm2.engine",
         "mm2.spark.ui",
         "mm2.spark.conf.spark.a",
         "mm2.spark.conf.spark.b",
     ]
-    assert engine_config.diff_engine_settings(one, one) == []
+    assert copy_engine_config.diff_engine_settings(one, one) == []
     assert "secret" not in repr(one)
 
 
@@ -130,7 +130,7 @@ def test_conf_may_hold_secrets_and_is_not_shown():
 )
 def test_a_connector_may_not_choose_programs_addresses_or_security(key):
     with pytest.raises(ConfigError) as raised:
-        engine_config.parse_engine_settings({key: "true"})
+        copy_engine_config.parse_engine_settings({key: "true"})
     assert str(raised.value).startswith(f"{key} cannot be set in a connector's configuration")
     assert "properties file of each Connect worker" in str(raised.value)
     props = {"name": "m", "source.cluster.alias": "a", "target.cluster.alias": "b", key: "true"}
@@ -156,7 +156,7 @@ def test_a_connector_may_not_choose_programs_addresses_or_security(key):
 )
 def test_a_connector_sets_plain_sizes_and_names_only(key, value):
     with pytest.raises(ConfigError, match="allowed: "):
-        engine_config.parse_engine_settings({f"mm2.spark.{key}": value})
+        copy_engine_config.parse_engine_settings({f"mm2.spark.{key}": value})
 
 
 def test_a_connector_overrides_engine_name_and_sizes_of_its_worker():
@@ -167,13 +167,13 @@ def test_a_connector_overrides_engine_name_and_sizes_of_its_worker():
         "mm2.spark.conf.spark.driver.memory": "1g",
     }
     own = {"mm2.spark.app.name": "A->B", "mm2.spark.conf.spark.driver.memory": "2g"}
-    assert engine_config.parse_engine_settings(own, worker=worker) == EngineSettings(
+    assert copy_engine_config.parse_engine_settings(own, worker=worker) == EngineSettings(
         master="local[2]",
         python="/usr/bin/python3",
         app_name="A->B",
         conf={"spark.driver.memory": "2g"},
     )
-    inline = engine_config.parse_engine_settings({"mm2.engine": "inline"}, worker=worker)
+    inline = copy_engine_config.parse_engine_settings({"mm2.engine": "inline"}, worker=worker)
     assert inline is not None
     assert inline.engine == "inline"
 

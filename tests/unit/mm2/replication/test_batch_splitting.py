@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mm2.replication import batch_limits
-from mm2.replication.batch_limits import BatchMergeLimits, PartitionBatchLimits
-from mm2.replication.in_flight import SentBatch
+from mm2.replication import batch_splitting
+from mm2.replication.batch_splitting import BatchMergeLimits, PartitionBatchLimits
+from mm2.replication.in_flight_batches import SentBatch
 from tests.fakes import copying
 
-TINY = (batch_limits.ALWAYS_MERGED_RECORDS, batch_limits.ALWAYS_MERGED_BYTES)
-LARGE = (batch_limits.DECODE_PART_RECORDS, batch_limits.ENCODED_BATCH_BYTES_MAX // 2)
+TINY = (batch_splitting.ALWAYS_MERGED_RECORDS, batch_splitting.ALWAYS_MERGED_BYTES)
+LARGE = (batch_splitting.DECODE_PART_RECORDS, batch_splitting.ENCODED_BATCH_BYTES_MAX // 2)
 
 
 # Joining
@@ -39,11 +39,11 @@ def test_tiny_batches_are_joined_from_the_beginning():
     ("share", "start", "after"),
     [
         (0.0, LARGE, TINY),
-        (batch_limits.IDLE_SHARE_LOW - 0.01, LARGE, TINY),
-        (batch_limits.IDLE_SHARE_LOW + 0.01, LARGE, LARGE),
-        (batch_limits.IDLE_SHARE_LOW + 0.01, TINY, TINY),
-        (batch_limits.IDLE_SHARE_HIGH - 0.01, TINY, TINY),
-        (batch_limits.IDLE_SHARE_HIGH + 0.01, TINY, LARGE),
+        (batch_splitting.IDLE_SHARE_LOW - 0.01, LARGE, TINY),
+        (batch_splitting.IDLE_SHARE_LOW + 0.01, LARGE, LARGE),
+        (batch_splitting.IDLE_SHARE_LOW + 0.01, TINY, TINY),
+        (batch_splitting.IDLE_SHARE_HIGH - 0.01, TINY, TINY),
+        (batch_splitting.IDLE_SHARE_HIGH + 0.01, TINY, LARGE),
         (1.0, TINY, LARGE),
     ],
 )
@@ -57,7 +57,7 @@ def test_where_acknowledgements_are_fast_only_tiny_ones_are_joined(start):
 
 
 def test_short_times_are_added_up_before_anything_is_concluded():
-    part_s = batch_limits.MERGE_LIMIT_INTERVAL_S / 5
+    part_s = batch_splitting.MERGE_LIMIT_INTERVAL_S / 5
     assert joined(*[(part_s, part_s)] * 4) == [TINY] * 4
     assert joined(*[(part_s, part_s * 1.01)] * 5)[-1] == LARGE
 
@@ -72,10 +72,10 @@ def test_each_look_is_at_the_time_since_the_one_before():
 def test_nothing_is_known_of_a_target_that_refused_nothing():
     allowed = PartitionBatchLimits()
     assert (allowed.refused_bytes, allowed.get_record_limit(0)) == (
-        batch_limits.NO_RECORD_LIMIT,
-        batch_limits.NO_RECORD_LIMIT,
+        batch_splitting.NO_RECORD_LIMIT,
+        batch_splitting.NO_RECORD_LIMIT,
     )
-    assert allowed.reencoded_bytes_max == batch_limits.ENCODED_BATCH_BYTES_MAX
+    assert allowed.reencoded_bytes_max == batch_splitting.ENCODED_BATCH_BYTES_MAX
 
 
 def test_what_is_too_large_is_halved_as_long_as_it_can_be():
@@ -93,7 +93,7 @@ def test_a_batch_larger_than_what_we_make_is_first_made_smaller_than_that():
     assert allowed.halve_size_limit(size=10 << 20, count=10)
     assert (allowed.refused_bytes, allowed.reencoded_bytes_max) == (
         10 << 20,
-        batch_limits.ENCODED_BATCH_BYTES_MAX // 2,
+        batch_splitting.ENCODED_BATCH_BYTES_MAX // 2,
     )
 
 
@@ -124,8 +124,8 @@ def test_behind_what_was_refused_batches_are_whole_again():
     assert [allowed.get_record_limit(at) for at in (10, 49, 50, 10)] == [
         4,
         4,
-        batch_limits.NO_RECORD_LIMIT,
-        batch_limits.NO_RECORD_LIMIT,
+        batch_splitting.NO_RECORD_LIMIT,
+        batch_splitting.NO_RECORD_LIMIT,
     ]
 
 
@@ -142,10 +142,10 @@ def test_what_was_learned_is_forgotten():
     allowed.halve_record_limit(count=8, until=50)
     allowed.reset()
     assert (allowed.refused_bytes, allowed.reencoded_bytes_max) == (
-        batch_limits.NO_RECORD_LIMIT,
-        batch_limits.ENCODED_BATCH_BYTES_MAX,
+        batch_splitting.NO_RECORD_LIMIT,
+        batch_splitting.ENCODED_BATCH_BYTES_MAX,
     )
-    assert allowed.get_record_limit(0) == batch_limits.NO_RECORD_LIMIT
+    assert allowed.get_record_limit(0) == batch_splitting.NO_RECORD_LIMIT
 
 
 def refused(allowed, code, *sources, now_s):
@@ -159,9 +159,9 @@ def test_a_refusal_counts_for_a_while_and_a_later_one_for_as_long_again(code):
     assert refused(allowed, code, 0, 1, 2, 3, now_s=50.0)
     assert refused(allowed, code, 0, 1, now_s=100.0)
     learned = dataclasses.replace(allowed)
-    allowed.expire_limits(99.9 + batch_limits.LEARNED_LIMIT_TTL_S)
+    allowed.expire_limits(99.9 + batch_splitting.LEARNED_LIMIT_TTL_S)
     assert allowed == learned != PartitionBatchLimits()
-    allowed.expire_limits(100.0 + batch_limits.LEARNED_LIMIT_TTL_S)
+    allowed.expire_limits(100.0 + batch_splitting.LEARNED_LIMIT_TTL_S)
     assert allowed == PartitionBatchLimits()
     allowed.expire_limits(1e9)
     assert allowed == PartitionBatchLimits()
@@ -183,6 +183,6 @@ def test_partitions_of_a_task_share_what_is_joined_and_not_what_was_refused():
     one.halve_size_limit(size=1000, count=9)
     joining.record_idle_time(1.0, 1.0, slow_acks=True)
     assert (other.merge_limits.records, other.refused_bytes) == (
-        batch_limits.DECODE_PART_RECORDS,
-        batch_limits.NO_RECORD_LIMIT,
+        batch_splitting.DECODE_PART_RECORDS,
+        batch_splitting.NO_RECORD_LIMIT,
     )

@@ -12,8 +12,8 @@ from connect_runtime.kafka.client_errors import (
     TopicMissingError,
     UnreachableError,
 )
-from mm2.connectors import translation_sources
-from mm2.connectors.translation_sources import OffsetMapFollower
+from mm2.connectors import offset_translation_sources
+from mm2.connectors.offset_translation_sources import OffsetMapFollower
 from mm2.formats.mm2_records import OffsetSync
 from mm2.kafka.client_interfaces import LogTruncatedError
 from mm2.offsets.translation import ExactOffset, Untranslated
@@ -88,7 +88,7 @@ def test_what_may_not_be_read_is_looked_for_again_after_a_minute(world, caplog, 
         world.refresh()
         assert world.clusters.map_failures == []
         assert world.translate() is UNKNOWN
-        world.clock.now += translation_sources.MAP_RETRY_DELAY_S
+        world.clock.now += offset_translation_sources.MAP_RETRY_DELAY_S
     world.refresh()
     assert world.translate() == EXACT
     assert len(caplog.records) == lines, caplog.text

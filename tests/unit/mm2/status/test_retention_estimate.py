@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mm2.operator_commands import ClusterCommands
-from mm2.status import retention_risk
-from mm2.status.retention_risk import (
+from mm2.status import retention_estimate
+from mm2.status.retention_estimate import (
     DeletionCause,
     RetentionRisk,
     RetentionRiskEstimator,
@@ -54,14 +54,14 @@ def runs_out(cause: DeletionCause, left_ms: int = 7_200_000) -> RetentionRisk:
     ],
 )
 def test_what_the_source_does_to_what_waits(risk, short, said):
-    assert (retention_risk.format_time_left(risk), retention_risk.describe_loss(risk)) == (
+    assert (retention_estimate.format_time_left(risk), retention_estimate.describe_loss(risk)) == (
         short,
         said,
     )
 
 
 def test_of_nothing_nothing_is_said():
-    assert retention_risk.format_time_left(None) == "-"
+    assert retention_estimate.format_time_left(None) == "-"
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,9 @@ def test_of_nothing_nothing_is_said():
     ],
 )
 def test_the_way_on_is_to_let_it_keep_more(risk, retention, setting):
-    line = retention_risk.make_retention_command("orders", risk, retention=retention, source=SOURCE)
+    line = retention_estimate.make_retention_command(
+        "orders", risk, retention=retention, source=SOURCE
+    )
     assert line == (setting and SOURCE.set_topic_configs("orders", dict([setting.split("=")])))
 
 

@@ -1,0 +1,15 @@
+"""Transactional ids on the target, with which a flow fences the partitions that it replicates."""
+
+from __future__ import annotations
+
+from connect_runtime.base.ids import TopicPartition
+
+
+def format_transactional_id_prefix(flow: str) -> str:
+    """Prefix of all transactional ids of a flow, for ACLs. `flow` is its name, `east->west`."""
+    return f"mm2-{flow}-"
+
+
+def format_transactional_id(flow: str, partition: TopicPartition) -> str:
+    """Transactional id on the target that fences a source partition of a flow."""
+    return f"{format_transactional_id_prefix(flow)}{partition.topic}-{partition.partition}"

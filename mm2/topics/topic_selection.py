@@ -1,0 +1,71 @@
+"""Selection of the source topics that a flow mirrors, and the reasons for it.
+
+As in `MirrorSourceConnector.shouldReplicateTopic`, the rules are the topic filter, the heartbeats
+topics, internal topics and cycles. In addition, no topic is mirrored to a topic that mm2 writes.
+"""
+
+from __future__ import annotations
+
+from mm2.topics import naming
+from mm2.topics.flow_config import Flow
+
+
+def explain_match(flow: Flow, topic: str) -> str:
+    """Explain which rule mirrors a source topic; "" if it is not mirrored."""
+    if not should_replicate_topic(flow, topic):
+        return ""
+    if flow.topics.matches(topic):
+        return flow.topics.explain_match(topic, key="topics")
+    return "heartbeats are mirrored unless heartbeats.replication.enabled is false"
+
+
+def explain_mismatch(flow: Flow, topic: str) -> str:
+    """Explain why a source topic is not mirrored; "" if it is mirrored. Same rules as
+    `should_replicate_topic`."""
+    if should_replicate_topic(flow, topic):
+        return ""
+    if naming.is_internal_topic(flow.policy, topic):
+        return "internal topics of Kafka and MirrorMaker are never mirrored"
+    if has_reserved_mirror_name(flow, topic):
+        return (
+            f"its mirror would be {flow.format_remote_topic(topic)}, a topic that only mm2 may "
+            f"write on {flow.target}"
+        )
+    if not flow.topics.matches(topic):
+        return flow.topics.explain_mismatch(topic, key="topics")
+    return f"its name shows that it came from {flow.target}, so mirroring it would be a loop"
+
+
+def should_replicate_topic(flow: Flow, topic: str) -> bool:
+    """Return whether a source topic is mirrored (`MirrorSourceConnector.shouldReplicateTopic`).
+
+    Internal topics, topics whose mirror would be an internal topic, and cycles are never
+    mirrored. Heartbeats are exempt from the topic filter, but not from the cycle rule.
+    """
+    return _is_selected(flow, topic) and not _is_reserved(flow, topic)
+
+
+def has_reserved_mirror_name(flow: Flow, topic: str) -> bool:
+    """Return whether a source topic is not mirrored only because its mirror topic would have
+    the name of a topic that mm2 itself writes."""
+    return _is_selected(flow, topic) and _is_reserved(flow, topic)
+
+
+def _is_selected(flow: Flow, topic: str) -> bool:
+    wanted = flow.topics.matches(topic) or (
+        flow.replicate_heartbeats and naming.is_heartbeats_topic(flow.policy, topic)
+    )
+    return (
+        wanted
+        and not naming.is_internal_topic(flow.policy, topic)
+        and not naming.is_cycle(flow.policy, topic, target_alias=flow.target)
+    )
+
+
+def _is_reserved(flow: Flow, topic: str) -> bool:
+    return naming.is_reserved_on_target(
+        flow.policy,
+        flow.format_remote_topic(topic),
+        source_alias=flow.source,
+        target_alias=flow.target,
+    )
