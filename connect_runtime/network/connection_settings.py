@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -65,7 +66,6 @@ CONNECTION_KEYS = frozenset({*_DURATION_KEYS, *BUFFER_SIZE_KEYS, _DNS_LOOKUP_KEY
 """Supported client properties, none of which is secret."""
 
 _MIN_DURATION_S = 0.001
-_DEFAULT_BACKOFF_S, _DEFAULT_BACKOFF_MAX_S = 0.05, 1.0
 
 
 def create_connection_settings(
@@ -84,14 +84,15 @@ def create_connection_settings(
         for name, option in _DURATION_KEYS.items()
         if name in properties
     }
+    defaults = {each.name: each.default for each in dataclasses.fields(ConnectionSettings)}
     for first, last in (
         ("reconnect_backoff_s", "reconnect_backoff_max_s"),
         ("retry_backoff_s", "retry_backoff_max_s"),
     ):
         if first in given:
-            given[last] = max(given[first], given.get(last, _DEFAULT_BACKOFF_MAX_S))
+            given[last] = max(given[first], given.get(last, defaults[last]))
         elif last in given:
-            given[first] = min(given[last], _DEFAULT_BACKOFF_S)
+            given[first] = min(given[last], defaults[first])
     buffers = [int(properties[name]) for name in BUFFER_SIZE_KEYS if name in properties]
     if buffers and max(buffers) > 0:
         given["socket_buffer_bytes"] = max(buffers)
