@@ -77,7 +77,7 @@ STANDING = number(
         unknown="no data: no partitions reported",
         runbooks=("Mm2PartitionsHalted",),
     ),
-    Query(expr='sum by (flow) (mm2_flow_partitions{flow=~"$flow", phase=~"stopped|fenced"})'),
+    Query(expr='sum by (flow) (mm2_flow_partitions{flow=~"$flow", phase=~"halted|fenced"})'),
     unit="short",
     steps=((None, GOOD), (1, BAD)),
     span=FIFTH,
@@ -128,9 +128,9 @@ AGES = graph(
 PHASES = graph(
     Text(
         title="Partitions by phase",
-        about="copying: normal. boundary: finishing a transaction. taking: acquiring the partition "
+        about="copying: normal. boundary: finishing a transaction. acquiring: becoming the only writer "
         "after a start. waiting: for a leader, a Spark slot or a retry. paused: by mm2 pause."
-        " stopped, fenced: until an operator acts.",
+        " halted, fenced: until an operator acts.",
         runbooks=("Mm2PartitionsNotReplicating", "Mm2PartitionsHalted"),
     ),
     Query(

@@ -206,7 +206,7 @@ STANDING = number(
         unknown="no data: no partitions reported",
         runbooks=("Mm2PartitionsHalted",),
     ),
-    Query(expr='sum by (flow) (mm2_flow_partitions{flow=~"$flow", phase=~"stopped|fenced"})'),
+    Query(expr='sum by (flow) (mm2_flow_partitions{flow=~"$flow", phase=~"halted|fenced"})'),
     unit="short",
     steps=_NONE_IS_WELL,
     span=_NARROW,

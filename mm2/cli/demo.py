@@ -123,7 +123,7 @@ def format_result(result: DemoResult) -> Iterator[str]:
         f"latency     p50 {result.latencies.p50_ms:.1f} ms, p99 {result.latencies.p99_ms:.1f} ms "
         "from producer to consumer, at a low rate"
     )
-    yield from (f"stopped     {each}" for each in result.halted_partitions)
+    yield from (f"halted      {each}" for each in result.halted_partitions)
     if found.is_equal:
         yield "proof       all records equal: key, value, headers, timestamp, order"
     else:

@@ -107,7 +107,7 @@ def _to_idle_gauge(gauge: PartitionGauge, reason: str) -> PartitionGauge:
     idle = dataclasses.replace(
         gauge, records=0, bytes=0, batches=0, reencoded_batches=0, already_stored_records=0
     )
-    if gauge.phase in ("stopped", "fenced"):
+    if gauge.phase in ("halted", "fenced"):
         return idle
     return dataclasses.replace(idle, phase="waiting", reason=reason)
 

@@ -495,7 +495,7 @@ class CopySupervisor:
 
     def _log_phase_change(self, gauge: PartitionGauge) -> None:
         setup = self.settings.partitions[gauge.index]
-        if gauge.phase == "stopped":
+        if gauge.phase == "halted":
             self._log_line(logging.ERROR, "%s is halted: %s", setup.source_name, gauge.reason)
         elif gauge.phase == "fenced":
             self.fenced_reason = gauge.reason

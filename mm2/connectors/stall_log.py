@@ -47,7 +47,7 @@ STALL_THRESHOLD_S = 8.0
 STALL_REPEAT_INTERVAL_S = 60.0
 """Interval at which a persistent stall is logged again, with the newest reason."""
 
-_WAITING_PHASES = ("waiting", "taking")
+_WAITING_PHASES = ("waiting", "acquiring")
 _CLOSED_PHASE = "closed"
 
 

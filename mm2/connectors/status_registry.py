@@ -111,7 +111,7 @@ class PartitionStatus:
 
     @property
     def is_halted(self) -> bool:
-        return self.phase in ("stopped", "fenced")
+        return self.phase in ("halted", "fenced")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

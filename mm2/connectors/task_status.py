@@ -163,7 +163,7 @@ def build_finding_status(finding: PartitionFinding, *, task: int) -> PartitionSt
     return PartitionStatus(
         partition=finding.partition,
         task=task,
-        phase="stopped",
+        phase="halted",
         reason=finding.message,
         cause=finding.cause,
         records=0,

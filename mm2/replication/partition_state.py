@@ -18,10 +18,10 @@ class PartitionPhase(enum.Enum):
     time."""
 
     WAITING = "waiting"
-    ACQUIRING = "taking"
+    ACQUIRING = "acquiring"
     COPYING = "copying"
     BOUNDARY = "boundary"
-    HALTED = "stopped"
+    HALTED = "halted"
     FENCED = "fenced"
     CLOSED = "closed"
 

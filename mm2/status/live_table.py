@@ -28,9 +28,9 @@ _FRAME_LINES = 4
 _LAG_COLUMNS = ("LAG\nRECORDS", "LAG\nTIME")
 _STATE_STYLES = {
     "fenced": "bold red",
-    "stopped": "bold red",
+    "halted": "bold red",
     "waiting": "yellow",
-    "taking": "yellow",
+    "acquiring": "yellow",
     topic_rows.PAUSED_STATE: "yellow",
     "closed": "dim",
     "copying": "green",

@@ -51,7 +51,7 @@ class ReportedFlowState(enum.Enum):
 
 COPYING_STATE = "copying"
 """State of a partition that is being replicated."""
-HALTED_STATES = frozenset({"stopped", "fenced"})
+HALTED_STATES = frozenset({"halted", "fenced"})
 """States of a partition that is not replicated until an operator acts."""
 _LOG_REPLACED_CAUSES = frozenset({HaltCause.RECREATED.value, HaltCause.SOURCE_TRUNCATED.value})
 TASK_FAILED = "FAILED"

@@ -197,7 +197,7 @@ def _make_sum_row(
 
 
 def _count_states(parts: Sequence[PartitionReport]) -> str:
-    """Count the partitions by state and format the result, for example `copying` or `2 stopped, 4
+    """Count the partitions by state and format the result, for example `copying` or `2 halted, 4
     copying`."""
     found = Counter(part.state for part in parts)
     if len(found) == 1:

@@ -53,7 +53,7 @@ class PartitionExplanation:
 
     number: int
     state: str
-    """State: "copying", "waiting", "paused" or "stopped"; "unseen" if the partition's process was
+    """State: "copying", "waiting", "paused" or "halted"; "unseen" if the partition's process was
     not queried."""
     reason: str
     path: tuple[tuple[str, str], ...]
@@ -413,7 +413,7 @@ def _explain_partition(
             number=number, state=topic_rows.PAUSED_STATE, reason=reason, path=(), remedy=way_on
         )
     if each.phase not in status_registry.COPYING_PHASES:
-        state = "stopped" if each.is_halted else "waiting"
+        state = "halted" if each.is_halted else "waiting"
         way_on = operator_commands.extract_remedy(reason)
         return PartitionExplanation(
             number=number,

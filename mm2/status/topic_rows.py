@@ -87,7 +87,7 @@ NOTHING_TO_COPY = f"nothing to replicate: {NO_MATCHING_TOPIC}"
 
 PAUSED_STATE = "paused"
 _ALL_REACHABLE: Mapping[str, str] = {}
-_WORST_STATE_FIRST = ("fenced", "stopped", "waiting", "taking", PAUSED_STATE, "closed", "copying")
+_WORST_STATE_FIRST = ("fenced", "halted", "waiting", "acquiring", PAUSED_STATE, "closed", "copying")
 _TASK_STATE_REASONS = {
     TaskState.STARTING.value: "its copy process is starting",
     TaskState.WAITING_FOR_SLOT.value: "its task is waiting for a Spark slot",

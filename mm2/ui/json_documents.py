@@ -69,7 +69,7 @@ _TASK_BADGES = {
 }
 _PARTITION_BADGES = {
     "waiting": Badge.WAIT,
-    "taking": Badge.WAIT,
+    "acquiring": Badge.WAIT,
     topic_rows.PAUSED_STATE: Badge.WAIT,
     "closed": Badge.OFF,
 }

@@ -227,7 +227,7 @@ RECREATED = Expectation(
     reason="1 partition halted",
     lag=None,
     lag_code=exit_codes.UNKNOWN,
-    why=r"stopped: .*recreated.*mm2 topic reset 'east->west'",
+    why=r"halted: .*recreated.*mm2 topic reset 'east->west'",
     failover=r"verdict: NO-GO",
     failover_code=exit_codes.FAILED,
 )
@@ -255,7 +255,7 @@ OVERTAKEN = Expectation(
     reason="1 partition halted",
     lag=2,
     lag_code=exit_codes.FAILED,
-    why=r"stopped: .*mm2 topic reset 'east->west'",
+    why=r"halted: .*mm2 topic reset 'east->west'",
     failover=r"verdict: ",
 )
 
@@ -282,7 +282,7 @@ TRUNCATED = Expectation(
     reason="1 partition halted",
     lag=None,
     lag_code=exit_codes.UNKNOWN,
-    why=r"stopped: .*mm2 topic reset 'east->west'",
+    why=r"halted: .*mm2 topic reset 'east->west'",
     failover=r"verdict: NO-GO",
     failover_code=exit_codes.FAILED,
 )

@@ -403,7 +403,7 @@ def a_partition_that_is_halted_is_counted_and_not_copied(scene: Scene) -> None:
     scene.tell("restart", "--topic", scene.orders)
     eventually.eventually(
         lambda: (
-            series(scene, declarations.FLOW_PARTITIONS, phase="stopped") == [1.0]
+            series(scene, declarations.FLOW_PARTITIONS, phase="halted") == [1.0]
             and copied(scene) == 2
         ),
         SOON_S,

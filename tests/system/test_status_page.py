@@ -171,7 +171,7 @@ def stops_are_shown(scene: Scene, browser: Browser) -> None:
     scene.run.await_stopped(scene.ledger, "source-gap", SOON_S)
     line = scene.run.await_log(rf"{scene.ledger}-0 is halted: (.*)\n")[1]
     browser.await_text("#halts-section", "on.source.gap is fail")
-    assert browser.text("#halts-section .chip") == "stopped"
+    assert browser.text("#halts-section .chip") == "halted"
     assert browser.text("#halts-section .command") == operator_commands.extract_remedy(line)
     browser.await_text("#flows tbody tr td:nth-child(2)", "running, 1 halted")
     assert browser.title == "unhealthy · mm2"

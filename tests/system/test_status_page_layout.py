@@ -29,7 +29,7 @@ WIDTHS = (320, 390, 760, 1280)
 HOSTILE = "<img src=x onerror='window.planted = 1'>\u202e\"&lt;"
 LONG = "a-name.that_is-as-long-as-a-topic-may-be-" * 6
 CLUSTERS = ("eu-central", "us-east", "us-west", "ap-south", "a-cluster-with-a-long-name", "hub")
-STOPPED = seen_flows.part(state="stopped", reason=f"it is gone. Remedy: mm2 why {LONG}")
+STOPPED = seen_flows.part(state="halted", reason=f"it is gone. Remedy: mm2 why {LONG}")
 SOON_S = 30.0
 
 

@@ -17,7 +17,7 @@ from tests.support.made_up_page import MadeUp
 pytestmark = [pytest.mark.system, pytest.mark.timeout(120)]
 
 WELL = seen_flows.flow(seen_flows.part())
-STOPPED = seen_flows.flow(seen_flows.part(state="stopped", reason="it is gone"))
+STOPPED = seen_flows.flow(seen_flows.part(state="halted", reason="it is gone"))
 OLD_MS = 301_000
 CHIP = "#plan .chip"
 

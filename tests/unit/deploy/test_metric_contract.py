@@ -118,7 +118,7 @@ def test_every_recorded_series_is_asked_for():
         ('mm2_replication_lag_records{partition="0"}', "has no label partition"),
         ("sum by (topic) (mm2_flow_last_replication_age_seconds)", "there is no label topic"),
         ('mm2_flow_state{state="RUNING"}', "state is never RUNING"),
-        ('mm2_flow_partitions{phase=~"stopped|fended"}', "phase is never fended"),
+        ('mm2_flow_partitions{phase=~"halted|fended"}', "phase is never fended"),
         ('mm2_incidents_total{kind="gone"}', "kind is never gone"),
         ('mm2:limit:seconds{of="lags"}', "of is never lags"),
         ('mm2_replication_latency_seconds_bucket{le="10"}', "le is never 10"),

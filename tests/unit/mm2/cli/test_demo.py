@@ -64,7 +64,7 @@ def test_differences_and_stopped_partitions():
     lost = RecordDifference(kind=DifferenceKind.MISSING, count=1, source_offset=4, target_offset=5)
     shown = list(demo.format_result(result(lost, stopped=("orders-0: a reason",))))
     assert "  orders-0: missing 1, the first at source offset 4, target offset 5" in shown
-    assert shown[-2:] == ["stopped     orders-0: a reason", "proof       DIFFERENT in 1 partition"]
+    assert shown[-2:] == ["halted      orders-0: a reason", "proof       DIFFERENT in 1 partition"]
 
 
 def test_a_group_that_was_moved():

@@ -73,7 +73,7 @@ def test_flows_that_are_well(process, config, capsys):
 @pytest.mark.parametrize(
     "first",
     [
-        report(part(state="stopped", reason="damaged")),
+        report(part(state="halted", reason="damaged")),
         report(part(), state=ReportedFlowState.PAUSED),
         report(part(), tasks=(TaskReport(number=0, state="FAILED"),)),
         report(part(end=None), unreachable=(SOURCE_LOST,)),

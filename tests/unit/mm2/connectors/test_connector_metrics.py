@@ -82,7 +82,7 @@ def test_gauges_are_counted_and_lags_shown_where_they_are_known():
     assert found["mm2_partition_lag_records"] == [5]
     assert found["mm2_partition_lag_seconds"] == [1.5]
     assert found["mm2_partition_stopped"] == []
-    halted = dataclasses.replace(gauge(4), phase="stopped", cause="corrupt-batch")
+    halted = dataclasses.replace(gauge(4), phase="halted", cause="corrupt-batch")
     made.observe(where(), halted)
     expected = {("A", "B", "A.orders", "0", "corrupt-batch"): 1}
     assert shown(made)["mm2_partition_stopped"] == expected

@@ -123,7 +123,7 @@ def test_lags_are_known_or_not_and_never_negative(copied_to, end, oldest_ms, rec
 def test_who_stands_still_says_why_as_long_as_that_is_so():
     made = PartitionStatistics()
     found = []
-    for phase, cause in (("copying", ""), ("stopped", "topic-recreated"), ("taking", "")):
+    for phase, cause in (("copying", ""), ("halted", "topic-recreated"), ("acquiring", "")):
         made.observe(dataclasses.replace(gauge(), phase=phase, cause=cause), 1.0)
         found.append(made.halt_reason)
     assert found == ["", "topic-recreated", ""]

@@ -75,8 +75,8 @@ def test_only_another_standing_is_news():
     figures = TaskCopyProgress([ZERO])
     assert figures.record_gauge(gauge(0))
     assert not figures.record_gauge(gauge(0, records=6))
-    assert figures.record_gauge(gauge(0, phase="stopped", reason="damaged"))
-    assert figures.record_gauge(gauge(0, phase="stopped", reason="refused"))
+    assert figures.record_gauge(gauge(0, phase="halted", reason="damaged"))
+    assert figures.record_gauge(gauge(0, phase="halted", reason="refused"))
 
 
 def test_each_copy_counts_from_zero_and_the_share_goes_on():
@@ -94,10 +94,10 @@ def test_each_copy_counts_from_zero_and_the_share_goes_on():
 def test_without_a_copy_nothing_moves_and_what_stopped_stays_so():
     figures = TaskCopyProgress([ZERO, ONE])
     figures.record_gauge(gauge(0))
-    figures.record_gauge(gauge(1, phase="stopped", reason="damaged"))
+    figures.record_gauge(gauge(1, phase="halted", reason="damaged"))
     figures.record_copy_end("killed")
     seen = [(each.phase, each.reason) for each in figures.gauges.values()]
-    assert seen == [("waiting", "killed"), ("stopped", "damaged")]
+    assert seen == [("waiting", "killed"), ("halted", "damaged")]
 
 
 def test_what_another_share_copied_of_the_same_partitions_is_counted_on():

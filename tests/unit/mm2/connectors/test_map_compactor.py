@@ -112,7 +112,7 @@ def test_what_outgrows_its_budget_is_thinned_and_said(caplog):
     assert len(lines) <= 1
 
 
-@pytest.mark.parametrize("phase", ["waiting", "taking", "stopped", "fenced"])
+@pytest.mark.parametrize("phase", ["waiting", "acquiring", "halted", "fenced"])
 def test_a_partition_that_is_not_copied_is_let_alone(phase):
     made = Kept()
     made.keeper.observe(WHERE, gauge(log_start=600))

@@ -59,7 +59,7 @@ def test_a_lasting_wait_is_told_once_and_when_it_is_over():
     found = StallLog()
     for index in (1, 2):
         found.record_gauge(gauge(index, "waiting", f"reason {index}"), 10.0)
-    found.record_gauge(gauge(1, "taking", "reason 3"), 12.0)
+    found.record_gauge(gauge(1, "acquiring", "reason 3"), 12.0)
     assert found.pop_lines(NAMES, 10.0 + LONG_S) == [
         "orders-1 is waiting (and 1 more partition): reason 3; retrying"
     ]
@@ -83,7 +83,7 @@ def test_what_waits_later_is_told_too():
     found = StallLog()
     found.record_gauge(gauge(0, "waiting", "first"), 0.0)
     assert len(found.pop_lines(NAMES, LONG_S)) == 1
-    found.record_gauge(gauge(1, "taking", "fencing"), LONG_S)
+    found.record_gauge(gauge(1, "acquiring", "fencing"), LONG_S)
     assert found.pop_lines(NAMES, 2 * LONG_S) == ["orders-1 is waiting: fencing; retrying"]
 
 

@@ -28,7 +28,7 @@ from tests.support import statuses
     [
         (statuses.flow(), True),
         (statuses.flow(tasks=[]), True),
-        (statuses.flow(statuses.partition(phase="stopped", task=-1)), False),
+        (statuses.flow(statuses.partition(phase="halted", task=-1)), False),
         (statuses.flow(elsewhere=1), False),
         (statuses.flow(state=FlowState.PLANNING), False),
     ],

@@ -49,10 +49,10 @@ def gauge(phase="copying", reason="", source_end=7):
     [
         ("copying", False, ("waiting", "no leader")),
         ("boundary", True, ("waiting", "no leader")),
-        ("taking", False, ("taking", "its own")),
-        ("taking", True, ("waiting", "no leader")),
+        ("acquiring", False, ("acquiring", "its own")),
+        ("acquiring", True, ("waiting", "no leader")),
         ("waiting", True, ("waiting", "no leader")),
-        ("stopped", True, ("stopped", "its own")),
+        ("halted", True, ("halted", "its own")),
         ("fenced", True, ("fenced", "its own")),
     ],
 )
@@ -64,7 +64,7 @@ def test_only_what_would_copy_or_begin_waits_for_the_obstacle(phase, silent, tol
     assert found.source_end == 7
 
 
-@pytest.mark.parametrize("phase", ["copying", "stopped"])
+@pytest.mark.parametrize("phase", ["copying", "halted"])
 def test_the_end_of_the_log_is_unknown_while_the_source_has_no_answering_leader(phase):
     obstacle = UnavailableLeader(side=Side.SOURCE, reason="no leader")
     assert (

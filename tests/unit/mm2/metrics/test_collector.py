@@ -326,7 +326,7 @@ def test_lag_is_there_only_while_it_is_known():
             statuses.partition(
                 "known", copied_to=4, source_end=9, oldest_uncopied_ms=NOW_MS - 1_500
             ),
-            statuses.partition("unknown", copied_to=-1, source_end=-1, phase="taking"),
+            statuses.partition("unknown", copied_to=-1, source_end=-1, phase="acquiring"),
         )
     )
     assert seen[declarations.LAG_RECORDS] == {("east->west", "known"): 5}
@@ -443,13 +443,13 @@ def test_incidents_are_counted_by_topic_and_kind():
 def test_what_stands_still_is_counted_by_cause_and_vanishes():
     seen = Observed().see(
         statuses.flow(
-            statuses.partition("orders", 0, phase="stopped", cause="corrupt-batch"),
-            statuses.partition("orders", 1, phase="stopped", cause="corrupt-batch"),
+            statuses.partition("orders", 0, phase="halted", cause="corrupt-batch"),
+            statuses.partition("orders", 1, phase="halted", cause="corrupt-batch"),
             statuses.partition("orders", 2),
         )
     )
     assert seen[declarations.HALTED_PARTITIONS] == {("east->west", "orders", "corrupt-batch"): 2}
-    assert seen[declarations.FLOW_PARTITIONS][("east->west", "stopped")] == 2
+    assert seen[declarations.FLOW_PARTITIONS][("east->west", "halted")] == 2
     assert seen[declarations.FLOW_PARTITIONS][("east->west", "fenced")] == 0
     seen.see(statuses.flow(statuses.partition()))
     assert seen[declarations.HALTED_PARTITIONS] == {}
@@ -460,7 +460,7 @@ def test_what_an_operator_pauses_is_paused_whatever_its_copy_does_but_for_what_s
         statuses.flow(
             statuses.partition("orders", 0),
             statuses.partition("orders", 1, phase="waiting"),
-            statuses.partition("orders", 2, phase="stopped", cause="corrupt-batch"),
+            statuses.partition("orders", 2, phase="halted", cause="corrupt-batch"),
             statuses.partition("clicks", 0),
             holds=OperatorOverrides(paused_topics=frozenset({"orders"})),
         )
@@ -468,7 +468,7 @@ def test_what_an_operator_pauses_is_paused_whatever_its_copy_does_but_for_what_s
     found = {
         phase: count for (_, phase), count in seen[declarations.FLOW_PARTITIONS].items() if count
     }
-    assert found == {"paused": 2, "stopped": 1, "copying": 1}
+    assert found == {"paused": 2, "halted": 1, "copying": 1}
 
 
 def test_the_engine_and_the_build():
@@ -595,7 +595,7 @@ def test_a_node_that_replicates_nothing_of_a_flow_has_no_age_of_it():
     [
         (report(COPIED), {FLOW: 1}),
         (report(partitions_on_other_nodes=2), {FLOW: 1}),
-        (report(dataclasses.replace(COPIED, state="stopped")), {FLOW: 0}),
+        (report(dataclasses.replace(COPIED, state="halted")), {FLOW: 0}),
         (report(COPIED, unreachable=(lost(ClusterSide.TARGET),)), {FLOW: 0}),
         (report(COPIED, state=ReportedFlowState.PAUSED), {FLOW: 0}),
         (report(state=ReportedFlowState.UNKNOWN), {}),
@@ -759,7 +759,7 @@ def test_single_partitions_are_as_their_topics():
             "orders", 3, copied_to=4, source_end=9, oldest_uncopied_ms=NOW_MS - 1_500
         ),
         statuses.partition("rest", 0),
-        statuses.partition("unknown", 0, copied_to=-1, phase="taking"),
+        statuses.partition("unknown", 0, copied_to=-1, phase="acquiring"),
         statuses.partition("stale", 0, phase="waiting"),
         statuses.partition("held", 0),
         holds=holds,

@@ -169,7 +169,7 @@ def test_partitions_in_error_are_listed_and_the_code_is_1():
         return statuses.flow(
             statuses.partition(copied_to=copied, source_end=5, records=copied),
             statuses.partition(
-                "bad", phase="stopped", reason="it is corrupt", copied_to=1, source_end=5
+                "bad", phase="halted", reason="it is corrupt", copied_to=1, source_end=5
             ),
         )
 

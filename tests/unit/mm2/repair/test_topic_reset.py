@@ -360,7 +360,7 @@ def decided(**more) -> tuple[World, list[ResetDecision]]:
 
 def test_partitions_replicate_again_once_a_task_began_them_and_copies():
     world, decisions = decided()
-    watch = Watch(world, decisions, seen=seen("stopped", "[recreated] …"))
+    watch = Watch(world, decisions, seen=seen("halted", "[recreated] …"))
     watch.then = {
         1: lambda: world.begin(decisions[0], source=3),
         3: lambda: setattr(watch, "seen", seen("copying")),
@@ -408,7 +408,7 @@ def test_a_task_here_is_given_time_to_show_the_partition():
 def test_a_partition_that_halts_again_is_not_replicating():
     world, decisions = decided()
     world.begin(decisions[0], source=3)
-    watch = Watch(world, decisions, seen=seen("stopped", "[corrupt-batch] it is damaged."))
+    watch = Watch(world, decisions, seen=seen("halted", "[corrupt-batch] it is damaged."))
     (told,) = watch.outcomes()
     assert told == (
         "orders-0: not replicating: [corrupt-batch] it is damaged. It restarted at source offset 3."

@@ -71,7 +71,7 @@ def test_a_flow_without_topics_is_an_error_not_a_success():
 
 def test_stopped_partitions_are_listed_with_their_reasons():
     made = CatchUpTracker()
-    stopped = at(3, 9, phase="stopped", reason="orders-0 at source offset 3: corrupt")
+    stopped = at(3, 9, phase="halted", reason="orders-0 at source offset 3: corrupt")
     all_of_it = [statuses.flow(stopped, at(5, 5, "fine"))]
     assert made.observe(all_of_it, 0.0).verdict is IN_ERROR
     ((_, partition, reason),) = made.unfinished(all_of_it)
@@ -100,7 +100,7 @@ def test_the_time_left_follows_the_speed_of_the_last_seconds():
 
 def test_no_time_left_is_told_while_an_end_is_unknown():
     made = CatchUpTracker()
-    unknown = statuses.partition("late", copied_to=-1, source_end=-1, phase="taking")
+    unknown = statuses.partition("late", copied_to=-1, source_end=-1, phase="acquiring")
     made.observe([statuses.flow(at(0, 1000), unknown)], 0.0)
     seen = made.observe([statuses.flow(at(200, 1000), unknown)], 2.0)
     assert seen.eta_s is None

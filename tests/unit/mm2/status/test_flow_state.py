@@ -348,8 +348,8 @@ def test_what_has_run_goes_on_running_while_tasks_move():
 
 
 def test_findings_are_shown_unless_a_task_has_the_partition():
-    finding = dataclasses.replace(partition(1, -1), phase="stopped")
-    late = dataclasses.replace(partition(2, -1), phase="stopped")
+    finding = dataclasses.replace(partition(1, -1), phase="halted")
+    late = dataclasses.replace(partition(2, -1), phase="halted")
     seen = dataclasses.replace(
         RUNS,
         connector_snapshot=ConnectorSnapshot(is_planned=True, copyable=2, findings=(finding, late)),

@@ -116,7 +116,7 @@ def test_a_node_whose_target_does_not_answer_is_in_no_group(served):
 def test_replicating_is_the_verdict_of_all_flows_or_of_one(served):
     served.reports = [
         seen_flows.report(seen_flows.part()),
-        seen_flows.report(seen_flows.part(state="stopped"), flow="west->east"),
+        seen_flows.report(seen_flows.part(state="halted"), flow="west->east"),
     ]
     status, told = served.ask(health_endpoints.REPLICATING_PATH)
     assert (status, told["findings"]) == (

@@ -42,7 +42,7 @@ def test_all_topics_in_order_of_names_when_there_is_room():
 
 
 def test_the_worst_topics_when_there_is_not():
-    bad = statuses.partition("topic-150", phase="stopped", reason="why")
+    bad = statuses.partition("topic-150", phase="halted", reason="why")
     behind = statuses.partition("topic-170", copied_to=0, source_end=10**6)
     rest = [each for each in topics(200) if each.partition.topic not in {"topic-150", "topic-170"}]
     chosen = live_table.select_rows(make(statuses.flow(*rest, bad, behind)).topics, 10)
@@ -55,7 +55,7 @@ def test_the_worst_topics_when_there_is_not():
 @pytest.mark.parametrize("with_progress", [False, True])
 def test_200_topics_fit_into_the_terminal(height, width, with_progress):
     snapshot = CatchUpTracker().observe([statuses.flow(*topics(200))], 0.0)
-    stopped = statuses.partition("bad", phase="stopped", reason="it is broken. " * 20)
+    stopped = statuses.partition("bad", phase="halted", reason="it is broken. " * 20)
     frame = TableFrame(
         overview=make(statuses.flow(*topics(200), stopped), statuses.flow(name="west->east")),
         notes=("starting Spark",),
@@ -100,13 +100,13 @@ def test_the_flow_column_is_there_only_for_several_flows():
 def test_reasons_are_told_in_full_below_and_once_per_topic_and_cause():
     long = "the checksum of the batch (1024 bytes) does not match. " * 8
     stopped = [
-        statuses.partition("orders", number, phase="stopped", cause="corrupt-batch", reason=long)
+        statuses.partition("orders", number, phase="halted", cause="corrupt-batch", reason=long)
         for number in range(3)
     ]
     text = " ".join(drawn(TableFrame(overview=make(statuses.flow(*stopped)))).split())
     assert text.count("east->west: orders-0: " + long.strip()) == 1
     assert "(and 2 more partitions)" in text
-    assert "STOPPED" in text
+    assert "HALTED" in text
 
 
 def test_names_from_the_cluster_are_not_markup():
@@ -192,7 +192,7 @@ def test_a_failed_flow_tells_why_and_how_far_it_came():
 
 def test_partitions_in_error_are_counted():
     assert "2 partitions (1 in error)" in flow_line(
-        statuses.partition("orders", 0), statuses.partition("orders", 1, phase="stopped")
+        statuses.partition("orders", 0), statuses.partition("orders", 1, phase="halted")
     )
 
 

@@ -121,7 +121,7 @@ def test_what_is_copied_as_it_comes_costs_nothing(scene):
 @pytest.mark.parametrize(
     "fields",
     [
-        {"phase": "stopped", "reason": "why"},
+        {"phase": "halted", "reason": "why"},
         {"phase": "waiting", "source_end": 9, "oldest_uncopied_ms": 5},
         {"source_end": 9, "oldest_uncopied_ms": 5},
     ],
@@ -183,18 +183,18 @@ def test_an_unreachable_source_is_not_asked_and_what_it_said_counts_no_more(scen
     asked = len(scene.opened[0].asked)
     scene.lost = [lost(Side.SOURCE)]
     assert scene.partitions()[0].lag_records is None, "at once"
-    scene.look(statuses.partition(phase="stopped"))
+    scene.look(statuses.partition(phase="halted"))
     assert len(scene.opened[0].asked) == asked
     assert scene.watch.list_seconds_left() == {}
     assert caplog.text == ""
     scene.lost = []
-    scene.look(statuses.partition(phase="stopped"))
+    scene.look(statuses.partition(phase="halted"))
     assert scene.partitions()[0].lag_records == 9
 
 
 def test_one_broker_that_does_not_answer_leaves_the_others_to_ask(scene):
     scene.lost = [lost(Side.SOURCE, broker="2 (b:9092)")]
-    scene.look(statuses.partition(phase="stopped"))
+    scene.look(statuses.partition(phase="halted"))
     assert scene.partitions()[0].lag_records == 9
 
 
@@ -253,8 +253,8 @@ def test_a_failed_task_keeps_a_quiet_flow_from_looking_fresh(scene):
 
 
 def test_once_nothing_waits_its_clients_are_let_go(scene):
-    scene.look(statuses.partition(phase="stopped"))
-    scene.look(statuses.partition(phase="stopped"))
+    scene.look(statuses.partition(phase="halted"))
+    scene.look(statuses.partition(phase="halted"))
     assert len(scene.opened) == 1
     scene.look(statuses.partition())
     assert scene.opened[0].closed
@@ -262,35 +262,35 @@ def test_once_nothing_waits_its_clients_are_let_go(scene):
 
 
 def test_a_file_that_was_read_again_makes_new_clients(scene):
-    scene.look(statuses.partition(phase="stopped"))
+    scene.look(statuses.partition(phase="halted"))
     scene.running.settings = Running().settings
-    scene.look(statuses.partition(phase="stopped"))
+    scene.look(statuses.partition(phase="halted"))
     assert [each.closed for each in scene.opened] == [True, False]
 
 
 def test_a_source_that_is_silent_is_told_once(scene, caplog):
-    scene.look(statuses.partition(phase="stopped"))
+    scene.look(statuses.partition(phase="halted"))
     scene.opened[0].failure = RetriableError("no answer")
     for _ in range(3):
-        scene.look(statuses.partition(phase="stopped"))
+        scene.look(statuses.partition(phase="halted"))
     assert caplog.text.count("no answer") == 1
     assert scene.partitions()[0].start is None
     scene.opened[0].failure = None
-    scene.look(statuses.partition(phase="stopped"))
+    scene.look(statuses.partition(phase="halted"))
     assert scene.partitions()[0].start == 0
 
 
 def test_since_when_it_stands_is_known_though_nobody_asked(scene):
-    scene.running.shown = [statuses.flow(statuses.partition(phase="stopped"))]
+    scene.running.shown = [statuses.flow(statuses.partition(phase="halted"))]
     scene.watch.record_states()
     began = scene.clock.wall
     scene.later(5)
     (part,) = scene.partitions()
-    assert (part.since_ms, part.state) == (began, "stopped")
+    assert (part.since_ms, part.state) == (began, "halted")
 
 
 def test_its_thread_ends_when_it_is_asked_to_and_lets_go(scene):
-    scene.look(statuses.partition(phase="stopped"))
+    scene.look(statuses.partition(phase="halted"))
     stop = threading.Event()
     stop.set()
     scene.watch.run(stop)
@@ -305,17 +305,17 @@ def test_reports_are_of_the_files_flows_in_its_order(scene):
 
 def test_how_long_is_left_for_each_topic(scene):
     scene.look(
-        statuses.partition(phase="stopped"),
-        statuses.partition("bills", phase="stopped"),
+        statuses.partition(phase="halted"),
+        statuses.partition("bills", phase="halted"),
     )
     assert scene.watch.list_seconds_left() == {}
     risk = RetentionRisk(kind=RiskKind.RUNS_OUT, left_ms=9_000, cause=DeletionCause.TIME, share=0.5)
     soon = dataclasses.replace(risk, left_ms=1_500)
     scene.opened[0].outlooks = [risk, soon, risk]
     scene.look(
-        statuses.partition(phase="stopped"),
-        statuses.partition(number=1, phase="stopped"),
-        statuses.partition("users", phase="stopped"),
+        statuses.partition(phase="halted"),
+        statuses.partition(number=1, phase="halted"),
+        statuses.partition("users", phase="halted"),
     )
     assert scene.watch.list_seconds_left() == {
         ("east->west", "orders"): 1.5,
@@ -328,9 +328,9 @@ RUNS_OUT = dataclasses.replace(SEEN.retention_risk, kind=RiskKind.RUNS_OUT, left
 
 def runs_out(scene):
     """Of one topic it is known how long is left."""
-    scene.look(statuses.partition(phase="stopped"))
+    scene.look(statuses.partition(phase="halted"))
     scene.opened[0].outlooks = [RUNS_OUT]
-    scene.look(statuses.partition(phase="stopped"))
+    scene.look(statuses.partition(phase="halted"))
 
 
 def test_what_was_seen_long_ago_is_told_no_more(scene):
@@ -365,7 +365,7 @@ def test_of_a_flow_that_is_gone_nothing_is_told(scene):
 
 
 def test_a_flow_that_came_back_is_told_of_again(scene, caplog):
-    for shown in ([statuses.flow(statuses.partition(phase="stopped"))], []) * 2:
+    for shown in ([statuses.flow(statuses.partition(phase="halted"))], []) * 2:
         scene.running.shown = shown
         scene.watch.collect_snapshots(threading.Event())
         for each in scene.opened:

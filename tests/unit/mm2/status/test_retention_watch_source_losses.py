@@ -68,7 +68,7 @@ class Scene:
         return self.positions
 
     def look(self, **fields):
-        given = {"copied_to": 4, "phase": "stopped", **fields}
+        given = {"copied_to": 4, "phase": "halted", **fields}
         return self.losses.collect({PLACE: statuses.partition(**given)})
 
 
@@ -88,11 +88,11 @@ def test_what_waits_is_as_old_as_its_oldest_record_and_kept_as_the_topic_says(sc
 def test_what_moves_knows_its_own_times_and_what_stands_is_asked_first(scene):
     (seen,) = scene.look(phase="copying", oldest_uncopied_ms=3_500).values()
     assert seen.waiting_since_ms == 3_500
-    (seen,) = scene.look(phase="stopped", oldest_uncopied_ms=3_500).values()
+    (seen,) = scene.look(phase="halted", oldest_uncopied_ms=3_500).values()
     assert seen.waiting_since_ms == 4_000
     scene.source.log.times_ms = [None] * 10
     scene.clock.advance(1)
-    (seen,) = scene.look(phase="stopped", oldest_uncopied_ms=3_500).values()
+    (seen,) = scene.look(phase="halted", oldest_uncopied_ms=3_500).values()
     assert seen.waiting_since_ms == 3_500
 
 
@@ -168,7 +168,7 @@ def test_of_many_topics_those_are_named_that_lose_first(scene, caplog):
         times: list[int | None] = [49_950 - number] * 3
         scene.source.logs.logs[place] = FakeLog(times_ms=times)
     stopped = {
-        place: statuses.partition(place.topic, phase="stopped", copied_to=1) for place in places
+        place: statuses.partition(place.topic, phase="halted", copied_to=1) for place in places
     }
     scene.clock.advance(0.04)
     scene.losses.collect(stopped)

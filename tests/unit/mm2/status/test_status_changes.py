@@ -89,10 +89,10 @@ def test_topics_that_are_given_to_no_copy_are_told_once_a_topic():
     watched = Watched()
     watched.see(statuses.flow(statuses.partition("fine")))
     refused = [
-        statuses.partition("orders", number, phase="stopped", task=-1, reason="no WRITE")
+        statuses.partition("orders", number, phase="halted", task=-1, reason="no WRITE")
         for number in range(3)
     ]
-    copied = statuses.partition("payments", phase="stopped", task=0, reason="corrupt")
+    copied = statuses.partition("payments", phase="halted", task=0, reason="corrupt")
     lines = watched.see(statuses.flow(*refused, copied))
     assert lines == [(logging.ERROR, "east->west: orders-0: no WRITE")]
     assert watched.see(statuses.flow(*refused, copied)) == []
@@ -100,21 +100,21 @@ def test_topics_that_are_given_to_no_copy_are_told_once_a_topic():
 
 def test_a_partition_that_goes_on_is_told_while_the_flow_runs():
     watched = Watched()
-    watched.see(statuses.flow(statuses.partition(phase="stopped")))
+    watched.see(statuses.flow(statuses.partition(phase="halted")))
     assert watched.see(statuses.flow(statuses.partition())) == [
         (logging.INFO, "east->west: orders-0 is no longer halted")
     ]
-    watched.see(statuses.flow(statuses.partition(phase="stopped")))
+    watched.see(statuses.flow(statuses.partition(phase="halted")))
     on_its_way = statuses.flow(statuses.partition(phase="waiting"))
     assert watched.see(on_its_way) == []
-    assert watched.see(statuses.flow(statuses.partition(phase="stopped"))) == []
+    assert watched.see(statuses.flow(statuses.partition(phase="halted"))) == []
     assert watched.see(on_its_way) == []
     assert [text for _, text in watched.see(statuses.flow(statuses.partition()))] == [
         "east->west: orders-0 is no longer halted"
     ]
-    watched.see(statuses.flow(statuses.partition(), statuses.partition("gone", phase="stopped")))
+    watched.see(statuses.flow(statuses.partition(), statuses.partition("gone", phase="halted")))
     assert watched.see(statuses.flow(statuses.partition())) == []
-    watched.see(statuses.flow(statuses.partition(phase="stopped")))
+    watched.see(statuses.flow(statuses.partition(phase="halted")))
     stopping = statuses.flow(statuses.partition(phase="closed"), state=State.STOPPING)
     assert watched.see(stopping) == [(logging.INFO, "east->west is STOPPING")]
 

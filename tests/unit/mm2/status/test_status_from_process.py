@@ -85,16 +85,16 @@ def test_a_running_flow():
 
 def test_that_nothing_was_missing_when_it_last_moved_says_nothing_about_now():
     waiting = statuses.partition(phase="waiting", copied_to=3, source_end=3)
-    behind = statuses.partition(number=1, phase="stopped", copied_to=3, source_end=8, reason="why")
+    behind = statuses.partition(number=1, phase="halted", copied_to=3, source_end=8, reason="why")
     found = report(statuses.flow(waiting, behind))
     assert [each.lag_records for each in found.partitions] == [None, 5]
     assert [each.reason for each in found.partitions] == ["", "why"]
 
 
 def test_programs_get_the_code_of_a_stop():
-    found = report(statuses.flow(statuses.partition(phase="stopped", cause="recreated")))
+    found = report(statuses.flow(statuses.partition(phase="halted", cause="recreated")))
     (part,) = status_document.report_to_json(found)["partitions"]
-    assert (part["state"], part["cause"]) == ("stopped", "recreated")
+    assert (part["state"], part["cause"]) == ("halted", "recreated")
     assert (
         status_document.parse_report(status_document.report_to_json(found)).partitions[0].cause
         == "recreated"
@@ -102,7 +102,7 @@ def test_programs_get_the_code_of_a_stop():
 
 
 def test_what_the_source_was_asked_fills_in_what_is_not_known():
-    stopped = statuses.partition(phase="stopped", copied_to=-1, source_end=-1)
+    stopped = statuses.partition(phase="halted", copied_to=-1, source_end=-1)
     (part,) = report(statuses.flow(stopped), snapshots={PLACE: LOOK}).partitions
     assert (part.copied_to, part.start, part.end, part.retention_risk) == (4, 2, 12, KEPT)
     assert (part.lag_records, part.lag_ms(9_000)) == (8, 8_000)
@@ -118,7 +118,7 @@ def test_what_the_source_was_asked_fills_in_what_is_not_known():
 )
 def test_what_the_source_was_asked_is_old_once_it_is_unreachable(side, broker, lag):
     lost = UnreachableCluster(side=side, cluster="x", reason="refused", broker=broker)
-    stopped = statuses.partition(phase="stopped", copied_to=-1, source_end=-1)
+    stopped = statuses.partition(phase="halted", copied_to=-1, source_end=-1)
     found = report(statuses.flow(stopped), snapshots={PLACE: LOOK}, unreachable=(lost,))
     assert found.partitions[0].lag_records == lag
     assert found.unreachable == (lost,)
@@ -129,7 +129,7 @@ def test_what_the_source_was_asked_is_old_once_it_is_unreachable(side, broker, l
     [
         {"copied_to": 8, "source_end": 8},
         {"copied_to": 3, "source_end": 8, "oldest_uncopied_ms": 4_000},
-        {"copied_to": 3, "source_end": 8, "oldest_uncopied_ms": 4_000, "phase": "stopped"},
+        {"copied_to": 3, "source_end": 8, "oldest_uncopied_ms": 4_000, "phase": "halted"},
     ],
 )
 def test_of_an_unreachable_source_no_lag_is_known_whatever_a_copy_saw_last(fields):

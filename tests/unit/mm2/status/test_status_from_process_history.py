@@ -28,9 +28,9 @@ def observed(*looks):
 def test_since_when_it_is_as_it_is():
     copying = statuses.flow(statuses.partition())
     further = statuses.flow(statuses.partition(records=5))
-    stopped = statuses.flow(statuses.partition(phase="stopped", reason="why"))
+    stopped = statuses.flow(statuses.partition(phase="halted", reason="why"))
     assert observed(copying, further).since_ms(FLOW, PLACE) == 1
-    found = observed(copying, further, stopped, statuses.flow(statuses.partition(phase="stopped")))
+    found = observed(copying, further, stopped, statuses.flow(statuses.partition(phase="halted")))
     assert (found.since_ms(FLOW, PLACE), found.since_ms(FLOW)) == (3, 1)
 
 
@@ -77,7 +77,7 @@ def test_what_went_wrong_is_remembered_once_while_it_lasts_newest_first():
     failing = statuses.flow(
         tasks=[statuses.task(state=TaskState.RESTARTING, reason="its copy ended")]
     )
-    stopped = statuses.flow(statuses.partition(phase="stopped", reason="orders-0: damaged"))
+    stopped = statuses.flow(statuses.partition(phase="halted", reason="orders-0: damaged"))
     failed = statuses.flow(state=State.FAILED, reason="refused")
     found = observed(failing, failing, stopped, statuses.flow(), failing, failed)
     assert [(each.at_ms, each.text, each.resolved_ms) for each in found.problems(FLOW)] == [

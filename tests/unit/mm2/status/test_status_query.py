@@ -136,11 +136,11 @@ def test_without_a_process_the_clusters_tell(asked):
 
 
 def test_what_runs_elsewhere_the_clusters_tell(asked):
-    mine = report("process 1", part(0, state="stopped"), partitions_on_other_nodes=1)
+    mine = report("process 1", part(0, state="halted"), partitions_on_other_nodes=1)
     (found,) = asked(answer(mine)).flows
     assert found.seen_by == ("process 1", "clusters")
     assert (found.state, found.partitions_on_other_nodes) == (State.RUNNING, 0)
-    assert [each.state for each in found.partitions] == ["stopped", ""]
+    assert [each.state for each in found.partitions] == ["halted", ""]
 
 
 def test_partitions_of_other_nodes_that_the_clusters_do_not_tell_stay_unknown(asked):

@@ -67,7 +67,7 @@ def test_what_stands_still_is_told_once_for_each_reason_with_since_when():
     standing = [
         part(
             number=number,
-            state="stopped",
+            state="halted",
             reason=f"orders-{number} is damaged",
             since_ms=AT_MS - number,
         )
@@ -86,7 +86,7 @@ def test_what_stands_still_is_told_once_for_each_reason_with_since_when():
 def test_only_so_many_reasons_are_told_one_by_one():
     many = status_tables.SHOWN_HALTS_MAX + 3
     standing = [
-        part(number=number, state="stopped", reason=f"why {number}") for number in range(many)
+        part(number=number, state="halted", reason=f"why {number}") for number in range(many)
     ]
     lines = list(status_tables.render_status(found(*standing)))
     assert sum(line.startswith("  halted") for line in lines) == status_tables.SHOWN_HALTS_MAX
@@ -125,7 +125,7 @@ def test_what_is_over_says_since_when_and_what_lasts_is_shown_once():
         ),
         FlowProblem(text="orders: deleted", at_ms=AT_MS - 9_000),
     )
-    halted = part(state="stopped", reason="orders-0: deleted")
+    halted = part(state="halted", reason="orders-0: deleted")
     lines = list(status_tables.render_status(found(halted, problems=problems)))
     assert sum("deleted" in line for line in lines) == 1
     assert "  2023-11-14T22:13:11Z: task 0: killed (resolved 2023-11-14T22:13:20Z)" in lines

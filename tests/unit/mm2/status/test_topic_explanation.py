@@ -63,9 +63,9 @@ TABLE = [
         {"phase": "waiting", "reason": "WAITING_FOR_SLOT"},
         "waiting: its task is waiting for a Spark slot",
     ),
-    ({"phase": "taking"}, "waiting"),
-    ({"phase": "stopped", "reason": STOPPED}, f"stopped: {STOPPED}"),
-    ({"phase": "fenced", "reason": "another"}, "stopped: another"),
+    ({"phase": "acquiring"}, "waiting"),
+    ({"phase": "halted", "reason": STOPPED}, f"halted: {STOPPED}"),
+    ({"phase": "fenced", "reason": "another"}, "halted: another"),
 ]
 
 
@@ -94,7 +94,7 @@ def test_what_the_settings_ask_for_is_told_as_such(delivery, status, said):
 
 def test_partitions_of_which_the_same_is_said_share_a_line():
     numbers = [5, 0, 2, 1, 7]
-    stopped = {"phase": "stopped", "reason": "why"}
+    stopped = {"phase": "halted", "reason": "why"}
     found = look(
         "orders",
         *(statuses.partition(number=each) for each in numbers),
@@ -103,7 +103,7 @@ def test_partitions_of_which_the_same_is_said_share_a_line():
     )
     assert list(found.lines()) == [
         "east->west: orders -> east.orders, partitions 0-2, 5, 7: passed through",
-        "east->west: orders -> east.orders, partition 3: stopped: why",
+        "east->west: orders -> east.orders, partition 3: halted: why",
         RULE,
     ]
 
@@ -138,7 +138,7 @@ def test_a_topic_that_should_be_mirrored_and_is_not_there_is_unknown():
 
 
 def test_programs_are_told_the_same():
-    stopped = statuses.partition(number=1, phase="stopped", reason=STOPPED, cause="recreated")
+    stopped = statuses.partition(number=1, phase="halted", reason=STOPPED, cause="recreated")
     found = look("orders", statuses.partition(reencode_reason="gaps", transactional=True), stopped)
     assert json.loads(json.dumps(found.as_json())) == {
         "topic": "orders",
@@ -171,7 +171,7 @@ def test_programs_are_told_the_same():
                     },
                     {
                         "partition": 1,
-                        "state": "stopped",
+                        "state": "halted",
                         "reason": STOPPED,
                         "cause": "recreated",
                         "ways": [],
@@ -222,9 +222,9 @@ def test_what_an_operator_holds_back_is_told_with_the_way_back(holds, said):
 
 
 def test_what_stands_still_is_told_as_such_though_it_is_paused():
-    stopped = statuses.partition(phase="stopped", reason=STOPPED)
+    stopped = statuses.partition(phase="halted", reason=STOPPED)
     line, _ = held("orders", OperatorOverrides(paused=True), stopped).lines()
-    assert "stopped: it is damaged" in line
+    assert "halted: it is damaged" in line
 
 
 def report(*partitions, state=ReportedFlowState.RUNNING, reason="", nodes=()):

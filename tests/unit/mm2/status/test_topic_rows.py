@@ -33,11 +33,11 @@ def test_every_phase_of_a_copy_has_a_row(phase):
 def test_a_topic_is_in_the_state_of_its_worst_partition():
     row = topic(
         statuses.partition("orders", 0),
-        statuses.partition("orders", 2, phase="stopped", reason="two"),
-        statuses.partition("orders", 1, phase="stopped", reason="one"),
+        statuses.partition("orders", 2, phase="halted", reason="two"),
+        statuses.partition("orders", 1, phase="halted", reason="one"),
         statuses.partition("orders", 3, phase="waiting", reason="three"),
     )
-    assert (row.state, row.in_state, row.reason, row.partitions) == ("stopped", 2, "one", 4)
+    assert (row.state, row.in_state, row.reason, row.partitions) == ("halted", 2, "one", 4)
 
 
 def test_a_boundary_is_part_of_copying():
@@ -78,12 +78,12 @@ def test_lag_is_unknown_before_the_first_fetch():
 def test_lag_is_a_lower_bound_when_one_partition_is_unknown():
     row = topic(
         statuses.partition(number=0, copied_to=3, source_end=5, oldest_uncopied_ms=NOW_MS - 1_000),
-        statuses.partition(number=1, copied_to=-1, source_end=-1, phase="taking"),
+        statuses.partition(number=1, copied_to=-1, source_end=-1, phase="acquiring"),
     )
     assert row.lag == LagTotal(records=2, seconds=1.0, complete=False)
 
 
-@pytest.mark.parametrize("phase", ["waiting", "taking", "stopped", "fenced", "closed"])
+@pytest.mark.parametrize("phase", ["waiting", "acquiring", "halted", "fenced", "closed"])
 def test_a_copy_that_does_not_move_cannot_say_that_nothing_is_missing(phase):
     row = topic(statuses.partition(phase=phase, copied_to=9, source_end=9))
     assert (row.lag.records, row.lag.seconds) == (None, None)
@@ -104,8 +104,8 @@ def test_worst_topics_sort_first():
             statuses.partition("idle"),
             statuses.partition("behind", copied_to=0, source_end=1_000_000),
             statuses.partition("a-little", copied_to=0, source_end=2),
-            statuses.partition("starting", phase="taking"),
-            statuses.partition("broken", phase="stopped"),
+            statuses.partition("starting", phase="acquiring"),
+            statuses.partition("broken", phase="halted"),
         )
     )
     worst = sorted(seen.topics, key=lambda row: row.sort_key)
@@ -118,7 +118,7 @@ def test_a_flow_sums_up_its_topics_and_tasks():
         statuses.flow(
             statuses.partition("a", records=5, bytes=50, copied_to=5, source_end=6),
             statuses.partition("b", 0, records=7, bytes=70),
-            statuses.partition("b", 1, phase="stopped", reason="why", cause="corrupt-batch"),
+            statuses.partition("b", 1, phase="halted", reason="why", cause="corrupt-batch"),
             tasks=[
                 statuses.task(0),
                 statuses.task(1),
@@ -161,7 +161,7 @@ def test_no_slots_are_missing_while_spark_starts():
     ],
 )
 def test_a_standstill_is_told_with_its_partition_once(reason, told):
-    stopped = statuses.partition("orders", 1, phase="stopped", reason=reason)
+    stopped = statuses.partition("orders", 1, phase="halted", reason=reason)
     (standstill,) = make(statuses.flow(stopped)).halts
     assert standstill.describe == told
 
@@ -179,13 +179,13 @@ def test_what_is_paused_or_throttled_is_told_with_its_rate():
             flow=5_000_000, topics=(TopicThrottle(filters.build_literal_pattern("orders"), 2_000),)
         ),
     )
-    stopped = statuses.partition("bills", 1, phase="stopped", reason="why")
+    stopped = statuses.partition("bills", 1, phase="halted", reason="why")
     found = statuses.flow(
         statuses.partition("bills"), stopped, statuses.partition("orders"), holds=holds
     )
     seen = make(found)
     assert [(row.topic, row.state, row.throttle) for row in seen.topics] == [
-        ("bills", "stopped", 0),
+        ("bills", "halted", 0),
         ("orders", "copying", 2_000),
     ]
     (row,) = seen.flows

@@ -63,7 +63,7 @@ def test_what_is_not_copied_yet_costs_and_is_counted():
 @pytest.mark.parametrize(
     ("parts", "fields", "kind", "words"),
     [
-        ([{"state": "stopped"}], {}, Kind.COSTS, "1 partition halted"),
+        ([{"state": "halted"}], {}, Kind.COSTS, "1 partition halted"),
         ([{"end": None}], {}, Kind.UNKNOWN, "lag of some partitions is unknown"),
         (
             [{}],
@@ -90,7 +90,7 @@ def test_what_was_found_decides_and_is_told(parts, fields, kind, words):
 
 def test_what_is_unknown_decides_and_what_costs_is_told_too():
     found = estimate(
-        {"state": "stopped"}, {"partition": 1, "end": None}, partitions_on_other_nodes=1
+        {"state": "halted"}, {"partition": 1, "end": None}, partitions_on_other_nodes=1
     )
     assert found.kind is Kind.UNKNOWN
     assert len(found.findings) == 3
@@ -166,10 +166,10 @@ def flow(*parts, state=State.RUNNING, tasks=(RUNNING,), **fields):
         ({"end": None}, Badge.UNKNOWN),
         ({"end": 12, "waiting_since_ms": None}, Badge.UNKNOWN),
         ({"retention_risk": SHORT}, Badge.BAD),
-        ({"state": "stopped"}, Badge.BAD),
+        ({"state": "halted"}, Badge.BAD),
         ({"state": "fenced"}, Badge.BAD),
         ({"state": "waiting"}, Badge.WAIT),
-        ({"state": "taking"}, Badge.WAIT),
+        ({"state": "acquiring"}, Badge.WAIT),
         ({"state": topic_rows.PAUSED_STATE}, Badge.WAIT),
         ({"state": "closed"}, Badge.OFF),
         ({"state": ""}, Badge.UNKNOWN),
@@ -210,7 +210,7 @@ def judged(report):
     [
         (flow(GOOD), Badge.GOOD, "running"),
         (
-            flow(GOOD, partition(state="stopped"), partition(state="fenced")),
+            flow(GOOD, partition(state="halted"), partition(state="fenced")),
             Badge.BAD,
             "running, 2 halted",
         ),
@@ -249,7 +249,7 @@ def test_of_nothing_nothing_is_known():
 OFFSETS = st.none() | st.integers(0, 9)
 PARTITIONS = st.builds(
     partition,
-    state=st.sampled_from(["copying", "waiting", "stopped", topic_rows.PAUSED_STATE, "closed", ""]),
+    state=st.sampled_from(["copying", "waiting", "halted", topic_rows.PAUSED_STATE, "closed", ""]),
     reason=st.sampled_from(["", "why"]),
     copied_to=OFFSETS,
     end=OFFSETS,

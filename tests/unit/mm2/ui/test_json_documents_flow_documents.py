@@ -113,7 +113,7 @@ def test_rates_are_those_of_the_flows_topics():
 
 def stopped(number, topic="orders", **fields):
     reason = fields.pop("reason", STOP.format(number))
-    return seen_flows.part(topic, number, state="stopped", reason=reason, **fields)
+    return seen_flows.part(topic, number, state="halted", reason=reason, **fields)
 
 
 def test_what_stands_still_is_told_with_its_reason_and_the_command_that_helps():
@@ -122,7 +122,7 @@ def test_what_stands_still_is_told_with_its_reason_and_the_command_that_helps():
     assert told == {
         "flow": "east->west",
         "topic": "orders",
-        "state": "stopped",
+        "state": "halted",
         "partitions": [3],
         "partition_count": 1,
         "since_ms": 5,
