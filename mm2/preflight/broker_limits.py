@@ -65,11 +65,11 @@ def check_same_cluster(
     topics have different names."""
     if not source_id or source_id != target_id:
         return
-    weight = CheckSeverity.WARNING if renames else CheckSeverity.FAILED
+    severity = CheckSeverity.WARNING if renames else CheckSeverity.FAILED
     yield CheckFinding(
         subject=flow,
         area=CheckArea.SETTINGS,
-        severity=weight,
+        severity=severity,
         code="same-cluster",
         text=f"both aliases refer to the same cluster ({source_id})",
         effect="every topic is mirrored on the same cluster"
@@ -104,9 +104,9 @@ class _TargetCheck:
             yield self._finding(
                 "replication-factor-one",
                 f"{key} is 1, {self.target.alias} has {plurals.format_count(brokers, 'broker')}",
-                means="the loss of any broker loses mirror topic records",
-                mend=f"set replication.factor of {self.flow} to {_RECOMMENDED_REPLICAS}",
-                weight=CheckSeverity.WARNING,
+                effect="the loss of any broker loses mirror topic records",
+                fix=f"set replication.factor of {self.flow} to {_RECOMMENDED_REPLICAS}",
+                severity=CheckSeverity.WARNING,
             )
 
     def check_min_insync_replicas(self) -> Iterator[CheckFinding]:
@@ -118,12 +118,12 @@ class _TargetCheck:
         yield self._finding(
             "min-insync",
             f"{_MIN_IN_SYNC_REPLICAS} is {needed} on {self.target.alias}, {key} is {wanted}",
-            means="every batch is rejected (NOT_ENOUGH_REPLICAS)"
+            effect="every batch is rejected (NOT_ENOUGH_REPLICAS)"
             if refuses
             else "batches are rejected when a single broker is down",
-            mend=f"set replication.factor of {self.flow} above {needed}, or "
+            fix=f"set replication.factor of {self.flow} above {needed}, or "
             f"{_MIN_IN_SYNC_REPLICAS} below it",
-            weight=CheckSeverity.FAILED if refuses else CheckSeverity.WARNING,
+            severity=CheckSeverity.FAILED if refuses else CheckSeverity.WARNING,
         )
 
     def check_state_topic_factors(self) -> Iterator[CheckFinding]:
@@ -135,8 +135,8 @@ class _TargetCheck:
             yield self._finding(
                 "broker-state-factor",
                 f"{name} is {wanted}, {self.target.alias} has {brokers}",
-                means=f"{topic} cannot be created: consumer groups and transactions do not work",
-                mend=f"set {name} to at most {self.target.brokers} on the brokers",
+                effect=f"{topic} cannot be created: consumer groups and transactions do not work",
+                fix=f"set {name} to at most {self.target.brokers} on the brokers",
             )
 
     def check_transaction_timeout(self) -> Iterator[CheckFinding]:
@@ -145,8 +145,8 @@ class _TargetCheck:
             yield self._finding(
                 "transaction-timeout",
                 f"{_MAX_TRANSACTION_TIMEOUT_KEY} is {longest} on {self.target.alias}",
-                means=f"transactions of {TRANSACTION_TIMEOUT_MS} ms are rejected: fencing fails",
-                mend=f"set {_MAX_TRANSACTION_TIMEOUT_KEY} to at least {TRANSACTION_TIMEOUT_MS} "
+                effect=f"transactions of {TRANSACTION_TIMEOUT_MS} ms are rejected: fencing fails",
+                fix=f"set {_MAX_TRANSACTION_TIMEOUT_KEY} to at least {TRANSACTION_TIMEOUT_MS} "
                 "on the brokers",
             )
 
@@ -157,12 +157,12 @@ class _TargetCheck:
                 yield self._finding(
                     "producer-expiration",
                     f"{name} is {known} on {self.target.alias}",
-                    means=(
+                    effect=(
                         "brokers expire producer ids so early that records older than half of "
                         "this time are replicated in transactions, and fences have to be renewed"
                     ),
-                    mend=f"set {name} to at least {_SHORT_EXPIRATION_MS} on the brokers",
-                    weight=CheckSeverity.WARNING,
+                    fix=f"set {name} to at least {_SHORT_EXPIRATION_MS} on the brokers",
+                    severity=CheckSeverity.WARNING,
                 )
 
     def check_session_timeout(self) -> Iterator[CheckFinding]:
@@ -173,8 +173,8 @@ class _TargetCheck:
                 "session-timeout",
                 f"session.timeout.ms is {given}, but brokers of {self.target.alias} allow {least} "
                 f"to {most}",
-                means="the flow's worker cannot join its group, so the flow does not start",
-                mend=f"set session.timeout.ms between {_SESSION_TIMEOUT_LIMITS[0]} and "
+                effect="the flow's worker cannot join its group, so the flow does not start",
+                fix=f"set session.timeout.ms between {_SESSION_TIMEOUT_LIMITS[0]} and "
                 f"{_SESSION_TIMEOUT_LIMITS[1]}",
             )
 
@@ -183,22 +183,22 @@ class _TargetCheck:
             yield self._finding(
                 "auto-create",
                 f"{_AUTO_CREATE} is true on {self.target.alias}",
-                means=(
+                effect=(
                     "a client that uses a mirror topic before mm2 creates it causes the topic to "
                     "be created with the brokers' default partitions and settings"
                 ),
-                mend=f"set {_AUTO_CREATE}=false on the brokers",
-                weight=CheckSeverity.WARNING,
+                fix=f"set {_AUTO_CREATE}=false on the brokers",
+                severity=CheckSeverity.WARNING,
             )
         if self.configs.get(_UNCLEAN_ELECTION) == "true":
             yield self._finding(
                 "unclean-election",
                 f"{_UNCLEAN_ELECTION} is true on {self.target.alias}",
-                means=(
+                effect=(
                     "a failed broker may lose acknowledged records, which are then replicated again"
                 ),
-                mend=f"set {_UNCLEAN_ELECTION}=false on the brokers",
-                weight=CheckSeverity.WARNING,
+                fix=f"set {_UNCLEAN_ELECTION}=false on the brokers",
+                severity=CheckSeverity.WARNING,
             )
 
     def _mirror_replication_factor(self) -> tuple[int | None, str]:
@@ -219,18 +219,18 @@ class _TargetCheck:
         code: str,
         text: str,
         *,
-        means: str,
-        mend: str,
-        weight: CheckSeverity = CheckSeverity.FAILED,
+        effect: str,
+        fix: str,
+        severity: CheckSeverity = CheckSeverity.FAILED,
     ) -> CheckFinding:
         return CheckFinding(
             subject=self.flow,
             area=CheckArea.SETTINGS,
-            severity=weight,
+            severity=severity,
             code=code,
             text=text,
-            effect=means,
-            fix=mend,
+            effect=effect,
+            fix=fix,
         )
 
 

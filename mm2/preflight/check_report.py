@@ -120,10 +120,10 @@ class CheckReport:
 
     def are_all_unreachable(self, aliases: Collection[str]) -> bool:
         """Return True if each checked cluster in `aliases` failed in DNS or network."""
-        words = (CheckArea.DNS, CheckArea.NETWORK)
+        areas = (CheckArea.DNS, CheckArea.NETWORK)
         rows = [row for row in self.rows if row.subject in aliases]
         return bool(rows) and all(
-            any(row.cells.get(word) is CheckResult.FAILED for word in words) for row in rows
+            any(row.cells.get(area) is CheckResult.FAILED for area in areas) for row in rows
         )
 
 
@@ -143,14 +143,14 @@ def build_report(
     subjects and topics."""
     rows = tuple(checked)
     places = {each.subject: number for number, each in enumerate(rows)}
-    words = list(CheckArea)
+    areas = list(CheckArea)
     weights = list(CheckSeverity)
     ordered = sorted(
         _merge_findings(findings),
         key=lambda each: (
             weights.index(each.severity),
             places.get(each.subject, len(places)),
-            words.index(each.area),
+            areas.index(each.area),
         ),
     )
     return CheckReport(
@@ -188,7 +188,7 @@ def _build_row(looked: CheckedSubject, findings: Collection[CheckFinding]) -> Ch
         ):
             worst[each.area] = CheckResult.WARNING
     return CheckRow(
-        subject=looked.subject, cells={word: worst[word] for word in CheckArea if word in worst}
+        subject=looked.subject, cells={area: worst[area] for area in CheckArea if area in worst}
     )
 
 
@@ -204,10 +204,10 @@ _MAX_TOPICS_NAMED = 12
 
 def format_report(report: CheckReport) -> Iterator[str]:
     """Yield the table, then four lines for each finding."""
-    words = [word for word in CheckArea if any(word in row.cells for row in report.rows)]
-    table = [["", *(word.value for word in words)]]
+    areas = [area for area in CheckArea if any(area in row.cells for row in report.rows)]
+    table = [["", *(area.value for area in areas)]]
     for row in report.rows:
-        results = (row.cells[word].value if word in row.cells else _NO_CELL for word in words)
+        results = (row.cells[area].value if area in row.cells else _NO_CELL for area in areas)
         table.append([row.subject, *results])
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     for cells in table:
@@ -232,21 +232,21 @@ def report_to_json(report: CheckReport, file: str) -> dict[str, Any]:
         "file": file,
         "verdict": report.verdict.value.lower(),
         "checks": [
-            {"subject": row.subject, "word": word.value, "result": result.value.lower()}
+            {"subject": row.subject, "area": area.value, "result": result.value.lower()}
             for row in report.rows
-            for word, result in row.cells.items()
+            for area, result in row.cells.items()
         ],
         "findings": [
             {
                 "subject": each.subject,
                 "subjects": list(each.subjects),
                 "affects": list(each.affects),
-                "word": each.area.value,
-                "weight": each.severity.value,
+                "area": each.area.value,
+                "severity": each.severity.value,
                 "code": each.code,
                 "text": each.text,
-                "means": each.effect,
-                "mend": each.fix,
+                "effect": each.effect,
+                "fix": each.fix,
                 "command": each.command,
             }
             for each in report.findings
@@ -264,12 +264,12 @@ def _format_affected(topics: Sequence[str]) -> str:
 
 def _format_summary(report: CheckReport) -> str:
     counts = (
-        plurals.format_count(number, word)
-        for weight, word in (
+        plurals.format_count(number, label)
+        for severity, label in (
             (CheckSeverity.FAILED, "failure"),
             (CheckSeverity.WARNING, "warning"),
             (CheckSeverity.NOTE, "note"),
         )
-        if (number := sum(each.severity is weight for each in report.findings))
+        if (number := sum(each.severity is severity for each in report.findings))
     )
     return f"verdict: {report.verdict.value}" + "".join(f", {each}" for each in counts)

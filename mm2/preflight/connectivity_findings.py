@@ -68,7 +68,7 @@ class ConnectResult:
 
     def summarize_areas(self) -> CheckedSubject:
         """Return the areas that were checked, and the areas that were skipped after failures."""
-        applying = [word for word in check_report.CONNECTIVITY_AREAS if self._applies(word)]
+        applying = [area for area in check_report.CONNECTIVITY_AREAS if self._applies(area)]
         seen: set[_Area] = set()
         for each in self.bootstrap:
             depth = len(applying)
@@ -81,15 +81,15 @@ class ConnectResult:
             skipped=frozenset(applying) - seen,
         )
 
-    def _applies(self, word: _Area) -> bool:
-        if word is _Area.TLS:
+    def _applies(self, area: _Area) -> bool:
+        if area is _Area.TLS:
             return self.protocol.endswith("SSL")
-        return word is not _Area.AUTH or self.protocol.startswith("SASL")
+        return area is not _Area.AUTH or self.protocol.startswith("SASL")
 
     def _find_area(self, layer: _Layer) -> _Area:
         """Return the area of a failure, or LISTENER if the layer does not apply to the protocol."""
-        word = _AREA_BY_LAYER[layer]
-        return word if self._applies(word) else _Area.LISTENER
+        area = _AREA_BY_LAYER[layer]
+        return area if self._applies(area) else _Area.LISTENER
 
     def list_findings(self) -> Iterator[CheckFinding]:
         """Yield findings about failed addresses and expiring certificates. Equal failures of
@@ -128,37 +128,37 @@ class ConnectResult:
     def _finding(self, tried: ConnectAttempt, layer: _Layer, addresses: str) -> CheckFinding:
         """Build a finding for `addresses` that failed for the same reason. `tried` is the attempt
         for the first address."""
-        word = self._find_area(layer)
+        area = self._find_area(layer)
         if tried.node is not None:
             cause = _FailureCause(
                 code="broker-unreachable",
-                means=f"partitions that broker {tried.node} leads can be neither read nor written",
-                mend=(
+                effect=f"partitions that broker {tried.node} leads can be neither read nor written",
+                fix=(
                     f"correct advertised.listeners of broker {tried.node}, or make this address "
                     "reachable from this machine"
                 ),
             )
             if layer in (_Layer.DNS, _Layer.NETWORK):
-                word = _Area.LISTENER
+                area = _Area.LISTENER
             else:
                 cause = _find_cause(layer, tried.text)
             text = f"broker {tried.node} advertises {tried.address}: {tried.text}"
-            weight = CheckSeverity.FAILED
+            severity = CheckSeverity.FAILED
         else:
             cause = _find_cause(layer, tried.text)
             text = f"{addresses} of bootstrap.servers: {tried.text}"
-            weight = CheckSeverity.WARNING if self.is_reachable else CheckSeverity.FAILED
-        means = cause.means
-        if weight is CheckSeverity.WARNING:
-            means = "other bootstrap addresses respond; if they are down, clients cannot connect"
+            severity = CheckSeverity.WARNING if self.is_reachable else CheckSeverity.FAILED
+        effect = cause.effect
+        if severity is CheckSeverity.WARNING:
+            effect = "other bootstrap addresses respond; if they are down, clients cannot connect"
         return CheckFinding(
             subject=self.alias,
-            area=word,
-            severity=weight,
+            area=area,
+            severity=severity,
             code=cause.code,
             text=f"{text} ({', '.join(self.clients)})" if self.clients else text,
-            effect=means,
-            fix=cause.mend.format(alias=self.alias, protocol=self.protocol, user=self.user),
+            effect=effect,
+            fix=cause.fix.format(alias=self.alias, protocol=self.protocol, user=self.user),
             command=self._command(layer, tried.address),
         )
 
@@ -180,54 +180,54 @@ class ConnectResult:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _FailureCause:
     code: str
-    means: str
-    mend: str
+    effect: str
+    fix: str
 
 
 _NOTHING_REPLICATED = "nothing can be replicated from or to this cluster"
 _CAUSE_BY_LAYER = {
     _Layer.DNS: _FailureCause(
         code="dns",
-        means=_NOTHING_REPLICATED,
-        mend="correct bootstrap.servers of {alias}, or the DNS entry",
+        effect=_NOTHING_REPLICATED,
+        fix="correct bootstrap.servers of {alias}, or the DNS entry",
     ),
     _Layer.NETWORK: _FailureCause(
         code="network",
-        means=_NOTHING_REPLICATED,
-        mend=(
+        effect=_NOTHING_REPLICATED,
+        fix=(
             "correct the host and port in bootstrap.servers of {alias}, start the broker, or open "
             "the firewall"
         ),
     ),
     _Layer.LISTENER: _FailureCause(
         code="listener",
-        means=_NOTHING_REPLICATED,
-        mend="set security.protocol of {alias} (now {protocol}) to this listener's protocol, or "
+        effect=_NOTHING_REPLICATED,
+        fix="set security.protocol of {alias} (now {protocol}) to this listener's protocol, or "
         "use the port of another listener",
     ),
     _Layer.TLS: _FailureCause(
         code="tls",
-        means=_NOTHING_REPLICATED,
-        mend="check the broker's certificate and ssl.truststore.* of {alias}",
+        effect=_NOTHING_REPLICATED,
+        fix="check the broker's certificate and ssl.truststore.* of {alias}",
     ),
     _Layer.AUTH: _FailureCause(
         code="auth-refused",
-        means=_NOTHING_REPLICATED,
-        mend=(
+        effect=_NOTHING_REPLICATED,
+        fix=(
             "correct the user and password (sasl.jaas.config) of {alias}, or create the user on "
             "the cluster"
         ),
     ),
     _Layer.PROTOCOL: _FailureCause(
         code="protocol",
-        means=_NOTHING_REPLICATED,
-        mend="use brokers of Kafka 2.8 or newer for {alias}",
+        effect=_NOTHING_REPLICATED,
+        fix="use brokers of Kafka 2.8 or newer for {alias}",
     ),
 }
 _CLIENT_CERTIFICATE_CAUSE = _FailureCause(
     code="tls-client",
-    means=_NOTHING_REPLICATED,
-    mend="configure a client certificate for {alias} that its brokers trust: ssl.keystore.*",
+    effect=_NOTHING_REPLICATED,
+    fix="configure a client certificate for {alias} that its brokers trust: ssl.keystore.*",
 )
 _CAUSES_BY_TEXT: tuple[tuple[_Layer, str, _FailureCause], ...] = (
     (
@@ -235,8 +235,8 @@ _CAUSES_BY_TEXT: tuple[tuple[_Layer, str, _FailureCause], ...] = (
         "has expired",
         _FailureCause(
             code="tls-expired",
-            means=_NOTHING_REPLICATED,
-            mend="renew the brokers' certificate, and check this machine's clock",
+            effect=_NOTHING_REPLICATED,
+            fix="renew the brokers' certificate, and check this machine's clock",
         ),
     ),
     (
@@ -244,8 +244,8 @@ _CAUSES_BY_TEXT: tuple[tuple[_Layer, str, _FailureCause], ...] = (
         "mismatch",
         _FailureCause(
             code="tls-host-name",
-            means=_NOTHING_REPLICATED,
-            mend=(
+            effect=_NOTHING_REPLICATED,
+            fix=(
                 "use the host name in the certificate for bootstrap.servers of {alias}, or add "
                 "the name to the certificate"
             ),
@@ -256,8 +256,8 @@ _CAUSES_BY_TEXT: tuple[tuple[_Layer, str, _FailureCause], ...] = (
         "issuer",
         _FailureCause(
             code="tls-untrusted",
-            means=_NOTHING_REPLICATED,
-            mend="add the CA certificate of the brokers to ssl.truststore.* of {alias}",
+            effect=_NOTHING_REPLICATED,
+            fix="add the CA certificate of the brokers to ssl.truststore.* of {alias}",
         ),
     ),
     (
@@ -265,8 +265,8 @@ _CAUSES_BY_TEXT: tuple[tuple[_Layer, str, _FailureCause], ...] = (
         "self-signed",
         _FailureCause(
             code="tls-untrusted",
-            means=_NOTHING_REPLICATED,
-            mend="add the CA certificate of the brokers to ssl.truststore.* of {alias}",
+            effect=_NOTHING_REPLICATED,
+            fix="add the CA certificate of the brokers to ssl.truststore.* of {alias}",
         ),
     ),
     (_Layer.TLS, "rejected by the broker", _CLIENT_CERTIFICATE_CAUSE),
@@ -275,8 +275,8 @@ _CAUSES_BY_TEXT: tuple[tuple[_Layer, str, _FailureCause], ...] = (
         "does not offer",
         _FailureCause(
             code="auth-mechanism",
-            means=_NOTHING_REPLICATED,
-            mend="set sasl.mechanism of {alias} to a mechanism that the brokers support",
+            effect=_NOTHING_REPLICATED,
+            fix="set sasl.mechanism of {alias} to a mechanism that the brokers support",
         ),
     ),
 )

@@ -168,18 +168,18 @@ def check_delivery(found: ProbeResult, target: ClusterCommands) -> Iterator[Chec
                 found,
                 "protocol",
                 reason,
-                means="the flow cannot replicate",
-                mend="use newer brokers",
-                weight=CheckSeverity.FAILED,
+                effect="the flow cannot replicate",
+                fix="use newer brokers",
+                severity=CheckSeverity.FAILED,
             )
         elif not wants_less:
             yield _build_finding(
                 found,
                 "at-least-once",
                 reason,
-                means="writers cannot be fenced: restarts may duplicate records",
-                mend="grant the named operations, or set delivery: at-least-once",
-                weight=CheckSeverity.WARNING,
+                effect="writers cannot be fenced: restarts may duplicate records",
+                fix="grant the named operations, or set delivery: at-least-once",
+                severity=CheckSeverity.WARNING,
                 word=CheckArea.RIGHTS if denied else CheckArea.PROTOCOL,
                 command=target.allow_transactional_ids(
                     transactional_ids.format_transactional_id_prefix(flow.name)
@@ -192,9 +192,9 @@ def check_delivery(found: ProbeResult, target: ClusterCommands) -> Iterator[Chec
             found,
             "delivery-note",
             note,
-            means="records are replicated anyway",
-            mend="no action needed, unless the note says otherwise",
-            weight=CheckSeverity.NOTE,
+            effect="records are replicated anyway",
+            fix="no action needed, unless the note says otherwise",
+            severity=CheckSeverity.NOTE,
         )
 
 
@@ -203,19 +203,19 @@ def _build_finding(
     code: str,
     text: str,
     *,
-    means: str,
-    mend: str,
-    weight: CheckSeverity,
+    effect: str,
+    fix: str,
+    severity: CheckSeverity,
     word: CheckArea = CheckArea.PROTOCOL,
     command: str = "",
 ) -> CheckFinding:
     return CheckFinding(
         subject=found.flow.name,
         area=word,
-        severity=weight,
+        severity=severity,
         code=code,
         text=text,
-        effect=means,
-        fix=mend,
+        effect=effect,
+        fix=fix,
         command=command,
     )

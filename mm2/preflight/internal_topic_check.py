@@ -64,12 +64,12 @@ def check_internal_topic(
 ) -> Iterator[CheckFinding]:
     """Compare an internal topic with its expected settings. `tool` contains commands for the
     topic's cluster."""
-    weight = CheckSeverity.FAILED if topic.is_required else CheckSeverity.WARNING
+    severity = CheckSeverity.FAILED if topic.is_required else CheckSeverity.WARNING
     if topic.partitions is not None and seen.partitions != topic.partitions:
         yield CheckFinding(
             subject=flow,
             area=CheckArea.TOPICS,
-            severity=weight,
+            severity=severity,
             code="state-topic-partitions",
             text=f"topic {topic.name} has {plurals.format_count(seen.partitions, 'partition')}",
             effect=f"it must have {topic.partitions}: the order of {topic.content} is lost"
@@ -84,7 +84,7 @@ def check_internal_topic(
         yield CheckFinding(
             subject=flow,
             area=CheckArea.TOPICS,
-            severity=weight,
+            severity=severity,
             code="state-topic-cleanup",
             text=f"topic {topic.name} has {_CLEANUP_POLICY_KEY}={seen.cleanup_policy}",
             effect=f"{topic.content} are deleted by age"
@@ -132,7 +132,7 @@ class InternalTopicUse:
     """Client that writes and reads the topic."""
     effect: str = ""
     """Effect of missing access; "" if the flow does not start without access."""
-    weight: CheckSeverity = CheckSeverity.FAILED
+    severity: CheckSeverity = CheckSeverity.FAILED
     is_written: bool = True
     """True if the flow writes to the topic."""
 
@@ -149,7 +149,7 @@ class InternalTopicUse:
             creator=self.creator,
             user=self.user,
             checks_config=self.expected.is_required,
-            weight=self.weight,
+            severity=self.severity,
         )
         return dataclasses.replace(own, effect=self.effect) if self.effect else own
 
@@ -279,7 +279,7 @@ def _build_connector_topics(config: FlowConnectorConfigs) -> Iterator[InternalTo
                 "no offset syncs are written: Java tools cannot translate offsets, but mm2's "
                 "tools can"
             ),
-            weight=CheckSeverity.WARNING,
+            severity=CheckSeverity.WARNING,
         )
     if config.checkpoint is not None:
         yield InternalTopicUse(
@@ -306,7 +306,7 @@ def _build_heartbeats_topic(config: MirrorHeartbeatConfig) -> InternalTopicUse:
         creator=_Client.TARGET_ADMIN,
         user=_Client.WORKER,
         effect="no heartbeats are written",
-        weight=CheckSeverity.WARNING,
+        severity=CheckSeverity.WARNING,
         is_written=config.interval_s is not None,
     )
 

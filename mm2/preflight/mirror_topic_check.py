@@ -52,12 +52,12 @@ def check_mirror_topics(
             seen,
             "no-topics",
             f"no topic of {seen.flow.source} is replicated by this flow",
-            means="the flow runs, but replicates nothing until such a topic exists",
-            mend=(
+            effect="the flow runs, but replicates nothing until such a topic exists",
+            fix=(
                 "correct topics and topics.exclude, or grant DESCRIBE on the topics, which are "
                 "not visible without it"
             ),
-            weight=CheckSeverity.WARNING,
+            severity=CheckSeverity.WARNING,
             command=operator.source.allow_topic("NAME", "Describe", "DescribeConfigs", "Read"),
         )
     yield from _merge_equal_findings(_check_each_topic(seen, operator))
@@ -66,8 +66,8 @@ def check_mirror_topics(
             seen,
             "mirrors-clash",
             f"topics {' and '.join(sorted(topics))} would have the same mirror topic {mirror}",
-            means="these topics are not replicated",
-            mend="use a replication.policy.class that renames the topics, or exclude all but one",
+            effect="these topics are not replicated",
+            fix="use a replication.policy.class that renames the topics, or exclude all but one",
         )
     for topic, reason in sorted(seen.reserved.items()):
         yield _build_finding(
@@ -93,9 +93,9 @@ def _check_each_topic(
                 seen,
                 f"mirror-{found.setting or 'topic'}".replace(".", "-"),
                 found.problem,
-                means="the topic is not replicated" if stops else "it is replicated anyway",
-                mend=found.remedy,
-                weight=CheckSeverity.FAILED if stops else CheckSeverity.WARNING,
+                effect="the topic is not replicated" if stops else "it is replicated anyway",
+                fix=found.remedy,
+                severity=CheckSeverity.FAILED if stops else CheckSeverity.WARNING,
                 word=CheckArea.SETTINGS if found.setting else CheckArea.TOPICS,
                 command=found.command,
             ),
@@ -109,8 +109,8 @@ def _check_each_topic(
                 seen,
                 "no-leader",
                 f"{len(partitions)} of its partitions {have} no leader ({numbers})",
-                means="these partitions can be neither read nor written until they have a leader",
-                mend="start the brokers that have replicas of these partitions",
+                effect="these partitions can be neither read nor written until they have a leader",
+                fix="start the brokers that have replicas of these partitions",
                 command=(operator.source if name in seen.source else operator.target).show_topic(
                     name
                 ),
@@ -123,8 +123,8 @@ def _check_each_topic(
                 seen,
                 "topic-unseen",
                 why.replace(f"topic {name}", "it"),
-                means="it is unknown whether the topic can be replicated",
-                mend="fix the cause that the message names, and check again",
+                effect="it is unknown whether the topic can be replicated",
+                fix="fix the cause that the message names, and check again",
             ),
         )
     for mirror, why in sorted(seen.refused.items()):
@@ -134,8 +134,8 @@ def _check_each_topic(
                 seen,
                 "mirror-refused",
                 f"the cluster refuses to create it: {why.replace(f'topic {mirror}', 'it')}",
-                means="the topic is not replicated",
-                mend="correct what the cluster's error message names",
+                effect="the topic is not replicated",
+                fix="correct what the cluster's error message names",
             ),
         )
     yield from _check_retention(seen)
@@ -157,12 +157,12 @@ def _check_retention(seen: ObservedMirrors) -> Iterator[tuple[str, CheckFinding]
                     seen,
                     "retention-short",
                     text,
-                    means="records are lost if mm2 is stopped for longer than the retention time",
-                    mend=(
+                    effect="records are lost if mm2 is stopped for longer than the retention time",
+                    fix=(
                         f"set {_RETENTION_KEY} of the source topic to at least the longest outage "
                         "to survive"
                     ),
-                    weight=CheckSeverity.NOTE,
+                    severity=CheckSeverity.NOTE,
                     word=CheckArea.SETTINGS,
                 ),
             )
@@ -182,15 +182,15 @@ def _check_retention(seen: ObservedMirrors) -> Iterator[tuple[str, CheckFinding]
                 seen,
                 "retention-shorter",
                 f"{_RETENTION_KEY} is {ours} on the source, {theirs} on the mirror",
-                means=(
+                effect=(
                     "the mirror topic deletes records that the source still has, and old records "
                     "soon after they were replicated"
                 ),
-                mend=(
+                fix=(
                     f"set {_RETENTION_KEY} on the source topic, whose setting mirror topics "
                     "follow, or on the target's brokers"
                 ),
-                weight=CheckSeverity.WARNING,
+                severity=CheckSeverity.WARNING,
                 word=CheckArea.SETTINGS,
             ),
         )
@@ -207,9 +207,9 @@ def _check_message_sizes(seen: ObservedMirrors) -> Iterator[tuple[str, CheckFind
                     "buffer-small",
                     f"{_MAX_MESSAGE_BYTES_KEY} is {largest}, buffer.bytes of the flow "
                     f"{seen.flow.buffer_bytes}",
-                    means="a single batch may exceed the memory of a task",
-                    mend=f"set buffer.bytes to at least {2 * largest}",
-                    weight=CheckSeverity.WARNING,
+                    effect="a single batch may exceed the memory of a task",
+                    fix=f"set buffer.bytes to at least {2 * largest}",
+                    severity=CheckSeverity.WARNING,
                     word=CheckArea.SETTINGS,
                 ),
             )
@@ -236,20 +236,20 @@ def _build_finding(
     code: str,
     text: str,
     *,
-    means: str,
-    mend: str,
-    weight: CheckSeverity = CheckSeverity.FAILED,
+    effect: str,
+    fix: str,
+    severity: CheckSeverity = CheckSeverity.FAILED,
     word: CheckArea = CheckArea.TOPICS,
     command: str = "",
 ) -> CheckFinding:
     return CheckFinding(
         subject=seen.flow.name,
         area=word,
-        severity=weight,
+        severity=severity,
         code=code,
         text=text,
-        effect=means,
-        fix=mend,
+        effect=effect,
+        fix=fix,
         command=command,
     )
 

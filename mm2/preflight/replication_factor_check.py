@@ -64,14 +64,14 @@ def check_replication_factors(
         )
         if first.cause.is_given:
             text = f"{first.cause.key} {first.factor} exceeds {few}"
-            mend = f"set {first.cause.place} to at most {fewest}"
+            fix = f"set {first.cause.place} to at most {fewest}"
             if first.cause.key != _BROKER_DEFAULT_KEY:
-                mend += ", or to -1, the brokers' default"
+                fix += ", or to -1, the brokers' default"
         else:
             keys = dict.fromkeys(f"{each.cause.key} {each.factor}" for each in members)
             places = dict.fromkeys(f"{each.cause.place} = {fewest}" for each in members)
             text = f"defaults of MirrorMaker 2 exceed {few}: {', '.join(keys)}"
-            mend = f"write {', '.join(places)}"
+            fix = f"write {', '.join(places)}"
         yield CheckFinding(
             subject=flow,
             area=CheckArea.SETTINGS,
@@ -82,5 +82,5 @@ def check_replication_factors(
             effect="these topics cannot be created, so the flow does not start"
             if any(each.is_internal for each in members)
             else "mirror topics cannot be created, so their source topics are not replicated",
-            fix=mend,
+            fix=fix,
         )

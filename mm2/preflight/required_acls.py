@@ -74,7 +74,7 @@ class InternalTopicAcls:
     checks_config: bool = True
     effect: str = "the flow cannot store its state and does not start"
     """Effect of missing access."""
-    weight: CheckSeverity = CheckSeverity.FAILED
+    severity: CheckSeverity = CheckSeverity.FAILED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +107,7 @@ def list_required_acls(wanted: FlowOperations) -> list[RequiredAcl]:
         *(need for own in wanted.internal_topics for need in _require_internal_topic_acls(own)),
         *(
             _build_required_acl(
-                each.client, each.kind, each.name, {"READ"}, means=_REVERSE_FLOW_NOT_SEEN
+                each.client, each.kind, each.name, {"READ"}, effect=_REVERSE_FLOW_NOT_SEEN
             )
             for each in wanted.reverse_flow_topics
         ),
@@ -129,18 +129,18 @@ def _require_topic_acls(topics: Iterable[str]) -> Iterator[RequiredAcl]:
             ResourceKind.TOPIC,
             name,
             {"READ"},
-            means="records of the topic cannot be read",
+            effect="records of the topic cannot be read",
         )
         yield _build_required_acl(
             FlowClient.SOURCE_ADMIN,
             ResourceKind.TOPIC,
             name,
             {"DESCRIBE_CONFIGS"},
-            means=(
+            effect=(
                 "the topic's configuration is not synced: retention and cleanup of the mirror "
                 "topic may differ"
             ),
-            weight=CheckSeverity.WARNING,
+            severity=CheckSeverity.WARNING,
         )
 
 
@@ -151,7 +151,7 @@ def _require_mirror_acls(wanted: FlowOperations) -> Iterator[RequiredAcl]:
             ResourceKind.TOPIC,
             name,
             {"WRITE", "READ"},
-            means=(
+            effect=(
                 "nothing is replicated, because the producer writes to the mirror topic and reads "
                 "its end to resume"
             ),
@@ -161,7 +161,7 @@ def _require_mirror_acls(wanted: FlowOperations) -> Iterator[RequiredAcl]:
             ResourceKind.TOPIC,
             name,
             {"CREATE"},
-            means="the mirror topic cannot be created",
+            effect="the mirror topic cannot be created",
             only_missing=True,
         )
         follows = {"ALTER", "DESCRIBE_CONFIGS"}
@@ -172,8 +172,8 @@ def _require_mirror_acls(wanted: FlowOperations) -> Iterator[RequiredAcl]:
             ResourceKind.TOPIC,
             name,
             follows,
-            means="partitions and configuration of the mirror topic do not follow the source topic",
-            weight=CheckSeverity.WARNING,
+            effect="partitions and configuration of the mirror topic do not follow the source",
+            severity=CheckSeverity.WARNING,
         )
 
 
@@ -184,8 +184,8 @@ def _require_internal_topic_acls(own: InternalTopicAcls) -> Iterator[RequiredAcl
             ResourceKind.TOPIC,
             own.name,
             operations,
-            means=own.effect,
-            weight=own.weight,
+            effect=own.effect,
+            severity=own.severity,
             only_missing="CREATE" in operations,
         )
     if not own.checks_config:
@@ -195,8 +195,8 @@ def _require_internal_topic_acls(own: InternalTopicAcls) -> Iterator[RequiredAcl
         ResourceKind.TOPIC,
         own.name,
         {"DESCRIBE_CONFIGS"},
-        means="the topic's cleanup policy cannot be checked: without compaction its records expire",
-        weight=CheckSeverity.WARNING,
+        effect="the topic's cleanup policy is unknown: without compaction its records expire",
+        severity=CheckSeverity.WARNING,
     )
 
 
@@ -206,7 +206,7 @@ def _require_group_acls(wanted: FlowOperations) -> Iterator[RequiredAcl]:
         ResourceKind.GROUP,
         wanted.worker_group,
         {"READ", "DESCRIBE"},
-        means="the flow's worker cannot join its group, so the flow does not start",
+        effect="the flow's worker cannot join its group, so the flow does not start",
     )
     if wanted.has_visible_groups is False:
         yield _build_required_acl(
@@ -214,8 +214,8 @@ def _require_group_acls(wanted: FlowOperations) -> Iterator[RequiredAcl]:
             ResourceKind.GROUP,
             "*",
             {"DESCRIBE"},
-            means="no consumer group is visible, so no checkpoints are written",
-            weight=CheckSeverity.WARNING,
+            effect="no consumer group is visible, so no checkpoints are written",
+            severity=CheckSeverity.WARNING,
         )
     for name in wanted.synced_groups:
         yield _build_required_acl(
@@ -223,8 +223,8 @@ def _require_group_acls(wanted: FlowOperations) -> Iterator[RequiredAcl]:
             ResourceKind.GROUP,
             name,
             {"READ", "DESCRIBE"},
-            means="the group's offsets are not synced to the target",
-            weight=CheckSeverity.WARNING,
+            effect="the group's offsets are not synced to the target",
+            severity=CheckSeverity.WARNING,
         )
 
 
@@ -235,30 +235,30 @@ def _require_cluster_acls(wanted: FlowOperations) -> Iterator[RequiredAcl]:
             ResourceKind.CLUSTER,
             "",
             {"DESCRIBE_CONFIGS"},
-            means=(
+            effect=(
                 "brokers do not report their producer id expiration (24 hours are assumed) or the "
                 "defaults of new topics"
             ),
-            weight=CheckSeverity.WARNING,
+            severity=CheckSeverity.WARNING,
         )
     if wanted.sync_acls:
-        means = "topic ACLs are not synced (sync.topic.acls.enabled)"
+        effect = "topic ACLs are not synced (sync.topic.acls.enabled)"
         warning = CheckSeverity.WARNING
         yield _build_required_acl(
             FlowClient.SOURCE_ADMIN,
             ResourceKind.CLUSTER,
             "",
             {"DESCRIBE"},
-            means=means,
-            weight=warning,
+            effect=effect,
+            severity=warning,
         )
         yield _build_required_acl(
             FlowClient.TARGET_ADMIN,
             ResourceKind.CLUSTER,
             "",
             {"DESCRIBE", "ALTER"},
-            means=means,
-            weight=warning,
+            effect=effect,
+            severity=warning,
         )
 
 
@@ -268,15 +268,15 @@ def _build_required_acl(
     name: str,
     operations: Collection[str],
     *,
-    means: str,
-    weight: CheckSeverity = CheckSeverity.FAILED,
+    effect: str,
+    severity: CheckSeverity = CheckSeverity.FAILED,
     only_missing: bool = False,
 ) -> RequiredAcl:
     return RequiredAcl(
         resource=ClientResource(client=client, kind=kind, name=name),
         operations=frozenset(operations),
-        effect=means,
-        severity=weight,
+        effect=effect,
+        severity=severity,
         only_missing=only_missing,
     )
 
@@ -288,8 +288,8 @@ class _MissingAcl:
     client: FlowClient
     kind: ResourceKind
     operations: frozenset[str]
-    means: str
-    weight: CheckSeverity
+    effect: str
+    severity: CheckSeverity
 
 
 _MAX_NAMES_SHOWN = 3
@@ -358,11 +358,11 @@ def _build_finding(
     return CheckFinding(
         subject=flow,
         area=CheckArea.RIGHTS,
-        severity=lack.weight,
+        severity=lack.severity,
         code=f"right-{lack.kind.value}-{'-'.join(words).lower().replace('_', '-')}",
         text=f"{operator.principal} ({lack.client.value}) is not authorized to "
         f"{' or '.join(words)} {where} on the {side}",
-        effect=lack.means,
+        effect=lack.effect,
         fix=f"grant {' and '.join(words)} to {operator.principal}",
         command=command,
     )

@@ -48,16 +48,16 @@ def check_slots(seen: SlotSnapshot) -> Iterator[CheckFinding]:
         yield _build_finding(
             "spark-master",
             f"{seen.unreachable} does not accept connections: {seen.failure}",
-            means="nothing is replicated",
-            mend="correct master in the spark section, or start the master at this address",
+            effect="nothing is replicated",
+            fix="correct master in the spark section, or start the master at this address",
             command=operator_commands.build_port_test_command(seen.unreachable),
         )
     elif seen.failure:
         yield _build_finding(
             "spark-start",
             seen.failure,
-            means="nothing is replicated",
-            mend="fix the cause that Spark's error names; Spark's log contains details",
+            effect="nothing is replicated",
+            fix="fix the cause that Spark's error names; Spark's log contains details",
         )
     elif seen.slots is not None and seen.slots < seen.needed:
         none = seen.slots == 0
@@ -65,13 +65,13 @@ def check_slots(seen: SlotSnapshot) -> Iterator[CheckFinding]:
             "spark-no-slots" if none else "spark-few-slots",
             f"{seen.master} has {plurals.format_count(seen.slots, 'slot')}, the flows' tasks "
             f"need {seen.needed}",
-            means="nothing is replicated until other applications release cores"
+            effect="nothing is replicated until other applications release cores"
             if none
             else f"{plurals.format_count(seen.needed - seen.slots, 'task', 'wait')} until others "
             "end",
-            mend="lower tasks.max, or give Spark more cores: more workers, spark.cores.max, or "
+            fix="lower tasks.max, or give Spark more cores: more workers, spark.cores.max, or "
             "local[N]",
-            weight=CheckSeverity.FAILED if none else CheckSeverity.WARNING,
+            severity=CheckSeverity.FAILED if none else CheckSeverity.WARNING,
         )
 
 
@@ -79,19 +79,19 @@ def _build_finding(
     code: str,
     text: str,
     *,
-    means: str,
-    mend: str,
-    weight: CheckSeverity = CheckSeverity.FAILED,
+    effect: str,
+    fix: str,
+    severity: CheckSeverity = CheckSeverity.FAILED,
     command: str = "",
 ) -> CheckFinding:
     return CheckFinding(
         subject=check_report.ENGINE_SUBJECT,
         area=CheckArea.SPARK,
-        severity=weight,
+        severity=severity,
         code=code,
         text=text,
-        effect=means,
-        fix=mend,
+        effect=effect,
+        fix=fix,
         command=command,
     )
 

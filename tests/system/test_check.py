@@ -178,9 +178,9 @@ def test_what_is_told_to_people_has_a_table_and_what_mends_it(gate, plain, tmp_p
 def only(found: Found, code: str, word: str, subject: str = "dst") -> dict[str, Any]:
     assert [each["code"] for each in found] == [code], json.dumps(found, indent=1)
     (told,) = found
-    assert (told["word"], told["subject"]) == (word, subject)
-    assert told["means"]
-    assert told["mend"]
+    assert (told["area"], told["subject"]) == (word, subject)
+    assert told["effect"]
+    assert told["fix"]
     return told
 
 
@@ -220,7 +220,7 @@ def test_one_dead_address_among_others_is_a_warning(gate, plain, check):
         flow({**plain, "bootstrap.servers": both}, gate.cluster.client_properties()), code=0
     )
     nobody.release()
-    assert only(found, "network", "NETWORK", "src")["weight"] == "warning"
+    assert only(found, "network", "NETWORK", "src")["severity"] == "warning"
 
 
 def test_plaintext_to_a_port_with_tls(gate, plain, check):
@@ -240,7 +240,7 @@ def test_an_expired_certificate(gate, plain, check):
 def test_a_certificate_that_ends_soon(gate, plain, check):
     found = check(flow(plain, trusting(gate, gates.SOON)))  # which has no rights there
     (told,) = [each for each in found if each["code"] == "tls-expires-soon"]
-    assert (told["word"], told["subject"], told["weight"]) == ("TLS", "dst", "warning")
+    assert (told["area"], told["subject"], told["severity"]) == ("TLS", "dst", "warning")
     assert "expires in 9 days" in told["text"]
 
 
@@ -339,7 +339,7 @@ def test_groups_that_may_not_be_seen(gate, plain, check):
 def test_mirrors_that_may_not_be_made_or_written(gate, plain, check, user, code, operation):
     """Checkpoints stand under the same prefix."""
     found = check(as_target(gate, user, plain))
-    assert {(each["code"], each["word"]) for each in found} == {(code, "RIGHTS")}
+    assert {(each["code"], each["area"]) for each in found} == {(code, "RIGHTS")}
     commands = [each["command"] for each in found]
     for name in (f"src.{TOPIC}", "src.checkpoints.internal"):
         assert [each for each in commands if f"--operation {operation} --topic {name}" in each]
@@ -360,7 +360,7 @@ def test_transactional_ids_that_may_not_be_used(gate, plain, check):
 def test_settings_of_brokers_that_may_not_be_read(gate, plain, check):
     found = check(as_target(gate, "untold", plain), code=0)
     assert "right-cluster-describe-configs" in [each["code"] for each in found]
-    assert {each["weight"] for each in found} <= {"warning", "note"}
+    assert {each["severity"] for each in found} <= {"warning", "note"}
 
 
 # Topics and settings
@@ -377,12 +377,12 @@ def test_batches_that_the_target_would_not_take(gate, plain, check):
 
 def test_more_replicas_than_brokers(gate, plain, check):
     found = check(flow(plain, gate.cluster.client_properties(), replication_factor=3))
-    (told,) = [each for each in found if each["weight"] == "failed"]
-    assert (told["code"], told["word"]) == ("replication-factor", "SETTINGS")
+    (told,) = [each for each in found if each["severity"] == "failed"]
+    assert (told["code"], told["area"]) == ("replication-factor", "SETTINGS")
     assert (
         told["text"] == "replication.factor 3 exceeds the 1 broker of dst and the 1 broker of src"
     )
-    assert told["mend"].startswith("set flows[0].replication.factor (")
+    assert told["fix"].startswith("set flows[0].replication.factor (")
     assert f"src.{TOPIC}" in told["affects"]
     internal = ("mm2-configs.src.internal", "mm2-offset-map.src.internal", "heartbeats")
     assert set(internal) <= set(told["affects"])
@@ -424,7 +424,7 @@ def test_a_topic_of_our_own_with_too_many_partitions(gate, plain, check, soiled)
 def test_one_cluster_under_two_names(plain, check):
     given = flow(plain, plain, replication_policy_class=IDENTITY)
     found = check(given)
-    assert [each["weight"] for each in found if each["code"] == "same-cluster"] == ["failed"]
+    assert [each["severity"] for each in found if each["code"] == "same-cluster"] == ["failed"]
 
 
 # Slots
@@ -443,7 +443,7 @@ def test_fewer_slots_than_tasks(gate, plain, check):
     spark = {"master": "local[1,1]"}
     given = flow(plain, gate.cluster.client_properties(), spark=spark, tasks_max=3)
     told = only(check(given, code=0), "spark-few-slots", "SPARK", "spark")
-    assert "2 tasks wait" in told["means"]
+    assert "2 tasks wait" in told["effect"]
 
 
 @pytest.mark.full

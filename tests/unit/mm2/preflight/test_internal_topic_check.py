@@ -74,7 +74,7 @@ def test_heartbeats_that_nobody_writes_are_made_all_the_same():
 def test_what_comes_of_missing_rights_is_told_of_each():
     _, found = read()
     syncs, checkpoints = found["mm2-offset-syncs.b.internal"], found["a.checkpoints.internal"]
-    assert (syncs.required_acls.weight, checkpoints.required_acls.weight) == (
+    assert (syncs.required_acls.severity, checkpoints.required_acls.severity) == (
         Weight.WARNING,
         Weight.FAILED,
     )

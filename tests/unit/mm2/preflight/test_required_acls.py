@@ -39,7 +39,7 @@ WANTED = FlowOperations(
             user=Client.WORKER,
             checks_config=False,
             effect="no heartbeats",
-            weight=Weight.WARNING,
+            severity=Weight.WARNING,
         ),
     ),
     worker_group="east-mm2",
