@@ -338,10 +338,12 @@ class CopySupervisor:
         for line in self._stall_log.pop_lines(self._names, now_s):
             self._log_line(logging.WARNING, "%s", line)
         while self._acquisition_requests and around.may_acquire(self._acquisition_requests[0][1]):
-            self._send_message({"type": "may_take", "id": self._acquisition_requests.popleft()[0]})
+            self._send_message(
+                {"type": "acquisition_granted", "id": self._acquisition_requests.popleft()[0]}
+            )
         if now_s >= self._next_heartbeat_s and self._connection_lost is None:
             self._next_heartbeat_s = now_s + control_messages.HEARTBEAT_INTERVAL_S
-            self._send_message({"type": "beat"})
+            self._send_message({"type": "heartbeat"})
 
     def _start_copy(self, now_s: float) -> None:
         if self._early_copy is not None and not self._early_copy.is_usable:
@@ -426,15 +428,14 @@ class CopySupervisor:
                 self._handle_gauges(message, now_s)
             case "record":
                 self._handle_stream(message)
-            case "read":
+            case "recovered_state_request":
                 self._request_recovered_state(message)
-            case "opposite?":
+            case "reverse_producers_request" if self._channel is not None:
                 with well_formed:
                     number, producers = control_messages.decode_reverse_producers_request(message)
-                if self._channel is not None:
-                    tell = reverse_producer_ids.create_response_sender(self._channel, number)
-                    self._deps.query_producer_ids(producers, tell)
-            case "may_take?":
+                tell = reverse_producer_ids.create_response_sender(self._channel, number)
+                self._deps.query_producer_ids(producers, tell)
+            case "acquisition_request":
                 with well_formed:
                     number = control_messages.decode_integer(message["id"])
                 self._acquisition_requests.append((number, now_s))

@@ -1,12 +1,13 @@
 """Messages of the control channel between the driver and a copy process, and their JSON form.
 
-Driver to copy process: `reach` (optional, first: clusters and topics to connect to), `configure`,
-`beat` (heartbeat), `facts` (recovered state), `opposite` (producer ids of the reverse flow),
-`recorded`, `may_take` (acquisition allowed), `pause`, `resume`, `pause_topics`, `throttle`, `stop`.
+Driver to copy process: `endpoints` (optional, first: clusters and topics to connect to),
+`configure`, `heartbeat`, `recovered_state`, `reverse_producers` (producer ids of the reverse flow),
+`recorded` (items were stored), `acquisition_granted`, `pause`, `resume`, `pause_topics`,
+`throttle`, `stop`.
 
-Copy process to driver: `read` (request for recovered state), `opposite?`, `may_take?`, `record`
-(ordered stream of items to store, which must all be stored), `gauges` (a newer message replaces the
-previous one), `ended`.
+Copy process to driver: `recovered_state_request`, `reverse_producers_request`,
+`acquisition_request`, `record` (ordered stream of items to store, which must all be stored),
+`gauges` (a newer message replaces the previous one), `ended`.
 
 Bytes are encoded as base64. The greeting of the channel contains the protocol version. Messages of
 a copy process are validated, because the process may run on a machine of a Spark cluster. Decoders
@@ -241,7 +242,7 @@ def encode_recovered_state_request(
     """Encode a request for the recovered state of a partition. `target` is the target offset whose
     source position is needed, or None."""
     return {
-        "type": "read",
+        "type": "recovered_state_request",
         "id": number,
         "topic": where.topic,
         "partition": where.partition,
@@ -252,7 +253,7 @@ def encode_recovered_state_request(
 def decode_recovered_state_request(
     message: JsonMessage, partitions: Sequence[PartitionSetup]
 ) -> tuple[int, TopicPartition, int | None]:
-    """Decode the number, partition and target offset of a `read` message. `partitions` are the copy
+    """Decode the number, partition and target offset of a `recovered_state_request` message. `partitions` are the copy
     process's partitions."""
     partition = TopicPartition(decode_text(message["topic"]), decode_integer(message["partition"]))
     if all(TopicPartition(each.topic, each.partition) != partition for each in partitions):
@@ -270,15 +271,15 @@ def encode_recovered_state(
     `state` is None if the offset map could not be read. `failure` then contains the reason.
     """
     return {
-        "type": "facts",
+        "type": "recovered_state",
         "id": number,
         "failure": failure,
-        "facts": _encode_recovered_fields(state) if state is not None else None,
+        "state": _encode_recovered_fields(state) if state is not None else None,
     }
 
 
 def decode_recovered_state(message: JsonMessage) -> RecoveredState | NoResponse:
-    plain = message["facts"]
+    plain = message["state"]
     if plain is None:
         return NoResponse(reason=message["failure"])
     era_key = EraKey(topic="", partition=0, era=plain["era_number"], ordinal=0, epoch=0)
@@ -308,11 +309,11 @@ def decode_recovered_state(message: JsonMessage) -> RecoveredState | NoResponse:
 def encode_reverse_producers_request(number: int, producers: Sequence[int]) -> JsonMessage:
     """Encode a request for the producer ids that belong to the reverse flow
     (`FindReverseFlowProducers`)."""
-    return {"type": "opposite?", "id": number, "producers": list(producers)}
+    return {"type": "reverse_producers_request", "id": number, "producers": list(producers)}
 
 
 def decode_reverse_producers_request(message: JsonMessage) -> tuple[int, list[int]]:
-    """Decode the number and producer ids of an `opposite?` message."""
+    """Decode the number and producer ids of an `reverse_producers_request` message."""
     return decode_integer(message["id"]), [decode_integer(each) for each in message["producers"]]
 
 
@@ -329,7 +330,7 @@ def encode_reverse_producers(
     the reason, and `denied` is True if an ACL is missing.
     """
     return {
-        "type": "opposite",
+        "type": "reverse_producers",
         "id": number,
         "failure": failure,
         "denied": denied,
@@ -451,7 +452,7 @@ class CopyEndpoints:
 
 def encode_endpoints(endpoints: CopyEndpoints) -> JsonMessage:
     return {
-        "type": "reach",
+        "type": "endpoints",
         "source": encode_access(endpoints.source),
         "target": encode_access(endpoints.target),
         "topics": list(endpoints.topics),

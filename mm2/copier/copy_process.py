@@ -178,11 +178,11 @@ class CopyProcess:
         if self._driver.handle_message(message):
             return
         match message["type"]:
-            case "reach":
+            case "endpoints":
                 self._endpoints = control_messages.decode_endpoints(message)
             case "configure":
                 self._settings = control_messages.decode_configure(message)
-            case "beat":
+            case "heartbeat":
                 pass
             case "pause" | "resume" as kind:
                 self._paused = kind == "pause"

@@ -63,7 +63,7 @@ class DriverClient:
         confirms the task after this request."""
         self._request_count += 1
         self._acquisition_requests[self._request_count] = on_answer
-        self._channel.send({"type": "may_take?", "id": self._request_count})
+        self._channel.send({"type": "acquisition_request", "id": self._request_count})
 
     def request_reverse_producers(
         self, producers: Sequence[int], *, on_answer: DriverAnswerHandler
@@ -103,15 +103,15 @@ class DriverClient:
         """Dispatch a message of the driver. Return False if the message is not a response to a
         request."""
         match message["type"]:
-            case "facts":
+            case "recovered_state":
                 answered = self._state_requests.pop(message["id"], None)
                 if answered is not None:
                     answered(control_messages.decode_recovered_state(dict(message)))
-            case "opposite":
+            case "reverse_producers":
                 answered = self._reverse_producer_requests.pop(message["id"], None)
                 if answered is not None:
                     answered(control_messages.decode_reverse_producers(dict(message)))
-            case "may_take":
+            case "acquisition_granted":
                 answered = self._acquisition_requests.pop(message["id"], None)
                 if answered is not None:
                     answered(InstructionDone())

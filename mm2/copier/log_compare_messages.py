@@ -72,7 +72,7 @@ def encode_request(request: LogCompareRequest) -> JsonMessage:
                 "partition": each.partition.partition,
                 "source_to": each.source_end,
                 "target_to": each.target_end,
-                "opposite": sorted(each.reverse_producers),
+                "reverse_producers": sorted(each.reverse_producers),
             }
             for each in request.ranges
         ],
@@ -85,7 +85,7 @@ def decode_request(message: JsonMessage) -> LogCompareRequest:
             partition=_decode_partition(each),
             source_end=each["source_to"],
             target_end=each["target_to"],
-            reverse_producers=frozenset(each["opposite"]),
+            reverse_producers=frozenset(each["reverse_producers"]),
         )
         for each in message["partitions"]
     )

@@ -135,7 +135,7 @@ class StandbyCopies:
             self._next_heartbeat_s = now_s + STANDBY_HEARTBEAT_INTERVAL_S
             for each in self._standby:
                 with contextlib.suppress(ConnectError):
-                    each.channel.send({"type": "beat"})
+                    each.channel.send({"type": "heartbeat"})
 
     def _start_standby(self) -> StartedCopy:
         return start_copy(

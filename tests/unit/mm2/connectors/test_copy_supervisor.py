@@ -389,7 +389,7 @@ def test_one_that_has_ended_is_not_taken(plane, ahead, how):
 def test_a_task_lets_its_copy_begin_while_it_asks_its_clusters():
     found = MirrorTask(there=False)
     found.turn()
-    assert [each["type"] for each in found.plane.copy.sent] == ["reach"]
+    assert [each["type"] for each in found.plane.copy.sent] == ["endpoints"]
     told = control_messages.decode_endpoints(found.plane.copy.sent[0])
     assert (told.topics, told.remote_topics) == (("orders",), ("A.orders",))
     found.task.stop()

@@ -144,7 +144,13 @@ def record(*items: Any, first: Any = 1) -> dict[str, Any]:
 
 
 KEY = base64.b64encode(b"key").decode()
-READ = {"type": "read", "id": 1, "topic": "orders", "partition": 0, "target": None}
+READ = {
+    "type": "recovered_state_request",
+    "id": 1,
+    "topic": "orders",
+    "partition": 0,
+    "target": None,
+}
 
 
 def test_well_formed_messages_are_handled(made):
@@ -153,7 +159,7 @@ def test_well_formed_messages_are_handled(made):
     made.handle(record([KEY, None, False], [KEY, KEY, False]))
     made.handle(record([KEY, KEY, False], first=3))
     made.handle(READ | {"topic": where.topic, "partition": where.partition, "target": 7})
-    made.handle({"type": "opposite?", "id": 2, "producers": [4, 5]})
+    made.handle({"type": "reverse_producers_request", "id": 2, "producers": [4, 5]})
     assert made.supervisor.state is TaskState.RUNNING
     assert [each.index for _, each in made.gauges] == [0, 0]
     assert len(made.appended) == 3
@@ -194,12 +200,12 @@ MALFORMED = {
     "items that begin too late": record([KEY, None, False], first=2),
     "items that begin at a text": record([KEY, None, False], first="1"),
     "a request of a foreign partition": READ | {"topic": "x"},
-    "a request without a partition": {"type": "read", "id": 1},
+    "a request without a partition": {"type": "recovered_state_request", "id": 1},
     "a request without a number": READ | {"id": None},
     "a request of a text": READ | {"target": "x"},
-    "producers that are none": {"type": "opposite?", "id": 1, "producers": [{}]},
-    "no producers": {"type": "opposite?", "id": 1},
-    "a wish without a number": {"type": "may_take?"},
+    "producers that are none": {"type": "reverse_producers_request", "id": 1, "producers": [{}]},
+    "no producers": {"type": "reverse_producers_request", "id": 1},
+    "a wish without a number": {"type": "acquisition_request"},
     "an end without a reason": {"type": "ended"},
     "an unknown type": {"type": "run"},
     "an end for a list": {"type": "ended", "fatal": [1], "reason": ""},

@@ -192,14 +192,16 @@ def test_what_was_never_copied_has_no_offset(running):
 
 def test_a_copy_may_take_once_the_group_has_confirmed_later(running):
     found = running().runs()
-    found.plane.copy.says(type="may_take?", id=7)
+    found.plane.copy.says(type="acquisition_request", id=7)
     found.turn(1.0)
     found.turn(0.1)
-    assert found.plane.copy.told("may_take") == []
+    assert found.plane.copy.told("acquisition_granted") == []
     assert found.context.confirmations_wanted > 0
     found.confirm()
     found.turn(0.1)
-    assert found.plane.copy.told("may_take") == [{"type": "may_take", "id": 7}]
+    assert found.plane.copy.told("acquisition_granted") == [
+        {"type": "acquisition_granted", "id": 7}
+    ]
 
 
 def test_what_was_confirmed_while_clusters_were_asked_answers_first_questions(running):
@@ -387,13 +389,19 @@ def test_facts_carry_what_java_stored(running):
     found.clusters.syncs_log.append(mm2_records.encode_offset_sync(sync))
     for number, partition in enumerate((0, 1)):
         found.plane.copy.says(
-            type="read", id=number, topic="orders", partition=partition, target=None
+            type="recovered_state_request",
+            id=number,
+            topic="orders",
+            partition=partition,
+            target=None,
         )
     found.turn(0.1)
     found.turn(0.1)
-    answers = {each["id"]: each["facts"]["java"] for each in found.plane.copy.told("facts")}
+    answers = {
+        each["id"]: each["state"]["java"] for each in found.plane.copy.told("recovered_state")
+    }
     assert answers[1] is None
-    read = control_messages.decode_recovered_state(found.plane.copy.told("facts")[0])
+    read = control_messages.decode_recovered_state(found.plane.copy.told("recovered_state")[0])
     assert isinstance(read, RecoveredState)
     assert read.java == JavaMirrorProgress(next_offset=42, sync=(40, 30))
 

@@ -214,14 +214,14 @@ def test_other_bodies_are_refused(body):
 
 @pytest.mark.parametrize("value", [b"bytes", float("nan"), object(), {1, 2}])
 def test_what_json_cannot_carry_is_refused_by_the_sender(value):
-    with pytest.raises(ControlFrameError, match="type 'facts'"):
-        control_frames.encode_message({"type": "facts", "value": value})
+    with pytest.raises(ControlFrameError, match="type 'recovered_state'"):
+        control_frames.encode_message({"type": "recovered_state", "value": value})
 
 
 def test_a_message_that_no_frame_can_hold_is_refused_by_the_sender():
     with pytest.raises(ControlFrameError, match="split it"):
         control_frames.encode_message(
-            {"type": "facts", "value": "x" * control_frames.MAX_FRAME_BYTES}
+            {"type": "recovered_state", "value": "x" * control_frames.MAX_FRAME_BYTES}
         )
 
 

@@ -55,7 +55,7 @@ def test_what_is_told_is_what_is_read():
         source=source, target=target, topics=("t", "u"), remote_topics=("a.t", "a.u")
     )
     told = control_messages.encode_endpoints(wanted)
-    assert told["type"] == "reach"
+    assert told["type"] == "endpoints"
     assert control_messages.decode_endpoints(json.loads(json.dumps(told))) == wanted
 
 
@@ -211,7 +211,7 @@ def test_security_settings_are_not_printed():
 @given(known, I32)
 def test_facts_survive_json(sent, number):
     message = over_the_channel(control_messages.encode_recovered_state(number, sent))
-    assert (message["type"], message["id"]) == ("facts", number)
+    assert (message["type"], message["id"]) == ("recovered_state", number)
     assert control_messages.decode_recovered_state(message) == sent
 
 
@@ -228,7 +228,7 @@ def test_facts_are_asked_for_by_number_and_partition(target):
         control_messages.encode_recovered_state_request(9, WHERE, target=target)
     )
     assert message == {
-        "type": "read",
+        "type": "recovered_state_request",
         "id": 9,
         "topic": "orders",
         "partition": 7,
@@ -371,9 +371,9 @@ def test_the_gauge_of_a_copy_names_why_it_stopped():
 @given(producers=st.lists(NUMBERS, max_size=5))
 def test_whose_producers_they_are_is_asked_and_answered(producers):
     asked = json.loads(json.dumps(control_messages.encode_reverse_producers_request(4, producers)))
-    assert asked == {"type": "opposite?", "id": 4, "producers": producers}
+    assert asked == {"type": "reverse_producers_request", "id": 4, "producers": producers}
     told = json.loads(json.dumps(control_messages.encode_reverse_producers(4, set(producers))))
-    assert (told["type"], told["id"]) == ("opposite", 4)
+    assert (told["type"], told["id"]) == ("reverse_producers", 4)
     assert control_messages.decode_reverse_producers(told) == ReverseFlowProducers(
         producers=frozenset(producers)
     )

@@ -136,7 +136,7 @@ def test_messages_go_both_ways_in_order(server, copies):
     assert not channel.connected
     copy = copies(server, channel.token).connect()
     for n in range(1, 500):
-        channel.send({"type": "facts", "n": n, "pad": "x" * (n % 7) * 1000})
+        channel.send({"type": "recovered_state", "n": n, "pad": "x" * (n % 7) * 1000})
         copy.client.send({"type": "anchor", "n": n, "pad": "y" * (n % 5) * 1000})
     assert copy.poll_until(lambda: len(copy.received) == 500 and not copy.client._has_unsent())
     assert numbers(copy.received) == list(range(500))
@@ -282,7 +282,7 @@ def test_a_copy_that_does_not_read_is_refused_more(server, copies):
 
     def flood():
         for _ in range(200):
-            channel.send({"type": "facts", "pad": "x" * 1_000_000})
+            channel.send({"type": "recovered_state", "pad": "x" * 1_000_000})
 
     with pytest.raises(ChannelFullError, match="the maximum is"):
         flood()
@@ -295,7 +295,7 @@ def test_senders_on_many_threads_lose_nothing(server, copies):
 
     def send(start):
         for n in range(start, start + 500):
-            channel.send({"type": "facts", "n": n})
+            channel.send({"type": "recovered_state", "n": n})
 
     with futures.ThreadPoolExecutor(8) as senders:
         sent = senders.map(send, range(0, 4000, 500))

@@ -42,38 +42,38 @@ def copy():
 
 
 def test_each_question_has_a_number_and_its_own_answer(copy):
-    copy.link.request_recovered_state(taking.where(), 9, on_answer=copy.answered("facts"))
+    copy.link.request_recovered_state(taking.where(), 9, on_answer=copy.answered("recovered_state"))
     copy.link.request_acquisition(on_answer=copy.answered("may take"))
-    copy.link.request_reverse_producers([4, 5], on_answer=copy.answered("opposite"))
+    copy.link.request_reverse_producers([4, 5], on_answer=copy.answered("reverse_producers"))
     assert [each["id"] for each in copy.sent] == [1, 2, 3]
     assert copy.sent[2] == control_messages.encode_reverse_producers_request(3, [4, 5])
     for message in (
         control_messages.encode_reverse_producers(3, {4}),
-        {"type": "may_take", "id": 2},
+        {"type": "acquisition_granted", "id": 2},
         control_messages.encode_recovered_state(1, RecoveredState()),
     ):
         assert copy.link.handle_message(message)
     assert copy.told() == [
-        ("opposite", THEIRS),
+        ("reverse_producers", THEIRS),
         ("may take", scripts.DONE),
-        ("facts", RecoveredState()),
+        ("recovered_state", RecoveredState()),
     ]
 
 
 def test_what_nobody_can_say_is_an_answer_too(copy):
-    copy.link.request_reverse_producers([4], on_answer=copy.answered("opposite"))
+    copy.link.request_reverse_producers([4], on_answer=copy.answered("reverse_producers"))
     copy.link.handle_message(
         control_messages.encode_reverse_producers(1, None, failure="the source is away")
     )
-    assert copy.told() == [("opposite", NoResponse(reason="the source is away"))]
+    assert copy.told() == [("reverse_producers", NoResponse(reason="the source is away"))]
 
 
 def test_an_answer_that_nobody_waits_for_is_dropped(copy):
-    copy.link.request_reverse_producers([4], on_answer=copy.answered("opposite"))
+    copy.link.request_reverse_producers([4], on_answer=copy.answered("reverse_producers"))
     for number in (7, 1, 1):
         assert copy.link.handle_message(control_messages.encode_reverse_producers(number, {4}))
-    assert copy.link.handle_message({"type": "may_take", "id": 1})
-    assert copy.told() == [("opposite", THEIRS)]
+    assert copy.link.handle_message({"type": "acquisition_granted", "id": 1})
+    assert copy.told() == [("reverse_producers", THEIRS)]
 
 
 def test_other_messages_are_not_for_it(copy):

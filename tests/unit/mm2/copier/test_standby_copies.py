@@ -57,7 +57,7 @@ def test_they_begin_once_it_is_calm_one_after_the_other_and_no_more_than_may_be(
 
 def test_who_waits_is_kept_alive(waiting):
     waiting.wants(1, 30.0)
-    beats = waiting.plane.copy.told("beat")
+    beats = waiting.plane.copy.told("heartbeat")
     assert 4 <= len(beats) <= 6
 
 
