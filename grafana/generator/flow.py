@@ -128,9 +128,9 @@ AGES = graph(
 PHASES = graph(
     Text(
         title="Partitions by phase",
-        about="copying: normal. boundary: finishing a transaction. acquiring: becoming the only writer "
-        "after a start. waiting: for a leader, a Spark slot or a retry. paused: by mm2 pause."
-        " halted, fenced: until an operator acts.",
+        about="copying: normal. boundary: finishing a transaction. acquiring: becoming the "
+        "only writer after a start. waiting: for a leader, a Spark slot or a retry. paused: by mm2 "
+        "pause. halted, fenced: until an operator acts.",
         runbooks=("Mm2PartitionsNotReplicating", "Mm2PartitionsHalted"),
     ),
     Query(

@@ -146,7 +146,7 @@ def _format_move(moved: DemoFailoverResult) -> Iterator[str]:
     else:
         yield (
             f"            WRONG: of {moved.sent:,} records {moved.missing:,} were not processed, "
-            f"{moved.read_again:,} were processed again"
+            f"{moved.reread:,} were processed again"
         )
 
 

@@ -122,8 +122,8 @@ def format_result(result: DrillResult) -> Iterator[str]:
         f"             {text_format.format_duration(result.all_s)} until the group had caught up"
     )
     yield f"RPO          {plurals.format_count(result.lost, 'record')} of {result.sent:,} lost"
-    yield f"read again   {plurals.format_count(result.read_again, 'record')}"
-    yield f"             the report said: {result.report['read_again']}"
+    yield f"re-read      {plurals.format_count(result.reread, 'record')}"
+    yield f"             the report said: {result.report['reread']}"
     yield f"processed    {result.before:,} before, {result.after:,} after"
     for each in result.failures:
         yield f"FAILED       {each}"

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-MIN_SETTLE_S = 0.5
+MIN_QUIESCENCE_S = 0.5
 _APPLICATION_PROPERTIES = ("bootstrap.servers", "security.protocol", "sasl.", "ssl.")
 
 
@@ -54,9 +54,9 @@ class MoveOptions:
     execute: bool
     journal: pathlib.Path | None
     resume: bool
-    stable_for_s: float
+    quiescence_s: float
     wait_s: float
-    inspect_timeout_s: float
+    snapshot_timeout_s: float
     file: pathlib.Path
     as_json: bool
     planned: bool = False
@@ -133,7 +133,7 @@ _MOVE_OPTIONS: tuple[Callable[[Any], Any], ...] = (
         ),
     ),
     click.option(
-        "--set-back",
+        "--rewind",
         "rewind",
         is_flag=True,
         help=(
@@ -166,11 +166,11 @@ _MOVE_OPTIONS: tuple[Callable[[Any], Any], ...] = (
         "again.",
     ),
     options.seconds_option(
-        "--settle",
-        "stable_for_s",
+        "--quiescence",
+        "quiescence_s",
         60.0,
         text="How long both clusters must remain in sync before a planned move stops the flow.",
-        allowed=click.FloatRange(min=MIN_SETTLE_S),
+        allowed=click.FloatRange(min=MIN_QUIESCENCE_S),
     ),
     options.seconds_option(
         "--wait",
@@ -183,8 +183,8 @@ _MOVE_OPTIONS: tuple[Callable[[Any], Any], ...] = (
         allowed=click.FloatRange(min=0),
     ),
     options.seconds_option(
-        "--look",
-        "inspect_timeout_s",
+        "--snapshot-timeout",
+        "snapshot_timeout_s",
         60.0,
         text=(
             "Timeout for inspecting both clusters. The origin is considered lost if it does not "
@@ -216,7 +216,7 @@ def run_move(order: MoveOptions) -> int:
     if not order.resume:  # a plan needs the destination cluster
         reachability_probe.require_clusters(
             [cluster_clients.build_target_access(settings, flow)],
-            timeout_s=order.inspect_timeout_s,
+            timeout_s=order.snapshot_timeout_s,
             print_line=lambda line: terminal.print_line(line, err=True),
             clock=clock,
         )
@@ -229,7 +229,9 @@ def run_move(order: MoveOptions) -> int:
             pair=both,
             clock=clock,
             timeouts=MoveTimeouts(
-                settle_s=order.stable_for_s, wait_s=order.wait_s, snapshot_s=order.inspect_timeout_s
+                quiescence_s=order.quiescence_s,
+                wait_s=order.wait_s,
+                snapshot_s=order.snapshot_timeout_s,
             ),
             lost=order.origin_lost,
             report_progress=lambda line: terminal.print_line(line, err=True),
@@ -441,7 +443,7 @@ def _build_request(order: MoveOptions) -> MoveRequest:
         origin=order.origin,
         destination=order.destination,
         kind=MoveKind.BACK if order.is_failback else kind,
-        sets_back=order.rewind,
+        rewind=order.rewind,
         accepted=frozenset(order.accepted),
         groups=frozenset(order.groups),
         export="" if order.export is None else os.path.abspath(order.export),
@@ -538,7 +540,7 @@ def failover_command(**given: Any) -> int:
     """Plan moving consumer groups from one cluster to the other, or execute the plan.
 
     Without --execute nothing changes. The plan shows the replication lag, the target offset of
-    each group, how many records are lost or read again, the steps, and a verdict: GO, or GO, AT A
+    each group, how many records are lost or re-read, the steps, and a verdict: GO, or GO, AT A
     COST, or NO-GO with the findings that block the move.
 
     With --execute the flow is stopped until mm2 resume and its writers are fenced; the translated
@@ -556,15 +558,15 @@ def failover_command(**given: Any) -> int:
     origin has count as lost.
 
     \b
-    COMMITTED   the group's offset on the origin
-    GOES-ON-AT  the translated offset, where the group resumes on the destination
-    NOW-AT      the group's current offset on the destination
-    BASIS       where COMMITTED comes from: a commit read now, or a checkpoint and its age
-    READ-AGAIN  records that the group reads again, at most; "0 to N" if the basis is a
-                checkpoint, "unknown" if there is no proven bound
-    MISSING     records that the group has read and the destination lacks, at most;
-                "unknown" or ">= N" if the basis is a checkpoint
-    UNREAD      offsets (records and markers) from GOES-ON-AT to the end of the log
+    COMMITTED       the group's offset on the origin
+    BASIS           source of COMMITTED: a commit read now, or a checkpoint and its age
+    RESUMES-AT      the translated offset, where the group resumes on the destination
+    CURRENT-OFFSET  the group's current offset on the destination
+    RE-READS        upper bound of the records that the group re-reads; "0 to N" if the
+                    basis is a checkpoint, "unknown" if there is no upper bound
+    MISSING         records that the group has read and the destination lacks;
+                    "unknown" or ">= N" if the basis is a checkpoint
+    UNREAD          offsets (records and markers) from RESUMES-AT to the log end
 
     \b
     Examples:

@@ -33,9 +33,9 @@ _TRANSLATION_COLUMNS = (
     "PARTITION",
     "OFFSET",
     "BASIS",
-    "TOPIC-THERE",
-    "GOES-ON-AT",
-    "READ-AGAIN",
+    "TRANSLATED-TOPIC",
+    "TRANSLATED-OFFSET",
+    "RE-READS",
     "OUTCOME",
 )
 _GROUP_COLUMN = "GROUP"
@@ -146,13 +146,13 @@ def translation_to_json(answer: TranslationResult) -> dict[str, Any]:
         "at_ms": answer.at_ms,
     }
     if answer.groups is None:
-        return {**found, "places": _positions_to_json(answer.offsets)}
+        return {**found, "offsets": _positions_to_json(answer.offsets)}
     groups = [
         {
             "group": each.group,
             "basis": each.basis.value,
-            "silent": each.cluster_error,
-            "places": _positions_to_json(each.places),
+            "cluster_error": each.cluster_error,
+            "offsets": _positions_to_json(each.places),
         }
         for each in answer.groups
     ]
@@ -169,11 +169,11 @@ def _positions_to_json(places: Sequence[Place]) -> list[dict[str, Any]]:
             "checkpointed_ms": place.written_ms,
             "metadata": place.metadata,
             "outcome": _OUTCOME_NAMES[type(place.outcome)].replace(" ", "-"),
-            "topic_there": place.outcome.partition.topic,
-            "goes_on_at": translation_outcomes.offset_there(place.outcome),
-            "read_again_max": _get_reread_bound(place.outcome),
+            "translated_topic": place.outcome.partition.topic,
+            "translated_offset": translation_outcomes.offset_there(place.outcome),
+            "reread_max": _get_reread_bound(place.outcome),
             "log_end": place.outcome.end if isinstance(place.outcome, BeyondEnd) else None,
-            "why": _get_reason(place.outcome),
+            "reason": _get_reason(place.outcome),
         }
         for place in places
     ]

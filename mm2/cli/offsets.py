@@ -356,9 +356,9 @@ def translate(**given: Any) -> int:
     or the offset of a time.
 
     \b
-    exact               no record is read again or missed
-    earlier             no record is missed; up to READ-AGAIN records are read again,
-                        an unknown number if the basis is a checkpoint
+    exact               no record is re-read or missed
+    earlier             no record is missed; up to RE-READS records are re-read, or an
+                        unknown number if the basis is a checkpoint
     not ready           not replicated or not yet recorded in the offset map: retry later, or
                         resume at the last replicated offset
     too old             before the first known offset of the mirror topic

@@ -92,7 +92,7 @@ class Basis(enum.Enum):
     respond."""
     TIME = "time"
     """The first offset at or after a time, in the log of the origin cluster."""
-    TIME_ON_DESTINATION = "time there"
+    TIME_ON_DESTINATION = "time on destination"
     """The first offset at or after a time in the destination cluster's log, because the origin
     cluster did not respond."""
 

@@ -19,13 +19,16 @@ _UNKNOWN_COUNT = "unknown (at least 0 records)"
 
 
 def are_all_groups_known(
-    groups: Collection[Mapping[str, Any]], findings: Collection[Mapping[str, Any]], *, silent: str
+    groups: Collection[Mapping[str, Any]],
+    findings: Collection[Mapping[str, Any]],
+    *,
+    origin_error: str,
 ) -> bool:
     """Return True if a plan contains all groups and their positions: the origin responded, listed
     all groups, and let mm2 read every group that has no checkpoints."""
     unlisted = any(each["code"] == "groups-unlisted" for each in findings)
-    unread = any(each["unread"] and not each["partitions"] for each in groups)
-    return not (silent or unlisted or unread)
+    unread = any(each["read_error"] and not each["partitions"] for each in groups)
+    return not (origin_error or unlisted or unread)
 
 
 def bound_rereads(groups: Collection[Mapping[str, Any]], *, all_known: bool) -> int | None:
@@ -33,7 +36,7 @@ def bound_rereads(groups: Collection[Mapping[str, Any]], *, all_known: bool) -> 
     no bound, or if no group is moved and some groups are unknown."""
     if not all_known and not _select_moved(groups):
         return None
-    return _sum_bounds(groups, "read_again_max")
+    return _sum_bounds(groups, "reread_max")
 
 
 def describe_rereads(
@@ -56,16 +59,16 @@ def describe_rereads(
 
 
 def _describe_known_groups(groups: Collection[Mapping[str, Any]], *, at_ms: int) -> str:
-    bound = _sum_bounds(groups, "read_again_max")
+    bound = _sum_bounds(groups, "reread_max")
     stale = [
-        each for each in _select_moved(groups) if each["origin"] != PositionBasis.COMMITTED.value
+        each for each in _select_moved(groups) if each["basis"] != PositionBasis.COMMITTED.value
     ]
     if not stale:
         return _UNKNOWN_COUNT if bound is None else f"at most {_format_records(bound)}"
     why = _describe_stale(stale, at_ms)
     if bound is not None:
         return f"unknown, at most {_format_records(bound)} ({why})"
-    known = _sum_bounds(groups, "read_again_known_max")
+    known = _sum_bounds(groups, "reread_known_max")
     if known is None:
         return f"unknown (at least 0 records; {why})"
     since = f"any topic {('it' if len(stale) == 1 else 'they')} started to read since then"
@@ -106,7 +109,7 @@ def format_age(ms: int) -> str:
 
 def _select_moved(groups: Collection[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Select the groups that are moved. Other groups do not re-read records because of the move."""
-    return [each for each in groups if each["barred"] is None]
+    return [each for each in groups if each["blocking_state"] is None]
 
 
 def _sum_bounds(groups: Collection[Mapping[str, Any]], bound: str) -> int | None:

@@ -17,7 +17,7 @@ from mm2.kafka.client_interfaces import GroupInUseError
 from mm2.offsets.checkpoint_rules import CommittedPositions
 from mm2.offsets.group_offset_sync import GroupState
 
-STANDS_BEFORE_CODE = "stands-before"
+LOWER_POSITION_CODE = "lower-position"
 """Code with which an operator accepts that a group's position is lower than the written
 position."""
 
@@ -28,19 +28,19 @@ class VerifiedPosition:
 
     group: str
     partition: TopicPartition
-    moved_to: int
+    written_offset: int
     offset: int | None
     """Committed offset, None if there is none."""
 
     @property
-    def is_before(self) -> bool:
+    def is_lower(self) -> bool:
         """True if the group would re-read records. A higher offset is fine because the group may
         already be consuming."""
-        return self.offset is None or self.offset < self.moved_to
+        return self.offset is None or self.offset < self.written_offset
 
     def __str__(self) -> str:
         at = "nowhere" if self.offset is None else f"at {self.offset}"
-        return f"group {self.group}, {self.partition}: {at}, not at {self.moved_to}"
+        return f"group {self.group}, {self.partition}: {at}, not at {self.written_offset}"
 
 
 def compare_positions(
@@ -55,7 +55,7 @@ def compare_positions(
                 VerifiedPosition(
                     group=group,
                     partition=partition,
-                    moved_to=to.offset,
+                    written_offset=to.offset,
                     offset=None if at is None else at.offset,
                 )
             )
@@ -70,8 +70,8 @@ def select_unaccepted_positions(
     return [
         each
         for each in found
-        if each.is_before
-        and not {STANDS_BEFORE_CODE, f"{STANDS_BEFORE_CODE}:{each.group}"}.intersection(accepted)
+        if each.is_lower
+        and not {LOWER_POSITION_CODE, f"{LOWER_POSITION_CODE}:{each.group}"}.intersection(accepted)
     ]
 
 
@@ -81,7 +81,7 @@ def explain_unaccepted_positions(
     """Explain which positions are too low, and which commands to use next."""
     groups = sorted({each.group for each in found})
     only = [word for each in groups for word in ("--group", each)]
-    accept = [word for each in groups for word in ("--accept", f"{STANDS_BEFORE_CODE}:{each}")]
+    accept = [word for each in groups for word in ("--accept", f"{LOWER_POSITION_CODE}:{each}")]
     return (
         f"groups are before the position they were moved to: {'; '.join(map(str, found))}. Their "
         "offsets may have been reset, and they would re-read records. To move them again: "
@@ -96,9 +96,9 @@ def position_to_json(each: VerifiedPosition) -> Mapping[str, Any]:
         "group": each.group,
         "topic": each.partition.topic,
         "partition": each.partition.partition,
-        "moved_to": each.moved_to,
-        "stands_at": each.offset,
-        "before": each.is_before,
+        "written_offset": each.written_offset,
+        "current_offset": each.offset,
+        "is_lower": each.is_lower,
     }
 
 
@@ -152,7 +152,7 @@ def _choose_finding_code(failure: ConnectError) -> str:
     if isinstance(failure, GroupInUseError):
         return plan_findings.GROUP_ACTIVE
     if isinstance(failure, NotAuthorizedError):
-        return plan_findings.GROUP_DENIED
+        return plan_findings.GROUP_WRITE_DENIED
     return plan_findings.GROUP_UNKNOWN
 
 

@@ -204,12 +204,12 @@ def plan_group(
     mirrored: Mapping[TopicPartition, MirroredPartition],
     logs: Mapping[TopicPartition, LogBounds],
     unanswered: Mapping[TopicPartition, str] = _ALL_ANSWERED,
-    sets_back: bool = False,
+    rewind: bool = False,
 ) -> GroupMove:
     """Plan one group's move.
 
     `mirrored` is keyed by origin partition. `logs` and `unanswered` are described in
-    `ClusterPairSnapshot`. If `sets_back` is true, positions lower than the group's current position
+    `ClusterPairSnapshot`. If `rewind` is true, positions lower than the group's current position
     are also written.
     """
     there = group.target
@@ -234,7 +234,7 @@ def plan_group(
             log=log,
             at=None if at is None else at.offset,
             unheard=unanswered.get(place.partition, ""),
-            sets_back=sets_back,
+            rewind=rewind,
         )
         return (
             move
@@ -349,7 +349,7 @@ def _plan_partition(
     log: LogBounds | None,
     at: int | None,
     unheard: str,
-    sets_back: bool,
+    rewind: bool,
 ) -> PartitionMove:
     outcome = place.outcome
     oldest = outcome is Untranslated.TOO_OLD and log is not None
@@ -368,7 +368,7 @@ def _plan_partition(
         )
     # Where retention has taken the place a consumer would reset, by default to the end.
     to = outcome.downstream if log is None else max(outcome.downstream, log.start)
-    way = _choose_action(to, at=at, log=log, unheard=unheard, sets_back=sets_back)
+    way = _choose_action(to, at=at, log=log, unheard=unheard, rewind=rewind)
     again_max: int | None = outcome.reread_max if isinstance(outcome, EarlierOffset) else 0
     if way in _RESET_ACTIONS:
         again_max = _bound_rereads_from(None, log, unheard=unheard)
@@ -422,7 +422,7 @@ def _count_unreplicated_reads(committed: int, mirrored: MirroredPartition | None
 
 
 def _choose_action(
-    to: int, *, at: int | None, log: LogBounds | None, unheard: str, sets_back: bool
+    to: int, *, at: int | None, log: LogBounds | None, unheard: str, rewind: bool
 ) -> GroupAction:
     if log is None and not unheard:
         return GroupAction.MISSING
@@ -432,6 +432,6 @@ def _choose_action(
     if at == to:
         return GroupAction.IS_THERE
     was_cut = log is not None and at is not None and at > log.high_watermark
-    if at is not None and to < at and not was_cut and not sets_back:
+    if at is not None and to < at and not was_cut and not rewind:
         return GroupAction.IS_AHEAD
     return GroupAction.MOVES

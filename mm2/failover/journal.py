@@ -3,7 +3,7 @@
 The journal is a file of JSON lines, appended to and never rewritten. Each line begins
 `{"v":3,"at_ms":…,"what":…`:
 
-    begun      identity of the move: "kind", "from", "to", "flow", "sets_back", "accepted",
+    begun      identity of the move: "kind", "from", "to", "flow", "rewind", "accepted",
                "groups", "export", "hooks", and the cluster ids "from_id", "to_id"
     accepted   "codes": findings that the operator has accepted since the move was resumed
     started    "step"
@@ -157,7 +157,7 @@ def encode_begun(begin: MoveIdentity, *, at_ms: int) -> str:
             "from": wanted.origin,
             "to": wanted.destination,
             "flow": begin.flow,
-            "sets_back": wanted.sets_back,
+            "rewind": wanted.rewind,
             "accepted": sorted(wanted.accepted),
             "groups": sorted(wanted.groups),
             "export": wanted.export,
@@ -203,7 +203,7 @@ def _decode_begun(line: Mapping[str, Any]) -> MoveIdentity:
             origin=_require_text(line["from"]),
             destination=_require_text(line["to"]),
             kind=MoveKind(line["kind"]),
-            sets_back=bool(line["sets_back"]),
+            rewind=bool(line["rewind"]),
             accepted=frozenset(_to_texts(line["accepted"])),
             groups=frozenset(_to_texts(line["groups"])),
             export=str(line["export"]),

@@ -45,7 +45,7 @@ class MoveContext:
     print_line: Callable[[str], object]
     """Prints one line for the operator."""
     hooks: HookCommands = field(default_factory=dict)
-    settle_s: float = 60.0
+    quiescence_s: float = 60.0
     """How long both clusters must have equal end offsets."""
     wait_s: float = 600.0
     """How long to wait for applications and unavailable brokers."""

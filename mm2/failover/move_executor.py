@@ -237,7 +237,9 @@ class MoveExecutor:
         began."""
         planner = self._context.planner
         recorded = self._file.journal.details.get(_Step.RECORD)
-        silent = "" if recorded is None or self._request.is_planned else recorded["plan"]["silent"]
+        silent = (
+            "" if recorded is None or self._request.is_planned else recorded["plan"]["origin_error"]
+        )
         return dataclasses.replace(planner, lost_reason=planner.lost_reason or silent)
 
     def _compute_final_positions(self) -> _Detail:

@@ -100,7 +100,7 @@ def build_plan(
             mirrored=mirrored,
             logs=snapshot.target_bounds,
             unanswered=snapshot.unanswered,
-            sets_back=request.sets_back,
+            rewind=request.rewind,
         )
         for each in sorted(snapshot.groups, key=lambda group: group.name)
     )

@@ -22,9 +22,9 @@ _GROUP_COLUMNS = (
     "PARTITION",
     "MIRROR",
     "BASIS",
-    "GOES-ON-AT",
-    "STANDS-AT",
-    "READ-AGAIN",
+    "RESUMES-AT",
+    "CURRENT-OFFSET",
+    "RE-READS",
     "STATE",
 )
 _MAX_NAMES = 10
@@ -47,7 +47,7 @@ def format_report(report: Mapping[str, Any], *, file: str) -> Iterator[str]:
         newest_ms=report["newest_ms"],
     )
     groups = plurals.format_count(len(report["moved"]), "group")
-    yield f"{groups} moved, re-read: {report['read_again']}"
+    yield f"{groups} moved, re-read: {report['reread']}"
     yield ""
     yield from text_format.format_columns(
         _STEP_COLUMNS, [_build_step_row(each) for each in report["steps"]]
@@ -69,7 +69,7 @@ def _build_step_row(each: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _build_group_rows(report: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
     stands = {
-        (each["group"], each["topic"], each["partition"]): each["stands_at"]
+        (each["group"], each["topic"], each["partition"]): each["current_offset"]
         for each in report["verified"]
     }
     for group in report["moved"]:
@@ -80,24 +80,24 @@ def _build_group_rows(report: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
                 str(each["partition"]),
                 each["mirror"] or text_format.UNKNOWN_NUMBER,
                 plan_output.format_basis(
-                    each["basis"], each["checkpointed_ms"], report["looked_at_ms"]
+                    each["basis"], each["checkpointed_ms"], report["snapshot_ms"]
                 ),
-                plan_output.format_number(each["goes_on_at"]),
+                plan_output.format_number(each["resume_offset"]),
                 plan_output.format_number(
                     stands.get((group["group"], each["mirror"], each["partition"]))
                 ),
-                plan_output.format_reread(each["read_again_max"], each["basis"]),
+                plan_output.format_reread(each["reread_max"], each["basis"]),
                 each["state"],
             )
 
 
 def _format_differences(report: Mapping[str, Any]) -> Iterator[str]:
     for each in report["verified"]:
-        if each["before"]:
-            at = "nowhere" if each["stands_at"] is None else f"at {each['stands_at']}"
+        if each["is_lower"]:
+            at = "nowhere" if each["current_offset"] is None else f"at {each['current_offset']}"
             yield (
                 f"group {each['group']} is {at} in {each['topic']}-{each['partition']}, before "
-                f"{each['moved_to']}: it re-reads records from that offset, as accepted"
+                f"{each['written_offset']}: it re-reads records from that offset, as accepted"
             )
     for name in report["unmoved"]:
         yield f"group {name} was not moved"

@@ -28,7 +28,7 @@ class MoveRequest:
     origin: str
     destination: str
     kind: MoveKind
-    sets_back: bool = False
+    rewind: bool = False
     """True if positions lower than the group's current position are also written."""
     accepted: frozenset[str] = frozenset()
     """Accepted finding codes: `CODE` for all groups or `CODE:GROUP` for one."""
@@ -64,7 +64,7 @@ class MoveRequest:
         `more` appended."""
         words = [word for each in sorted(self.groups) for word in ("--group", each)]
         words += [word for each in sorted(self.accepted) for word in ("--accept", each)]
-        words += ["--set-back"] * self.sets_back
+        words += ["--rewind"] * self.rewind
         words += ["--export", self.export] if self.export else []
         return self.command(*more, *words, "--execute")
 
@@ -103,8 +103,8 @@ def describe_contradictions(begun: MoveRequest, requested: MoveRequest) -> list[
         found.append(f"the move goes from {begun.origin} to {begun.destination}")
     if requested.kind not in {begun.kind, MoveKind.EMERGENCY}:
         found.append(f"the move is a {begun.kind.value}, not a {requested.kind.value}")
-    if requested.sets_back and not begun.sets_back:
-        found.append("the move was begun without --set-back")
+    if requested.rewind and not begun.rewind:
+        found.append("the move was begun without --rewind")
     if requested.groups and requested.groups != begun.groups:
         said = ", ".join(sorted(begun.groups)) or "all of the flow"
         found.append(f"the move was begun for these groups: {said}")

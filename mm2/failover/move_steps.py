@@ -33,7 +33,7 @@ class MoveStep(enum.Enum):
     """Stop the flow durably, so that restarted nodes do not run it."""
     FENCE = "fence"
     """Fence the flow's writers, including frozen and disconnected processes."""
-    FINAL_POSITIONS = "look-again"
+    FINAL_POSITIONS = "final-positions"
     """Compute the final positions after the flow was stopped and fenced."""
     MOVE_GROUPS = "move-groups"
     """Write the groups' offsets on the destination."""

@@ -61,12 +61,12 @@ def decide_verdict(findings: Iterable[PlanFinding]) -> PlanVerdict:
 MIRROR_UNKNOWN = "mirror-unknown"
 LAG_UNKNOWN = "lag-unknown"
 
-GROUP_STILL_HERE = "group-still-here"
-GROUP_UNREAD = "group-unread"
+GROUP_ACTIVE_ON_ORIGIN = "group-active-on-origin"
+GROUP_UNREADABLE = "group-unreadable"
 GROUP_ACTIVE = "group-active"
 GROUP_UNKNOWN = "group-unknown"
-GROUP_DENIED = "group-denied"
-GROUP_REFUSED = "group-refused"
+GROUP_WRITE_DENIED = "group-write-denied"
+GROUP_READ_DENIED = "group-read-denied"
 
 SHARE_GROUP = "share-group"
 STREAMS_GROUP = "streams-group"
@@ -75,58 +75,58 @@ ALL_CODES = frozenset(
     {
         MIRROR_UNKNOWN,
         LAG_UNKNOWN,
-        GROUP_STILL_HERE,
-        GROUP_UNREAD,
+        GROUP_ACTIVE_ON_ORIGIN,
+        GROUP_UNREADABLE,
         GROUP_ACTIVE,
         GROUP_UNKNOWN,
-        GROUP_DENIED,
-        GROUP_REFUSED,
+        GROUP_WRITE_DENIED,
+        GROUP_READ_DENIED,
         SHARE_GROUP,
         STREAMS_GROUP,
-        "again",
+        "rereads",
         "as-of-checkpoint",
         "checkpoint-unreadable",
-        "ends-moved",
-        "gone",
-        "group-foreign",
-        "group-gone",
+        "origin-written",
+        "records-deleted",
+        "group-type-conflict",
+        "group-deleted",
         "groups-unlisted",
-        "half-lost",
-        "is-ahead",
+        "origin-partly-unreachable",
+        "higher-position",
         "lag",
-        "left-out",
-        "losses",
-        "may-not-stop",
+        "no-longer-replicated",
+        "earlier-incidents",
+        "stop-denied",
         "mirror-missing",
         "no-connectors",
         "no-export",
         "no-groups",
         "no-hook",
         "no-journal",
-        "no-place",
+        "no-target-offset",
         "no-position",
         "no-such-group",
-        "not-looked-at",
-        "not-mirrored",
-        "nothing-mirrored",
+        "unchecked",
+        "not-replicated",
+        "nothing-replicated",
         "one-cluster",
         "open-transactions",
         "origin-truncated",
         "origin-unreachable",
         "other-move",
-        "set-back",
+        "rewind",
         "shared-names",
-        "stands-before",
-        "stopped",
+        "lower-position",
+        "halted",
         "streams-state",
-        "syncs-unread",
+        "offset-syncs-unreadable",
         "too-old",
         "unfenced",
         "unfinished-move",
-        "unmirrored",
+        "read-unreplicated",
         "unreplicated",
         "untranslated",
-        "way-back-unknown",
+        "reverse-flow-unknown",
     }
 )
 

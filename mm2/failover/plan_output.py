@@ -28,16 +28,16 @@ _GROUP_COLUMNS = (
     "PARTITION",
     "COMMITTED",
     "BASIS",
-    "GOES-ON-AT",
-    "NOW-AT",
-    "READ-AGAIN",
+    "RESUMES-AT",
+    "CURRENT-OFFSET",
+    "RE-READS",
     "MISSING",
     "UNREAD",
     "STATE",
 )
-_UNMOVED_COLUMNS = ("GROUP", "TYPE", "READ", "READS-THERE")
+_UNMOVED_COLUMNS = ("GROUP", "TYPE", "READ", "DESTINATION-TOPIC")
 _TAIL_COLUMNS = ("TOPIC", "PARTITION", "FROM-OFFSET", "END", "RECORDS", "FIRST", "LAST")
-_READS_COLUMNS = ("GROUP", "READ", "READS-THERE")
+_READS_COLUMNS = ("GROUP", "READ", "DESTINATION-TOPIC")
 _SEVERITY_LABELS = {
     PlanSeverity.FORBIDS: "NO-GO",
     PlanSeverity.COSTS: "COST",
@@ -104,7 +104,7 @@ def format_findings(findings: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     for weight in PlanSeverity:
         alike: dict[str, list[str]] = {}
         for each in findings:
-            if each["weight"] == weight.value:
+            if each["severity"] == weight.value:
                 alike.setdefault(each["code"], []).append(each["text"])
         for code, texts in alike.items():
             most = len(texts) if weight is PlanSeverity.FORBIDS else _MAX_ALIKE_FINDINGS
@@ -134,12 +134,12 @@ def plan_to_json(
     """Encode the plan as JSON (`version` is the version of the format).
 
     - Times are UTC milliseconds. Lag is null if it is unknown; `newest_ms` is then the timestamp of
-      the newest replicated record of the partitions concerned. Topics in `untold` could not be
-      listed.
+      the newest replicated record of the partitions concerned. Topics in `unlisted_topics` could
+      not be listed.
     - `mirror_exists` is null if the destination did not respond for the partition.
-    - `read_again_max` is null if there is no upper bound, for example for a group that may have
-      started to read other topics after its last checkpoint; `read_again_known_max` excludes those
-      topics. `read_again` describes the known re-reads in words.
+    - `reread_max` is null if there is no upper bound, for example for a group that may have
+      started to read other topics after its last checkpoint; `reread_known_max` excludes those
+      topics. `reread` describes the known re-reads in words.
     - `unmoved_groups` are share and streams groups.
     """
     wanted = plan.request
@@ -153,14 +153,14 @@ def plan_to_json(
         "flow": plan.flow,
         "at_ms": plan.at_ms,
         "verdict": plan.verdict.name.lower().replace("_", "-"),
-        "silent": plan.origin_error,
+        "origin_error": plan.origin_error,
         "lag_records": plan.lag_records,
         "lag_ms": plan.lag_ms,
         "newest_ms": plan.newest_ms,
-        "untold": list(plan.unlisted_topics),
+        "unlisted_topics": list(plan.unlisted_topics),
         "checkpointed_ms": plan.checkpointed_ms,
-        "read_again_max": reread_estimate.bound_rereads(groups, all_known=all_known),
-        "read_again": reread_estimate.describe_rereads(
+        "reread_max": reread_estimate.bound_rereads(groups, all_known=all_known),
+        "reread": reread_estimate.describe_rereads(
             groups, at_ms=plan.at_ms, planned=wanted.is_planned, all_known=all_known
         ),
         "partitions": [_mirror_to_json(each, plan.at_ms) for each in plan.mirrored],
@@ -310,7 +310,7 @@ def _are_all_groups_known(found: MovePlan) -> bool:
     return reread_estimate.are_all_groups_known(
         [_group_to_json(each) for each in found.groups],
         [_finding_to_json(each) for each in found.findings],
-        silent=found.origin_error,
+        origin_error=found.origin_error,
     )
 
 
@@ -342,7 +342,7 @@ def _tail_to_json(each: UnreplicatedRecords) -> dict[str, Any]:
         "at_least": each.at_least,
         "first_ms": each.first_ms,
         "last_ms": each.last_ms,
-        "why": each.unknown_reason,
+        "reason": each.unknown_reason,
     }
 
 
@@ -356,13 +356,13 @@ def _mirror_to_json(each: MirroredPartition, now_ms: int) -> dict[str, Any]:
         "copied_to": each.copied_to,
         "lag_records": each.lag_records,
         "lag_ms": each.lag_ms(now_ms),
-        "stopped": each.stop_reason,
+        "halt_reason": each.stop_reason,
     }
 
 
 def _finding_to_json(each: PlanFinding) -> dict[str, Any]:
     return {
-        "weight": each.severity.value,
+        "severity": each.severity.value,
         "code": each.code,
         "group": each.group,
         "text": each.text,
@@ -379,19 +379,24 @@ def _build_unmoved_rows(each: UnmovedGroup) -> Iterator[tuple[str, ...]]:
 
 def _unmoved_to_json(each: UnmovedGroup) -> dict[str, Any]:
     topics = None if each.topics is None else dict(each.topics)
-    return {"group": each.name, "type": each.type, "topics": topics, "unread": each.unread_reason}
+    return {
+        "group": each.name,
+        "type": each.type,
+        "topics": topics,
+        "read_error": each.unread_reason,
+    }
 
 
 def _group_to_json(group: GroupMove) -> dict[str, Any]:
     return {
         "group": group.group,
-        "origin": group.basis.value,
+        "basis": group.basis.value,
         "checkpointed_ms": group.checkpoint_ms,
-        "read_again_max": group.max_rereads,
-        "read_again_known_max": group.max_known_rereads,
+        "reread_max": group.max_rereads,
+        "reread_known_max": group.max_known_rereads,
         "state": group.state.value,
-        "barred": None if group.blocking_state is None else group.blocking_state.value,
-        "unread": group.unread_reason,
+        "blocking_state": None if group.blocking_state is None else group.blocking_state.value,
+        "read_error": group.unread_reason,
         "kafka_streams": group.is_streams,
         "topics": _map_subscriptions(group),
         "partitions": [
@@ -403,15 +408,15 @@ def _group_to_json(group: GroupMove) -> dict[str, Any]:
                 "checkpointed_ms": each.checkpoint_ms,
                 "metadata": each.metadata,
                 "mirror": None if each.mirror is None else each.mirror.topic,
-                "goes_on_at": each.target_offset,
-                "now_at": each.current_offset,
-                "read_again_max": each.max_rereads,
+                "resume_offset": each.target_offset,
+                "current_offset": each.current_offset,
+                "reread_max": each.max_rereads,
                 "missing": each.unreplicated if _is_committed(each) else None,
                 "missing_at_least": each.unreplicated,
                 "unread": each.unread,
                 "deleted": each.deleted,
                 "state": each.action.name.lower().replace("_", "-"),
-                "why": each.reason,
+                "reason": each.reason,
             }
             for each in group.partitions
         ],

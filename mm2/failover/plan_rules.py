@@ -108,7 +108,10 @@ def _check_missing_positions(
 
 _BLOCKED_REASONS = {
     GroupState.ACTIVE: ("group-active", "already has members: stop them"),
-    GroupState.FOREIGN: ("group-foreign", "is a group of another type, such as a Connect group"),
+    GroupState.FOREIGN: (
+        "group-type-conflict",
+        "is a group of another type, such as a Connect group",
+    ),
     GroupState.UNKNOWN: ("group-unknown", "could not be described"),
 }
 
@@ -140,7 +143,7 @@ def _check_group_state(
     if reads_on and (final or not wanted.is_planned):
         yield _GroupFinding(
             severity=_GroupSeverity.FORBIDS if final else _GroupSeverity.COSTS,
-            code="group-still-here",
+            code="group-active-on-origin",
             text=(
                 f"group {name} still has members on {wanted.origin}: records that they read from "
                 "now on will be re-read"
@@ -158,7 +161,7 @@ def _check_position_basis(
     if why and group.is_access_denied:
         yield _GroupFinding(
             severity=_GroupSeverity.FORBIDS,
-            code="group-refused",
+            code="group-read-denied",
             text=f"not authorized to read the offsets of group {name} on {wanted.origin} ({why}): "
             f"grant mm2 DESCRIBE on the group there ({then})",
             group=name,
@@ -168,7 +171,7 @@ def _check_position_basis(
             severity=_GroupSeverity.FORBIDS
             if wanted.is_planned or not group.partitions
             else _GroupSeverity.COSTS,
-            code="group-unread",
+            code="group-unreadable",
             text=f"offsets of group {name} could not be read on {wanted.origin} ({why}); {then}",
             group=name,
         )
@@ -251,7 +254,7 @@ def _check_action(
                 f"its position on the destination, {each.mirror} at {each.target_offset}, does "
                 "not exist"
             )
-            yield _GroupSeverity.FORBIDS, "no-place", text
+            yield _GroupSeverity.FORBIDS, "no-target-offset", text
         case _Action.IS_AHEAD:
             count = plurals.format_count(
                 (each.current_offset or 0) - (each.target_offset or 0), "offset"
@@ -259,9 +262,9 @@ def _check_action(
             text = (
                 f"it is at {each.current_offset} on the destination, {count} beyond its "
                 f"translated position {each.target_offset}, and is not moved: unread records in "
-                "between are skipped (--set-back moves it back)"
+                "between are skipped (--rewind moves it back)"
             )
-            yield _GroupSeverity.COSTS, "is-ahead", text
+            yield _GroupSeverity.COSTS, "higher-position", text
         case _Action.MOVES if (
             each.current_offset is not None
             and each.target_offset is not None
@@ -271,9 +274,9 @@ def _check_action(
                 f"it is at {each.current_offset} on the destination, and is set back to its "
                 f"translated position {each.target_offset}"
             )
-            yield _GroupSeverity.NOTE, "set-back", text
+            yield _GroupSeverity.NOTE, "rewind", text
         case _Action.NOT_MIRRORED:
-            yield _GroupSeverity.NOTE, "not-mirrored", "it is not mirrored"
+            yield _GroupSeverity.NOTE, "not-replicated", "it is not mirrored"
         case _:
             pass
 
@@ -294,7 +297,7 @@ def _check_rereads(
             f"the number of records of {each.mirror} that it has read is unknown: "
             f"{each.outdated_reason}"
         )
-        yield _GroupSeverity.FORBIDS, "stopped", text
+        yield _GroupSeverity.FORBIDS, "halted", text
     if each.local_records_reason:
         yield _GroupSeverity.FORBIDS, "shared-names", each.local_records_reason
     if each.is_before_map:
@@ -310,17 +313,21 @@ def _check_rereads(
         and each.target_offset is not None
     ):
         count = plurals.format_count(each.max_rereads, "record", "are")
-        yield weight, "again", f"up to {count} re-read{waited}"
+        yield weight, "rereads", f"up to {count} re-read{waited}"
     if each.unreplicated:
         count = plurals.format_count(each.unreplicated, "record")
         if each.basis is not PositionBasis.COMMITTED:
             count = f"at least {count}"
         are = plurals.conjugate(each.unreplicated, "are")
         text = f"{count} that it has read {are} not on {wanted.destination}{waited}"
-        yield weight, "unmirrored", text
+        yield weight, "read-unreplicated", text
     if each.deleted:
         count = plurals.format_count(each.deleted, "record", "were")
-        yield _GroupSeverity.COSTS, "gone", f"{count} deleted there before it could read them"
+        yield (
+            _GroupSeverity.COSTS,
+            "records-deleted",
+            f"{count} deleted there before it could read them",
+        )
 
 
 _Severity, _PlanFinding = PlanSeverity, PlanFinding
@@ -328,9 +335,9 @@ _LESS_INFORMATION_CODES = frozenset(
     {
         "origin-unreachable",
         "groups-unlisted",
-        "group-unread",
+        "group-unreadable",
         "as-of-checkpoint",
-        "way-back-unknown",
+        "reverse-flow-unknown",
     }
 )
 """Codes of findings that forbid the final step if they are new. The source could provide this
@@ -387,7 +394,7 @@ def _check_clusters(wanted: MoveRequest, found: ClusterPairSnapshot) -> Iterator
     if not found.mirrored:
         yield _PlanFinding(
             severity=_Severity.FORBIDS,
-            code="nothing-mirrored",
+            code="nothing-replicated",
             text=f"the flow {found.flow} has not replicated anything to {there} yet",
         )
     if found.origin_error:
@@ -403,7 +410,9 @@ def _check_clusters(wanted: MoveRequest, found: ClusterPairSnapshot) -> Iterator
         )
     for topic, why in sorted(found.excluded_topics.items()):
         yield _PlanFinding(
-            severity=_Severity.NOTE, code="left-out", text=f"{topic} was replicated earlier: {why}"
+            severity=_Severity.NOTE,
+            code="no-longer-replicated",
+            text=f"{topic} was replicated earlier: {why}",
         )
     for partition, why in sorted(found.unfenced.items()):
         yield _PlanFinding(
@@ -414,7 +423,7 @@ def _check_clusters(wanted: MoveRequest, found: ClusterPairSnapshot) -> Iterator
     if found.loss_count:
         yield _PlanFinding(
             severity=_Severity.NOTE,
-            code="losses",
+            code="earlier-incidents",
             text=f"{plurals.format_count(found.loss_count, 'incident', 'report')} lost records: "
             "see mm2 incidents",
         )
@@ -450,7 +459,7 @@ def _check_partial_source(
     if found.reverse_flow_error:
         yield _PlanFinding(
             severity=weight,
-            code="way-back-unknown",
+            code="reverse-flow-unknown",
             text=f"the progress of the reverse flow on {here} is unknown "
             f"({found.reverse_flow_error}): "
             f"groups that read records from {wanted.destination} may re-read more of them",
@@ -458,7 +467,7 @@ def _check_partial_source(
     if found.offset_syncs_error:
         yield _PlanFinding(
             severity=_Severity.NOTE,
-            code="syncs-unread",
+            code="offset-syncs-unreadable",
             text=(
                 "it is unknown whether MirrorMaker 2 has replicated since mm2 did "
                 f"({found.offset_syncs_error})"
@@ -474,7 +483,7 @@ def _check_partial_source(
     if partly and not found.origin_error and not wanted.is_planned:
         yield _PlanFinding(
             severity=_Severity.NOTE,
-            code="half-lost",
+            code="origin-partly-unreachable",
             text=f"{here} answers only in part; with --origin-lost it is not queried, and all "
             "groups are moved by their last checkpoints",
         )
@@ -484,7 +493,7 @@ def _check_mirror(wanted: MoveRequest, each: MirroredPartition) -> Iterator[Plan
     name = f"{each.partition}"
     if each.stop_reason:
         yield _PlanFinding(
-            severity=_Severity.FORBIDS, code="stopped", text=f"{name} is halted: {each.stop_reason}"
+            severity=_Severity.FORBIDS, code="halted", text=f"{name} is halted: {each.stop_reason}"
         )
     if each.mirror_error:
         yield _PlanFinding(
@@ -552,7 +561,7 @@ def _check_lag(
     if settled is not None and agreed != here.end:
         yield _PlanFinding(
             severity=_Severity.FORBIDS,
-            code="ends-moved",
+            code="origin-written",
             text=f"{name} ends at {here.end} on {wanted.origin}, but ended at {agreed} when both "
             "clusters were equal: a producer is still writing",
         )
@@ -605,7 +614,7 @@ def _check_vanished_groups(
     for name in sorted(before.difference(group.group for group in groups)):
         yield _PlanFinding(
             severity=_Severity.FORBIDS,
-            code="group-gone",
+            code="group-deleted",
             text=(
                 f"group {name} had committed offsets on {wanted.origin} when the move began, but "
                 "has none now: it would not be moved"

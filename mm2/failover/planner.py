@@ -167,7 +167,9 @@ class MovePlanner:
         if not found.source_error or self.lost_reason:
             return found.source_error
         asked_s = mirror_state.compute_source_timeout_s(self.timeout_s)
-        return f"{found.source_error}; waited for {asked_s:g} s, use --look to wait longer"
+        return (
+            f"{found.source_error}; waited for {asked_s:g} s, use --snapshot-timeout to wait longer"
+        )
 
     def _read_own_syncs(self, found: MirrorState) -> tuple[ReverseOffsetSyncs, str]:
         """Read the flow's own offset syncs. The second value is the reason if the read fails."""

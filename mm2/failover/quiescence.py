@@ -24,7 +24,7 @@ from mm2.offsets.group_offset_sync import GroupState
 class EndsAgreement:
     """Detects that both clusters have equal end offsets that no longer change."""
 
-    settle_s: float
+    quiescence_s: float
     """Minimum time in seconds for which the ends must remain equal."""
     ignores_unanswered: bool = False
     """Ignore partitions for which the origin does not respond, if it responds for others."""
@@ -39,7 +39,7 @@ class EndsAgreement:
 
     def evaluate(self, mirrored: Iterable[MirroredPartition], now_s: float) -> bool:
         """Evaluate one snapshot of the mirrored partitions. Return True once the ends have been
-        equal for `settle_s` seconds."""
+        equal for `quiescence_s` seconds."""
         ends: dict[TopicPartition, int] = {}
         looked = list(mirrored)
         heard = any(each.source_bounds is not None for each in looked)
@@ -59,10 +59,12 @@ class EndsAgreement:
             ends[each.partition] = each.source_bounds.end
         if self._since_s is None or ends != self.ends:
             self._record_moved_end(ends)
-            self.reason = f"equal, but for less than {self.settle_s:g} s{self.last_change and ': '}"
+            self.reason = (
+                f"equal, but for less than {self.quiescence_s:g} s{self.last_change and ': '}"
+            )
             self.reason += self.last_change
             self.ends, self._since_s = ends, now_s
-        return now_s - self._since_s >= self.settle_s
+        return now_s - self._since_s >= self.quiescence_s
 
     def _record_moved_end(self, ends: Mapping[TopicPartition, int]) -> None:
         for partition, end in sorted(ends.items()):
@@ -93,20 +95,22 @@ def wait_for_idle_groups(
     def is_idle() -> bool:
         states = groups.describe_states(names, timeout_s)
         for name, failure in sorted(states.failed.items()):
-            known = (plan_findings.GROUP_UNREAD, plan_findings.GROUP_REFUSED)
+            known = (plan_findings.GROUP_UNREADABLE, plan_findings.GROUP_READ_DENIED)
             if not any(request.accepts(code, name) for code in known):
                 raise failure
         active = [name for name, state in states.succeeded.items() if state is GroupState.ACTIVE]
         found[:] = sorted(states.succeeded.keys() - set(active))
         busy[:] = [
-            name for name in active if not request.accepts(plan_findings.GROUP_STILL_HERE, name)
+            name
+            for name in active
+            if not request.accepts(plan_findings.GROUP_ACTIVE_ON_ORIGIN, name)
         ]
         return not busy
 
     def why() -> str:
         return (
             f"groups still have members: {', '.join(busy)}. Stop them; to let one keep reading: "
-            f"--accept {plan_findings.GROUP_STILL_HERE}:{busy[0]}"
+            f"--accept {plan_findings.GROUP_ACTIVE_ON_ORIGIN}:{busy[0]}"
         )
 
     context.wait_until(is_idle, why)
@@ -114,11 +118,12 @@ def wait_for_idle_groups(
 
 
 def wait_for_equal_ends(context: MoveContext, request: MoveRequest) -> EndsAgreement:
-    """Wait until both clusters have had equal end offsets for `settle_s` seconds. Raises
+    """Wait until both clusters have had equal end offsets for `quiescence_s` seconds. Raises
     `ConnectError`."""
     both, timeout_s = context.clusters, context.planner.timeout_s
     seen_before = EndsAgreement(
-        settle_s=context.settle_s, ignores_unanswered=request.accepts(plan_findings.LAG_UNKNOWN)
+        quiescence_s=context.quiescence_s,
+        ignores_unanswered=request.accepts(plan_findings.LAG_UNKNOWN),
     )
     with contextlib.closing(both.target.create_map_reader(both.flow.source)) as reader:
 

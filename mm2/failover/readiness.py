@@ -78,7 +78,7 @@ def check_readiness(request: MoveRequest, ready: MoveReadiness) -> Iterator[Plan
     for each in ready.unchecked:
         yield _ReadinessFinding(
             severity=_Severity.NOTE,
-            code="not-looked-at",
+            code="unchecked",
             text=f"not checked, may fail later: {each}",
         )
 
@@ -119,14 +119,14 @@ def _check_authorization(wanted: MoveRequest, ready: MoveReadiness) -> Iterator[
     if ready.may_stop is False:
         yield _ReadinessFinding(
             severity=_Severity.FORBIDS,
-            code="may-not-stop",
+            code="stop-denied",
             text=f"the flow cannot be stopped: not authorized to write {ready.config_topic} on "
             f"{there}; {_format_grant(ready.worker.allow_topic(ready.config_topic, 'Write'))}",
         )
     for group in ready.denied_groups:
         yield _ReadinessFinding(
             severity=_Severity.FORBIDS,
-            code="group-denied",
+            code="group-write-denied",
             text=f"group {group} cannot be moved: not authorized to write its offsets on "
             f"{there}; {_format_grant(ready.admin.allow_named_groups([group], 'Read'))}",
             group=group,

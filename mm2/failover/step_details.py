@@ -112,8 +112,10 @@ def _describe_move_groups(detail: _ReadBackDetail) -> str:
 
 def _describe_verify(detail: _ReadBackDetail) -> str:
     found = detail["positions"]
-    before = sum(each["before"] for each in found)
-    further = sum(not each["before"] and each["stands_at"] > each["moved_to"] for each in found)
+    before = sum(each["is_lower"] for each in found)
+    further = sum(
+        not each["is_lower"] and each["current_offset"] > each["written_offset"] for each in found
+    )
     positions = plurals.format_count(len(found), "position")
     said = f"{positions}: {len(found) - before - further} as written"
     if further:
@@ -196,7 +198,7 @@ def encode_group(move: GroupMove) -> StepDetail:
                 "partition": place.partition,
                 "offset": offset,
                 "metadata": metadata[place],
-                "back": place in move.set_back_partitions,
+                "rewind": place in move.set_back_partitions,
             }
             for place, offset in sorted(move.minimum_offsets.items())
         ],
@@ -213,7 +215,7 @@ def decode_final_positions(detail: StepDetail) -> dict[str, FinalPositions]:
                 )
                 for at in each["positions"]
             },
-            set_back=frozenset(_decode_partition(at) for at in each["positions"] if at["back"]),
+            set_back=frozenset(_decode_partition(at) for at in each["positions"] if at["rewind"]),
         )
         for each in detail["groups"]
     }
@@ -234,13 +236,15 @@ def merge_final_positions(
     plan, then = detail["plan"], last["plan"]
     groups = merged(plan["groups"], then["groups"])
     findings = merged(plan["findings"], then["findings"])
-    all_known = reread_estimate.are_all_groups_known(groups, findings, silent=plan["silent"])
+    all_known = reread_estimate.are_all_groups_known(
+        groups, findings, origin_error=plan["origin_error"]
+    )
     return {
         **detail,
         "plan": {
             **plan,
-            "read_again_max": reread_estimate.bound_rereads(groups, all_known=all_known),
-            "read_again": reread_estimate.describe_rereads(
+            "reread_max": reread_estimate.bound_rereads(groups, all_known=all_known),
+            "reread": reread_estimate.describe_rereads(
                 groups,
                 at_ms=plan["at_ms"],
                 planned=plan["kind"] != MoveKind.EMERGENCY.value,
@@ -275,7 +279,7 @@ def decode_baseline(detail: StepDetail) -> PlanBaseline:
 def list_groups_to_wait_for(detail: StepDetail) -> list[str]:
     """List the groups that must have no members before the move continues: the plan's groups that
     are moved."""
-    return [each["group"] for each in detail["plan"]["groups"] if each["barred"] is None]
+    return [each["group"] for each in detail["plan"]["groups"] if each["blocking_state"] is None]
 
 
 def list_plan_groups(detail: StepDetail) -> list[str]:
@@ -326,7 +330,7 @@ def build_report(found: MoveJournal, final: StepDetail, *, now_ms: int) -> dict[
     wanted = found.identity.request
     groups = [each for each in final["groups"] if each["group"] in moved]
     all_known = reread_estimate.are_all_groups_known(
-        final["groups"], final["findings"], silent=final["silent"]
+        final["groups"], final["findings"], origin_error=final["origin_error"]
     )
     return {
         "version": 1,
@@ -346,8 +350,8 @@ def build_report(found: MoveJournal, final: StepDetail, *, now_ms: int) -> dict[
         "lag_records": final["lag_records"],
         "lag_ms": final["lag_ms"],
         "newest_ms": final["newest_ms"],
-        "read_again_max": reread_estimate.bound_rereads(groups, all_known=all_known),
-        "read_again": reread_estimate.describe_rereads(
+        "reread_max": reread_estimate.bound_rereads(groups, all_known=all_known),
+        "reread": reread_estimate.describe_rereads(
             groups, at_ms=final["at_ms"], planned=wanted.is_planned, all_known=all_known
         ),
         "findings": final["findings"],
@@ -358,7 +362,7 @@ def build_report(found: MoveJournal, final: StepDetail, *, now_ms: int) -> dict[
             - moved
         ),
         "unmoved_groups": final["unmoved_groups"],
-        "looked_at_ms": final["at_ms"],
+        "snapshot_ms": final["at_ms"],
     }
 
 
@@ -390,15 +394,15 @@ def _encode_step_report(found: MoveJournal, step: MoveStep) -> StepDetail:
 def _encode_group_report(group: StepDetail) -> StepDetail:
     return {
         "group": group["group"],
-        "origin": group["origin"],
+        "basis": group["basis"],
         "checkpointed_ms": group["checkpointed_ms"],
-        "read_again_max": group["read_again_max"],
+        "reread_max": group["reread_max"],
         "partitions": [
             {
                 name: each[name]
                 for name in (
-                    *("topic", "partition", "mirror", "goes_on_at", "read_again_max"),
-                    *("basis", "checkpointed_ms", "state", "why"),
+                    *("topic", "partition", "mirror", "resume_offset", "reread_max"),
+                    *("basis", "checkpointed_ms", "state", "reason"),
                 )
             }
             for each in group["partitions"]

@@ -42,7 +42,7 @@ SOURCE_DECLARED_LOST = "declared lost with --origin-lost"
 class MoveTimeouts:
     """Timeouts of a move."""
 
-    settle_s: float = 60.0
+    quiescence_s: float = 60.0
     """How long both clusters must have equal end offsets."""
     wait_s: float = 600.0
     """How long to wait for applications and unavailable brokers."""
@@ -179,7 +179,7 @@ class MoveWiring:
             sleep=threading.Event().wait,
             print_line=tell,
             hooks=self.settings.hooks,
-            settle_s=self.timeouts.settle_s,
+            quiescence_s=self.timeouts.quiescence_s,
             wait_s=self.timeouts.wait_s,
             file=self.settings.file,
         )

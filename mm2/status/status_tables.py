@@ -22,9 +22,9 @@ SHOWN_HALTS_MAX = 20
 """Maximum number of halts that are listed per flow."""
 NAMED_PARTITIONS_MAX = 5
 """Maximum number of halted partitions that are named per cause."""
-_TOPIC_COLUMNS = (*("TOPIC", "PARTITIONS", "LAG", "LAG-TIME", "LOST-IN", "STATE"),)
+_TOPIC_COLUMNS = (*("TOPIC", "PARTITIONS", "LAG", "LAG-TIME", "TIME-TO-LOSS", "STATE"),)
 _LAG_COLUMNS = (
-    *("TOPIC", "PARTITION", "MIRROR", "SOURCE-END", "COPIED-TO", "LAG", "LAG-TIME", "LOST-IN"),
+    *("TOPIC", "PARTITION", "MIRROR", "SOURCE-END", "COPIED-TO", "LAG", "LAG-TIME", "TIME-TO-LOSS"),
     "STATE",
 )
 _TOTAL_ROW = "*"

@@ -84,23 +84,25 @@ def parse_failover_plan(told: Mapping[str, Any]) -> JsonObject:
     Raises `UnsupportedOutputVersionError`, `KeyError` or `TypeError` if the output is invalid.
     """
     _check_output_version(told)
-    verdict, tone = _VERDICT_BADGES[told["verdict"]]
-    findings = sorted(told["findings"], key=lambda each: _WORST_WEIGHT_FIRST.index(each["weight"]))
+    verdict, badge = _VERDICT_BADGES[told["verdict"]]
+    findings = sorted(
+        told["findings"], key=lambda each: _WORST_WEIGHT_FIRST.index(each["severity"])
+    )
     return {
         "verdict": verdict.value,
-        "badge": tone.value,
+        "badge": badge.value,
         "plan_ms": told["at_ms"],
-        "silent": told["silent"],
+        "origin_error": told["origin_error"],
         "lag_records": told["lag_records"],
         "lag_ms": told["lag_ms"],
         "newest_ms": told["newest_ms"],
         "group_count": len(told["groups"]),
-        "read_again": told["read_again"],
+        "reread": told["reread"],
         "unmoved_groups": [each["group"] for each in told["unmoved_groups"]],
         "findings": [
             {
-                "weight": each["weight"],
-                "badge": _WEIGHT_BADGES[each["weight"]].value,
+                "severity": each["severity"],
+                "badge": _WEIGHT_BADGES[each["severity"]].value,
                 "code": each["code"],
                 "text": each["text"],
             }
@@ -184,7 +186,15 @@ def make_plan_command(flow: Flow, file: str) -> PageCommand:
     """Build the command for the dry run of a failover."""
     ends = ("--from", flow.source, "--to", flow.target)
     return PageCommand(
-        arguments=("failover", *ends, "--config", file, "--look", _PLAN_READ_TIMEOUT_S, "--json"),
+        arguments=(
+            "failover",
+            *ends,
+            "--config",
+            file,
+            "--snapshot-timeout",
+            _PLAN_READ_TIMEOUT_S,
+            "--json",
+        ),
         timeout_s=PLAN_TIMEOUT_S,
         min_interval_s=PLAN_INTERVAL_S,
         parse_output=parse_failover_plan,

@@ -111,9 +111,9 @@ def choose_flow_badge(report: FlowReport, verdict: FlowHealthResult) -> Badge:
     """Return the badge of a flow's health. A healthy flow with notes has WAIT."""
     if verdict.health is FlowHealth.SUSPENDED:
         return Badge.OFF if report.state is ReportedFlowState.STOPPED else Badge.WAIT
-    tone = _HEALTH_BADGES[verdict.health]
-    if tone is not Badge.GOOD:
-        return tone
+    badge = _HEALTH_BADGES[verdict.health]
+    if badge is not Badge.GOOD:
+        return badge
     if not report.partitions:
         return Badge.OFF
     notes = len(verdict.notes) - bool(report.partitions_on_other_nodes)
@@ -346,8 +346,8 @@ def make_flow_document(found: FlowDetail, *, topic: str = "") -> JsonObject:
 
 
 _BADGE_RANK = {
-    tone.value: rank
-    for rank, tone in enumerate(
+    badge.value: rank
+    for rank, badge in enumerate(
         (
             Badge.BAD,
             Badge.UNKNOWN,

@@ -153,7 +153,7 @@ def move(world: World, asked: MoveRequest, path: Path, clock: Clock | None = Non
             clock=clock,
             sleep=clock.pause,
             print_line=world.told.append,
-            settle_s=2.0,
+            quiescence_s=2.0,
             wait_s=30.0,
             file="my.yaml",
         )

@@ -171,14 +171,16 @@ def test_a_group_goes_on_and_comes_back(scene: Scene) -> None:
     assert len(re.findall(r" 0 +exact$", table, re.MULTILINE)) == PARTITIONS
     (found,) = json.loads(scene.translate("--group", scene.groups[0], "--json"))["groups"]
     assert found["basis"] == "committed"
-    there = {each["partition"]: each["goes_on_at"] for each in found["places"]}
+    there = {each["partition"]: each["translated_offset"] for each in found["offsets"]}
     assert there == {number: scene.right_place(number) for number in range(PARTITIONS)}
     group = f"{scene.groups[0]}-back"
     places = {TopicPartition(scene.mirror, each): at for each, at in there.items()}
     checkpoints.commit(scene.target, group, places)
     (back,) = json.loads(scene.translate("--group", group, "--back", "--json"))["groups"]
-    assert {each["partition"]: each["goes_on_at"] for each in back["places"]} == scene.positions
-    assert {each["outcome"] for each in back["places"]} == {"exact"}
+    assert {
+        each["partition"]: each["translated_offset"] for each in back["offsets"]
+    } == scene.positions
+    assert {each["outcome"] for each in back["offsets"]} == {"exact"}
 
 
 def test_when_the_source_is_lost_checkpoints_tell(scene: Scene) -> None:
@@ -186,20 +188,22 @@ def test_when_the_source_is_lost_checkpoints_tell(scene: Scene) -> None:
     (found,) = json.loads(text)["groups"]
     assert found["basis"] == "checkpoint"
     assert found["silent"]
-    there = {each["partition"]: each["goes_on_at"] for each in found["places"]}
+    there = {each["partition"]: each["translated_offset"] for each in found["offsets"]}
     assert there == {number: scene.right_place(number) for number in range(PARTITIONS)}
 
 
 def test_a_time_is_a_record(scene: Scene) -> None:
     words = ["--topic", scene.topic, "--partition", "0", "--partition", "1", "--json"]
     at = str(BASE_MS + 30_000)
-    places = json.loads(scene.translate(*words, "--timestamp", at))["places"]
+    places = json.loads(scene.translate(*words, "--timestamp", at))["offsets"]
     for each in places:
-        record = scene.record_there(each["partition"], each["goes_on_at"])
+        record = scene.record_there(each["partition"], each["translated_offset"])
         assert record == b"%d/30" % each["partition"]
-    lost = json.loads(scene.translate(*words, "--timestamp", at, file=scene.lost))["places"]
-    assert [each["goes_on_at"] for each in lost] == [each["goes_on_at"] for each in places]
-    assert {each["basis"] for each in lost} == {"time there"}
+    lost = json.loads(scene.translate(*words, "--timestamp", at, file=scene.lost))["offsets"]
+    assert [each["translated_offset"] for each in lost] == [
+        each["translated_offset"] for each in places
+    ]
+    assert {each["basis"] for each in lost} == {"time on destination"}
 
 
 def test_what_nobody_knows_is_no_success(scene: Scene) -> None:

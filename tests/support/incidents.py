@@ -34,7 +34,7 @@ _STATUS_CODES = {
     "pending": exit_codes.FAILED,
     "unknown": exit_codes.UNKNOWN,
 }
-_TONES = {
+_BADGES = {
     "healthy": {"good", "wait"},
     "unhealthy": {"bad"},
     "suspended": {"wait", "off"},
@@ -117,7 +117,7 @@ def collect(run: Mirror, topic: str) -> Surfaces:
         "why": ("why", file, topic),
         "failover": (
             *("failover", "--from", "east", "--to", "west"),
-            *("--look", LOOK_S, "--config", file),
+            *("--snapshot-timeout", LOOK_S, "--config", file),
         ),
     }
     with futures.ThreadPoolExecutor(len(commands)) as pool:
@@ -197,10 +197,10 @@ def _pages(expected: Expectation, seen: Surfaces) -> Iterator[str]:
     yield from _differs("page: health", seen.page.get("health"), expected.health)
     yield from _differs("page: state", seen.page.get("state"), expected.state)
     yield from _reasons("page", "; ".join(seen.page.get("reasons", ())), expected)
-    tone = seen.page.get("badge")
-    tones = {"off"} if expected.elsewhere else _TONES[expected.health]
-    if tone not in tones:
-        yield f"page: tone {tone}, expected one of {sorted(tones)}"
+    badge = seen.page.get("badge")
+    badges = {"off"} if expected.elsewhere else _BADGES[expected.health]
+    if badge not in badges:
+        yield f"page: badge {badge}, expected one of {sorted(badges)}"
 
 
 def _metrics(expected: Expectation, seen: Surfaces) -> Iterator[str]:

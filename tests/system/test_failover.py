@@ -28,7 +28,7 @@ def test_a_planned_move_loses_nothing_and_reads_nothing_again(scene: Scene, tmp_
         journal = tmp_path / "journal.jsonl"
         said = []
         with scene.moving(
-            *("--planned", "--execute", "--settle", "2", "--journal", str(journal))
+            *("--planned", "--execute", "--quiescence", "2", "--journal", str(journal))
         ) as moving:
             assert moving.stdout is not None
             for line in moving.stdout:
@@ -44,7 +44,7 @@ def test_a_planned_move_loses_nothing_and_reads_nothing_again(scene: Scene, tmp_
     assert len(processed) == len(set(processed))
     assert set(processed) == scene.writing.sent
     told = json.loads(journal.read_text().splitlines()[-1])["detail"]
-    assert (told["lag_records"], told["read_again_max"]) == (0, 0)
+    assert (told["lag_records"], told["reread_max"]) == (0, 0)
 
 
 @pytest.mark.full

@@ -138,7 +138,7 @@ class Scene:
         """Producers and consumers are stopped when it is asked for; the report."""
         journal = self.folder / f"{arguments[0]}.jsonl"
         command = [
-            *(*mirror.COMMAND, *arguments, "--execute", "--settle", "1"),
+            *(*mirror.COMMAND, *arguments, "--execute", "--quiescence", "1"),
             *("--journal", str(journal), "--config", str(self.runs[-1].settings_path)),
         ]
         said = []
@@ -210,7 +210,7 @@ def across(scene: Scene, workers: Sequence[Workers]) -> set[int]:
             writing=written,
             workers=workers,
         )
-    assert (report["lag_records"], report["read_again_max"], report["unmoved"]) == (0, 0, [])
+    assert (report["lag_records"], report["reread_max"], report["unmoved"]) == (0, 0, [])
     for each in workers:
         each.go("west", *dict.fromkeys((TOPIC, scene.mirrored)))
         each.await_processed(written.sent)
@@ -238,7 +238,7 @@ def test_back_to_the_first_cluster_under_other_names(make: Callable[..., Scene])
             workers=workers,
         )
     assert exported(tail) == unseen
-    assert (report["read_again_max"], report["unmoved"]) == (0, [])
+    assert (report["reread_max"], report["unmoved"]) == (0, [])
     for each in workers:
         each.go("east", TOPIC, f"west.{TOPIC}")
         each.await_processed(unseen | later.sent)
@@ -274,7 +274,7 @@ def test_back_to_the_first_cluster_under_one_name(make: Callable[..., Scene], le
     each.stop()
     twice = len(each.processed) - len(set(each.processed))
     assert once(workers) == (left == 0)
-    assert twice <= report["read_again_max"] <= twice + 10 * PARTITIONS  # markers count as records
+    assert twice <= report["reread_max"] <= twice + 10 * PARTITIONS  # markers count as records
 
 
 def pairs(scene: Scene) -> list[dict[str, list[Record]]]:
@@ -304,7 +304,7 @@ def test_a_killed_cluster_is_come_back_to(make: Callable[..., Scene]):
     scene.east.kill()
     report = scene.move("failover", "--from", "east", "--to", "west")
     stands = {
-        place["partition"]: place["goes_on_at"]
+        place["partition"]: place["resume_offset"]
         for place in report["moved"][0]["partitions"]
         if place["mirror"] == scene.mirrored
     }
@@ -331,5 +331,5 @@ def test_a_killed_cluster_is_come_back_to(make: Callable[..., Scene]):
     each.await_processed(written.sent | unseen | later.sent)
     each.stop()
     assert unseen <= exported(tail)
-    assert back["read_again_max"] == 0
+    assert back["reread_max"] == 0
     assert not set(each.now) & {*here.processed, *there.processed}

@@ -77,7 +77,7 @@ def test_a_source_that_dies_after_the_last_checkpoint(scene: Scene):
             ("pool", "share"),
             ("topology", "streams"),
         ]
-        codes = {each["code"] for each in named["findings"] if each["weight"] == "no-go"}
+        codes = {each["code"] for each in named["findings"] if each["severity"] == "no-go"}
         assert codes == {"share-group", "streams-group"}
         by_csv = translate(scene, "--group", "topology", "--csv")
         assert by_csv.stdout.startswith(f"{moved_groups.MIRROR},0,"), by_csv.stderr
@@ -111,8 +111,8 @@ def test_a_source_that_dies_after_the_last_checkpoint(scene: Scene):
 
         planned = scene.plan()
         assert planned["verdict"] == "go-at-a-cost"
-        assert planned["read_again"].startswith("unknown, at most ")
-        assert planned["read_again_max"] >= again
+        assert planned["reread"].startswith("unknown, at most ")
+        assert planned["reread_max"] >= again
         (group,) = planned["groups"]
         assert {each["basis"] for each in group["partitions"]} == {"checkpoint"}
 

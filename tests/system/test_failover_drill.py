@@ -48,9 +48,9 @@ def test_a_drill_measures_and_touches_nothing_of_the_users(tmp_path: Path, plann
     assert 0 < found["rto_s"] <= found["all_s"]
     assert [each["group"] for each in found["report"]["moved"]] == ["drill-group"]
     assert found["failures"] == []
-    assert found["read_again"] <= found["read_again_max"]
+    assert found["reread"] <= found["reread_max"]
     if not planned:
-        assert found["report"]["read_again"].startswith("unknown, at most ")
+        assert found["report"]["reread"].startswith("unknown, at most ")
     if planned:
-        assert (found["lost"], found["read_again"]) == (0, 0)
+        assert (found["lost"], found["reread"]) == (0, 0)
         assert found["sent"] == found["before"] + found["after"]

@@ -67,7 +67,16 @@ class Scene:
         """What it printed as JSON, and how long it took."""
         started = CLOCK.now_s()
         done = mirror.mm2(
-            *("failover", "--from", "east", "--to", "west", "--look", f"{LOOK_S:g}", "--json"),
+            *(
+                "failover",
+                "--from",
+                "east",
+                "--to",
+                "west",
+                "--snapshot-timeout",
+                f"{LOOK_S:g}",
+                "--json",
+            ),
             *("--config", str(self.running.settings_path), *arguments),
             timeout_s=200.0,
         )
@@ -112,8 +121,8 @@ def test_what_a_dead_broker_alone_knew_is_told(
         scene.lose_one(frozen=frozen)
         found, took_s = scene.mm2()
         assert took_s < 3 * LOOK_S
-        said = json.dumps([each for each in found["findings"] if each["weight"] == "no-go"])
-        assert (found["verdict"], found["silent"]) == ("go-at-a-cost", ""), said
+        said = json.dumps([each for each in found["findings"] if each["severity"] == "no-go"])
+        assert (found["verdict"], found["origin_error"]) == ("go-at-a-cost", ""), said
         ends = {each["partition"]: each["source_end"] for each in found["partitions"]}
         assert ends == {0: RECORDS // 3, 1: None, 2: RECORDS // 3}
         groups = {each["group"]: each["origin"] for each in found["groups"]}
@@ -123,9 +132,9 @@ def test_what_a_dead_broker_alone_knew_is_told(
         assert lost != set(GROUPS)
         told = codes(found)
         assert [text.split(":")[0] for text in told["lag-unknown"]] == [f"{TOPIC}-1"]
-        assert len(told["group-unread"]) == len(lost)
+        assert len(told["group-unreadable"]) == len(lost)
         assert "of the 5 partitions of __consumer_offsets" in told["groups-unlisted"][0]
-        assert "--origin-lost" in told["half-lost"][0]
+        assert "--origin-lost" in told["origin-partly-unreachable"][0]
         report, _ = scene.mm2("--execute", "--journal", str(tmp_path / "journal.jsonl"))
         assert report["unmoved"] == []
     for name in GROUPS:

@@ -81,7 +81,16 @@ class Scene:
         """What it printed as JSON, and how long it took."""
         started = CLOCK.now_s()
         done = mirror.mm2(
-            *("failover", "--from", "east", "--to", "west", "--look", f"{LOOK_S:g}", "--json"),
+            *(
+                "failover",
+                "--from",
+                "east",
+                "--to",
+                "west",
+                "--snapshot-timeout",
+                f"{LOOK_S:g}",
+                "--json",
+            ),
             *("--wait", f"{WAIT_S:g}", "--config", str(self.running.settings_path), *arguments),
             timeout_s=300.0,
         )

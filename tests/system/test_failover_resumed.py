@@ -58,7 +58,7 @@ def test_a_move_that_is_killed_again_and_again_ends_as_an_undisturbed_one(
 ):
     """And who consumes there already, before the last attempt, is not set back."""
     scene = Scene(tmp_path, own_cluster)
-    journal = ("--journal", str(tmp_path / "journal.jsonl"), "--settle", "1")
+    journal = ("--journal", str(tmp_path / "journal.jsonl"), "--quiescence", "1")
     kind = ("--planned",) if planned else ()
     with scene.running:
         scene.writing.start()
@@ -70,7 +70,7 @@ def test_a_move_that_is_killed_again_and_again_ends_as_an_undisturbed_one(
             scene.running.await_records(len(scene.writing.sent), topic=moved_groups.TOPIC)
         first = "agree" if planned else "stop-flow"
         until(scene, first, *kind, "--execute", *journal)
-        for step in ("fence", "look-again", "move-groups", "verify"):
+        for step in ("fence", "final-positions", "move-groups", "verify"):
             said = until(scene, step, "--resume", *journal)
             assert "journal: " in said
         before = stands(scene)
@@ -115,13 +115,13 @@ def test_a_move_that_is_killed_behind_its_fences_and_amid_its_groups_ends_exactl
     it would have read next."""
     scene = Scene(tmp_path, own_cluster)
     path = tmp_path / "journal.jsonl"
-    journal = ("--journal", str(path), "--settle", "1")
+    journal = ("--journal", str(path), "--quiescence", "1")
     with scene.running:
         with scene.writing, scene.here:
             scene.await_work()
             groups = Groups(scene.source, scene.target, MANY)
             groups.commit(moved_groups.TOPIC, partitions=moved_groups.PARTITIONS)
-            said = until(scene, "look-again", "--planned", "--execute", *journal)
+            said = until(scene, "final-positions", "--planned", "--execute", *journal)
             assert "VERIFIED fence: 3 fencing markers read back" in said
         assert groups.stand() == {}, "none is written before the positions are final"
         with scene.moving("--resume", *journal) as moving:
@@ -142,7 +142,7 @@ def test_a_move_that_is_killed_behind_its_fences_and_amid_its_groups_ends_exactl
     processed = scene.here.processed + scene.there.processed
     assert sorted(processed) == sorted(scene.writing.sent)
     report = json.loads(path.read_text().splitlines()[-1])["detail"]
-    assert (report["read_again_max"], report["unmoved"]) == (0, [])
+    assert (report["reread_max"], report["unmoved"]) == (0, [])
     assert len(report["moved"]) == MANY + 1
 
 
@@ -163,7 +163,7 @@ def test_a_hook_that_fails_and_one_that_hangs_are_mended_and_gone_on_with(
     }
     scene = Scene(tmp_path, own_cluster, hooks)
     path = tmp_path / "journal.jsonl"
-    journal = ("--journal", str(path), "--settle", "1")
+    journal = ("--journal", str(path), "--quiescence", "1")
     with scene.running, scene.writing, scene.here:
         scene.await_work()
         script.write_text(FAILS)

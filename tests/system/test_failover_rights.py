@@ -76,9 +76,9 @@ def test_missing_rights_are_told_before_anything_is_stopped(
         found = planned(theirs)
         assert found["verdict"] == "no-go"
         told = {each["code"]: each for each in found["findings"]}
-        assert set(told) == {"may-not-stop", "group-denied", "unfenced"}
-        assert "--operation Write --topic mm2-configs.east.internal" in told["may-not-stop"]["text"]
-        assert told["group-denied"]["group"] == GROUP
+        assert set(told) == {"stop-denied", "group-write-denied", "unfenced"}
+        assert "--operation Write --topic mm2-configs.east.internal" in told["stop-denied"]["text"]
+        assert told["group-write-denied"]["group"] == GROUP
         assert f"User:{USER}" in told["unfenced"]["text"]
         granted.allow(west, USER, MOVING)
         eventually.eventually(

@@ -98,17 +98,17 @@ def answered() -> CommandResult:
 
 
 def planned() -> dict[str, object]:
-    finding = {"weight": "no-go", "badge": "bad", "code": "c", "text": LONG}
+    finding = {"severity": "no-go", "badge": "bad", "code": "c", "text": LONG}
     return {
         "verdict": "NO-GO",
         "badge": "bad",
         "plan_ms": NOW_MS,
-        "silent": LONG,
+        "origin_error": LONG,
         "lag_records": None,
         "lag_ms": None,
         "newest_ms": None,
         "group_count": 7,
-        "read_again": LONG,
+        "reread": LONG,
         "unmoved_groups": [LONG] * 3,
         "findings": [finding] * 9,
         "findings_hidden": 3,
@@ -173,8 +173,8 @@ def test_what_is_not_known_never_looks_well(browser: Browser, fields, words):
         browser.await_text("#flows td:nth-child(2)", words)
         browser.await_text("#estimate", "unknown")
         green = browser.script(
-            "return [...document.querySelectorAll('#flows .tone-good, #topology .tone-good,"
-            " #estimate .tone-good, #plan .tone-good')].map((each) => each.textContent)"
+            "return [...document.querySelectorAll('#flows .severity-good, #topology .severity-good,"
+            " #estimate .severity-good, #plan .severity-good')].map((each) => each.textContent)"
         )
         assert green == []
         assert browser.text("#flows td:nth-child(5)") == "unknown", "no rate yet"

@@ -29,17 +29,17 @@ def browser(tmp_path: Path) -> Iterator[Browser]:
         assert found.complaints() == []
 
 
-def planned(verdict: str, tone: str, *, age_ms: int = 0) -> CommandResult:
+def planned(verdict: str, badge: str, *, age_ms: int = 0) -> CommandResult:
     found = {
         "verdict": verdict,
-        "badge": tone,
+        "badge": badge,
         "plan_ms": seen_flows.NOW_MS,
-        "silent": "",
+        "origin_error": "",
         "lag_records": 0,
         "lag_ms": 0,
         "newest_ms": None,
         "group_count": 1,
-        "read_again": "at most 0 records",
+        "reread": "at most 0 records",
         "unmoved_groups": [],
         "findings": [],
         "findings_hidden": 0,
@@ -64,7 +64,7 @@ def test_a_plan_looks_well_while_it_may_be_gone_by(browser: Browser, flow, answe
         browser.await_text(CHIP, words)
         assert browser.text(CHIP) == words
         classes = browser.script("return document.querySelector(arguments[0]).className", CHIP)
-        assert classes == f"chip tone-{badge}"
+        assert classes == f"chip severity-{badge}"
         assert ("; outdated" in browser.text("#plan")) is (badge == "off")
 
 

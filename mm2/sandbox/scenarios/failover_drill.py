@@ -142,7 +142,7 @@ class DrillResult:
     """Number of records that the abandoned cluster acknowledged and that exist nowhere else."""
     skipped: int
     """Number of records that were replicated but skipped by the group."""
-    read_again: int
+    reread: int
     """Number of records that were processed twice."""
     rto_s: float
     """Recovery time in seconds: from the loss of the cluster, or the stop of its producers, until
@@ -161,16 +161,16 @@ class DrillResult:
         if self.skipped:
             records = plurals.format_count(self.skipped, "record")
             found.append(f"the group skipped {records} that had been replicated")
-        bound = self.report["read_again_max"]
-        if bound is not None and self.read_again > bound:
-            again = plurals.format_count(self.read_again, "record", "were")
+        bound = self.report["reread_max"]
+        if bound is not None and self.reread > bound:
+            again = plurals.format_count(self.reread, "record", "were")
             found.append(f"{again} read again, although the report states at most {bound:,}")
         if self.kind is not MoveKind.EMERGENCY:
             if self.lost:
                 lost = plurals.format_count(self.lost, "record", "were")
                 found.append(f"{lost} lost, although the move was planned")
-            if self.read_again:
-                again = plurals.format_count(self.read_again, "record", "were")
+            if self.reread:
+                again = plurals.format_count(self.reread, "record", "were")
                 found.append(f"{again} read again, although the move was planned")
         return found
 
@@ -179,13 +179,13 @@ class DrillResult:
         return not self.failures
 
     def as_json(self) -> dict[str, Any]:
-        """Encode the drill result as JSON, including `read_again_max` and `failures`."""
+        """Encode the drill result as JSON, including `reread_max` and `failures`."""
         found = dataclasses.asdict(self)
         return {
             "version": 1,
             **found,
             "kind": self.kind.value,
-            "read_again_max": self.report["read_again_max"],
+            "reread_max": self.report["reread_max"],
             "failures": self.failures,
             "report": dict(self.report),
         }
@@ -280,7 +280,7 @@ class Drill:
             settings=settings,
             pair=both,
             clock=self._clock,
-            timeouts=MoveTimeouts(settle_s=QUIESCENCE_S),
+            timeouts=MoveTimeouts(quiescence_s=QUIESCENCE_S),
         )
         self._report_step(
             "waiting until the applications are running and replication has caught up with them"
@@ -436,7 +436,7 @@ class Drill:
             after=len(mine),
             lost=len(apps.writing.sent - {*before, *mine}),
             skipped=len(find_skipped_records(self._read_mirror(), before, mine)),
-            read_again=len(before) + len(mine) - len({*before, *mine}),
+            reread=len(before) + len(mine) - len({*before, *mine}),
             rto_s=rto_s,
             all_s=all_s,
             report=report,

@@ -174,7 +174,7 @@ class DemoFailoverResult:
     sent: int
     before: int
     after: int
-    read_again: int
+    reread: int
     missing: int
     seconds: float
     """Seconds from the start of the command until the group processes records on the other
@@ -183,7 +183,7 @@ class DemoFailoverResult:
     @property
     def is_exactly_once(self) -> bool:
         """True if each record was processed exactly once."""
-        return not self.read_again and not self.missing
+        return not self.reread and not self.missing
 
 
 class DemoFailoverError(FatalError):
@@ -271,7 +271,7 @@ class DemoFailover:
                 "--planned",
                 "--execute",
             ),
-            *("--settle", str(QUIESCENCE_S), "--journal", str(self._folder / "journal.jsonl")),
+            *("--quiescence", str(QUIESCENCE_S), "--journal", str(self._folder / "journal.jsonl")),
             *("--config", str(settings_file)),
         )
         before, after = self._reading.processed, self._reading_there.processed
@@ -292,7 +292,7 @@ class DemoFailover:
             sent=len(sent),
             before=len(before),
             after=len(after),
-            read_again=len(before) + len(after) - len({*before, *after}),
+            reread=len(before) + len(after) - len({*before, *after}),
             missing=len(sent - {*before, *after}),
             seconds=seconds,
         )

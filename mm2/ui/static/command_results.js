@@ -65,12 +65,12 @@ function planned(found) {
   const facts = [
     ["Not replicated yet", found.lag_records === null ? UNKNOWN : counted(found.lag_records, "record") + (found.lag_ms === null ? "" : `, ${duration(found.lag_ms)}`)],
     ["Groups", count(found.group_count)],
-    ["Re-read", found.read_again],
+    ["Re-read", found.reread],
   ];
   if (found.unmoved_groups.length) facts.push(["Not moved", found.unmoved_groups.join(", ")]);
-  if (found.silent) facts.push(["Source does not answer", found.silent]);
+  if (found.origin_error) facts.push(["Source does not answer", found.origin_error]);
   const list = element("dl", {}, ...facts.flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]));
-  const findings = found.findings.map((each) => element("li", {}, element("span", { class: `tone-${each.badge}` }, sign(each.badge)), ` ${each.weight}: ${each.text}`));
+  const findings = found.findings.map((each) => element("li", {}, element("span", { class: `severity-${each.badge}` }, sign(each.badge)), ` ${each.weight}: ${each.text}`));
   if (found.findings_hidden) findings.push(element("li", {}, `… and ${found.findings_hidden} more`));
   const first = element("ul", { class: "plain lines" }, ...findings.slice(0, FINDINGS_SHOWN));
   const rest = findings.slice(FINDINGS_SHOWN);

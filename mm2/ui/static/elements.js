@@ -26,11 +26,11 @@ export function text(on, value) {
 export function show(on, visible) {
   if (on.hidden === visible) on.hidden = !visible;
 }
-export function sign(tone) {
-  return drawn("svg", { class: "sign", "aria-hidden": "true" }, drawn("use", { href: `#sign-${tone}` }));
+export function sign(severity) {
+  return drawn("svg", { class: "sign", "aria-hidden": "true" }, drawn("use", { href: `#sign-${severity}` }));
 }
-export function chip(tone, word) {
-  return element("span", { class: `chip tone-${tone}` }, sign(tone), word);
+export function chip(severity, word) {
+  return element("span", { class: `chip severity-${severity}` }, sign(severity), word);
 }
 
 // Updates a list, reusing elements by key: `fill` is called for each item that has changed. Items with

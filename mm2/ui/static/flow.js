@@ -46,7 +46,7 @@ function drawNotes(found) {
   if (found.partitions_on_other_nodes) lines.push({ badge: "off", text: `${counted(found.partitions_on_other_nodes, "partition")} ${found.partitions_on_other_nodes === 1 ? "is" : "are"} replicated by other nodes (${found.nodes.join(", ")}); see their status pages` });
   for (const each of found.problems) lines.push({ badge: "off", text: `${each.at_ms === null ? "" : `${moment(each.at_ms)}: `}${each.text}${each.resolved_ms === null ? "" : ` (resolved ${moment(each.resolved_ms)})`}` });
   if (!lines.length) lines.push({ badge: "off", text: "no problems since the start" });
-  list($("notes"), lines, (each) => each.text, () => element("li"), (on, each) => on.replaceChildren(element("span", { class: `tone-${each.badge}` }, sign(each.badge)), " ", each.text));
+  list($("notes"), lines, (each) => each.text, () => element("li"), (on, each) => on.replaceChildren(element("span", { class: `severity-${each.badge}` }, sign(each.badge)), " ", each.text));
 }
 function drawEstimate(estimate) {
   const on = $("estimate"), told = JSON.stringify(estimate);

@@ -37,7 +37,7 @@ export function updateFreshness() {
   headline(stale);
 }
 function headline(stale) {
-  const worst = ["bad", "unknown", "wait", "off", "good"].find((tone) => last.flows.some((each) => each.badge === tone));
+  const worst = ["bad", "unknown", "wait", "off", "good"].find((severity) => last.flows.some((each) => each.badge === severity));
   const here = worst === "good" && last.flows.some((each) => each.partitions_on_other_nodes) ? " here" : "";
   document.title = stale ? "stale · mm2" : worst ? `${WORDS[worst]}${here} · mm2` : "mm2";
 }

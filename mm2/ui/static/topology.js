@@ -49,24 +49,24 @@ function edge(each, places, twoWay) {
   const state = cut(each.state_text, 20);
   const told = `lag ${lagTime(each)}`, rate = each.records_s === null ? "" : `${short(each.records_s)} records/s`;
   const words = `${each.flow}: ${each.state_text}, ${told}${rate && `, ${rate}`}`;
-  return drawn("a", { href: `#${encodeURIComponent(each.flow)}`, class: `edge tone-${each.badge}`, "aria-label": words },
+  return drawn("a", { href: `#${encodeURIComponent(each.flow)}`, class: `edge severity-${each.badge}`, "aria-label": words },
     drawn("title", {}, words),
     drawn("path", { class: "way", d: `M${start.x} ${start.y}Q${middle.x} ${middle.y} ${end.x} ${end.y}` }),
     drawn("path", { class: "tip", d: `M${tip.join("L")}Z` }),
     ...(places.beside ? labelled(centre, each.badge, state, told) : badge(centre, each.badge)));
 }
 // Between two clusters there is room for labels; with more, the table has them.
-function labelled(at, tone, state, told) {
+function labelled(at, severity, state, told) {
   return [
-    drawn("svg", { x: at.x - 4 * state.length - 9, y: at.y - 16, width: 14, height: 14 }, drawn("use", { href: `#sign-${tone}` })),
+    drawn("svg", { x: at.x - 4 * state.length - 9, y: at.y - 16, width: 14, height: 14 }, drawn("use", { href: `#sign-${severity}` })),
     drawn("text", { class: "flow", x: at.x + 8, y: at.y - 5 }, state),
     drawn("text", { x: at.x, y: at.y + 12 }, cut(told, 19)),
   ];
 }
-function badge(at, tone) {
+function badge(at, severity) {
   return [
     drawn("circle", { cx: at.x, cy: at.y, r: 12 }),
-    drawn("svg", { x: at.x - 8, y: at.y - 8, width: 16, height: 16 }, drawn("use", { href: `#sign-${tone}` })),
+    drawn("svg", { x: at.x - 8, y: at.y - 8, width: 16, height: 16 }, drawn("use", { href: `#sign-${severity}` })),
   ];
 }
 function rim(box, to, half) {

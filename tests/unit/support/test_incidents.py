@@ -92,7 +92,7 @@ def said(of: Said, **fields: Any) -> Said:
         ({"page": {**BAD.page, "health": "healthy"}}, "page: health: 'healthy'"),
         ({"page": {**BAD.page, "state": "STOPPED"}}, "page: state: 'STOPPED'"),
         ({"page": {**BAD.page, "reasons": ["?"]}}, "page: reasons: '?'"),
-        ({"page": {**BAD.page, "badge": "good"}}, "page: tone good"),
+        ({"page": {**BAD.page, "badge": "good"}}, "page: badge good"),
         ({"metrics": {**BAD.metrics, "healthy": 1.0}}, "mm2_flow_healthy: 1.0"),
         ({"metrics": {**BAD.metrics, "healthy": None}}, "mm2_flow_healthy: None"),
         ({"metrics": {**BAD.metrics, "source": 1.0}}, "mm2_flow_cluster_reachable source: 1.0"),

@@ -38,14 +38,14 @@ def result(
     )
 
 
-def move(*, read_again: int = 0, missing: int = 0) -> DemoFailoverResult:
+def move(*, reread: int = 0, missing: int = 0) -> DemoFailoverResult:
     return DemoFailoverResult(
         origin="east",
         destination="west",
         sent=1_000,
         before=600,
         after=400,
-        read_again=read_again,
+        reread=reread,
         missing=missing,
         seconds=7.0,
     )
@@ -76,11 +76,11 @@ def test_a_group_that_was_moved():
     assert moved.is_successful
 
 
-@pytest.mark.parametrize("wrong", [move(read_again=2), move(missing=3)])
+@pytest.mark.parametrize("wrong", [move(reread=2), move(missing=3)])
 def test_a_group_that_lost_or_repeats_records_is_a_failure(wrong):
     moved = result(moved=wrong)
     assert list(demo.format_result(moved))[-1] == (
         f"            WRONG: of 1,000 records {wrong.missing} were not processed, "
-        f"{wrong.read_again} were processed again"
+        f"{wrong.reread} were processed again"
     )
     assert not moved.is_successful

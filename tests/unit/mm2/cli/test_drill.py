@@ -23,10 +23,10 @@ RESULT = DrillResult(
     after=400,
     lost=0,
     skipped=0,
-    read_again=12,
+    reread=12,
     rto_s=3.5,
     all_s=4.0,
-    report={"read_again_max": 40, "read_again": "at most 40 records"},
+    report={"reread_max": 40, "reread": "at most 40 records"},
 )
 
 
@@ -82,4 +82,4 @@ def test_what_cannot_be_noted_was_told_all_the_same(config, noted, capsys, more)
     if more:
         assert json.loads(told.out)["sent"] == 900
     else:
-        assert "read again" in told.out
+        assert "re-read" in told.out

@@ -38,9 +38,9 @@ ENDS = ("--from", "east", "--to", "west")
         (["failover", *ENDS, "--resume"], "add --journal FILE"),
         (["failover", *ENDS, "--planned", "--origin-lost"], "but --origin-lost skips it"),
         (["failover", "--from", "east", "--to", "wst"], "did you mean 'east->west'?"),
-        (["failover", *ENDS, "--settle", "0"], "--settle"),
+        (["failover", *ENDS, "--quiescence", "0"], "--quiescence"),
         (["failover", *ENDS, "--accept", "lagg:mail"], "--accept lagg:mail: unknown finding code"),
-        (["failover", *ENDS, "--accept", "lagg"], "Known codes: again, as-of-checkpoint, "),
+        (["failover", *ENDS, "--accept", "lagg"], "Known codes: as-of-checkpoint, "),
         (["failover", "--from", "east"], "--to"),
         (["failback", "--from", "west", "--to", "north"], "no flow 'west->north'"),
         (["failback", *ENDS, "--planned"], "--planned"),
@@ -91,9 +91,9 @@ ORDER = MoveOptions(
     execute=False,
     journal=pathlib.Path("j.jsonl"),
     resume=True,
-    stable_for_s=1.0,
+    quiescence_s=1.0,
     wait_s=1.0,
-    inspect_timeout_s=1.0,
+    snapshot_timeout_s=1.0,
     file=pathlib.Path("c.yaml"),
     as_json=False,
 )
@@ -118,7 +118,7 @@ def begun(tmp_path: pathlib.Path) -> pathlib.Path:
     [
         ({}, {}, ""),
         ({"planned": True}, {}, "not a switch-over"),
-        ({"rewind": True}, {}, "begun without --set-back"),
+        ({"rewind": True}, {}, "begun without --rewind"),
         ({"groups": ("x",)}, {}, "all of the flow"),
         ({}, {"flow": "east->north"}, "its flow is east->west"),
         ({}, {"hooks": frozenset()}, "no longer contains: stop-consumers"),
@@ -155,15 +155,15 @@ def test_what_a_drill_measured():
         after=390,
         lost=12,
         skipped=0,
-        read_again=2,
+        reread=2,
         rto_s=7.5,
         all_s=9.0,
-        report={"read_again_max": None, "read_again": "unknown (at least 0 records)"},
+        report={"reread_max": None, "reread": "unknown (at least 0 records)"},
     )
     said = "\n".join(drill.format_result(result))
     assert "RTO          7.5 s" in said
     assert "12 records of 1,000 lost" in said
-    assert "read again   2 records\n             the report said: unknown (at least 0" in said
+    assert "re-read      2 records\n             the report said: unknown (at least 0" in said
     assert "FAILED" not in said
     assert result.is_successful
     assert not dataclasses.replace(result, kind=MoveKind.PLANNED).is_successful
@@ -217,7 +217,7 @@ def test_the_plan_is_told_before_the_first_step(tmp_path: pathlib.Path, capsys, 
     captured = capsys.readouterr()
     told = captured.err if as_json else captured.out
     assert "4 records of east are not on west (lag)" in told
-    assert "NOTE   not checked, may fail later: somebody is away (not-looked-at)" in told
+    assert "NOTE   not checked, may fail later: somebody is away (unchecked)" in told
     assert told.index("verdict: GO, AT A COST") < told.index("journal: ")
     assert "nothing was changed" not in told
     assert not (as_json and captured.out)

@@ -55,16 +55,19 @@ def answer(*groups, places=(), silent=""):
 
 def test_places_as_a_table():
     found = answer(places=[place(each) for each in (EXACT, UNSURE, WAITS, OLD, NOTHING, BEYOND)])
-    assert list(offset_translation_output.format_translation(found)) == [
-        "TOPIC   PARTITION  OFFSET  BASIS     TOPIC-THERE  GOES-ON-AT  READ-AGAIN  OUTCOME",
-        "orders  3          50      as given  east.orders  40          0           exact",
-        "orders  3          50      as given  east.orders  41          unknown     earlier",
-        "orders  3          50      as given  east.orders  42          7           not ready",
-        "orders  3          50      as given  east.orders  -           -           too old",
-        "orders  3          50      as given  east.orders  -           -           "
-        "unknown: it is a secret",
-        "orders  3          50      as given  east.orders  -           -           "
-        "beyond the log end (17)",
+    head = (
+        "TOPIC   PARTITION  OFFSET  BASIS     "
+        "TRANSLATED-TOPIC  TRANSLATED-OFFSET  RE-READS  OUTCOME"
+    )
+    row = "orders  3          50      as given  east.orders       "
+    assert list(translation_output.format_translation(found)) == [
+        head,
+        f"{row}40                 0         exact",
+        f"{row}41                 unknown   earlier",
+        f"{row}42                 7         not ready",
+        f"{row}-                  -         too old",
+        f"{row}-                  -         unknown: it is a secret",
+        f"{row}-                  -         beyond the log end (17)",
     ]
 
 
@@ -77,7 +80,10 @@ def test_groups_as_a_table_with_what_has_to_be_said_of_them():
     )
     told = ["g", "orders", "3", "50", "committed", "east.orders", "40", "0", "exact"]
     assert found[1].split() == told
-    assert "  checkpoint, 149 s old  east.orders  41          unknown     earlier" in found[2]
+    assert (
+        "  checkpoint, 149 s old  east.orders       41                 unknown   earlier"
+        in found[2]
+    )
     assert found[3:] == [
         "group h: these are the offsets of its last checkpoints, because east did not respond: no "
         "route. Later records are re-read; their number is unknown",
@@ -124,7 +130,7 @@ def test_as_json():
     assert (found["version"], found["flow"], found["from"]) == (1, "east->west", "east")
     (group,) = found["groups"]
     assert (group["group"], group["basis"]) == ("g", "committed")
-    assert group["places"][0] == {
+    assert group["offsets"][0] == {
         "topic": "orders",
         "partition": 3,
         "offset": 50,
@@ -132,20 +138,18 @@ def test_as_json():
         "checkpointed_ms": None,
         "metadata": "note",
         "outcome": "exact",
-        "topic_there": "east.orders",
-        "goes_on_at": 40,
-        "read_again_max": 0,
+        "translated_topic": "east.orders",
+        "translated_offset": 40,
+        "reread_max": 0,
         "log_end": None,
-        "why": "",
+        "reason": "",
     }
-    assert group["places"][1]["why"] == "it is a secret"
-    (only,) = offset_translation_output.translation_to_json(answer(places=[place(WAITS)]))["places"]
-    assert (only["outcome"], only["read_again_max"]) == ("not-ready", 7)
-    (only,) = offset_translation_output.translation_to_json(answer(places=[place(BEYOND)]))[
-        "places"
-    ]
+    assert group["offsets"][1]["reason"] == "it is a secret"
+    (only,) = translation_output.translation_to_json(answer(places=[place(WAITS)]))["offsets"]
+    assert (only["outcome"], only["reread_max"]) == ("not-ready", 7)
+    (only,) = translation_output.translation_to_json(answer(places=[place(BEYOND)]))["offsets"]
     assert (only["outcome"], only["log_end"]) == ("beyond-the-log-end", 17)
-    assert (only["goes_on_at"], only["read_again_max"]) == (None, None)
+    assert (only["translated_offset"], only["reread_max"]) == (None, None)
 
 
 def test_whether_it_is_beyond_the_log_end_nobody_knows_without_the_source():

@@ -9,23 +9,23 @@ import pytest
 from mm2.clusters import reread_estimate
 from mm2.clusters.pair_snapshot import PositionBasis
 
-CHECKPOINT = {"origin": "checkpoint", "checkpointed_ms": 1_000}
+CHECKPOINT = {"basis": "checkpoint", "checkpointed_ms": 1_000}
 
 
 def group(again_max: int | None = 0, **given: Any) -> dict[str, Any]:
     usual: dict[str, Any] = {
-        "origin": "committed",
+        "basis": "committed",
         "checkpointed_ms": None,
         "state": "empty",
-        "barred": None,
-        "unread": "",
+        "blocking_state": None,
+        "read_error": "",
         "partitions": [{}],
     }
-    found = {**usual, "read_again_max": again_max, "read_again_known_max": again_max}
+    found = {**usual, "reread_max": again_max, "reread_known_max": again_max}
     return {**found, **given}
 
 
-NOWHERE = {"origin": "checkpoint", "partitions": [], "unread": "its coordinator is away"}
+NOWHERE = {"basis": "checkpoint", "partitions": [], "read_error": "its coordinator is away"}
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ NOWHERE = {"origin": "checkpoint", "partitions": [], "unread": "its coordinator 
         ([], "at most 0 records"),
         ([group(3), group(4)], "at most 7 records"),
         ([group(3), group(None)], "unknown (at least 0 records)"),
-        ([group(3), group(4, barred="active")], "at most 3 records"),
+        ([group(3), group(4, blocking_state="active")], "at most 3 records"),
         (
             [group(3), group(900, **CHECKPOINT)],
             "unknown, at most 903 records (1 group at its last checkpoint, 149 s old)",
@@ -48,7 +48,7 @@ NOWHERE = {"origin": "checkpoint", "partitions": [], "unread": "its coordinator 
             "unknown, at most 9 records (1 group at its last known offsets)",
         ),
         (
-            [group(3), group(None, **CHECKPOINT, read_again_known_max=900)],
+            [group(3), group(None, **CHECKPOINT, reread_known_max=900)],
             "unknown, at most 903 records (1 group at its last checkpoint, 149 s old), and all "
             "records of any topic it started to read since then",
         ),
@@ -81,7 +81,7 @@ def test_a_planned_move_waits_until_nobody_consumes():
     ("groups", "bound", "words"),
     [
         ([], None, "unknown (at least 0 records)"),
-        ([group(3, barred="active")], None, "unknown (at least 0 records)"),
+        ([group(3, blocking_state="active")], None, "unknown (at least 0 records)"),
         ([group(3)], 3, "at most 3 records"),
     ],
 )
@@ -104,7 +104,8 @@ def test_where_not_all_groups_are_known_none_that_moves_is_no_bound(groups, boun
 )
 def test_whether_all_groups_are_known(groups, code, silent, all_known):
     assert (
-        reread_estimate.are_all_groups_known(groups, [{"code": code}], silent=silent) is all_known
+        reread_estimate.are_all_groups_known(groups, [{"code": code}], origin_error=silent)
+        is all_known
     )
 
 

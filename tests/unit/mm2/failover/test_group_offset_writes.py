@@ -44,7 +44,7 @@ def compared(stands: dict[TopicPartition, int | None]) -> list[VerifiedPosition]
     ],
 )
 def test_further_is_right_and_before_is_not(stands, before):
-    assert [each.partition for each in compared(stands) if each.is_before] == before
+    assert [each.partition for each in compared(stands) if each.is_lower] == before
     assert [
         each.partition
         for each in group_offset_writes.select_unaccepted_positions(compared(stands), ())
@@ -53,7 +53,7 @@ def test_further_is_right_and_before_is_not(stands, before):
 
 @pytest.mark.parametrize(
     ("code", "left"),
-    [("stands-before", 0), ("stands-before:billing", 0), ("stands-before:mail", 1), ("lag", 1)],
+    [("lower-position", 0), ("lower-position:billing", 0), ("lower-position:mail", 1), ("lag", 1)],
 )
 def test_what_is_accepted_is_not_wrong(code, left):
     found = compared({HERE: 44, OTHER: 50})
@@ -75,7 +75,7 @@ def test_the_way_on_names_what_differs_and_what_to_type(kind, command):
     assert "group billing, east.orders-0: at 44, not at 45" in said
     assert "group billing, east.orders-1: nowhere, not at 50" in said
     assert f"{command} --group billing --execute" in said
-    resume = "--resume --journal 'a move.jsonl' --accept stands-before:billing"
+    resume = "--resume --journal 'a move.jsonl' --accept lower-position:billing"
     assert said.endswith(f"{command} {resume}")
 
 
@@ -86,9 +86,9 @@ def test_programs_read_where_each_stands():
             "group": "billing",
             "topic": "east.orders",
             "partition": number,
-            "moved_to": to,
-            "stands_at": stands,
-            "before": before,
+            "written_offset": to,
+            "current_offset": stands,
+            "is_lower": before,
         }
         for number, to, stands, before in ((0, 45, 44, True), (1, 50, 51, False))
     ]

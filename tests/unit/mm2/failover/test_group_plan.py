@@ -34,7 +34,7 @@ def move(
     tail=0,
     log=(0, 500),
     pending=0,
-    sets_back=False,
+    rewind=False,
     pair=None,
     known_from=None,
     unheard="",
@@ -69,7 +69,7 @@ def move(
         },
         logs={} if log is None else {THERE: LogBounds(start=log[0], end=log[1], pending=pending)},
         unanswered={THERE: unheard} if unheard else {},
-        sets_back=sets_back,
+        rewind=rewind,
     )
 
 
@@ -92,13 +92,13 @@ def test_a_position_moves_with_its_note_and_reads_nothing_again():
         ({"at": 89}, Way.MOVES),
         ({"at": 90}, Way.IS_THERE),
         ({"at": 91}, Way.IS_AHEAD),
-        ({"at": 91, "sets_back": True}, Way.MOVES),
+        ({"at": 91, "rewind": True}, Way.MOVES),
         ({"at": 500}, Way.IS_AHEAD),
         ({"log": None}, Way.MISSING),
         ({"log": None, **AWAY}, Way.MOVES),
         ({"log": None, "at": 90, **AWAY}, Way.IS_THERE),
         ({"log": None, "at": 91, **AWAY}, Way.IS_AHEAD),
-        ({"log": None, "at": 91, "sets_back": True, **AWAY}, Way.MOVES),
+        ({"log": None, "at": 91, "rewind": True, **AWAY}, Way.MOVES),
         ({"log": None, "outcome": Untranslated.TOO_OLD, **AWAY}, Way.UNTRANSLATED),
         ({"log": (0, 89)}, Way.PAST_THE_END),
         ({"log": (0, 90)}, Way.MOVES),
@@ -115,7 +115,7 @@ def test_what_becomes_of_a_position(given, way):
     moves = move(**given)
     assert bool(moves.offsets_to_write) == (way is Way.MOVES)
     assert bool(moves.minimum_offsets) == (way in {Way.MOVES, Way.IS_THERE, Way.IS_AHEAD})
-    assert bool(moves.set_back_partitions) == bool(given.get("sets_back"))
+    assert bool(moves.set_back_partitions) == bool(given.get("rewind"))
 
 
 def test_where_nobody_answers_for_the_mirror_the_map_says_the_place():

@@ -13,7 +13,7 @@ BEGUN = MoveIdentity(
         origin="east",
         destination="west",
         kind=MoveKind.EMERGENCY,
-        accepted=frozenset({"stopped"}),
+        accepted=frozenset({"halted"}),
         groups=frozenset({"billing"}),
         export="tail.jsonl",
     ),
@@ -46,7 +46,7 @@ def test_it_goes_on_with_the_first_step_that_is_not_done():
 def test_what_is_accepted_later_counts_as_if_it_had_been():
     found = journal.read_journal(FIRST + journal.encode_accepted(["lag"], at_ms=6))
     assert found.identity is not None
-    assert found.identity.request.accepted == {"stopped", "lag"}
+    assert found.identity.request.accepted == {"halted", "lag"}
     assert found.identity.request.groups == BEGUN.request.groups
 
 

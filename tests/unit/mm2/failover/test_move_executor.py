@@ -55,7 +55,9 @@ def test_groups_are_moved(world: World, tmp_path: Path, kind: MoveKind):
     report = found.details[Step.REPORT]
     assert [each["group"] for each in report["moved"]] == sorted(EXPECTED)
     assert (report["unmoved"], report["lag_records"], report["stranded_records"]) == ([], 0, 0)
-    assert [(each["code"], each["group"]) for each in report["findings"]] == [("is-ahead", "ahead")]
+    assert [(each["code"], each["group"]) for each in report["findings"]] == [
+        ("higher-position", "ahead")
+    ]
     states = {each["group"]: each["partitions"][0]["state"] for each in report["moved"]}
     assert states == {"ahead": "is-ahead", "billing": "moves", "mail": "moves"}
 
@@ -135,7 +137,7 @@ def test_who_consumes_already_is_not_set_back_by_going_on_hours_later(world: Wor
 
 def test_a_group_is_set_back_once_where_that_is_asked(world: World, tmp_path: Path):
     path = tmp_path / "move.jsonl"
-    move(world, wanted(Kind.EMERGENCY, sets_back=True), path)
+    move(world, wanted(Kind.EMERGENCY, rewind=True), path)
     assert stands(world)["ahead"] == 10 + DELTA
 
 
@@ -150,7 +152,7 @@ def test_what_comes_while_the_flow_is_stopped_forbids_a_planned_move(world: Worl
     assert "mm2 resume 'east->west'" in str(caught.value)
     way_on = f"--config my.yaml --planned --resume --journal {tmp_path / 'move.jsonl'}"
     assert world.told[-1] == (
-        f"look-again failed; to resume the move: mm2 failover --from east --to west {way_on}"
+        f"final-positions failed; to resume the move: mm2 failover --from east --to west {way_on}"
     )
     assert stands(world) == {"ahead": 50}
 
@@ -282,12 +284,12 @@ def test_a_group_that_is_set_back_meanwhile_is_told_with_the_way_on(world: World
         move(world, wanted(Kind.EMERGENCY), path)
     verb = "mm2 failover --from east --to west --config my.yaml"
     way_on = f"{verb} --resume --journal {path} --accept "
-    assert f"{way_on}stands-before:billing" in str(caught.value)
+    assert f"{way_on}lower-position:billing" in str(caught.value)
     with JournalFile(path) as file:
-        file.append(journal.encode_accepted(["stands-before:billing"], at_ms=1))
+        file.append(journal.encode_accepted(["lower-position:billing"], at_ms=1))
     move(world, wanted(Kind.EMERGENCY), path)
     verified = journal.read_journal(path.read_text()).details[Step.REPORT]["verified"]
-    told = {each["group"]: (each["stands_at"], each["before"]) for each in verified}
+    told = {each["group"]: (each["current_offset"], each["is_lower"]) for each in verified}
     assert told == {"ahead": (50, False), "billing": (20, True), "mail": (COPIED + DELTA, False)}
 
 

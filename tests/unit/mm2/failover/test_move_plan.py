@@ -95,23 +95,23 @@ LAGGING = {"source_bounds": LogBounds(start=0, end=130), "waiting_since_ms": 4_0
             "origin-unreachable",
             Weight.FORBIDS,
         ),
-        (made(mirrored(stop_reason="it was recreated")), "stopped", Weight.FORBIDS),
+        (made(mirrored(stop_reason="it was recreated")), "halted", Weight.FORBIDS),
         (made(mirrored(mirror_bounds=None)), "mirror-missing", Weight.FORBIDS),
         (
             made(mirrored(source_bounds=LogBounds(start=0, end=99))),
             "origin-truncated",
             Weight.FORBIDS,
         ),
-        (made(loss_count=3), "losses", Weight.NOTE),
+        (made(loss_count=3), "earlier-incidents", Weight.NOTE),
         (made(None, group(there=ACTIVE)), "group-active", Weight.FORBIDS),
-        (made(None, group(there=AHEAD)), "is-ahead", Weight.COSTS),
-        (made(None, group(there=BEYOND)), "set-back", Weight.NOTE),
-        (made(None, group(state=State.ACTIVE)), "group-still-here", Weight.COSTS),
+        (made(None, group(there=AHEAD)), "higher-position", Weight.COSTS),
+        (made(None, group(there=BEYOND)), "rewind", Weight.NOTE),
+        (made(None, group(state=State.ACTIVE)), "group-active-on-origin", Weight.COSTS),
         (made(None, group(origin=PositionBasis.CHECKPOINTED)), "as-of-checkpoint", Weight.COSTS),
         (made(outcome=Untranslated.UNKNOWN), "untranslated", Weight.FORBIDS),
-        (made(log=59), "no-place", Weight.FORBIDS),
-        (made(outcome=EarlierOffset(downstream=40, reread_max=9)), "again", Weight.COSTS),
-        (made(None, group(committed=107)), "unmirrored", Weight.COSTS),
+        (made(log=59), "no-target-offset", Weight.FORBIDS),
+        (made(outcome=EarlierOffset(downstream=40, reread_max=9)), "rereads", Weight.COSTS),
+        (made(None, group(committed=107)), "read-unreplicated", Weight.COSTS),
     ],
 )
 def test_what_is_found(found, code, weight):
@@ -130,13 +130,13 @@ def test_how_far_ahead_is_said():
 
 
 def test_what_the_operator_accepts_costs_and_no_longer_forbids():
-    found = made(mirrored(stop_reason="it was recreated"), accepted=["stopped"])
-    assert codes(found) == {"stopped": Weight.COSTS}
+    found = made(mirrored(stop_reason="it was recreated"), accepted=["halted"])
+    assert codes(found) == {"halted": Weight.COSTS}
     assert found.verdict is Verdict.GO_AT_A_COST
 
 
 def test_a_planned_move_does_not_mind_members_that_are_about_to_be_stopped():
-    assert "group-still-here" not in codes(
+    assert "group-active-on-origin" not in codes(
         made(None, group(state=State.ACTIVE), kind=MoveKind.PLANNED)
     )
 
@@ -160,7 +160,7 @@ def test_nothing_mirrored_forbids():
     wanted = MoveRequest(origin="east", destination="west", kind=MoveKind.EMERGENCY)
     found = ClusterPairSnapshot(at_ms=0, flow="east->west", mirrored=(), groups=())
     made_of_it = move_plan.build_plan(wanted, found, lambda *_: None)
-    assert set(codes(made_of_it)) == {"nothing-mirrored", "no-groups"}
+    assert set(codes(made_of_it)) == {"nothing-replicated", "no-groups"}
     assert made_of_it.verdict is Verdict.NO_GO
 
 

@@ -28,42 +28,47 @@ REPORT: dict[str, Any] = {
     "lag_records": 0,
     "lag_ms": 0,
     "newest_ms": 900,
-    "read_again_max": 4,
-    "read_again": "unknown, at most 4 records (1 group at its last checkpoint, 149 s old)",
-    "looked_at_ms": 150_000,
-    "unmoved_groups": [{"group": "pool", "type": "share", "topics": {}, "unread": ""}],
+    "reread_max": 4,
+    "reread": "unknown, at most 4 records (1 group at its last checkpoint, 149 s old)",
+    "snapshot_ms": 150_000,
+    "unmoved_groups": [{"group": "pool", "type": "share", "topics": {}, "read_error": ""}],
     "moved": [
         {
             "group": "billing",
-            "origin": origin,
+            "basis": origin,
             "partitions": [
                 {
                     "topic": "orders",
                     "partition": number,
                     "mirror": "west.orders",
-                    "goes_on_at": 60,
-                    "read_again_max": 2,
+                    "resume_offset": 60,
+                    "reread_max": 2,
                     "basis": origin,
                     "checkpointed_ms": None if origin == "committed" else 1_000,
                     "state": "moves",
-                    "why": "",
+                    "reason": "",
                 }
             ],
         }
         for number, origin in enumerate(("committed", "checkpoint"))
     ],
     "findings": [
-        {"weight": "note", "code": "left-out", "group": "", "text": "old was mirrored once"},
-        {"weight": "cost", "code": "again", "group": "billing", "text": "2 are read again"},
+        {
+            "severity": "note",
+            "code": "no-longer-replicated",
+            "group": "",
+            "text": "old was mirrored once",
+        },
+        {"severity": "cost", "code": "rereads", "group": "billing", "text": "2 are read again"},
     ],
     "verified": [
         {
             "group": "billing",
             "topic": "west.orders",
             "partition": number,
-            "moved_to": 60,
-            "stands_at": stands,
-            "before": stands == 50,
+            "written_offset": 60,
+            "current_offset": stands,
+            "is_lower": stands == 50,
         }
         for number, stands in enumerate((61, 50))
     ],
@@ -91,7 +96,10 @@ def test_what_was_done_is_told_in_the_end():
     basis, bound = ["checkpoint,", "149", "s", "old"], ["0", "to", "2"]
     assert ["billing", "orders", "0", "west.orders", "committed", "60", *tail] in rows
     assert ["billing", "orders", "1", "west.orders", *basis, "60", "50", *bound, "moves"] in rows
-    costs = ["COST   2 are read again (again)", "NOTE   old was mirrored once (left-out)"]
+    costs = [
+        "COST   2 are read again (rereads)",
+        "NOTE   old was mirrored once (no-longer-replicated)",
+    ]
     assert [each for each in said if each[:4] in {"COST", "NOTE"}] == costs
     assert any(each.startswith("group billing is at 50 in west.orders-1") for each in said)
     assert "group mail was not moved" in said
@@ -134,7 +142,7 @@ def test_who_goes_on_there_already_is_told(active, words):
 
 def test_of_many_groups_the_first_are_named():
     moved = [
-        {"group": f"g{number:02}", "origin": "committed", "partitions": []} for number in range(12)
+        {"group": f"g{number:02}", "basis": "committed", "partitions": []} for number in range(12)
     ]
     (line,) = [each for each in told(active=[], moved=moved) if "no members" in each]
     assert line.endswith("g08, g09 and 2 more")

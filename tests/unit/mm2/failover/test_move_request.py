@@ -26,7 +26,7 @@ BEGUN = MoveRequest(
         ({"groups": frozenset()}, []),
         ({"origin": "north"}, ["the move goes from east to west"]),
         ({"kind": MoveKind.BACK}, ["the move is a switch-over, not a failback"]),
-        ({"sets_back": True}, ["the move was begun without --set-back"]),
+        ({"rewind": True}, ["the move was begun without --rewind"]),
         ({"groups": frozenset({"x"})}, ["the move was begun for these groups: billing"]),
         ({"export": "/tail"}, ["the move exports records to no file"]),
     ],
@@ -84,11 +84,11 @@ def test_a_file_that_is_not_the_usual_one_is_named():
 
 def test_what_is_typed_to_do_it_says_all_that_was_asked_for():
     asked = dataclasses.replace(
-        BEGUN, accepted=frozenset({"lag", "again:billing"}), sets_back=True, export="/a file"
+        BEGUN, accepted=frozenset({"lag", "rereads:billing"}), rewind=True, export="/a file"
     )
     assert asked.execute_command("--origin-lost") == (
         "mm2 failover --from east --to west --planned --origin-lost --group billing "
-        "--accept again:billing --accept lag --set-back --export '/a file' --execute"
+        "--accept lag --accept rereads:billing --rewind --export '/a file' --execute"
     )
 
 

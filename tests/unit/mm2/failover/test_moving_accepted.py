@@ -89,7 +89,7 @@ def test_a_group_that_comes_there_is_left_where_that_was_accepted(
     ("failure", "code"),
     [
         (NO_COORDINATOR, "group-unknown:mail"),
-        (NotAuthorizedError("we may not"), "group-denied:mail"),
+        (NotAuthorizedError("we may not"), "group-write-denied:mail"),
     ],
 )
 def test_a_group_that_cannot_be_written_does_not_stop_the_others(
@@ -163,10 +163,10 @@ def test_a_group_that_reads_on_is_told_with_its_code(world: World, tmp_path: Pat
     world.sides.source.members.groups["mail"].state = ACTIVE
     path = tmp_path / "move.jsonl"
     with pytest.raises(
-        RetriableError, match=r"still have members: mail.*--accept group-still-here:mail"
+        RetriableError, match=r"still have members: mail.*--accept group-active-on-origin:mail"
     ):
         move(world, wanted(Kind.PLANNED), path)
-    accept(path, "group-still-here:mail")
+    accept(path, "group-active-on-origin:mail")
     move(world, wanted(Kind.PLANNED), path)
     assert stands(world) == EXPECTED
     assert journal.read_journal(path.read_text()).details[Step.IDLE] == {
@@ -185,7 +185,7 @@ def test_a_group_that_is_not_moved_may_read_on(world: World, tmp_path: Path):
 
 @pytest.mark.parametrize(
     ("failure", "code"),
-    [(NO_COORDINATOR, "group-unread"), (FatalError("no right"), "group-refused")],
+    [(NO_COORDINATOR, "group-unreadable"), (FatalError("no right"), "group-read-denied")],
 )
 def test_a_group_that_cannot_be_read_is_waited_for_unless_that_is_accepted(
     world: World, tmp_path: Path, failure: ConnectError, code: str

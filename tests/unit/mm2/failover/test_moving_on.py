@@ -80,7 +80,7 @@ def test_a_group_that_is_gone_meanwhile_is_told_and_reported_as_not_moved(
     with pytest.raises(RetriableError, match="group billing had committed offsets"):
         move(world, wanted(Kind.EMERGENCY), path)
     with JournalFile(path) as file:
-        file.append(journal.encode_accepted(["group-gone:billing"], at_ms=1))
+        file.append(journal.encode_accepted(["group-deleted:billing"], at_ms=1))
     move(world, wanted(Kind.EMERGENCY), path)
     assert journal.read_journal(path.read_text()).details[Step.REPORT]["unmoved"] == ["billing"]
 
@@ -109,7 +109,7 @@ def goes_on_meanwhile(world: World) -> None:
     world.sides.source.members.commit("billing", {HERE: 90})
 
 
-LOOKED = '"what":"done","step":"look-again"'
+LOOKED = '"what":"done","step":"final-positions"'
 
 
 def test_who_goes_on_late_stops_the_flow_and_takes_positions_anew(world: World, tmp_path: Path):
@@ -169,9 +169,11 @@ def test_what_is_not_moved_yet_is_moved_from_where_it_stands_by_now(world: World
     move(world, wanted(Kind.PLANNED), path)
     assert stands(world) == EXPECTED
     report = journal.read_journal(path.read_text()).details[Step.REPORT]
-    told = {each["group"]: each["partitions"][0]["goes_on_at"] for each in report["moved"]}
+    told = {each["group"]: each["partitions"][0]["resume_offset"] for each in report["moved"]}
     assert told == {"ahead": 10 + DELTA, "billing": 40 + DELTA, "mail": COPIED + DELTA}
-    assert [(each["code"], each["group"]) for each in report["findings"]] == [("is-ahead", "ahead")]
+    assert [(each["code"], each["group"]) for each in report["findings"]] == [
+        ("higher-position", "ahead")
+    ]
     assert report["unmoved"] == []
 
 

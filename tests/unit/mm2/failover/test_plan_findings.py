@@ -42,7 +42,7 @@ def test_no_code_is_listed_that_no_finding_has():
 
 
 def test_a_mistyped_code_is_found():
-    accepted = ["lag", "group-unread:a:b", "group-unraed:mail", "no-goups"]
+    accepted = ["lag", "group-unreadable:a:b", "group-unraed:mail", "no-goups"]
     assert plan_findings.find_unknown_codes(accepted) == ["group-unraed:mail", "no-goups"]
 
 

@@ -83,7 +83,10 @@ def test_people_read_a_table():
         "client properties on west, for all groups:",
         "  bootstrap.servers=west:9092",
     ]
-    assert rows[-2:] == [["GROUP", "READ", "READS-THERE"], ["billing", "orders", "east.orders"]]
+    assert rows[-2:] == [
+        ["GROUP", "READ", "DESTINATION-TOPIC"],
+        ["billing", "orders", "east.orders"],
+    ]
 
 
 @pytest.mark.parametrize("mirror", [HERE, THERE])
@@ -111,7 +114,7 @@ def test_of_a_checkpoint_its_age_and_no_false_bound_are_shown():
     assert f"1 group, re-read: {words}" in said
     assert "already read, but not on west: unknown" in said
     found = plan_output.plan_to_json(made(None, group=group), [], {})
-    assert (found["read_again"], found["read_again_max"]) == (words, 60)
+    assert (found["reread"], found["reread_max"]) == (words, 60)
     (place,) = found["groups"][0]["partitions"]
     assert (place["basis"], place["checkpointed_ms"]) == ("checkpoint", 4_000)
 
@@ -126,11 +129,11 @@ def test_a_loss_that_cannot_be_counted_is_not_called_none():
 def test_programs_read_the_same():
     found = plan_output.plan_to_json(made(), [], {})
     assert (found["version"], found["verdict"]) == (1, "go-at-a-cost")
-    assert (found["lag_records"], found["lag_ms"], found["read_again_max"]) == (30, 6_000, 0)
-    assert (found["untold"], found["checkpointed_ms"]) == ([], None)
+    assert (found["lag_records"], found["lag_ms"], found["reread_max"]) == (30, 6_000, 0)
+    assert (found["unlisted_topics"], found["checkpointed_ms"]) == ([], None)
     (group,) = found["groups"]
     (place,) = group["partitions"]
-    assert (place["committed"], place["goes_on_at"], place["state"]) == (50, 60, "moves")
+    assert (place["committed"], place["resume_offset"], place["state"]) == (50, 60, "moves")
     assert {each["code"] for each in found["findings"]} == {"lag"}
     assert found["topics"] == group["topics"] == {"orders": "east.orders"}
 
@@ -140,19 +143,19 @@ def test_programs_read_the_same():
 )
 def test_of_many_findings_alike_people_see_the_first_and_what_forbids_whole(weight, shown):
     alike = [
-        {"weight": weight, "code": "lag", "group": "", "text": f"partition {number}"}
+        {"severity": weight, "code": "lag", "group": "", "text": f"partition {number}"}
         for number in range(7)
     ]
-    other = {"weight": weight, "code": "again", "group": "mail", "text": "some"}
+    other = {"severity": weight, "code": "rereads", "group": "mail", "text": "some"}
     said = list(plan_output.format_findings([*alike, other]))
     assert len(said) == shown + 1
-    assert "some (again)" in said[-1]
+    assert "some (rereads)" in said[-1]
     assert any("and 4 similar (lag)" in each for each in said) == (weight != "no-go")
 
 
 def test_the_gravest_findings_come_first():
     found = [
-        {"weight": weight, "code": weight, "group": "", "text": "it is so"}
+        {"severity": weight, "code": weight, "group": "", "text": "it is so"}
         for weight in ("note", "cost", "no-go")
     ]
     assert list(plan_output.format_findings(found)) == [
@@ -203,7 +206,7 @@ def test_what_nobody_counted_is_not_called_none():
     rows = [line.split() for line in plan_output.format_plan(found, [], {})]
     assert ["east.orders", "0", "5", "9", "-", "-", "-"] in rows
     (told,) = plan_output.plan_to_json(found, [], {})["unreplicated"]
-    assert (told["records"], told["why"]) == (None, "away")
+    assert (told["records"], told["reason"]) == (None, "away")
 
 
 @pytest.mark.parametrize(

@@ -99,11 +99,11 @@ def test_the_last_look_of_a_planned_move_finds_nothing_when_all_is_still():
         ({"here": MORE}, "lag", Weight.NOTE, Weight.FORBIDS),
         ({"here": PENDING}, "open-transactions", Weight.NOTE, Weight.FORBIDS),
         ({"here": None}, "lag-unknown", Weight.FORBIDS, Weight.FORBIDS),
-        ({"state": State.ACTIVE}, "group-still-here", None, Weight.FORBIDS),
-        ({"here": MORE, "copied_to": 130}, "ends-moved", None, Weight.FORBIDS),
-        ({"copied_to": 40}, "unmirrored", Weight.NOTE, Weight.COSTS),
-        ({"copied_to": 40, "again": 8}, "again", Weight.NOTE, Weight.COSTS),
-        ({"again": 8}, "again", Weight.COSTS, Weight.COSTS),
+        ({"state": State.ACTIVE}, "group-active-on-origin", None, Weight.FORBIDS),
+        ({"here": MORE, "copied_to": 130}, "origin-written", None, Weight.FORBIDS),
+        ({"copied_to": 40}, "read-unreplicated", Weight.NOTE, Weight.COSTS),
+        ({"copied_to": 40, "again": 8}, "rereads", Weight.NOTE, Weight.COSTS),
+        ({"again": 8}, "rereads", Weight.COSTS, Weight.COSTS),
     ],
 )
 def test_what_was_waited_for_forbids_in_the_end(given, code, before, last):
@@ -123,7 +123,11 @@ def test_what_was_waited_for_forbids_in_the_end(given, code, before, last):
 )
 def test_in_an_emergency_it_costs(given, code):
     found = codes(kind=Kind.EMERGENCY, **given)
-    half = {"half-lost": Weight.NOTE} if code in {"lag-unknown", "groups-unlisted"} else {}
+    half = (
+        {"origin-partly-unreachable": Weight.NOTE}
+        if code in {"lag-unknown", "groups-unlisted"}
+        else {}
+    )
     assert found == {code: Weight.COSTS} | half
 
 
@@ -152,13 +156,13 @@ def test_what_was_agreed_to_of_one_group_is_not_of_another(other, weight):
         positions={HERE: OffsetAndMetadata(offset=50)},
         unread_reason="no coordinator",
     )
-    before = frozenset({("group-unread", other), ("as-of-checkpoint", other)})
+    before = frozenset({("group-unreadable", other), ("as-of-checkpoint", other)})
     found = codes(
         kind=Kind.EMERGENCY,
         groups=(group,),
         baseline=PlanBaseline(positions={}, findings=before),
     )
-    assert found["group-unread"] is found["as-of-checkpoint"] is weight
+    assert found["group-unreadable"] is found["as-of-checkpoint"] is weight
 
 
 def test_a_silent_cluster_whose_groups_nobody_knows_forbids():
@@ -172,7 +176,7 @@ def test_a_silent_cluster_whose_groups_nobody_knows_forbids():
 
 def test_a_group_that_is_gone_since_the_move_was_begun_forbids():
     gone = PlanBaseline(positions={"g": {}, "lost": {}}, findings=frozenset())
-    assert codes(baseline=gone) == {"group-gone": Weight.FORBIDS}
+    assert codes(baseline=gone) == {"group-deleted": Weight.FORBIDS}
 
 
 def test_names_that_both_write_forbid_where_nobody_knows_what_was_read():
@@ -180,7 +184,7 @@ def test_names_that_both_write_forbid_where_nobody_knows_what_was_read():
 
 
 def test_a_place_in_a_topic_that_was_made_anew_forbids():
-    assert codes(stopped="it was recreated") == {"stopped": Weight.FORBIDS}
+    assert codes(stopped="it was recreated") == {"halted": Weight.FORBIDS}
 
 
 def test_a_group_that_was_named_has_to_have_a_position():
@@ -188,7 +192,9 @@ def test_a_group_that_was_named_has_to_have_a_position():
 
 
 def test_topics_that_are_mirrored_no_more_are_a_note():
-    assert codes(excluded_topics={"old": "it no longer exists"}) == {"left-out": Weight.NOTE}
+    assert codes(excluded_topics={"old": "it no longer exists"}) == {
+        "no-longer-replicated": Weight.NOTE
+    }
 
 
 @pytest.mark.parametrize(("records", "found"), [(0, {}), (3, {"unreplicated": Weight.COSTS})])

@@ -60,10 +60,10 @@ def test_of_a_group_that_stands_where_it_should_there_is_nothing_to_tell():
 @pytest.mark.parametrize(
     ("kind", "moves", "refused", "code", "weight"),
     [
-        (Kind.EMERGENCY, (STANDS,), False, "group-unread", Weight.COSTS),
-        (Kind.PLANNED, (STANDS,), False, "group-unread", Weight.FORBIDS),
-        (Kind.EMERGENCY, (), False, "group-unread", Weight.FORBIDS),
-        (Kind.EMERGENCY, (STANDS,), True, "group-refused", Weight.FORBIDS),
+        (Kind.EMERGENCY, (STANDS,), False, "group-unreadable", Weight.COSTS),
+        (Kind.PLANNED, (STANDS,), False, "group-unreadable", Weight.FORBIDS),
+        (Kind.EMERGENCY, (), False, "group-unreadable", Weight.FORBIDS),
+        (Kind.EMERGENCY, (STANDS,), True, "group-read-denied", Weight.FORBIDS),
     ],
 )
 def test_a_group_that_was_not_read_tells_less(kind, moves, refused, code, weight):
@@ -121,7 +121,7 @@ def test_a_group_without_a_checkpoint_is_not_said_to_continue_at_one():
     unread, told = found(
         basis=PositionBasis.CHECKPOINTED, unread_reason="away", max_unlisted_rereads=None
     )
-    assert (unread.code, told.code) == ("group-unread", "as-of-checkpoint")
+    assert (unread.code, told.code) == ("group-unreadable", "as-of-checkpoint")
     assert told.text == (
         "group g starts on west according to auto.offset.reset; the number of re-read records is "
         "unknown"
@@ -187,10 +187,17 @@ def test_the_commands_that_set_offsets_of_such_a_group_are_told(kind, typed):
     assert all(each in told.text for each in typed)
 
 
-@pytest.mark.parametrize("barred", [State.ACTIVE, State.FOREIGN, State.UNKNOWN])
-def test_a_group_that_is_in_the_way_there_forbids(barred):
-    (told,) = found(STANDS, blocking_state=barred)
-    assert (told.code, told.severity) == (f"group-{barred.name.lower()}", Weight.FORBIDS)
+@pytest.mark.parametrize(
+    ("blocking_state", "code"),
+    [
+        (State.ACTIVE, "group-active"),
+        (State.FOREIGN, "group-type-conflict"),
+        (State.UNKNOWN, "group-unknown"),
+    ],
+)
+def test_a_group_that_is_in_the_way_there_forbids(blocking_state, code):
+    (told,) = found(STANDS, blocking_state=blocking_state)
+    assert (told.code, told.severity) == (code, Weight.FORBIDS)
 
 
 def test_why_nobody_could_look_at_it_there_is_said():
@@ -251,7 +258,7 @@ def test_a_leader_that_is_away_there_is_no_missing_place(to, place):
 @pytest.mark.parametrize(
     ("given", "code"),
     [
-        ({"outdated_reason": "recreated"}, "stopped"),
+        ({"outdated_reason": "recreated"}, "halted"),
         ({"local_records_reason": "who knows"}, "shared-names"),
     ],
 )

@@ -62,8 +62,8 @@ def test_one_coordinator_that_is_away_is_one_groups_matter():
     checkpoints(sides, "mail", 80)
     found = made(sides)
     assert codes(found) == {
-        "half-lost": Weight.NOTE,
-        "group-unread": Weight.COSTS,
+        "origin-partly-unreachable": Weight.NOTE,
+        "group-unreadable": Weight.COSTS,
         "as-of-checkpoint": Weight.COSTS,
     }
     billing, mail = found.groups
@@ -80,8 +80,8 @@ def test_of_a_checkpoint_the_bound_is_what_the_mirror_holds_behind_it():
     assert (place.basis, place.checkpoint_ms) == (PositionBasis.CHECKPOINTED, 400)
     assert (place.target_offset, place.max_rereads) == (30 + DELTA, COPIED - 30)
     told = plan_output.plan_to_json(found, (), {})
-    assert told["read_again_max"] == 70
-    assert told["read_again"] == (
+    assert told["reread_max"] == 70
+    assert told["reread"] == (
         "unknown, at most 70 records (1 group at its last checkpoint, 0 s old)"
     )
 
@@ -115,10 +115,10 @@ def test_a_topic_without_any_checkpoint_may_be_read_by_now(held, bound):
     (group,) = found.groups
     assert (group.max_known_rereads, group.max_rereads) == (70, bound)
     told = plan_output.plan_to_json(found, (), {})
-    assert (told["read_again_max"], told["groups"][0]["read_again_known_max"]) == (bound, 70)
+    assert (told["reread_max"], told["groups"][0]["reread_known_max"]) == (bound, 70)
     words = "unknown, at most 70 records (1 group at its last known offsets)"
     assert told[
-        "read_again"
+        "reread"
     ] == words + ", and all records of any topic it started to read since then" * (bound is None)
 
 
@@ -126,19 +126,19 @@ def test_a_topic_without_any_checkpoint_may_be_read_by_now(held, bound):
 def test_of_a_group_that_cannot_be_read_and_has_no_checkpoint_no_bound_is_known(error):
     sides = scene()
     sides.source.members.failures["positions", "billing"] = error
-    found = made(sides, accepted=frozenset({"group-unread", "group-refused"}))
+    found = made(sides, accepted=frozenset({"group-unreadable", "group-read-denied"}))
     assert found.groups[0].max_rereads is None
     told = plan_output.plan_to_json(found, (), {})
-    assert told["read_again_max"] is None
-    assert told["read_again"] == "unknown (at least 0 records; 1 group without a checkpoint)"
-    assert f"1 group, re-read: {told['read_again']}" in plan_output.format_plan(found, (), {})
+    assert told["reread_max"] is None
+    assert told["reread"] == "unknown (at least 0 records; 1 group without a checkpoint)"
+    assert f"1 group, re-read: {told['reread']}" in plan_output.format_plan(found, (), {})
 
 
 def test_where_no_group_is_known_of_a_dead_source_no_bound_is():
     found = made(scene(), lost="it burns", accepted=frozenset({"groups-unlisted"}))
     assert found.groups == ()
     told = plan_output.plan_to_json(found, (), {})
-    assert (told["read_again"], told["read_again_max"]) == ("unknown (at least 0 records)", None)
+    assert (told["reread"], told["reread_max"]) == ("unknown (at least 0 records)", None)
 
 
 def test_a_mirror_that_nobody_answers_for_leaves_no_bound():
@@ -148,8 +148,8 @@ def test_a_mirror_that_nobody_answers_for_leaves_no_bound():
     found = made(sides, lost="it burns")
     assert only(found).max_rereads is None
     told = plan_output.plan_to_json(found, (), {})
-    assert told["read_again_max"] is None
-    assert told["read_again"].startswith("unknown (at least 0 records; ")
+    assert told["reread_max"] is None
+    assert told["reread"].startswith("unknown (at least 0 records; ")
 
 
 def test_what_was_committed_at_the_start_counts_where_the_source_fell_silent_since():
@@ -281,7 +281,10 @@ def test_a_broker_that_does_not_list_its_groups_leaves_those_with_checkpoints():
     sides.source.groups.list_groups = refuse  # type: ignore[method-assign]  # one call alone
     checkpoints(sides, "billing", 30)
     found = made(sides)
-    assert codes(found) == {"groups-unlisted": Weight.COSTS, "half-lost": Weight.NOTE}
+    assert codes(found) == {
+        "groups-unlisted": Weight.COSTS,
+        "origin-partly-unreachable": Weight.NOTE,
+    }
     assert "--origin-lost" in found.findings[-1].text
     assert only(found).target_offset == 40 + DELTA
 
@@ -343,7 +346,7 @@ def test_where_no_leader_answers_the_cluster_is_silent():
     sides.source.logs.unheard = {HERE}
     found = made(sides)
     assert "its broker does not answer; waited for 10 s" in found.origin_error
-    assert "--look" in found.origin_error
+    assert "--snapshot-timeout" in found.origin_error
     assert only(found).target_offset == 30 + DELTA
 
 
@@ -375,7 +378,7 @@ def test_a_topic_that_is_not_described_is_told():
     topics = filters.compile_topic_filter(("orders.*",))
     sides.flow = dataclasses.replace(sides.flow, topics=topics)
     found = made(sides)
-    assert codes(found) == {"lag-unknown": Weight.COSTS, "half-lost": Weight.NOTE}
+    assert codes(found) == {"lag-unknown": Weight.COSTS, "origin-partly-unreachable": Weight.NOTE}
     assert found.findings[0].text.startswith("orders-new: ")
     assert (found.lag_records, found.unlisted_topics) == (None, ("orders-new",))
 
@@ -397,7 +400,7 @@ def test_a_map_back_that_cannot_be_read_costs_or_ends_a_planned_move(kind):
             made(sides, kind=kind, ways=BOTH)
         return
     found = made(sides, kind=kind, ways=BOTH)
-    assert codes(found)["way-back-unknown"] is Weight.COSTS
+    assert codes(found)["reverse-flow-unknown"] is Weight.COSTS
     assert (only(found).target_offset, only(found).max_rereads) == (12, 2)
 
 
@@ -411,7 +414,7 @@ def test_what_never_left_may_stay_uncounted_in_an_emergency():
         raise RetriableError("its leader is away")
 
     found = made(sides, find=refuse)
-    assert codes(found)["way-back-unknown"] is Weight.COSTS
+    assert codes(found)["reverse-flow-unknown"] is Weight.COSTS
     assert only(found).target_offset == 60
     with pytest.raises(RetriableError, match="its leader is away"):
         made(sides, find=refuse, kind=MoveKind.PLANNED)
@@ -506,14 +509,14 @@ def test_a_group_that_may_not_be_read_stands_in_the_way_of_itself_alone(partitio
     if partitions:
         checkpoints(sides, "mail", 80)
     found = made(sides)
-    refused = next(each for each in found.findings if each.code == "group-refused")
+    refused = next(each for each in found.findings if each.code == "group-read-denied")
     assert (refused.severity, refused.group) == (Weight.FORBIDS, "mail")
     assert "not authorized" in refused.text
     assert "DESCRIBE" in refused.text
     assert then in refused.text
-    accepted = made(sides, accepted=frozenset({"group-refused:mail"}))
+    accepted = made(sides, accepted=frozenset({"group-read-denied:mail"}))
     assert accepted.verdict is PlanVerdict.GO_AT_A_COST
-    assert "half-lost" not in codes(accepted)
+    assert "origin-partly-unreachable" not in codes(accepted)
     assert [each.group for each in accepted.groups] == ["billing", "mail"]
 
 
@@ -538,7 +541,7 @@ def test_topics_that_are_gone_or_filtered_now_are_left_out():
     ]
     sides.source.log("other", 5)
     found = made(sides)
-    assert codes(found) == {"left-out": Weight.NOTE}
+    assert codes(found) == {"no-longer-replicated": Weight.NOTE}
     assert [each.partition for each in found.mirrored] == [HERE]
     texts = sorted(each.text for each in found.findings)
     assert "no longer exists" in texts[0]
@@ -565,7 +568,7 @@ def test_a_mirror_that_was_made_anew_forbids():
     value = (era[1] or b"").replace(bytes(32), bytes(16) + b"another topic id")
     sides.target.topics.topics[name] = [(era[0], value), segment]
     found = made(sides)
-    assert codes(found)["stopped"] is Weight.FORBIDS
+    assert codes(found)["halted"] is Weight.FORBIDS
     assert "its mirror was recreated" in found.findings[0].text
 
 
@@ -579,14 +582,14 @@ def test_who_has_copied_since_is_seen_by_offset_syncs(downstream, agrees, here):
         mm2_records.encode_offset_sync(sync)
     ]
     found = made(sides, ways=OffsetSources(syncs_on_source=here))
-    assert codes(found) == ({} if agrees else {"stopped": Weight.FORBIDS})
+    assert codes(found) == ({} if agrees else {"halted": Weight.FORBIDS})
 
 
 def test_syncs_that_cannot_be_read_are_told():
     sides = scene()
     sides.source.topics.failure = RetriableError("their leader is away")
     found = made(sides)
-    assert codes(found) == {"syncs-unread": Weight.NOTE}
+    assert codes(found) == {"offset-syncs-unreadable": Weight.NOTE}
     assert "their leader is away" in found.findings[0].text
     assert found.verdict is PlanVerdict.GO
 
@@ -718,14 +721,14 @@ def test_a_group_that_was_named_and_reads_nothing_here_forbids():
 def test_a_transaction_that_holds_a_groups_offsets_forbids_a_planned_move(kind, found):
     sides = scene()
     sides.source.members.groups["billing"].unstable = True
-    assert codes(made(sides, kind=kind)).get("group-unread") is found
+    assert codes(made(sides, kind=kind)).get("group-unreadable") is found
 
 
 def test_a_partition_that_is_not_answered_for_is_told_with_the_reason():
     sides = scene()
     del sides.source.logs.logs[HERE]
     found = made(sides)
-    assert codes(found) == {"lag-unknown": Weight.COSTS, "half-lost": Weight.NOTE}
+    assert codes(found) == {"lag-unknown": Weight.COSTS, "origin-partly-unreachable": Weight.NOTE}
     assert "(there is no orders-0)" in found.findings[0].text
     assert found.lag_records is None
 

@@ -42,7 +42,7 @@ LOGIN = ClusterCommands(bootstrap="w:9092", principal="User:mm2")
         ({"connectors": ()}, "no-connectors", Weight.FORBIDS, "--accept no-connectors"),
         (
             {"may_stop": False, "worker": LOGIN},
-            "may-not-stop",
+            "stop-denied",
             Weight.FORBIDS,
             "grant it: kafka-acls.sh --bootstrap-server w:9092 --add --allow-principal User:mm2 "
             "--operation Write --topic configs",
@@ -79,7 +79,7 @@ LOGIN = ClusterCommands(bootstrap="w:9092", principal="User:mm2")
             Weight.FORBIDS,
             "east and west are the same cluster, id",
         ),
-        ({"unchecked": ["node 2 is away"]}, "not-looked-at", Weight.NOTE, "node 2 is away"),
+        ({"unchecked": ["node 2 is away"]}, "unchecked", Weight.NOTE, "node 2 is away"),
     ],
 )
 def test_what_is_in_the_way_is_told_with_what_to_do(given, code, weight, words):
@@ -91,7 +91,7 @@ def test_what_is_in_the_way_is_told_with_what_to_do(given, code, weight, words):
 def test_a_group_that_may_not_be_written_is_told_as_its_own():
     told = found(denied_groups=["billing", "mail"], admin=LOGIN)
     assert [(each.code, each.group) for each in told] == [
-        ("group-denied", "billing"),
-        ("group-denied", "mail"),
+        ("group-write-denied", "billing"),
+        ("group-write-denied", "mail"),
     ]
     assert "--operation Read --group billing" in told[0].text

@@ -82,11 +82,11 @@ def test_what_has_arrived_is_not_left():
 def test_the_map_of_topics_that_were_made_anew_says_nothing(which, kind):
     """Offsets that it knows are of the ones before: who went on there would miss records."""
     found = back(brought(**{which: True}), kind=kind)
-    assert plans.codes(found)["stopped"] is Weight.FORBIDS
-    assert "recreated" in next(each.text for each in found.findings if each.code == "stopped")
+    assert plans.codes(found)["halted"] is Weight.FORBIDS
+    assert "recreated" in next(each.text for each in found.findings if each.code == "halted")
     assert plans.only(found).target_offset == 0
     assert left(found) == ({LOCAL: 500} if kind is Kind.BACK else {})
-    accepted = back(brought(**{which: True}), kind=kind, accepted=frozenset({"stopped:back"}))
+    accepted = back(brought(**{which: True}), kind=kind, accepted=frozenset({"halted:back"}))
     assert accepted.verdict is PlanVerdict.GO_AT_A_COST
 
 
@@ -127,4 +127,4 @@ def test_topics_that_nobody_describes_end_a_planned_move(kind):
         with pytest.raises(RetriableError, match="away"):
             back(sides)
         return
-    assert plans.codes(back(sides, kind=kind))["way-back-unknown"] is Weight.COSTS
+    assert plans.codes(back(sides, kind=kind))["reverse-flow-unknown"] is Weight.COSTS

@@ -73,9 +73,9 @@ def test_who_has_got_further_is_left_there_unless_he_is_to_be_set_back(way, at, 
 def test_who_is_in_the_way_there_or_not_known_at_all_is_not_moved():
     found = move()
     assert step_details.is_group_moved(found)
-    barred = dataclasses.replace(found, blocking_state=GroupState.ACTIVE)
+    blocking_state = dataclasses.replace(found, blocking_state=GroupState.ACTIVE)
     unknown = dataclasses.replace(found, partitions=(), unread_reason="its coordinator is away")
-    assert not step_details.is_group_moved(barred)
+    assert not step_details.is_group_moved(blocking_state)
     assert not step_details.is_group_moved(unknown)
     assert step_details.is_group_moved(
         dataclasses.replace(found, unread_reason="its coordinator is away")
@@ -103,24 +103,24 @@ def test_ends_are_read_as_they_were_noted():
 
 PLAN: dict[str, Any] = {
     "at_ms": 5_000,
-    "silent": "",
+    "origin_error": "",
     "unmoved_groups": [],
     "lag_records": 3,
     "lag_ms": 40,
     "newest_ms": 900,
-    "read_again_max": 2,
-    "findings": [{"code": "lag", "weight": "cost", "group": "", "text": "3 records"}],
+    "reread_max": 2,
+    "findings": [{"code": "lag", "severity": "cost", "group": "", "text": "3 records"}],
     "partitions": [{"topic": "orders", "partition": 0, "source_end": 100}],
     "groups": [
         {
             "group": name,
-            "origin": "committed",
+            "basis": "committed",
             "state": "empty",
-            "barred": None,
+            "blocking_state": None,
             "checkpointed_ms": None,
-            "read_again_max": 0,
-            "read_again_known_max": 0,
-            "unread": "",
+            "reread_max": 0,
+            "reread_known_max": 0,
+            "read_error": "",
             "kafka_streams": name == "mail",
             "partitions": [
                 {
@@ -128,12 +128,12 @@ PLAN: dict[str, Any] = {
                     "partition": 0,
                     "committed": committed,
                     "mirror": "east.orders",
-                    "goes_on_at": 45,
-                    "read_again_max": 0,
+                    "resume_offset": 45,
+                    "reread_max": 0,
                     "basis": "committed",
                     "checkpointed_ms": None,
                     "state": "moves",
-                    "why": "",
+                    "reason": "",
                 }
             ],
         }
@@ -159,18 +159,18 @@ def test_groups_that_were_moved_keep_what_was_found_of_them():
                 "lag_records": groups[0][1],
                 "at_ms": 5_000,
                 "kind": "failover",
-                "silent": "",
-                "read_again_max": 0,
+                "origin_error": "",
+                "reread_max": 0,
                 "topics": {name: name for name, _ in groups},
                 "groups": [
                     {
                         "group": name,
-                        "origin": "committed",
+                        "basis": "committed",
                         "state": "empty",
-                        "barred": None,
+                        "blocking_state": None,
                         "checkpointed_ms": None,
-                        "read_again_max": again,
-                        "unread": "",
+                        "reread_max": again,
+                        "read_error": "",
                     }
                     for name, again in groups
                 ],
@@ -189,8 +189,8 @@ def test_groups_that_were_moved_keep_what_was_found_of_them():
     assert found["groups"] == expected["groups"]
     for name in ("groups", "findings", "topics"):
         assert found["plan"][name] == expected["plan"][name]
-    assert (found["plan"]["read_again_max"], found["plan"]["lag_records"]) == (7, 5)
-    assert found["plan"]["read_again"] == "at most 7 records"
+    assert (found["plan"]["reread_max"], found["plan"]["lag_records"]) == (7, 5)
+    assert found["plan"]["reread"] == "at most 7 records"
     assert found["fenced_again"] == ["mail"]
 
 
@@ -211,7 +211,7 @@ def begun(plan: dict[str, Any], moved: set[str], stands: list[Any]) -> MoveJourn
     ("about", "words"),
     [
         ({}, "at most 0 records"),
-        ({"silent": "it burns"}, "unknown (at least 0 records)"),
+        ({"origin_error": "it burns"}, "unknown (at least 0 records)"),
         (
             {"findings": [{"code": "groups-unlisted", "group": ""}]},
             "unknown (at least 0 records)",
@@ -221,12 +221,12 @@ def begun(plan: dict[str, Any], moved: set[str], stands: list[Any]) -> MoveJourn
 def test_where_no_group_was_known_the_report_claims_no_bound(about, words):
     plan = PLAN | {"groups": []} | about
     told = step_details.build_report(begun(plan, set(), []), plan, now_ms=6_000)
-    assert (told["moved"], told["read_again"]) == ([], words)
-    assert told["read_again_max"] == (None if about else 0)
+    assert (told["moved"], told["reread"]) == ([], words)
+    assert told["reread_max"] == (None if about else 0)
 
 
 def test_the_report_says_what_became_of_each_group():
-    stands = [{"group": "billing", "stands_at": 45, "moved_to": 45, "before": False}]
+    stands = [{"group": "billing", "current_offset": 45, "written_offset": 45, "is_lower": False}]
     told = step_details.build_report(begun(PLAN, {"billing"}, stands), PLAN, now_ms=6_000)
     assert (told["kind"], told["from"], told["to"]) == ("failover", "east", "west")
     assert (told["begun_at_ms"], told["ended_at_ms"], told["took_ms"]) == (1_000, 6_000, 5_000)
@@ -235,7 +235,7 @@ def test_the_report_says_what_became_of_each_group():
     assert told["steps"][1]["read_back"] == "1 position: 1 as written"
     assert told["failures"] == [{"step": "verify", "error": "somebody set it back"}]
     assert [each["group"] for each in told["moved"]] == ["billing"]
-    assert (told["read_again"], told["looked_at_ms"]) == ("at most 0 records", 5_000)
+    assert (told["reread"], told["snapshot_ms"]) == ("at most 0 records", 5_000)
     assert (told["unmoved"], told["verified"]) == (["mail"], stands)
     assert (told["lag_records"], told["lag_ms"], told["findings"]) == (3, 40, PLAN["findings"])
 

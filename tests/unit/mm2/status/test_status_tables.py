@@ -56,9 +56,9 @@ def test_a_flow_its_tasks_and_topics():
         "  b:1: tasks 1 (1 RUNNING)",
         "  task 0: RUNNING, restarted 2 times",
         "  task 2: FAILED: no right",
-        "  TOPIC   PARTITIONS  LAG  LAG-TIME  LOST-IN  STATE",
-        "  bills   1           6    5.0 s     90 s     copying",
-        "  orders  1           0    0 s       -        copying",
+        "  TOPIC   PARTITIONS  LAG  LAG-TIME  TIME-TO-LOSS  STATE",
+        "  bills   1           6    5.0 s     90 s          copying",
+        "  orders  1           0    0 s       -             copying",
         "",
     ]
 

@@ -78,7 +78,7 @@ def test_the_questions_are_mm2s_own_commands():
     assert INCIDENTS.arguments == ("incidents", "c.yaml", "--flow", "east->west", "--json")
     assert command_runner.make_plan_command(FLOW, "c.yaml").arguments == (
         *("failover", "--from", "east", "--to", "west", "--config", "c.yaml"),
-        *("--look", "60", "--json"),
+        *("--snapshot-timeout", "60", "--json"),
     )
     assert command_runner.make_plan_command(FLOW, "c.yaml").timeout_s > 60.0, "its look comes first"
 
@@ -317,7 +317,7 @@ def test_only_the_newest_incidents_are_shown_and_all_are_counted():
 def test_a_plan_is_told_as_the_command_says_it(weights, verdict, badge):
     found = planned(*(finding(number, weight) for number, weight in enumerate(weights)))
     assert (found["verdict"], found["badge"], found["plan_ms"]) == (verdict, badge, 7)
-    assert (found["group_count"], found["lag_records"], found["read_again"]) == (
+    assert (found["group_count"], found["lag_records"], found["reread"]) == (
         0,
         0,
         "at most 0 records",
@@ -327,7 +327,12 @@ def test_a_plan_is_told_as_the_command_says_it(weights, verdict, badge):
 def test_what_forbids_comes_first_and_only_so_much_is_told():
     costs = [finding(number) for number in range(40)]
     found = planned(*costs, finding(99, PlanSeverity.FORBIDS))
-    assert found["findings"][0] == {"weight": "no-go", "badge": "bad", "code": "c99", "text": "t99"}
+    assert found["findings"][0] == {
+        "severity": "no-go",
+        "badge": "bad",
+        "code": "c99",
+        "text": "t99",
+    }
     assert len(found["findings"]) == command_runner.LISTED_FINDINGS_MAX
     assert found["findings_hidden"] == 41 - command_runner.LISTED_FINDINGS_MAX
 

@@ -93,7 +93,7 @@ def test_what_is_written_on_the_other_cluster_had_not_arrived():
 
 
 def result(kind: MoveKind, bound: int | None = 5, **given: int) -> DrillResult:
-    counts = {"lost": 0, "skipped": 0, "read_again": 0} | given
+    counts = {"lost": 0, "skipped": 0, "reread": 0} | given
     return DrillResult(
         kind=kind,
         sent=20,
@@ -101,12 +101,12 @@ def result(kind: MoveKind, bound: int | None = 5, **given: int) -> DrillResult:
         after=10,
         rto_s=1.0,
         all_s=2.0,
-        report={"read_again_max": bound},
+        report={"reread_max": bound},
         **counts,
     )
 
 
-@pytest.mark.parametrize("name", ["lost", "skipped", "read_again"])
+@pytest.mark.parametrize("name", ["lost", "skipped", "reread"])
 def test_it_is_good_when_nothing_that_arrived_is_missing(name: str):
     assert result(MoveKind.EMERGENCY).is_successful
     assert result(MoveKind.EMERGENCY, **{name: 1}).is_successful is (name != "skipped")
@@ -119,7 +119,7 @@ def test_it_is_good_when_nothing_that_arrived_is_missing(name: str):
     [(8, ["9 records were read again, although the report states at most 8"]), (9, []), (None, [])],
 )
 def test_more_than_the_bound_of_the_report_is_a_failure_that_is_named(bound, said):
-    found = result(MoveKind.EMERGENCY, read_again=9, bound=bound)
+    found = result(MoveKind.EMERGENCY, reread=9, bound=bound)
     assert (found.failures, found.is_successful) == (said, not said)
     assert found.as_json()["failures"] == said
-    assert found.as_json()["read_again_max"] == bound
+    assert found.as_json()["reread_max"] == bound
