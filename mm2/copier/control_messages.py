@@ -253,8 +253,10 @@ def encode_recovered_state_request(
 def decode_recovered_state_request(
     message: JsonMessage, partitions: Sequence[PartitionSetup]
 ) -> tuple[int, TopicPartition, int | None]:
-    """Decode the number, partition and target offset of a `recovered_state_request` message. `partitions` are the copy
-    process's partitions."""
+    """Decode the number, partition and target offset of a recovered state request.
+
+    `partitions` are the partitions of the copy process.
+    """
     partition = TopicPartition(decode_text(message["topic"]), decode_integer(message["partition"]))
     if all(TopicPartition(each.topic, each.partition) != partition for each in partitions):
         raise ValueError("not a partition of this task")

@@ -101,7 +101,7 @@ def encode_result(result: LogCompareResult) -> Iterator[JsonMessage]:
     counts = {"source": result.source_records, "target": result.target_records}
     matched = result.alignment
     if matched is None:
-        yield {"type": "unmatched", **partition, **counts, "why": result.failure}
+        yield {"type": "unmatched", **partition, **counts, "reason": result.failure}
         return
     for each in map_rebuild.split_ranges(matched.ranges, runs_max=_MAX_RUNS_PER_MESSAGE):
         encoded = bytearray()
@@ -120,7 +120,7 @@ def encode_result(result: LogCompareResult) -> Iterator[JsonMessage]:
         "first_source": matched.first_source,
         "first_target": matched.first_target,
         "matched": matched.matched_offsets,
-        "unsure": matched.bounded_offsets,
+        "bounded": matched.bounded_offsets,
         "tail": matched.unmatched_tail,
         "writers": list(matched.producer_ids),
     }
@@ -147,13 +147,13 @@ class LogCompareResultDecoder:
             target_records=message["target"],
         )
         if message["type"] == "unmatched":
-            return dataclasses.replace(result, failure=message["why"])
+            return dataclasses.replace(result, failure=message["reason"])
         matched = LogAlignment(
             first_source=message["first_source"],
             first_target=message["first_target"],
             ranges=stretches,
             matched_offsets=message["matched"],
-            bounded_offsets=message["unsure"],
+            bounded_offsets=message["bounded"],
             unmatched_tail=message["tail"],
             producer_ids=tuple(message["writers"]),
         )

@@ -297,7 +297,7 @@ class MoveExecutor:
             moved=moved,
             on_moved=self._record_moved_group,
         )
-        return {"groups": sorted(moved), "left": left}
+        return {"groups": sorted(moved), "skipped": left}
 
     @property
     def _final_positions(self) -> Mapping[str, FinalPositions]:
@@ -306,7 +306,7 @@ class MoveExecutor:
         )
 
     def _verify_offsets(self) -> _Detail:
-        left = self._file.journal.details[_Step.MOVE_GROUPS]["left"]
+        left = self._file.journal.details[_Step.MOVE_GROUPS]["skipped"]
         finals = {name: each for name, each in self._final_positions.items() if name not in left}
         found = group_offset_writes.compare_positions(
             finals, group_offset_writes.read_group_offsets(self._context, finals)

@@ -105,7 +105,7 @@ def _describe_final_positions(detail: _ReadBackDetail) -> str:
 
 
 def _describe_move_groups(detail: _ReadBackDetail) -> str:
-    moved, left = plurals.format_count(len(detail["groups"]), "group"), detail["left"]
+    moved, left = plurals.format_count(len(detail["groups"]), "group"), detail["skipped"]
     said = f"offsets of {moved} committed; {_Step.VERIFY.value} reads them back"
     return f"{said}; not moved, as accepted: {', '.join(left)}" if left else said
 

@@ -203,13 +203,13 @@ class HaltCause(enum.Enum):
     RECREATED = "recreated"
     SOURCE_TRUNCATED = "source-truncated"
     SOURCE_GAP = "source-gap"
-    NOT_PAIRED = "tail-does-not-pair"
+    NOT_PAIRED = "tail-mismatch"
     HANGING = "hanging-transaction"
     TIMESTAMPS_REWRITTEN = "timestamps-rewritten"
     REFUSED = "refused-by-target"
     SOURCE_REFUSED = "refused-by-source"
     FENCED = "fenced-by-another-owner"
-    OPPOSITE_UNKNOWN = "opposite-flow-unreadable"
+    OPPOSITE_UNKNOWN = "reverse-flow-unreadable"
     MAP_UNREADABLE = "offset-map-unreadable"
 
 

@@ -154,9 +154,9 @@ def test_a_map_that_is_lost_is_made_anew_and_copying_goes_on(
     world.catch_up()
     world.forget()
     found = world.rebuild("--engine", "spark")
-    assert {each["made_anew"] for each in found} == {"lost"}
+    assert {each["scope"] for each in found} == {"lost"}
     assert sum(each["matched"] for each in found) == world.written
-    assert {(each["unsure"], each["behind"]) for each in found} == {(0, 0)}
+    assert {(each["bounded"], each["unmatched_tail"]) for each in found} == {(0, 0)}
     assert [set(each.outcomes) for each in world.judge()] == [{"ExactOffset"}, {"ExactOffset"}]
     world.write(200)
     world.catch_up()
@@ -172,7 +172,7 @@ def test_nothing_is_made_anew_while_the_flow_runs(
     world.write(100)
     with Mirror(tmp_path, world.settings) as run:
         run.await_records(world.written)
-        assert {each["made_anew"] for each in world.rebuild("--engine", "inline")} == {"known"}
+        assert {each["scope"] for each in world.rebuild("--engine", "inline")} == {"known"}
         world.forget()
         (looked,) = world.rebuild("--dry-run", "--engine", "inline")
         assert (looked["stored"], looked["matched"]) == (0, world.written)
@@ -209,7 +209,7 @@ def test_a_lost_map_of_topics_that_are_cleaned(
         world.catch_up()
     world.forget()
     found = world.rebuild("--engine", "spark", "--all-differ")
-    assert {each["made_anew"] for each in found} == {"lost"}
+    assert {each["scope"] for each in found} == {"lost"}
     outcomes = world.judge()[0].outcomes
     assert outcomes["ExactOffset"] > 10_000, outcomes
     world.write(2_000)
@@ -283,8 +283,8 @@ def test_what_java_had_copied_is_added_to_the_map(
     known_before = world.judge()[0].outcomes
     assert known_before["too old"] > 500, known_before
     found = world.rebuild("--engine", "inline")
-    assert {each["made_anew"] for each in found} == {"before"}
+    assert {each["scope"] for each in found} == {"before"}
     after = world.judge()[0].outcomes  # the way back is not known of what stands there twice
     assert after["too old"] < 10, after
     assert after["ExactOffset"] > known_before["ExactOffset"] + 500, (known_before, after)
-    assert {each["made_anew"] for each in world.rebuild("--engine", "inline")} == {"rebuilt"}
+    assert {each["scope"] for each in world.rebuild("--engine", "inline")} == {"rebuilt"}

@@ -235,7 +235,7 @@ def test_a_mirror_that_cannot_be_read_is_appended_to(tmp_path, pair):
     kafka.produce(west, "east.orders", content.some(5))
     damage_last_batch(pair[1], "east.orders")
     with Mirror(tmp_path, settings(east, west, "orders")) as run:
-        obeying.obey(obeying.remedy_of(run, "orders", "tail-does-not-pair"), folder=tmp_path)
+        obeying.obey(obeying.remedy_of(run, "orders", "tail-mismatch"), folder=tmp_path)
         run.await_records(5, topic="orders")
         kafka.produce(east, "orders", content.some(2))
         run.await_records(7, topic="orders")

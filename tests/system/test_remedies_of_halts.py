@@ -162,7 +162,7 @@ def test_what_stands_on_the_mirror_and_not_on_the_source_is_left_behind(
             ("tail", "what this flow wrote last does not match tail-0: the source ends at 10"),
             ("stranger", "what MirrorMaker 2 wrote last does not match stranger-0"),
         ):
-            remedy = obeying.remedy_in_log(run, topic, "tail-does-not-pair", SOON_S)
+            remedy = obeying.remedy_in_log(run, topic, "tail-mismatch", SOON_S)
             assert why in run.log
             assert "--partition 0 --from offset:10 " in remedy
             obeying.obey(remedy, folder=tmp_path)
@@ -219,7 +219,7 @@ def test_rights_that_are_taken_away_or_never_given(tmp_path: Path, own_cluster: 
         replication_policy_class="IdentityReplicationPolicy",
     )
     with Mirror(tmp_path, given) as run:
-        remedy = obeying.remedy_in_log(run, "orders", "opposite-flow-unreadable", SOON_S)
+        remedy = obeying.remedy_in_log(run, "orders", "reverse-flow-unreadable", SOON_S)
         as_administrator(tmp_path, east)
         obeying.obey(remedy, folder=tmp_path)
         run.await_records(10, SOON_S, topic="orders")

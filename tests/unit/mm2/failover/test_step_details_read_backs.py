@@ -78,12 +78,12 @@ TABLE: list[tuple[MoveStep, dict[str, Any], str]] = [
     ),
     (
         Step.MOVE_GROUPS,
-        {"groups": ["a"], "left": []},
+        {"groups": ["a"], "skipped": []},
         "offsets of 1 group committed; verify reads them back",
     ),
     (
         Step.MOVE_GROUPS,
-        {"groups": ["a"], "left": ["b", "c"]},
+        {"groups": ["a"], "skipped": ["b", "c"]},
         "offsets of 1 group committed; verify reads them back; not moved, as accepted: b, c",
     ),
     (Step.VERIFY, {"positions": [stand(45), stand(45)]}, "2 positions: 2 as written"),

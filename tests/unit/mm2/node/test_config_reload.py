@@ -228,8 +228,8 @@ def test_why_is_answered_from_what_the_flows_show(running, made):
     answer = made.answer_request(ExplainRequest(topic="orders"))
     line = "a->b: orders -> a.orders, partition 0: re-encoded (gaps)"
     assert (answer.code, answer.lines[0]) == (exit_codes.DONE, line)
-    assert answer.detail["flows"][0]["partitions"][0]["ways"] == [
-        {"way": "re-encoded", "why": "gaps"}
+    assert answer.detail["flows"][0]["partitions"][0]["path"] == [
+        {"property": "re-encoded", "reason": "gaps"}
     ]
     assert made.answer_request(ExplainRequest(topic="bills")).code == exit_codes.BAD_INPUT
     assert running.applied == []

@@ -41,10 +41,10 @@ def test_as_json():
     found = json.loads(json.dumps(offset_map_rebuild.rebuild_to_json("east->west", [ILL, WELL])))
     assert (found["version"], found["flow"]) == (1, "east->west")
     first, second = found["partitions"]
-    assert (first["made_anew"], first["matched"], first["through"], first["stored"]) == (
+    assert (first["scope"], first["matched"], first["through"], first["stored"]) == (
         "lost",
         1_008,
         9,
         4,
     )
-    assert (second["made_anew"], second["why"]) == (None, "there is no mirror")
+    assert (second["scope"], second["reason"]) == (None, "there is no mirror")

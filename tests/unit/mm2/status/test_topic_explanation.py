@@ -162,11 +162,14 @@ def test_programs_are_told_the_same():
                         "state": "copying",
                         "reason": "",
                         "cause": "",
-                        "ways": [
-                            {"way": "re-encoded", "why": "gaps"},
-                            {"way": "in transactions", "why": topic_explanation.OLD_RECORDS_REASON},
+                        "path": [
+                            {"property": "re-encoded", "reason": "gaps"},
+                            {
+                                "property": "in transactions",
+                                "reason": topic_explanation.OLD_RECORDS_REASON,
+                            },
                         ],
-                        "way_on": "",
+                        "remedy": "",
                         **FAR,
                     },
                     {
@@ -174,8 +177,8 @@ def test_programs_are_told_the_same():
                         "state": "halted",
                         "reason": STOPPED,
                         "cause": "recreated",
-                        "ways": [],
-                        "way_on": "mm2 resume x",
+                        "path": [],
+                        "remedy": "mm2 resume x",
                         **FAR,
                     },
                 ],
