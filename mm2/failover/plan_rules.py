@@ -262,7 +262,7 @@ def _check_action(
             text = (
                 f"it is at {each.current_offset} on the destination, {count} beyond its "
                 f"translated position {each.target_offset}, and is not moved: unread records in "
-                "between are skipped (--rewind moves it back)"
+                "between are skipped (--rewind rewinds it)"
             )
             yield _GroupSeverity.COSTS, "higher-position", text
         case _Action.MOVES if (
@@ -271,12 +271,12 @@ def _check_action(
             and each.target_offset < each.current_offset
         ):
             text = (
-                f"it is at {each.current_offset} on the destination, and is set back to its "
+                f"it is at {each.current_offset} on the destination, and is rewound to its "
                 f"translated position {each.target_offset}"
             )
             yield _GroupSeverity.NOTE, "rewind", text
         case _Action.NOT_MIRRORED:
-            yield _GroupSeverity.NOTE, "not-replicated", "it is not mirrored"
+            yield _GroupSeverity.NOTE, "not-replicated", "the topic is not replicated"
         case _:
             pass
 
