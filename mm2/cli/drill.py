@@ -49,20 +49,20 @@ def drill_command(
     """Rehearse a failover between two local Kafka clusters and measure RTO and RPO.
 
     Starts two test clusters on this machine and runs the flow with your settings on a test topic,
-    with a producer and a consumer group. The first cluster is killed (or left in a planned move)
-    and the group continues on the second. Your clusters are not contacted and no hooks run: the
-    time that people, DNS and applications need comes on top.
+    with a producer and a consumer group. The first cluster is killed, or left by a planned move
+    with --planned, and the group continues on the second. Your clusters are not contacted and no
+    hooks run. The time that operators, DNS and applications need is not included.
 
     Needs Java; the first run downloads Kafka (60 MB). The result is recorded in the file that
     drill.report names, if it is set.
 
-    A FAILED line reports that replicated records were skipped, that more records were read again
-    than the failover report allows, or that a planned move lost or repeated records.
+    A FAILED line reports that replicated records were skipped, that more records were re-read than
+    the failover report allows, or that a planned move lost or repeated records.
 
     \b
     RTO         time from the loss of the first cluster until the group processed records again
     RPO         records that were written and never replicated
-    read again  records that the group processed twice
+    re-read     records that the group processed twice
 
     \b
     Examples:

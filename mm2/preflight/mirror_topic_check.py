@@ -74,9 +74,9 @@ def check_mirror_topics(
             seen,
             "mirror-name-reserved",
             f"topic {topic} must not be mirrored: {reason}",
-            means="the topic is not replicated",
-            mend="rename the topic, or exclude it with topics.exclude",
-            weight=CheckSeverity.WARNING,
+            effect="the topic is not replicated",
+            fix="rename the topic, or exclude it with topics.exclude",
+            severity=CheckSeverity.WARNING,
         )
 
 

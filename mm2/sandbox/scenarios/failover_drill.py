@@ -164,14 +164,14 @@ class DrillResult:
         bound = self.report["reread_max"]
         if bound is not None and self.reread > bound:
             again = plurals.format_count(self.reread, "record", "were")
-            found.append(f"{again} read again, although the report states at most {bound:,}")
+            found.append(f"{again} re-read, although the report states at most {bound:,}")
         if self.kind is not MoveKind.EMERGENCY:
             if self.lost:
                 lost = plurals.format_count(self.lost, "record", "were")
                 found.append(f"{lost} lost, although the move was planned")
             if self.reread:
                 again = plurals.format_count(self.reread, "record", "were")
-                found.append(f"{again} read again, although the move was planned")
+                found.append(f"{again} re-read, although the move was planned")
         return found
 
     @property

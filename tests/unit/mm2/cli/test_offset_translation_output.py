@@ -60,7 +60,7 @@ def test_places_as_a_table():
         "TRANSLATED-TOPIC  TRANSLATED-OFFSET  RE-READS  OUTCOME"
     )
     row = "orders  3          50      as given  east.orders       "
-    assert list(translation_output.format_translation(found)) == [
+    assert list(offset_translation_output.format_translation(found)) == [
         head,
         f"{row}40                 0         exact",
         f"{row}41                 unknown   earlier",
@@ -145,9 +145,13 @@ def test_as_json():
         "reason": "",
     }
     assert group["offsets"][1]["reason"] == "it is a secret"
-    (only,) = translation_output.translation_to_json(answer(places=[place(WAITS)]))["offsets"]
+    (only,) = offset_translation_output.translation_to_json(answer(places=[place(WAITS)]))[
+        "offsets"
+    ]
     assert (only["outcome"], only["reread_max"]) == ("not-ready", 7)
-    (only,) = translation_output.translation_to_json(answer(places=[place(BEYOND)]))["offsets"]
+    (only,) = offset_translation_output.translation_to_json(answer(places=[place(BEYOND)]))[
+        "offsets"
+    ]
     assert (only["outcome"], only["log_end"]) == ("beyond-the-log-end", 17)
     assert (only["translated_offset"], only["reread_max"]) == (None, None)
 
