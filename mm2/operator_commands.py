@@ -50,8 +50,8 @@ def insert_note(message: str, note: str) -> str:
 def build_move_command(
     verb: str, origin: str, destination: str, *extra_arguments: str, file: str = DEFAULT_CONFIG_FILE
 ) -> str:
-    """Return the command `mm2 failover` or `mm2 failback` (`verb`); `extra_arguments` are
-    appended."""
+    """Return the command `mm2 failover` or `mm2 failback`, selected by `verb`, with
+    `extra_arguments` appended."""
     words = [
         "mm2",
         verb,
@@ -291,16 +291,16 @@ class OperatorCommands:
         return shlex.join([*words, "--from", position, "--config", self.file])
 
     def rebuild_offset_map(self, flow: str, topic: str) -> str:
-        """Return the command that rebuilds the offset map from both logs; "" on a plain Connect
-        worker."""
+        """Return the command that rebuilds the offset map from the source and target logs; "" on a
+        plain Connect worker."""
         if self.connector:
             return ""
         words = ["mm2", "offsets", "rebuild", "--flow", flow, "--topic", topic]
         return shlex.join([*words, "--config", self.file])
 
     def skip_map_record(self, flow: str, offset: int, *, position: str | None = None) -> str:
-        """Return the command that skips an unreadable record of the flow's offset map. For the
-        record of an era, replication restarts at `position`.
+        """Return the command that skips an unreadable record of the flow's offset map. If the
+        record describes an era (generation of the mirror), replication restarts at `position`.
 
         This is an `mm2` command even on a plain Connect worker. Its configuration file must define
         both clusters and the flow.

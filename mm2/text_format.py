@@ -66,7 +66,7 @@ def format_duration(seconds: float | None) -> str:
 
 
 MAX_COLUMN_CHARS = 80
-"""Maximum width to which the cells of a column are padded. Others may choose a group id of any
+"""Maximum width to which the cells of a column are padded, because group ids may have any
 length."""
 
 

@@ -66,7 +66,8 @@ class Recommender(Protocol):
 
 
 class KeyOptions(TypedDict, total=False):
-    """Keyword arguments of `ConfigDef.define`. See the fields of `ConfigKey`."""
+    """Optional keyword arguments of `ConfigDef.define`. They have the same names and meanings as
+    the fields of `ConfigKey`."""
 
     default: Any
     validator: Validator | None
@@ -136,7 +137,8 @@ class ConfigValue:
 
 
 class ConfigDef:
-    """Configuration keys in order of definition, and groups in order of first use."""
+    """A set of configuration keys in order of definition, with their groups in order of first
+    use."""
 
     def __init__(self, base: ConfigDef | None = None) -> None:
         self._keys: dict[str, ConfigKey] = {} if base is None else dict(base.keys)
@@ -261,8 +263,10 @@ class ConfigDef:
         return result.value
 
     def _depth_first(self, roots: Sequence[str]) -> list[str]:
-        """Return each root key followed by its dependents, depth first, once per path from a root.
-        Cycles are cut."""
+        """Return each root key followed by its dependents in depth-first order.
+
+        A key that is reachable on several paths is returned once per path. Cycles are not followed.
+        """
         order: list[str] = []
         waiting = [(name, frozenset[str]()) for name in reversed(roots)]
         while waiting:
@@ -382,8 +386,8 @@ def format_default(key: ConfigKey) -> str:
 
 
 def _format_in_units(value: int, units: tuple[tuple[str, int], ...]) -> str:
-    """Express a value in the largest unit that divides it without remainder; empty if no unit
-    does."""
+    """Format a value in the largest unit that divides it without remainder; return an empty text if
+    there is no such unit."""
     result = ""
     for unit, factor in units:
         if value == 0 or value % factor:
@@ -401,9 +405,10 @@ def embed(
     group: str,
     first_order: int = 0,
 ) -> None:
-    """Add the child's keys to `target` as `<key_prefix><name>`, in documentation order.
+    """Add all keys of a child definition to the definition `target`, each as `<key_prefix><name>`,
+    in documentation order.
 
-    Validators and recommenders of the child still receive key names without the prefix.
+    The child's validators and recommenders still receive key names without the prefix.
     """
     for order, key in enumerate(sort_keys_for_docs(child), start=first_order):
         target.add(

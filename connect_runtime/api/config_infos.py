@@ -100,7 +100,8 @@ def build_config_infos(
 def merge_config_infos(
     name: str, configs: Sequence[ConfigInfo], *, groups: Sequence[str]
 ) -> ConfigInfos:
-    """Merge the results of several definitions into one. Duplicate groups are removed."""
+    """Merge the validation results of several definitions into one. Duplicate groups are
+    removed."""
     result = [each.value for each in configs if each.value is not None]
     return ConfigInfos(
         name=name,

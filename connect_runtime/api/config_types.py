@@ -15,8 +15,8 @@ from connect_runtime.api.errors import ConfigError
 
 HIDDEN_PASSWORD = "[hidden]"  # noqa: S105  # shown instead of a password
 ClassLoader = Callable[[str], type]
-"""Returns the class with the name given in a key of type CLASS. Raises LookupError if the class is
-not found."""
+"""Function that returns the class whose name is the value of a configuration key of type CLASS.
+Raises LookupError if the class is not found."""
 
 JAVA_BLANKS = "".join(map(chr, range(33)))
 """Characters that Java's `String.trim` removes: control characters and the space, but no other

@@ -65,8 +65,8 @@ class Connector(abc.ABC):
     """Base class of connectors. Derive from SourceConnector or SinkConnector."""
 
     self_applied_keys: ClassVar[frozenset[str]] = frozenset()
-    """Common connector keys, such as `transforms` and `predicates`, that the connector applies
-    instead of the worker. For connectors whose tasks move the data themselves."""
+    """Common connector keys, such as `transforms` and `predicates`, that the connector itself
+    applies, so that the worker does not. For connectors whose tasks move the data themselves."""
     context: ConnectorContext
     props: Mapping[str, str]
     """The configuration with which the connector was started."""
@@ -92,7 +92,8 @@ class Connector(abc.ABC):
 
     @abc.abstractmethod
     def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
-        """Return the configurations of at most `max_tasks` tasks. See `group_partitions`.
+        """Return the configurations of at most `max_tasks` tasks. Use `group_partitions` to
+        distribute source partitions evenly.
 
         The worker's herder waits for the result: return within milliseconds, using cached data.
         """

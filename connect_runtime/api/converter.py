@@ -17,7 +17,7 @@ TYPE_CONFIG = "converter.type"
 
 
 class ConverterType(enum.Enum):
-    """Use of a converter; the value of `converter.type`."""
+    """What a converter converts: keys, values or headers (configuration key `converter.type`)."""
 
     KEY = "key"
     VALUE = "value"

@@ -18,7 +18,8 @@ from connect_runtime.api.schema_builder import SchemaBuilder
 
 SCALE_FIELD = "scale"
 MAX_DECIMAL_DIGITS = 4_300
-"""Python's limit for converting integers to text, because the conversion takes quadratic time."""
+"""Maximum number of digits of a Decimal. This is Python's limit for converting integers to text,
+because the conversion takes quadratic time."""
 _MAX_DECIMAL_BYTES = 1_785
 """Maximum number of bytes for which every value has at most `MAX_DECIMAL_DIGITS` digits."""
 _DAY_MS = 24 * 60 * 60 * 1000

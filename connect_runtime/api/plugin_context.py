@@ -67,7 +67,7 @@ class ConnectorContext(PluginContext, Protocol):
     """Services for connectors. Both methods may be called on any thread."""
 
     def request_task_reconfiguration(self) -> None:
-        """Request that the worker calls `task_configs` soon, because its result has changed."""
+        """Ask the worker to call `task_configs` soon, because its result has changed."""
 
     def raise_error(self, error: Exception) -> None:
         """Set the connector's status to FAILED. Its tasks keep running."""
@@ -188,10 +188,11 @@ class SinkTaskContext(TaskContext, Protocol):
 
 
 class PipelineState(Enum):
-    """State of a pipeline, which the worker publishes as the task's status.
+    """State of a pipeline (a process that moves a task's data outside the worker). The worker
+    publishes it as the task's status.
 
-    WAITING and STARTING differ from RUNNING so that a pipeline that has no free slot, or has not
-    reported yet, does not appear to be copying.
+    WAITING and STARTING differ from RUNNING so that a pipeline that is waiting for free capacity,
+    or has not reported yet, does not appear to be copying.
     """
 
     STARTING = "STARTING"
@@ -202,7 +203,8 @@ class PipelineState(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineProgress:
-    """A progress report of a pipeline. Offsets of partitions that are not listed are unchanged."""
+    """A progress report of a pipeline (a process that moves a task's data outside the worker).
+    Offsets of partitions that are not listed are unchanged."""
 
     state: PipelineState = PipelineState.RUNNING
     reason: str = ""
@@ -217,7 +219,7 @@ class PipelineProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForeignTaskRun:
-    """A task run by a Java worker, as recorded by the Java worker in the status topic.
+    """One run of a task by a Java worker, as recorded by that worker in the status topic.
 
     Times are wall-clock milliseconds.
     """
@@ -226,8 +228,8 @@ class ForeignTaskRun:
     started_ms: int
     """Start time by the Java worker's clock."""
     ended_ms: int | None = None
-    """End time by the Java worker's clock; None if the worker never reported an end (killed,
-    partitioned, frozen)."""
+    """End time by the Java worker's clock; None if the worker never reported an end (for example
+    because it was killed, suspended or cut off from the network)."""
     overlaps: bool = False
     """True if this run started before the previous run reported its end."""
     removed_ms: int | None = None
@@ -237,7 +239,8 @@ class ForeignTaskRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderlessPeriod:
-    """A period in which the group had no leader, recognized by a session key that was not rotated.
+    """A period in which the group had no leader, recognized by a session key (KIP-507) that was not
+    rotated in time.
 
     The period ended when this worker started. Times are wall-clock milliseconds.
     """
@@ -298,8 +301,7 @@ class PipelineTaskContext(TaskContext, Protocol):
     def worker_properties(self, prefix: str) -> Mapping[str, str]:
         """Return the worker properties whose names start with `prefix`, with their full names.
 
-        For settings that only the worker's operator may change, but not the users who create
-        connectors.
+        For settings that the worker's operator may change, but users who create connectors may not.
         """
 
     def last_heartbeat_s(self) -> float:

@@ -147,7 +147,8 @@ _CHANGEABLE_FIELDS = frozenset(
 
 
 class TimestampType(enum.Enum):
-    """Source of a consumed record's timestamp; the value is Kafka's number."""
+    """Origin of a consumed record's timestamp, such as create time or log append time. The value is
+    Kafka's numeric code."""
 
     NO_TIMESTAMP_TYPE = -1
     CREATE_TIME = 0

@@ -72,9 +72,9 @@ def serve_worker(
 ) -> int:
     """Build a worker, run it until a signal or a failure, and return the exit code.
 
-    `after_start` is called after the start and may raise `ConnectError`. `stop` must already be
-    entered as a context manager: its first signal stops the worker cleanly. If a start is blocked
-    because no broker responds, it is abandoned after a signal.
+    `after_start` is called after the start and may raise `ConnectError`. `stop` handles the signals
+    and must already be entered as a context manager. The first signal stops the worker cleanly. If
+    a start is blocked because no broker responds, it is abandoned after a signal.
     """
     try:
         made = build_worker()
@@ -102,8 +102,8 @@ def serve_worker(
 
 
 def _ignore_thread_death(_: ThreadDied) -> None:
-    """Ignore the death of the start thread, because the caller waits for the thread and checks its
-    failure."""
+    """Ignore that the start thread ended unexpectedly, because the caller waits for the thread and
+    checks its failure."""
 
 
 def _wait_for_start(starting: OwnedThread, stop: StopSignals) -> bool:
@@ -155,7 +155,7 @@ def _wait_for_signal_or_failure(made: RunnableWorker, stop: StopSignals) -> int:
 
 
 _VERBOSE_LOGGERS = ("httpx",)
-"""Loggers that log every request at INFO. The access log already has the requests of other
+"""Loggers that log every request at INFO. The access log already contains the requests from other
 workers."""
 
 CommandBody = Callable[[tuple[pathlib.Path, ...], StopSignals], int]

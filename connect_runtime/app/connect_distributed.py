@@ -36,7 +36,8 @@ CONFLICT_CHECK_TIMEOUT_S = 10.0
 
 
 def build_worker(settings: DistributedSettings) -> WorkerProcess:
-    """Build a worker without starting it. Raises `FatalError` if a client rejects the settings."""
+    """Build a worker without starting it. Raises `FatalError` if the Kafka client library rejects
+    the settings."""
     return WorkerProcess(functools.partial(build_worker_mode, settings))
 
 
@@ -46,8 +47,11 @@ def build_worker_mode(
     *,
     on_trouble: Callable[[str], None] = lambda _: None,
 ) -> WorkerMode:
-    """Build the mode of a distributed worker. `on_trouble` is described in
-    `InternalTopicManager`."""
+    """Build the `WorkerMode`: the components that only distributed workers use.
+
+    `on_trouble` is called with the reason while an internal topic is missing, and with "" once it
+    exists.
+    """
     config = settings.config
     logs = internal_topic_logs.create_worker_logs(
         settings.access,

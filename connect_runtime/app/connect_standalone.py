@@ -33,7 +33,8 @@ CREATE_CONNECTOR_TIMEOUT_S = 60.0
 
 
 def build_worker(settings: StandaloneSettings) -> WorkerProcess:
-    """Build a worker without starting it. Raises `FatalError` if a client rejects the settings."""
+    """Build a worker without starting it. Raises `FatalError` if the Kafka client library rejects
+    the settings."""
 
     def make_group(around: WorkerGroupDeps) -> WorkerGroup:
         return StandaloneGroup(around.url, around.configs.snapshot, clock=SystemClock())
@@ -100,8 +101,8 @@ def _run_standalone(files: tuple[pathlib.Path, ...], stop: StopSignals) -> int:
 def _read_connector_files(
     files: tuple[pathlib.Path, ...],
 ) -> tuple[list[ConnectorFile], bool]:
-    """Read the connector files, and log each unreadable file. The second value is True if any file
-    was unreadable."""
+    """Read the connector files, and log each unreadable file. Return the parsed files, and True if
+    any file was unreadable."""
     found: list[ConnectorFile] = []
     for each in files:
         try:

@@ -57,12 +57,13 @@ _LOG = logging.getLogger(__name__)
 
 _CLOCK = SystemClock()
 _API_SETTINGS = RestSettings()
-"""REST settings of all members. The listeners are owned by the fleet."""
+"""REST settings of all workers of a fleet. The fleet itself owns the listeners."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetMemberAddress:
-    """A member's address, and the routers of the servers that it uses."""
+    """Address of a fleet member (a worker of the fleet), and the routers of the servers that it
+    uses."""
 
     url: str
     worker_id: str
@@ -79,11 +80,11 @@ MEMBER_CHECK_TIMEOUT_S = 3.0
 
 
 def join_immediately(_: Callable[[], bool]) -> None:
-    """Join the group without waiting for other members."""
+    """Join the group without waiting for other members. Default of `before_joining`."""
 
 
 def ignore_problem(_: str) -> None:
-    """Ignore a problem that delays the start."""
+    """Ignore a problem that delays the start. Default of `on_trouble`."""
 
 
 class FleetMember:
@@ -101,7 +102,8 @@ class FleetMember:
         before_joining: Callable[[Callable[[], bool]], None],
         on_trouble: Callable[[str], None] = ignore_problem,
     ) -> None:
-        """Create the member; the parameters are described in `WorkerFleet.create_member`."""
+        """Create the worker without starting it. `WorkerFleet.create_member` describes the
+        parameters."""
         if settings.connect_protocol is ConnectProtocol.SESSIONED:
             settings = dataclasses.replace(
                 settings, connect_protocol=ConnectProtocol.SESSIONED_WHOLE
@@ -223,8 +225,9 @@ class FleetMember:
         )
 
     def _sign_request(self, call: PeerRequest) -> PeerRequest:
-        """Sign a request as a whole. The response must be signed unless a Java worker may be in the
-        group. Raises `PeerUnavailableError` if the group's key is needed and not known yet."""
+        """Sign a request to another worker, including its method, path, time and body digest. The
+        response must be signed unless a Java worker may be in the group. Raises
+        `PeerUnavailableError` if the group's key is needed and not known yet."""
         key = self.herder.config().session_key
         must_be_signed = self.herder.signs_whole_requests()
         if must_be_signed and key is None:
@@ -255,8 +258,8 @@ def _build_member_mode(
     on_trouble: Callable[[str], None],
     on_broken: Callable[[str], None],
 ) -> WorkerMode:
-    """Build a member's mode without the check for conflicting clusters, because fleets derive group
-    and topic names."""
+    """Build the `WorkerMode` of a fleet member. It does not check for conflicting clusters, because
+    a fleet derives group and topic names."""
     return dataclasses.replace(
         connect_distributed.build_worker_mode(settings, on_broken, on_trouble=on_trouble),
         check_startup=lambda _: before_joining(functools.partial(_has_members, settings)),
@@ -289,7 +292,8 @@ def _has_members(settings: DistributedSettings) -> bool:
 UNREACHABLE_URL = "NOTUSED"
 """Advertised URL of a worker without internal REST, as in Java's dedicated mode."""
 REST_STOP_TIMEOUT_S = 2
-"""How long requests in progress may take at a shutdown. The operator waits for this."""
+"""Maximum time for requests in progress to complete at shutdown. It is short, because the operator
+is waiting for the process to end."""
 _NO_PAGES: PagesByPath = MappingProxyType({})
 _LOOPBACK_USER = "mm2"
 _PASSWORD_BYTES = 24
@@ -311,7 +315,7 @@ class LoopbackApi:
 
 
 class _AnyUser(Mapping[str, str]):
-    """Users of the loopback server. Every user name is accepted with the same password."""
+    """User database of the loopback server: accepts every user name with the same password."""
 
     def __init__(self, password: str) -> None:
         self._password = password

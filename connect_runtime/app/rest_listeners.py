@@ -89,8 +89,8 @@ def read_rest_configuration(
     environment: Mapping[str, str],
     folder: pathlib.Path,
 ) -> RestConfiguration:
-    """Read the REST configuration. Problems are reported to `account`, and the invalid values are
-    omitted."""
+    """Read the REST configuration. Problems are added to the error collector `account`, and invalid
+    values are omitted."""
     found = _read_rest_settings(account)
     main = _read_https(account, found.needs_https(), prefix=rest_tls.LISTENERS_PREFIX, files=files)
     admin = _read_https(

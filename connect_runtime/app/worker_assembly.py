@@ -96,7 +96,8 @@ class WorkerGroupDeps:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartupSnapshot:
-    """State that a worker has read before it starts: its id, configurations and statuses."""
+    """State that a worker has read before it starts: its worker id, the configurations and the
+    statuses."""
 
     worker_id: str
     configs: ConfigBackingStore
@@ -226,8 +227,7 @@ class WorkerAssembly:
     def assemble(self, home: WorkerAddress) -> RestDependencies:
         """Build the herder and return the dependencies of the REST API.
 
-        Requests are accepted from then on. Requests that arrive before the worker is ready are
-        rejected.
+        From then on, requests can be submitted, but they are rejected until the worker is ready.
         """
         settings = self.kind.settings
         self._home = home

@@ -58,8 +58,8 @@ def select_broker_properties(values: Mapping[str, str], *, rest_uses_ssl: bool) 
 def validate_broker_security(
     account: ErrorCollector, values: Mapping[str, str], *, files: StoreFiles
 ) -> SecuritySettings | None:
-    """Parse the broker security settings. Return None if they are invalid, which is reported to
-    `account`."""
+    """Parse the broker security settings. Return None if they are invalid, and add the problem to
+    the error collector `account`."""
     parsed = security_settings.parse_security(values, files=files)
     for each in parsed.errors:
         account.add_problem(each.key, each.problem, allowed=each.allowed)
@@ -95,7 +95,7 @@ def parse_broker_access(
 ) -> KafkaClusterAccess | None:
     """Parse how to access the Kafka cluster, after its security settings were validated.
 
-    Returns None if the settings are invalid, which is reported to `account`.
+    Returns None if the settings are invalid. Problems are added to the error collector `account`.
     """
     try:
         return cluster_access.parse_cluster_access(values, files=files)
@@ -212,7 +212,8 @@ class WorkerSettingsParts:
 def read_common_settings(
     source: WorkerSettingsSource, given: ResolvedProperties, definition: ConfigDef
 ) -> tuple[ErrorCollector, WorkerSettingsParts]:
-    """Read and validate all common settings. `account.finish` raises the collected problems."""
+    """Read and validate all common settings. Problems are added to the error collector `account`,
+    whose `finish` raises them."""
     account = ErrorCollector(given)
     _validate_keys(account, definition)
     files = key_stores.create_store_files(source.folder)
@@ -240,8 +241,8 @@ def read_common_settings(
 def build_common_settings(
     source: WorkerSettingsSource, parts: WorkerSettingsParts, warnings: tuple[str, ...]
 ) -> dict[str, Any]:
-    """Return the fields of `WorkerSettings` except the herder's. Call only if no problems were
-    reported."""
+    """Return the fields of `WorkerSettings`, except the herder's settings. Call only if no problems
+    were reported."""
     assert parts.access is not None
     resolve: ResolveConnectorConfig = ConnectorConfigTransformer(
         providers=parts.providers.providers,

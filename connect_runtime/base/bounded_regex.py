@@ -6,11 +6,11 @@ interpret differently. A pattern must match the whole name.
 `re` backtracks while it holds the interpreter lock: `(a+)+b` takes hours for 40 characters and
 blocks every thread. Therefore, the number of steps that `re` could need is estimated from the
 parsed expression, and `re` is used only if the number is small. Other expressions are run as an NFA
-(Thompson's construction), which follows all alternatives at the same time. The number of steps is
-then at most the size of the expression times the length of the name, and the result is the same.
-Expensive lookaheads are run in the same way. Lookbehind, atomic groups and possessive quantifiers
-are matched by `re`, and their steps are counted. An NFA cannot follow backreferences, so an
-expression with backreferences that needs too many steps is rejected.
+(nondeterministic finite automaton, Thompson's construction), which follows all alternatives at the
+same time. The number of steps is then at most the size of the expression times the length of the
+name, and the result is the same. Expensive lookaheads are run in the same way. Lookbehind, atomic
+groups and possessive quantifiers are matched by `re`, and their steps are counted. An NFA cannot
+follow backreferences, so an expression with backreferences that needs too many steps is rejected.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from typing import Any
 from connect_runtime.base.errors import FatalError
 
 NAME_LENGTH_MAX = 256
-"""Minimum name length for which steps are estimated. Topic names have at most 249 characters; group
-names may have more."""
+"""Steps are estimated for a name of this length, or of the next power of two if the name is longer.
+Topic names have at most 249 characters; group names may have more."""
 STEPS_MAX = 2_000_000
 """Maximum number of `re` steps for one match (about 30 ms)."""
 VISITS_MAX = 1_000_000
@@ -277,7 +277,8 @@ _SINGLE_END_OPS = (
     _constants.ATOMIC_GROUP,
     _constants.POSSESSIVE_REPEAT,
 )
-"""Expression parts that have at most one match end at each position, which `re` returns."""
+"""Kinds of expression parts for which at most one end of a match is possible at each start
+position. `re` returns this end."""
 
 
 class _UnsupportedError(Exception):

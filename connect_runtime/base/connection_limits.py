@@ -60,7 +60,7 @@ class OpenConnections(Generic[T]):
     _client: dict[T, str] = field(default_factory=dict)
     _counts: Counter[str] = field(default_factory=Counter)
     _idle: dict[T, None] = field(default_factory=dict)
-    """Idle connections, whose client has not sent a request, ordered from the longest idle one."""
+    """Idle connections, longest idle first."""
 
     def admit(self, connection: T, host: str) -> T | None:
         """Register a new connection as idle.

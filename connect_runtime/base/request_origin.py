@@ -39,7 +39,7 @@ class AllowedHosts:
     suffixes: tuple[str, ...] = ()
     """Allowed domain suffixes, each with a leading dot."""
     allow_all: bool = False
-    """Accept every host name."""
+    """True to accept every host name."""
 
     def allows(self, host: str | None) -> bool:
         """Return whether the `Host` header (with or without port) is accepted.

@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleWindows:
-    """Window settings: `metrics.sample.window.ms` (in seconds) and `metrics.num.samples`."""
+    """Window settings: `metrics.sample.window.ms` (converted to seconds) and
+    `metrics.num.samples`."""
 
     window_s: float = 30.0
     windows: int = 2

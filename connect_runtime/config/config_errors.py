@@ -32,7 +32,7 @@ class ConfigProblem:
     allowed: str | None = None
     """The allowed values."""
     nearest: str | None = None
-    """The known key most similar to the unknown one."""
+    """Known key that is most similar to an unknown key."""
 
     def describe(self, file: str) -> str:
         """Format the problem as one line: `file:line: key: problem`."""
@@ -120,10 +120,12 @@ _SECRET_ASSIGNMENT = re.compile(
     r"""("[^"]*"?|'[^']*'?|[^\s&;]+)""",
     re.IGNORECASE,
 )
-"""Inside a value: a Java option (`-D…Password=x`), a query of a URL (`?client_secret=x`), JSON or
-YAML (`password: x`). A colon without a blank may stand before a port."""
+"""Matches a secret inside a value: in a Java option (`-D…Password=x`), in the query of a URL
+(`?client_secret=x`), and in JSON or YAML (`password: x`). An unquoted key requires a blank after
+the colon, because the text after the colon may otherwise be a port."""
 _URL_SIGNATURE = re.compile(r"([?&;](?:sig|signature)=)[^\s&;]+", re.IGNORECASE)
-"""Inside a URL that gives access by itself, such as Azure's shared access signatures."""
+"""Matches the signature in a URL that grants access by itself, such as an Azure shared access
+signature."""
 _URL_PASSWORD = re.compile(r"(//[^/\s:@]{0,256}:)[^/\s@]{1,256}(?=@)")
 _LOGIN_PASSWORD = re.compile(r"""((?:^|[\s,;="'])[^/\s:@,;="']{1,256}:)[^/\s@,]{1,256}(?=@)""")
 """`user:password@host`, as in a URL but without its scheme."""

@@ -29,8 +29,9 @@ from connect_runtime.system import files
 
 _MAX_FILE_BYTES = 1024 * 1024
 RESOLVED_LENGTH_MAX = 4 * 1024 * 1024
-"""Maximum number of characters of a configuration's resolved values with placeholders. Large enough
-for several files, but a short configuration that repeats one file cannot fill the memory."""
+"""Maximum total length, in characters, of those values of a configuration that contain
+placeholders, after resolution. Large enough for several files, but a short configuration that
+repeats one file cannot fill the memory."""
 PLACEHOLDERS_MAX = 10_000
 """Maximum number of placeholders in a configuration. It is limited because each may read a file."""
 READ_BYTES_MAX = 16 * 1024 * 1024
@@ -57,7 +58,8 @@ class ProviderError(ValueError):
 
 
 class ProviderKind(enum.Enum):
-    """Source of a provider's values."""
+    """Where a provider reads its values: environment variables, a properties file or a
+    directory."""
 
     ENVIRONMENT = "env"
     FILE = "file"
@@ -120,8 +122,8 @@ class ConfigTransformer:
 
     @property
     def environment_names(self) -> frozenset[str]:
-        """Names of the environment variables that were used. They are secrets that child processes
-        should not inherit."""
+        """Names of the environment variables that were used. They contain secrets that child
+        processes should not inherit."""
         return frozenset(self._names)
 
     def resolve(self, text: str) -> ResolvedText:

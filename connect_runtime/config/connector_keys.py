@@ -26,8 +26,8 @@ from connect_runtime.base.bounded_regex import PatternError
 
 _COMMON, _TRANSFORMS, _ERRORS = "Common", "Transforms", "Error Handling"
 _TOPIC_KEY_COUNT = 4
-"""Order of `topics` and `topics.regex` in Java's common group, although other keys have the same
-order."""
+"""Order number of `topics` and `topics.regex` in the common group. As in Java, other keys have the
+same number."""
 _CONVERTER_BASES = {
     "key": Converter,
     "value": Converter,
@@ -80,8 +80,8 @@ _SHARED_NUMBERING = {
 
 
 class _KeyBuilder:
-    """Numbers the configuration keys of each group in order. As in Java, some groups share a
-    counter."""
+    """Assigns order numbers to the configuration keys of each group. As in Java, some groups share
+    a counter."""
 
     def __init__(self, base: ConfigDef | None = None) -> None:
         self.keys = ConfigDef(base)

@@ -53,7 +53,8 @@ def parse_entries(text: str) -> tuple[JavaProperty, ...]:
 
 
 def find_non_ascii_lines(text: str) -> list[int]:
-    """Return the non-comment lines with non-ASCII characters, which most editors write as UTF-8."""
+    """Return the numbers of all non-comment lines with non-ASCII characters. (Most editors save
+    such characters as UTF-8.)"""
     return [
         number
         for number, line in enumerate(text.split("\n"), 1)
@@ -70,8 +71,8 @@ def format_property(key: str, value: str) -> str:
 def _join_logical_lines(text: str) -> Iterator[tuple[int, str]]:
     """Join continuation lines, and skip comments and blank lines.
 
-    As in Java, a line that contains only continuation characters does not begin a pair: a comment
-    may follow. Only at the end of the text is it a pair with an empty key.
+    As in Java, a line that contains only a continuation character (backslash) does not begin a
+    pair: a comment may follow. Only at the end of the text is it a pair with an empty key.
     """
     pending, started, continued = "", 0, False
     lines = re.split(r"\r\n|\r|\n", text)

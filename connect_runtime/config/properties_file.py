@@ -198,7 +198,7 @@ class ErrorCollector:
         )
 
     def add_warning(self, key: str, text: str, *, nearest: str | None = None) -> None:
-        """Record a warning about a setting that has no effect or an unexpected one."""
+        """Record a warning about a setting that has no effect or an unexpected effect."""
         self._warnings.append(
             ConfigProblem(
                 line=self._get_line(key), key=key, text=self._redact(key, text), nearest=nearest

@@ -23,8 +23,8 @@ _SIGN_BY_ERROR = {
     "undefined tag handle": "!",
     "duplicate tag handle": "!",
 }
-"""Special first character by PyYAML error, for unquoted texts. The error details may be secret and
-are not shown."""
+"""Special character that causes a PyYAML error at the start of an unquoted text, by error. The
+message names the character instead of the error details, which may contain a secret."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -147,25 +147,26 @@ def find_surplus(held: Mapping[str, Sequence[T]], total: int) -> dict[str, Seque
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DelayedRebalance:
-    """A scheduled rebalance. Lost work remains unassigned until then."""
+    """A scheduled rebalance. Until then, the work of departed members remains unassigned."""
 
     candidates: tuple[str, ...] = ()
     """Members that were idle during the delay, in order of arrival."""
     scheduled_ms: int | None = None
-    """End of the delay in the caller's time; None without a delay."""
+    """End of the delay in milliseconds of the caller's clock; None without a delay."""
     revoked_before: bool = False
     """True if the previous round revoked work to balance the load."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LostAssignments:
-    """Decision about how to reassign lost work."""
+    """Decision about how to reassign lost work (the connectors and tasks of departed members)."""
 
     delayed_rebalance: DelayedRebalance
     reassign: Sequence[WorkItem] = ()
     """Lost work to assign in the same way as new work."""
     returned: Mapping[str, Sequence[WorkItem]] = field(default_factory=dict)
-    """Work that is returned to candidates, by member id."""
+    """Lost work that is returned to the candidates (members that were idle during the delay), by
+    member id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

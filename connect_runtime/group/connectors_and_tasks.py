@@ -75,7 +75,8 @@ class ConfiguredWork:
     """Connectors and tasks that are configured, as of an offset in the config topic."""
 
     offset: int = -1
-    """Offset of the next record to read; -1 before the first record, as members report it."""
+    """Offset of the next config topic record to read, as members report it; -1 before the first
+    record."""
     task_counts: Mapping[str, int] = field(default_factory=dict)
     """Number of tasks by connector; 0 while a connector's task configurations are incomplete."""
 

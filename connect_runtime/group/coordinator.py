@@ -137,7 +137,7 @@ class CoordinatorLookup:
     lost_since_s: float | None = None
     """Time when the last coordinator was lost; None once a coordinator has responded."""
     pending_token: int | None = None
-    """Token of the lookup in flight."""
+    """Token that identifies the lookup in flight."""
     retry: Backoff = field(init=False)
     _not_before_s: float = -math.inf
     _one_by_one: bool = False

@@ -191,7 +191,8 @@ class GroupMember:
 
     @property
     def _awaits_assignments(self) -> bool:
-        """True if the generation is waiting for assignments from this leader."""
+        """True if this member is the leader and the generation is waiting for the assignments that
+        it computes."""
         return self.state is MemberState.SYNCING and self._round_token is None
 
     @property
@@ -348,7 +349,7 @@ class GroupMember:
     def _is_foreign(self, body: Any, name: str, expected: str) -> bool:
         """Return whether the response is from another kind of group, and fail the membership if so.
 
-        Older versions do not report the kind.
+        Responses of older versions do not contain the kind of group.
         """
         found = getattr(body, name, None)
         if found is None or found == expected:

@@ -14,10 +14,11 @@ from connect_runtime.base.errors import ConnectError, FatalError
 from connect_runtime.protocol.request_builders import RequestBuilder, RequestTarget
 
 JOIN_PURPOSE = "group-join"
-"""Lane for JoinGroup and SyncGroup, which brokers answer only after all members have joined."""
+"""Purpose of the separate connection for JoinGroup and SyncGroup, which brokers answer only after
+all members have joined."""
 GROUP_PURPOSE = "group"
-"""Lane for all other requests. Brokers process the requests of a connection one by one, so
-heartbeats must not wait behind a delayed JoinGroup."""
+"""Purpose of the connection for all other requests. Brokers process the requests of a connection
+one by one, so heartbeats must not wait behind a delayed JoinGroup."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,7 +183,7 @@ class AssignmentsComputed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupResponseReceived:
-    """A response arrived. `body` is the kio entity."""
+    """A response arrived. `body` is the decoded response, an entity of the kio library."""
 
     token: int
     body: Any

@@ -127,8 +127,8 @@ def leave_group(group_id: str, *, member_id: str, reason: str) -> RequestBuilder
 
 @dataclass(slots=True, kw_only=True)
 class MemberStepOutput:
-    """Collects the instructions of one step. Requests are sent to `search.node`, which must be
-    known."""
+    """Collects the instructions of one step. Requests are sent to the coordinator (`search.node`),
+    which must be known."""
 
     settings: GroupRebalanceConfig
     coordinator_lookup: CoordinatorLookup

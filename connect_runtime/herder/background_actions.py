@@ -59,7 +59,7 @@ SHUTTING_DOWN_REPLY = RequestRefused(500, "Worker is shutting down")
 
 
 class PendingReplies:
-    """Futures of submitted requests, by ticket.
+    """Futures of submitted requests, by ticket (the number that identifies a request).
 
     Thread-safe. Any second reply to a ticket is dropped.
     """
@@ -184,7 +184,7 @@ class BackgroundActionRunner:
         self._post = post
 
     def execute(self, action: BackgroundAction) -> None:
-        """Execute an action on the herder's thread. Group actions are ignored here."""
+        """Execute an action on the herder's thread. Actions for the worker group are ignored."""
         deps = self._deps
         match action:
             case SendReply(ticket, reply):

@@ -77,7 +77,7 @@ from connect_runtime.storage.config_topic import (
 
 
 def record_change(herder: HerderState, change: ConfigChange) -> None:
-    """Record a config topic change until the next tick handles it."""
+    """Record a config topic change until the herder handles it."""
     changes = herder.changes
     match change:
         case ConnectorConfigured(connector, created):

@@ -32,7 +32,8 @@ from connect_runtime.storage.status_records import StatusSubject
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteConnectorConfig:
-    """Write a connector's target state, if given, and then its configuration. Privileged."""
+    """Write a connector's target state, if given, and then its configuration. Requires the leader's
+    write privilege (see `FenceConfigWriters`)."""
 
     connector: str
     config: RawConfig = field(repr=False)
@@ -41,7 +42,8 @@ class WriteConnectorConfig:
 
 @dataclass(frozen=True, slots=True)
 class RemoveConnectorConfig:
-    """Delete a connector's configuration and target state in one write. Privileged."""
+    """Delete a connector's configuration and target state in one write. Requires the leader's write
+    privilege (see `FenceConfigWriters`)."""
 
     connector: str
 
@@ -51,7 +53,7 @@ class WriteTaskConfigs:
     """Read the config topic to its end, write the task configs, read them back, and write the
     commit record.
 
-    Privileged.
+    Requires the leader's write privilege (see `FenceConfigWriters`).
     """
 
     connector: str
@@ -60,7 +62,8 @@ class WriteTaskConfigs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteTargetState:
-    """Write a connector's target state, and wait for the acknowledgement. Not privileged."""
+    """Write a connector's target state, and wait for the acknowledgement. Every worker may do this,
+    without the leader's write privilege."""
 
     connector: str
     state: TargetState
@@ -68,21 +71,24 @@ class WriteTargetState:
 
 @dataclass(frozen=True, slots=True)
 class WriteRestartRequest:
-    """Write a restart request for a connector. Privileged."""
+    """Write a restart request for a connector. Requires the leader's write privilege (see
+    `FenceConfigWriters`)."""
 
     request: RestartRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteSessionKey:
-    """Write a new session key of random bytes (`session_keys.generate_key`). Privileged."""
+    """Write a new session key of random bytes (`session_keys.generate_key`). Requires the leader's
+    write privilege (see `FenceConfigWriters`)."""
 
     created_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteTaskCount:
-    """Write the task count record that zombie fencing uses. Privileged."""
+    """Write the task count record that zombie fencing uses. Requires the leader's write privilege
+    (see `FenceConfigWriters`)."""
 
     connector: str
     tasks: int
@@ -369,7 +375,7 @@ HerderAction: TypeAlias = BlockingAction | BackgroundAction
 
 
 STAGE_JOINING = "ensuring membership in the cluster"
-"""Description of the herder's stage between rebalances."""
+"""Description of the herder's stage (its current operation) between rebalances."""
 STAGE_STARTING = "initializing and reading to the end of internal topics"
 STAGE_CLOSING = "shutting down"
 

@@ -120,7 +120,8 @@ class TaskConfigsForwarded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestSubmitted:
-    """A request to the herder. Exactly one reply with its ticket follows."""
+    """A request to the herder. Exactly one reply follows, with the ticket that identifies the
+    request."""
 
     ticket: int | None
     """None for the herder's own requests, which receive no reply. A newer restart request of the

@@ -331,7 +331,8 @@ class HerderLoop:
 
 
 def _log_protocol_change(before: ConnectProtocol, after: ConnectProtocol) -> None:
-    """Log a change of the parts of internal requests that the group's protocol signs."""
+    """Log a change in which parts of internal requests are signed, when the group's protocol has
+    changed."""
     if before.signs_requests and not after.signs_requests:
         _LOG.warning(
             "the group fell back to protocol %s because a member supports nothing newer:"

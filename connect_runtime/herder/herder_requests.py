@@ -179,7 +179,8 @@ class ReconfigureConnectorTasks:
     failed_attempts: int = 0
     """Number of failed attempts."""
     tickets: tuple[int, ...] = ()
-    """Tickets that receive their reply after this attempt, regardless of its outcome."""
+    """Tickets of the requests that receive a reply after this attempt, regardless of its
+    outcome."""
 
 
 HerderRequest: TypeAlias = (

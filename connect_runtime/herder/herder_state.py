@@ -67,7 +67,7 @@ class HerderSettings:
 
 @dataclass(slots=True)
 class PendingConfigChanges:
-    """Config topic changes that no tick has handled yet.
+    """Config topic changes that the herder has not handled yet.
 
     Invariant: a change is dropped only after it was handled or a rebalance made it irrelevant.
     """
@@ -109,11 +109,11 @@ class HerderState:
     """True if the last attempt to read the config topic to its end succeeded."""
 
     new_assignment: AssignmentReceived | None = None
-    """A new assignment that no tick has handled yet."""
+    """A new assignment that the herder has not handled yet."""
     requested_stop: ConnectorsAndTasks | None = None
-    """Items to stop for a requested rebalance that no tick has handled yet."""
+    """Items to stop for a requested rebalance that the herder has not handled yet."""
     coordinator_loss: str | None = None
-    """Reason why the coordinator was lost; None after a tick has handled the loss."""
+    """Reason why the coordinator was lost; None once the herder has handled the loss."""
     last_rebalance: AssignmentReceived | None = None
     """The last completed rebalance."""
     is_joined: bool = False
@@ -177,8 +177,8 @@ class HerderState:
         return self.last_rebalance is not None and self.last_rebalance.protocol.signs_requests
 
     def routing_state(self) -> RoutingState:
-        """Return the routing state. It uses the latest configurations, so that earlier requests are
-        taken into account."""
+        """Return the state on which request routing depends. It contains the latest configurations,
+        so that earlier requests are taken into account."""
         return RoutingState(
             config=self.snapshot.config,
             is_leader=self.is_leader,

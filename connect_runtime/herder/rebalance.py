@@ -31,7 +31,8 @@ number of remaining attempts."""
 
 
 def prepare_to_join(herder: HerderState, stop: ConnectorsAndTasks) -> HerderScript[None]:
-    """Stop the work that must not run during the rebalance, then confirm."""
+    """Stop the work that must not run during the rebalance, then confirm to the group that this
+    worker can join."""
     herder.is_joined = False
     herder.has_left = False
     yield from _release_work(herder, stop)

@@ -77,7 +77,8 @@ def handle_request(herder: HerderState, queued: QueuedRequest) -> HerderScript[N
 def _execute_request(
     herder: HerderState, waiting: QueuedRequest
 ) -> HerderScript[HerderReply | None]:
-    """Execute a request. Return None if the reply is sent elsewhere."""
+    """Execute a request and return its reply; None if the reply is sent later or by another
+    thread."""
     decision = request_routing.route_request(waiting.request, herder.routing_state())
     if not isinstance(decision, HandleLocally):
         return decision

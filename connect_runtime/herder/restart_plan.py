@@ -77,5 +77,5 @@ def _mark_restarting(status: RunStatus, *, restarts: bool) -> RunStatus:
 def choose_broader_request(
     pending: RestartRequest | None, request: RestartRequest
 ) -> RestartRequest:
-    """Return the restart request for a connector that restarts more."""
+    """Return the one of two restart requests for the same connector that restarts more items."""
     return pending if pending is not None and pending.impact >= request.impact else request

@@ -70,7 +70,7 @@ class StatusWriterInterface(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfiguredTask:
-    """Unresolved configurations of a task and its connector."""
+    """Configurations of a task and its connector, with unresolved `${…}` references."""
 
     connector: RawConfig = field(repr=False)
     config: RawConfig = field(repr=False)

@@ -42,8 +42,8 @@ FencingPlan: TypeAlias = FencingNotNeeded | RecordTaskCount | FencePreviousProdu
 
 
 def plan_fencing(view: ClusterConfigState, connector: str) -> FencingPlan:
-    """Decide which producers to fence. `view` must have been read to the end of the config
-    topic."""
+    """Decide which producers to fence. `view`, the state of the config topic, must include every
+    record up to the topic's end."""
     if not view.fencing_pending(connector):
         return FencingNotNeeded()
     producers, tasks = view.fencing_count(connector), view.task_count(connector)

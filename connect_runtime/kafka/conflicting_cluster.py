@@ -48,7 +48,7 @@ class ConflictingCluster:
 
     group_id: str
     evidence: str
-    """Clause that follows the group id in the message."""
+    """Evidence of the conflict, as a clause that follows the group id in the error message."""
     certain: bool = True
     """False if a cluster that has its own topics and the same configuration would look the same."""
 

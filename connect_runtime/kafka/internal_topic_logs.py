@@ -51,8 +51,9 @@ def create_worker_logs(
     """Create the logs. Client ids follow Java's pattern, such as `<group.id>-<client.id>-configs`.
 
     `exactly_once`: leaders fence each other unless DISABLED. With ENABLED, only committed records
-    are read (KIP-618). `may_create`: internal.topics.automatic.creation.enable. `on_broken`: see
-    `KafkaSharedLog`. `on_trouble`: see `InternalTopicManager`.
+    are read (KIP-618). `may_create`: internal.topics.automatic.creation.enable. `on_broken` is
+    called when a thread of a log ends unexpectedly. `on_trouble` is called with the reason while a
+    topic is missing, and with "" once it exists.
 
     Raises `FatalError` for settings that librdkafka rejects.
     """

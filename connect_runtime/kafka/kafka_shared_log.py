@@ -396,7 +396,7 @@ class KafkaSharedLog:
 
     @property
     def name(self) -> str:
-        """See `SharedLog`, which documents the public methods of this class."""
+        """Return the topic's name. `SharedLog` documents the other public methods."""
         return self._topic
 
     def start(self, listener: LogListener, timeout_s: float) -> None:

@@ -37,7 +37,7 @@ _LOG = logging.getLogger(__name__)
 
 class _NamedClient:
     where = ""
-    """The cluster in messages."""
+    """Name and addresses of the cluster, for messages."""
 
 
 ClientT = TypeVar("ClientT", bound=_NamedClient)

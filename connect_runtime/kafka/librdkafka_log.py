@@ -30,8 +30,8 @@ _DURATION_PATTERN = re.compile(r"\(after \d{1,20}ms in state [^)]{0,200}\)|(?<!\
 
 
 def get_cluster_logger(access: KafkaClusterAccess) -> logging.Logger:
-    """Return the logger of a cluster's clients, named after the cluster or else a hash of its
-    addresses."""
+    """Return the logger of a cluster's clients, named after the cluster, or after a hash of its
+    addresses if the cluster has no name."""
     addresses = ",".join(access.bootstrap)
     found = LIBRDKAFKA_LOGGER.getChild(
         access.name or hashlib.sha256(addresses.encode()).hexdigest()[:8]

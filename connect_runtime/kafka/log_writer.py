@@ -116,7 +116,7 @@ class SharedLogWriter:
             self._producer.poll(_REPORT_POLL_S)
 
     def send(self, record: KeyedRecord, *, on_recorded: OnRecorded) -> None:
-        """Send a record. See `SharedLog.send`."""
+        """Send a record, with the same contract as `SharedLog.send`."""
         if self._closed:
             raise FatalError(f"{self._describe_write()}: the log was stopped")
         number = self._waiting.begin()
@@ -239,7 +239,8 @@ class KafkaFencedWriter:
         self._producer: confluent_kafka.Producer | None = None
 
     def claim(self, timeout_s: float) -> None:
-        """See `FencedWriter`, which documents the public methods of this class."""
+        """Become the only writer by fencing all earlier writers. `FencedWriter` documents the other
+        public methods."""
         self.stop()
         self._reports = ConnectionReports()
         producer = librdkafka_clients.create_producer(

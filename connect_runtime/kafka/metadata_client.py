@@ -72,7 +72,8 @@ class MetadataClient:
         return frozenset(str(each.name) for each in found.topics if each.name is not None)
 
     def describe_topics(self, names: Sequence[str], timeout_s: float) -> dict[str, Any]:
-        """Return the kio topic entity of each topic, which may have an error code."""
+        """Return the metadata of each topic as an entity of the kio library, which may have an
+        error code."""
         found: dict[str, Any] = {}
         for chunk, left_s in self._split(names, timeout_s):
             doing = _describe_chunk("describing topic", chunk)
@@ -82,7 +83,8 @@ class MetadataClient:
         return found
 
     def describe_topic_configs(self, names: Sequence[str], timeout_s: float) -> dict[str, Any]:
-        """Return the kio result entity of each topic, which may have an error code."""
+        """Return the configuration of each topic as an entity of the kio library, which may have an
+        error code."""
         found: dict[str, Any] = {}
         for chunk, left_s in self._split(names, timeout_s):
             message = request_builders.describe_configs(request_builders.TOPIC_RESOURCE, chunk)
@@ -93,7 +95,8 @@ class MetadataClient:
         return found
 
     def describe_broker_configs(self, broker: int, timeout_s: float) -> Any:
-        """Return the kio result entity of a broker, which may have an error code."""
+        """Return the configuration of a broker as an entity of the kio library, which may have an
+        error code."""
         message = request_builders.describe_configs(request_builders.BROKER_RESOURCE, [str(broker)])
         doing = f"reading configs of broker {broker}"
         response = self._send(NodeTarget(broker), message, timeout_s, doing=doing)
@@ -103,7 +106,7 @@ class MetadataClient:
     def translate_error(
         self, code: int, doing: str, advice: Mapping[int, ErrorAdvice] | None = None
     ) -> ConnectError:
-        """Translate the error code of an entity."""
+        """Translate the error code of a response entity to a `ConnectError`."""
         return client_errors.translate_error_code(
             code, doing, where=self._access.where, advice_overrides=advice
         )
@@ -117,7 +120,7 @@ class MetadataClient:
     def _split(
         self, names: Sequence[str], timeout_s: float
     ) -> Iterator[tuple[Sequence[str], float]]:
-        """Yield the names in parts, each with the time that is left."""
+        """Yield the topic names in batches, each with the remaining time in seconds."""
         end_s = self._clock.now_s() + timeout_s
         for at in range(0, len(names), _TOPICS_PER_REQUEST):
             yield names[at : at + _TOPICS_PER_REQUEST], max(0.01, end_s - self._clock.now_s())
@@ -125,7 +128,8 @@ class MetadataClient:
     def _select(
         self, names: Sequence[str], entities: Mapping[str, Any], *, doing: str
     ) -> dict[str, Any]:
-        """Select the entities that were requested."""
+        """Return the response entities of the requested names. Raises `RetriableError` if an entity
+        is missing."""
         if any(name not in entities for name in names):
             raise RetriableError(f"{doing} on {self._access.where}: the response is incomplete")
         return {name: entities[name] for name in names}

@@ -132,7 +132,8 @@ class KafkaRecordConsumer:
     def subscribe(
         self, topics: Sequence[str] | BoundedPattern, listener: ConsumerRebalanceListener
     ) -> None:
-        """See `RecordConsumer`, which documents the public methods of this class."""
+        """Subscribe to topics by name or by pattern. `RecordConsumer` documents the other public
+        methods."""
 
         def assigned(_: object, partitions: list[confluent_kafka.TopicPartition]) -> None:
             self._assign(partitions, listener.on_assigned)

@@ -63,7 +63,7 @@ class KafkaRecordProducer:
         self._creation_lock = threading.Lock()
 
     def send(self, record: ProducerRecord, *, on_delivered: OnDelivered) -> None:
-        """See `RecordProducer`, which documents the public methods of this class."""
+        """Queue a record for sending. `RecordProducer` documents the other public methods."""
         producer = self._get_producer(record.topic)
         number = self._waiting.begin()
         callback = functools.partial(

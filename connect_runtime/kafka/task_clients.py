@@ -62,7 +62,8 @@ class KafkaGroupOffsets:
         self._calls = AdminRequestClient(settings, clock=clock, rng=rng, advice=_ERROR_ADVICE)
 
     def fetch(self, group: str, timeout_s: float) -> Mapping[TopicPartition, int]:
-        """See `GroupOffsetsClient`, which documents the public methods of this class."""
+        """Return the group's committed offsets. `GroupOffsetsClient` documents the other public
+        methods."""
         doing = f"reading the offsets of group {group}"
         body = self._send_request(
             group, group_requests.fetch_offsets(group), timeout_s, doing=doing
@@ -183,7 +184,8 @@ class KafkaTaskClients:
         self._clock = clock
 
     def producer(self, plan: ClientConfig) -> RecordProducer:
-        """See `TaskClientFactory`, which documents the public methods of this class."""
+        """Create the producer of a source task. `TaskClientFactory` declares the other public
+        methods."""
         settings = {
             **_PRODUCER_DEFAULTS,
             **_translate_properties(plan.properties, _PRODUCER_NUMBERS, _PRODUCER_PASSED_KEYS),

@@ -111,7 +111,7 @@ class TopicAdmin:
         *,
         doing: str,
     ) -> Any:
-        """Read an entity of a topic. Repeats while it has a transient error."""
+        """Read a response entity of a topic, and retry while it has a transient error code."""
         while True:
             with self._metadata_lock:
                 found = read([topic], end.remaining_s(self._clock.now_s()))[topic]
@@ -185,7 +185,8 @@ class TopicAdmin:
     ) -> T:
         """Repeat a request until a broker responds, because it may have been sent to a dead broker.
 
-        Until `spread`, an unknown-topic error means that not every broker knows the topic yet.
+        Until the deadline `spread`, an unknown-topic error is retried, because not every broker may
+        know the topic yet.
         """
         while True:
             left_s = max(0.01, end.remaining_s(self._clock.now_s()))

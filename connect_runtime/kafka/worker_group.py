@@ -206,7 +206,7 @@ class KafkaWorkerGroup:
         ]
 
     def _advance_session(self, act: Callable[[GroupSession, float], None]) -> None:
-        """Advance the session with `act`, and execute the resulting actions."""
+        """Call `act` to advance the group session, and execute the actions that result."""
         with self._lock:
             part = self._session
             if part is None:
@@ -337,7 +337,8 @@ def _ignore_events() -> None:
 
 
 class _ConnectionLoop:
-    """Connections and a socket that wakes up their poll. Used by only one thread after creation."""
+    """The group's broker connections, and a socket that interrupts their poll. Used by only one
+    thread after creation."""
 
     def __init__(self, settings: WorkerGroupSettings, *, clock: Clock, rng: random.Random) -> None:
         self._clock = clock

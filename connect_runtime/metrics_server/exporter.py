@@ -309,8 +309,8 @@ class MetricsExporter:
         )
 
     async def _render_metrics(self, request: MetricsHttpRequest) -> MetricsHttpResponse:
-        """Render metrics once for all clients that wait for them, so that one that scrapes without
-        end keeps no other from being answered."""
+        """Render the metrics once for all waiting clients, so that a client that scrapes
+        continuously cannot delay the others."""
         encodings = request.headers.get("accept-encoding", "")
         same = (request.method, exposition.gzip_accepted(encodings))
         if same not in self._scrapes:

@@ -120,14 +120,15 @@ class BrokerConnections:
         """Return why the broker is unreachable, or None without a pending request or a recent
         attempt.
 
-        Failures before `broker_ready_s`, the last successful connection of any lane, are ignored.
+        Failures before `broker_ready_s`, the time of the last successful connection to the broker
+        for any purpose, are ignored.
         """
         fresh = self._queue or self._wanted or now_s - self._trouble_s < _FAILURE_RELEVANCE_S
         return self._trouble if fresh and self._trouble_s >= broker_ready_s else None
 
     @property
     def last_response_s(self) -> float:
-        """Time of the broker's last response on this lane; -inf before the first response."""
+        """Time of the broker's last response on this connection; -inf before the first response."""
         link = self.connection
         return self._answered_s if link is None else max(self._answered_s, link.last_response_s)
 
@@ -314,7 +315,8 @@ _BOOTSTRAP_IDLE_TIMEOUT_S = 5.0
 
 
 class ClusterBrokers:
-    """All lanes to the brokers and bootstrap addresses of a cluster.
+    """All connections to the brokers and bootstrap addresses of a cluster, one per broker and
+    purpose.
 
     Raises ValueError for an invalid bootstrap address.
     """
@@ -377,7 +379,7 @@ class ClusterBrokers:
         return any(lane.node_state().connected for lane in self._lanes.values())
 
     def last_response_s(self, node_id: int) -> float:
-        """Return the time of the broker's last response on any lane; -inf before its first
+        """Return the time of the broker's last response on any connection; -inf before its first
         response."""
         return max(
             (lane.last_response_s for (node, _), lane in self._lanes.items() if node == node_id),
@@ -413,7 +415,7 @@ class ClusterBrokers:
 
     @property
     def needs_tick(self) -> bool:
-        """True if a lane needs `tick` immediately."""
+        """True if `tick` must be called immediately for at least one connection."""
         return bool(self._dirty)
 
     def tick(self, now_s: float) -> float:

@@ -25,7 +25,8 @@ NO_VERSION = -1
 
 
 class ClientResponse(NamedTuple):
-    """Result of a call: the kio response entity in `body`, or a `failure`."""
+    """Result of a call: the decoded response in `body` (an entity of the kio library), or a
+    `failure`."""
 
     body: Any
     version: int

@@ -46,7 +46,8 @@ class ClusterConnections:
     """The connections of one client. `view` is the cluster's metadata.
 
     Raises UnusableCertificate, or ValueError for an invalid bootstrap address. Invariant: a call is
-    either in the queue of one lane, parked under its target, or passed to a connection.
+    either in the send queue of one connection, waiting until its target is known, or passed to a
+    connection.
     """
 
     def __init__(
@@ -115,7 +116,7 @@ class ClusterConnections:
         """Send a request to a target, waiting until the target is known and reachable.
 
         Retries an unreachable broker until the deadline, or switches to another one if `to` allows.
-        Nothing is retried once the first byte was sent: that is up to the caller. `lane` names the
+        Once the first byte was sent, only the caller can decide whether to retry. `lane` names the
         connection to use, one per purpose.
         """
         now_s = self._clock.now_s()
@@ -374,11 +375,12 @@ class ClusterConnections:
     # callbacks of discovery
 
     def request_routing(self) -> None:
-        """Route parked calls again at the next `tick`."""
+        """At the next `tick`, try again to route the calls whose broker is not known yet."""
         self._route_again = True
 
     def fail_calls(self, target: RequestTarget | None, failure: ConnectError) -> None:
-        """Fail the calls that are waiting for this target. None fails all parked calls."""
+        """Fail the calls that are waiting for this target. If the target is None, fail the waiting
+        calls of all targets."""
         if target is None:
             parked, self._parked = self._parked, {}
         else:

@@ -49,7 +49,7 @@ class DiscoveryOwner(Protocol):
         timeout_s: float | None = None,
         lane: str = METADATA_PURPOSE,
     ) -> None:
-        """Send a request; see `ClusterConnections.call`."""
+        """Send a request to a target, with the same contract as `ClusterConnections.call`."""
 
     def get_lane(self, node_id: int, name: str) -> BrokerConnections:
         """Return the connection to a broker for a purpose."""
@@ -58,7 +58,8 @@ class DiscoveryOwner(Protocol):
         """Route calls without a broker again, because metadata or coordinators have changed."""
 
     def fail_calls(self, target: RequestTarget | None, failure: ConnectError) -> None:
-        """Fail the calls that are waiting for this target. None fails all parked calls."""
+        """Fail the calls that are waiting for this target. If the target is None, fail the waiting
+        calls of all targets."""
 
 
 class ClusterDiscovery:

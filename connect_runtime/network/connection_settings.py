@@ -39,12 +39,12 @@ class ConnectionSettings:
     connections."""
     waiting_calls_max: int = 50_000
     canonical_bootstrap: bool = False
-    """Use the canonical host names of the bootstrap addresses (`client.dns.lookup`). In either
-    case, all addresses of a host are tried."""
+    """True to use the canonical host names of the bootstrap addresses (`client.dns.lookup`). In
+    either case, all addresses of a host are tried."""
     rebootstrap: bool = True
-    """Use the bootstrap addresses again when no known broker is reachable (KIP-899)."""
+    """True to use the bootstrap addresses again when no known broker is reachable (KIP-899)."""
     quiet: bool = False
-    """Log failed connections at DEBUG, for callers that report failures themselves."""
+    """True to log failed connections at DEBUG, for callers that report failures themselves."""
 
 
 _DURATION_KEYS = {

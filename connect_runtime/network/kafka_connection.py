@@ -148,7 +148,7 @@ protocol may look like a larger size."""
 _MAX_READ_PER_EVENT_BYTES = 8 << 20
 """Number of bytes to read before other connections are served."""
 _STREAMING_TIMEOUT_FACTOR = 4.0
-"""Factor by which a request may exceed its timeout while its bytes keep flowing."""
+"""Factor by which a request may exceed its timeout while its bytes are still being transferred."""
 
 
 class ConnectionState(enum.Enum):
@@ -315,7 +315,8 @@ class KafkaConnection:
         return min(first, opening_s, self._session.renew_at_s)
 
     def _get_deadline_s(self, request: OutgoingRequest) -> float:
-        """Return the request's deadline, extended while bytes keep flowing on a slow network."""
+        """Return the request's deadline, extended while bytes are still being transferred over a
+        slow network."""
         if request.unsent_bytes == 0 and not self._reader.has_partial_frame():
             return request.deadline_s
         timeout_s = request.deadline_s - request.queued_s

@@ -42,9 +42,9 @@ class NetworkContext:
     pool: BufferPool | None
     """Pool of response buffers. None allocates a new buffer for every response."""
     canonical_bootstrap: bool = False
-    """Use canonical host names of the bootstrap addresses; see `ConnectionSettings`."""
+    """True to use the canonical host names of the bootstrap addresses (`client.dns.lookup`)."""
     quiet: bool = False
-    """Log failed connections at DEBUG; see `ConnectionSettings`."""
+    """True to log failed connections at DEBUG, for callers that report failures themselves."""
     tokens: OAuthTokenSource | None = None
     """Source of OAUTHBEARER tokens; None with other mechanisms."""
 

@@ -89,7 +89,7 @@ def look_up_host(question: HostLookup) -> list[ResolvedAddress]:
 class HostResolver:
     """Resolves host names for the thread of one poller.
 
-    Invariant: a question in `_waiting` is in `_questions`, being looked up by a thread, or in
+    Invariant: every lookup in `_waiting` is in `_questions`, being looked up by a thread, or in
     `_answers`.
     """
 
@@ -350,7 +350,7 @@ class ConnectAttempts:
         return self._unresolved or failed
 
     def on_connected(self) -> None:
-        """End the time limits, because the connection is established."""
+        """Cancel the time limits, because the connection is established."""
         self.attempt_ends_s = math.inf
 
     def close(self) -> None:

@@ -187,7 +187,7 @@ class Transport:
 
 
 def _join_chunks(chunks: Sequence[SendChunk]) -> SendChunk:
-    """Return the first chunk if it is large; otherwise join several chunks to one TLS write."""
+    """Return the first chunk if it is large; otherwise join several chunks into one TLS write."""
     if len(chunks) == 1 or len(chunks[0]) >= _MAX_TLS_WRITE_BYTES:
         return chunks[0][:_MAX_TLS_WRITE_BYTES]
     taken: list[SendChunk] = []

@@ -247,8 +247,8 @@ class _ValueParser:
 
 
 class _CommonSchema:
-    """Determines the common schema of a list's items, which is the widest number type for numbers,
-    or None."""
+    """Determines the common schema of a list's items: for numbers the widest number type; None if
+    the items have no common schema."""
 
     def __init__(self) -> None:
         self.schema: Schema | None = None

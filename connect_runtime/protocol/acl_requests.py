@@ -129,8 +129,8 @@ _METADATA_WITH_CLUSTER_OPERATIONS_LAST = 10
 
 
 def describe_topic_operations(names: Sequence[str]) -> RequestBuilder:
-    """Request the client's authorized operations on topics. The topics need not exist. A topic that
-    the client may not DESCRIBE has an error code in the response."""
+    """Build a request for the client's authorized operations on topics. The topics need not exist.
+    A topic that the client may not DESCRIBE has an error code in the response."""
 
     def build(version: int, m: Any) -> Any:
         if version >= _METADATA_WITH_TOPIC_IDS:
@@ -153,8 +153,8 @@ def describe_topic_operations(names: Sequence[str]) -> RequestBuilder:
 
 
 def describe_group_operations(name: str) -> RequestBuilder:
-    """Request the client's authorized operations on a group. The group need not exist. Send the
-    request to the group's coordinator."""
+    """Build a request for the client's authorized operations on a group. The group need not exist.
+    Send the request to the group's coordinator."""
 
     def build(_: int, m: Any) -> Any:
         return m.DescribeGroupsRequest(groups=(name,), include_authorized_operations=True)
@@ -163,7 +163,8 @@ def describe_group_operations(name: str) -> RequestBuilder:
 
 
 def describe_cluster_operations() -> RequestBuilder:
-    """Request the client's authorized operations on the cluster (brokers 2.8 and later)."""
+    """Build a request for the client's authorized operations on the cluster (brokers 2.8 and
+    later)."""
 
     def build(_: int, m: Any) -> Any:
         return m.DescribeClusterRequest(include_cluster_authorized_operations=True)

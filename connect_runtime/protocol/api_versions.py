@@ -23,8 +23,8 @@ FETCH_KEY = API_KEYS["fetch"]
 API_VERSIONS_KEY = API_KEYS["api_versions"]
 
 FETCH_VERSIONS = (12, 17)
-"""Version 12 identifies topics by name (brokers 2.7 and later); versions 13 to 17 use topic ids
-(brokers 3.1 and later)."""
+"""Range of Fetch versions that this client uses. Version 12 identifies topics by name (brokers 2.7
+and later); versions 13 to 17 use topic ids (brokers 3.1 and later)."""
 PRODUCE_VERSIONS = (7, 13)
 TRANSACTIONAL_PRODUCE_VERSIONS = (7, 11)
 INIT_PRODUCER_ID_VERSIONS = (1, 3)

@@ -149,7 +149,7 @@ class ClusterMetadata:
         self._due_s = self._not_before_s
 
     def apply_response(self, response: Any, now_s: float) -> None:
-        """Apply a kio MetadataResponse of version 7 or later to the cache."""
+        """Apply a decoded Metadata response (a kio entity of version 7 or later) to the cache."""
         requested, self._in_flight = self._in_flight, None
         assert requested is not None, "response without a request"
         again_s = self._due_s  # inf, unless a refresh was requested in the meantime
@@ -288,8 +288,9 @@ def pick_node(nodes: Iterable[NodeConnectionState], now_s: float) -> tuple[int |
 
 
 RETRIABLE_LOOKUP_ERRORS = frozenset({-1, 5, 7, 14, 15, 16})
-"""UNKNOWN_SERVER_ERROR (-1), LEADER_NOT_AVAILABLE (5), REQUEST_TIMED_OUT (7),
-COORDINATOR_LOAD_IN_PROGRESS (14), COORDINATOR_NOT_AVAILABLE (15) and NOT_COORDINATOR (16)."""
+"""Error codes after which a coordinator lookup is retried: UNKNOWN_SERVER_ERROR (-1),
+LEADER_NOT_AVAILABLE (5), REQUEST_TIMED_OUT (7), COORDINATOR_LOAD_IN_PROGRESS (14),
+COORDINATOR_NOT_AVAILABLE (15) and NOT_COORDINATOR (16)."""
 MAX_LOOKUP_BATCH = 500
 _LOOKUP_BACKOFF_RESET_S = 10.0
 """Time without a failed lookup after which the lookup backoff restarts at its initial delay."""

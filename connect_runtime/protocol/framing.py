@@ -1,4 +1,5 @@
-"""Encodes and decodes the frames, headers and kio entities of requests and responses.
+"""Encodes and decodes the frames, headers and kio entities (Python classes of Kafka messages) of
+requests and responses.
 
   Request: size i32 | api_key i16 | version i16 | correlation_id i32 | client_id (i16 length) | tags
   Response: size i32 | correlation_id i32 | tags            (tags: flexible versions only, KIP-482)

@@ -30,7 +30,8 @@ RETRIABLE_GROUP_ERRORS = frozenset({*COORDINATOR_MOVED_ERRORS, 14, 27})
 REBALANCE_IN_PROGRESS (27)."""
 GROUP_ID_NOT_FOUND = 69
 UNSUPPORTED_VERSION = 35
-"""UNSUPPORTED_VERSION, which brokers also return if the group protocol of KIP-848 is disabled."""
+"""Error code UNSUPPORTED_VERSION, which brokers also return if the group protocol of KIP-848 is
+disabled."""
 
 _NO_GENERATION = -1
 _LIST_WITH_STATES, _LIST_WITH_TYPES = 4, 5
@@ -63,8 +64,8 @@ def list_groups() -> RequestBuilder:
 
 
 def describe_consumer_groups(*groups: str) -> RequestBuilder:
-    """Describe groups that use the KIP-848 protocol. Groups of other types are reported as not
-    found."""
+    """Build a request that describes groups that use the KIP-848 protocol. Groups of other types
+    are reported as not found."""
 
     def build(_: int, m: Any) -> Any:
         return m.ConsumerGroupDescribeRequest(group_ids=groups, include_authorized_operations=False)
@@ -73,7 +74,8 @@ def describe_consumer_groups(*groups: str) -> RequestBuilder:
 
 
 def describe_classic_groups(*groups: str) -> RequestBuilder:
-    """Describe classic groups. Missing groups and groups of other types have the state "Dead"."""
+    """Build a request that describes classic groups. Missing groups and groups of other types have
+    the state "Dead"."""
 
     def build(version: int, m: Any) -> Any:
         more: dict[str, Any] = {}
@@ -85,7 +87,8 @@ def describe_classic_groups(*groups: str) -> RequestBuilder:
 
 
 def describe_share_group_offsets(group: str) -> RequestBuilder:
-    """Fetch a share group's start offset (KIP-932) for every partition that the group has read."""
+    """Build a request that fetches a share group's start offset (KIP-932) for every partition that
+    the group has read."""
 
     def build(_: int, m: Any) -> Any:
         asked = m.DescribeShareGroupOffsetsRequestGroup(group_id=group, topics=None)
@@ -95,8 +98,8 @@ def describe_share_group_offsets(group: str) -> RequestBuilder:
 
 
 def fetch_offsets(group: str, *, stable: bool = False) -> RequestBuilder:
-    """Fetch all committed offsets of a group. With `stable`, partitions with an open transaction
-    return error 88 if the broker supports it."""
+    """Build a request that fetches all committed offsets of a group. With `stable`, partitions with
+    an open transaction return error 88 if the broker supports it."""
 
     def build(version: int, m: Any) -> Any:
         more = {"require_stable": stable} if version >= _FETCH_STABLE else {}
@@ -106,7 +109,7 @@ def fetch_offsets(group: str, *, stable: bool = False) -> RequestBuilder:
 
 
 def commit_offsets(group: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> RequestBuilder:
-    """Commit offsets for a group."""
+    """Build a request that commits offsets for a group."""
 
     def build(version: int, m: Any) -> Any:
         more: dict[str, Any] = {}
@@ -137,7 +140,7 @@ def commit_offsets(group: str, offsets: Mapping[TopicPartition, CommittedOffset]
 
 
 def delete_offsets(group: str, partitions: Collection[TopicPartition]) -> RequestBuilder:
-    """Delete a group's committed offsets of these partitions."""
+    """Build a request that deletes a group's committed offsets of these partitions."""
 
     def build(_: int, m: Any) -> Any:
         return m.OffsetDeleteRequest(
@@ -157,7 +160,7 @@ def delete_offsets(group: str, partitions: Collection[TopicPartition]) -> Reques
 
 
 def delete_group(group: str) -> RequestBuilder:
-    """Delete a group and all its committed offsets."""
+    """Build a request that deletes a group and all its committed offsets."""
 
     def build(_: int, m: Any) -> Any:
         return m.DeleteGroupsRequest(groups_names=(group,))
@@ -238,8 +241,8 @@ class FetchedOffsetsOfGroups:
 def fetch_offsets_of_groups(
     groups: Sequence[str], *, stable: bool = False, seen: Mapping[str, bytes] | None = None
 ) -> RequestBuilder:
-    """Fetch the offsets of many groups with the same coordinator. The response body is a
-    `FetchedOffsetsOfGroups`.
+    """Build a request that fetches the offsets of many groups with the same coordinator. The
+    response is decoded to a `FetchedOffsetsOfGroups`.
 
     With `stable`, partitions with an open transaction return error 88. `seen` maps each group to
     its `data` from the previous response.

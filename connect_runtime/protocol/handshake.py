@@ -32,8 +32,8 @@ _RENEWAL_WINDOW_START, _RENEWAL_WINDOW_END = 0.85, 0.95
 clients."""
 _RENEWAL_RETRY_DELAY_S = 0.25
 _MIN_SESSION_LEFT_S = 0.2
-"""Close a session that has less time left, because requests in flight when it expires would be
-lost."""
+"""Minimum remaining lifetime of a session. A session with less time left is closed, because
+requests in flight when it expires would be lost."""
 
 
 @dataclass(slots=True)
@@ -73,8 +73,8 @@ UNSUPPORTED_MECHANISM = 33
 ILLEGAL_SASL_STATE = 34
 _SOFTWARE_VERSION = "1"
 _HANDSHAKE_VERSION = 1
-"""Since SaslHandshake version 1, tokens are sent in SaslAuthenticate requests (brokers 1.0 and
-later)."""
+"""Version of SaslHandshake requests. Since version 1, SASL messages are sent in SaslAuthenticate
+requests (brokers 1.0 and later)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

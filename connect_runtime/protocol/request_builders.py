@@ -110,7 +110,8 @@ _CONSUMER_REPLICA_ID = -1
 class RequestBuilder:
     """A request that can be encoded in any version from `low` to `high`.
 
-    `read` decodes the response. If it is None, the response is decoded to its kio entity.
+    `read` decodes the response. If it is None, the response is decoded to an entity of the kio
+    library.
     """
 
     api: str
@@ -125,7 +126,7 @@ class RequestBuilder:
         return api_versions.API_KEYS[self.api]
 
     def build_entity(self, version: int) -> Any:
-        """Build the kio request entity of the given version."""
+        """Build the request of the given version as an entity of the kio library."""
         module = kio.index.load_payload_module(self.api_key, version, EntityType.request)
         return self.build(version, module)
 
@@ -136,12 +137,12 @@ class RequestBuilder:
         return framing.decode_response(self.get_response_type(version), body)
 
     def get_response_type(self, version: int) -> type[Any]:
-        """Return the kio response entity type of the given version."""
+        """Return the response class of the given version from the kio library."""
         return kio.index.load_response_schema(self.api_key, version)
 
 
 def request_api_versions(*, software_version: str) -> RequestBuilder:
-    """Request the API versions that a broker supports."""
+    """Build a request for the API versions that a broker supports."""
 
     def build(version: int, m: Any) -> Any:
         return m.ApiVersionsRequest(
@@ -152,8 +153,8 @@ def request_api_versions(*, software_version: str) -> RequestBuilder:
 
 
 def request_metadata(topics: Sequence[str] | None) -> RequestBuilder:
-    """Request metadata of brokers, controller and these topics, without auto-creating missing
-    topics. None requests all topics."""
+    """Build a request for metadata of brokers, controller and these topics, without auto-creating
+    missing topics. None requests all topics."""
 
     def build(version: int, m: Any) -> Any:
         if version >= _METADATA_WITH_TOPIC_IDS:
@@ -180,7 +181,7 @@ def _read_metadata(version: int, body: memoryview) -> Any:
 
 
 def _find_invalid_broker(brokers: Sequence[Any]) -> str | None:
-    """Return a description of the first invalid broker in a kio MetadataResponse; None if all
+    """Return a description of the first invalid broker in a decoded Metadata response; None if all
     brokers are valid."""
     if len(brokers) > BROKERS_MAX:
         return f"{len(brokers)} brokers, but at most {BROKERS_MAX} are supported"
@@ -204,11 +205,12 @@ def _find_invalid_broker(brokers: Sequence[Any]) -> str | None:
 
 TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4
-"""Resource types of configurations. The configuration of a broker is requested from that broker."""
+"""Resource type of broker configurations in Kafka requests; `TOPIC_RESOURCE` is that of topics. A
+broker's configuration is requested from that broker."""
 
 
 def describe_configs(resource_type: int, names: Sequence[str]) -> RequestBuilder:
-    """Request all configs of these topics or of this broker, with their sources."""
+    """Build a request for all configs of these topics or of this broker, with their sources."""
 
     def build(version: int, m: Any) -> Any:
         more = {"include_documentation": False} if version >= _CONFIGS_WITH_DOCUMENTATION else {}
@@ -227,7 +229,7 @@ def describe_configs(resource_type: int, names: Sequence[str]) -> RequestBuilder
 
 
 def find_coordinators(kind: int, keys: Sequence[str]) -> RequestBuilder:
-    """Find the coordinators of several keys in one request (KIP-699)."""
+    """Build a request that finds the coordinators of several keys at once (KIP-699)."""
 
     def build(version: int, m: Any) -> Any:
         return m.FindCoordinatorRequest(key_type=kind, coordinator_keys=tuple(keys))
@@ -236,7 +238,7 @@ def find_coordinators(kind: int, keys: Sequence[str]) -> RequestBuilder:
 
 
 def find_coordinator(kind: int, key: str) -> RequestBuilder:
-    """Find the coordinator of one key, for brokers before 3.0."""
+    """Build a request that finds the coordinator of one key, for brokers before 3.0."""
 
     def build(version: int, m: Any) -> Any:
         return m.FindCoordinatorRequest(key_type=kind, key=key)
@@ -245,8 +247,8 @@ def find_coordinator(kind: int, key: str) -> RequestBuilder:
 
 
 def init_producer_id(transactional_id: str | None, timeout_ms: int) -> RequestBuilder:
-    """Request a producer id and epoch. The request fences older producers with the transactional
-    id."""
+    """Build a request for a producer id and epoch. The request fences older producers with the
+    transactional id."""
 
     def build(version: int, m: Any) -> Any:
         return m.InitProducerIdRequest(
@@ -261,7 +263,7 @@ def init_producer_id(transactional_id: str | None, timeout_ms: int) -> RequestBu
 def add_partitions_to_txn(
     transactional_id: str, *, producer_id: int, epoch: int, topics: Mapping[str, Collection[int]]
 ) -> RequestBuilder:
-    """Add partitions to the current transaction."""
+    """Build a request that adds partitions to the current transaction."""
 
     def build(version: int, m: Any) -> Any:
         added = tuple(
@@ -282,7 +284,7 @@ def add_partitions_to_txn(
 def end_txn(
     transactional_id: str, *, producer_id: int, epoch: int, committed: bool
 ) -> RequestBuilder:
-    """Commit or abort the current transaction."""
+    """Build a request that commits or aborts the current transaction."""
 
     def build(version: int, m: Any) -> Any:
         return m.EndTxnRequest(
@@ -298,8 +300,8 @@ def end_txn(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetQuery:
-    """A timestamp in ms to look up the offset for; -1 for the latest offset, -2 for the earliest
-    (KIP-79)."""
+    """A query for the offset at a timestamp in ms; the timestamp -1 stands for the latest offset,
+    -2 for the earliest (KIP-79)."""
 
     partition: int
     timestamp: int
@@ -309,8 +311,8 @@ class OffsetQuery:
 def list_offsets(
     topics: Mapping[str, Sequence[OffsetQuery]], *, read_committed: bool, timeout_ms: int = 30_000
 ) -> RequestBuilder:
-    """Look up offsets by timestamp. Send the request to partition leaders. With `read_committed`,
-    the latest offset is the last stable offset."""
+    """Build a request that looks up offsets by timestamp. Send the request to partition leaders.
+    With `read_committed`, the latest offset is the last stable offset."""
 
     def build(version: int, m: Any) -> Any:
         asked = tuple(
@@ -353,8 +355,8 @@ class EpochEndQuery:
 
 
 def offsets_for_leader_epochs(topics: Mapping[str, Sequence[EpochEndQuery]]) -> RequestBuilder:
-    """Look up the end offsets of leader epochs (KIP-320). Send the request to partition leaders.
-    The end offset is -1 if the leader does not know the epoch."""
+    """Build a request that looks up the end offsets of leader epochs (KIP-320). Send the request to
+    partition leaders. The end offset is -1 if the leader does not know the epoch."""
 
     def build(version: int, m: Any) -> Any:
         asked = tuple(
@@ -379,8 +381,8 @@ def offsets_for_leader_epochs(topics: Mapping[str, Sequence[EpochEndQuery]]) -> 
 
 
 def describe_producers(topics: Mapping[str, Collection[int]]) -> RequestBuilder:
-    """List active producers and open transactions of partitions (KIP-664). Send the request to
-    partition leaders."""
+    """Build a request that lists active producers and open transactions of partitions (KIP-664).
+    Send the request to partition leaders."""
 
     def build(version: int, m: Any) -> Any:
         asked = tuple(

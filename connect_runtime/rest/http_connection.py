@@ -28,8 +28,8 @@ MAX_HEAD_BYTES = 16 * 1024
 MAX_BODY_CHUNKS = 2_000
 """Maximum number of chunks per `_READ_BYTES` of a body, because each chunk has an overhead."""
 _BODY_LENGTHS = {b"content-length", b"transfer-encoding"}
-"""A proxy may use the other one, and take a part of the body for another client's request (RFC
-9112, section 6.1)."""
+"""Headers that state a body's length. A request that has both is rejected: a proxy might use the
+other one, and then take a part of the body for another client's request (RFC 9112, section 6.1)."""
 _CLIENT_ERROR_LOG_INTERVAL_S = 60.0
 
 _log = logging.getLogger(__name__)
@@ -65,7 +65,8 @@ class ClientErrorLog:
         self._left_out: dict[str, int] = {}
 
     level = logging.WARNING
-    """Log level that uvicorn reads to decide whether to log a trace."""
+    """Log level that this logger reports to uvicorn, which reads it to decide whether to log trace
+    messages."""
 
     def warning(self, message: str, *_: object) -> None:
         self.log_client_error(message.rstrip("."))
@@ -228,7 +229,8 @@ class HttpConnection(h11_impl.H11Protocol):
         return cycle is not None and not cycle.response_complete
 
     def _update_deadline(self) -> None:
-        """Set the deadline for the client's next action."""
+        """Set the deadline for what the client must do next: send a request, send a body or receive
+        a response."""
         deadlines = self._shared.deadlines
         self._asked = self._asked or self._is_serving()
         if self._is_serving() and not self.cycle.more_body:

@@ -29,16 +29,16 @@ from connect_runtime.rest.request_bodies import (
 from connect_runtime.rest.rest_errors import RestError
 
 BODY_SLOTS_SCOPE_KEY = "connect_runtime.body_slots"
-"""Key of the server's `BodySlots` in an ASGI scope."""
+"""Key of the server's `BodySlots` (limit of concurrently read bodies) in an ASGI scope."""
 SMALL_BODY_BYTES = 64 * 1024
-"""Maximum size of a body that needs no slot, because the server reads this much of each request
-ahead anyway."""
+"""Maximum size of a body that needs no body slot, because the server reads this much of each
+request ahead anyway."""
 
 
 @dataclass(slots=True)
 class BodySlots:
-    """Limits the number of large bodies on an event loop. A request keeps its slot until the
-    response is sent."""
+    """Limits the number of large request bodies that are read concurrently on an event loop. A
+    request keeps its slot until the response is sent."""
 
     total: int = 4
     per_address: int = 2
@@ -131,8 +131,8 @@ class RestRequest:
 
     @property
     def forward(self) -> bool | None:
-        """Return the query parameter `forward`, which workers set; None in a user's request. See
-        `request_forwarding`."""
+        """Return the value of the query parameter `forward`, which workers set when they forward a
+        request; None in a user's request. See `request_forwarding`."""
         return None if self.query("forward") is None else self.get_query_flag("forward")
 
     @property
@@ -175,7 +175,7 @@ class RestRequest:
         """Read the request body. Raises `RestError` if the content type is missing, or if the body
         is too long or too slow.
 
-        A large body waits for a free body slot. `release` releases the slot.
+        A large body waits for a free body slot. `release_body_slot` releases the slot.
         """
         if "content-type" not in self._request.headers and self._has_body():
             raise RestError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, UNSUPPORTED_MEDIA_TYPE)
@@ -231,7 +231,7 @@ def _check_body_length(size: int, bytes_max: int) -> None:
 
 def parse_body(read: Callable[[bytes], T], data: bytes) -> T:
     """Parse a body with a function of `request_bodies`. Raises `RestError`: 400 if a limit is
-    exceeded, 500 if the body has the wrong form, as in Java."""
+    exceeded, 500 (as in Java) if the body does not have the required form."""
     try:
         return read(data)
     except BodyLimitError as error:

@@ -2,8 +2,8 @@
 
 Java workers sign the body of the two internal requests with the group's session key (KIP-507). On a
 listener that is reserved for workers, a worker also forwards user requests, mostly to the leader.
-It signs each of these requests as a whole: method, path, receiver, body and time. Each signature is
-accepted only once. The response is signed, too.
+It signs each of these requests as a whole: method, path, receiver, body and sending time. Each
+signature is accepted only once. The response is signed, too.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class InternalConnectResource:
     def __init__(
         self, herder: Herder, *, client: HerderClient, must_be_signed: bool = False
     ) -> None:
-        """With `must_be_signed`, unsigned requests are rejected even if the group's protocol does
-        not sign requests."""
+        """Create the handlers. With `must_be_signed`, unsigned requests are rejected even if the
+        group's protocol does not sign requests."""
         self._herder = herder
         self._asks = client
         self._must_be_signed = must_be_signed
@@ -79,10 +79,10 @@ class InternalConnectResource:
         return rest_responses.respond_empty(HTTPStatus.NO_CONTENT)
 
     async def _read_verified_body(self, request: RestRequest, *, bytes_max: int) -> bytes:
-        """Read the body and verify its signature. Signatures of Java workers cover only the body.
+        """Read the body and verify its signature. Java workers sign only the body.
 
-        Unsigned requests are rejected before their body is read. `bytes_max` limits bodies whose
-        signature is not yet verified.
+        Unsigned requests are rejected before their body is read. `bytes_max` limits the size of
+        bodies whose signature is not yet verified.
         """
         if request.is_signed:
             return await request.read_body()
@@ -202,7 +202,8 @@ class SignatureMiddleware:
 
 
 def _sign_response(send: types.Send, key: SessionKey, nonce: str) -> types.Send:
-    """Return a `send` that holds the response until it is complete, and adds its signature."""
+    """Wrap the ASGI function `send`: hold the response until it is complete, then add its signature
+    and send it."""
     start: types.Message = {}
     body = bytearray()
 

@@ -1,4 +1,4 @@
-"""Serves several REST APIs on one server, each under its own path (KIP-710).
+"""Serves several REST APIs on one server, each under its own namespace, a path prefix (KIP-710).
 
 `/<source>/<target>/connectors/…` is routed to the API of `("source", "target")` as `/connectors/…`.
 Names are decoded before they are compared, so clients may percent-encode any character.
@@ -17,15 +17,15 @@ from connect_runtime.rest.rest_errors import RestError
 
 Namespace = tuple[str, ...]
 NAMESPACE_SCOPE_KEY = "connect.namespace"
-"""Key of the namespace in an ASGI scope. The namespace was removed from the path and is kept for
-the access log."""
+"""Key under which an ASGI scope contains the namespace (path prefix of one API). The namespace is
+removed from the path and kept here for the access log."""
 
 
 class NamespaceRouter:
     """ASGI application that routes requests by namespace. `mount` may be called on any thread."""
 
     def __init__(self, depth: int = 2) -> None:
-        """`depth` is the number of names in a namespace."""
+        """Create a router. `depth` is the number of path segments (names) in a namespace."""
         self._depth = depth
         self._lock = threading.Lock()
         self._apps: dict[Namespace, types.ASGIApp] = {}

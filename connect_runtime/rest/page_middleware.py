@@ -36,9 +36,9 @@ class PageMiddleware:
         *,
         hosts: AllowedHosts = _OWN_ADDRESSES,
     ) -> None:
-        """`hosts` contains the host names under which pages for people are served. Metrics and
-        health pages are read-only and contain no secrets, so they are served under any host
-        name."""
+        """Create the middleware. `hosts` contains the host names under which pages for people are
+        served. Metrics and health pages are read-only and contain no secrets, so they are served
+        under any host name."""
         self._app = app
         self._hosts = hosts
         self._served = served

@@ -144,7 +144,7 @@ def _get_optional_object(entry: Mapping[str, Any], name: str) -> dict[str, Any] 
 
 
 def _parse_with_text_numbers(data: bytes) -> Any:
-    """Parse JSON, keeping numbers as their source text."""
+    """Parse JSON, keeping each number as the text in which it was written."""
     return _parse_json(data, {"parse_int": str, "parse_float": str})
 
 

@@ -90,8 +90,8 @@ class HerderClient:
         self._deadlines = deadlines
 
     async def wait(self, future: futures.Future[T]) -> T:
-        """Wait for a future's result. Raises `RestError` after the deadline; the message names the
-        herder's current stage."""
+        """Wait for the result of a future that the herder completes. Raises `RestError` after the
+        deadline; the message names the herder's current stage."""
         try:
             return await wait_for_result(future, timeout_s=self._deadlines.request_s)
         except RequestTimeout:

@@ -41,7 +41,8 @@ class RestDependencies:
 
     herder: Herder
     peers: PeerClient | None
-    """Client for other workers. If None, no requests are forwarded, as in standalone mode."""
+    """Client for requests to other workers. If None, no requests are forwarded, as in standalone
+    mode."""
     clock: Clock
     levels: LogLevels
     users: Mapping[str, str] | None = field(default=None, repr=False)
@@ -86,8 +87,8 @@ def build_internal_application(
     must_be_signed: bool,
 ) -> types.ASGIApp:
     """Build the application for requests between workers: Java's two internal requests, and
-    forwarded requests. All requests must be signed as a whole. Java's internal requests are also
-    accepted with Java's signature while a Java worker is in the group.
+    forwarded requests. Each request must have a signature of the whole request. Java's internal
+    requests are also accepted with Java's signature while a Java worker is in the group.
 
     `receiver` is the URL that this worker advertises and that senders include in the signature.
     With `must_be_signed`, unsigned internal requests are rejected even while the group's protocol

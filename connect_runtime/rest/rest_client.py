@@ -28,7 +28,7 @@ from connect_runtime.rest import request_bodies
 _LOG = logging.getLogger(__name__)
 REQUEST_TIMEOUT_S = 90.0
 MAX_RESPONSE_BYTES = 8 * 1024 * 1024
-"""Maximum size of a response's body, as of requests."""
+"""Maximum size of a response's body in bytes."""
 RequestSigner = Callable[[PeerRequest], PeerRequest]
 _QUOTED_RESPONSE_BYTES = 300
 
@@ -139,8 +139,8 @@ class NamespacedRestClient:
         return self._peers.send_and_wait(self._address_request(call))
 
     def _needs_java_signature(self, call: PeerRequest, refused: PeerRefusedError) -> bool:
-        """Return True if a signature was rejected for a request that Java workers expect with
-        Java's signature."""
+        """Return True if the receiver rejected mm2's signature and the request is one that Java
+        workers accept with Java's signature."""
         return (
             bool(call.signature)
             and refused.status == HTTPStatus.FORBIDDEN
@@ -148,7 +148,7 @@ class NamespacedRestClient:
         )
 
     def _address_request(self, call: PeerRequest) -> PeerRequest:
-        """Add the prefix to a request, and remove the user's credentials."""
+        """Return the request with the group's path prefix, and without the user's credentials."""
         return dataclasses.replace(call, path=self._prefix + call.path, authorization=None)
 
 
@@ -179,8 +179,8 @@ def _build_headers(call: PeerRequest) -> dict[str, str]:
 
 
 async def _read_body(answer: httpx.Response, what: str) -> bytes:
-    """Read a response's body as it was sent: a compressed one is refused, because it may expand
-    without limit."""
+    """Read a response's body without decompressing it. A compressed body is refused, because it may
+    expand without limit."""
     if answer.headers.get("Content-Encoding", "identity").lower() != "identity":
         raise PeerUnavailableError(f"{what}: the response is compressed, which is not supported")
     body = bytearray()
@@ -196,8 +196,8 @@ async def _read_body(answer: httpx.Response, what: str) -> bytes:
 def _require_signed_response(
     answer: httpx.Response, body: bytes, call: PeerRequest, what: str
 ) -> None:
-    """Raise `PeerUnavailableError` unless the response to this request is from a worker of the
-    group."""
+    """Raise `PeerUnavailableError` unless the response's signature proves that a worker of the
+    group responded to this request."""
     assert call.response_key is not None
     expected = session_keys.sign_response(
         call.response_key,

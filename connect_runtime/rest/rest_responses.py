@@ -125,8 +125,8 @@ def encode_plugin_info(info: PluginInfo) -> JsonValue:
 
 
 def encode_config_key_info(info: ConfigKeyInfo) -> JsonValue:
-    """Encode a configuration key's definition. It includes `order`, the name of `order_in_group`
-    until Kafka 4.1, because clients still read it."""
+    """Encode a configuration key's definition. It also includes `order`, as `order_in_group` was
+    named until Kafka 4.1, because clients still read this member."""
     return {
         "name": info.name,
         "type": info.type,

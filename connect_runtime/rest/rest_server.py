@@ -270,8 +270,8 @@ def _open_socket(listener: RestListener) -> socket.socket:
 
 
 def _get_reachable_host(host: str) -> str:
-    """Return a host under which other machines can reach a listener. It is the machine's own
-    address if the listener uses all interfaces."""
+    """Return a host name under which other machines can reach a listener. If the listener uses all
+    interfaces, this is the machine's own address."""
     try:
         if host and not ipaddress.ip_address(host).is_unspecified:
             return host

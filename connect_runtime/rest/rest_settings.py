@@ -108,7 +108,8 @@ class RestSettings:
     topic_tracking: bool = True
     """Value of `topic.tracking.enable`."""
     topic_reset: bool = True
-    """Value of `topic.tracking.allow.reset`."""
+    """Value of `topic.tracking.allow.reset`: True if users may reset a connector's active
+    topics."""
     basic_auth: bool = False
     """True if users must authenticate with basic authentication."""
     allowed_hosts: tuple[str, ...] = ()

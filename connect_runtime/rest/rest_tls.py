@@ -37,7 +37,7 @@ class HttpsContexts:
 
 
 class HttpsConfigError(ConfigError):
-    """Raised for invalid TLS settings. `problems` contains each key to change, with the reason."""
+    """Raised for invalid TLS settings. `problems` maps each invalid key to the reason."""
 
     def __init__(self, problems: Iterable[tuple[str, str]]) -> None:
         self.problems = tuple(problems)

@@ -1,7 +1,8 @@
 """Configuration of a Connect cluster as read from its config topic (ClusterConfigState).
 
 Configurations are raw: `${...}` placeholders are not replaced. The snapshot is complete and
-immutable. The fold in `config_topic` creates a new snapshot after every change.
+immutable. The fold in `config_topic`, which applies the topic's records one by one, creates a new
+snapshot after every change.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ class SessionKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectorConfigEntry:
-    """Complete configuration state of a connector name. Without `config`, the connector does not
-    exist.
+    """Complete configuration state of one connector name. If `config` is None, the connector does
+    not exist.
 
     Target state, fencing count and generation are kept after the connector is deleted. A target
     state may even be written before the connector.
@@ -62,15 +63,16 @@ class ConnectorConfigEntry:
     applied_config: RawConfig | None = field(default=None, repr=False)
     """Connector configuration when its task configs were committed; None if unknown."""
     generation: int | None = None
-    """Counter of the complete task config sets that this reader has read, starting at 0. Not
-    comparable with other readers' counters."""
+    """Number of complete sets of task configs that this reader has read for the connector, starting
+    at 0. Not comparable with other readers' counters."""
     inconsistent: bool = False
     """True if the last commit lacked task configs, so the connector must generate them again."""
     fencing_pending: bool = False
-    """True if task configs were written after the last fencing record."""
+    """True if task configs were written after the last fencing record, so older producers must be
+    fenced before the tasks start."""
     fencing_count: int | None = None
-    """Number of producers to fence before a new generation of tasks, from the last fencing
-    record."""
+    """Number of producers to fence before a new generation of tasks starts, as stored in the last
+    fencing record."""
 
 
 _NO_ENTRY = ConnectorConfigEntry()
@@ -145,16 +147,18 @@ class ClusterConfigState:
         return [name for name in self.connectors() if self._get_entry(name).inconsistent]
 
     def generation(self, connector: str) -> int | None:
-        """Return the counter of complete task config sets that were read, starting at 0; None
-        before the first set."""
+        """Return the number of complete sets of task configs that were read for the connector,
+        starting at 0; None before the first set."""
         return self._get_entry(connector).generation
 
     def fencing_pending(self, connector: str) -> bool:
-        """Return True if producers must be fenced before the tasks start."""
+        """Return True if producers of earlier tasks must be fenced before the connector's tasks
+        start."""
         return self._get_entry(connector).fencing_pending
 
     def fencing_count(self, connector: str) -> int | None:
-        """Return the number of producers to fence; None without a fencing record."""
+        """Return the number of producers of earlier tasks to fence; None without a fencing
+        record."""
         return self._get_entry(connector).fencing_count
 
 

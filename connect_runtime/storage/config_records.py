@@ -22,8 +22,8 @@ from connect_runtime.storage.java_json import Json
 
 
 class ConfigRecordKind(enum.Enum):
-    """Kind of a config topic record. The value is its key prefix. Prefixes are matched in this
-    order."""
+    """Kind of a config topic record. Each value is a key prefix. Keys are compared with the
+    prefixes in this order."""
 
     TARGET_STATE = "target-state-"
     CONNECTOR = "connector-"
@@ -58,8 +58,8 @@ class RestartRequest:
 
     @property
     def impact(self) -> int:
-        """Impact from 0 to 3. Of two requests for one connector, the request with the larger impact
-        is used."""
+        """Rank of the request's effect, from 0 (smallest) to 3. Of two requests for one connector,
+        the one with the larger impact is used."""
         return 2 * (not self.only_failed) + self.include_tasks
 
 
@@ -67,7 +67,7 @@ class RestartRequest:
 
 
 def encode_connector(name: str, config: RawConfig) -> KeyedRecord:
-    """Encode `connector-C`, which creates a connector or updates its configuration."""
+    """Encode the record `connector-C`, which creates a connector or updates its configuration."""
     return _encode_record(ConfigRecordKind.CONNECTOR.value + name, {"properties": dict(config)})
 
 
@@ -81,8 +81,8 @@ def encode_connector_deletion(name: str) -> tuple[KeyedRecord, KeyedRecord]:
 
 
 def encode_target_state(name: str, state: TargetState) -> KeyedRecord:
-    """Encode `target-state-C`. Workers before 3.5 do not support STOPPED and read PAUSED
-    instead."""
+    """Encode the record `target-state-C`, the requested state of a connector. Workers before 3.5 do
+    not support STOPPED and read PAUSED instead."""
     stopped = state is TargetState.STOPPED
     older = TargetState.PAUSED if stopped else state
     return _encode_record(
@@ -101,7 +101,8 @@ def encode_connector_creation(
 
 
 def encode_task_configs(name: str, configs: Sequence[RawConfig]) -> tuple[KeyedRecord, ...]:
-    """Encode `task-C-N` for each task. The task configs take effect with `encode_commit`.
+    """Encode the record `task-C-N` for each task N of connector C. The task configs take effect
+    with `encode_commit`.
 
     Write the commit record only after these records have been read back.
     """
@@ -114,25 +115,26 @@ def encode_task_configs(name: str, configs: Sequence[RawConfig]) -> tuple[KeyedR
 
 
 def encode_commit(name: str, tasks: int) -> KeyedRecord:
-    """Encode `commit-C`: the task configs written before this record are complete, with this number
-    of tasks."""
+    """Encode the record `commit-C`, which states that the task configs written before this record
+    are complete, with this number of tasks."""
     return _encode_record(ConfigRecordKind.COMMIT.value + name, {"tasks": tasks})
 
 
 def encode_restart(request: RestartRequest) -> KeyedRecord:
-    """Encode `restart-connector-C`, after which every worker restarts its own part of the
-    connector."""
+    """Encode the record `restart-connector-C`, after which every worker restarts its own part of
+    the connector."""
     value = {"include-tasks": request.include_tasks, "only-failed": request.only_failed}
     return _encode_record(ConfigRecordKind.RESTART.value + request.connector, value)
 
 
 def encode_fencing_count(name: str, tasks: int) -> KeyedRecord:
-    """Encode `tasks-fencing-C`, the number of producers that were fenced before these tasks."""
+    """Encode the record `tasks-fencing-C`: the number of producers that were fenced before these
+    tasks of connector C start."""
     return _encode_record(ConfigRecordKind.FENCING.value + name, {"task-count": tasks})
 
 
 def encode_session_key(key: SessionKey) -> KeyedRecord:
-    """Encode `session-key`, the key that signs requests between workers from now on."""
+    """Encode the record `session-key`, the key that signs requests between workers from now on."""
     value: dict[str, Json] = {
         "key": base64.b64encode(key.key).decode(),
         "algorithm": key.algorithm,
@@ -142,7 +144,8 @@ def encode_session_key(key: SessionKey) -> KeyedRecord:
 
 
 def encode_logger_level(namespace: str, level: str) -> KeyedRecord:
-    """Encode `logger-cluster-…`, after which every worker sets this level for the namespace."""
+    """Encode the record `logger-cluster-…`, after which every worker sets this level for the
+    namespace."""
     return _encode_record(ConfigRecordKind.LOGGER.value + namespace, {"level": level})
 
 
@@ -167,7 +170,8 @@ class InvalidRecord(Exception):
 
 
 def split_key(key: str) -> tuple[ConfigRecordKind, str]:
-    """Split a key into its record kind and the rest, usually a name. Raises `InvalidRecord`."""
+    """Split a key into its record kind and the part after the prefix, usually a name. Raises
+    `InvalidRecord`."""
     for kind in ConfigRecordKind:
         if kind is ConfigRecordKind.SESSION_KEY and key == kind.value:
             return kind, ""
@@ -177,8 +181,8 @@ def split_key(key: str) -> tuple[ConfigRecordKind, str]:
 
 
 def parse_task_id(rest: str, *, key_prefix: str = "task-") -> ConnectorTaskId:
-    """Parse the task id from `C-N`, the rest of a key. N follows the last dash. Raises
-    `InvalidRecord`.
+    """Parse the task id from `C-N`, the part of a key after its prefix. N follows the last dash.
+    Raises `InvalidRecord`.
 
     `key_prefix` is the key's prefix, used in messages.
     """
@@ -196,7 +200,8 @@ def read_fields(value: Json) -> RecordFields:
 
 
 def read_properties(value: Json) -> RawConfig:
-    """Decode a configuration, which contains strings or nulls by name. Raises `InvalidRecord`."""
+    """Decode a connector or task configuration: strings or nulls by name. Raises
+    `InvalidRecord`."""
     config = read_fields(value).get("properties")
     if not isinstance(config, Mapping):
         raise InvalidRecord(f"'properties' is {java_json.name_json_type(config)}, not an object")

@@ -1,7 +1,8 @@
-"""Backing store of connector configurations: folds the config topic and writes to it.
+"""Backing store of connector configurations: applies the records of the config topic in order, and
+writes to the topic.
 
-A write returns after it was read back, so that the next decision is based on the same records that
-all other workers read. Java: KafkaConfigBackingStore.
+A write returns after its records were read back, so that the next decision is based on the same
+records that all other workers read. Java: KafkaConfigBackingStore.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ change."""
 class ConfigBackingStore:
     """Connector configurations of the cluster. Thread-safe. `on_change` must not block.
 
-    If `fenced` is given, it performs all writes that are reserved for the leader. Every write
-    raises `RetriableError` after the timeout (the record may have been written),
+    If the fenced writer `fenced` is given, it performs all writes that are reserved for the leader.
+    Every write raises `RetriableError` after the timeout (the record may have been written),
     `WritePrivilegeLost` if another leader has taken over, and all errors that `SharedLog.send` and
     `SharedLog.read_to_end` raise.
     """
@@ -85,8 +86,8 @@ class ConfigBackingStore:
         self._log.read_to_end(timeout_s)
 
     def claim_writes(self, timeout_s: float = WRITE_TIMEOUT_S) -> None:
-        """Fence the previous leader's writes if a fenced writer is configured. Raises
-        `ConnectError`."""
+        """Become the only writer and fence the previous leader's writes, if a fenced writer is
+        configured. Raises `ConnectError`."""
         if self._fenced is not None:
             self._fenced.claim(timeout_s)
 

@@ -1,4 +1,5 @@
-"""Folds the config topic into `ClusterConfigState`, and reports changes.
+"""Folds the config topic (applies its records in order) into `ClusterConfigState`, and reports
+changes.
 
 Connector configurations take effect immediately. Task configurations take effect together with the
 commit record that follows them, so that no worker runs a mix of an old and a new set. Compaction
@@ -101,7 +102,8 @@ class TargetStateChanged:
 
 @dataclass(frozen=True, slots=True)
 class TasksCommitted:
-    """Tasks have new configurations; `tasks` is empty if the set was incomplete or empty."""
+    """A connector's tasks have new configurations. `tasks` is empty if the set of configurations
+    was incomplete or empty."""
 
     connector: str
     tasks: tuple[ConnectorTaskId, ...]
@@ -109,7 +111,7 @@ class TasksCommitted:
 
 @dataclass(frozen=True, slots=True)
 class RestartRequested:
-    """Every worker must restart its own part of a connector."""
+    """A restart was requested. Every worker must restart its own part of the connector."""
 
     request: RestartRequest
 
@@ -123,7 +125,8 @@ class SessionKeyChanged:
 
 @dataclass(frozen=True, slots=True)
 class LoggerLevelSet:
-    """This worker must set the log level of `namespace` to `level` if that level exists."""
+    """A logger level was written. This worker must set the log level of `namespace` to `level` if
+    that level exists."""
 
     namespace: str
     level: str

@@ -29,7 +29,7 @@ _LEGAL_NAME_PATTERN = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 class InternalTopicKind(enum.Enum):
-    """Content of an internal topic. The value is the prefix of its worker properties."""
+    """Kind of internal topic. The value is the prefix of the topic's worker properties."""
 
     CONFIG = "config.storage."
     OFFSET = "offset.storage."
@@ -37,7 +37,7 @@ class InternalTopicKind(enum.Enum):
 
     @property
     def topic_key(self) -> str:
-        """Worker property that contains the topic's name."""
+        """Name of the worker property that contains the topic's name."""
         return f"{self.value}{_TOPIC_KEY}"
 
     @property
@@ -62,8 +62,8 @@ _DEFAULT_REPLICATION = 3
 class InvalidTopicSettings(FatalError):
     """Raised if worker properties of internal topics are invalid.
 
-    `problems` contains pairs of property and problem. The problem text continues a sentence that
-    starts with the property's name.
+    `problems` contains pairs of property name and problem. The name followed by the problem text
+    forms a sentence.
     """
 
     def __init__(self, problems: Iterable[tuple[str, str]]) -> None:
@@ -195,21 +195,22 @@ class ExistingTopic:
 
 @dataclass(frozen=True, slots=True)
 class CreateTopic:
-    """The topic is missing and must be created. Ignore the error if it is created concurrently."""
+    """Result of a check: the topic is missing and must be created. Ignore the error if another
+    process creates it concurrently."""
 
     topic: InternalTopic
 
 
 @dataclass(frozen=True, slots=True)
 class TopicAccepted:
-    """The topic can be used. `warnings` are for the user."""
+    """Result of a check: the topic can be used. `warnings` are for the user."""
 
     warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class TopicRefused:
-    """The topic must not be used. The reason includes the remedy."""
+    """Result of a check: the topic must not be used. The reason includes the remedy."""
 
     reason: str
 

@@ -224,7 +224,7 @@ def hash_java_string(text: str) -> int:
 
 
 def order_keys_by_bucket(keys: Iterable[str]) -> list[str]:
-    """Sort keys by HashMap bucket. Keys in the same bucket keep their order."""
+    """Sort keys by their bucket in a Java HashMap. Keys in the same bucket keep their order."""
     given = list(keys)
     capacity = _HASH_MAP_CAPACITY
     while len(given) > _HASH_MAP_LOAD_FACTOR * capacity:

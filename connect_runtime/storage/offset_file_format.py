@@ -103,10 +103,10 @@ class _SerializationReader:
     data: bytes
     at: int = 0
     handles: list[bytes | None] = field(default_factory=list)
-    """Objects that can be referenced, in order of appearance; None for objects that are not
-    arrays."""
+    """Objects in the stream that later parts can refer to by number, in order of appearance; None
+    for objects that are not arrays."""
     bytes_class: int | None = None
-    """Handle of the byte array class."""
+    """Handle (reference number) of the byte array class."""
 
     def create_error(self, what: str) -> MalformedOffsetFile:
         return MalformedOffsetFile(f"reading stored offsets: byte {self.at}: {what}")

@@ -1,4 +1,5 @@
-"""Backing store of source offsets: folds the offsets topic (or file) and writes to it.
+"""Backing store of source offsets: applies the records of the offsets topic (or file) in order, and
+writes to it.
 
 Also contains the reader that source plugins use. Java: KafkaOffsetBackingStore,
 FileOffsetBackingStore, OffsetStorageReaderImpl.
@@ -30,7 +31,7 @@ _LOG = logging.getLogger(__name__)
 NullablePartition: TypeAlias = SourcePartition | None
 NullableOffset: TypeAlias = SourceOffset | None
 OffsetPairs: TypeAlias = Sequence[tuple[NullablePartition, NullableOffset]]
-"""Source partitions with their offsets. An offset of None deletes the partition."""
+"""Source partitions with their offsets. An offset of None deletes the stored offset."""
 
 
 class OffsetBackingStore(Protocol):
@@ -90,8 +91,8 @@ def commit_offsets(
 
 
 class LogOffsetBackingStore:
-    """Implements `OffsetBackingStore` on one log: the worker's log, or the log of a connector's own
-    offsets topic."""
+    """Implements `OffsetBackingStore` on one log: the log of the worker's offsets topic, or the log
+    of a connector's own offsets topic."""
 
     def __init__(self, log: SharedLog) -> None:
         self._log = log
@@ -115,7 +116,8 @@ class LogOffsetBackingStore:
     def read(
         self, connector: str, partitions: Sequence[NullablePartition], timeout_s: float
     ) -> list[NullableOffset]:
-        """Read offsets. This and the following methods are documented in `OffsetBackingStore`."""
+        """Read the offsets of partitions. This and the following methods are documented in
+        `OffsetBackingStore`."""
         self._log.read_to_end(timeout_s)
         with self._view.lock:
             return [self._view.fold.get(connector, each) for each in partitions]
@@ -151,8 +153,8 @@ class LogOffsetBackingStore:
                 combined.record_result(error)
 
     def _encode_records(self, connector: str, pairs: OffsetPairs) -> list[KeyedRecord]:
-        """Encode offsets as records. A deleted partition is deleted under all its keys, whatever
-        their field order."""
+        """Encode offsets as records. The deletion of a partition's offset deletes all its keys,
+        whatever their field order."""
         records: list[KeyedRecord] = []
         with self._view.lock:
             fold = self._view.fold

@@ -1,4 +1,5 @@
-"""Records of the offsets topic and their fold: the progress of source tasks by source partition.
+"""Records of the offsets topic, and their fold into the progress of source tasks by source
+partition.
 
 The key is the JSON array `["C",{partition}]`. The value is the offset as a JSON object, or null to
 delete the offset. Keys are compared by their bytes, so the order of the partition's fields matters.
@@ -20,9 +21,9 @@ from connect_runtime.storage.shared_log import SkippedRecord
 
 OffsetPrimitive: TypeAlias = "bool | int | float | str | bytes | None"
 SourcePartition: TypeAlias = Mapping[str, OffsetPrimitive]
-"""Source partition, as defined by the connector. May be empty."""
+"""Source partition, a map that the connector defines. May be empty."""
 SourceOffset: TypeAlias = Mapping[str, OffsetPrimitive]
-"""Progress in a source partition, as defined by the connector."""
+"""Progress in a source partition, a map that the connector defines."""
 
 _KEY_ARRAY_LENGTH = 2
 

@@ -1,9 +1,9 @@
 """Interface to an internal topic: a log that every worker writes and reads to its end
 (KafkaBasedLog).
 
-A written record counts only after it was read back, because then every worker reads it at the same
-position. A log has one listener, which receives every record in partition order. Standalone workers
-use logs in memory or in a file.
+A written record takes effect only after it was read back, because only then does every worker read
+it at the same position. A log has one listener, which receives every record in partition order.
+Standalone workers use logs in memory or in a file.
 
 `FencedWriter` is for the leader of a cluster with exactly-once sources. Only one writer is active
 at a time and its writes are atomic. A former leader that does not know that it was replaced can
@@ -43,8 +43,8 @@ class LogListener(Protocol):
     """Receives the log's records one by one on its reading thread. Must not block or raise."""
 
     def on_record(self, record: SharedLogRecord) -> None:
-        """Process the next record of a partition. Superseded records may have been compacted
-        away."""
+        """Process the next record of a partition. Earlier records of a key may be missing because
+        of compaction."""
 
     def on_replayed(self) -> None:
         """Called when all records that existed at the start (or restart) of reading have been
@@ -65,7 +65,7 @@ class SharedLog(Protocol):
 
     @property
     def name(self) -> str:
-        """Name of the topic, or a substitute for use in messages."""
+        """Name of the topic; for logs without a topic, a name for use in messages."""
 
     def start(self, listener: LogListener, timeout_s: float) -> None:
         """Create and check the topic, deliver all its records, and continue in the background.
@@ -97,12 +97,12 @@ class SharedLog(Protocol):
 
 
 class WritePrivilegeLost(FatalError):
-    """Raised if nothing was written, because the writer was not claimed, has failed, or was fenced
-    by another writer."""
+    """Raised if nothing was written, because `claim` was not called on the writer, or the writer
+    has failed or was fenced by another writer."""
 
 
 class FencedWriter(Protocol):
-    """The leader's writer. Not thread-safe."""
+    """Writer with which the leader writes to an internal topic. Not thread-safe."""
 
     def claim(self, timeout_s: float) -> None:
         """Become the only writer and fence all others.

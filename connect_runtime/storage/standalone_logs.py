@@ -38,7 +38,7 @@ class MemoryLog:
 
     @property
     def name(self) -> str:
-        """Name of the log. The methods are documented in `SharedLog`."""
+        """Name of the log. This and the following methods are documented in `SharedLog`."""
         return self._name
 
     def start(self, listener: LogListener, timeout_s: float) -> None:
@@ -97,7 +97,7 @@ class OffsetFileLog:
 
     @property
     def name(self) -> str:
-        """Name of the log. The methods are documented in `SharedLog`."""
+        """Name of the log. This and the following methods are documented in `SharedLog`."""
         return str(self._path)
 
     def start(self, listener: LogListener, timeout_s: float) -> None:

@@ -61,12 +61,12 @@ class TopicStatus:
 
 
 StatusSubject: TypeAlias = "str | ids.ConnectorTaskId"
-"""Subject of a status: a connector (by name) or a task."""
+"""What a status describes: a connector (by name) or a task (by task id)."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicStatusKey:
-    """Key of a topic that a connector uses."""
+    """Key of a topic status: a connector and a topic that it uses."""
 
     topic: str
     connector: str
@@ -76,7 +76,8 @@ class TopicStatusKey:
 
 
 def encode_status(subject: StatusSubject, value: RunStatus) -> KeyedRecord:
-    """Encode `status-connector-C` or `status-task-C-N`. DESTROYED deletes the record."""
+    """Encode the record `status-connector-C` or `status-task-C-N`. The status DESTROYED deletes the
+    record."""
     if value.state is RunState.DESTROYED:
         return KeyedRecord(key=_encode_status_key(subject), value=None)
     written = {
@@ -95,7 +96,7 @@ def _encode_status_key(subject: StatusSubject) -> bytes:
 
 
 def encode_topic_status(value: TopicStatus) -> KeyedRecord:
-    """Encode `status-topic-T:connector-C`."""
+    """Encode the record `status-topic-T:connector-C`: connector C uses topic T."""
     written: dict[str, Json] = {
         "name": value.topic,
         "connector": value.connector,
@@ -121,7 +122,8 @@ def _encode_topic_key(key: TopicStatusKey) -> bytes:
 
 
 def split_key(key: str) -> StatusSubject | TopicStatusKey:
-    """Parse a status topic key into its subject. Raises `InvalidRecord`."""
+    """Parse the key of a status topic record into what the status describes. Raises
+    `InvalidRecord`."""
     if key.startswith(CONNECTOR_KEY_PREFIX):
         return _require_name(key.removeprefix(CONNECTOR_KEY_PREFIX), "connector")
     if key.startswith(TASK_KEY_PREFIX):

@@ -1,4 +1,5 @@
-"""Backing store of connector and task statuses: folds the status topic and writes to it.
+"""Backing store of connector and task statuses: applies the records of the status topic in order,
+and writes to it.
 
 A status that could not be written is retried until this or another worker reports a newer status.
 Java: KafkaStatusBackingStore.
@@ -49,7 +50,8 @@ _LOG_INTERVAL_S = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _PendingRetry:
-    """A record to be written again. Records without a ticket are retried forever."""
+    """A record to be written again. A record without a ticket (`StatusWriteTicket`) is retried
+    forever."""
 
     record: KeyedRecord
     ticket: StatusWriteTicket | None
@@ -110,7 +112,7 @@ class StatusBackingStore:
         self._log.read_to_end(timeout_s)
 
     def put(self, subject: StatusSubject, status: RunStatus, *, safe: bool = False) -> None:
-        """Report the status of a connector or task without waiting. DESTROYED deletes the status.
+        """Write the status of a connector or task without waiting. DESTROYED deletes the status.
 
         A `safe` status is for a connector or task that the worker no longer runs. It is dropped if
         another worker has reported a status in a newer generation.
@@ -124,7 +126,7 @@ class StatusBackingStore:
             self._send_record(status_records.encode_status(subject, status), ticket)
 
     def put_topic(self, topic: TopicStatus) -> None:
-        """Report without waiting that a connector uses a topic."""
+        """Record without waiting that a connector uses a topic."""
         self._send_record(status_records.encode_topic_status(topic), None)
 
     def is_topic_recorded(self, connector: str, topic: str) -> bool:
@@ -152,10 +154,10 @@ class StatusBackingStore:
             )
 
     def _send_record(self, record: KeyedRecord, ticket: StatusWriteTicket | None) -> None:
-        """Send a record while holding the lock.
+        """Send a record while holding this store's lock.
 
-        A log that calls its listener immediately acquires this lock inside its own lock. Threads
-        that acquire them in a different order would deadlock.
+        A log that calls its listener immediately acquires the store's lock while it holds its own.
+        Threads that acquire the two locks in a different order would deadlock.
         """
         with self._view.lock:
             self._send_to_log(

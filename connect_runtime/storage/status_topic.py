@@ -1,5 +1,5 @@
-"""Folds the status topic, decides which statuses may be written, and tracks which worker ran a task
-last.
+"""Applies the records of the status topic in order, decides which statuses may be written, and
+tracks which worker ran a task last.
 
 A status is one worker's view, and another worker may have newer information. A safe write
 (UNASSIGNED or FAILED, for work that the worker no longer runs) is dropped if a status of a newer
@@ -51,7 +51,7 @@ class StatusWriter:
 
 @dataclass(frozen=True, slots=True)
 class _ForeignRun:
-    """A task run by a Java worker."""
+    """The last run of a task by a Java worker."""
 
     seen: ForeignTaskRun
 
@@ -62,7 +62,8 @@ class _ForeignRun:
 
 @dataclass(frozen=True, slots=True)
 class _OwnRun:
-    """A task run by a worker of this implementation, since its first RUNNING status."""
+    """The last run of a task by a worker of this implementation, from its first RUNNING status
+    on."""
 
     worker_id: str
     began_ms: int
@@ -71,7 +72,8 @@ class _OwnRun:
 
 @dataclass(slots=True)
 class TaskRunHistory:
-    """Last run of every task, folded from statuses.
+    """Last run of every task (which worker ran it, and since when), derived from the statuses in
+    order.
 
     Invariant: no task is both in `_ours` and in `_others`.
     """
@@ -91,8 +93,8 @@ class TaskRunHistory:
             self._apply_end(task, status, author)
 
     def _apply_removal(self, task: ConnectorTaskId, author: StatusWriter) -> None:
-        """Apply a deletion by the leader. The worker that runs the task may not know about it
-        yet."""
+        """Apply the deletion of a task's status by the leader. The worker that runs the task may
+        not know about the deletion yet."""
         self._ours.pop(task, None)
         run = self._others.get(task)
         if run is None:
@@ -251,12 +253,14 @@ class StatusTopicFold:
     """
 
     runs: TaskRunHistory = field(default_factory=TaskRunHistory)
-    """Last run of every task, which is not always by the worker with the last status."""
+    """Last run of every task. The worker that ran a task last is not always the worker that wrote
+    its last status."""
     _connectors: dict[str, RunStatus] = field(default_factory=dict)
     _tasks: dict[str, dict[int, RunStatus]] = field(default_factory=dict)
     _topics: dict[str, dict[str, TopicStatus]] = field(default_factory=dict)
     _task_views: dict[str, Mapping[int, RunStatus]] = field(default_factory=dict)
-    """Immutable copies of the unchanged tables in `_tasks`, made by `snapshot`."""
+    """Immutable copies of those tables in `_tasks` that have not changed since `snapshot` made the
+    copies."""
     _topic_views: dict[str, Mapping[str, TopicStatus]] = field(default_factory=dict)
     _snapshot: StatusSnapshot | None = None
 
@@ -362,7 +366,8 @@ class StatusTopicFold:
 def _copy_changed_tables(
     tables: Mapping[str, Mapping[K, V]], views: dict[str, Mapping[K, V]]
 ) -> Mapping[str, Mapping[K, V]]:
-    """Return an immutable copy of all tables. Tables that have a view are unchanged."""
+    """Return an immutable copy of all tables. A table that already has an immutable view has not
+    changed and is not copied again."""
     for name, table in tables.items():
         if name not in views:
             views[name] = MappingProxyType(dict(table))
@@ -370,7 +375,7 @@ def _copy_changed_tables(
 
 
 def _remove_entry(tables: dict[str, dict[K, V]], name: str, key: K) -> None:
-    """Remove an entry, and its table once it is empty."""
+    """Remove an entry from a table, and the table itself once it is empty."""
     table = tables.get(name)
     if table is not None:
         table.pop(key, None)
@@ -380,7 +385,7 @@ def _remove_entry(tables: dict[str, dict[K, V]], name: str, key: K) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusWriteTicket:
-    """Ticket of an admitted write, to be passed to `may_retry`."""
+    """Identifies an admitted write of a status; pass it to `may_retry` if the write fails."""
 
     subject: StatusSubject
     status: RunStatus
@@ -399,8 +404,8 @@ class _SubjectWrites:
 class StatusWriteGuard:
     """Decides which statuses may be written or retried.
 
-    Invariant: `_lives` numbers are never reused, so a ticket becomes invalid when its subject's
-    status is deleted.
+    Invariant: `_lives` numbers are never reused, so a write's ticket becomes invalid when the
+    status of its connector or task is deleted.
     """
 
     _generation: int = 0
@@ -441,7 +446,8 @@ class StatusWriteGuard:
     def may_retry(self, ticket: StatusWriteTicket, *, known: StatusSnapshot) -> bool:
         """Return True if a failed write should be retried, because no newer status exists.
 
-        (Java also retries older plain writes, which may then overwrite newer ones.)
+        (Java also retries older writes that are not safe writes, which may then overwrite newer
+        ones.)
         """
         entry = self._subjects.get(ticket.subject)
         if entry is None or (entry.life, entry.sequence) != (ticket.life, ticket.sequence):

@@ -1,4 +1,5 @@
-"""Common parts of the three backing stores: folding a log, and acknowledged writes."""
+"""Common parts of the three backing stores: applying the records of a log to a state (folding), and
+writing records and waiting for their acknowledgement."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ Change_co = TypeVar("Change_co", covariant=True)
 
 
 class TopicFold(Protocol[Change_co]):
-    """Folds the records of a topic into a state."""
+    """Folds the records of a topic into a state: applies them one by one, in order."""
 
     def apply(
         self, key: bytes | None, value: bytes | None, *, offset: int
@@ -36,12 +37,12 @@ AnyFold = TypeVar("AnyFold", bound=TopicFold[Any])
 def _apply_record(
     fold: TopicFold[Change], record: SharedLogRecord
 ) -> Change | SkippedRecord | None:
-    """Apply a record, ignoring its author and time."""
+    """Apply a record to a fold that does not need to know who wrote the record, or when."""
     return fold.apply(record.key, record.value, offset=record.offset)
 
 
 class FoldedTopic(Generic[AnyFold, Change]):
-    """Keeps a fold up to date with a log. Implements `LogListener`. Hold `lock` while reading
+    """Applies each record of a log to a fold. Implements `LogListener`. Hold `lock` while reading
     `fold`.
 
     Invariant: `fold` includes all records received up to now. When the log is read again from its
@@ -75,7 +76,7 @@ class FoldedTopic(Generic[AnyFold, Change]):
         self._rebuilding: AnyFold | None = None
 
     def on_record(self, record: SharedLogRecord) -> None:
-        """Apply the next record. The methods are documented in `LogListener`."""
+        """Apply the next record. This and the following methods are documented in `LogListener`."""
         with self.lock:
             fold = self.fold if self._rebuilding is None else self._rebuilding
             change = self._apply(fold, record)

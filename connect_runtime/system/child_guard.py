@@ -32,7 +32,8 @@ def _die_with_parent(guard_pid: int) -> None:
 
 
 def _spawn(argv: list[str], report_fd: int) -> int:
-    """Start the child, and return its process id. Reports an error if the start fails."""
+    """Start the child and return its process id. If the start fails, report the error to the
+    program."""
     guard_pid = os.getpid()
     pid = os.fork()
     if pid:
@@ -59,7 +60,8 @@ def _watch_parent(life_fd: int, parent_pid: int) -> list[int]:
 
 
 def _wait_for_child(child_pid: int, watched: list[int], wakeup_fd: int) -> int:
-    """Return the child's wait status. Kills the child once a watched descriptor is readable."""
+    """Wait for the child to end and return its wait status. Kills the child once a watched file
+    descriptor is readable."""
     while watched:
         pid, status = os.waitpid(child_pid, os.WNOHANG)
         if pid:

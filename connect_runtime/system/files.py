@@ -17,14 +17,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _MAX_SYMBOLIC_LINKS = 40
-"""As in Linux."""
+"""Maximum number of symbolic links that are followed in one path. Same limit as in Linux."""
 
 
 def read_bounded(file: Path, *, max_bytes: int, regular_only: bool = False) -> bytes:
-    """Read a whole file. Raises `OSError`, also if it has more than `max_bytes` bytes (whole MiB),
-    or is not a regular file: a pipe or a device may block or never end.
+    """Read a whole file. Raises `OSError`, also if the file has more than `max_bytes` bytes (a
+    multiple of 1 MiB) or is not a regular file, because a pipe or device may block or never end.
 
-    A path below `/dev` or `/proc` may name a pipe, as `<(…)` of a shell does, unless
+    A path below `/dev` or `/proc` may refer to a pipe, as a shell's `<(…)` does, unless
     `regular_only` is set.
     """
     opened = _open_readable(file, regular_only=regular_only)
@@ -55,7 +55,8 @@ def _open_readable(file: Path, *, regular_only: bool) -> int:
 
 
 def read_own(file: Path, *, max_bytes: int) -> bytes:
-    """Read a regular file of this user or root, as `open_own` and `read_bounded` do."""
+    """Read a regular file that belongs to this user or root. Limits and errors are those of
+    `open_own` and `read_bounded`."""
     opened = open_own(file, os.O_RDONLY)
     try:
         return _read_descriptor(opened, max_bytes)
@@ -72,8 +73,8 @@ def _read_descriptor(opened: int, max_bytes: int) -> bytes:
 
 
 def open_own(file: Path, flags: int) -> int:
-    """Open a regular file of this user or root, or create a file (`O_CREAT | O_EXCL`). Return its
-    descriptor.
+    """Open a regular file that belongs to this user or root, or create a file (`O_CREAT | O_EXCL`).
+    Return its descriptor.
 
     The owner of a created file is not checked, because some network file systems map it to another
     user. Symbolic links are not followed, and pipes do not block. Raises `OSError`, including for
@@ -158,13 +159,13 @@ class ForeignWriter:
 
 
 def find_foreign_writer(file: Path, opened: int) -> ForeignWriter | None:
-    """Return who other than this user and root can change or replace an open file; None if nobody
-    can.
+    """Return which user other than this user and root can change or replace an open file; None if
+    there is none.
 
-    `opened` is the descriptor of the file. It is checked itself, so that a file that is exchanged
-    meanwhile is found. Checks every folder and symbolic link on the path. In a sticky folder others
-    cannot replace what is not theirs. A read-only mount counts as safe, and so does what is
-    directly in it, whatever its owner and mode: Kubernetes mounts config maps as
+    `opened` is the descriptor of the file. The open file itself is checked, so a file that was
+    exchanged in the meantime is detected. Checks every folder and symbolic link on the path. In a
+    sticky folder, users cannot replace other users' files. A read-only mount counts as safe, and so
+    does every file directly in it, whatever its owner and mode: Kubernetes mounts config maps as
     folders of mode 0777, and containers get files of the host's users. Raises `OSError`.
     """
     is_safe = False
@@ -191,8 +192,8 @@ def _find_writer(path: Path, found: os.stat_result) -> ForeignWriter | None:
 def _list_path_components(file: Path) -> Iterator[Path]:
     """List the folders and symbolic links on an absolute path, from the root to the file.
 
-    Each is yielded before the next one is looked up: what was found trustworthy cannot be exchanged
-    afterwards.
+    Each component is yielded before the next one is looked up, so that a component that was found
+    trustworthy cannot be exchanged afterwards.
     """
     current, pending = Path(file.anchor), [*reversed(file.parts[1:])]
     yield current
@@ -231,8 +232,8 @@ def _is_own_group(group_id: int) -> bool:
 
 
 def find_user_cache(environ: Mapping[str, str] = os.environ) -> Path:
-    """Return `$MM2_CACHE`, else `$XDG_CACHE_HOME/mm2`, else `~/.cache/mm2`. The folder may not
-    exist.
+    """Return the path of the cache folder: `$MM2_CACHE`, else `$XDG_CACHE_HOME/mm2`, else
+    `~/.cache/mm2`. The folder may not exist.
 
     Raises `OSError`; see `_find_home`.
     """

@@ -1,5 +1,5 @@
-"""Finds the Java installation for Spark, the sandbox's brokers and Ivy in JAVA_HOME, then on the
-PATH."""
+"""Finds the Java installation for Spark, the sandbox's brokers and Ivy: first in JAVA_HOME, then on
+the PATH."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ class JavaInstallation:
 
 
 def find_java(environ: Mapping[str, str] = os.environ) -> JavaInstallation:
-    """Return the Java installation to use. Raises `JavaMissingError` without Java 17 or newer."""
+    """Return the Java installation to use. Raises `JavaMissingError` if there is no Java 17 or
+    newer."""
     program = _find_program(environ)
     banner = _run_version_command(program)
     version = parse_major_version(banner)

@@ -29,7 +29,7 @@ _MAX_NAMESPACE_PARTS = 30
 
 
 def find_namespace_problem(namespace: str) -> str | None:
-    """Return why no logger may have this name; None if it may.
+    """Return the reason why no logger may have this name; None if the name is allowed.
 
     Python keeps a placeholder for every part of a logger's name, for the life of the process.
     """

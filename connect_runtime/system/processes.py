@@ -58,7 +58,7 @@ class ChildProcess:
         """Send a signal to the child. Does nothing if the child has ended.
 
         After SIGSTOP, waits until all threads of the child have stopped. They stop one by one, and
-        a thread that is still running could write output although the process should be silent.
+        a thread that is still running could write output after this method has returned.
         """
         if self.poll() is None:
             with suppress(ProcessLookupError):
@@ -104,8 +104,9 @@ def start_process(
 ) -> ChildProcess:
     """Start a program that cannot outlive this process.
 
-    stdout and stderr are written to `output`, but stderr to `stderr` if it is given. Without
-    `output`, they are discarded. Raises `ProcessStartError` if the program cannot be run.
+    stdout and stderr are written to `output`; if `stderr` is given, stderr is written there
+    instead. Without `output`, both are discarded. Raises `ProcessStartError` if the program cannot
+    be run.
     """
     report_read, report_write = os.pipe()
     life_read, life_write = os.pipe()

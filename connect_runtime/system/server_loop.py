@@ -98,7 +98,8 @@ class ServerLoop(asyncio.SelectorEventLoop):
 
 
 class _ListeningSocket(socket.socket):
-    """A listening socket that resets floods of silent connections before they consume resources."""
+    """Listening socket that resets connections which are opened in large numbers without sending
+    data, before they consume resources."""
 
     def __init__(
         self,

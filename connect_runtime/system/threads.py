@@ -1,5 +1,5 @@
-"""Starts, names, supervises and joins threads; has thread pools, in-flight tracking and cached
-values.
+"""Starts, names, supervises and joins threads. Also contains thread pools, a counter of pending
+work, and cached values.
 
 The owner that starts a thread stops and joins it. A thread that ends before `stop` is set, with or
 without an exception, is an error that is reported to the owner.
@@ -33,7 +33,7 @@ class OwnedThread:
     """A running thread that its owner can stop.
 
     `body` receives the event `stop`, and must return soon after it is set. The thread's log records
-    have the flow of the code that started the thread.
+    name the replication flow of the code that started the thread.
     """
 
     def __init__(
@@ -82,7 +82,8 @@ class ThreadGroup:
     """
 
     on_unexpected_end: Callable[[ThreadDied], None]
-    """Called on the thread that is ending unexpectedly. The callback should only post an event."""
+    """Called on a thread that ends unexpectedly, just before it ends. The callback should only post
+    an event."""
     _owned: list[OwnedThread] = field(default_factory=list)
 
     def start(self, name: str, body: Callable[[threading.Event], None]) -> OwnedThread:
@@ -183,7 +184,8 @@ class ThreadPool:
         return self._threads.stop_all(timeout_s)
 
     def _run_calls(self, stop: threading.Event) -> None:
-        """Run queued calls until stopped or idle for too long. Body of a pool thread."""
+        """Run queued calls until the pool is stopped or no call arrives for too long. Body of a
+        pool thread."""
         while not stop.is_set():
             with self._changed:
                 self._idle += 1
@@ -202,7 +204,7 @@ class ThreadPool:
 class PendingWork:
     """Counts operations in progress, and waits until they have finished. Thread-safe.
 
-    Invariant: `_numbers` are in the order in which the operations began.
+    Invariant: the sequence numbers in `_numbers` are in the order in which the operations began.
     """
 
     _begun: int = 0
@@ -213,7 +215,7 @@ class PendingWork:
         return len(self._numbers)
 
     def begin(self) -> int:
-        """Register an operation, and return the number to pass to `end`."""
+        """Register the start of an operation, and return the sequence number to pass to `end`."""
         with self._changed:
             self._begun += 1
             self._numbers[self._begun] = None
@@ -259,7 +261,7 @@ class CachedValue(Generic[T]):
     def get(self) -> T:
         """Return the cached value, creating it if necessary.
 
-        Exceptions of `make` are raised and not cached.
+        Exceptions raised by `make` propagate and are not cached.
         """
         with self._lock:
             if self._cached is None or self._clock.now_s() >= self._cached[1]:

@@ -1,8 +1,9 @@
 """State machine of one connector on a worker, like Java's WorkerConnector.
 
-The calls (initialize, start, stop) run one at a time on the connector's thread. If several target
-states are requested during a call, only the last one is applied, and the earlier requests are
-completed as superseded. Unlike in Java, a connector that failed after its start is stopped too.
+The connector's methods (initialize, start, stop) are called one at a time on the connector's
+thread. If several target states are requested during a call, only the last one is applied, and the
+earlier requests are completed as superseded. Unlike in Java, a connector that failed after its
+start is stopped too.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ State = RunState
 
 
 class ConnectorPhase(enum.Enum):
-    """State of a connector between two calls."""
+    """State of a connector while none of its methods is being called."""
 
     NEW = "new"
     INIT = "init"
@@ -34,12 +35,13 @@ class ConnectorPhase(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class ConnectorThreadStarted:
-    """The connector's thread is running."""
+    """Event: the connector's thread has started."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetStateRequested:
-    """A target state was requested. `CompleteRequest` with this `token` follows."""
+    """Event: a target state (running, paused or stopped) was requested. The action
+    `CompleteRequest` with this `token` follows."""
 
     state: TargetState
     token: int
@@ -47,26 +49,27 @@ class TargetStateRequested:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorCallReturned:
-    """The last connector call returned, or raised an exception with this `trace`."""
+    """Event: the last call of a connector method returned, or raised an exception with this stack
+    trace (`trace`)."""
 
     trace: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectorFailed:
-    """The connector reported that it has failed."""
+    """Event: the connector reported that it has failed."""
 
     trace: str
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectorShutdownRequested:
-    """The connector must stop."""
+    """Event: the connector must stop."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectorAbandoned:
-    """The connector did not stop in time. Its statuses are ignored from now on."""
+    """Event: the connector did not stop in time. Its statuses are ignored from now on."""
 
 
 ConnectorLifecycleEvent: TypeAlias = (
@@ -83,7 +86,7 @@ ConnectorLifecycleEvent: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class CallInitialize:
-    """Open the offset reader of a source connector and initialize the connector.
+    """Action: open the offset reader of a source connector and initialize the connector.
 
     `ConnectorCallReturned` follows.
     """
@@ -91,22 +94,23 @@ class CallInitialize:
 
 @dataclass(frozen=True, slots=True)
 class CallStart:
-    """Start the connector. `ConnectorCallReturned` follows."""
+    """Action: start the connector. `ConnectorCallReturned` follows."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallStop:
-    """Stop the connector. `ConnectorCallReturned` follows."""
+    """Action: stop the connector. `ConnectorCallReturned` follows."""
 
 
 @dataclass(frozen=True, slots=True)
 class CloseConnector:
-    """Close the connector's context and offset reader. This is the last action."""
+    """Action: close the connector's context and offset reader. This is the last action."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishConnectorStatus:
-    """Write the connector's status. With `safe`, write only if no newer worker has written one."""
+    """Action: write the connector's status. With `safe`, write it only if no newer worker has
+    written one."""
 
     state: State
     trace: str | None = None
@@ -115,7 +119,8 @@ class PublishConnectorStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompleteRequest:
-    """Complete a target state request. `error` is the reason why the state was not reached."""
+    """Action: complete a request for a target state. `error` is the reason why the state was not
+    reached."""
 
     token: int
     state: TargetState

@@ -44,7 +44,7 @@ class ConnectorRole(enum.Enum):
 
 
 class OffsetChange(enum.Enum):
-    """Kind of offset change. The value is the verb and its past participle."""
+    """Kind of offset change. The value contains the verb and its past participle, for messages."""
 
     ALTER = ("alter", "altered")
     RESET = ("reset", "reset")
@@ -59,8 +59,8 @@ class OffsetChange(enum.Enum):
 
 
 def format_success(change: OffsetChange, *, by_connector_too: bool) -> str:
-    """Format the success message. `by_connector_too` is the result of the connector's
-    `alter_offsets`."""
+    """Format the message for a successful offset change. `by_connector_too` is the result of the
+    connector's `alter_offsets`."""
     if by_connector_too:
         return f"The offsets for this connector have been {change.past_participle} successfully"
     return (
@@ -328,7 +328,7 @@ class _SourceOffsetRequests:
 
 
 class _RequestDeadline:
-    """Remaining time of a request."""
+    """Computes the time that remains until a request's deadline."""
 
     def __init__(self, deps: WorkerDeps) -> None:
         self._clock = deps.clock

@@ -1,9 +1,9 @@
 """Validates connector configurations and lists plugins and their keys, for the REST API.
 
-Runs on the caller's thread and blocks while plugin code runs. A failing converter is reported as an
-error of its own key. The result contains the class names that users know, and placeholders instead
-of secrets. Java: AbstractHerder.validateConnectorConfig, validateConverterConfig,
-connectorPluginConfig.
+Runs on the caller's thread and blocks while plugin code runs. An exception of a converter is
+reported as an error of the key that names the converter. The result contains the class names that
+users know, and placeholders instead of secrets. Java: AbstractHerder.validateConnectorConfig,
+validateConverterConfig, connectorPluginConfig.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ def redact_infos(
     """Replace resolved secrets with their `${…}` references, and class names with the names that
     users know.
 
-    `given` is the configuration with references, `resolved` the configuration without them. `hide`
-    hides config provider values in errors, and in key names that contain an alias.
+    `given` is the configuration with unresolved references, `resolved` with their values. `hide`
+    replaces config provider values by references in errors, and in key names that contain an alias.
     """
     hidden = {name for name, value in given.items() if value != resolved.get(name)}
 
@@ -497,7 +497,7 @@ class _ConnectorConfigValidation:
     def _validate_with_connector(
         self, name: str, definition: ConfigDef, values: ConfigValues
     ) -> ConfigInfos:
-        """Add the results of the connector's own `validate`."""
+        """Call the connector's own `validate` method and add its results."""
         own = installed_plugins.get_config_def(self._made)
         found = installed_plugins.validate_connector_config(self._made, self._props())
         collect = functools.partial(
@@ -520,7 +520,8 @@ def _get_base_config_def(of: Connector) -> ConfigDef:
 
 
 def _raise_as_rest_error(work: Callable[[], _Result], *, hide: HideValues = str) -> _Result:
-    """Raise a `ConfigError` as `ConnectRestError` 400. `hide` hides config provider values."""
+    """Convert a `ConfigError` to a `ConnectRestError` with status 400 and raise it. `hide` hides
+    config provider values."""
     try:
         return work()
     except ConfigError as error:

@@ -22,14 +22,14 @@ from connect_runtime.worker.worker_task import WorkerTask
 _LOG = logging.getLogger(__name__)
 
 RECONFIGURE_TIMEOUT_S = 5.0
-"""Time limit for the decisions of all tasks. A pipeline normally checks for changes twice a
-second."""
+"""Time limit in which all tasks must decide whether they accept their new configuration. A pipeline
+normally checks for changes twice a second."""
 
 
 @dataclass(slots=True)
 class RunningTask:
-    """A running task and the configurations that it was built from. `reconfigure_tasks` updates
-    them."""
+    """A running task and the configurations from which it was built, which `reconfigure_tasks`
+    updates."""
 
     worker_task: WorkerTask
     built_task: BuiltTask
@@ -46,7 +46,7 @@ class TaskReconfiguration:
     running_task: RunningTask
     raw_config: RawConfig
     new_origin: TaskOrigin | None
-    """None if the configuration cannot be resolved."""
+    """The new configurations from which the task is built; None if they cannot be resolved."""
 
 
 def reconfigure_tasks(wanted: Iterable[TaskReconfiguration]) -> frozenset[ConnectorTaskId]:

@@ -58,7 +58,7 @@ def get_default_converter(plugin: Connector) -> str | None:
 
 
 def describe_connector(plugin: Connector, installed: PluginRegistry) -> dict[str, str]:
-    """Return the connector's type, class and version as metric attributes."""
+    """Return the connector's type, class and version as attributes of its metrics."""
     is_sink = isinstance(plugin, SinkConnector)
     return {
         "connector-type": "sink" if is_sink else "source",
@@ -186,12 +186,12 @@ CONVERTER_KIND_BY_KEY: Mapping[str, Kind] = {
     plugin_recommenders.KEY_CONVERTER: Kind.CONVERTER,
     plugin_recommenders.VALUE_CONVERTER: Kind.CONVERTER,
 }
-"""Kind of converter by config key, in validation order."""
+"""Kind of converter (plugin kind) by config key, in the order of validation."""
 _CONVERTER_CLASSES = (Converter, HeaderConverter)
 
 
 class InstalledPlugins:
-    """Plugin lookups for validation. Thread-safe."""
+    """Looks up installed plugins and their names for validation. Thread-safe."""
 
     def __init__(self, installed: PluginRegistry, *, worker: WorkerConfig) -> None:
         self._installed = installed
@@ -218,7 +218,7 @@ class InstalledPlugins:
         return found
 
     def get_user_names(self) -> Mapping[str, str]:
-        """Return a mapping of full Python class names to the names that users know."""
+        """Return the names that users know, keyed by full Python class name."""
         return {
             config_types.get_class_name(self._installed.find(each.class_name, each.kind)): (
                 each.class_name

@@ -12,8 +12,8 @@ the same names, so dashboards for them work.
 Numeric attributes keep their units: milliseconds, and ratios and percentages from 0 to 1. A text
 attribute becomes a label named after the attribute, on a series that is always 1:
 `kafka_connect_connector_status{connector="c",status="running"} 1`. Text attributes of a task that
-never change share one series, `..._info`, to keep the number of series small. A metric whose name
-ends in `-total` is a counter; every other metric is a gauge, including Java's other sums
+never change share one series, `..._info`, to keep the number of series small. A metric whose Java
+name ends in `-total` is a counter; every other metric is a gauge, including Java's other sums
 (`total-retries`).
 
 `-avg`, `-max`, `-rate` and `-percentage` cover the last sample windows; all others cover the time
@@ -42,9 +42,9 @@ class MetricGroup:
     name: str
     tags: tuple[str, ...] = ()
     numbers: Mapping[str, str] = field(default_factory=dict)
-    """Numeric attribute -> description."""
+    """Description of each numeric attribute, by attribute name."""
     texts: Mapping[str, str] = field(default_factory=dict)
-    """Text attribute -> description."""
+    """Description of each text attribute, by attribute name."""
     info_attributes: tuple[str, ...] = ()
     """Text attributes that never change. They share one series."""
 
@@ -75,7 +75,8 @@ def build_metric_name(group: str, attribute: str) -> str:
 
 
 def declare_metrics(group: MetricGroup) -> dict[str, Metric]:
-    """Return the metrics of a group by attribute. `INFO_ATTRIBUTE` is the shared series."""
+    """Return the metrics of a group by attribute. `INFO_ATTRIBUTE` stands for the series that all
+    unchanging text attributes share."""
     found = {
         attribute: Metric(
             name=build_metric_name(group.name, attribute),

@@ -24,7 +24,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(slots=True, eq=False)
 class _CommitAttempt:
-    """An offset commit in progress."""
+    """A commit of source offsets that is in progress."""
 
     taken: CommittableOffsets
     begun_s: float

@@ -35,7 +35,8 @@ class InvalidSinkOffsetError(FatalError):
 
 
 def parse_sink_offsets(given: Iterable[SinkOffsetPair]) -> dict[TopicPartition, int | None]:
-    """Parse sink offsets by partition. An offset of None requests deletion.
+    """Parse sink offsets by partition. An offset of None requests the deletion of the committed
+    offset.
 
     Numbers may be strings. If a partition is repeated, the last entry is used. Negative offsets are
     accepted; see `find_negative_offset`. Raises `InvalidSinkOffsetError`.
@@ -136,8 +137,8 @@ NormalizedSourceOffset = tuple["SourcePartition | None", "SourceOffset | None"]
 def normalize_source_offsets(given: Iterable[SourceOffsetPair]) -> list[NormalizedSourceOffset]:
     """Encode source offsets as JSON and decode them, with fields in the order of Java's HashMap.
 
-    A partition may be None. An offset of None requests deletion. Raises `DataError` for nested
-    values.
+    A partition may be None. An offset of None requests the deletion of the stored offset. Raises
+    `DataError` for nested values.
     """
     return [
         (_normalize_fields(partition), _normalize_fields(offset)) for partition, offset in given

@@ -33,8 +33,8 @@ _STATUS_BY_PIPELINE_STATE = {
     PipelineState.RUNNING: _State.RUNNING,
     PipelineState.RESTARTING: _State.RESTARTING,
 }
-"""Task state by pipeline state. Connect has no state for a pipeline that is waiting for a slot, so
-it is UNASSIGNED."""
+"""Task state by pipeline state. Connect has no state for a pipeline that is waiting for a free slot
+to run in, so its task is UNASSIGNED."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +56,8 @@ class WorkerPipelineTaskDeps:
 class WorkerPipelineTask:
     """Implements `TaskBody` for pipeline tasks.
 
-    `_lock` guards the fields that any thread may report: `_progress`, `_moved` and `_reported`.
+    `_lock` guards the fields that reports from any thread change: `_progress`, `_moved` and
+    `_reported`.
     """
 
     def __init__(self, deps: WorkerPipelineTaskDeps) -> None:
@@ -80,7 +81,7 @@ class WorkerPipelineTask:
         )
 
     def start_up(self) -> None:
-        """Start the task. The methods are documented in `TaskBody`."""
+        """Start the task. This and the following methods are documented in `TaskBody`."""
         props = self._deps.props()
         self._task.initialize(self._context)
         self._start_attempted = True
@@ -103,9 +104,10 @@ class WorkerPipelineTask:
         self._commit()
 
     def reconfigure(self, props: Mapping[str, str]) -> bool:
-        """Return True if the task accepts the configuration. Runs on the task's thread.
+        """Offer the configuration to the task, and return True if it accepts. Runs on the task's
+        thread.
 
-        A task that was never started always accepts it.
+        A task that was never started always accepts.
         """
         return not self._start_attempted or bool(self._task.reconfigure(props))
 

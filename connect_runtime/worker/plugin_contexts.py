@@ -29,7 +29,7 @@ class ContextDeps:
 
     clock: Clock
     stopping: threading.Event
-    """Set when the plugin is requested to stop."""
+    """Event that is set when the plugin is requested to stop."""
     on_metrics: Callable[[ReadMetrics], None]
     """Registers the plugin's own metrics."""
 
@@ -43,7 +43,7 @@ class WorkerPluginContext:
 
     @property
     def clock(self) -> Clock:
-        """Clock of the worker. The properties and methods are documented in
+        """Clock of the worker. This and the following members are documented in
         `api.plugin_context`."""
         return self._deps.clock
 
@@ -212,7 +212,8 @@ class WorkerSinkTaskContext(WorkerTaskContext):
         self._commit_requested = False
 
     def assignment(self) -> frozenset[TopicPartition]:
-        """Partitions assigned to the task. The methods are documented in `api.plugin_context`."""
+        """Partitions assigned to the task. This and the following members are documented in
+        `api.plugin_context`."""
         return self._require_open(self.assigned)
 
     def rewind(self, offsets: Mapping[TopicPartition, int]) -> None:
@@ -243,7 +244,8 @@ class WorkerSinkTaskContext(WorkerTaskContext):
     # Called by the worker
 
     def pop_rewinds(self, assigned: _Partitions) -> dict[TopicPartition, int]:
-        """Return and clear the requested rewinds. Rewinds of revoked partitions are dropped."""
+        """Return and clear the rewinds (offsets to consume from again) that the task requested.
+        Rewinds of revoked partitions are dropped."""
         requested, self._rewinds = self._rewinds, {}
         return {each: offset for each, offset in requested.items() if each in assigned}
 

@@ -39,8 +39,8 @@ def build_version_key(of: str) -> str:
 def enrich_config_def(
     base: ConfigDef, *, connector_version: str | None, choices: Mapping[str, ConverterChoice]
 ) -> ConfigDef:
-    """Copy a config definition and add defaults and recommenders for plugins. `choices` are by
-    key."""
+    """Return a copy of a config definition, with defaults and recommenders for plugins. `choices`
+    contains the converter choices by key."""
     changes: dict[str, dict[str, Any]] = {
         CONNECTOR_VERSION: {
             "default": connector_version,

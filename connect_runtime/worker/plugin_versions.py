@@ -20,8 +20,8 @@ _PRERELEASE_QUALIFIERS = ("alpha", "beta", "milestone", "rc", "snapshot")
 _QUALIFIER_ALIASES = {"a": "alpha", "b": "beta", "m": "milestone", "cr": "rc"}
 _RELEASE_KEY = (1, 0, "")
 _VersionKey = tuple[int, int, str]
-"""Sort key of a version token: rank, then the qualifier's position or the number of digits, then
-the text."""
+"""Sort key of a version token, a part of a version string: rank, then the qualifier's position or
+the number of digits, then the text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,10 +47,10 @@ class _VersionInterval:
 def explain_version_mismatch(
     plugin: str, requested: str | None, available: Sequence[str]
 ) -> str | None:
-    """Return Java's error message if no available version is in the requested range; None if one
-    is.
+    """Return Java's error message if no available version is in the requested range, otherwise
+    None.
 
-    `plugin` is the class name. Raises `ConfigError` for an invalid version or range.
+    `plugin` is the plugin's class name. Raises `ConfigError` for an invalid version or range.
     """
     if requested is None or requested.strip() == LATEST:
         return None
@@ -122,7 +122,8 @@ def _build_version_key(version: str) -> list[_VersionKey]:
 
 
 def _build_token_key(token: str) -> _VersionKey:
-    """Build the sort key of a version token. Zero and all release qualifiers have the same key."""
+    """Build the sort key of a version token, a part of a version string. Zero and all release
+    qualifiers have the same key."""
     if token.isdigit():
         digits = token.lstrip(
             "0"

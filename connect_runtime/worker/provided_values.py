@@ -19,14 +19,15 @@ from connect_runtime.base.errors import ConnectError, RetriableError
 from connect_runtime.storage.cluster_config_state import RawConfig
 
 HIDDEN_LENGTH_MIN = 4
-"""Values shorter than this are not hidden, because they occur in any text by chance and are not
-secrets."""
+"""Minimum length of hidden values. Shorter values are not hidden, because they occur in any text by
+chance and are not secrets."""
 HIDDEN_IN_WORDS_LENGTH_MIN = 8
-"""Values shorter than this are hidden only as whole words: 3000 is not hidden in 30000."""
+"""Minimum length of values that are hidden anywhere in a text. Shorter values are hidden only as
+whole words: 3000 is not hidden in 30000."""
 HIDDEN_VALUES_MAX = 20_000
 """Maximum number of values and parts that are searched for: enough for a file of certificates."""
 SEARCHED_TEXT_MAX = 1_000_000
-"""Maximum number of characters of a text that is searched."""
+"""Maximum number of characters of a text that is searched for provided values."""
 _COMPARISONS_MAX = 2_000_000
 """Maximum number of comparisons for one text: about 0.5 s."""
 _LITERALS_MAX = 100
@@ -55,7 +56,8 @@ class ProvidedValues:
         self._has_too_many = False
 
     def resolve(self, config: RawConfig) -> Mapping[str, str | None]:
-        """Resolve a configuration. From now on, `hide` replaces the values of its references."""
+        """Resolve the `${…}` references of a configuration. From now on, `hide` replaces the
+        provided values."""
         resolved = self._resolve(config)
         with self._lock:
             for key, given in config.items():
@@ -127,7 +129,8 @@ def _list_cause_texts(error: BaseException) -> Iterator[str]:
 
 
 def _to_lower(text: str) -> str:
-    """Convert to lower case, except for characters whose lower case is longer, as of "İ"."""
+    """Convert a text to lower case without changing its length: characters such as "İ", whose lower
+    case is longer, are kept."""
     lowered = text.lower()
     if len(lowered) == len(text):
         return lowered
@@ -135,7 +138,7 @@ def _to_lower(text: str) -> str:
 
 
 def _is_at(value: str, text: str, at: int) -> bool:
-    """Return whether the text has the value at this position. A short value must be a whole
+    """Return whether the value occurs in the text at this position. A short value must be a whole
     word."""
     if not text.startswith(value, at):
         return False
@@ -145,11 +148,11 @@ def _is_at(value: str, text: str, at: int) -> bool:
 
 
 class _TooManyPartsError(Exception):
-    """A value has too many parts to hide."""
+    """Raised if a value has too many parts to hide."""
 
 
 _SEPARATOR = re.compile(r"[,;:/\s]")
-"""Separates the items of lists, addresses, paths and options."""
+"""Regular expression for the separators in lists, addresses, paths and options."""
 _QUOTED_STRING = re.compile('"([^"]*)"')
 
 
@@ -185,8 +188,8 @@ def _find_provided_parts(given: str, resolved: str) -> Iterator[tuple[str, str]]
 
 
 def _quote_forms(value: str, reference: str) -> Iterator[tuple[str, str]]:
-    """Yield the forms of the value in plain text, Python literals and JSON, each with its
-    reference."""
+    """Yield the forms in which the value may appear in a text (plain, as a Python literal, in
+    JSON), each with its reference."""
     if len(value) >= HIDDEN_LENGTH_MIN:
         for quoted in dict.fromkeys((value, repr(value)[1:-1], json.dumps(value)[1:-1])):
             yield quoted, reference

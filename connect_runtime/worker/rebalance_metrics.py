@@ -83,7 +83,8 @@ class RebalanceMetrics:
         self._stats = RebalanceStats(sampling)
 
     def record_event(self, event: GroupSessionEvent) -> None:
-        """Record a group event when the herder pops it; unrelated events are ignored.
+        """Update the metrics from a group event that the herder takes from its queue; unrelated
+        events are ignored.
 
         A rebalance starts with `JoinRequested` and ends with a successful assignment. A failed
         rebalance is repeated, so it does not end the measurement.

@@ -1,7 +1,7 @@
 """Converts records between plugins and Kafka with transformations, converters and error handling.
 
-`TransformationChain` and `ErrorOperator` are extension points. The implementations in this module
-do not transform records, and any error fails the task. Java:
+`TransformationChain` and `ErrorOperator` are interfaces. Their implementations in this module do
+not transform records, and fail the task on any error. Java:
 AbstractWorkerSourceTask.convertTransformedRecord, WorkerSinkTask.convertAndTransformRecord.
 """
 
@@ -27,7 +27,7 @@ _Result = TypeVar("_Result")
 
 
 class ConversionStage(enum.Enum):
-    """Stage in which an error occurred. The value is the Java name."""
+    """Stage of a record conversion in which an error occurred. The value is the Java name."""
 
     TRANSFORMATION = "TRANSFORMATION"
     KEY_CONVERTER = "KEY_CONVERTER"
@@ -126,7 +126,8 @@ class RecordConversion:
         self._operator = operator
 
     def to_kafka(self, record: SourceRecord) -> ProducerRecord | None:
-        """Transform and serialize a record. Return None if the record is filtered or skipped.
+        """Transform and serialize a record. Return None if a transformation filters it or an error
+        skips it.
 
         Raises `ConnectError`.
         """
@@ -141,7 +142,8 @@ class RecordConversion:
             return None
 
     def from_kafka(self, consumed: ConsumerRecord) -> SinkRecord | None:
-        """Deserialize and transform a record. Return None if the record is filtered or skipped.
+        """Deserialize and transform a record. Return None if a transformation filters it or an
+        error skips it.
 
         Raises `ConnectError`.
         """
@@ -291,9 +293,9 @@ def load_converters(
     """Create the connector's converters, or the worker's converters if the connector does not name
     any.
 
-    A converter named by the connector is configured only with the connector's sub-keys. `default`
-    has precedence over the worker's key and value converters. Raises `ConnectError`, and any
-    exception that a converter's `configure` raises.
+    A converter named by the connector is configured only with the connector's sub-keys. The default
+    converter `default` has precedence over the worker's key and value converters. Raises
+    `ConnectError`, and any exception that a converter's `configure` raises.
     """
 
     def made(part: str, of_worker: str, kind: Kind) -> Any:

@@ -1,8 +1,9 @@
-"""Runs a sink task: polls, converts and puts records, and commits the offsets that the task allows.
+"""Runs a sink task: polls, converts and puts records, and commits the offsets that the task returns
+from `pre_commit`.
 
-Offsets are next offsets: one past the last delivered record. If `put` raises `RetriableError`, the
-batch is kept and put again. Meanwhile the consumer is paused but remains in its group. Java:
-WorkerSinkTask.
+An offset is that of the next record: one past the last delivered record. If `put` raises
+`RetriableError`, the batch is kept and put again. Meanwhile the consumer is paused but remains in
+its group. Java: WorkerSinkTask.
 """
 
 from __future__ import annotations
@@ -89,9 +90,9 @@ class SinkTaskOffsets:
         """Select the offsets to commit from a task's `pre_commit` result, and list errors for
         rejected offsets.
 
-        If any offset is new, all requested partitions are committed, idle partitions at their
-        initial offset. Otherwise, an idle partition that starts at the log end would start at a
-        later log end next time.
+        If any offset is new, all requested partitions are committed; partitions without new records
+        are committed at their initial offset. Otherwise, such a partition that started at the log
+        end would start at a later log end next time.
         """
         wanted: dict[TopicPartition, int] = {}
         errors = []
@@ -131,7 +132,8 @@ class _CommitAttempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerSinkTaskDeps:
-    """Dependencies of one sink task. The fields are documented in `WorkerSourceTaskDeps`."""
+    """Dependencies of one sink task. Fields that both kinds of tasks have are documented in
+    `WorkerSourceTaskDeps`."""
 
     task: SinkTask
     props: Callable[[], Mapping[str, str]] = field(repr=False)
@@ -167,7 +169,7 @@ class WorkerSinkTask:
         self._next_commit_s = deps.clock.now_s() + deps.timing.interval_s
 
     def start_up(self) -> None:
-        """Start the task. The methods are documented in `TaskBody`."""
+        """Start the task. This and the following methods are documented in `TaskBody`."""
         self._consumer = self._deps.make_consumer()
         self._consumer.subscribe(self._deps.topics, self)
         self._context.on_pause = self._on_pause

@@ -40,8 +40,8 @@ _CLOSE_TIMEOUT_S = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerSourceTaskDeps:
-    """Dependencies of one source task. `make_producer` and `props` are called when the task
-    starts."""
+    """Dependencies of one source task. `make_producer` creates the producer and `props` returns the
+    configuration when the task starts."""
 
     task: SourceTask
     props: Callable[[], Mapping[str, str]] = field(repr=False)
@@ -54,7 +54,7 @@ class WorkerSourceTaskDeps:
     """Called with the topic of each sent record."""
     metrics: SourceTaskMetrics
     stopping: threading.Event
-    """Set to end waits in the task's context."""
+    """Event that is set to end waits in the task's context."""
     given_up: threading.Event
     clock: Clock
 
@@ -84,7 +84,7 @@ class WorkerSourceTask:
         )
 
     def start_up(self) -> None:
-        """Start the task. The methods are documented in `TaskBody`."""
+        """Start the task. This and the following methods are documented in `TaskBody`."""
         self._producer = self._deps.make_producer()
         props = self._deps.props()
         self._task.initialize(self._deps.context)

@@ -1,8 +1,8 @@
 """Tracks which source offsets may be committed, based on the acknowledged records.
 
 An offset covers all earlier records of its source partition, so it may be committed only when all
-of them are stored. Partitions are independent: a stuck partition delays no other partition
-(KAFKA-12226, KAFKA-13469). Java: SubmittedRecords.
+these records are acknowledged. Partitions are independent: a stuck partition delays no other
+partition (KAFKA-12226, KAFKA-13469). Java: SubmittedRecords.
 """
 
 from __future__ import annotations
@@ -75,7 +75,8 @@ class _PartitionQueue:
 class SubmittedRecords:
     """Sent records that are not acknowledged yet, by source partition, in order of submission.
 
-    Invariants: no queue is empty; `unacked` is the number of unsettled records in all queues.
+    Invariants: no queue is empty; `unacked` is the number of records in all queues that are not
+    acknowledged.
     """
 
     unacked: int = 0

@@ -93,7 +93,8 @@ class RecordConsumer(Protocol):
     def subscribe(
         self, topics: Sequence[str] | BoundedPattern, listener: ConsumerRebalanceListener
     ) -> None:
-        """Subscribe to topics by name, or by a pattern that must match the whole topic name."""
+        """Subscribe to topics by name, or by a regular expression that must match the whole topic
+        name."""
 
     def poll(self, timeout_s: float) -> Sequence[ConsumerRecord]:
         """Return the next records; empty if no record arrives within the timeout."""

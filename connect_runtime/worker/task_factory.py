@@ -60,11 +60,11 @@ from connect_runtime.worker.worker_task import TaskBody
 
 _CLASS_KEYS = ("connector.class", "connector.plugin.version", "task.class")
 _TASK_COUNT_KEYS = ("tasks.max", "tasks.max.enforce")
-"""Keys that do not affect a single task."""
+"""Keys that affect only the number of tasks, not any single task."""
 
 
 class ReconfigureDecision(enum.Enum):
-    """Decision on how to reconfigure a task. OFFER lets the task accept or refuse the
+    """How to apply a new configuration to a task. OFFER lets the task accept or refuse the
     configuration."""
 
     SAME = "same"
@@ -116,7 +116,7 @@ class WorkerDeps:
     config: WorkerConfig
     worker_id: str
     generation: Callable[[], int]
-    """Returns the group generation."""
+    """Returns the current generation of the worker's group."""
     configs: Callable[[], ClusterConfigState]
     """Returns the latest config state."""
     installed: PluginRegistry
@@ -129,9 +129,11 @@ class WorkerDeps:
     metrics: WorkerMetrics
     clock: Clock
     published_task_configs: Callable[[str], Mapping[int, Sequence[DatedTaskConfig]]] = lambda _: {}
-    """Returns the published task configs of a connector, as in `LastTaskRuns`."""
+    """Returns a connector's task configs as published in the config topic. Same callable as in
+    `LastTaskRuns`."""
     leaderless_period: Callable[[], LeaderlessPeriod | None] = lambda: None
-    """Returns the last period in which the group had no leader, as in `LastTaskRuns`."""
+    """Returns the last period in which the group had no leader. Same callable as in
+    `LastTaskRuns`."""
 
     def resolve_for_plugin(self, config: RawConfig) -> ResolvedConfig:
         """Resolve a configuration for a plugin, and remove null values."""
@@ -195,7 +197,7 @@ def check_task_count(task_count: int, parsed: ConnectorConfig) -> None:
 
 
 class TaskProps:
-    """Callable that returns a task's configuration, resolved at the time of the call."""
+    """Returns a task's configuration, with references resolved at the time of the call."""
 
     def __init__(self, raw: RawConfig, around: WorkerDeps) -> None:
         self.raw = raw

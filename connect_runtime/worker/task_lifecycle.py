@@ -1,8 +1,8 @@
 """State machine of one task, from its assignment to its end, like Java's WorkerTask.
 
-Target states and stop requests may arrive at any time and are applied between two iterations. The
-task publishes its status until it is abandoned. After that, another worker may run the same task,
-so a status from this task would be wrong.
+Target states and stop requests may arrive at any time and are applied between two iterations of the
+task's loop. The task publishes its status until it is abandoned. After that, another worker may run
+the same task, so a status from this task would be wrong.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ class TaskPhase(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class TaskThreadStarted:
-    """The task's thread is running."""
+    """Event: the task's thread has started."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskStarted:
-    """`StartTask` is complete."""
+    """Event: the action `StartTask` is complete."""
 
 
 @dataclass(frozen=True, slots=True)
 class IterationDone:
-    """An iteration is complete. Requested changes are applied now."""
+    """Event: an iteration of the task's loop is complete. Requested changes are applied now."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskTargetStateRequested:
-    """A target state was requested. STOPPED, which tasks normally do not receive, stops the
+    """Event: a target state was requested. STOPPED, which tasks normally do not receive, stops the
     task."""
 
     state: TargetState
@@ -58,7 +58,7 @@ class TaskTargetStateRequested:
 
 @dataclass(frozen=True, slots=True)
 class ReconfigureOffered:
-    """A new configuration was offered. The task may accept it without a restart.
+    """Event: a new configuration was offered. The task may accept it without a restart.
 
     Only one offer is pending at a time.
     """
@@ -66,22 +66,25 @@ class ReconfigureOffered:
 
 @dataclass(frozen=True, slots=True)
 class ReconfigureDone:
-    """`Reconfigure` is complete. The task has accepted or refused the configuration."""
+    """Event: the action `Reconfigure` is complete. The task has accepted or refused the
+    configuration."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskStopRequested:
-    """The task must stop."""
+    """Event: the task must stop."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskAbandoned:
-    """The task did not stop in time. It may still be running, but its statuses are ignored."""
+    """Event: the task did not stop in time. It may still be running, but its statuses are
+    ignored."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskEnded:
-    """The task has closed everything. `trace` is the first exception, if any."""
+    """Event: the task has closed everything. `trace` is the stack trace of the first exception, if
+    any."""
 
     trace: str | None = None
 
@@ -103,27 +106,28 @@ TaskLifecycleEvent: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class StartTask:
-    """Initialize and start the task. `TaskStarted` follows, or `TaskEnded` if the start fails."""
+    """Action: initialize and start the task. `TaskStarted` follows, or `TaskEnded` if the start
+    fails."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunOnce:
-    """Poll or deliver records once. `IterationDone` follows."""
+    """Action: poll or deliver records once. `IterationDone` follows."""
 
 
 @dataclass(frozen=True, slots=True)
 class StayIdle:
-    """Keep sessions alive, but process no records until the next action."""
+    """Action: keep client sessions alive, but process no records until the next action."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reconfigure:
-    """Offer the new configuration to the task. `ReconfigureDone` follows."""
+    """Action: offer the new configuration to the task. `ReconfigureDone` follows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shutdown:
-    """Commit, stop the task if its start was attempted, and close everything.
+    """Action: commit offsets, stop the task if its start was attempted, and close everything.
 
     `TaskEnded` follows.
     """
@@ -131,7 +135,8 @@ class Shutdown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishStatus:
-    """Write the task's status. With `safe`, write only if no newer worker has written one."""
+    """Action: write the task's status. With `safe`, write it only if no newer worker has written
+    one."""
 
     state: State
     trace: str | None = None

@@ -31,7 +31,7 @@ class StateDurations:
     _spent_s: dict[RunState, float] = field(default_factory=dict)
 
     def enter_state(self, state: RunState, now_s: float) -> None:
-        """Enter a state. Time is measured from the first state on."""
+        """Record that the task has entered a state. Time is measured from the first state on."""
         if state is self.state:
             return
         if self.state is not None:
@@ -72,7 +72,8 @@ class TaskStats:
         self._times.enter_state(state, now_s)
 
     def record_commit(self, *, took_s: float | None, now_s: float) -> None:
-        """Record an offset commit, even an empty one. `took_s` is None for a failed commit."""
+        """Record an offset commit, even an empty one. `took_s` is the duration, or None for a
+        failed commit."""
         self._outcomes.observe(0.0 if took_s is None else 1.0, now_s)
         if took_s is not None:
             self._commits_ms.observe(took_s * _MS, now_s)
@@ -99,7 +100,8 @@ class TaskStats:
 class SourceTaskStats:
     """Statistics of a source task.
 
-    Invariant: `_active` counts unsettled records and is never negative.
+    Invariant: `_active` is the number of polled records that are neither acknowledged nor skipped;
+    it is never negative.
     """
 
     def __init__(self, sampling: SampleWindows) -> None:
@@ -184,12 +186,12 @@ class SinkTaskStats:
         self._actives.observe(self._active, now_s)
 
     def record_read(self, size: int, ends: OffsetsByTopicPartition, now_s: float) -> None:
-        """Record that records were read up to the next offsets `ends`."""
+        """Record that the task read records up to the next offsets in `ends`."""
         self._read.observe(size, now_s)
         self._advance_offsets(self._consumed, ends, now_s)
 
     def record_put(self, size: int, *, took_s: float, now_s: float) -> None:
-        """Record a successful put."""
+        """Record a successful call of the task's `put`."""
         self._sent.observe(size, now_s)
         self._puts_ms.observe(took_s * _MS, now_s)
 
@@ -203,7 +205,7 @@ class SinkTaskStats:
         self._advance_offsets(self._committed, offsets, now_s)
 
     def record_superseded_commit(self, now_s: float) -> None:
-        """Record a commit that completed after a newer one began."""
+        """Record the completion of a commit after a newer commit began."""
         self._skipped.observe(1.0, now_s)
 
     def _advance_offsets(
@@ -253,7 +255,8 @@ class SinkTaskStats:
 
 
 class RecordError(enum.Enum):
-    """Error event of a record. The value is the Java attribute name."""
+    """Kind of error event during record processing. The value is the name of the Java attribute
+    that counts it."""
 
     FAILURE = "total-record-failures"
     ERROR = "total-record-errors"
@@ -319,7 +322,7 @@ class TaskMetrics:
             self._stats.record_state(state, self._clock.now_s())
 
     def record_commit(self, *, took_s: float | None) -> None:
-        """Record an offset commit. `took_s` is None for a failed commit."""
+        """Record an offset commit. `took_s` is the duration, or None for a failed commit."""
         with self._lock:
             self._stats.record_commit(took_s=took_s, now_s=self._clock.now_s())
 

@@ -44,14 +44,14 @@ from connect_runtime.worker.worker_task import WorkerTask, WriteTaskStatus
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartedItem:
-    """Most recent start of a connector or task on this worker."""
+    """The most recent start of a connector or task on this worker, with its last status."""
 
     config: RawConfig = field(repr=False)
     """The connector's or task's configuration, unresolved."""
     times: int = 1
     """Number of times that the item was started on this worker."""
     state: RunState | None = None
-    """None before the first status."""
+    """Last published state; None before the first status."""
     trace: str | None = None
     """Stack trace if the item failed; otherwise None."""
 
@@ -83,7 +83,8 @@ class StartedItems:
             )
 
     def snapshot(self) -> Mapping[StatusSubject, StartedItem]:
-        """Return the current items. Items that have stopped on this worker are UNASSIGNED."""
+        """Return the current items. A connector or task that has stopped on this worker is
+        UNASSIGNED."""
         with self._lock:
             return dict(self._items)
 
@@ -179,8 +180,8 @@ class Worker:
         return begun_anew
 
     def _resolve_origin(self, configured: ConfiguredTask) -> TaskOrigin | None:
-        """Resolve the configurations. Return None on failure, which the task's restart then
-        reports."""
+        """Resolve the references in a task's configurations. Returns None if this fails; the
+        restart of the task then reports the error."""
         resolved = self._deps.resolve_for_plugin
         try:
             return TaskOrigin(

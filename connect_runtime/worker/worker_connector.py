@@ -49,7 +49,7 @@ class WorkerConnectorDeps:
     make_context: Callable[[Callable[[Exception], None]], WorkerConnectorContext]
     write_status: WriteTaskStatus
     hide: HideValues
-    """Hides config provider values in errors."""
+    """Replaces config provider values in error messages."""
     on_target_state_reached: Callable[[TargetState, str | None], None]
     """Called once per target state request, with an error if the state was not reached."""
     stopping: threading.Event

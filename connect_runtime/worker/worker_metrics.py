@@ -28,7 +28,7 @@ _State = RunState
 
 
 class StartupStats:
-    """Startup statistics of connectors or tasks (`what`)."""
+    """Statistics of the startups of connectors or of tasks (`what` names which)."""
 
     def __init__(self, what: str, sampling: SampleWindows) -> None:
         self._what = what
@@ -53,7 +53,7 @@ class StartupStats:
 
 
 class StartupOutcome:
-    """Derives the outcome of a startup from the sequence of statuses.
+    """Derives the outcome of a startup from the sequence of published states.
 
     The startup succeeds with RUNNING, or fails with FAILED before that. PAUSED does not decide the
     outcome. Java: WorkerMetricsGroup's listeners.
@@ -84,7 +84,7 @@ def count_tasks_by_state(states: Iterable[_State]) -> dict[str, float]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PluginMetricFamilies:
-    """Metric families merged from the worker and its plugins."""
+    """Metric families of the worker and its plugins, merged."""
 
     families: tuple[MetricFamily, ...]
     """Metric families, sorted by name."""
@@ -129,7 +129,7 @@ def _is_valid_family(family: MetricFamily) -> bool:
 _LOG = logging.getLogger(__name__)
 _COMMIT_ID = "unknown"
 OnStatus = Callable[[_State], None]
-"""Called with every status of a connector or task, in order. Must not block."""
+"""Called with every published state of a connector or task, in order. Must not block."""
 ReadMetrics = Callable[[], Iterable[MetricReading]]
 """Returns current readings. May be called on any thread; must return immediately."""
 
@@ -148,7 +148,7 @@ class WorkerMetrics:
     """
 
     worker_id: str
-    """Client id in Java's `app-info`."""
+    """Worker id, which is the client id in Java's metric group `app-info`."""
     clock: Clock
     sampling: SampleWindows = field(default_factory=SampleWindows)
     rebalances: Callable[[], int] = lambda: 0
@@ -200,8 +200,8 @@ class WorkerMetrics:
             self._get_startup_stats(subject).record_startup(self.clock.now_s(), well=False)
 
     def add_connector(self, name: str, about: Mapping[str, str]) -> OnStatus:
-        """Add a connector. `about` contains its `metrics_registry.CONNECTOR` attributes except the
-        status."""
+        """Add a connector. `about` contains the values of the attributes in
+        `metrics_registry.CONNECTOR`, except the status."""
         shown, first = _ConnectorEntry(about), StartupOutcome()
         with self._lock:
             self._connectors[name] = shown

@@ -1,8 +1,8 @@
 """Runs one task on its own thread, as directed by `task_lifecycle`.
 
-`TaskBody` implements the differences between source, sink and pipeline tasks. An exception in the
-body fails only this task. A body that does not return is abandoned: its thread keeps running, but
-its statuses are ignored.
+The three implementations of `TaskBody` contain what differs between source, sink and pipeline
+tasks. An exception in the body fails only this task. A body that does not return is abandoned: its
+thread keeps running, but its statuses are ignored.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from connect_runtime.worker.task_lifecycle import (
 
 def format_trace(error: BaseException, *, hide: HideValues) -> str:
     """Format an exception: the error message on the first line, for short displays, then the stack
-    trace. `hide` hides config provider values."""
+    trace. `hide` replaces config provider values in a text."""
     said = "".join(traceback.format_exception_only(error)).strip()
     return hide(f"{said}\n{_format_stack(error)}")
 
@@ -55,7 +55,7 @@ def log_failure(
     logger: logging.Logger, subject: str, error: BaseException, *, hide: HideValues
 ) -> None:
     """Log that `subject` failed. Expected errors are logged without a stack trace, except at DEBUG.
-    `hide` hides config provider values."""
+    `hide` replaces config provider values in a text."""
     stack = _format_stack(error)
     hidden = hide(stack)
     more, exc_info = ("", error) if hidden == stack else (f"\n{hidden}", None)
@@ -111,14 +111,15 @@ class TaskBody(Protocol):
         """Poll or deliver records once."""
 
     def stay_idle(self) -> None:
-        """Keep sessions alive and return quickly. Called repeatedly while the task is paused, even
-        before `start_up`."""
+        """Keep the task's client sessions alive and return quickly. Called repeatedly while the
+        task is paused, even before `start_up`."""
 
     def shut_down(self) -> None:
         """Commit, stop the plugin if its start was attempted, and close everything."""
 
     def get_status(self) -> tuple[RunState, str | None]:
-        """Return the status of the running task and its reason. May be called from any thread."""
+        """Return the status of the running task, and the reason for it if there is one. May be
+        called from any thread."""
 
     def on_stop_requested(self) -> None:
         """End all waits, because the task must stop. Called from another thread."""
@@ -156,7 +157,7 @@ class WorkerTask:
         write_status: WriteTaskStatus,
         hide: HideValues,
     ) -> None:
-        """Create the task runner. `hide` hides config provider values in errors."""
+        """Create a task runner. `hide` replaces config provider values in error messages."""
         self.task = task
         self._hide = hide
         self._body = body
@@ -182,9 +183,10 @@ class WorkerTask:
             self._body.on_stop_requested()
 
     def offer_reconfiguration(self, take_up: ReconfigureCallback) -> futures.Future[bool]:
-        """Call `take_up` after the current iteration. The returned future contains its result.
+        """Schedule a call of `take_up`, which offers the configuration to the task, after the
+        current iteration. The returned future contains its result.
 
-        The result is False if the task has ended, fails, or receives another offer first.
+        The future's result is False if the task has ended, fails, or receives another offer first.
         """
         answer: futures.Future[bool] = futures.Future()
         with self._changed:
@@ -287,7 +289,7 @@ class WorkerTask:
             answer.set_result(taken)
 
     def _decline_offer(self) -> None:
-        """Decline a pending offer. The caller must hold the lock."""
+        """Decline a pending reconfiguration offer. The caller must hold the lock."""
         offer, self._offer = self._offer, None
         if offer is not None:
             offer[1].set_result(False)

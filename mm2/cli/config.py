@@ -89,9 +89,9 @@ def _check_as_json(
 def show_config(*, file: pathlib.Path, as_json: bool) -> None:
     """Print the effective configuration of all workers and connectors, without secrets.
 
-    Each value has its origin: a line of FILE (default: clusters.yaml), `default` (of mm2), or
-    `MM2 default` (of MirrorMaker 2 and Kafka Connect). The output contains what
-    GET /connectors/NAME/config of a running flow returns, and the defaults.
+    Each value has its origin: a line of FILE (default: clusters.yaml), `default` (mm2's default),
+    or `MM2 default` (the default of MirrorMaker 2 and Kafka Connect). The output contains what GET
+    /connectors/NAME/config of a running flow returns, and the defaults.
     """
     from mm2.config import effective_config
 
@@ -148,7 +148,8 @@ def _convert_file(file: pathlib.Path, *, is_properties: bool) -> ConvertedFile:
 
 
 def _find_lost_settings(text: str, before: Mm2Settings, *, is_properties: bool) -> list[str]:
-    """Return the settings of `before` that differ after the converted text is parsed."""
+    """Return the settings of `before`, the original file, that are missing or different when the
+    converted text is parsed."""
     read = config_loader.parse if is_properties else config_loader.parse_properties
     try:
         after = read(text, file="the result", folder=pathlib.Path.cwd(), environment=os.environ)

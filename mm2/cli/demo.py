@@ -151,8 +151,8 @@ def _format_move(moved: DemoFailoverResult) -> Iterator[str]:
 
 
 class _StartedNode:
-    """An adapter that passes a running node to the main loop of `mm2 run`. The demo stops the
-    node."""
+    """Adapter that lets the main loop of `mm2 run` display a node that is already running. The demo
+    starts and stops the node."""
 
     def __init__(self, node: Mm2Node) -> None:
         self.engine = node.engine
@@ -175,7 +175,7 @@ class _StartedNode:
 
 
 def _keep_running(demo: Demo, now: SystemClock, stop: StopSignals) -> int:
-    """Display the flows as `mm2 run` does until a signal is received."""
+    """Display the flows like `mm2 run` does until a stop signal is received."""
     from mm2.node.telemetry import NodeTelemetry
     from mm2.status import retention_watch  # loads Kafka's client library
     from mm2.status.retention_watch import RetentionWatch

@@ -49,7 +49,8 @@ class MoveOptions:
     groups: tuple[str, ...]
     """Consumer groups to move; empty to move all groups."""
     accepted: tuple[str, ...]
-    """Codes of findings that the user accepted, so that they do not block the move."""
+    """Codes of findings (problems in the plan) that the user accepted, so that they do not block
+    the move."""
     rewind: bool
     execute: bool
     journal: pathlib.Path | None
@@ -296,7 +297,7 @@ def _is_confirmed(order: MoveOptions, planned: MovePlan) -> bool:
 def _describe_next_step(
     order: MoveOptions, planned: MovePlan, *, no_go: bool, exported: bool
 ) -> str:
-    """Return the last line of a printed plan, which shows the command to run next.
+    """Return the last line of a printed plan: the command to run next.
 
     The command omits `--export` if the file was already written (`exported`).
     """
@@ -319,8 +320,8 @@ def _describe_next_step(
 def _plan_move(
     found: MoveWiring, wanted: MoveRequest, path: pathlib.Path
 ) -> tuple[MovePlan, ClusterIds]:
-    """Build the move plan, including findings about whether it can be executed. Return the plan and
-    the ids of both clusters."""
+    """Build the move plan, including findings (problems and warnings) about whether it can be
+    executed. Return the plan and the ids of both clusters."""
     from mm2.failover import move_plan, readiness
 
     planned = found.planner.build_plan(wanted)
@@ -384,8 +385,8 @@ def _execute_move(
 def _convert_retriable_errors() -> Iterator[None]:
     """Turn `RetriableError` into `FatalError` inside a `with` block.
 
-    A cluster that becomes unreachable during a move ends the move with FAILED, because UNREACHABLE
-    would mean that nothing was changed.
+    If a cluster becomes unreachable during a move, the move ends with exit code FAILED, because
+    UNREACHABLE would mean that nothing was changed.
     """
     try:
         yield
@@ -401,7 +402,7 @@ def _was_origin_unreachable(file: JournalFile) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveSetup:
-    """Flow, hooks and cluster ids at the time a move is resumed."""
+    """Flow, hooks and cluster ids with which a move is resumed, to compare with its journal."""
 
     flow: str
     hooks: frozenset[str]

@@ -159,7 +159,8 @@ def restart(*, flow: str, topic: str | None, file: pathlib.Path, as_json: bool) 
 
 @contextlib.contextmanager
 def connect_to_flow(file: pathlib.Path, flow: str) -> Iterator[FlowRestClient]:
-    """Connect to the REST API of a flow in the local process that runs the configuration file.
+    """Return a REST client for a flow of the process on this machine that runs the configuration
+    file.
 
     Raises `ProcessSocketError` if no process responds, and `click.UsageError` for an unknown flow
     or topic.

@@ -126,7 +126,7 @@ def make_cluster_collector(settings: Mm2Settings, *, timeout_s: float) -> Callab
     """Return a function that reads both clusters of a `Flow` and returns its `FlowReport`.
 
     Reading a flow takes at most `timeout_s`. Half of this time is reserved for waiting until the
-    clusters respond, so that an unreachable cluster leaves time to read the other cluster. Each
+    clusters respond, so that time is left to read the other cluster if one is unreachable. Each
     cluster's reachability is checked only once.
     """
     from mm2.clusters import cluster_clients, reachability_probe

@@ -229,8 +229,8 @@ def main() -> NoReturn:
 
 
 def _escape_unencodable_output() -> None:
-    """Print characters that the terminal's encoding lacks as escapes. Others choose the names of
-    topics and groups, and a name must not end a failover."""
+    """Print characters that the terminal's encoding lacks as escape sequences. Topic and group
+    names may contain any character, and an unprintable name must not abort a failover."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

@@ -46,7 +46,7 @@ class TranslationResult:
     """Translated offsets of groups, or of single offsets if `groups` is None."""
 
     at_ms: int
-    """Time of the translation."""
+    """Time of the translation in UTC milliseconds."""
     flow: str
     origin: str
     destination: str

@@ -1,8 +1,8 @@
 """Command-line options that several commands share: configuration file, flow, timeout, JSON.
 
-The configuration file is `--config FILE`, otherwise the file that the variable `MM2_CONFIG` names,
-otherwise clusters.yaml in the current folder. Commands without other arguments also accept the file
-as `[FILE]`.
+The configuration file is `--config FILE`, otherwise the file named by the environment variable
+`MM2_CONFIG`, otherwise clusters.yaml in the current folder. Commands without other arguments also
+accept the file as `[FILE]`.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ _FALLBACK_HELP = f"[env var: {CONFIG_VARIABLE}; default: {DEFAULT_CONFIG_FILE}]"
 
 
 class ConfigFileNotFoundError(click.ClickException):
-    """Raised if no configuration file was passed and the file of `MM2_CONFIG`, or the default file,
-    does not exist."""
+    """Raised if no configuration file was passed and the file named by `MM2_CONFIG`, or the default
+    file, does not exist."""
 
     exit_code = exit_codes.BAD_INPUT
 
@@ -110,7 +110,7 @@ def config_option(text: str) -> Callable[[F], F]:
 
 
 def config_option_only(function: F) -> F:
-    """Add `--config FILE` to a command that looks for FILE among its arguments.
+    """Add `--config FILE` to a command that itself finds FILE among its arguments.
 
     The command receives the option as `config` and must call `choose_config_file`.
     """
@@ -133,7 +133,7 @@ def choose_config_file(
     this order.
 
     Raises `click.UsageError` if FILE and `--config` differ, and `ConfigFileNotFoundError` if the
-    file of `MM2_CONFIG`, or the default file, does not exist.
+    file named by `MM2_CONFIG`, or the default file, does not exist.
     """
     if positional is not None and config is not None and positional.resolve() != config.resolve():
         raise click.UsageError(

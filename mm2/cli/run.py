@@ -271,7 +271,8 @@ def make_signal_wait(stop: StopSignals, beat: Callable[[], object]) -> Callable[
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _ReloadSetup:
-    """Reloads the configuration file on SIGHUP (`asked`) or when `mm2 reload` requests it."""
+    """Reloads the configuration file on SIGHUP (which sets `asked`), or when `mm2 reload` requests
+    it."""
 
     file: pathlib.Path
     names: tuple[str, ...]
@@ -360,8 +361,9 @@ def start_metrics_exporter(
     """Start the metrics endpoint. Return the exporter and a note for the live table; the exporter
     is None if the endpoint could not be started.
 
-    The endpoint also serves the pages in `beside`; pages for browsers only under the host names
-    `hosts`. Raises `MetricsPortError` if `metrics.required` is true and the port cannot be opened.
+    The endpoint also serves the pages in `beside`. It serves pages for browsers only under the host
+    names in `hosts`. Raises `MetricsPortError` if `metrics.required` is true and the port cannot be
+    opened.
     """
     if not settings.enabled and port is None:
         return None, ""
@@ -388,9 +390,10 @@ def start_metrics_exporter(
 
 
 class MetricsPortError(click.ClickException):
-    """The port for metrics and `/health` cannot be opened.
+    """Raised if the port for metrics and `/health` cannot be opened.
 
-    Nothing is started, because probes and Prometheus would query the process that uses the port.
+    Nothing is started in this case, because probes and Prometheus would query the process that uses
+    the port.
     """
 
     exit_code = exit_codes.BAD_INPUT

@@ -45,7 +45,7 @@ _EXIT_CODES: Mapping[bool | None, int] = {
     False: exit_codes.FAILED,
     None: exit_codes.UNKNOWN,
 }
-"""Exit codes by `ResetOutcome.replicating`."""
+"""Exit code for each value of `ResetOutcome.replicating`."""
 
 
 @click.group("topic")
@@ -127,7 +127,7 @@ class _ResetCommand:
         the exit code.
 
         Raises `ConnectError` if the reset could not be recorded. Later failures are reported
-        together with the recorded decisions.
+        together with the reset that was recorded.
         """
         from mm2.cli import library_logs
         from mm2.clusters import cluster_clients, reachability_probe
@@ -262,11 +262,12 @@ def _restart_tasks(
     by_record: RestartTasks,
     partitions: list[TopicPartition],
 ) -> str:
-    """Restart the tasks that replicate the partitions, through the REST API of the local process.
+    """Restart the tasks that replicate the partitions, through the REST API of the process on this
+    machine.
 
     Falls back to a record in the config topic if no local process is running, if it cannot reach
-    the tasks' nodes, or if no task has the partitions. The record restarts the connector and all
-    its tasks; the restarted connector lists the source's partitions again.
+    the tasks' nodes, or if the partitions are not assigned to any task. The record restarts the
+    connector and all its tasks; the restarted connector lists the source's partitions again.
     """
     from mm2.clusters.flow_rest_client import FlowRestError
     from mm2.repair import topic_reset

@@ -45,8 +45,8 @@ class MirrorClient:
 
         `properties` have Java's names: `bootstrap.servers`, `security.*`, `ssl.*`, `sasl.*`,
         `replication.policy.*` (see `mirror_client_config`). `timeout_s` limits each query that has
-        no timeout argument. `topics` replaces access to the cluster in tests. Raises `FatalError`
-        if properties are invalid.
+        no timeout argument. Tests pass `topics` in place of access to a cluster. Raises
+        `FatalError` if properties are invalid.
         """
         self._clock = clock or SystemClock()
         self._timeout_s = timeout_s
@@ -131,8 +131,8 @@ class MirrorClient:
         For a group id, returns the offsets of that group. For a pattern, returns the offsets by
         group id of all groups whose whole id matches. Groups and partitions without a checkpoint
         are omitted. Raises `UnreachableError` on timeout (Java returns incomplete offsets),
-        `TopicMissingError` if `remote_alias` has no checkpoints, and `FatalError` if a newer
-        release wrote a checkpoint of a requested group (with a pattern: of any group that matches).
+        `TopicMissingError` if `remote_alias` has no checkpoints, and `FatalError` if a requested
+        group (with a pattern: any group that matches) has a checkpoint that a newer release wrote.
         """
         if isinstance(group, str):
             return _get_group_offsets(

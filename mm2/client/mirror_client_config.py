@@ -51,7 +51,7 @@ def build_replication_policy(properties: ClientProperties) -> ReplicationPolicy:
 
 
 def open_topic_reader(properties: ClientProperties, *, clock: Clock) -> KafkaStateTopics:
-    """Create a topic reader. Relative certificate paths start at the working directory.
+    """Create a topic reader. Relative certificate paths are resolved against the working directory.
 
     Raises a `FatalError` that names every unsupported or invalid setting.
     """
@@ -64,8 +64,8 @@ def open_topic_reader(properties: ClientProperties, *, clock: Clock) -> KafkaSta
 
 
 def are_syncs_on_source(properties: ClientProperties) -> bool:
-    """Return True if `offset-syncs.topic.location` is the source. Raises `FatalError` if the value
-    is invalid."""
+    """Return True if `offset-syncs.topic.location` is `source`. Raises `FatalError` if the value is
+    invalid."""
     location = _stringify_properties(properties).get(
         mirror_connector_keys.SYNCS_TOPIC_LOCATION, "source"
     )

@@ -52,7 +52,8 @@ from mm2.topics.naming import ReplicationPolicy
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetMapWithSyncs:
-    """A flow's offset map and offset syncs. Partitions are identified by their source names."""
+    """A flow's offset map and offset syncs, combined for translation. Partitions are identified by
+    their names on the source."""
 
     offset_map: OffsetMap
     syncs: OffsetSyncStore | None = None
@@ -215,8 +216,8 @@ class FlowLink:
     source: TranslationCluster | None = None
     """Source cluster of the flow; None if it is not configured."""
     target_alias: str = ""
-    """Alias of the target cluster. If empty, topics that originated on the target are translated to
-    `Unknown`."""
+    """Alias of the target cluster. If empty, offsets of topics that originated on the target have
+    the outcome `Unknown`."""
     syncs_on_source: bool = True
     """True if the offset syncs are stored on the source cluster."""
 
@@ -274,11 +275,11 @@ class FlowLinkTranslator:
         return found
 
     def map_to_target(self, partition: TopicPartition) -> TopicPartition:
-        """Return the target partition that corresponds to a source partition."""
+        """Return the target partition to which a source partition is replicated."""
         return self._rename_partition(naming.topic_on_target, partition)
 
     def map_to_source(self, partition: TopicPartition) -> TopicPartition:
-        """Return the source partition that corresponds to a target partition."""
+        """Return the source partition from which a target partition is replicated."""
         return self._rename_partition(naming.topic_on_source, partition)
 
     def build_forward_translation(self, timeout_s: float) -> TranslateOffset:
@@ -482,8 +483,8 @@ class OffsetTranslator:
         return _check_log_end(outcome, offset, ends.get(asked))
 
     def translate_timestamp(self, topic: str, partition: int, timestamp_ms: int) -> Place:
-        """Translate the offset of the first source record at or after `timestamp_ms` (UTC
-        milliseconds), or the log end offset if all records are older.
+        """Translate the offset of the first source record with a timestamp at or after
+        `timestamp_ms` (UTC milliseconds), or the log end offset if all records are older.
 
         If the source does not respond, the mirror topic's log is searched instead: no record is
         missed, but an unknown number of records is read again.
@@ -502,8 +503,8 @@ class OffsetTranslator:
         return Place(partition=asked, offset=None, outcome=outcome, basis=Basis.TIME_ON_DESTINATION)
 
     def translate_timestamp_back(self, topic: str, partition: int, timestamp_ms: int) -> Place:
-        """Translate the offset of the first target record at or after `timestamp_ms` (UTC
-        milliseconds) to the source."""
+        """Translate the offset of the first target record with a timestamp at or after
+        `timestamp_ms` (UTC milliseconds) to the source."""
         asked = TopicPartition(topic, partition)
         at = _find_offset_at_time(self._link.target, asked, timestamp_ms, timeout_s=self._timeout_s)
         outcome = self._offsets.build_backward_translation(self._timeout_s)(asked, at)
@@ -541,8 +542,8 @@ class OffsetTranslator:
     def _source_ends(
         self, partitions: Iterable[TopicPartition]
     ) -> Mapping[TopicPartition, LogBounds]:
-        """Return the log end offsets of the source partitions that the source reports and
-        authorizes."""
+        """Return the log end offsets of those source partitions that the source reports and mm2 is
+        authorized to read."""
         asked = set(partitions)
         if not asked:
             return {}
@@ -631,8 +632,8 @@ def _translate_group(
 
 
 def _check_log_end(outcome: Outcome, offset: int, ends: LogBounds | None) -> Outcome:
-    """Return `BeyondEnd` if `offset` is beyond the log end offset (`ends`, None if unknown),
-    otherwise `outcome`."""
+    """Return `outcome`, or `BeyondEnd` if `offset` is beyond the log end offset of its partition in
+    `ends` (None if unknown)."""
     if ends is None or offset <= ends.high_watermark:
         return outcome
     return BeyondEnd(partition=outcome.partition, end=ends.high_watermark)
@@ -663,8 +664,8 @@ def _fetch_group_positions(
 def _find_offset_at_time(
     cluster: TranslationCluster, partition: TopicPartition, timestamp_ms: int, *, timeout_s: float
 ) -> int:
-    """Return the first offset at or after a time, or the end of the readable log if all records are
-    older."""
+    """Return the offset of the first record with a timestamp at or after a time, or the end of the
+    readable log if all records are older."""
     found = cluster.logs.find_offsets_by_time({partition: timestamp_ms}, timeout_s)
     for error in found.failed.values():
         raise error

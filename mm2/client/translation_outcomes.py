@@ -81,20 +81,21 @@ cluster."""
 
 
 class Basis(enum.Enum):
-    """Origin of the offset that is translated."""
+    """How the offset that is translated was determined."""
 
     OFFSET = "offset"
     """The offset is the one that the caller passed."""
     COMMITTED = "committed"
     """The group's committed offset, read from its cluster during the translation."""
     CHECKPOINT = "checkpoint"
-    """The group's last checkpoint, because the group's cluster was not queried or did not
+    """The group's last checkpoint. Used if the group's cluster was not queried or did not
     respond."""
     TIME = "time"
-    """The first offset at or after a time, in the log of the origin cluster."""
+    """The offset of the first record with a timestamp at or after a given time, in the log of the
+    origin cluster."""
     TIME_ON_DESTINATION = "time on destination"
-    """The first offset at or after a time in the destination cluster's log, because the origin
-    cluster did not respond."""
+    """The offset of the first record with a timestamp at or after a given time, in the destination
+    cluster's log. Used if the origin cluster did not respond."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,6 @@ partition, the positions of consumer groups, and the state of the Connect group.
 - `MirrorState` (`mirror_state`) and `GroupPositions` (`group_state`) contain the collected data.
 - `ClusterPairSnapshot` (`pair_snapshot`) is the complete input of a failover plan.
 
-`pair_snapshot`, `fencing_results` and `reread_estimate` are pure; the other files connect to
-clusters. May import everything up to `mm2.connectors`; must not import `mm2.failover`.
+`pair_snapshot`, `fencing_results` and `reread_estimate` are pure (no I/O); the other files connect
+to clusters. May import everything up to `mm2.connectors`; must not import `mm2.failover`.
 """

@@ -54,8 +54,8 @@ def build_connection_settings(
 
 
 def build_operator(settings: Mm2Settings, flow: Flow) -> OperatorCommands:
-    """Build the operator commands with the consumer's login on the source and the producer's login
-    on the target."""
+    """Build the commands that messages suggest to operators, with the consumer's login on the
+    source and the producer's login on the target."""
     clients = settings.get_clients(flow)
     return OperatorCommands(
         file=os.path.abspath(settings.file),
@@ -112,7 +112,8 @@ def connect_target_cluster(
 def build_flow_ledger(
     settings: Mm2Settings, flow: Flow, *, client_id: str, clock: Clock
 ) -> FlowLedger:
-    """Create a ledger for the flow's internal topics on its target. The ledger is not open yet."""
+    """Create the ledger that reads and writes the flow's internal topics (offset map and incidents)
+    on its target. The ledger is not open yet."""
     replication = flow.replication_factor
     return FlowLedger(
         KafkaFlowLog(

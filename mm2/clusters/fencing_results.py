@@ -1,8 +1,9 @@
 """Results of fencing a flow's writers, and checks whether a partition was acquired again after
 fencing.
 
-Owners of a partition are ordered by the ordinal of their producer id in the offset map, then by
-epoch. An owner records its acquisition in the offset map before it writes to the mirror topic.
+An owner of a partition is a producer that acquired the right to write it. Owners are ordered by the
+ordinal of their producer id in the offset map, then by epoch. An owner records its acquisition in
+the offset map before it writes to the mirror topic.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from mm2.clusters.pair_snapshot import MirroredPartition
 from mm2.offsets.offset_map import OffsetMap, PartitionMap
 
 OwnerOrder = tuple[int, int]
-"""Order of a partition's owners by age: ordinal of the producer id, then epoch. The greatest value
-is the newest owner."""
+"""Sort key for a partition's owners (producers that acquired it) by age: ordinal of the producer id
+in the offset map, then epoch. The greatest value is the newest owner."""
 NO_OWNER: OwnerOrder = (0, -1)
 NOT_AUTHORIZED = "not authorized for the transactional id"
 PRODUCER_ID_EXPIRED = (
@@ -33,11 +34,11 @@ class FencingResult:
     marker: int | None
     """Target offset of the fencing marker."""
     owner_order: OwnerOrder
-    """Order of the fencing producer. Any owner with a greater order acquired the partition after
-    fencing."""
+    """Owner order (`OwnerOrder`) of the fencing producer. Any owner with a greater order acquired
+    the partition after fencing."""
     tail: int | None
-    """Number of the flow's records between the end of the offset map and the marker; None if
-    unknown."""
+    """Number of the flow's records between the end of the offset map and the fencing marker; None
+    if unknown."""
     unfenced_reason: str = ""
     """Reason why older writers are not fenced; "" if they are fenced."""
 
@@ -47,8 +48,8 @@ class FencingSummary:
     """Fencing results by source partition."""
 
     tails: Mapping[TopicPartition, int | None] = field(default_factory=dict)
-    """Number of records after the end of the offset map, by partition; None if they were not
-    counted."""
+    """Number of records on the mirror after the end of the offset map, by partition; None if they
+    were not counted."""
     unfenced: Mapping[TopicPartition, str] = field(default_factory=dict)
     """Reason why the writers of a partition are not fenced, by partition."""
 
@@ -64,8 +65,8 @@ def summarize_fencing(found: Collection[FencingResult]) -> FencingSummary:
 def apply_counted_tails(
     mirrored: Collection[MirroredPartition], fences: FencingSummary
 ) -> tuple[MirroredPartition, ...]:
-    """Replace the offset-based upper bounds of unrecorded tails with the counted numbers, if
-    known."""
+    """Replace the upper bounds of unrecorded records, which are computed from offsets, with the
+    counted numbers where they are known."""
     counted = fences.tails
     return tuple(
         each
@@ -123,8 +124,8 @@ def build_fencing_result(
     marker: int,
     tail: int | None,
 ) -> FencingResult:
-    """Build the fencing result for a marker of this producer. The marker fences only older epochs
-    of the same producer id."""
+    """Build the fencing result from the marker that this producer wrote. The marker fences only
+    older epochs of the same producer id."""
     used = known.producers.get(producer_id)
     order, why = (0 if used is None else used.ordinal, epoch), ""
     if order[0] < find_newest_owner(known)[0]:

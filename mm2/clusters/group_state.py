@@ -113,7 +113,8 @@ def find_streams_applications(groups: Collection[str], topics: Iterable[str]) ->
 
 
 def _to_source_partition(flow: Flow, place: TopicPartition) -> TopicPartition:
-    """Map a partition with its target name, as used in checkpoints, to its source name."""
+    """Convert a partition with its topic's name on the target, as used in checkpoints, to the
+    partition on the source."""
     topic = naming.topic_on_source(
         flow.policy, place.topic, source_alias=flow.source, target_alias=flow.target
     )
@@ -126,13 +127,14 @@ _GroupState = GroupState
 _UNKNOWN_TARGET_GROUP = TargetGroup(state=_GroupState.UNKNOWN)
 _OFFSETS_TOPIC = "__consumer_offsets"
 GROUP_TYPES_TIMEOUT_S = 10.0
-"""Timeout for querying share groups, streams groups, and the types of named groups, so that other
-groups are not delayed longer."""
+"""Timeout for listing share groups and streams groups, and for querying the types of named groups.
+It is short, so that other groups are not delayed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupPositions:
-    """Collected consumer groups. See `ClusterPairSnapshot` for the fields."""
+    """State and positions of the flow's consumer groups. The fields have the same meaning as in
+    `ClusterPairSnapshot`."""
 
     groups: tuple[GroupSnapshot, ...]
     unmoved: tuple[UnmovedGroup, ...] = ()
@@ -155,10 +157,10 @@ def collect_group_positions(
     """Collect the flow's groups, or only the groups in `names`.
 
     A position is the committed offset if the source responds. Otherwise it is the higher of the
-    checkpoint and the position in `earlier_positions`. `stable` is passed to
+    checkpoint and the position in `earlier_positions`. `stable` is the parameter of
     `ConsumerGroups.fetch_positions`. `streams` are groups that an earlier snapshot identified as
     Kafka Streams applications. `topics` are source topics whose names may identify more such
-    groups. Raises `RetriableError` and `FatalError`.
+    groups. Raises `RetriableError` or `FatalError` on failure.
     """
     earlier_positions = earlier_positions or {}
     told = _read_checkpoints(clusters, names, clock=clock, timeout_s=timeout_s)
@@ -195,9 +197,9 @@ def collect_group_positions(
 def _list_groups(
     side: FlowSide, names: Collection[str], *, timeout_s: float
 ) -> tuple[list[ListedGroup] | None, str]:
-    """List all groups. Every broker must respond. Returns None in place of the list if this fails.
-    The second value is the reason why the list may be incomplete, and is always "" if `names` is
-    not empty."""
+    """List all groups, for which every broker must respond. Returns the groups, or None on failure,
+    and the reason why the list may be incomplete. The reason is always "" if `names` is not
+    empty."""
     try:
         listed = side.groups.list_groups(
             min(timeout_s, GROUP_TYPES_TIMEOUT_S) if names else timeout_s
@@ -233,8 +235,8 @@ def _collect_unmoved_groups(
     *,
     timeout_s: float,
 ) -> list[UnmovedGroup]:
-    """Collect share groups and streams groups, except groups that read only topics of other
-    flows."""
+    """Collect the share groups and streams groups, which mm2 does not move, except those that read
+    only topics of other flows."""
     flow, groups = sides.flow, sides.source.groups
     timeout_s = min(timeout_s, GROUP_TYPES_TIMEOUT_S)
     types = {each.group: each.unsupported_type for each in listed if each.unsupported_type}
@@ -270,8 +272,8 @@ def _to_target_topic(flow: Flow, topic: str) -> str:
 
 
 def _explain_incomplete_list(side: FlowSide, timeout_s: float) -> str:
-    """Explain which groups currently have no coordinator. Returns "" if all groups have a
-    coordinator, or if this is unknown."""
+    """Explain which groups may be missing from the list because they currently have no coordinator.
+    Returns "" if all groups have a coordinator, or if this is unknown."""
     try:
         found = side.admin.describe_topics([_OFFSETS_TOPIC], timeout_s)
     except RetriableError as error:
@@ -297,8 +299,8 @@ def _collect_committed(
     clock: Clock,
     timeout_s: float,
 ) -> list[GroupSnapshot]:
-    """Collect committed offsets. A group that does not respond or denies access is assigned the
-    positions of its checkpoints. Waits once for missing coordinators."""
+    """Collect committed offsets. For a group that does not respond or denies access, the positions
+    of its checkpoints are used. Waits once for missing coordinators."""
     flow, groups = sides.flow, sides.source.groups
     end = Deadline.after(timeout_s, now_s=clock.now_s())
     positions = _fetch_per_group(
@@ -370,8 +372,8 @@ def _fetch_per_group(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _GroupCheckpoints:
-    """Checkpoints of the groups. `missing` is the reason why no checkpoints could be read, or
-    ""."""
+    """Checkpoints of the groups, from which groups are built whose committed offsets cannot be
+    read. `missing` is the reason why no checkpoints could be read, or ""."""
 
     table: CheckpointTable
     times: CheckpointWriteTimes

@@ -48,10 +48,10 @@ def fetch_log_ends(
     clock: Clock,
     raises: bool = False,
 ) -> PerPartitionResult[LogBounds]:
-    """Fetch the log bounds of partitions. A leader that does not respond uses up only its share of
-    the remaining time.
+    """Fetch the log bounds (start and end offset) of partitions. A leader that does not respond
+    uses up only its share of the remaining time.
 
-    If `raises` is set, raises `RetriableError` if no leader responds.
+    If `raises` is True, raises `RetriableError` if no leader responds.
     """
     done: dict[TopicPartition, LogBounds] = {}
     failed: dict[TopicPartition, ConnectError] = {}
@@ -78,7 +78,7 @@ def fetch_log_ends(
 
 
 def list_unanswered_partitions(found: PerPartitionResult[LogBounds]) -> dict[TopicPartition, str]:
-    """Return the partitions that may exist but did not respond, with the reason."""
+    """Return the partitions that may exist but for which no broker responded, with the reason."""
     return {
         each: str(error)
         for each, error in found.failed.items()

@@ -1,8 +1,8 @@
 """Replication progress of a flow's partitions, collected from its two clusters.
 
 The progress of each partition is read from the flow's offset map on the target cluster. If the
-source does not respond, no other information is available. The offset map is no longer valid for a
-partition if its topic or mirror topic was recreated, or if MirrorMaker 2 has replicated the
+source does not respond, the offset map is the only information. The offset map is no longer valid
+for a partition if its topic or mirror topic was recreated, or if MirrorMaker 2 has replicated the
 partition since. In the latter case the newest offset sync contradicts the offset map.
 """
 
@@ -104,11 +104,11 @@ _Reasons = Mapping[TopicPartition, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirrorObservations:
-    """Responses of both clusters. Empty if the source was not queried.
+    """Responses of both clusters about the flow's partitions. Empty if the source was not queried.
 
     `source_bounds`, `source_errors` and `waiting_ms` are keyed by source partition,
-    `mirror_bounds`, `mirror_errors` and `newest_ms` by mirror partition. See `MirroredPartition`
-    for their meaning.
+    `mirror_bounds`, `mirror_errors` and `newest_ms` by mirror partition. They are the inputs of the
+    fields of `MirroredPartition`.
     """
 
     offset_map: OffsetMap
@@ -146,8 +146,8 @@ class MirrorObservations:
 
 
 def find_unreplicated_offsets(known: OffsetMap, here: _LogEnds) -> dict[TopicPartition, int]:
-    """Return the first available offset that is not replicated, for each partition that has such an
-    offset."""
+    """Return, by partition, the first offset that is available on the source and not replicated.
+    Fully replicated partitions have no entry."""
     found = {
         each: max(known.get_partition(each).replicated_to or 0, ends.start)
         for each, ends in here.items()
@@ -179,7 +179,7 @@ def _count_unrecorded_offsets(known: PartitionMap, there: LogBounds | None) -> i
 MIN_SOURCE_TIMEOUT_S = 10.0
 _SOURCE_TIMEOUT_DIVISOR = 6
 TIMESTAMP_TIMEOUT_S = 5.0
-"""Maximum time to wait for timestamps. Without them, the age of a lag is unknown."""
+"""Time limit for fetching timestamps. Without them, the age of the replication lag is unknown."""
 
 _SourceEnds = Mapping[TopicPartition, LogBounds]
 _LOSS_KINDS = frozenset({IncidentKind.SOURCE_GONE, IncidentKind.NEW_ERA_REQUESTED})
@@ -219,7 +219,7 @@ class _SourceState:
     failed: Mapping[TopicPartition, ConnectError] = field(default_factory=dict)
     """Partitions for which the source did not respond, with the error."""
     untold: Mapping[str, ConnectError] = field(default_factory=dict)
-    """Topics whose partitions were not listed, with the error."""
+    """Topics whose partitions the source did not list, with the error."""
 
 
 _SOURCE_NOT_QUERIED = _SourceState()
@@ -321,7 +321,8 @@ def read_offset_map(side: FlowSide, source_alias: str, timeout_s: float) -> Offs
     """Read the whole offset map of the flow from `source_alias`. The map is empty if the topic does
     not exist.
 
-    Raises `RetriableError` or `FatalError`, including for an offset map with an unknown version.
+    Raises `RetriableError` or `FatalError`, also if the offset map has a format version that this
+    release does not know.
     """
     topic = naming.offset_map_topic(source_alias)
     if topic not in side.topics.list_topics(timeout_s):  # reading a missing topic would wait for it
@@ -344,8 +345,8 @@ def _collect_source(
     clock: Clock,
     timeout_s: float,
 ) -> _SourceState:
-    """Query the source for the topics that the flow replicates or has replicated. Partitions that
-    do not respond are returned in `failed` if other partitions respond."""
+    """Query the source for the topics that the flow replicates or has replicated. If the source
+    responds for some partitions only, the others are returned in `failed`."""
     end = Deadline.after(timeout_s, now_s=clock.now_s())
     side = sides.source
     listed = side.admin.list_topics(timeout_s)

@@ -28,11 +28,14 @@ class MirroredPartition:
     copied_to: int | None = None
     """Next source offset to replicate; None if nothing has been replicated yet."""
     unrecorded: int = 0
-    """Upper bound of the number of records on the mirror after the end of the offset map."""
+    """Upper bound of the number of records on the mirror that are not recorded in the offset map,
+    because they follow its end."""
     source_bounds: LogBounds | None = None
-    """Log bounds on the origin; None if the origin does not respond for the partition."""
+    """Log bounds (start and end offset) on the origin; None if the origin does not respond for the
+    partition."""
     mirror_bounds: LogBounds | None = None
-    """Log bounds of the mirror; None if the mirror does not exist or does not respond."""
+    """Log bounds (start and end offset) of the mirror; None if the mirror does not exist or does
+    not respond."""
     waiting_since_ms: int | None = None
     """Timestamp of the oldest unreplicated record."""
     newest_ms: int | None = None
@@ -65,7 +68,8 @@ _ABSENT_GROUP = TargetGroup(state=GroupState.ABSENT)
 
 
 class PositionBasis(enum.Enum):
-    """Source of a consumer group's position on the origin. The value is displayed to users."""
+    """How a consumer group's position on the origin was determined. The value is displayed to
+    users."""
 
     COMMITTED = "committed"
     """The group's committed offset, which was just read from the origin."""
@@ -78,8 +82,8 @@ class PositionBasis(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointPair:
-    """A checkpoint. A group at offset `upstream` on the origin does not miss any record if it
-    continues at `downstream`."""
+    """A checkpoint. A group that has read up to offset `upstream` on the origin does not miss any
+    record if it continues at `downstream` on the destination."""
 
     upstream: int
     downstream: int
@@ -91,7 +95,7 @@ class GroupSnapshot:
 
     name: str
     basis: PositionBasis
-    """Source of the group's positions."""
+    """How the group's positions were determined."""
     is_streams: bool | None = None
     """True for a Kafka Streams application. None if unknown, for example for a group without
     members."""
@@ -139,9 +143,9 @@ class TranslatedPosition:
     partition: TopicPartition
     outcome: TranslatedOffset
     known_from: int | None = None
-    """For `TOO_OLD`, the first offset on the destination that the map covers. A checkpoint at a
-    higher offset may refer to an earlier mirror. None if any checkpoint may refer to an earlier
-    mirror."""
+    """For the outcome `TOO_OLD`, the first offset on the destination that the offset map covers. A
+    checkpoint at a higher offset may refer to an earlier generation of the mirror topic. None if
+    this is possible for any checkpoint."""
     outdated_reason: str = ""
     """Reason why the reverse flow's offset map entries are outdated; "" if they are current."""
     local_records_reason: str = ""
@@ -165,7 +169,7 @@ class UnreplicatedRecords:
     records: int | None
     """Number of records; None if some could not be counted."""
     at_least: int = 0
-    """Number of records that could be counted."""
+    """Number of the records that could be counted: a lower bound if `records` is None."""
     first_ms: int | None = None
     """Timestamp of the first unreplicated record; None if there are no records."""
     last_ms: int | None = None
@@ -176,12 +180,12 @@ class UnreplicatedRecords:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanBaseline:
-    """The plan with which the move started."""
+    """Positions and findings of the plan with which the move started."""
 
     positions: Mapping[str, CommittedPositions]
-    """Positions on the origin, by group."""
+    """Positions on the origin when the move started, by group."""
     findings: frozenset[tuple[str, str]]
-    """Code and group of each finding of the plan."""
+    """Code and consumer group of each finding (problem) of the plan."""
     streams: frozenset[str] = frozenset()
     """Groups that are Kafka Streams applications."""
 
@@ -189,7 +193,7 @@ class PlanBaseline:
 def merge_higher_positions(
     one: CommittedPositions, other: CommittedPositions
 ) -> CommittedPositions:
-    """Merge positions. The higher offset of each partition is used."""
+    """Merge two sets of positions, using the higher offset of each partition."""
     found = dict(one)
     for partition, position in other.items():
         known = found.get(partition)
@@ -224,7 +228,8 @@ class ClusterPairSnapshot:
     unlisted_topics: Mapping[str, str] = field(default_factory=dict)
     """Topics whose partitions the origin did not list, with the reason."""
     reverse_flow_error: str = ""
-    """Reason why the reverse flow's state on the origin is unknown; "" if it is known."""
+    """Reason why the state of the reverse flow, which is stored on the origin, is unknown; "" if it
+    is known."""
     offset_syncs_error: str = ""
     """Reason why the flow's own offset syncs could not be read; "" if they were read."""
     excluded_topics: Mapping[str, str] = field(default_factory=dict)
@@ -235,12 +240,13 @@ class ClusterPairSnapshot:
     loss_count: int = 0
     """Number of the flow's incidents that report lost records."""
     baseline: PlanBaseline | None = None
-    """The plan with which the move started; None before the move starts."""
+    """Positions and findings of the plan with which the move started; None before the move
+    starts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgreedEnds:
-    """End offsets on the origin at which both clusters were equal, before the final check of a
-    planned move."""
+    """End offsets on the origin at which both clusters contained the same records, before the final
+    check of a planned move."""
 
     ends: Mapping[TopicPartition, int]

@@ -34,7 +34,7 @@ CHECK_INTERVAL_S = 0.5
 RETRY_DELAY_S = 5.0
 MAX_CLOCK_DRIFT_MS = 1_000
 MAX_POLL_S = 0.2
-"""Maximum delay until `run` detects a stop request or a due check."""
+"""Maximum time in seconds until `run` notices a stop request or a due check."""
 
 _NO_ANSWER = "no answer"
 
@@ -77,7 +77,8 @@ class _MonitoredCluster:
     lost: tuple[_LostEntry, ...] = ()
 
     def check(self, now_s: float, wall_ms: int) -> None:
-        """Update `lost` from the responses received until now."""
+        """Update `lost`, the unreachable cluster or brokers, from the responses received until
+        now."""
         brokers = self.connections.view.brokers
         silent = self.watch.find_silent_leaders(brokers.keys(), now_s)
         answers = [self.connections.last_response_s(node_id) for node_id in brokers]
@@ -122,7 +123,8 @@ class _MonitoredCluster:
         return (_LostEntry(reason=reason, since_ms=self.began_ms),)
 
     def _describe_failure(self, node_id: int | None = None) -> str:
-        """Return the reason why the broker (None: any broker) cannot be reached; "" if unknown."""
+        """Return the reason why the broker (if None: every broker) cannot be reached; "" if
+        unknown."""
         if node_id is not None:
             found = self.connections.connection_error(node_id)
         else:
@@ -135,8 +137,8 @@ class _MonitoredCluster:
 
 
 def _keep_outage_start(before: tuple[_LostEntry, ...], broker: str, since_ms: int) -> int:
-    """Keep the recorded start time of an ongoing outage, because the wall clock and the monotonic
-    clock drift apart."""
+    """Keep the recorded start time of an ongoing outage, because a newly computed start would
+    differ when the wall clock and the monotonic clock drift apart."""
     known = next((each.since_ms for each in before if each.broker == broker), since_ms)
     return known if abs(known - since_ms) < MAX_CLOCK_DRIFT_MS else since_ms
 
@@ -155,7 +157,7 @@ class ReachabilityMonitor:
         self._unreachable: Mapping[str, tuple[UnreachableCluster, ...]] = {}
 
     def unreachable(self, flow: Flow) -> tuple[UnreachableCluster, ...]:
-        """Return the unreachable clusters and brokers of the flow, starting with the source's."""
+        """Return the unreachable clusters and brokers of the flow, those of the source first."""
         return self._unreachable.get(flow.name, ())
 
     def reason(self, flow: str) -> str:

@@ -31,7 +31,8 @@ from connect_runtime.protocol.request_errors import (
 )
 
 ANSWER_TIMEOUT_S = 4.0
-"""Time without a response after which a broker is reported. Requests to the broker continue."""
+"""Time in seconds without a response after which a broker is reported as not responding. Requests
+to the broker continue."""
 RETRY_DELAY_S = 1.0
 RECHECK_DELAY_S = 3.0
 DIAGNOSE_COMMAND = "diagnose with: mm2 check"
@@ -144,7 +145,8 @@ def find_first_failure(
     """Return the reason why no broker can be reached, or None while an address is still being
     tried.
 
-    `troubles` are keyed by bootstrap address until the first response, then by broker.
+    `troubles` contains the failures, keyed by bootstrap address until the first response, then by
+    broker.
     """
     if any(each in bootstrap for each in troubles):
         return troubles[bootstrap[0]] if all(each in troubles for each in bootstrap) else None
@@ -152,8 +154,8 @@ def find_first_failure(
 
 
 REFUSAL_GIVE_UP_S = 4.0
-"""Time after which waiting for a cluster ends, if all its addresses have refused connections or
-could not be resolved during this time."""
+"""Time in seconds after which waiting for a cluster ends, if all its addresses have refused
+connections or could not be resolved during this time."""
 FIRST_LINE_DELAY_S, LINE_INTERVAL_S = 1.5, 5.0
 WAIT_POLL_INTERVAL_S = 0.02
 

@@ -17,7 +17,8 @@ CLIENT_ID = "client.id"
 
 @dataclass(frozen=True, slots=True)
 class ClientRole:
-    """A client type on one cluster of the flow, such as the consumer on the source."""
+    """A client type (consumer, producer or admin) on one side of the flow, such as the consumer on
+    the source."""
 
     side: str
     """Side of the client in the flow: `source` or `target`."""
@@ -64,7 +65,7 @@ def resolve_with_client_id(
     """Resolve the client properties of a role, with the `client.id` that MirrorMaker 2 sets.
 
     The `client.id` joins the user's `client.id`, the label (see `format_client_label`) and the
-    client's use, such as "replication-consumer", with "|".
+    client's purpose, such as "replication-consumer", with "|".
     """
     found = resolve_properties(props, role)
     given = found.get(CLIENT_ID)
@@ -78,7 +79,7 @@ def format_client_label(
     """Format the label of a connector's clients, `A->B|connector`, or `A->B|connector-0` for a
     task.
 
-    If the task has no number, `task` is "?".
+    `task` is the task number, or "?" if the task has none.
     """
     return f"{source}->{target}|{connector}" + ("" if task is None else f"-{task}")
 

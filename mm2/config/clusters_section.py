@@ -29,8 +29,8 @@ _CERTIFICATE_KEYS = {
     "ssl.truststore": ("ssl.truststore.certificates", "ssl.truststore.location"),
     "ssl.keystore": ("ssl.keystore.certificate.chain", "ssl.keystore.location"),
 }
-"""Property keys from which certificates are read. If both keys of a store are set, the first takes
-precedence."""
+"""Property keys from which certificates are read, by store (truststore or keystore). If both keys
+of a store are set, the first takes precedence."""
 _SENT_SECRETS = {"PLAIN": "the password", "OAUTHBEARER": "tokens"}
 """Secrets that are sent to brokers in plaintext, by SASL mechanism."""
 _PEM_ALLOWED = "PEM text, from -----BEGIN to -----END"
@@ -50,7 +50,7 @@ class ClusterProperty:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterEntry:
-    """An entry of the section `clusters`: one cluster."""
+    """One cluster, as read from an entry of the section `clusters`."""
 
     line: int
     plain: ClusterSettings | None
@@ -58,8 +58,8 @@ class ClusterEntry:
     roles: Mapping[Role, ClusterSettings | None]
     """Settings by client type; None if they are invalid."""
     properties_by_role: Mapping[Role | None, tuple[ClusterProperty, ...]]
-    """Properties in the file, by client type. The key None maps to the properties of all
-    clients."""
+    """Client properties in the file, by client type. The key None maps to the properties that apply
+    to all clients."""
     effective: Mapping[str, str]
     """Property values as text, with secrets hidden."""
 
@@ -157,8 +157,8 @@ def read_client(
     """Read the settings of one client type. If a property occurs more than once, the last value
     applies.
 
-    Reports problems and returns None if there are any. `path` and `line` are the location to report
-    for missing properties.
+    Reports problems and returns None if there are any. Missing properties are reported at the
+    location `path` and `line`.
     """
     found = _CollectedClientProperties()
     for each in {each.entry.key: each for each in given}.values():

@@ -3,7 +3,7 @@
 For each flow, `plan_changes` decides whether to start, stop or restart it, change its topics, or
 reconfigure it while it is running. `plan_worker_changes` decides which Connect workers keep
 running, because a worker's own settings cannot change at runtime. Both functions are pure; the node
-applies the plan.
+(process of `mm2 run`) applies the plan.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from mm2.topics.flow_config import Flow
 
 _START_ONLY_SECTIONS = ("spark", "metrics", "health", "drill", "rest")
 _LIVE_WORKER_KEY = f"worker.{mm2_property_keys.RESTART_MAX}:"
-"""Prefix of the only worker setting that can change while the worker is running."""
+"""Prefix of the restart limit, the only worker setting that can change while the worker is
+running."""
 AT_NEXT_START_TEXT = "takes effect after mm2 run is restarted"
 
 
@@ -251,7 +252,8 @@ Props = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerChanges:
-    """Flow names by what happens to the flow's Connect worker: keep running, stop or start.
+    """Names of flows, grouped by what happens to the flow's Connect worker: it keeps running, stops
+    or starts.
 
     A flow in both `stopped` and `started` is restarted: its worker must stop first.
     """

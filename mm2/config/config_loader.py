@@ -2,10 +2,10 @@
 
 A file with the extension `.properties` is in MirrorMaker 2's format, and `mm2_properties`
 translates it into the sections of `clusters.yaml`. The connectors validate the derived connector
-configurations, as on any Connect worker. Problems are reported at the line of the file. A flow with
-custom policy or filter classes is first read with the built-in classes. Its custom classes are
-instantiated after the flat properties are complete, because they are configured with the whole
-connector configuration.
+configurations, as on any Connect worker. A problem is reported at the line of the file that sets
+the key. A flow with custom policy or filter classes is first read with the built-in classes. Its
+custom classes are instantiated after the flat properties are complete, because they are configured
+with the whole connector configuration.
 """
 
 from __future__ import annotations
@@ -98,8 +98,8 @@ def _validate_connector(
 
 
 def _locate_key(flat: FlatProperties, ends: SourceAndTarget, key: str) -> tuple[int, str]:
-    """Locate the most specific entry of the file that sets a connector's key. Returns its line and
-    key."""
+    """Find the entry of the file that sets a key of a connector's configuration; the most specific
+    entry if there are several. Returns its line and key."""
     candidates = [f"{ends}.{key}", key]
     for side, alias in (("source.", ends.source), ("target.", ends.target)):
         if key.startswith(side):
@@ -183,8 +183,8 @@ def load(path: pathlib.Path, *, environment: Mapping[str, str]) -> Mm2Settings:
 
 
 def _check_writer(found: Mm2Settings, path: pathlib.Path, writer: ForeignWriter) -> Mm2Settings:
-    """Warn that other users can modify the file. Raises `SettingsError` if a setting of the file
-    can run commands."""
+    """Warn that another user can modify the file. Raises `SettingsError` instead if a setting of
+    the file can run commands."""
     who = "other users" if writer.owner is None else f"user id {writer.owner}"
     what = "this file" if writer.path == path else f"its folder {writer.path}"
     if writer.owner is None:
@@ -207,8 +207,9 @@ def _check_writer(found: Mm2Settings, path: pathlib.Path, writer: ForeignWriter)
 
 
 def _find_command_keys(found: Mm2Settings, *, prefix: str) -> Iterator[str]:
-    """Find the keys of the file that can run commands on this machine. Besides hooks these are
-    Spark's: programs, options of the JVM, packages and plugins, all but the known harmless ones."""
+    """Find the keys of the file that can run commands on this machine. These are hooks, and all
+    Spark properties (programs, JVM options, packages, plugins) except those known to be
+    harmless."""
     if found.hooks:
         yield hooks_section.HOOKS_SECTION
     if found.spark.python is not None:
@@ -450,8 +451,8 @@ def _read_root(
 
 
 def _omit_custom_flow(item: FlowEntry) -> FlowEntry:
-    """Return the flow for cross-flow checks. A flow whose custom classes do not exist yet is
-    reduced to its source and target."""
+    """Return the flow for checks against other flows. A flow whose custom classes have not been
+    instantiated yet is reduced to its source and target."""
     return dataclasses.replace(item, flow=None) if item.has_custom_classes else item
 
 

@@ -221,8 +221,8 @@ def validate_keys(
     cross_key_errors: KeyErrors,
     load: ClassLoader = java_classes.resolve_class,
 ) -> list[ConfigValue]:
-    """Validate each key separately, then add the messages of `cross_key_errors`, which are errors
-    that involve several keys."""
+    """Validate each key separately, then add the errors that involve several keys, which
+    `cross_key_errors` contains."""
     values = definition.validate_all(props, load=load)
     for name, messages in cross_key_errors.items():
         if name not in values:

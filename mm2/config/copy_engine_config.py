@@ -43,8 +43,8 @@ RESERVED_SPARK_CONF: Mapping[str, str] = {
     "spark.task.maxFailures": "cannot be set: mm2 restarts failed copy processes, not Spark",
     "spark.ui.enabled": "cannot be set here: use the key ui",
 }
-"""Spark properties that are refused, with the reason. Either a shorter key exists, or the property
-would violate the rule that each Connect task is one Spark task that runs once."""
+"""Spark properties that are refused, with the reason: a shorter key exists, or the property would
+violate the rule that each Connect task is one Spark task that runs once."""
 
 _CONF = "conf."
 SPARK_CONF_PREFIX = f"{mirror_connector_keys.SPARK_PREFIX}{_CONF}"
@@ -122,8 +122,9 @@ class EngineSettings:
     def required_security(self) -> tuple[str, ...]:
         """Spark properties for security that must not be set to false.
 
-        On a cluster, Spark's connections transmit the secret of the control channel. On a single
-        machine, every local user can connect to the driver, which deserializes Java objects.
+        On a Spark cluster, Spark's connections transmit the secret that protects the control
+        channel to copy processes. On a single machine, every local user can connect to the driver,
+        which deserializes Java objects.
         """
         if self.engine == INLINE or self.allow_insecure_spark:
             return ()

@@ -158,9 +158,10 @@ def _report_topics(
 
 
 def _find_shared_topics(named: Flow, other: Flow) -> list[tuple[str, bool]]:
-    """Find the remote topics of the literal topic names of `named` that both flows would write to.
+    """Find the remote topics that both flows would write to, among the literal topic names of the
+    flow `named`.
 
-    The boolean is true if `other` also lists its topic by a literal name.
+    The boolean of each result is True if `other` also lists the topic by a literal name.
     """
     found: list[tuple[str, bool]] = []
     theirs_listed = {_parse_literal(item) for item in other.topics.patterns}
@@ -238,8 +239,8 @@ def _check_config_sync_both_ways(
 
 
 def _check_mixed_loops(collector: ProblemCollector, sound: Sequence[_ValidFlow]) -> None:
-    """Report two opposite flows of which one keeps topic names and replicates the topics that the
-    other renames, which causes an endless loop."""
+    """Report pairs of opposite flows that cause an endless loop: one flow keeps topic names, and
+    replicates the topics that the other one renames."""
     for item in sound:
         if item.flow.policy.renames_topics:
             continue

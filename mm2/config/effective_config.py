@@ -74,8 +74,8 @@ _FACTOR_KEY = "replication.factor"
 
 
 class ValueOriginKind(enum.Enum):
-    """Source of a configuration value: the file, mm2's default, or the default of MirrorMaker 2 and
-    Connect."""
+    """Kind of origin of a configuration value: the file, mm2's default, or the default of
+    MirrorMaker 2 and Connect."""
 
     FILE = "file"
     DEFAULT = "default"
@@ -84,7 +84,7 @@ class ValueOriginKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValueOrigin:
-    """Origin of a configuration value."""
+    """Where a configuration value comes from: the kind of origin, and the file's line and key."""
 
     kind: ValueOriginKind
     line: int = 0
@@ -152,8 +152,8 @@ def derive_effective_config(
 
 
 class _PropertyName(str):
-    """Property name that is substituted for the property's value to trace where derived values come
-    from."""
+    """The name of a property, which replaces the property's value during a derivation to trace
+    where the derived values come from."""
 
     __slots__ = ()
 
@@ -397,8 +397,8 @@ def _flatten_tree(tree: Mapping[str, Any]) -> Iterator[tuple[str, PlainValue]]:
 
 
 def _hide_secret(key: str, value: str, as_written: str) -> PlainValue:
-    """Return the value for display. The value is hidden if it is a secret or differs from
-    `as_written`, because a placeholder was resolved."""
+    """Return the value for display. It is hidden if it is a secret, or if it differs from the text
+    `as_written` in the file because a placeholder was resolved."""
     if value != as_written or config_errors.is_sensitive(key):
         return config_errors.HIDDEN_VALUE
     return _parse_scalar(config_errors.hide_secrets(value))

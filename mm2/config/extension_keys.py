@@ -1,9 +1,8 @@
 """Flow keys that MirrorMaker 2 does not have, each declared once.
 
-A declaration produces the key's option in `clusters.yaml`, its key in `mm2.properties`, its
-definition and validation in connector configurations, its sentence in the configuration reference,
-and the value of its field in `Flow`. Java ignores these keys, so both products can read the same
-file.
+From a declaration, the key's option in `clusters.yaml`, its key in `mm2.properties`, its definition
+and validation in connector configurations, its text in the configuration reference and the value of
+its field in `Flow` are derived. Java ignores these keys, so both products can read the same file.
 """
 
 from __future__ import annotations
@@ -41,18 +40,19 @@ class ExtensionKey(Generic[T]):
     option: ConfigOption[T]
     """Name, type and default in `clusters.yaml`."""
     help: str
-    """Sentences for the configuration reference, in Markdown."""
+    """Description of the key for the configuration reference, in Markdown."""
     type: Type
-    """Type in connector configurations."""
+    """Type of the key in connector configurations."""
     connector_default: Any
-    """Default in connector configurations, as the type's value; None if there is no value."""
+    """Default in connector configurations, as a parsed value; None if the key has no default
+    there."""
     validator: Validator | None = None
     importance: Importance = Importance.LOW
     is_choice: bool = False
-    """True if the values are a few names, which files may spell in any case."""
+    """True if the key accepts only a few names, in upper or lower case."""
     flow_field: str = ""
-    """Field of `Flow` that has the value; "" if the value depends on other keys. Then
-    `flows_section` and `mirror_connector_config` resolve it."""
+    """Name of the field of `Flow` that contains the key's value. "" if the field depends on other
+    keys too; `flows_section` and `mirror_connector_config` then determine it."""
     build: Callable[[Any], Any] | None = None
     """Converts a parsed value to the value of the field; None if both are the same."""
 
@@ -74,7 +74,7 @@ class ExtensionKey(Generic[T]):
 
 
 def validate_parsed_text(parse: Callable[[str], object], allowed: str) -> Validator:
-    """Create a validator of texts, or lists of texts, that `parse` must accept. None is valid."""
+    """Create a validator that accepts None, and texts or lists of texts that `parse` can parse."""
 
     def check(name: str, value: Any) -> None:
         if value is None:
@@ -133,7 +133,8 @@ START: ExtensionKey[StartPosition] = ExtensionKey(
     validator=validate_parsed_text(value_types.parse_start_position, value_types.START_ALLOWED),
     importance=Importance.MEDIUM,
 )
-"""A connector configuration without this key uses the source consumer's `auto.offset.reset`."""
+"""Start position of new partitions. Without this key, a connector configuration uses the source
+consumer's `auto.offset.reset`."""
 DELIVERY = _declare_choice(
     "delivery",
     "`auto`: exactly once; transactions are used only for old records. `transactional`: exactly "
@@ -238,7 +239,8 @@ NAMES = frozenset(each.name for each in ALL)
 
 
 def build_flow_fields(read: Callable[[ExtensionKey[Any]], Any]) -> dict[str, Any]:
-    """Return the fields of `Flow` whose value is that of one key. `read` returns a key's value."""
+    """Return those fields of `Flow` that depend on one key only. `read` returns the value of a
+    key."""
     found = {}
     for key in ALL:
         if key.flow_field:

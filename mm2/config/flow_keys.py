@@ -121,7 +121,8 @@ def is_identity_policy(policy: str) -> bool:
 
 
 def _unparsed_option(name: str) -> ConfigOption[Any]:
-    """Build the option of a connector key whose value only the connector validates."""
+    """Build the option for a connector key that is passed to the connector as text; only the
+    connector validates its value."""
     of = (
         mirror_connector_keys.SOURCE_KEYS,
         mirror_connector_keys.CHECKPOINT_KEYS,

@@ -74,8 +74,8 @@ def _list_token_endpoints(flat: FlatProperties) -> list[str]:
 
 
 def _has_no_effect(key: str, found: Mapping[str, str]) -> bool:
-    """Return True if the key sets the value that always applies, or configures TLS or SASL on a
-    plaintext connection."""
+    """Return True if setting the key has no effect: it sets the value that always applies, or
+    configures TLS or SASL on a plaintext connection."""
     role = next((each for each in _CLIENT_PREFIXES if key.startswith(each)), "")
     name = key.removeprefix(role)
     if mm2_property_keys.is_fixed_value(name, found[key]):
@@ -183,8 +183,8 @@ def _collect_problems(
 def _locate_problem(
     flat: FlatProperties, problem: ConfigProblem, where: Sequence[str]
 ) -> ConfigProblem:
-    """Return the problem with its location in the file. `where` contains key prefixes, the most
-    specific first."""
+    """Return the problem with its location in the file. `where` lists the key prefixes to search
+    for, the most specific first."""
     named = (prefix + problem.key for prefix in where)
     found = next((each for each in named if each in flat.locations), None)
     if found is None:
@@ -241,7 +241,8 @@ class FlowPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowSelection:
-    """Command-line options that select the flows of a process and apply to them."""
+    """Command-line options that select the flows which a process runs, with options that apply to
+    the selected flows."""
 
     target_aliases: tuple[str, ...] = ()
     """Aliases of the target clusters whose flows are selected; empty: all targets."""
@@ -250,7 +251,8 @@ class FlowSelection:
     throttle: int = 0
     """Rate limit per flow in bytes per second; 0: no limit."""
     java_stopped: bool = False
-    """Do not wait for in-flight writes of Java MirrorMaker 2."""
+    """True if the user states that Java MirrorMaker 2 has stopped, so that mm2 does not wait for
+    its in-flight writes."""
 
 
 ALL_FLOWS = FlowSelection()

@@ -59,9 +59,10 @@ def resolve_clients(
     source: ClusterEntry,
     target: ClusterEntry,
 ) -> tuple[FlowClients | None, Mapping[str, str]]:
-    """Resolve the clients of a flow, and its overrides as text with secrets hidden.
+    """Resolve the connection settings of a flow's clients, and return them with the flow's
+    overrides as text, with secrets hidden.
 
-    Reports problems and returns None for the clients if there are any.
+    Reports problems. The clients are None if there are any problems.
     """
     shown: dict[str, str] = {}
 

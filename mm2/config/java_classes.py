@@ -2,8 +2,8 @@
 
 The Java classes do not exist in Python, but validation must accept their names and print them as
 Java does. Therefore each class is represented by an empty type with the same name. All other names
-refer to Python classes. A connector's configuration can name a Python class only if the operator's
-file or a plugin has already imported it.
+refer to Python classes. A connector's configuration can name a Python class only if its module was
+already imported, because the operator's file names it or a plugin uses it.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def resolve_class(name: str) -> type:
 
 
 def import_class(name: str) -> type:
-    """Resolve a class name of the operator's file like `resolve_class`, but also import Python
-    modules."""
+    """Resolve a class name of the operator's file as `resolve_class` does, but import the module of
+    a Python class."""
     found = _resolve_java_class(name)
     if found is not None:
         return found

@@ -96,7 +96,7 @@ FLOW_HELP: Mapping[str, str] = {
         "`predicates.<alias>.type` and its other keys."
     ),
 }
-"""Descriptions of flow keys. In section `defaults`, these keys apply to all flows."""
+"""Descriptions of the flow keys. The same keys in section `defaults` apply to all flows."""
 
 SPARK_HELP: Mapping[str, str] = {
     "engine": (

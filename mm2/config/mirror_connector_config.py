@@ -71,7 +71,8 @@ class MirrorConnectorConfig:
     def client_properties(
         self, role: ClientRole, use: str, *, task: int | str | None = None
     ) -> Props:
-        """Return the client properties for a role and use, with MirrorMaker 2's `client.id`."""
+        """Return the properties of the client with this role and purpose, with MirrorMaker 2's
+        `client.id`."""
         label = client_roles.format_client_label(self.source, self.target, self.name, task=task)
         return client_roles.resolve_with_client_id(self.props, role, label=label, use=use)
 
@@ -107,7 +108,8 @@ class MirrorSourceConfig:
     transforms: Props = field(default_factory=dict, repr=False)
     """Properties of the transformation chain (`record_transforms`)."""
     java_stopped: bool = False
-    """Do not wait for in-flight writes of Java MirrorMaker 2."""
+    """True if Java MirrorMaker 2 has stopped, so that mm2 does not wait for its in-flight
+    writes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,8 +202,8 @@ class _ConfigReader:
         strict: bool,
         load: ClassLoader = java_classes.resolve_class,
     ) -> None:
-        """Create a reader. `load` resolves class names; for the operator's file it is
-        `java_classes.import_class`."""
+        """Create a reader. `load` resolves class names; use `java_classes.import_class` for the
+        operator's file."""
         self.props = props
         self.load = load
         self.values = definition.parse(props, load=load)
@@ -225,8 +227,8 @@ class _ConfigReader:
             return instead
 
     def find_faulty_key(self, of_class: str, key: str) -> str:
-        """Return the key at which to report a filter's problem: `of_class` for a custom class,
-        otherwise `key`."""
+        """Return the key to which a filter's problem is attributed: `of_class` if the filter is a
+        custom class, otherwise `key`."""
         return key if java_classes.get_java_name(self.values[of_class]) else of_class
 
     def read_interval(self, enabled: str, seconds: str) -> float | None:
@@ -292,8 +294,8 @@ def _read_common(reading: _ConfigReader) -> MirrorConnectorConfig:
 
 
 def _read_syncs_topic(common: MirrorConnectorConfig, values: ParsedConfig) -> OffsetSyncsTopic:
-    """Read the offset-syncs topic, whose name contains the alias of the cluster on the other
-    side."""
+    """Read the offset-syncs topic, whose name contains the alias of the other cluster, the one that
+    does not store it."""
     on_source = values[mirror_connector_keys.SYNCS_TOPIC_LOCATION] == "source"
     other = common.target if on_source else common.source
     return OffsetSyncsTopic(on_source=on_source, name=common.policy.offset_syncs_topic(other))

@@ -73,7 +73,8 @@ class PropertyProblems:
         self.warnings.append(Problem(line=pair.line, key=key, text=text, nearest=nearest))
 
     def should_read_client_property(self, pair: Property, name: str, *, prefix: str) -> bool:
-        """Return True if this client property must be read. Warns if the property has no effect."""
+        """Return True if this client property has an effect and must be read. Otherwise warn that
+        it has none."""
         if (
             name == mm2_property_keys.AUTO_OFFSET_RESET and prefix.endswith(_CONSUMER)
         ) or mm2_property_keys.is_fixed_value(name, pair.value):
@@ -88,8 +89,8 @@ class PropertyProblems:
         return False
 
     def should_read_connector_key(self, pair: Property, name: str) -> bool:
-        """Return True if this connector key must be read. Warns if the key has no effect, unless it
-        sets the value that always applies."""
+        """Return True if this connector key has an effect and must be read. Otherwise warn, unless
+        the key sets the value that always applies."""
         value = pair.value.strip()
         if (
             name in mm2_property_keys.ACCEPTED_VALUES
@@ -165,7 +166,7 @@ def _get_enabled_property(flow: FlowProperties) -> Property:
     """Return the `enabled` property of the flow, as in `MirrorMakerConfig.clusterPairs`.
 
     `enabled` without a prefix applies only to flows that emit heartbeats, because other flows have
-    no herder.
+    no worker (herder).
     """
     own, top = flow.own.get(flow_keys.ENABLED.name), flow.top.get(flow_keys.ENABLED.name)
     if own is not None:
@@ -217,8 +218,8 @@ _WeakTarget = tuple[str, FlowCluster, str]
 
 
 def _list_weak_targets(flow: FlowProperties) -> dict[str, tuple[_WeakTarget, ...]]:
-    """Map each prefix to the clients to which it applies, as (prefix in a flow, cluster, prefix in
-    a cluster)."""
+    """Map each client prefix that is weaker than a cluster's own property to the clients to which
+    it applies, as (prefix in a flow, cluster, prefix in a cluster)."""
     reading = (flows_section.CONSUMER_PREFIX, flow.source, _CONSUMER)
     source_admin = (flows_section.SOURCE_ADMIN_PREFIX, flow.source, _ADMIN)
     target_admin = (flows_section.TARGET_ADMIN_PREFIX, flow.target, _ADMIN)
@@ -297,12 +298,13 @@ class TranslatedProperties:
     """A properties file translated into the sections of `clusters.yaml`."""
 
     document: YamlDocument
-    """Translated document. Its root is None if the cluster aliases could not be read."""
+    """The translated document as a YAML tree. Its root is None if the cluster aliases could not be
+    read."""
     providers: Mapping[str, ConfigProvider]
     problems: tuple[Problem, ...]
     warnings: tuple[Problem, ...]
     keys: Mapping[int, str]
-    """Property keys by line number."""
+    """Property key on each line of the file, by line number."""
     names: tuple[str, ...]
     """Flow names in the order of the document."""
     pairs: Mapping[str, JavaProperty] = field(default_factory=dict)
@@ -311,7 +313,8 @@ class TranslatedProperties:
     """Properties for Connect workers, which are not part of any section."""
 
     def locate_problem(self, problem: Problem) -> Problem:
-        """Return the problem with its key replaced by the key of the properties file."""
+        """Return the problem with its key in `clusters.yaml` replaced by the key in the properties
+        file."""
         return _rename_problem(problem, self.keys, self.names)
 
 
@@ -568,7 +571,8 @@ class _PropertiesTranslator:
         return found
 
     def _report_unused_key(self, name: str, pair: JavaProperty, *, known: Iterable[str]) -> None:
-        """Record a worker key, or warn that a key does not apply to any client, flow or worker."""
+        """Record the key if it applies to workers. Otherwise warn that it does not apply to any
+        client, flow or worker."""
         if name in mm2_property_keys.REST_KEYS or name.startswith(
             mm2_property_keys.WORKER_PREFIXES
         ):
@@ -593,8 +597,8 @@ class _PropertiesTranslator:
     # Flows
 
     def _list_flows(self, found: _GroupedKeys) -> list[tuple[str, str]]:
-        """List the flows that the file names, and all other flows if `enabled` is set without a
-        prefix."""
+        """List the flows that the file names, and also all other pairs of clusters if `enabled` is
+        set without a prefix."""
         named = sorted(
             found.flows, key=lambda ends: min(pair.line for pair in found.flows[ends].values())
         )
@@ -636,8 +640,8 @@ def build_section(values: Mapping[str, JavaProperty | YamlNode], line: int) -> Y
 
 
 def _build_extension_section(name: str, pairs: PropertyMap) -> YamlSection:
-    """Build the section of keys with the prefix `mm2.`, in which `mm2.spark.conf.X` becomes X of
-    `spark.conf`."""
+    """Build the section that contains the keys with the prefix `mm2.`. `mm2.spark.conf.X` becomes
+    the key X in `spark.conf`."""
     line = min(pair.line for pair in pairs.values())
     plain = {key: pair for key, pair in pairs.items() if not key.startswith(_SPARK_CONF)}
     conf = {

@@ -148,7 +148,8 @@ class Mm2Settings:
     effective: Mapping[str, object]
     """All sections including defaults, with secrets hidden."""
     clients: Mapping[str, FlowClients] = field(default_factory=dict)
-    """Clients by flow name. A flow without an entry uses the settings of its clusters."""
+    """Connection settings of flows that override those of their clusters, by flow name. A flow
+    without an entry uses the settings of its clusters."""
     hooks: Mapping[str, HookCommand] = field(default_factory=dict)
     """Hook commands, by the failover step at which they run."""
     warnings: tuple[ConfigProblem, ...] = field(default=(), compare=False)
@@ -158,7 +159,8 @@ class Mm2Settings:
     health: HealthSettings = field(default_factory=HealthSettings)
 
     def get_clients(self, flow: Flow) -> FlowClients:
-        """Return the clients that are configured for a flow, or the clients of its clusters."""
+        """Return the connection settings that are configured for a flow's clients, otherwise those
+        of its clusters."""
         found = self.clients.get(flow.name)
         if found is not None:
             return found

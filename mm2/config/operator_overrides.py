@@ -43,7 +43,7 @@ class OperatorOverrides:
 
     @property
     def kind(self) -> OverrideKind | None:
-        """Override of the whole flow: paused or stopped. None if it is neither."""
+        """Return whether the whole flow is paused or stopped; None if it is neither."""
         if self.stopped:
             return OverrideKind.STOPPED
         return OverrideKind.PAUSED if self.paused else None
@@ -128,7 +128,7 @@ def resolve_throttles(values: Mapping[str, Any], config: Props) -> FlowThrottles
     """Resolve the effective rate limits. Overrides take precedence over the file, and the first
     matching limit applies.
 
-    `values` are the parsed values of `config`. `find_problems` must have found no problems in
+    `values` are the parsed values of `config`. Call only if `find_problems` finds no problems in
     `config`.
     """
     given, live = (

@@ -508,6 +508,6 @@ def _describe_clients(found: Mm2Settings, name: str) -> Sequence[object]:
 
 
 def _remove_paths(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the properties without file locations, because files are compared by content, in
-    `security`."""
+    """Return the properties without file paths, because the content of the files is compared
+    instead, in `security`."""
     return {key: text for key, text in properties.items() if not key.endswith(_LOCATION)}

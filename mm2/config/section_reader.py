@@ -1,7 +1,7 @@
 """Reads the options of a YAML section and collects all problems.
 
-A key is read, refused by name, or unknown. `finish` reports refused and unknown keys. `effective`
-contains the values as text, with secrets hidden, for `mm2 config show`.
+Each key of a section is read, refused with a reason, or unknown. `finish` reports refused and
+unknown keys. `effective` contains the values as text, with secrets hidden, for `mm2 config show`.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ class ProblemCollector:
     """Errors. A file with any error is refused."""
 
     def resolve(self, scalar: YamlScalar, key: str) -> ResolvedText | None:
-        """Resolve the placeholders in the scalar's text. Reports a problem and returns None if this
-        fails."""
+        """Return the text of a YAML scalar with its placeholders resolved. Reports a problem and
+        returns None if this fails."""
         if scalar.text is None:
             self.report(
                 scalar.line, key, ("has no value (write '' for empty text, [] for an empty list)")
@@ -106,8 +106,8 @@ class FreeKeyText:
 
 @dataclass(frozen=True, slots=True)
 class _GivenTexts:
-    """The text values of a setting in the file. `secret` is True if the setting's name indicates a
-    secret, or if a config provider resolved any of the values."""
+    """The text values that the file gives for a setting. `secret` is True if the setting's name
+    indicates a secret, or if a config provider returned any of the values."""
 
     texts: tuple[str, ...] = field(repr=False)
     secret: bool
@@ -231,7 +231,8 @@ class SectionReader:
         return self.section.line if entry is None else entry.line
 
     def warn_if_set(self, name: str, text: str) -> None:
-        """Warn about this key if the section itself sets it, not only the defaults."""
+        """Warn about this key if the section itself sets it; a value in the defaults alone causes
+        no warning."""
         entry = self.section.get(name)
         if entry is not None:
             self.collector.warn(entry.line, f"{self.path}.{name}", text)
@@ -270,7 +271,7 @@ class SectionReader:
     ) -> None:
         """Report every key that was not read as refused or unknown.
 
-        `refused` contains reasons by key, and `families` contains reasons by key prefix.
+        `refused` contains the reasons for refused keys, by key; `families` those for key prefixes.
         """
         for entry in self.section.entries:
             if entry.key in self._known:

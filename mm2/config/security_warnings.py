@@ -49,7 +49,7 @@ def _warn_about_unsigned_requests(flat: FlatProperties) -> list[ConfigProblem]:
 
 
 def _warn_inline_secrets(flat: FlatProperties) -> list[ConfigProblem]:
-    """Warn about secrets in plaintext. References are safe.
+    """Warn about secrets in plaintext. References to config providers (`${…}`) are safe.
 
     Leaders write the secrets of connectors to config topics. `spark_section` warns about secrets in
     command lines.
@@ -84,8 +84,8 @@ def _describe_config_topics(flat: FlatProperties) -> str:
 
 
 def _build_secrets_warning(flat: FlatProperties, keys: set[str], who: str) -> list[ConfigProblem]:
-    """Return one warning for all `keys`. `who` describes who can see the secrets; if it is "", no
-    warning is returned."""
+    """Return one warning for all `keys`. `who` describes who can see the secrets. Returns no
+    warning if `who` is ""."""
     if not keys or not who:
         return []
     ordered = sorted({flat.locations.get(key, (0, key)) for key in keys})

@@ -97,8 +97,8 @@ def _warn_about_command_line_secret(
 
 
 def _read_driver(found: SectionReader) -> dict[str, str]:
-    """Read the short keys for the driver's addresses, which clusters usually need. Returns Spark
-    properties."""
+    """Read the short keys for the Spark driver's addresses, which Spark clusters usually need.
+    Returns Spark properties."""
     hosts = {
         name: found.get_optional(_conf_option(name, copy_engine_config.HOST))
         for name in copy_engine_config.DRIVER_HOSTS

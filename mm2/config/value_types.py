@@ -86,7 +86,8 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class RefusedValueError(ValueError):
-    """Error for an invalid value whose message explains more than `ValueType.allowed`."""
+    """Raised for an invalid value if the message explains more than the allowed values
+    (`ValueType.allowed`)."""
 
 
 class ValueType(Protocol[T_co]):

@@ -85,8 +85,8 @@ class AclSync:
         return acls
 
     def _read_target_acls(self, end: Deadline) -> list[TopicAcl] | None:
-        """Read the target's ACLs. Returns None if not authorized; ACLs are then created without
-        comparison."""
+        """Read the target's ACLs. Returns None if mm2 is not authorized to read them; all ACLs are
+        then created without comparison."""
         try:
             return self._target.list_topic_acls(end.remaining_s(self._clock.now_s()))
         except (NoAuthorizerError, NotAuthorizedError):

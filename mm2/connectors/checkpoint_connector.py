@@ -1,7 +1,8 @@
 """MirrorCheckpointConnector: finds the consumer groups of a flow and assigns them to tasks.
 
-The checkpoints topic is created on `target.cluster.*`. Records are written by the worker's
-producer, which must write to that cluster (`producer.override.*` can redirect it), as in Java.
+The checkpoints topic is created on the cluster of `target.cluster.*`. Records are written by the
+worker's producer, which must write to the same cluster (`producer.override.*` can redirect it), as
+in Java.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from mm2.offsets.group_selection import GroupSelectionChange, SelectedGroups
 from mm2.topics import assignment
 
 GROUP_SCAN_RETRY_DELAY_S = 10.0
-"""Delay after a failed scan, unless the refresh interval is shorter."""
+"""Delay in seconds after a failed scan of the groups, unless the refresh interval is shorter."""
 CLOSE_TIMEOUT_S = 5.0
 MAX_GROUPS_PER_SCAN = 250
 FINDING_GROUPS = "listing consumer groups"

@@ -5,10 +5,10 @@ the published checkpoints can be read, all syncs are used; otherwise only syncs 
 start are used (KAFKA-15905). Offsets of records replicated by mm2 are translated exactly with the
 offset map, offsets of records replicated by Java with offset syncs.
 
-Every round reads new records of the checkpoints topic and replaces outdated checkpoints of other
-writers (Java, or a previous task that is still running). Rounds process groups in batches and skip
-groups whose offsets have not changed. Unlike Java's task, this task retries failed reads and
-reports why no checkpoints are emitted.
+Every round (one pass over all groups) reads new records of the checkpoints topic and replaces
+outdated checkpoints of other writers (Java, or a previous task that is still running). Rounds
+process groups in batches and skip groups whose offsets have not changed. Unlike Java's task, this
+task retries failed reads and reports why no checkpoints are emitted.
 """
 
 from __future__ import annotations
@@ -63,14 +63,16 @@ from mm2.offsets.translation import ExactOffset, TranslatedOffset
 from mm2.topics import assignment
 
 TOPIC_READ_TIMEOUT_S = 2.0
-"""Time limit of one read. The next read continues where the previous one stopped."""
+"""Time limit of one read of a topic, in seconds. The next read continues where the previous one
+stopped."""
 TOPIC_VISIBILITY_TIMEOUT_S = 30.0
 """Maximum time for which a new checkpoints topic may be missing from the metadata of some
 brokers."""
 MAX_GROUPS_PER_STEP = 250
 MAX_CHECKPOINTS_PER_STEP = 2_000
 MAX_OFFSETS_AGE_S = 1.0
-"""Maximum age of offset syncs and the offset map within a round. Older ones are refreshed."""
+"""Maximum age in seconds of offset syncs and the offset map within a round (one pass over all
+groups). Older ones are refreshed."""
 READING_OFFSET_SYNCS = "reading offset syncs"
 READING_OFFSET_MAP = "reading the offset map"
 READING_GROUP_OFFSETS = "reading group offsets"
@@ -89,7 +91,7 @@ class NewCheckpoint(NamedTuple):
 
 
 class CheckpointRounds:
-    """Computes new checkpoints in rounds over all groups.
+    """Computes new checkpoints in rounds. Each round is one pass over all groups of the task.
 
     Not thread-safe except for `find_groups`. No request is sent before `load` is called.
     """
@@ -288,8 +290,9 @@ class CheckpointRounds:
         return self._map.translate(partition, upstream, newest=self._syncs.get_newest(partition))
 
     def _is_copied(self, partition: TopicPartition, upstream: int) -> bool:
-        """Return True if the target has the record. The offset map decides, or offset syncs if
-        there is no map or Java continued replication after it."""
+        """Return True if the record at a source offset has been replicated to the target. The
+        offset map decides, or offset syncs if there is no map or Java continued replication after
+        it."""
         assert self._syncs is not None, "call load first"
         newest = self._syncs.get_newest(partition)
         copied_to = self._map.get_next_source_offset(partition, newest=newest)
@@ -366,7 +369,8 @@ class CheckpointRounds:
 POLL_INTERVAL_S = 1.0
 """Maximum duration of a poll. Kept short because tasks are paused only between polls."""
 ROUND_RETRY_DELAY_S = 5.0
-"""Delay after a failed round, unless the emit interval is shorter."""
+"""Delay in seconds after a failed round (one pass over all groups), unless the emit interval is
+shorter."""
 LOADING_STATE = "loading offset syncs and checkpoints"
 EMITTING_CHECKPOINTS = "emitting checkpoints"
 WRITING_GROUP_OFFSETS = "writing group offsets"
@@ -479,8 +483,8 @@ class MirrorCheckpointTask(SourceTask):
         )
 
     def _load_state(self, rounds: CheckpointRounds) -> None:
-        """Continue loading. Until loading is finished, no checkpoints are emitted and no group
-        offsets are written."""
+        """Continue loading the published checkpoints and offset syncs. Until loading is finished,
+        no checkpoints are emitted and no group offsets are written."""
         done = self._run_or_warn(LOADING_STATE, rounds.load)
         if not done:
             retry_s = self.context.clock.now_s() + min(ROUND_RETRY_DELAY_S, self._emit_interval_s)
@@ -516,8 +520,8 @@ class MirrorCheckpointTask(SourceTask):
         self._sync_due_s = self.context.clock.now_s() + self._sync_interval_s
 
     def _publish_round(self) -> None:
-        """Publish the status of the last round whose checkpoints were all acknowledged by the
-        target."""
+        """Publish the status of the last round (pass over all groups) whose checkpoints the target
+        has all acknowledged."""
         while self._stored_records:
             self._stored_records.popleft()
             self._acknowledged.count_acknowledged(1)

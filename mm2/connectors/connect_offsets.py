@@ -76,7 +76,8 @@ def find_start_positions(
 
 
 def check_source_offsets(offsets: Sequence[SourceOffset]) -> None:
-    """Validate offsets for `alter_offsets`. Raises `ConnectError` with Java's messages."""
+    """Validate altered offsets of MirrorSourceConnector (`alter_offsets`). Raises `ConnectError`
+    with Java's messages."""
     for each in offsets:
         if each.offset is not None:
             partition = _require_partition(each)

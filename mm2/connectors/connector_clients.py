@@ -52,7 +52,7 @@ from mm2.topics.replication_loops import OffsetSyncsLocation
 
 
 class AdminFactory(Protocol):
-    """Factory signature of `create_admin`, which tests replace with fakes."""
+    """Callable type of `create_admin`. Tests pass a fake instead."""
 
     def __call__(
         self,
@@ -75,10 +75,10 @@ def create_admin(
 ) -> KafkaAdmin:
     """Create an admin client for the cluster of `role`.
 
-    `use` is the suffix of the `client.id` in Java, and `task` is the task number in it. Pending
-    calls end early once `gone` returns True. No request is sent yet. Relative certificate paths are
-    resolved against the working directory. Raises a `FatalError` that lists all unsupported
-    settings.
+    `use` is the suffix that Java gives the `client.id`, and `task` is the task number in the
+    `client.id`. Pending calls end early once `gone` returns True (the connector is stopping). No
+    request is sent yet. Relative certificate paths are resolved against the working directory.
+    Raises a `FatalError` that lists all unsupported settings.
     """
     access, client_id = _build_cluster_access(common, role, use=use, task=task)
     return KafkaAdmin(access, client_id=client_id, clock=clock, is_shutting_down=gone)
@@ -92,7 +92,8 @@ def create_acl_admin(
     clock: Clock,
     gone: Callable[[], bool],
 ) -> KafkaAclAdmin:
-    """Create an ACL client for the cluster of `role`; parameters as in `create_admin`."""
+    """Create an ACL client for the cluster of `role`. The parameters are those of
+    `create_admin`."""
     access, client_id = _build_cluster_access(common, role, use=use, task=None)
     return KafkaAclAdmin(access, client_id=client_id, clock=clock, is_shutting_down=gone)
 
@@ -136,9 +137,8 @@ def create_consumer_groups(
     task: int | str | None = None,
     gone: Callable[[], bool],
 ) -> KafkaGroups:
-    """Create a consumer group client for the cluster of `role`; parameters as in
-    `create_admin`.
-    """
+    """Create a consumer group client for the cluster of `role`. The parameters are those of
+    `create_admin`."""
     access, client_id = _build_cluster_access(common, role, use=use, task=task)
     return KafkaGroups(access, client_id=client_id, clock=clock, is_shutting_down=gone)
 
@@ -151,7 +151,8 @@ def create_log_offsets(
     clock: Clock,
     task: int | str | None = None,
 ) -> KafkaLogOffsets:
-    """Create a client that reads partition end offsets; parameters as in `create_admin`."""
+    """Create a client that reads partition end offsets. The parameters are those of
+    `create_admin`."""
     access, client_id = _build_cluster_access(common, role, use=use, task=task)
     return KafkaLogOffsets(access, client_id=client_id, clock=clock)
 
@@ -166,8 +167,8 @@ def create_topic_reader(
     topic: str,
     partitions: int = 1,
 ) -> TopicReader:
-    """Create a reader of a topic that has `partitions` partitions; other parameters as in
-    `create_admin`."""
+    """Create a reader of a topic that has `partitions` partitions. The other parameters are those
+    of `create_admin`."""
     access, client_id = _build_cluster_access(common, role, use=use, task=task)
     return TopicReader(
         access, client_id=client_id, topics=[topic], partitions=partitions, clock=clock
@@ -177,7 +178,7 @@ def create_topic_reader(
 def _build_cluster_access(
     common: MirrorConnectorConfig, role: ClientRole, *, use: str, task: int | str | None
 ) -> tuple[KafkaClusterAccess, str]:
-    """Build the cluster access and the `client.id`."""
+    """Build the settings with which a client accesses a cluster, and its `client.id`."""
     properties = dict(common.client_properties(role, use, task=task))
     if not properties.get(client_keys.BOOTSTRAP_SERVERS, "").strip():
         raise ConfigError(
@@ -226,7 +227,8 @@ class KafkaCheckpointClients:
         gone: Callable[[], bool],
         task: int | str | None = None,
     ) -> None:
-        """Group requests end early once `gone` returns True. `task` as in `create_admin`."""
+        """Create the factory. Group requests end early once `gone` returns True. `task` is the task
+        number, as in `create_admin`."""
         self._config = config
         self._clock = clock
         self._gone = gone
@@ -295,7 +297,7 @@ class KafkaCheckpointClients:
 
 
 class CheckpointClientsFactory(Protocol):
-    """Factory signature of `KafkaCheckpointClients`, which tests replace with fakes."""
+    """Callable type of `KafkaCheckpointClients`. Tests pass a fake instead."""
 
     def __call__(
         self,
@@ -320,12 +322,12 @@ class SourceTaskClients(Protocol):
     def create_ledger(
         self, partitions: Collection[TopicPartition], java: ReadJavaProgress
     ) -> FlowLedger:
-        """Create the ledger for the flow's offset map and incidents on the target. The ledger is
-        not open yet."""
+        """Create the ledger, which reads and writes the flow's offset map and incidents on the
+        target. The ledger is not open yet."""
 
     def create_reverse_producer_ids(self) -> ReverseProducerIds:
-        """Create the lookup of the reverse flow's producer ids. The reverse flow's offset map is on
-        the source."""
+        """Create the lookup of the reverse flow's producer ids in that flow's offset map, which is
+        on the source."""
 
     def create_offset_syncs_reader(self) -> TopicTail:
         """Create a reader of the offset-syncs topic that starts at its beginning. The flow must
@@ -460,8 +462,8 @@ class KafkaSourceTaskClients:
 
 
 def _build_copy_cluster_access(properties: dict[str, str], alias: str) -> ClusterAccess:
-    """Build the cluster access of a copy process. Raises `ConfigError` for invalid client
-    properties."""
+    """Build the settings with which a copy process accesses a cluster. Raises `ConfigError` for
+    invalid client properties."""
     access = cluster_access.parse_cluster_access(
         properties, files=key_stores.create_store_files(Path()), name=alias
     )
@@ -488,7 +490,7 @@ def _build_copy_cluster_access(properties: dict[str, str], alias: str) -> Cluste
 
 
 class SourceTaskClientsFactory(Protocol):
-    """Factory signature of `KafkaSourceTaskClients`, which tests replace with fakes."""
+    """Callable type of `KafkaSourceTaskClients`. Tests pass a fake instead."""
 
     def __call__(
         self,
@@ -523,8 +525,8 @@ class SourceConnectorClients(Protocol):
         """Return the `FlowLogTopics` that creates the flow's internal topics through `target`."""
 
     def create_ledger(self, partitions: Collection[TopicPartition]) -> FlowLedger:
-        """Create the ledger for the offset map and incidents of these partitions. The ledger is not
-        open yet."""
+        """Create the ledger, which reads and writes the offset map and incidents of these
+        partitions. The ledger is not open yet."""
 
     def create_java_reverse_flow(self, *, source: Admin, target: Admin) -> JavaReverseFlow:
         """Create the detector of a reverse flow of Java's MirrorMaker 2. The detector uses these
@@ -543,7 +545,8 @@ class KafkaSourceConnectorClients:
         clock: Clock,
         gone: Callable[[], bool],
     ) -> None:
-        """Pending requests end early once `gone` returns True."""
+        """Create the factory. Pending requests end early once `gone` returns True (the connector is
+        stopping)."""
         self._config = config
         self._clock = clock
         self._gone = gone
@@ -619,7 +622,7 @@ class KafkaSourceConnectorClients:
 
 
 class SourceConnectorClientsFactory(Protocol):
-    """Factory signature of `KafkaSourceConnectorClients`, which tests replace with fakes."""
+    """Callable type of `KafkaSourceConnectorClients`. Tests pass a fake instead."""
 
     def __call__(
         self,

@@ -10,12 +10,13 @@ Java exposes these metrics as
 
 as in Strimzi's reporter and its JMX exporter rules. `topic` is the topic on the target. The Java
 classes are MirrorSourceLegacyMetrics, MirrorSourceMetrics, MirrorCheckpointLegacyMetrics and
-MirrorCheckpointMetrics of Kafka 4.3. Metrics that Java lacks (`mm2_partition_lag_records`,
+MirrorCheckpointMetrics of Kafka 4.3. Metrics that Java does not have (`mm2_partition_lag_records`,
 `mm2_partition_lag_seconds`, `mm2_partition_stopped`) are exposed in either format.
 
-Samples cover two windows of 30 s, as in Java. Unlike in Java, an attribute without the suffix
-`-max`, `-min` or `-avg` becomes NaN if nothing was observed in the windows, so that an old value is
-not mistaken for the current lag. The task's thread records values; any thread may read them.
+Statistics cover two sample windows of 30 s, as in Java. Unlike in Java, an attribute without the
+suffix `-max`, `-min` or `-avg` becomes NaN if nothing was observed in the windows, so that an old
+value is not mistaken for the current lag. The task's thread records values; any thread may read
+them.
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ _SAMPLING = SampleWindows()
 
 @dataclass(slots=True)
 class WindowedTimes:
-    """Windowed statistics of one latency, in milliseconds. The last value of a batch is that of its
-    youngest record."""
+    """Statistics of one latency over the sample windows, in milliseconds. The last value of a batch
+    is that of its youngest record."""
 
     _newest_ms: float = math.nan
     _sampled: WindowedStat = field(default_factory=lambda: WindowedStat(_SAMPLING))
@@ -79,8 +80,8 @@ class PartitionStatistics:
     """Metrics of one source partition, accumulated over all copy processes of the task.
 
     Invariant: `_records` and `_bytes` are the counters of the newest copy process. A copy process
-    sends its first gauge before it copies a record, so a smaller counter indicates a new copy
-    process.
+    sends its first gauge (report of a partition's state) before it copies a record, so a smaller
+    counter indicates a new copy process.
     """
 
     _record_stats: WindowedStat = field(default_factory=lambda: WindowedStat(_SAMPLING))
@@ -94,7 +95,8 @@ class PartitionStatistics:
     """Halt reason of the partition; "" if it is not halted."""
 
     def observe(self, gauge: PartitionGauge, now_s: float) -> None:
-        """Record a gauge. Call once per gauge, in order."""
+        """Record a gauge (a copy process's report of the partition's state and counters). Call once
+        per gauge, in order."""
         if gauge.records < self._records:
             self._records = self._bytes = 0
         if gauge.records > self._records:
@@ -158,11 +160,11 @@ class JmxMetricGroup:
     """A group of Java metrics with the same JMX type."""
 
     name: str
-    """JMX `type` of the group in Java."""
+    """Value of the JMX property `type` of the group in Java."""
     tags: tuple[str, ...]
     """Names of the JMX tags, in Java's order."""
     attributes: Mapping[str, str]
-    """Help text of each attribute."""
+    """Help text of each attribute, by Java attribute name."""
 
 
 SOURCE_METRICS = JmxMetricGroup(
@@ -181,8 +183,8 @@ SOURCE_METRICS = JmxMetricGroup(
         ),
     },
 )
-"""Java counts the bytes of uncompressed values when they are polled. Here batches remain
-compressed, so the size of whole compressed batches is counted."""
+"""Metrics of MirrorSourceTask. Java counts the bytes of uncompressed values when they are polled.
+Here batches remain compressed, so the sizes of whole compressed batches are counted."""
 
 CHECKPOINT_METRICS = JmxMetricGroup(
     name="MirrorCheckpointConnector",
@@ -221,7 +223,7 @@ PARTITION_STOPPED = Metric(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricsOwner:
-    """The task and flow to which metrics belong."""
+    """The task and the flow to which metrics belong, for the metrics' labels."""
 
     task: ConnectorTaskId
     source: str
@@ -235,7 +237,7 @@ AttributeValues = Mapping[tuple[str, ...], Mapping[str, float]]
 
 
 def declare_metrics(group: JmxMetricGroup, form: str) -> dict[str, Metric]:
-    """Return the metrics of a group by attribute, named in the format `form`."""
+    """Return the metrics of a group by attribute. `form` is the name format: `legacy` or `new`."""
     assert form in (LEGACY_FORMAT, NEW_FORMAT), form
     prefix = f"{_LEGACY_PREFIX}_{group.name.lower()}" if form == LEGACY_FORMAT else _NEW_PREFIX
     return {
@@ -292,7 +294,8 @@ def build_metrics_owner(task: ConnectorTaskId, config: MirrorConnectorConfig) ->
 
 
 class SourceMetrics:
-    """Metrics of a source task by mirror partition, exposed while the partition is assigned."""
+    """Metrics of a source task by mirror partition. A partition's metrics are exposed while it is
+    assigned."""
 
     def __init__(
         self,
@@ -318,8 +321,8 @@ class SourceMetrics:
             }
 
     def observe(self, where: PartitionSetup, gauge: PartitionGauge) -> None:
-        """Record a gauge of a partition. Call once per gauge, in order. Gauges of unassigned
-        partitions are ignored."""
+        """Record a gauge (a copy process's report of a partition's state and counters). Call once
+        per gauge, in order. Gauges of unassigned partitions are ignored."""
         with self._lock:
             statistics = self._statistics.get(_build_partition_labels(where))
             if statistics is not None:
@@ -343,8 +346,8 @@ class SourceMetrics:
 
 
 class CheckpointMetrics:
-    """Metrics of a checkpoint task by group and mirror partition. Each is exposed from the first
-    checkpoint on."""
+    """Metrics of a checkpoint task by group and mirror partition. A metric is exposed from the
+    first checkpoint of its group and partition on."""
 
     def __init__(self, owner: MetricsOwner, *, clock: Clock) -> None:
         self._owner = owner

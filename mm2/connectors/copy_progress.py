@@ -1,5 +1,5 @@
-"""Tracks the progress of a task over successive copy processes: gauges, totals, latencies,
-incidents."""
+"""Tracks the progress of a task over successive copy processes: gauges (reports of each partition's
+state and counters), totals, latencies and incidents."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from mm2.replication.setup import PartitionSetup
 
 
 class CopyTotals(NamedTuple):
-    """Counters of a partition, summed over all copy processes. The fields have the same meaning as
-    in `PartitionGauge`."""
+    """Counters of a partition, summed over all copy processes. Each has the meaning of the counter
+    of the same name in `PartitionGauge`."""
 
     records: int = 0
     bytes: int = 0
@@ -35,19 +35,20 @@ _LIFE_NUMBERS = itertools.count(1)
 
 
 class TaskCopyProgress:
-    """Gauges, totals and latencies of a task's partitions.
+    """Gauges (reports of a partition's state and counters), totals and latencies of a task's
+    partitions.
 
     `counter_generation` identifies the period over which counters accumulate, as in `TaskStatus`.
     `gauges` contains the newest gauge of each partition, by index in `partitions`. `latency`
     contains the latencies over all copy processes; it is None before the first report. Its
-    `ahead_ms` is the maximum of approximately the last minute.
+    `ahead_ms` is the maximum over approximately the last minute.
     """
 
     def __init__(
         self, partitions: Sequence[PartitionSetup], *, previous: TaskCopyProgress | None = None
     ) -> None:
-        """`previous` is the progress of the previous assignment. Counters of partitions in both
-        assignments continue."""
+        """Create the progress of a new assignment. `previous` is that of the previous assignment:
+        the counters of partitions in both assignments continue."""
         self.counter_generation: int = (
             next(_LIFE_NUMBERS) if previous is None else previous.counter_generation
         )
@@ -62,7 +63,8 @@ class TaskCopyProgress:
         self._previous_latency = LatencySnapshot() if self.latency is None else self.latency
 
     def record_gauge(self, gauge: PartitionGauge) -> bool:
-        """Store a gauge. Returns True if the phase or reason of the partition has changed."""
+        """Store a gauge (report of a partition's state and counters). Returns True if the
+        partition's phase or reason has changed."""
         before = self.gauges.get(gauge.index)
         self.gauges[gauge.index] = gauge
         return before is None or (before.phase, before.reason) != (gauge.phase, gauge.reason)
@@ -114,7 +116,7 @@ def _to_idle_gauge(gauge: PartitionGauge, reason: str) -> PartitionGauge:
 
 @dataclass(slots=True)
 class IncidentCounts:
-    """Counts stored incidents. `counts` is keyed by (topic, kind).
+    """Counts stored incidents in `counts`, which is keyed by (topic, incident kind).
 
     Invariant: an incident that is recorded twice, for example after a crash, is counted and logged
     only once.

@@ -1,9 +1,10 @@
-"""Starts, monitors and restarts the copy process of one task, and stores its output stream.
+"""Starts, monitors and restarts the copy process of one task, and stores its stream of offset map
+records and incidents.
 
-The copy process replicates the records. The supervisor sends its settings, answers its requests,
-and appends its stream to the flow ledger in order before acknowledging it. A copy process that ends
-unexpectedly is restarted after a backoff. The first copy process is started before its settings are
-known, while the clusters are being read.
+The copy process replicates the records. The supervisor sends it settings, answers its requests, and
+appends its stream to the flow ledger (the internal topics) in order before acknowledging it. A copy
+process that ends unexpectedly is restarted after a backoff. The first copy process is started
+before its settings are known, while the clusters are being read.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ from mm2.replication.setup import PartitionSetup
 
 @dataclass(slots=True)
 class StoredStreamPosition:
-    """Tracks which items of a copy process's stream, numbered from 1, are stored.
+    """Tracks which stream items of a copy process (records for the flow's internal topics, numbered
+    from 1) are stored.
 
     Invariant: all items up to `through` are stored; the next item is not.
     """
@@ -65,8 +67,8 @@ class StoredStreamPosition:
 
 
 EARLY_START_TIMEOUT_S = 20.0
-"""How long a copy process may wait for its settings. Shorter than the time after which a waiting
-process exits."""
+"""Time in seconds for which a copy process may wait for its settings. Shorter than the time after
+which a waiting process exits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +81,8 @@ class CopyStarter:
     inbox: ChannelInbox
 
     def start(self) -> StartedCopy:
-        """Use a standby process if one is available, otherwise start a new process.
+        """Use a standby process (already started, without a task) if one is available, otherwise
+        start a new process.
 
         Raises `FatalError` if copy processes can no longer connect.
         """
@@ -96,7 +99,8 @@ class EarlyCopyStart:
     or `end` to discard it."""
 
     def __init__(self, starter: CopyStarter, get_endpoints: Callable[[], CopyEndpoints]) -> None:
-        """`get_endpoints` returns the clusters and topics to which the process connects."""
+        """Prepare the start. `get_endpoints` returns the clusters and topics to which the copy
+        process connects."""
         self._starter = starter
         self._endpoints = get_endpoints
         self._started: StartedCopy | None = None
@@ -114,8 +118,8 @@ class EarlyCopyStart:
             self.end("no settings within the time limit")
 
     def take_process(self) -> StartedCopy | None:
-        """Return the started process and give up its ownership. Returns None if no process was
-        started or it has ended."""
+        """Return the started copy process; the caller becomes its owner. Returns None if no process
+        was started or it has ended."""
         started, self._started = self._started, None
         if started is None or started.is_usable:
             return started
@@ -130,8 +134,8 @@ class EarlyCopyStart:
 
 
 class CopyStream:
-    """Appends the stream of a task's copy processes to the ledger. Call `begin` for each new
-    process.
+    """Appends the stream of a task's copy processes (offset map records and incidents) to the flow
+    ledger, which writes them to the flow's internal topics. Call `begin` for each new process.
 
     `on_incident` is called for each stored incident. Invariants: items are appended in order, and
     the number of items waiting for space in the log is bounded by
@@ -154,7 +158,7 @@ class CopyStream:
 
     @property
     def has_waiting_items(self) -> bool:
-        """True if items are waiting for space in the log."""
+        """True if stream items are waiting for space in the ledger's log."""
         return bool(self._unappended)
 
     def begin(self) -> None:
@@ -169,7 +173,8 @@ class CopyStream:
         self._unappended.clear()
 
     def receive(self, message: Mapping[str, Any]) -> list[FlowLogItem]:
-        """Queue the items of a `record` message for `append_waiting_items`, and return them."""
+        """Queue the stream items of the control message `record` for `append_waiting_items`, and
+        return them."""
         items = control_messages.decode_log_items(dict(message))
         control_messages.check_incidents(items)
         if message["first"] != self._next_number:
@@ -179,7 +184,7 @@ class CopyStream:
         return items
 
     def append_waiting_items(self) -> None:
-        """Append waiting items while the log has space."""
+        """Append waiting stream items to the ledger while its log has space."""
         while self._unappended:
             number, item = self._unappended[0]
             try:
@@ -192,8 +197,8 @@ class CopyStream:
             self._unappended.popleft()
 
     def pop_advance(self) -> int | None:
-        """Return the number up to which items are stored if it has advanced since the last call,
-        else None."""
+        """Return the number of the last item up to which all items are stored, if it has advanced
+        since the last call, else None."""
         return self._stored.pop_advance()
 
     def _build_stored_handler(self, number: int, item: FlowLogItem) -> OnRecorded:
@@ -213,11 +218,13 @@ class CopyStream:
 FIRST_RESTART_DELAY_S = 0.5
 MAX_RESTART_DELAY_S = 30.0
 STARTUP_TIMEOUT_S = 120.0
-"""How long a copy process that has a slot may take to send its first report."""
+"""Time in seconds within which a copy process that has a slot (a place in the engine in which to
+run) must send its first report."""
 STOP_TIMEOUT_S = 1.6
 GROUP_CONTACT_LOST = "no contact with the Connect group for too long"
 LAST_MESSAGE_TIMEOUT_S = 0.5
-"""How long to wait for the engine's error after the connection to a copy process was closed."""
+"""Time in seconds to wait for the engine's error after the connection to a copy process was
+closed."""
 
 _log = logging.getLogger(__name__)
 
@@ -233,15 +240,15 @@ class CopySupervisorDeps:
     query_producer_ids: QueryProducerIds
     """Queries which of the source's producer ids belong to the reverse flow."""
     may_acquire: Callable[[float], bool]
-    """Returns True if a partition may be acquired. The argument is the time of the request
-    (monotonic seconds). Called repeatedly until it returns True."""
+    """Returns True if a partition may be acquired. The argument is the time in monotonic seconds at
+    which the copy process requested this. Called repeatedly until it returns True."""
     may_keep_running: Callable[[float], bool]
     """Returns False if another worker may already own the task. The copy process is then ended."""
     on_streamed: Callable[[Sequence[FlowLogItem]], None]
     """Called with the stream items, in order. Raises `MalformedMessageError` if it cannot decode
     them."""
     on_gauge: Callable[[PartitionSetup, PartitionGauge], None]
-    """Called with each gauge, in order."""
+    """Called with each gauge (report of a partition's state and counters), in order."""
 
 
 class CopySupervisor:
@@ -261,9 +268,10 @@ class CopySupervisor:
         early_copy: StartedCopy | None = None,
         confirmed_after_s: float | None = None,
     ) -> None:
-        """`previous` is the previous supervisor, whose counters continue. `early_copy` is a started
-        process that is waiting for these settings. A group confirmation received after
-        `confirmed_after_s` also permits the first acquisitions."""
+        """Create a supervisor. The counters of `previous`, the previous supervisor, continue.
+        `early_copy` is a started copy process that is waiting for these settings. The first
+        acquisitions are also permitted by a confirmation of the task's group membership after
+        `confirmed_after_s`."""
         self.settings = settings
         self.state = TaskState.STARTING
         self.reason = ""
@@ -367,7 +375,7 @@ class CopySupervisor:
             self._send_message({"type": "pause"})
 
     def _check_copy(self, now_s: float) -> None:
-        """Check whether the copy process has a slot, is alive or has ended."""
+        """Check whether the copy process has a slot in the engine, is alive, or has ended."""
         assert self._handle is not None
         if self._connection_lost is not None:
             self._await_final_error(*self._connection_lost, now_s)
@@ -412,7 +420,8 @@ class CopySupervisor:
 
     def handle_message(self, message: dict[str, Any], now_s: float) -> None:
         """Handle a message from the copy process (`control_messages`), or the end of its
-        connection. A malformed message ends the copy process and starts a new one."""
+        connection. After a malformed message, the copy process is ended and a new one is
+        started."""
         self._reported_at_s = now_s
         try:
             self._dispatch(message, now_s)
@@ -554,8 +563,8 @@ class CopySupervisor:
             self._send_message({"type": "pause_topics", "topics": sorted(topics)})
 
     def throttle(self, bytes_per_s: int, topics: Mapping[str, int]) -> None:
-        """Replace the throttles in this and all later copy processes; values as in
-        `ConfigureCopy`."""
+        """Replace the throttles in this and all later copy processes; the values have the form that
+        `ConfigureCopy` uses."""
         self.settings = dataclasses.replace(
             self.settings, throttle_bytes_s=bytes_per_s, topic_throttles=topics
         )

@@ -29,11 +29,11 @@ def record_era_requests(
     now: Clock,
     new_id: Callable[[], str],
 ) -> OffsetMap:
-    """Request a new era (generation of the mirror) at these positions (`NewEraRequest`). Returns
-    the updated offset map.
+    """Request a new era (generation of the mirror) of each partition at its given start position
+    (`NewEraRequest`). Returns the updated offset map.
 
     `ledger` must be open; `new_id` creates request ids. Raises `RetriableError`, also if a
-    different request is recorded concurrently, and `FatalError` for the same reasons as the ledger.
+    different request is recorded concurrently, and `FatalError` if `ledger` raises it.
     """
     requests = {
         name: NewEraRequest(request=new_id(), position=position)

@@ -1,5 +1,5 @@
-"""A flow's durable state, that is, its offset map and incident topics: opened, read and appended
-to.
+"""A flow's ledger, that is, its durable state in the offset map and incident topics: opened, read
+and appended to.
 
 Each ledger is owned by one thread. It preserves the order of each copy process's stream, and keeps
 in memory only what the task's partitions need. `TaskLedger` reopens the ledger after a failure.
@@ -36,14 +36,14 @@ from mm2.replication import recovery_instructions
 from mm2.replication.recovery_instructions import FlowLogItem, JavaMirrorProgress, RecoveredState
 
 LEDGER_READ_TIMEOUT_S = 4.0
-"""Time limit of a read to the end of the ledger. Shorter than `control_messages.PEER_TIMEOUT_S`,
-because no heartbeats are sent during a read."""
+"""Time limit of a read to the end of the ledger (the flow's offset map and incident topics).
+Shorter than `control_messages.PEER_TIMEOUT_S`, because no heartbeats are sent during a read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveredStateRequest:
-    """A copy process's request for the recovered state of a partition. `target` is as in
-    `ReadRecoveredState`."""
+    """A copy process's request for the recovered state of a partition (`ReadRecoveredState`).
+    `target` is the target offset whose source position is needed, or None."""
 
     partition: TopicPartition
     target: int | None
@@ -58,8 +58,8 @@ ReadJavaProgress = Callable[[Collection[TopicPartition]], JavaProgressByPartitio
 
 
 def must_reopen_log(error: ConnectError) -> bool:
-    """Return True if the log must be reopened after `error`. After a timeout, reading continues at
-    the current position instead."""
+    """Return True if the flow's log (its offset map and incident topics) must be reopened after
+    `error`. After a timeout, reading continues at the current position instead."""
     truncated = isinstance(error, LogTruncatedError)
     return truncated or not isinstance(error, RetriableError)
 
@@ -88,7 +88,8 @@ class FlowLedger:
         self._state_requests: list[RecoveredStateRequest] = []
 
     def open(self, timeout_s: float) -> None:
-        """Open the log and start with an empty map. Raises the same errors as `FlowLog.open`."""
+        """Open the flow's log and start with an empty map. Raises the same errors as
+        `FlowLog.open`."""
         self._log.open(timeout_s)
         self._map = self._create_map()
 
@@ -105,12 +106,13 @@ class FlowLedger:
         self._log.close(timeout_s)
 
     def append(self, item: FlowLogItem, *, on_recorded: OnRecorded) -> None:
-        """Append an item to the log. Raises the same errors as `FlowLog.append`."""
+        """Append an item to the flow's log (offset map or incident topic). Raises the same errors
+        as `FlowLog.append`."""
         topic = FlowLogTopic.INCIDENTS if item.incident else FlowLogTopic.MAP
         self._log.append(topic, item.key, item.value, on_recorded=on_recorded)
 
     def request_recovered_state(self, request: RecoveredStateRequest) -> None:
-        """Queue a request to be answered by `run_once`."""
+        """Queue a copy process's request for recovered state, to be answered by `run_once`."""
         self._state_requests.append(request)
 
     def run_once(self, timeout_s: float) -> None:
@@ -152,7 +154,8 @@ class FlowLedger:
         return dataclasses.replace(state, java=java)
 
     def catch_up(self, timeout_s: float = LEDGER_READ_TIMEOUT_S) -> OffsetMap:
-        """Read to the end of the log and return the map. Call on the owner's thread only.
+        """Read to the end of the flow's log and return the offset map. Call on the owner's thread
+        only.
 
         The map of a partition is valid only if no `unreadable` record may concern the partition.
         Raises `RetriableError` as `FlowLog.read_to_end`.
@@ -163,7 +166,7 @@ class FlowLedger:
         return self._map
 
     def _clear_superseded_segments(self, partition: TopicPartition) -> None:
-        """Delete segments of older owners that are replaced by the newest owner's segments."""
+        """Delete offset map segments of older owners that the newest owner's segments replace."""
         progress = self._map.get_partition(partition)
         anchor = progress.resume_point
         if anchor is None:
@@ -204,7 +207,8 @@ def _ignore_tombstone_error(_error: ConnectError | None) -> None:
 
 
 LEDGER_ATTEMPT_TIMEOUT_S = 4.0
-"""Limit of one attempt to open or read the ledger. An attempt delays stopping the task."""
+"""Time limit of one attempt to open or read the ledger (a flow's offset map and incident topics).
+An attempt delays stopping the task."""
 LEDGER_UNAVAILABLE = "the flow's internal topics on the target cannot be used"
 _LOG = logging.getLogger(__name__)
 
@@ -216,7 +220,8 @@ class _OpenStage(enum.Enum):
 
 
 class TaskLedger:
-    """Opens a ledger and reopens it after failures. Not thread-safe.
+    """Opens a flow's ledger (its offset map and incident topics) and reopens it after failures. Not
+    thread-safe.
 
     `unavailable_reason` states why the ledger is not ready; "" while it is ready.
     """
@@ -237,7 +242,8 @@ class TaskLedger:
         return self._stage is _OpenStage.READY
 
     def open_or_read(self) -> None:
-        """Open the ledger or continue reading if due. Raises `FatalError` if access is denied."""
+        """Open the flow's ledger, or continue reading it, if an attempt is due. Raises `FatalError`
+        if access is denied."""
         if self.is_ready or self._clock.now_s() < self._due_s:
             return
         try:
@@ -272,7 +278,7 @@ class TaskLedger:
             return None
 
     def mark_broken(self, error: ConnectError) -> None:
-        """Close the ledger after an error, so that `open_or_read` reopens it."""
+        """Close the flow's ledger after an error, so that `open_or_read` reopens it."""
         self._stage = _OpenStage.CLOSED
         self._schedule_retry(error)
 

@@ -28,7 +28,8 @@ from mm2.offsets.checkpoint_rules import CheckpointTable
 from mm2.offsets.group_offset_sync import GroupState, GroupSyncPlan, TargetGroup, UnchangedReason
 
 MAX_GROUPS_PER_WRITE = 50
-"""Batch size for reading and writing groups. Limits the time between the read and the write."""
+"""Maximum number of groups that are read and then written together. Limits the time between reading
+and writing a group."""
 _MAX_GROUPS_PER_READ = 500
 _TOPICS_TIMEOUT_S = 4.0
 _UNKNOWN_PARTITION_COUNT = 2**31
@@ -76,8 +77,8 @@ class GroupOffsetWriter:
         self._last_positions: ReportedPositions = {}
 
     def run(self, table: CheckpointTable) -> GroupSyncResult:
-        """Run one round. Raises `ConnectError` if the target does not respond or denies access.
-        Some groups may have been written before the error."""
+        """Run one round of comparing and writing group offsets. Raises `ConnectError` if the target
+        does not respond or denies access. Some groups may have been written before the error."""
         self._current_problems, self._failed_groups = set(), set()
         for group in table.changed:
             self._last_positions.pop(group, None)

@@ -31,8 +31,9 @@ from mm2.topics import assignment
 
 DELIVERY_TIMEOUT_CONFIG = "delivery.timeout.ms"
 DEFAULT_DELIVERY_TIMEOUT_S = 120.0
-"""Default of the producer setting. Connect's default is unlimited (2^31-1) and is replaced by this
-value, which suffices because a partitioned worker stops its tasks within a minute."""
+"""Default of the producer setting `delivery.timeout.ms`, in seconds. Connect's default is unlimited
+(2^31-1) and is replaced by this value, which suffices because a partitioned worker stops its tasks
+within a minute."""
 _UNLIMITED_TIMEOUT_MS = 2**31 - 1
 MAX_CLOCK_SKEW_S = 600.0
 """Maximum assumed clock difference between machines."""
@@ -42,14 +43,14 @@ _PartitionSet = frozenset[TopicPartition]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JavaRun:
-    """A task run by a Java worker that may not have ended."""
+    """A run of a task on a Java worker that may not have ended yet."""
 
     worker_id: str
     started_ms: int
-    """Start time of the run (wall clock of the worker)."""
+    """Start time of the task run (wall clock of the worker)."""
     has_known_partitions: bool = field(default=True, compare=False)
-    """True if the run certainly included partitions of the waiting task; False if its partitions
-    are unknown. Ignored in comparisons."""
+    """True if the task run certainly included partitions of the waiting task; False if its
+    partitions are unknown. Ignored in comparisons."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +120,8 @@ def find_tasks_run_by_java(
 def _can_no_longer_write(
     run: ForeignTaskRun, leaderless: LeaderlessPeriod | None, query: HandoverQuery
 ) -> bool:
-    """Return True if no more batches of the run can arrive, regardless of its partitions."""
+    """Return True if no more batches of this Java task run can arrive, regardless of its
+    partitions."""
     if run.ended_ms is not None and not run.overlaps:
         return True
     # The previous run had lost the task when this one began. Both times are of the same clock.
@@ -142,8 +144,8 @@ def _can_no_longer_write(
 def _find_owned_since(
     runs: LastTaskRuns, partitions: Collection[TopicPartition]
 ) -> dict[TopicPartition, int]:
-    """Find since when (wall clock, ms) partitions have been in runs of mm2. Other partitions are
-    omitted."""
+    """Find the time (wall clock, ms) since which an mm2 task has run each partition. Partitions
+    that no mm2 task runs are omitted."""
     owned_since_ms: dict[TopicPartition, int] = {}
     for number, began_ms in runs.own_start_ms.items():
         configs = _select_configs_until(runs.configs.get(number, ()), began_ms)
@@ -156,9 +158,10 @@ def _find_owned_since(
 def _find_run_partitions(
     configs: Sequence[DatedTaskConfig], run: ForeignTaskRun
 ) -> _PartitionSet | None:
-    """Return the partitions of the run; None if they are unknown.
+    """Return the partitions of a Java task run; None if they are unknown.
 
-    A run that overlaps an earlier run without an end includes the partitions of that earlier run.
+    A run that overlaps an earlier run without a recorded end includes the partitions of that
+    earlier run.
     """
     run_configs = _select_configs_until(configs, run.started_ms)
     return _parse_all_partitions(run_configs if run.overlaps else run_configs[-1:])
@@ -193,7 +196,7 @@ _TaskKey = tuple[str, ConnectorTaskId]
 
 @dataclass(frozen=True, slots=True)
 class StartedWait:
-    """The wait of a task for the end of Java runs, since `started_s`."""
+    """A task's wait, begun at `started_s`, for the end of Java task runs."""
 
     runs: frozenset[JavaRun]
     started_s: float
@@ -211,7 +214,7 @@ class StartedWait:
 
 
 class HandoverWaits:
-    """Handover wait of each task: its start (monotonic seconds) and the runs to wait for.
+    """Handover wait of each task: its start (monotonic seconds) and the Java task runs to wait for.
     Thread-safe."""
 
     def __init__(self) -> None:
@@ -219,7 +222,8 @@ class HandoverWaits:
         self._begun: dict[_TaskKey, StartedWait] = {}
 
     def get_or_begin(self, key: _TaskKey, runs: frozenset[JavaRun], *, now_s: float) -> StartedWait:
-        """Return the current wait of the task. Begin a wait if none covers these runs."""
+        """Return the current wait of the task. Begin a wait if none covers the given Java task
+        runs."""
         with self._lock:
             known = self._begun.get(key)
             if known is None or not known.covers(runs):
@@ -270,8 +274,8 @@ class JavaHandover:
         clock: Clock,
         waits: HandoverWaits = _HANDOVER_WAITS,
     ) -> None:
-        """`runs` is `PipelineTaskContext.last_runs`. `producer` contains the producer properties of
-        the Java task."""
+        """`runs` is `PipelineTaskContext.last_runs`, the last runs of the connector's tasks.
+        `producer` contains the producer properties of the Java task."""
         self.skipped = skipped
         self.warning = ""
         """Warning while Java workers run other tasks of the connector; "" otherwise."""

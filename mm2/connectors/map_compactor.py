@@ -36,7 +36,8 @@ _LOG = logging.getLogger(__name__)
 
 
 class MapCompactor:
-    """Compacts the offset maps of one task. Runs on the ledger's thread."""
+    """Compacts the offset maps of one task. Runs on the thread that owns the flow's ledger (its
+    offset map and incident topics)."""
 
     def __init__(
         self,
@@ -69,7 +70,7 @@ class MapCompactor:
         self._log_starts.clear()
 
     def run_once(self, now_s: float) -> None:
-        """Run one step of a round if due."""
+        """Run one step of a compaction round if it is due."""
         if now_s < self._due_s or self._unrecorded:
             return
         if not self._queue:
@@ -128,5 +129,6 @@ class MapCompactor:
         return True
 
     def _handle_recorded(self, _error: ConnectError | None) -> None:
-        """Handle stored and failed changes alike. Failed changes are planned again."""
+        """Mark a change as no longer pending, whether it was stored or failed. Failed changes are
+        planned again."""
         self._unrecorded -= 1

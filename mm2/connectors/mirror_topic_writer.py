@@ -38,7 +38,7 @@ from mm2.topics.mirror_plan import (
 T = TypeVar("T")
 
 TARGET_SETTING_CAUSE = "target-setting"
-"""The mirror topic has a setting that would damage the replicated data."""
+"""Halt reason: the mirror topic has a setting that would damage the replicated data."""
 TOPIC_REFUSED_CAUSE = "topic-refused"
 SAME_TOPIC_CAUSE = "same-topic"
 SOURCE_TOO_SMALL_CAUSE = "source-too-small"
@@ -50,9 +50,8 @@ MIRROR_PROBLEM_CAUSES = (
     SOURCE_TOO_SMALL_CAUSE,
     MIRROR_TOO_SMALL_CAUSE,
 )
-"""All causes of problems and findings, as in the metric label `reason`. Explained in
-`docs/guides/halt-reasons.md`.
-"""
+"""All reasons of mirror topic problems and findings, as in the metric label `reason`. Explained in
+`docs/guides/halt-reasons.md`."""
 SOURCE_TOPIC_OPERATIONS = ("Describe", "DescribeConfigs", "Read")
 MIRROR_TOPIC_OPERATIONS = (
     *("Create", "Alter", "AlterConfigs", "Describe", "DescribeConfigs"),

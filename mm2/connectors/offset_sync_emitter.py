@@ -27,7 +27,7 @@ _LOG = logging.getLogger(__name__)
 
 
 def decode_segments(items: Iterable[FlowLogItem]) -> list[tuple[MapSegmentKey, MapSegment]]:
-    """Decode the offset map segments among streamed items.
+    """Decode the offset map segments among the items that a copy process streams to the driver.
 
     Raises one of `offset_map_records.UNREADABLE_RECORD_ERRORS`.
     """

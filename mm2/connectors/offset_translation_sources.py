@@ -27,7 +27,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class OffsetSyncsFollower:
-    """Follows the offset syncs of a flow. Not thread-safe. `keep_history` is as in
+    """Follows the offset syncs of a flow. Not thread-safe. `keep_history` is passed to
     `OffsetSyncStore`."""
 
     def __init__(self, connect: Callable[[], TopicTail], *, keep_history: bool) -> None:

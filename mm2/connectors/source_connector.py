@@ -167,7 +167,7 @@ class SourceTopicWatcher:
         self._refresh(sync_configs=True)
 
     def _refresh_again(self) -> None:
-        """Refresh, and request new task configurations if they have changed."""
+        """Refresh the topics, and request new task configurations if they have changed."""
         first = not self._assignments.has_topics
         self._refresh(sync_configs=first)
         if (first or self._assignments.have_changed()) and not self._is_stopping():

@@ -82,7 +82,8 @@ class MirrorSourceTask(PipelineTask):
         return java_classes.KAFKA_VERSION
 
     def start(self, props: Mapping[str, str]) -> None:
-        """Acquire the data plane and start reading the topics on a thread.
+        """Acquire the data plane (the engine and server for copy processes) and start reading topic
+        metadata on a thread.
 
         Raises `ConfigError`, and `FatalError` if the data plane cannot be opened.
         """
@@ -228,16 +229,16 @@ class MirrorSourceTask(PipelineTask):
     # Requests of the copy process
 
     def _may_acquire(self, asked_at_s: float) -> bool:
-        """Return True once the group has confirmed, after the time of the request, that this worker
-        owns the task."""
+        """Return True once the Connect group has confirmed, after the acquisition was requested,
+        that this worker owns the task."""
         if self.context.last_heartbeat_s() > asked_at_s:
             return True
         self.context.request_heartbeat()
         return False
 
     def _may_keep_running(self, now_s: float) -> bool:
-        """Return False if the group has not confirmed the task for a session timeout. Another
-        worker may then own the task.
+        """Return False if the Connect group has not confirmed the task's assignment to this worker
+        for a session timeout. Another worker may then own the task.
 
         `PEER_TIMEOUT_S` is added so that a long rebalance does not end copy processes.
         """
@@ -335,5 +336,5 @@ class MirrorSourceTask(PipelineTask):
             self._latency_publisher.publish(supervised.progress.latency)
 
     def _count_missing_slots(self) -> int:
-        """Return the number of copy process slots that are missing in this worker process."""
+        """Return how many more task slots the copy processes of this worker process need."""
         return 0 if self._plane is None else self._plane.engine.get_slot_usage().missing

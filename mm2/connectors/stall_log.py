@@ -69,7 +69,8 @@ class _Stall:
 
 @dataclass(slots=True)
 class StallLog:
-    """Selects log lines from the gauges and connection errors of a task's copy process.
+    """Selects log lines from the gauges (reported partition states) and connection errors of a
+    task's copy process.
 
     Invariant: a logged problem is logged again only after a minute, or if it recurs after it was
     resolved.
@@ -81,7 +82,7 @@ class StallLog:
     _logged_troubles: set[str] = field(default_factory=set)
 
     def record_gauge(self, gauge: PartitionGauge, now_s: float) -> None:
-        """Record the gauge of one partition."""
+        """Record the gauge (reported state) of one partition."""
         if gauge.phase not in _WAITING_PHASES:
             self._waits.pop(gauge.index, None)
             if gauge.phase == _CLOSED_PHASE:  # its wait did not end
@@ -127,7 +128,8 @@ class StallLog:
 def _update_reported(
     waits: Mapping[_Key, _Stall], logged: set[_Key], now_s: float
 ) -> tuple[set[_Key], bool]:
-    """Return the keys to log now, and whether a logged problem is resolved. Updates `logged`."""
+    """Return the keys of the problems to log now, and whether a logged problem is resolved. Updates
+    `logged`."""
     over = bool(logged - waits.keys())
     logged.intersection_update(waits)
     due = {key for key, wait in waits.items() if wait.is_due(now_s)}

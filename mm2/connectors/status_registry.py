@@ -309,8 +309,8 @@ class RegistrySnapshot:
 
 
 class SnapshotPublisher(Generic[SnapshotT]):
-    """Publishes the snapshots of one key. A later publisher with the same key replaces an earlier
-    one."""
+    """Publishes snapshots under one registry key. A later publisher with the same key replaces an
+    earlier one."""
 
     def __init__(self, registry: _SnapshotPublishers[SnapshotT], key: Hashable) -> None:
         self._publishers = registry

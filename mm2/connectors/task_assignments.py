@@ -66,7 +66,9 @@ PublishedTaskConfigs = Sequence[Mapping[str, str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _LastRefresh:
-    """Result of the last refresh, replaced as a whole. `initial_topics` is as in `assignment`."""
+    """Result of the last refresh, replaced as a whole. `initial_topics` is the result of
+    `assignment.find_initial_topics`; None means that all partitions start at their earliest
+    record."""
 
     topics: AssignableTopics
     initial_topics: frozenset[str] | None

@@ -267,7 +267,7 @@ BUSY_POLL_INTERVAL_S = 0.05
 permits."""
 MAX_MESSAGES_PER_ITERATION = 500
 PLAN_RETRY_DELAY_S = 5.0
-"""Retry delay for completing a plan if the offset map cannot be read."""
+"""Delay before completing a plan is retried after the offset map could not be read."""
 OWNERSHIP_CONFIRMATION_AGE_S = 5.0
 """Maximum age of a group confirmation that permits the first acquisitions."""
 REPLACE_TIMEOUT_S = 1.9
@@ -302,7 +302,7 @@ class SourceTaskDeps:
     """Returns why replication must not begin at this time (monotonic seconds); "" if it may
     begin."""
     on_gauge: Callable[[PartitionSetup, PartitionGauge], None]
-    """Called with each gauge of a partition, in order."""
+    """Called with each gauge (reported state) of a partition, in order."""
     on_assigned: Callable[[Sequence[PartitionSetup]], None]
     """Called with the partitions that are replicated."""
 

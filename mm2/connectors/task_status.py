@@ -24,7 +24,8 @@ from mm2.replication import halts
 from mm2.topics.flow_config import DeliveryMode
 
 _GaugeAndReason = tuple[PartitionGauge | None, str]
-"""Inputs of a partition's status: its gauge (compared by identity), or the task's reason."""
+"""Inputs of a partition's status: its gauge (state reported by the copy process, compared by
+identity), or the task's wait reason."""
 
 
 NO_PROPS: Mapping[str, str] = {}
@@ -64,7 +65,8 @@ class TaskStatusBuilder:
         """Update `snapshot`. If `copy` is None, nothing is being replicated, and `reason` states
         why.
 
-        `props` is the task's configuration; `java_warning` is as in `TaskSnapshot`.
+        `props` is the task's configuration; `java_warning` is the warning that Java workers run
+        tasks of the flow (see `TaskSnapshot`).
         """
         partitions = [*self._finding_statuses]
         if copy is None:
@@ -115,7 +117,8 @@ def suggest_fencing_command(
 
 
 def build_task_status(copy: CopySupervisor) -> TaskStatus:
-    """Build the status of a task. Incidents and restarts count from its assignment."""
+    """Build the status of a task. Incidents and restarts are counted from the task's assignment
+    on."""
     return TaskStatus(
         index=copy.settings.task,
         state=copy.state,
@@ -130,8 +133,8 @@ def build_task_status(copy: CopySupervisor) -> TaskStatus:
 
 
 def build_partition_status(copy: CopySupervisor, index: int) -> PartitionStatus:
-    """Build the status of a partition. Before its first gauge, the partition is waiting for the
-    task's reason."""
+    """Build the status of a partition. Until the copy process reports the first gauge (partition
+    state), the partition is waiting for the task's reason."""
     where = copy.settings.partitions[index]
     gauge = copy.progress.gauges.get(index)
     totals = copy.progress.get_totals(index)

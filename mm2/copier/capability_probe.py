@@ -188,7 +188,8 @@ class TargetProbe:
             self._check_writes(owner)
 
     def _acquire_producer(self) -> ProducerIdAndEpoch | None:
-        """Initialize a transactional producer and read its marker. Return None if a step fails."""
+        """Initialize a transactional producer and read its commit marker. Return None if a step
+        fails."""
         owner = _raise_if_transient(self._scratch.init_transactional_producer())
         if isinstance(owner, BrokerRefusal):
             self._record_refusal(CapabilityCheck.TRANSACTIONAL_ID, owner)

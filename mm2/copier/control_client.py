@@ -244,8 +244,8 @@ class ControlClient:
 
 
 def _connect_tls(plain: socket.socket, fingerprint: bytes) -> ssl.SSLSocket:
-    """Open TLS to the peer whose certificate has this SHA-256 fingerprint. No certificate authority
-    is involved."""
+    """Open a TLS connection to the peer whose certificate has this SHA-256 fingerprint. No
+    certificate authority is involved."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.check_hostname = False

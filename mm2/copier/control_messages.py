@@ -120,7 +120,7 @@ class ConfigureCopy:
     flow: str
     task: int
     owner: bytes
-    """Id of the worker process in resume points."""
+    """Id of the worker process, as stored in resume points."""
     source: ClusterAccess
     target: ClusterAccess
     partitions: tuple[PartitionSetup, ...]
@@ -201,7 +201,8 @@ def decode_access(message: JsonMessage) -> ClusterAccess:
 
 
 def _encode_operator(partitions: Sequence[PartitionSetup]) -> OperatorCommands:
-    """Return the operator commands. All partitions share them, so they are sent once."""
+    """Return the commands that messages suggest to operators. All partitions share them, so they
+    are sent once."""
     return partitions[0].operator if partitions else operator_commands.GENERIC_COMMANDS
 
 
@@ -395,7 +396,8 @@ def _decode_resume_point(plain: list[str] | None) -> ResumePoint | None:
 
 
 def encode_log_items(first: int, items: Sequence[FlowLogItem]) -> JsonMessage:
-    """Encode log items, numbered from `first`, to be appended in this order."""
+    """Encode items for the offset map and incident topics, numbered from `first`, to be appended in
+    this order."""
     return {
         "type": "record",
         "first": first,

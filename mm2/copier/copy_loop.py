@@ -48,7 +48,8 @@ LEADER_CHECK_INTERVAL_S = 1.0
 IDLE_POLL_S = 0.25
 MAX_CONCURRENT_ACQUISITIONS = 256
 GAUGES_PER_MESSAGE = 5_000
-"""A message with more gauges would near `control_frames.MAX_COPY_FRAME_VALUES`."""
+"""Maximum number of gauges (partition states) per message. More would approach the limit
+`control_frames.MAX_COPY_FRAME_VALUES`."""
 """Maximum number of partitions that are acquired (fenced and matched) at the same time."""
 
 
@@ -382,7 +383,7 @@ class CopyLoop:
         return ""
 
     def send_gauges(self) -> None:
-        """Send the gauges that changed since the last call."""
+        """Send the gauges (partition states) that changed since the last call."""
         changed = []
         now_s = self._clock.now_s()
         changed_ids, self._changed = self._changed, set()

@@ -95,7 +95,7 @@ class DataPlane:
 
     @property
     def standby(self) -> StandbyCopies:
-        """Pool of standby copy processes."""
+        """Pool of standby copy processes, which run but have no task yet."""
         return self._opened.standby
 
     @property

@@ -1,4 +1,5 @@
-"""The copy process's client for its driver: requests, the stream of items to store, and gauges."""
+"""The copy process's client for its driver: sends requests, the stream of items to store, and
+gauges (partition states)."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from mm2.replication.recovery_instructions import FlowLogItem, InstructionAnswer
 from mm2.replication.setup import PartitionSetup
 
 MAX_UNSTORED_ITEMS = 50_000
-"""Number of unacknowledged stream items at which replication pauses."""
+"""Number of unacknowledged items (offset map records and incidents) at which replication pauses."""
 
 DriverAnswerHandler = Callable[[InstructionAnswer], None]
 
@@ -92,7 +93,8 @@ class DriverClient:
         latency: LatencySnapshot,
         now_s: float,
     ) -> None:
-        """Send gauges. The message also serves as a heartbeat if no gauge has changed."""
+        """Send gauges (partition states). The message also serves as a heartbeat if no gauge has
+        changed."""
         self._channel.send(
             progress_reports.encode_gauges(
                 gauges, connection_errors=connection_errors, latency=latency, now_s=now_s

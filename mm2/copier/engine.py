@@ -52,7 +52,8 @@ class CopyJob:
     """Parameters of a copy process that an engine runs."""
 
     flow: str
-    """Flow name. Operators and Spark's UI see it with `index`, as in `east->west task 3`."""
+    """Flow name. Shown to operators and in Spark's UI together with `index`, as in `east->west task
+    3`."""
     index: int
     address: str
     """Address of the control channel. The copy process receives only the address and the token."""

@@ -308,7 +308,7 @@ class Fetcher:
     # Responses
 
     def oldest_response_s(self) -> float:
-        """The least recent of the connections' last response times; -inf if some partitions are not
+        """Time of the earliest of the connections' last responses; -inf if some partitions are not
         fetched."""
         heard_s = [
             connection.last_response_s

@@ -126,7 +126,8 @@ def _describe_missing_leader(
 
 
 def mark_gauge_waiting(gauge: PartitionGauge, obstacle: UnavailableLeader | None) -> PartitionGauge:
-    """Mark the gauge as waiting if only a missing or silent leader prevents progress.
+    """Mark the gauge (reported partition state) as waiting if only a missing or silent leader
+    prevents progress.
 
     While the source's leader is unavailable, the end of its log and therefore the lag are unknown.
     """

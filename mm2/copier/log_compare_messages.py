@@ -19,7 +19,8 @@ from mm2.offsets.log_alignment import AlignedRange, LogAlignment
 
 JsonMessage = dict[str, Any]
 _MAX_RUNS_PER_MESSAGE = 20_000
-"""Maximum number of offset runs per message, which keeps messages below the maximum frame size."""
+"""Maximum number of offset runs (ranges with a constant offset difference) per message, which keeps
+messages below the maximum frame size."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +44,8 @@ class LogCompareRequest:
     memory_bytes: int
     """Memory limit for one partition."""
     all_differ: bool = False
-    """True if all records of a log are assumed to differ, as in `log_alignment.align_logs`."""
+    """True if all records of a log are assumed to differ from each other, as in
+    `log_alignment.align_logs`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

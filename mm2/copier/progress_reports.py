@@ -20,7 +20,7 @@ from mm2.replication.partition_replicator import PartitionReplicator
 from mm2.replication.partition_state import PartitionPhase
 
 REPORT_INTERVAL_S = 0.5
-"""A copy process reports the partitions that changed, at most this often."""
+"""Minimum interval between reports of changed partitions."""
 CLOCK_SHIFT_WINDOW_S = 600.0
 """Minimum time for which the smallest observed clock shift is used."""
 
@@ -52,9 +52,10 @@ class PartitionGauge:
     fenced: bool = True
     """False if the partition is replicated without fencing, at least once."""
     arrival_ages: RecordAges = latency.NO_AGES
-    """Record ages at fetch, since the previous gauge."""
+    """Record ages when fetched, of the records since the previous gauge (report)."""
     acknowledged_ages: RecordAges = latency.NO_AGES
-    """Record ages at the target's acknowledgement, since the previous gauge."""
+    """Record ages when the target acknowledged them, of the records since the previous gauge
+    (report)."""
     batches: int = 0
     """Number of acknowledged batches."""
     reencoded_batches: int = 0
@@ -64,8 +65,8 @@ class PartitionGauge:
     newest_copied_ms: int = -1
     """Timestamp of the newest replicated record; -1 if no record was replicated."""
     unrecorded_since_s: float | None = None
-    """Result of `compute_unrecorded_since_s`, converted to the monotonic clock of the process that
-    keeps the gauge."""
+    """Time since which replicated records have not been covered by a stored resume point
+    (`compute_unrecorded_since_s`), on the monotonic clock of the process that keeps the gauge."""
 
 
 def build_gauge(index: int, copy: PartitionReplicator) -> PartitionGauge:

@@ -2,7 +2,7 @@
 possible.
 
 Requests to transaction coordinators cannot be combined. A response is dropped if the recovery step
-that requested it has been abandoned (`script.token`).
+that requested it has been abandoned (its `script.token` is outdated).
 """
 
 from __future__ import annotations
@@ -229,15 +229,16 @@ class RecoveryRequests:
         return True
 
     def flush(self, now_s: float) -> None:
-        """Send queued requests, and answer due delays for at most `MAX_COMPUTE_TIME_S`."""
+        """Send queued requests, and resume partitions whose requested delay has ended, for at most
+        `MAX_COMPUTE_TIME_S`."""
         if self._delayed:
             self._answer_due_delays(now_s)
         self._offsets.flush()
         self._reads.flush()
 
     def next_wake_s(self) -> float:
-        """Time at which the earliest delay is due (monotonic seconds); infinity if no delay is
-        pending."""
+        """Time at which the earliest delay requested by a partition ends (monotonic seconds);
+        infinity if no delay is pending."""
         return min((due_s for due_s, _ in self._delayed), default=float("inf"))
 
     def _build_reply_handler(self, question: PendingRequest) -> DriverAnswerHandler:
@@ -248,8 +249,8 @@ class RecoveryRequests:
             self._on_answer(question.copy, answer)
 
     def _answer_due_delays(self, now_s: float) -> None:
-        """Answer due delays. Each answer may start tail matching, which uses CPU time, so stop
-        after `MAX_COMPUTE_TIME_S`."""
+        """Resume partitions whose requested delay has ended. Each may start tail matching, which
+        uses CPU time, so stop after `MAX_COMPUTE_TIME_S`."""
         due = deque(each for each in self._delayed if each[0] <= now_s)
         self._delayed = [each for each in self._delayed if each[0] > now_s]
         while due:

@@ -1,4 +1,4 @@
-"""A private directory for one run. A later run removes the directory if this run cannot.
+"""A private directory of one process. A later process removes the directory if this process cannot.
 
 The directory has mode 0700 and contains a locked file. The lock is released when its process ends,
 even if the process is killed. The next process that creates a directory of the same kind removes

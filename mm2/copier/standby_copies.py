@@ -57,15 +57,15 @@ def start_copy(
 
 
 MAX_STANDBY_COPIES = 4
-"""Maximum number of standby copy processes."""
+"""Maximum number of standby copy processes, which run without a task until one is assigned."""
 STANDBY_START_DELAY_S = 5.0
-"""Time after a change during which no standby process is started, because rebalanced tasks need the
-CPU."""
+"""Time after a change during which no standby copy process is started, because rebalanced tasks
+need the CPU."""
 STANDBY_START_INTERVAL_S = 1.0
 STANDBY_RETRY_DELAY_S = 60.0
 STANDBY_HEARTBEAT_INTERVAL_S = 5.0
-"""Heartbeat interval of standby processes. It is shorter than `copy_process.CONFIGURE_TIMEOUT_S`,
-after which a process without configuration ends."""
+"""Heartbeat interval of standby copy processes, in seconds. It is shorter than
+`copy_process.CONFIGURE_TIMEOUT_S`, after which a process without configuration ends."""
 STANDBY_FLOW_NAME = "standby"
 
 

@@ -116,10 +116,11 @@ class GroupMove:
     is not a consumer group), else None."""
     partitions: tuple[PartitionMove, ...]
     unread_reason: str = ""
-    """See `GroupSnapshot.unread_reason`."""
+    """Reason why the group's committed offsets could not be read; "" if they were read, or if the
+    whole origin is down."""
     is_access_denied: bool = False
     unreadable_checkpoint: str = ""
-    """See `GroupSnapshot.unreadable_checkpoint`."""
+    """Reason why a checkpoint on which the group's positions depend cannot be read."""
     is_streams: bool = False
     """True if the group is known to be a Kafka Streams application."""
     target_unread_reason: str = ""

@@ -96,7 +96,7 @@ def order_steps(request: MoveRequest, hooks: Sequence[str]) -> tuple[MoveStep, .
 
 
 def describe_step(step: MoveStep, request: MoveRequest, flow: str, *, same_names: bool) -> str:
-    """Describe a step without a full stop.
+    """Describe a step as text that does not end with a full stop.
 
     If `same_names` is true, topics have the same name on both clusters, so records written on the
     destination are also replicated to the origin.

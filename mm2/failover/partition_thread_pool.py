@@ -67,7 +67,7 @@ class BoundedPool:
         """Process all items until the deadline.
 
         An item that fails with `RetriableError` is retried after the queued items; any other error
-        stops the run and is raised.
+        stops processing and is raised.
         """
         end = Deadline.after(timeout_s, now_s=self.clock.now_s())
         shared = _PoolQueue(work, items, end=end, connect=self.connect, clock=self.clock)

@@ -353,7 +353,8 @@ def check_plan(
 ) -> Iterator[PlanFinding]:
     """Yield all findings before the operator's acceptance is applied.
 
-    `agreed_ends` is described in `move_plan.build_plan`.
+    `agreed_ends` are the end offsets on which both clusters agreed; passed only for the final check
+    of a planned move.
     """
     before = snapshot.baseline
     for each in _apply_rules(request, snapshot, groups, settled=agreed_ends):

@@ -47,7 +47,7 @@ class LocalRecords:
 
     @property
     def first(self) -> int:
-        """All local records before this offset have been replicated to the origin."""
+        """Offset before which all local records have been replicated to the origin."""
         if self.ranges is None:
             return self.through
         return min((each.first for each in self.ranges), default=self.end)

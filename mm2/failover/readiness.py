@@ -53,11 +53,11 @@ class MoveReadiness:
     unchecked: Sequence[str] = ()
     """Checks that could not be performed, each with the reason."""
     worker: ClusterCommands = field(default_factory=ClusterCommands)
-    """Destination commands for the principal that stops the flow."""
+    """Suggested commands on the destination for the principal that stops the flow."""
     admin: ClusterCommands = field(default_factory=ClusterCommands)
-    """Destination commands for the principal that writes offsets."""
+    """Suggested commands on the destination for the principal that writes offsets."""
     producer: ClusterCommands = field(default_factory=ClusterCommands)
-    """Destination commands for the principal that fences writers."""
+    """Suggested commands on the destination for the principal that fences writers."""
 
 
 def explain_no_connectors(flow: str, destination: str) -> str:

@@ -76,7 +76,8 @@ class ReadinessChecks:
     connect_as_admin: Callable[[], AuthorizationReader]
     """Connects to the destination as the principal that writes offsets."""
     commands_by_login: Mapping[str, ClusterCommands]
-    """Commands for the operator, by the name of the principal; see `MoveReadiness`."""
+    """Suggested commands on the destination, by principal (`worker`, `admin`, `producer`); see
+    `MoveReadiness`."""
     hooks: HookCommands
     timeout_s: float
 

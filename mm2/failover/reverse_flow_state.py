@@ -50,7 +50,7 @@ class ReverseFlowState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReverseFlowCollector:
-    """Collects the state of the reverse flow. The fields are described in `MovePlanner`."""
+    """Collects the state of the reverse flow for `MovePlanner`."""
 
     clusters: FlowClusters
     find_unreplicated: FindUnreplicated
@@ -165,8 +165,8 @@ class ReverseFlowCollector:
     ) -> _TailsByPartition:
         """Find unreplicated records.
 
-        `there` are topics to scan even if the reverse flow has not replicated them yet. If `whole`
-        is true, raise an error if the origin does not respond for a partition.
+        `there` are destination topics to scan even if the reverse flow has not replicated them yet.
+        If `whole` is true, raise an error if the origin does not respond for a partition.
         """
         flow, opposite = self.clusters.flow, way.offset_map
         assert opposite is not None, "the map was read"

@@ -165,7 +165,7 @@ def _write_export(path: pathlib.Path, header: object, lines: Iterator[dict[str, 
 
 
 def _count_lines(path: pathlib.Path) -> int:
-    """Read the file again and count the lines that were actually written."""
+    """Read the export file again and count the lines that were actually written."""
     with path.open("rb") as file:
         return sum(1 for _ in file)
 

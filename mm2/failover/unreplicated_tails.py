@@ -47,7 +47,8 @@ class UnreplicatedTail:
 
     @property
     def first(self) -> int | None:
-        """All local records before this offset have been replicated. None if unknown."""
+        """Offset before which all local records have been replicated to the origin. None if
+        unknown."""
         if self.ranges is None:
             return None
         return min((each.first for each in self.ranges), default=self.end)
@@ -77,7 +78,7 @@ class ReplicatedBack(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanStart:
-    """Ranges to scan for one destination partition."""
+    """Inputs for building the scans of one destination partition."""
 
     ends: LogBounds
     """Log bounds of the destination partition."""
@@ -90,7 +91,7 @@ class ScanStart:
     mirror_ends: LogBounds | None
     """Log bounds of the mirror partition, or None if it does not exist."""
     mirror_next: int
-    """Offset in the mirror partition at which the reverse flow's map ends."""
+    """Offset in the mirror partition that corresponds to the end of the reverse flow's map."""
     reverse_producers: Collection[int]
     """Producer ids of the reverse flow."""
 
@@ -178,7 +179,8 @@ _NO_OFFSET = 2**63 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TailScan:
-    """Known state before the scans, by destination partition."""
+    """Inputs of the scans for unreplicated records, collected beforehand, by destination
+    partition."""
 
     reverse_map: OffsetMap
     """The reverse flow's offset map."""
@@ -209,8 +211,8 @@ class TailScan:
     def build_uncounted_tails(
         self, silent: Mapping[TopicPartition, str]
     ) -> dict[TopicPartition, UnreplicatedTail]:
-        """Build the tails of partitions that cannot be counted. `silent` has the partitions for
-        which the cluster did not respond, with the reason."""
+        """Build the tails of partitions whose unreplicated records cannot be counted. `silent` has
+        the partitions for which the cluster did not respond, with the reason."""
         others = {
             each: "replicated by another tool than this flow, without a record of its progress"
             for each in self.target_bounds

@@ -1,4 +1,5 @@
-"""Builds the planner, the readiness checks and the `MoveContext` for real clusters."""
+"""Creates the planner, the readiness checks and the `MoveContext` with clients of the configured
+clusters."""
 
 from __future__ import annotations
 
@@ -147,7 +148,8 @@ class MoveWiring:
     def build_context(self, tell: Callable[[str], object]) -> MoveContext:
         """Build the context of a move. `tell` prints a line for the operator.
 
-        Raises `SettingsError` and `ConfigError` if the worker's properties cannot be derived.
+        Raises `SettingsError` and `ConfigError` if the worker's properties cannot be derived from
+        the configuration.
         """
         props = self._worker_props
         return MoveContext(

@@ -262,7 +262,7 @@ class FencingRounds:
     since the previous round."""
 
     def __init__(self, about: MoveContext, *, leaves: bool) -> None:
-        """Create the rounds. If `leaves` is true, a partition that does not respond is left
+        """Create the fencing rounds. If `leaves` is true, a partition that does not respond is left
         unfenced after `UNREACHABLE_TIMEOUT_S`, or immediately if it has no leader. Otherwise the
         partition is waited for."""
         self._context = about
@@ -282,7 +282,8 @@ class FencingRounds:
         self._acquired: set[TopicPartition] = set()
 
     def run_round(self) -> bool:
-        """Execute one round. Return True if all partitions are fenced and none was acquired since.
+        """Execute one fencing round. Return True if all partitions are fenced and none was acquired
+        since.
 
         Raises `RetriableError`, and `FatalError` if an authorization is missing.
         """
@@ -311,7 +312,7 @@ class FencingRounds:
         return not self._acquired
 
     def leave_unanswered(self) -> None:
-        """Leave those partitions unfenced that never responded.
+        """Leave partitions that never responded unfenced.
 
         Raises `RetriableError` if some partitions responded but are not fenced, because the
         operator has not accepted this.
@@ -413,6 +414,6 @@ class FencingRounds:
 def list_partitions_to_fence(
     context: MoveContext, known: OffsetMap
 ) -> Mapping[TopicPartition, int | ConnectError]:
-    """List the partitions to fence, as `find_partitions_to_fence` does, with the context's
-    timeout."""
+    """List the partitions to fence, as `find_partitions_to_fence` does, with the timeout of the
+    move's context (`MoveContext`)."""
     return find_partitions_to_fence(context.clusters, known, timeout_s=context.planner.timeout_s)

@@ -7,9 +7,9 @@ r"""Kafka's compression codecs with their framings, for record batches v2 and ol
   header checksum, so the checksum is not verified.
 - zstd: frames without a content size.
 
-Contexts and buffers are expensive to create and can serve only one call at a time, while several
-copy tasks may run in one process. Each call therefore borrows an idle one from a pool and returns
-it.
+Codec contexts and buffers are expensive to create and can serve only one call at a time, while
+several copy tasks may run in one process. Each call therefore borrows an idle one from a pool and
+returns it.
 """
 
 from __future__ import annotations
@@ -107,8 +107,7 @@ def _copy_uncompressed(data: memoryview, max_bytes: int) -> bytes:
 
 
 class _FrameDecompressor(Protocol):
-    """Decompresses one of several concatenated frames of compressed data (called a member in RFC
-    1952)."""
+    """Decompresses one of several concatenated frames (gzip: members) of compressed data."""
 
     @property
     def eof(self) -> bool: ...
@@ -206,8 +205,8 @@ def _decompress_lz4(data: memoryview, max_bytes: int) -> bytes:
 
 
 def _parse_lz4_header(data: memoryview) -> tuple[int, int, int]:
-    """Parse a frame header into the position of the first block, the maximum block size, and the
-    number of checksum bytes after each block."""
+    """Parse an LZ4 frame header into the position of the first block, the maximum block size, and
+    the number of checksum bytes after each block."""
     if data[:4] != _LZ4_MAGIC:
         raise DecompressionError("the lz4 data does not begin with a frame")
     flags, block = data[4], data[5]

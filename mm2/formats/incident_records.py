@@ -34,7 +34,8 @@ class IncidentKind(enum.Enum):
     """The transactional id had a different producer id than recorded, so the older writer was not
     fenced."""
     NOT_PAIRED = "not-paired"
-    """Target [from, to) may contain source records that were replicated again after it."""
+    """Target [from, to) may contain source records that were replicated a second time at later
+    target offsets."""
     SOURCE_GONE = "source-gone"
     """The source deleted [from, to) before these records were replicated or compared."""
     DOUBLED_BY_JAVA = "doubled-by-java"
@@ -51,8 +52,9 @@ class IncidentKind(enum.Enum):
     topics; the detail names the operator. No ranges, because the incident states nothing about
     records."""
     MAP_RECORD_SKIPPED = "map-record-skipped"
-    """An operator skipped an unreadable record of the offset map; the detail names its offset. The
-    partition is the one named by the record, or else that of the map topic. No ranges."""
+    """An operator skipped an unreadable record of the offset map; the detail gives its offset. The
+    incident's partition is the one named in the record, or else that of the map topic. No
+    ranges."""
 
 
 OffsetRange = tuple[int, int]

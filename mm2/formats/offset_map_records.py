@@ -33,8 +33,8 @@ from mm2.formats import primitive_types
 def append_runs(
     out: bytearray, runs: Iterable[tuple[int, int]], *, previous: tuple[int, int] | None
 ) -> None:
-    """Append runs as differences. `previous` is the run before the first one, or None at the start
-    of a segment."""
+    """Append offset runs (ranges with a constant offset difference), encoded as differences.
+    `previous` is the run before the first one, or None at the start of a segment."""
     source, delta = previous or (0, 0)
     for run in runs:
         primitive_types.append_varint(out, run[0] - source)
@@ -43,8 +43,8 @@ def append_runs(
 
 
 def read_runs(data: bytes, at: int, *, count: int) -> list[tuple[int, int]]:
-    """Read the first `count` runs of a segment from position `at`. Raises the errors of
-    `primitive_types`."""
+    """Read the first `count` offset runs (ranges with a constant offset difference) of a segment
+    from position `at`. Raises the errors of `primitive_types`."""
     runs: list[tuple[int, int]] = []
     source = delta = 0
     for _ in range(count):
@@ -57,7 +57,8 @@ def read_runs(data: bytes, at: int, *, count: int) -> list[tuple[int, int]]:
 
 VERSION = 1
 THINNED_SEGMENT_VERSION = 2
-"""Value version of a segment from which runs were removed."""
+"""Value version of a segment from which offset runs (ranges with a constant offset difference) were
+removed."""
 
 _ERA_KIND = 1
 _PRODUCER_KIND = 2
@@ -106,7 +107,8 @@ UNREADABLE_RECORD_ERRORS = (UnknownMapVersionError, struct.error, ValueError, In
 class EraKey:
     """Key of an era (mirror generation), with the ordinal and epoch of the owner that began it.
 
-    If two eras have the same number, the newer owner's era is valid, whichever was stored last.
+    If two eras have the same number, the era of the newer owner is valid, regardless of which was
+    stored last.
     """
 
     topic: str
@@ -117,7 +119,8 @@ class EraKey:
 
     @property
     def owner_order(self) -> tuple[int, int, int]:
-        """Sort key; greater means newer. See `MapSegmentKey.owner_order`."""
+        """Sort key that orders eras (mirror generations) by owner; greater means newer. See
+        `MapSegmentKey.owner_order`."""
         return (self.ordinal, self.epoch, self.era)
 
 
@@ -131,15 +134,16 @@ class Era:
     source_topic_id: bytes
     target_topic_id: bytes
     first_source: int
-    """Source offset at which the era begins."""
+    """Source offset at which the era (mirror generation) begins."""
     first_target: int
-    """Target offset at which the era begins."""
+    """Target offset at which the era (mirror generation) begins."""
     filter_hash: int = 0
     """64-bit hash of the partition's transforms; 0 if there are none."""
     request: str = ""
-    """Id of the operator's request that started the era; "" if there was none."""
+    """Id of the operator's request that started the era (mirror generation); "" if there was
+    none."""
     reason: str = ""
-    """Why the era began, as text."""
+    """Why the era (mirror generation) began, as text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,8 +165,8 @@ class MapProducer:
 
 
 class OffsetRun(NamedTuple):
-    """A run of the offset map: from source offset `source` on, target offset = source offset +
-    `delta`."""
+    """A run of the offset map, that is, a range with a constant offset difference: from source
+    offset `source` on, target offset = source offset + `delta`."""
 
     source: int
     delta: int
@@ -181,7 +185,7 @@ class MapSegmentKey:
 
     @property
     def owner_order(self) -> tuple[int, int, int]:
-        """Sort key; greater means newer.
+        """Sort key that orders segments by owner; greater means newer.
 
         Sorts by fence (ordinal, epoch) before era (mirror generation), because a late owner may
         have begun an era that no other owner continued.
@@ -191,8 +195,8 @@ class MapSegmentKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapSegment:
-    """A section of the offset map: runs from the key's `first_source` up to but not including
-    `through`."""
+    """A section of the offset map: its runs (ranges with a constant offset difference) from the
+    key's `first_source` up to but not including `through`."""
 
     leader_epoch: int
     """Leader epoch of the target partition when the owner's fence marker was written."""
@@ -205,26 +209,28 @@ class MapSegment:
     only below this offset."""
     through: int
     target_next: int
-    """Target offset after the last replicated batch or the owner's last marker."""
+    """Target offset after the last replicated batch or the owner's last transaction marker."""
     last_crc: int | None
-    """CRC-32C of the target batch that ends at `target_next - 1`; None if a marker ends there."""
+    """CRC-32C of the target batch that ends at `target_next - 1`; None if a transaction marker ends
+    there."""
     runs: tuple[OffsetRun, ...]
     closed: bool = False
     below: int = 0
-    """Largest amount by which the delta of a removed run was smaller than the delta of the kept run
-    before it."""
+    """Largest amount by which the delta (target minus source offset) of a removed run was smaller
+    than the delta of the kept run before it."""
     above: int = 0
-    """Largest amount by which the delta of a removed run was greater than the delta of the kept run
-    before it."""
+    """Largest amount by which the delta (target minus source offset) of a removed run was greater
+    than the delta of the kept run before it."""
 
     @property
     def is_thinned(self) -> bool:
-        """True if runs were removed, so that translation is approximate."""
+        """True if offset runs were removed from the segment, so that translation is approximate."""
         return self.below > 0 or self.above > 0
 
 
 class MapSegmentHead(NamedTuple):
-    """The fields of a segment that are read without decoding its runs."""
+    """The fields of an offset map segment that are read without decoding its runs (ranges with a
+    constant offset difference)."""
 
     is_thinned: bool
     acquired_from: int
@@ -233,7 +239,8 @@ class MapSegmentHead(NamedTuple):
     slack: int
     """Width of the segment's translation bounds: the sum of `below` and `above`."""
     first_run: int | None
-    """Source offset of the first run; None if the segment has no runs."""
+    """Source offset of the first run (range with a constant offset difference); None if the segment
+    has no runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

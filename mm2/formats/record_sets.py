@@ -113,7 +113,7 @@ def _read_message_header(message: memoryview) -> tuple[int, int, int, int, int]:
 
 
 def _read_message_content(message: memoryview, magic: int) -> tuple[int, bytes]:
-    """Read the timestamp and the record's body from a message."""
+    """Read the timestamp and the encoded key and value from a message of an old format."""
     at, timestamp = _MESSAGE_HEADER.size, record_batch.NO_TIMESTAMP
     try:
         if magic == _MAGIC_V1:
@@ -181,7 +181,7 @@ def _find_inner_offsets(data: memoryview) -> tuple[int, int]:
 def _decode_inner_messages(
     data: memoryview, *, shift: int, position: int, stamped: int | None
 ) -> list[BatchRecord]:
-    """Decode the inner messages starting at offset `position`, at most one part.
+    """Decode the inner messages starting at offset `position`, at most one part of limited size.
 
     `shift` is added to stored offsets. `stamped` is the broker's timestamp, which applies to all
     inner messages that have a timestamp.

@@ -53,7 +53,7 @@ class BatchRecord(NamedTuple):
 
 
 def _wrap_int64(value: int) -> int:
-    """Wrap a sum that exceeds 64 bits, as in Java."""
+    """Wrap a sum that exceeds 64 bits to a signed 64-bit integer, as in Java."""
     return (value + (1 << 63)) % (1 << 64) - (1 << 63)
 
 

@@ -95,8 +95,7 @@ class KafkaAclAdmin:
 
 
 def _ignore_request_error(_: Any) -> int:
-    """Return 0, because each ACL has its own error code and there is no error for the whole
-    request."""
+    """Return 0 as the error code of the whole request, because each ACL has its own error code."""
     return 0
 
 

@@ -191,7 +191,7 @@ class KafkaAdmin:
     def _convert_entities(
         self, found: Mapping[str, Any], *, doing: str, read: Callable[[Any], T]
     ) -> PerTopicResult[T]:
-        """Convert the entities of topics, which may have error codes."""
+        """Convert the topic entities of a response to results; entities may have error codes."""
         translate = self._calls.metadata.translate_error
         return PerTopicResult(
             succeeded={name: read(each) for name, each in found.items() if not each.error_code},

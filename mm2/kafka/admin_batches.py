@@ -24,8 +24,7 @@ from connect_runtime.kafka.metadata_client import MetadataClient
 
 
 class RequestKey(Protocol):
-    """Key of a batched request: a topic name or a partition. Its string form appears in
-    messages."""
+    """Key of a batched request: a topic or partition. Messages contain its string form."""
 
     def __lt__(self, other: Any, /) -> bool: ...
 
@@ -70,7 +69,7 @@ class BatchedAdminClient:
         )
 
     def close(self) -> None:
-        """Serve remaining callbacks. librdkafka itself closes its connections."""
+        """Run the remaining callbacks. librdkafka itself closes its connections."""
         self.client.poll(0)
         self.metadata.close()
 
@@ -165,7 +164,8 @@ class BatchedAdminClient:
             self.client.list_topics(timeout=_METADATA_REFRESH_S)
 
     def _poll_and_check(self, doing: str) -> None:
-        """Serve callbacks. Raises if the client is shutting down or the connection is rejected."""
+        """Run due callbacks. Raises an error if the client is shutting down or the connection is
+        rejected."""
         self.client.poll(0)
         if self._gone():
             raise RetriableError(f"{doing} on {self.where} was canceled by shutdown")

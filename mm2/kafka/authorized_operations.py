@@ -118,8 +118,8 @@ class AuthorizedOperationsClient:
 
 
 def _ignore_request_error(_: Any) -> int:
-    """Return 0, because each name has its own error code and there is no error for the whole
-    request."""
+    """Return 0 as the error code of the whole request, because each topic or group has its own
+    error code."""
     return 0
 
 

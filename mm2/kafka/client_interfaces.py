@@ -35,7 +35,7 @@ from mm2.topics.mirror_plan import ConfigEntry, ObservedTopic
 
 
 class FlowLogFullError(RetriableError):
-    """Too many unacknowledged records: poll, then append again."""
+    """Too many unacknowledged records: call `poll`, then append again."""
 
 
 class LogTruncatedError(RetriableError):
@@ -197,7 +197,7 @@ def observe_topics(
 OffsetsToWrite = Mapping[TopicPartition, OffsetAndMetadata]
 ReportedPositions = dict[str, bytes]
 """Encoded positions per group, opaque to callers of `ConsumerGroups.fetch_changed_positions`. Start
-with an empty dictionary. To have a group returned again, remove it."""
+with an empty dictionary. Remove a group to have it returned again."""
 RefusedOffsets = Mapping[TopicPartition, ConnectError]
 """Partitions whose offsets were not changed, with the error. Usually empty."""
 
@@ -451,14 +451,14 @@ find out."""
 
 
 class FlowLogTopic(enum.Enum):
-    """One of the two topics of a flow's log."""
+    """One of the two topics of a flow's log: offset map or incidents."""
 
     MAP = "map"
     INCIDENTS = "incidents"
 
 
 def name_flow_log_topics(source_alias: str) -> Mapping[FlowLogTopic, str]:
-    """Return the names of the flow's log topics on the target."""
+    """Return the names of the flow's offset map and incident topics on the target."""
     return {
         FlowLogTopic.MAP: naming.offset_map_topic(source_alias),
         FlowLogTopic.INCIDENTS: naming.incidents_topic(source_alias),
@@ -467,8 +467,8 @@ def name_flow_log_topics(source_alias: str) -> Mapping[FlowLogTopic, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredLogRecord:
-    """A record that was read from a flow log. A `value` of None is a tombstone, which deletes its
-    key."""
+    """A record that was read from a flow's log (offset map and incident topics). A `value` of None
+    is a tombstone, which deletes its key."""
 
     topic: FlowLogTopic
     offset: int
@@ -477,8 +477,8 @@ class StoredLogRecord:
 
 
 class FlowLog(Protocol):
-    """Durable log of one flow that appends records in order, reports when they are stored, and
-    reads up to the current end."""
+    """Durable log of one flow: appends records in order, reports when they are stored, and reads
+    them up to the current end."""
 
     def open(self, timeout_s: float) -> None:
         """Create missing topics, validate existing topics, and connect.

@@ -159,8 +159,8 @@ def split_into_chunks(names: Sequence[T], size: int) -> list[Sequence[T]]:
 
 
 def _ignore_request_error(_: Any) -> int:
-    """Return 0, because each group has its own error code and there is no error for the whole
-    request."""
+    """Return 0 as the error code of the whole request, because each group has its own error
+    code."""
     return 0
 
 
@@ -471,7 +471,7 @@ def _build_group_request(
 
 
 def _raise_cluster_failure(failed: Mapping[str, ConnectError], *, asked: int) -> None:
-    """Raise an error that affects the whole cluster: no request received a response, or
+    """Raise an error that affects the whole cluster if no request received a response or if
     authentication failed."""
     for error in failed.values():
         if isinstance(error, AuthenticationFailed):
@@ -543,8 +543,8 @@ def _to_share_partitions(body: Any) -> frozenset[TopicPartition]:
 
 
 def _find_common_partition_error(body: Any) -> int:
-    """Return the error code that all partitions share, or any retriable code. Returns 0 if some
-    partitions succeeded."""
+    """Return the error code that all partitions share, or any retriable code among them. Returns 0
+    if some partitions succeeded."""
     codes = group_requests.read_partition_errors(body)
     passing = group_requests.RETRIABLE_GROUP_ERRORS.intersection(codes.values())
     if passing:

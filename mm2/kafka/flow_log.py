@@ -22,7 +22,8 @@ from mm2.kafka.state_topic_reader import TopicReader
 
 
 class FlowLogReader:
-    """Reads the topics of a flow log. After an error, create a new reader."""
+    """Reads the topics of a flow's log (offset map and incidents). After an error, create a new
+    reader."""
 
     def __init__(
         self,

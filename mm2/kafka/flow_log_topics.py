@@ -43,7 +43,7 @@ class FlowLogTopics:
 
     target: Admin
     where: str
-    """Name of the target cluster for messages."""
+    """Name of the target cluster, used in messages."""
     bootstrap: str
     """Bootstrap servers of the target for suggested commands."""
     replication_factor: int | None

@@ -1,5 +1,5 @@
-"""Appends records to a flow's log in order, with an idempotent producer that stops at the first
-failure.
+"""Appends records to a flow's log (offset map and incidents) in order, with an idempotent producer
+that stops at the first failure.
 
 librdkafka preserves order across retries unless a record fails permanently. Two settings prevent a
 later record from overtaking a failed record: records never time out (`message.timeout.ms=0`), and
@@ -287,9 +287,9 @@ class FlowLogWriter:
 
     def _poll_producer(self, timeout_s: float) -> None:
         """Poll the producer. librdkafka raises a fatal error once, before the delivery reports that
-        it causes.
+        the error causes.
 
-        `flush` would run callbacks while the fatal error is being raised.
+        `flush` is not used, because it would run callbacks while the fatal error is being raised.
         """
         try:
             self._producer.poll(timeout_s)

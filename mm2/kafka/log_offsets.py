@@ -173,7 +173,7 @@ class KafkaLogOffsets:
 
     @staticmethod
     def _is_final(message: confluent_kafka.Message) -> bool:
-        """Return True if the message is a record, the end of the partition, or a permanent
+        """Return True if the message is a record, an end-of-partition event, or a permanent
         error."""
         error = message.error()
         return error is None or not client_errors.is_retriable(error)

@@ -32,8 +32,8 @@ class OffsetMapReader:
         key_filter: Callable[[MapKey], bool] = lambda _: True,
     ) -> None:
         """Create a reader without connecting. `connect` opens the map topic. `where` is the cluster
-        name and `flow` is the flow name ("" if unknown) for messages. `key_filter` selects keys as
-        in `OffsetMap`."""
+        name and `flow` is the flow name ("" if unknown) for messages. `key_filter` selects the keys
+        to keep; see `OffsetMap`."""
         self._connect = connect
         self._where = where
         self._flow = flow

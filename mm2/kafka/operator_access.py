@@ -19,7 +19,7 @@ ANONYMOUS_PRINCIPAL = "User:ANONYMOUS"
 
 
 class _ProcessConfig:
-    """Configuration file of this process; "" on a plain Connect worker."""
+    """Holds the path of this process's configuration file; "" on a plain Connect worker."""
 
     file = ""
 

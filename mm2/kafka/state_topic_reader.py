@@ -47,8 +47,8 @@ _PartitionKey = tuple[str, int]
 
 @dataclasses.dataclass(slots=True)
 class _ReadPosition:
-    """Next offset to read of a partition. Invariant: every record below `next_offset` was passed on
-    or is in `_found`."""
+    """Next offset to read from a partition. Invariant: every record below `next_offset` was passed
+    on or is in `_found`."""
 
     name: str
     partition: int = 0
@@ -253,7 +253,7 @@ class TopicReader:
     def _raise_unless_retriable(
         self, error: confluent_kafka.KafkaError, end: Deadline, *, doing: str
     ) -> None:
-        """Return if a retry may succeed. Raise permanent errors, and any error after the
+        """Do nothing if a retry may succeed. Raise permanent errors, and any error after the
         timeout."""
         error = self._reports.get_refusal() or error
         may_retry = client_errors.is_retriable(error) or client_errors.is_missing_topic(error)

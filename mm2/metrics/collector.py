@@ -8,9 +8,9 @@ amount that a task of this node has counted since the previous snapshot. If a ta
 counts from zero again (`TaskStatus.counter_generation`), its state is dropped so that the next task
 starts at zero.
 
-Two amounts are not counted. The first is what a task counts between the last snapshot and its end.
-The second concerns a partition that a task loses and is assigned again between two snapshots: up to
-the amount that the task had counted before.
+Two amounts are missing from the counters: what a task counts between the last snapshot and its end,
+and, if a task loses a partition and is assigned it again between two snapshots, up to the amount
+that the task had counted before.
 """
 
 from __future__ import annotations
@@ -65,7 +65,8 @@ _FLOW_COUNTERS = (
 
 @dataclass(slots=True)
 class _TaskCounts:
-    """Counter values of a task on this node in its current incarnation, as of the last snapshot."""
+    """Counter values of a task on this node, as of the last snapshot, since the task last started
+    counting at zero."""
 
     life: int
     restarts: int = 0
@@ -78,8 +79,7 @@ class FlowCounters:
     """Derives counters from successive snapshots. Used by one thread.
 
     Invariant: a counter has increased by the sum of all increases of the values that a task
-    reported since it was first seen in its current incarnation. A value that decreased has
-    restarted from 0.
+    reported since it last started counting at zero. A value that decreased has restarted from 0.
     """
 
     registry: MetricRegistry
@@ -87,13 +87,14 @@ class FlowCounters:
     _latencies: dict[tuple[str, int], LatencySnapshot] = field(default_factory=dict)
     _rebalances: dict[str, int] = field(default_factory=dict)
     _topics: dict[str, set[str]] = field(default_factory=dict)
-    """Topics of each flow with counted values in the last snapshot."""
+    """Topics of each flow for which values were counted in the last snapshot."""
     _missing_since_ms: dict[tuple[str, ...], int] = field(default_factory=dict)
     """Time at which a flow `(flow,)` or a topic `(flow, topic)` was first missing, in ms of Unix
     time."""
 
     def count_status(self, status: FlowStatus, before: FlowStatus | None, wall_ms: int) -> None:
-        """Add the increases from `before`, the previous snapshot of the same flow, to `status`."""
+        """Count the increases from `before`, the previous snapshot of the same flow, to
+        `status`."""
         flow = status.flow
         self.registry.add(declarations.TASK_RESTARTS, 0, labels=(flow,))
         lives = {
@@ -131,7 +132,8 @@ class FlowCounters:
                 self.registry.observe(declarations.REPLICATION_LATENCY, found, labels=(flow,))
 
     def count_rebalances(self, totals: Mapping[str, int]) -> None:
-        """Count rebalances. `totals` contains the total of each flow on this node."""
+        """Count rebalances. `totals` contains the number of rebalances of each flow on this node so
+        far."""
         for flow, count in totals.items():
             rise = _compute_increase(self._rebalances.get(flow, 0), count)
             self.registry.add(declarations.REBALANCES, rise, labels=(flow,))
@@ -193,8 +195,8 @@ class FlowCounters:
     def _count_replicated_records(
         self, flow: str, now: PartitionStatus, known: _TaskCounts | None
     ) -> None:
-        """Count the replicated records of a partition. If `known` is None, the task is not
-        countable, and the values have already been counted."""
+        """Count the replicated records of a partition. If `known` is None, the values have already
+        been counted or cannot be counted, and nothing is added."""
         before = now
         if known is not None:
             before = known.copied.get(now.partition, _NOTHING_COPIED)
@@ -245,8 +247,8 @@ _NOTHING_COPIED = PartitionStatus(
 
 
 def _is_countable(task: TaskStatus) -> bool:
-    """Return True if a task's values can be counted. Before a task has an incarnation, its values
-    are those of its previous incarnation."""
+    """Return True if a task's values can be counted. While `counter_generation` is 0, the values
+    still belong to the task's previous start."""
     return task.counter_generation > 0 and task.state is not TaskState.FAILED
 
 
@@ -261,7 +263,7 @@ def _find_changed_partitions(
 ) -> Sequence[PartitionStatus]:
     """Return the partitions whose status changed since `before`.
 
-    If the set of partitions, their tasks or the task incarnations changed, returns
+    If the set of partitions, their tasks or the counter generations changed, returns
     `status.partitions` itself.
     """
     was = () if before is None else before.partitions
@@ -318,7 +320,7 @@ class MetricInputs:
     last_drills_s: Mapping[str, float] | None = None
     """Unix time in seconds of each flow's last successful drill; None if no drills are recorded."""
     reports: Sequence[FlowReport] = ()
-    """The flows' current reports."""
+    """The flows' current status reports."""
 
 
 @dataclass(slots=True)
@@ -330,8 +332,8 @@ class _FlowReading:
     heartbeats: PartitionStatus | None
     """Status of the heartbeats topic's partition; None if this node does not replicate it."""
     unrecorded: Mapping[str, float]
-    """Topic -> monotonic time since which the offset map does not cover some replicated records,
-    the earliest of the topic's partitions; `math.inf` if the map covers all records."""
+    """Monotonic time, by topic, since which the offset map does not cover some replicated records;
+    the earliest of the topic's partitions. `math.inf` if the map covers all records."""
 
 
 @dataclass(slots=True)
@@ -356,10 +358,10 @@ class FlowMetricsCollector:
     _counters: FlowCounters = field(init=False)
     _readings: dict[str, _FlowReading] = field(default_factory=dict)
     _groups_s: dict[str, float] = field(default_factory=dict)
-    """Flow -> monotonic time up to which its consumer groups had checkpoints in the last
+    """Monotonic time, by flow, up to which the flow's consumer groups had checkpoints in the last
     snapshot."""
     _heartbeats: dict[str, tuple[int, float]] = field(default_factory=dict)
-    """Flow -> timestamp of the newest heartbeat, and the time at which this node first saw it."""
+    """Timestamp of the newest heartbeat, by flow, with the time at which this node first saw it."""
 
     def __post_init__(self) -> None:
         self._counters = FlowCounters(self.registry)
@@ -371,7 +373,7 @@ class FlowMetricsCollector:
         *,
         engine_ready: bool,
     ) -> None:
-        """Update and publish all metrics. `overview` is the overview of the same `statuses`."""
+        """Update and publish all metrics. `overview` must be built from the same `statuses`."""
         now_s, wall_ms, beside = self.now_s(), self.wall_ms(), self.inputs()
         replace = self.registry.set_series
         self._count_statuses(statuses, wall_ms)

@@ -47,8 +47,8 @@ def make_aliases(families: Iterable[MetricFamily]) -> Iterator[MetricFamily]:
 
 
 def make_consumer_lags(statuses: Iterable[FlowStatus]) -> tuple[MetricFamily, ...]:
-    """Create the lag metrics under the client ids of MM2's consumers, which the JMX exporter
-    quotes."""
+    """Create MM2's lag metrics under the client ids of MM2's consumers, which the JMX exporter puts
+    in quotes."""
     quoted: dict[tuple[str, ...], float] = {}
     plain: dict[tuple[str, ...], float] = {}
     for status in statuses:
@@ -72,7 +72,7 @@ def _find_aliases(name: str) -> tuple[str, ...]:
 
 
 def _make_worker_aliases() -> dict[str, tuple[str, ...]]:
-    """Map each worker metric name to its alternative names."""
+    """Map the name of each worker metric to its alternative names."""
     found = {}
     for group in metrics_registry.ALL_GROUPS:
         for attribute, metric in metrics_registry.declare_metrics(group).items():

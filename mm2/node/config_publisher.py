@@ -50,7 +50,8 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _WriteRound:
-    """Pending requests that write a plan, by connector, and the deadline for the replies."""
+    """Pending write requests for the connector configurations of a plan, and the deadline for the
+    replies."""
 
     member: FleetMember
     plan: FlowPlan
@@ -99,7 +100,7 @@ class ConfigPublisher:
         return self._written is self._plan
 
     def set_plan(self, plan: FlowPlan) -> None:
-        """Replace the plan. The next `poll` writes its connector configurations."""
+        """Replace the plan of connector configurations. The next `poll` writes them."""
         self._plan, self._refusals = plan, {}
         self.other_leader_reason = ""
 

@@ -29,7 +29,8 @@ _log = logging.getLogger(__name__)
 
 
 class FlowDisplay(Protocol):
-    """Displays frames until `close` is called. Closing is idempotent."""
+    """Displays frames, each with the current status of all flows, until `close` is called. Closing
+    is idempotent."""
 
     def show(self, frame: TableFrame, now_s: float) -> None: ...
 
@@ -96,8 +97,8 @@ class LiveDisplay:
 
 
 def choose_display(*, table_wanted: bool, log_figures: bool = True) -> FlowDisplay:
-    """Choose the display for this process's stdout. `log_figures` has the same meaning as in
-    `LineDisplay`."""
+    """Choose the display for this process's stdout. If `log_figures` is False, `LineDisplay` omits
+    the lines per flow."""
     out = console.Console(file=sys.stdout)
     if table_wanted and out.is_terminal and not out.is_dumb_terminal:
         return LiveDisplay(out)

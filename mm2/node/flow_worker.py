@@ -73,7 +73,7 @@ class FlowWorker:
         `can_copy` returns True once the engine is ready. `set_remote_tasks` is called regularly
         with the number of the flow's tasks on other nodes. `unreachable` returns why a cluster of
         the flow is unreachable, or "" if both clusters are reachable. `rebalance_count` is the
-        count of the previous worker.
+        number of rebalances that the previous worker has counted.
         """
         self.plan = plan
         self._can_copy = can_copy

@@ -108,7 +108,8 @@ OPERATOR_LOG_TIMEOUT_S = 1.0
 
 
 class FleetFactory(Protocol):
-    """Factory signature, implemented by `WorkerFleet`."""
+    """Signature of the factory that creates the flow workers of a node; implemented by
+    `WorkerFleet`."""
 
     def __call__(
         self,
@@ -230,15 +231,15 @@ class Mm2Node:
 
     @property
     def slots(self) -> tuple[int, int] | None:
-        """Numbers of used and free Spark slots; None without Spark, or while the numbers are
-        unknown."""
+        """Spark's used and free task slots; None without Spark, or while they are unknown."""
         if self._plane is None or self._settings.spark.engine != "spark":
             return None
         usage = self._plane.engine.get_slot_usage()
         return (usage.used, max(0, usage.total - usage.used)) if usage.total else None
 
     def statuses(self) -> Sequence[FlowStatus]:
-        """Return the status of each flow that replicates, in the file's order."""
+        """Return the status of each flow that replicates, in the order of the configuration
+        file."""
         snapshot = status_registry.REGISTRY.snapshot()
         workers = {each.plan.name: each for each in self._workers if each.plan.replicates_topics}
         previous = self._shown

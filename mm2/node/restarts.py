@@ -35,8 +35,8 @@ class RunAttempt:
     """The current run of a connector or task."""
 
     number: int
-    """Number of starts, which distinguishes runs because a run may fail and be restarted between
-    two polls."""
+    """Number of starts so far. It distinguishes runs, because a run may fail and be restarted
+    between two polls."""
     state: _State | None
     """Reported state; None if no state has been reported yet."""
 

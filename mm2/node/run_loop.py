@@ -38,7 +38,7 @@ POLL_CPU_SHARE = 0.01
 DISPLAY_CPU_SHARE = 0.05
 """Maximum share of a CPU core for drawing the table, higher because a user is watching."""
 RETRY_DELAY_S = 60.0
-"""Seconds after a failure before metrics and the observation of clusters are tried again."""
+"""Delay in seconds before metrics or cluster observation are retried after a failure."""
 
 _TABLE_ACTION = "table"
 
@@ -116,7 +116,7 @@ class RunLoopDeps:
     """Waits for a number of seconds or until a signal is received."""
     notes: tuple[str, ...] = ()
     unreachable: Callable[[], Mapping[str, str]] = dict
-    """Returns the description of each flow's unreachable cluster, by flow, as in
+    """Returns a description of each flow's unreachable cluster, by flow; passed to
     `topic_rows.make_overview`."""
 
 

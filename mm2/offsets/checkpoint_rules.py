@@ -52,8 +52,8 @@ which is what clients leave after a reset to -1."""
 
 @dataclass(slots=True)
 class CheckpointTable:
-    """Current checkpoints: folds the checkpoints topic for groups that `group_filter` accepts, and
-    includes checkpoints published by this task.
+    """Current checkpoints: the latest records of the checkpoints topic for groups that
+    `group_filter` accepts, and checkpoints published by this task.
 
     Partition and group names are shared between checkpoints to save memory.
     """
@@ -137,7 +137,7 @@ class CheckpointRules:
     """The flow's topic filter, by source topic name. As in Java, heartbeats and internal topics are
     not treated specially."""
     translate: TranslateOffset
-    """Translates a source offset with all available knowledge."""
+    """Translates a source offset with the best available data, even if the result is not exact."""
     translate_exactly: TranslateOffset = lambda *_: Untranslated.UNKNOWN
     """Translates a source offset with the complete offset map only. The result may refute a
     published checkpoint."""

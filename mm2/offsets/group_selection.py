@@ -132,7 +132,7 @@ def compare_selection(followed: Collection[str], selected: SelectedGroups) -> Gr
 
 
 def assign_groups(groups: Iterable[str], tasks_max: int) -> list[list[str]]:
-    """Assign groups to tasks for the first time, in consecutive runs of similar size. No task is
+    """Assign groups to tasks for the first time, in consecutive blocks of similar size. No task is
     empty (Java's taskConfigs)."""
     ordered = sorted(groups)
     return connector.group_partitions(ordered, min(tasks_max, len(ordered))) if ordered else []

@@ -107,14 +107,15 @@ class LogMatches:
     pairs: list[MatchedPair]
     """All pairs, in order."""
     certain: list[MatchedPair]
-    """Pairs before which every earlier source record has a copy."""
+    """Pairs for which every earlier source record has a copy before the pair's target record."""
     bounded: Set[int]
     """Indexes in `certain` of pairs after which only a bound is known until the next pair."""
 
 
 class AlignedRange(NamedTuple):
-    """Source records from offset `first` up to `through` are below target offset `target_next`, as
-    described by `runs` (source offset, delta).
+    """Source records from offset `first` up to `through` are below target offset `target_next`.
+    `runs` contains (source offset, delta) pairs: from that offset on, target offset = source offset
+    + delta.
 
     If `below` or `above` is set, only the first offset is exact. Later offsets may be lower or
     higher by that amount on the target.
@@ -330,8 +331,8 @@ class _LogMatcher:
         return sorted(_Pair(here, at) for here, at in found if at >= 0)
 
     def extend_chain(self, chain: Sequence[_Pair]) -> tuple[list[_Pair], set[int]]:
-        """Extend the chain of pairs before, between and after its links where the extension is
-        certain. Also returns the indexes of pairs that are followed by unknown items."""
+        """Add the pairs that certainly match before, between and after the known pairs. Also
+        returns the indexes of pairs that are followed by unknown items."""
         if not chain:
             return self._match_whole_logs(), set()
         pairs = self._extend_backward(chain[0])
@@ -347,7 +348,8 @@ class _LogMatcher:
         return pairs, unknown
 
     def drop_dubious_pairs(self, pairs: list[_Pair]) -> list[_Pair]:
-        """Return the pairs that precede the first possible skip of records without a copy.
+        """Return the pairs before the first place where records without a copy may have been
+        skipped.
 
         A record that is unique now may have had an equal predecessor that was deleted, and the
         target record may be a copy of that predecessor. The pairs after a record without a known

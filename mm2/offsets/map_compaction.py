@@ -1,9 +1,9 @@
 """Plans which records of one partition's offset map are deleted or thinned out.
 
-Segments about source records that no longer exist are deleted. If the map exceeds its budget, old
-runs are removed evenly and pairs of segments are merged. The newer half of the budget is never
-changed, because the next acquisition resumes from there. The owner applies the changes in order,
-and the map is correct after each change.
+Segments about source records that no longer exist are deleted. If the map exceeds its size budget,
+old runs (ranges with a constant offset difference) are removed evenly and pairs of segments are
+merged. The newer half of the budget is never changed, because the next acquisition resumes from
+there. The owner applies the changes in order, and the map is correct after each change.
 """
 
 from __future__ import annotations
@@ -117,7 +117,8 @@ def _invalidates_late_era(known: PartitionMap, owner: MapSegmentKey) -> bool:
 
 @dataclass(slots=True)
 class _ThinnableSegment:
-    """A segment that may be thinned out."""
+    """A segment of the offset map from which runs (ranges with a constant offset difference) may be
+    removed."""
 
     owner: OwnerSegments
     index: int
@@ -190,7 +191,8 @@ def _get_bound_width(group: Sequence[_ThinnableSegment]) -> int:
 
 
 class _BoundedRun(NamedTuple):
-    """A run with the bounds that apply in its segment."""
+    """An offset run (range with a constant offset difference) with the error bounds that apply in
+    its segment."""
 
     run: OffsetRun
     below: int
@@ -198,7 +200,8 @@ class _BoundedRun(NamedTuple):
 
 
 def _merge_segments(segments: Sequence[MapSegment], *, segment_bytes: int) -> MapSegment:
-    """Merge neighboring segments. Every n-th run is kept if not all runs fit."""
+    """Merge neighboring offset map segments. Every n-th run (range with a constant offset
+    difference) is kept if not all runs fit."""
     runs = [_BoundedRun(run, each.below, each.above) for each in segments for run in each.runs]
     whole = _count_run_bytes([each.run for each in runs])
     limit = whole // 2 if len(segments) == 1 else max(segment_bytes, whole // 2)
@@ -223,7 +226,8 @@ def _merge_segments(segments: Sequence[MapSegment], *, segment_bytes: int) -> Ma
 
 
 def _compute_removed_bounds(runs: Sequence[_BoundedRun], step: int) -> tuple[int, int]:
-    """Compute by how much removed runs may be below and above the preceding run that is kept."""
+    """Compute by how much the deltas (target minus source offset) of removed runs may be below and
+    above the delta of the preceding run that is kept."""
     below = above = 0
     for place, each in enumerate(runs):
         difference = each.run.delta - runs[place - place % step].run.delta

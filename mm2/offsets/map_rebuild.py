@@ -48,7 +48,7 @@ class RebuildScope(enum.Enum):
     REBUILT = "nothing, rebuilt before"
     """The map was rebuilt before."""
     NOT_STARTED = "nothing until the flow has run: its first era has no resume point"
-    """The first era has no resume point yet."""
+    """The first era (mirror generation) has no resume point yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +93,8 @@ def plan_rebuild(partition_map: PartitionMap) -> RebuildPlan:
 
 
 SEGMENT_RUNS_MAX = 500
-"""Maximum number of runs per segment, so that a segment has a size of about 2 KB."""
+"""Maximum number of offset runs (ranges with a constant offset difference) per segment, so that a
+segment has a size of about 2 KB."""
 _NO_OWNER = bytes(offset_map_records.OWNER_BYTES)
 
 MapRecord = tuple[MapKey, MapValue]
@@ -101,13 +102,13 @@ MapRecord = tuple[MapKey, MapValue]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FencingOwner:
-    """The owner that fenced the partition for the rebuild. Everything before its marker was
-    matched."""
+    """The owner that fenced the partition for the rebuild. All target records before its fence
+    marker were matched."""
 
     producer_id: int
     epoch: int
     marker: int
-    """Target offset of the owner's marker."""
+    """Target offset of the owner's fence marker."""
     leader_epoch: int
     """Leader epoch in which the marker was written."""
 
@@ -195,7 +196,8 @@ def _build_segments(
 def split_ranges(
     ranges: Iterable[AlignedRange], *, runs_max: int = SEGMENT_RUNS_MAX
 ) -> Iterator[AlignedRange]:
-    """Split ranges so that none has more than `runs_max` runs."""
+    """Split aligned ranges so that none has more than `runs_max` offset runs (ranges with a
+    constant offset difference)."""
     for each in ranges:
         first = each.first
         for at in range(0, len(each.runs) or 1, runs_max):

@@ -1,4 +1,5 @@
-"""Folds the offset map topic of one flow: eras, producer ids, resume points and runs per partition.
+"""Builds the offset map of one flow from its topic: eras, producer ids, resume points and runs
+(ranges with a constant offset difference) per partition.
 
 An era is a generation of a mirror in which the target contains the source's records without a
 break. Segments of an older owner are valid only below the source offset at which a newer owner
@@ -37,7 +38,8 @@ from mm2.formats.offset_map_records import (
 )
 
 OwnerOrder = tuple[int, int, int]
-"""Sort key of owners, as in `MapSegmentKey.owner_order`: ordinal, epoch, era."""
+"""Sort key of a partition's owners, as in `MapSegmentKey.owner_order`: ordinal, epoch, era (mirror
+generation)."""
 CACHED_SEGMENTS_MAX = 32
 """Maximum number of decoded segments in the cache (about 4 MB)."""
 LARGE_SEGMENT_BYTES = 64 * 1024
@@ -76,7 +78,7 @@ class OwnerSegments:
 
     @property
     def owner(self) -> OwnerOrder:
-        """Sort order of this owner."""
+        """Sort key of this owner; greater means newer."""
         return self.any_key.owner_order
 
     @property
@@ -105,7 +107,8 @@ class OwnerSegments:
         return decode(self.get_key(index), value)
 
     def get_head(self, index: int) -> MapSegmentHead:
-        """Decode the fixed-size head of the segment at `index`, without its runs."""
+        """Decode the fixed-size head of the segment at `index`, without its runs (ranges with a
+        constant offset difference)."""
         return offset_map_records.read_segment_head(self.values[index])
 
     def find_index(self, first_source: int) -> int | None:
@@ -238,8 +241,8 @@ class OffsetBounds(NamedTuple):
 
 
 class _StoredRun(NamedTuple):
-    """A run, and by how much the deltas of removed runs that followed it may differ from its own
-    delta."""
+    """An offset run (range with a constant delta), and by how much the deltas of removed runs that
+    followed it may differ from its own delta."""
 
     run: OffsetRun
     below: int
@@ -263,15 +266,16 @@ class EraRuns:
     otherwise."""
 
     owners: list[OwnerSegments]
-    """Owners of the era, oldest first."""
+    """Owners that replicated in this era (mirror generation), oldest first."""
     ends: list[int]
     """Offset up to which the segments of each owner are valid."""
     begins: int
-    """First offset of the era."""
+    """First source offset of the era (mirror generation)."""
     floor: int
-    """First offset of the map. Higher than `begins` if older segments were deleted."""
+    """First source offset that the map covers. Higher than `begins` if older segments were
+    deleted."""
     through: int
-    """Offset up to which the era was replicated."""
+    """Source offset up to which the era (mirror generation) was replicated."""
     target_next: int
     """Next target offset for data."""
 
@@ -358,7 +362,8 @@ class EraRuns:
     def _find_runs_around(
         self, at: int, *, order: _RunKey
     ) -> tuple[_StoredRun | None, OffsetRun | None]:
-        """Find the last valid run at or before `at`, and the first run after it."""
+        """Find the last valid offset run (range with a constant delta) at or before source offset
+        `at`, and the first run after it."""
         behind = None
         for mine, end in zip(reversed(self.owners), reversed(self.ends), strict=True):
             before, found = _find_neighbors(mine, at, end=end, order=order)
@@ -371,7 +376,8 @@ class EraRuns:
 def _find_neighbors(
     mine: OwnerSegments, at: int, *, end: int, order: _RunKey
 ) -> tuple[_StoredRun | None, OffsetRun | None]:
-    """Find the neighboring runs of `at` among one owner's runs below source offset `end`."""
+    """Find the offset runs (ranges with a constant delta) before and after `at` among one owner's
+    runs below source offset `end`."""
     count = bisect_left(mine.firsts, end)
     if order is _get_run_source:
         first = max(0, bisect_right(mine.firsts, at, hi=count) - 1)
@@ -634,7 +640,7 @@ class OffsetMap:
         return [each for each in found if each.may_concern(partition)]
 
     def apply(self, key: bytes, value: bytes | None) -> None:
-        """Apply one record; a `value` of None is a tombstone. Raises the errors of
+        """Apply one record to the map; a `value` of None is a tombstone. Raises the errors of
         `offset_map_records.decode_key`."""
         name = offset_map_records.decode_key(key)
         if not self.key_filter(name):

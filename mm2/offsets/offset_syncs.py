@@ -7,8 +7,8 @@ any one state of the store, later offsets translate to later offsets. Over time 
 translate to an earlier one, because a sync in between was dropped; publishers must not move back in
 this case.
 
-`OffsetSyncWriter` (KAFKA-15906): a sync is due immediately at the first record of a run, at a gap
-in the source's offsets, when the target's offsets moved back, and when the last sync is
+`OffsetSyncWriter` (KAFKA-15906): a sync is due immediately at the first record since the start, at
+a gap in the source's offsets, when the target's offsets moved back, and when the last sync is
 `offset_lag_max` records behind. Other syncs are written at the next commit of source offsets. Only
 the newest sync of each partition is written, and the number of syncs in flight is bounded.
 
@@ -39,8 +39,8 @@ PartitionSyncs = list[OffsetSync]
 class OffsetSyncStore:
     """Offset syncs of all partitions of one flow, used to translate source offsets.
 
-    Invariants per partition, for slots i < j with different source offsets, as far as 64 bits
-    allow:
+    Each partition has `SYNCS_PER_PARTITION` slots, each of which contains a sync. Invariants per
+    partition, for slots i < j with different source offsets, as far as 64 bits allow:
 
     - A: slot 0 contains the newest sync.
     - B: upstream[i] <= upstream[j] + 2^j - 2^i, so a sync is not too old for its slot.
@@ -347,10 +347,10 @@ class ReplicatedSpanTracker:
 
 
 def _extract_spans(segment: MapSegment, begin: int) -> list[ReplicatedSpan]:
-    """Yield the spans of a segment from source offset `begin` on.
+    """Yield the replicated spans of a segment from source offset `begin` on.
 
-    A run's span ends before the next run on both sides. It is followed by a gap on the source, or
-    by a marker or foreign record on the target.
+    The span of a run (range with a constant offset difference) ends before the next run on both
+    sides. It is followed by a gap on the source, or by a marker or foreign record on the target.
     """
     found: list[ReplicatedSpan] = []
     if not segment.runs:

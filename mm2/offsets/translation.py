@@ -1,9 +1,10 @@
-"""Translates source offsets to target offsets and back. Returns outcomes instead of sentinel
+"""Translates source offsets to target offsets and back, with outcome objects instead of sentinel
 values.
 
 `downstream` is the offset at which to continue on the other cluster. With the complete offset map,
-translation is exact wherever mm2 replicated. If old runs were removed to save space, the outcome is
-`EarlierOffset` with a bound. Offsets whose part of the map was deleted are `TOO_OLD`.
+translation is exact wherever mm2 replicated. If old runs (ranges of offsets with a constant
+difference) were removed to save space, the outcome is `EarlierOffset` with a bound. Offsets whose
+part of the map was deleted are `TOO_OLD`.
 """
 
 from __future__ import annotations
@@ -49,14 +50,14 @@ class Untranslated(enum.Enum):
 
 TranslatedOffset: TypeAlias = ExactOffset | EarlierOffset | Untranslated
 TranslateOffset: TypeAlias = Callable[[TopicPartition, int], TranslatedOffset]
-"""Translates the source offset at which a group continues. The partition has the topic name on the
-source."""
+"""Function that translates the source offset at which a consumer group continues. The partition has
+the topic's name on the source."""
 
 
 def choose_closest_translation(one: TranslatedOffset, other: TranslatedOffset) -> TranslatedOffset:
-    """Choose the one of two valid translations that re-reads fewer records.
+    """Choose whichever of two valid translations re-reads fewer records.
 
-    `one` is chosen if both are equal or if `one` is exact, because a higher offset would be from a
+    Returns `one` if both are equal or if `one` is exact: a higher offset would then belong to a
     recreated topic.
     """
     if isinstance(other, Untranslated) or isinstance(one, ExactOffset):
@@ -182,8 +183,7 @@ def _build_outcome(place: int, *, again_max: int) -> TranslatedOffset:
 
 
 def agrees_with_sync(known: PartitionMap, newest: OffsetSync) -> bool:
-    """Return whether the map is consistent with an offset sync; see
-    `MapTranslator.agrees_with_sync`."""
+    """Return whether a partition's offset map is consistent with its newest offset sync."""
     return MapTranslator(known).agrees_with_sync(newest)
 
 

@@ -11,7 +11,7 @@ from mm2.preflight.check_report import CheckArea, CheckFinding, CheckSeverity
 BrokerConfigs = Mapping[str, str | None]
 
 TRANSACTION_TIMEOUT_MS = 60_000
-"""Transaction timeout that fencing and copy transactions use."""
+"""Transaction timeout in milliseconds for fencing and for replication in transactions."""
 _AUTO_CREATE = "auto.create.topics.enable"
 _MAX_TRANSACTION_TIMEOUT_KEY = "transaction.max.timeout.ms"
 _PRODUCER_EXPIRATIONS = ("producer.id.expiration.ms", "transactional.id.expiration.ms")

@@ -62,7 +62,7 @@ class CheckFinding:
     area: CheckArea
     severity: CheckSeverity
     code: str
-    """Stable identifier for scripts."""
+    """Stable identifier of the kind of finding, for use in scripts."""
     text: str
     """Description of the problem."""
     effect: str
@@ -83,11 +83,13 @@ class CheckFinding:
 
 
 ENGINE_SUBJECT = "spark"
-"""Subject of findings about the copy engine's slots."""
+"""Subject of findings about the copy engine's slots (copy processes that can run at the same
+time)."""
 
 
 class CheckResult(enum.Enum):
-    """Result in a cell of the table. SKIPPED means that an earlier area failed."""
+    """Result of one area for a subject, shown in a cell of the table. SKIPPED means that an earlier
+    area failed."""
 
     OK = "ok"
     FAILED = "FAILED"
@@ -119,7 +121,7 @@ class CheckReport:
         return CheckResult.WARNING if CheckSeverity.WARNING in weights else CheckResult.OK
 
     def are_all_unreachable(self, aliases: Collection[str]) -> bool:
-        """Return True if each checked cluster in `aliases` failed in DNS or network."""
+        """Return True if each checked cluster in `aliases` failed the DNS or network check."""
         areas = (CheckArea.DNS, CheckArea.NETWORK)
         rows = [row for row in self.rows if row.subject in aliases]
         return bool(rows) and all(

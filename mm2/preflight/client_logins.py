@@ -90,7 +90,7 @@ def build_client_accesses(
 def build_operators(
     found: Mapping[FlowClient, KafkaClusterAccess],
 ) -> dict[FlowClient, ClusterCommands]:
-    """Build operator commands with each client's cluster and principal."""
+    """Create the operator commands for each client, with the client's cluster and principal."""
     return {client: operator_access.build_cluster_commands(each) for client, each in found.items()}
 
 

@@ -114,7 +114,8 @@ def check_connectivity(
 
 
 def build_unreachable_result(login: ClusterLogin, *, clock: Clock, why: str = "") -> ConnectResult:
-    """Build a result without attempts, or with the failure `why` for every address."""
+    """Build a result without attempts, or a result in which every address failed for the reason
+    `why`."""
     access = login.access
     tried = (
         ConnectAttempt(address=each, layer=FailureLayer.NETWORK, text=why)
@@ -216,8 +217,8 @@ class _AddressChecks:
         done: Callable[[K], bool],
         failed: Callable[[K], ConnectError | None],
     ) -> dict[K, ConnectError | None]:
-        """Poll until each item is done or failed. Returns the failures, with None for items that
-        are done."""
+        """Poll until every request is done or failed. Returns the failures, with None for requests
+        that are done."""
         end = Deadline.after(self._timeout_s + _DEADLINE_MARGIN_S, now_s=self._clock.now_s())
         found: dict[K, ConnectError | None] = {}
         while len(found) < len(wanted):
@@ -251,8 +252,8 @@ def _build_attempt(
 
 
 def _describe_cause(failure: ConnectError, address: str) -> str:
-    """Format the cause without the address, which is shown separately, unless the failure is about
-    another address, such as a token endpoint."""
+    """Format the cause of a connection error. The address is omitted because it is shown
+    separately, unless the error concerns another address, such as a token endpoint."""
     match failure:
         case ConnectionFailed() if failure.address == address:
             return failure.cause

@@ -50,7 +50,7 @@ class ConnectResult:
     bootstrap: tuple[ConnectAttempt, ...]
     brokers: tuple[ConnectAttempt, ...] = ()
     at_ms: int = 0
-    """Time of the check."""
+    """Time of the check in wall-clock milliseconds."""
     client_expires_ms: int | None = None
     """Expiry time of the client certificate."""
     tool: ClusterCommands = operator_commands.GENERIC_COMMANDS.source

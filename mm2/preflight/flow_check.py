@@ -217,7 +217,8 @@ class FlowCheck:
 
 
 def _classify_error(error: ConnectError, word: CheckArea) -> CheckArea:
-    """Return the area of an error, or `word` if the error does not indicate its area."""
+    """Return the area of an error, or the default `word` if the error does not indicate its
+    area."""
     match error:
         case NotAuthorizedError():
             return CheckArea.RIGHTS

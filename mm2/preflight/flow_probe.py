@@ -67,7 +67,7 @@ class ProbeResult:
             yield f"  {answer.outcome.value:>8}: {check.value}{detail}"
 
     def as_json(self) -> dict[str, Any]:
-        """Convert the result to JSON (see `PROBE_JSON_VERSION`)."""
+        """Convert the result to JSON in the format version `PROBE_JSON_VERSION`."""
         return {
             "flow": self.flow.name,
             "delivery": self.verdict.guarantee.value,
@@ -155,8 +155,8 @@ _Delivery = DeliveryGuarantee
 
 
 def check_delivery(found: ProbeResult, target: ClusterCommands) -> Iterator[CheckFinding]:
-    """Report each limitation. With `delivery: at-least-once`, weaker guarantees are not reported as
-    problems."""
+    """Report each limitation of the delivery guarantee. With `delivery: at-least-once`, weaker
+    guarantees are not reported as problems."""
     verdict, flow = found.verdict, found.flow
     wants_less = flow.delivery is DeliveryMode.AT_LEAST_ONCE
     denied = any(

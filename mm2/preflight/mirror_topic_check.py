@@ -39,7 +39,7 @@ class ObservedMirrors:
     reserved: Mapping[str, str]
     """Reason why a topic must not be mirrored because of its mirror's name, by topic."""
     default_retention_ms: int | None
-    """Default retention of the target's brokers; None if unknown."""
+    """Default retention of the target's brokers in milliseconds; None if unknown."""
 
 
 def check_mirror_topics(

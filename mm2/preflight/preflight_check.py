@@ -79,7 +79,7 @@ class _ClusterResults:
 class PreflightCheck:
     """Checks one configuration file. `timeout_s` limits each request to a cluster.
 
-    Raises `SettingsError` or `ConfigError` if the file cannot be run at all.
+    Raises `SettingsError` or `ConfigError` if the file is not a valid configuration.
     """
 
     def __init__(
@@ -113,7 +113,8 @@ class PreflightCheck:
         }
 
     def run(self) -> CheckReport:
-        """Check the clusters and then the flows, and count the engine's slots concurrently."""
+        """Check the clusters and then the flows, and concurrently count the copy engine's slots
+        (copy processes that can run at the same time)."""
         looks: dict[str, Callable[[], _ClusterResults | SlotSnapshot]] = {
             check_report.ENGINE_SUBJECT: lambda: spark_slots.collect_slots(
                 self._settings, clock=self._clock, timeout_s=self._timeout_s

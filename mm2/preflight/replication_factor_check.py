@@ -22,7 +22,7 @@ class ReplicationFactorCause:
     """Place in the configuration where the value can be changed."""
     is_given: bool = True
     """False if the value is a default of MirrorMaker 2. `place` is then the key to add to the
-    file."""
+    configuration file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

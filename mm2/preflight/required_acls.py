@@ -283,7 +283,7 @@ def _build_required_acl(
 
 @dataclass(frozen=True, slots=True)
 class _MissingAcl:
-    """Operations for which several resources lack an ACL for the same reason."""
+    """Operations that several resources lack for the same reason, reported as one finding."""
 
     client: FlowClient
     kind: ResourceKind

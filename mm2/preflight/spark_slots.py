@@ -1,4 +1,5 @@
-"""Counts the slots of the copy engine, and reports if there are fewer slots than the flows need.
+"""Counts the slots of the copy engine (copy processes that can run at the same time), and reports
+if the flows need more.
 
 The slots of local Spark are counted without starting it. On a Spark cluster, an application is
 started in the same way as by `mm2 run`.
@@ -29,7 +30,8 @@ from mm2.preflight.check_report import CheckArea, CheckFinding, CheckSeverity
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotSnapshot:
-    """Available and required slots of the copy engine."""
+    """Available and required slots of the copy engine (copy processes that can run at the same
+    time)."""
 
     master: str
     failure: str = ""
@@ -43,7 +45,8 @@ class SlotSnapshot:
 
 
 def check_slots(seen: SlotSnapshot) -> Iterator[CheckFinding]:
-    """Report a problem with the copy engine's slots. Yields at most one finding."""
+    """Report a problem with the copy engine's slots (copy processes that can run at the same time).
+    Yields at most one finding."""
     if seen.unreachable:
         yield _build_finding(
             "spark-master",
@@ -102,12 +105,14 @@ _EXECUTOR_TIMEOUT_S = 30.0
 """Maximum time for executors to register."""
 _ENGINE_CLOSE_TIMEOUT_S = 5.0
 MAX_COLLECT_S = ENGINE_START_TIMEOUT_S + _EXECUTOR_TIMEOUT_S + _ENGINE_CLOSE_TIMEOUT_S
-"""Maximum duration of collecting the slots, excluding the connection test of the master."""
+"""Maximum duration of counting the copy engine's slots, excluding the connection test of the Spark
+master."""
 _ENDED_STATES = (EngineState.FAILED, EngineState.STOPPED)
 
 
 def collect_slots(settings: Mm2Settings, *, clock: Clock, timeout_s: float) -> SlotSnapshot:
-    """Count the copy engine's slots. `timeout_s` limits the connection test of a Spark master."""
+    """Count the copy engine's slots (copy processes that can run at the same time). `timeout_s`
+    limits the connection test of a Spark master."""
     chosen = data_plane.choose_engine_settings(settings)
     wanted = data_plane.count_copies(settings)
 

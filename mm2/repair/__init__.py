@@ -1,6 +1,7 @@
 """Offset commands: `mm2 offsets` (translate), `mm2 offsets rebuild` and `mm2 offsets skip`.
 
-- `offset_map_rebuild` rebuilds lost parts of a flow's offset map by comparing both logs.
+- `offset_map_rebuild` rebuilds lost parts of a flow's offset map by comparing the source log with
+  the target log.
 - `offset_map_record_skip` replaces one unreadable record of the offset map.
 - `flow_link` translates offsets of a configured flow and formats the result.
 

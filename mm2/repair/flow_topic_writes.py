@@ -43,8 +43,8 @@ def append_items(
     *,
     clock: Clock,
 ) -> None:
-    """Append items and wait until the target has acknowledged all of them. Raises the same errors
-    as `append_map_records`."""
+    """Append `items` to the flow's own topics and wait until the target has acknowledged all of
+    them. Raises the same errors as `append_map_records`."""
     end = Deadline.after(STORE_TIMEOUT_S, now_s=clock.now_s())
     failed: list[ConnectError] = []
     stored = [0]

@@ -3,8 +3,8 @@
 If the map of a partition is lost, nothing may be replicated during the rebuild. The flow must be
 stopped, and each partition is fenced under its own transactional id before its mirror is read. The
 next owner finds the resume point and matches the records that follow it. Records that others
-replicated before the first era (mirror generation) are stored with a lower owner order than every
-owner, so a running flow is not affected. The logs are compared on an engine: Spark, or threads of
+replicated before the first era (mirror generation) are stored with a lower ordinal than any owner
+has, so a running flow is not affected. The logs are compared by an engine: Spark, or threads of
 this process.
 """
 
@@ -74,9 +74,9 @@ def compare_logs(
     """Compare source and mirror logs in tasks of the engine.
 
     `memory_bytes` is the total for all tasks. `all_differ` asserts that no two source records were
-    ever equal; see `log_alignment.align_logs`. `done` is called for each partition as soon as it
-    has been compared. `settings` contains both clusters' connection settings and a setup for each
-    partition.
+    ever equal, so that equal records always belong together. `done` is called for each partition as
+    soon as it has been compared. `settings` contains both clusters' connection settings and a setup
+    for each partition.
 
     Raises `RetriableError` if the timeout expires, and `FatalError` if the engine or a task fails.
     """
@@ -118,7 +118,7 @@ class _LogComparison:
         self._answers: dict[str, LogCompareResultDecoder] = {}
 
     def start(self, number: int, asked: LogCompareRequest) -> None:
-        """Start a task that compares these ranges."""
+        """Start a task that compares these offset ranges of both logs."""
         wanted = {(each.partition.topic, each.partition.partition) for each in asked.ranges}
         settings = dataclasses.replace(
             self._settings,
@@ -219,7 +219,8 @@ _NO_CERTAIN_MATCH = (
 
 
 class FlowRunningError(FatalError):
-    """The flow is running. A lost map cannot be rebuilt while records are being replicated."""
+    """The flow is running. A lost offset map cannot be rebuilt while records are being
+    replicated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,7 +229,8 @@ class RebuiltPartition:
 
     partition: TopicPartition
     scope: RebuildScope | None
-    """What the map is missing; None if the partition could not be set up."""
+    """Part of the map that is missing or can be rebuilt, if any; None if the partition could not be
+    set up."""
     compared: LogCompareResult | None = None
     """Result of comparing the logs; None if they were not compared."""
     stored: int = 0
@@ -256,7 +258,7 @@ class RebuildContext:
     """Properties of the flow's Connect worker."""
     engine: EngineSettings = field(repr=False)
     read_reverse_map: Callable[[], OffsetMap]
-    """Reads the map of a reverse flow that keeps topic names."""
+    """Reads the offset map of a reverse flow that keeps topic names."""
     clock: Clock
     sleep: Callable[[float], bool]
     print_line: Callable[[str], None]
@@ -264,7 +266,8 @@ class RebuildContext:
     memory_bytes: int
     """Total memory of all processes that compare logs."""
     all_differ: bool
-    """True if no two source records were ever equal; see `log_alignment.align_logs`."""
+    """True if no two source records were ever equal, so that equal records always belong
+    together."""
 
 
 class MapRebuild:
@@ -272,7 +275,7 @@ class MapRebuild:
     partition."""
 
     def __init__(self, tools: RebuildContext, *, writes: bool) -> None:
-        """If `writes` is False, nothing is fenced and nothing is stored."""
+        """Create a rebuild. If `writes` is False, nothing is fenced and nothing is stored."""
         self._tools = tools
         self._writes = writes
         self._end = Deadline.after(tools.timeout_s, now_s=tools.clock.now_s())
@@ -355,7 +358,7 @@ class MapRebuild:
             )
 
     def _determine_ranges(self, due: Collection[TopicPartition]) -> list[LogCompareRange]:
-        """Determine the ranges to compare.
+        """Determine the offset ranges to compare.
 
         Partitions with a lost map are fenced first, so that the records before the marker are
         final. The source's end offsets are fetched next. The producers of the reverse flow are read
@@ -418,8 +421,8 @@ class MapRebuild:
         return by.marker
 
     def _read_reverse_map(self, asked: Collection[TopicPartition]) -> OffsetMap | None:
-        """Read the map of a reverse flow that keeps topic names. Returns None if there is no such
-        flow."""
+        """Read the offset map of a reverse flow that keeps topic names. Returns None if there is no
+        such flow."""
         if any(self._setups[each].opposite_map for each in asked):
             return self._tools.read_reverse_map()
         return None
@@ -434,7 +437,7 @@ class MapRebuild:
         return frozenset(back.get_partition(mirror).producers)
 
     def _open_mirror(self, partition: TopicPartition, questions: BlockingClient) -> PartitionFencer:
-        """Open the partition's mirror topic partition for fencing."""
+        """Open the mirror partition for fencing."""
         where = self._setups[partition]
         return PartitionFencer(
             questions,

@@ -42,9 +42,10 @@ def skip_record(
 ) -> UnreadableMapRecord:
     """Record an incident, then replace the record. Returns the skipped record.
 
-    The ledger must not be open yet. `position` is required for an era (mirror generation) record
-    and is where its partition restarts. Raises `NothingToSkipError`, and `RetriableError` or
-    `FatalError` for the same reasons as the ledger.
+    `ledger` (the flow's offset map and incident topics) must not be open yet. `position` is
+    required for an era (mirror generation) record and is where its partition restarts. Raises
+    `NothingToSkipError`, and `RetriableError` or `FatalError` if the topics cannot be read or
+    written.
     """
     topic = naming.offset_map_topic(flow.source)
     ledger.open(READ_TIMEOUT_S)
@@ -82,7 +83,8 @@ def skip_record(
 
 
 def _find_unreadable(ledger: FlowLedger, flow: Flow, offset: int) -> UnreadableMapRecord:
-    """Read the ledger to its end and find the record among the unreadable ones."""
+    """Read the ledger (the flow's offset map and incident topics) to its end and find the record
+    among the unreadable ones."""
     unreadable = ledger.catch_up(READ_TIMEOUT_S).list_unreadable_records()
     found = next((each for each in unreadable if each.offset == offset), None)
     if found is None:
@@ -140,7 +142,8 @@ def _build_replacement(
 
     An era (mirror generation) record is preceded by a request to restart the partition. Otherwise
     the partition would count as new and start elsewhere without an incident. A producer id is kept
-    as one of the flow's ids, with a new ordinal, because it may have written records on the target.
+    as one of the flow's ids, with a new ordinal (rank among the flow's producer ids), because it
+    may have written records on the target.
     """
     tombstone = FlowLogItem(key=found.key, value=None)
     match found.decoded_key:

@@ -76,7 +76,7 @@ class TopicResetRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResetDecision:
-    """The recorded reset decision for one partition, with the partition's map."""
+    """The recorded reset decision for one partition, with the partition's offset map."""
 
     partition: TopicPartition
     position: str

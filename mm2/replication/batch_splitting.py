@@ -16,7 +16,7 @@ from mm2.replication.in_flight_batches import SentBatch
 ENCODED_BATCH_BYTES_MAX = 1_000_000
 """Maximum size of a re-encoded batch, below the usual `max.message.bytes` (1 MB)."""
 NO_RECORD_LIMIT = 1 << 31
-"""Record limit of a batch that is not limited."""
+"""Record limit that stands for "no limit"."""
 
 DECODE_PART_RECORDS = 20_000
 DECODE_PART_BYTES = 4 * ENCODED_BATCH_BYTES_MAX

@@ -66,22 +66,25 @@ class NewEra:
     reason: str
     source_epoch: int = -1
     incidents: tuple[Incident, ...] = ()
-    """Incidents to store before the new era."""
+    """Incidents to store before the record of the new era (generation of the mirror)."""
     previous_era_records: tuple[FlowLogItem, ...] = ()
-    """Records about the previous era, stored before the incidents and the new era."""
+    """Records about the previous era (generation of the mirror), stored before the incidents and
+    the new era."""
     request: str = ""
     """Id of the operator's request that started the era; "" if no request did."""
     first_offsets: tuple[int, int] | None = None
-    """First source and target offset of the era if another writer already copied a part of it."""
+    """First source and target offset of the era (generation of the mirror) if another writer
+    already copied a part of it."""
     runs: tuple[OffsetRun, ...] = ()
-    """Offset runs of the part that another writer copied."""
+    """Offset runs (ranges of offsets with a constant difference) of the part that another writer
+    copied."""
     junctions: tuple[Junction, ...] = ()
     """Positions at which the offset map of that part is split into segments."""
 
 
 def begin_first_era(attempt: RecoveryAttempt) -> Script[RecoveryOutcome]:
-    """Begin the first era of a partition. The mirror must be empty unless other writers are
-    allowed."""
+    """Begin the first era (generation of the mirror) of a partition. The mirror must be empty
+    unless other writers are allowed."""
     if attempt.setup.target_topics is TargetTopicAccess.EXCLUSIVE:
         refusal = yield from _check_mirror_is_empty(attempt)
         if refusal is not None:
@@ -97,7 +100,8 @@ def begin_first_era(attempt: RecoveryAttempt) -> Script[RecoveryOutcome]:
 
 
 def begin_requested_era(attempt: RecoveryAttempt) -> Script[RecoveryOutcome]:
-    """Begin the era that an operator requested, regardless of the partition's progress."""
+    """Begin the era (generation of the mirror) that an operator requested, regardless of the
+    partition's progress."""
     request, anchor = attempt.state.request, attempt.state.anchor
     assert request is not None
     start = yield from _resolve_start(request.position)
@@ -228,8 +232,8 @@ def _find_source_offset(position: str) -> Script[int | RetryRecovery]:
 
 
 def begin_era(attempt: RecoveryAttempt, era: NewEra) -> Script[RecoveryOutcome]:
-    """Store the producer id, the incidents and the era, in this order, and complete the
-    acquisition."""
+    """Store the producer id, the incidents and the era (generation of the mirror), in this order,
+    and complete the acquisition."""
     setup, fenced = attempt.setup, attempt.fence
     number = attempt.state.era_number + 1
     target = fenced.marker_offset + 1
@@ -292,7 +296,8 @@ def store_records(
 def record_producer_id(
     attempt: RecoveryAttempt, *, era: int
 ) -> Script[RetryRecovery | PartitionHalt | None]:
-    """Store our producer id under the newest ordinal, before any other record with that ordinal.
+    """Store our producer id with the highest ordinal (its rank among all owners' producer ids),
+    before any other record with that ordinal.
 
     If fencing is impossible, or if a process was suspended until its producer id expired, two
     processes may have read the same offset map. Segments with a lower ordinal than another owner's
@@ -382,8 +387,8 @@ TailMatch = TailMatcher | MapReconstruction
 def continue_era(
     attempt: RecoveryAttempt, *, era: int, start: int, match: TailMatch
 ) -> Script[RecoveryOutcome]:
-    """Continue era `era` after our transaction marker. Tail matching began at source offset
-    `start`."""
+    """Continue era `era` (generation of the mirror) after our transaction marker. Tail matching
+    began at source offset `start`."""
     target = attempt.fence.marker_offset + 1
     failed = yield from record_producer_id(attempt, era=era)
     return failed or create_partition_acquired(

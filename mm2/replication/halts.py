@@ -192,8 +192,8 @@ FENCED_RETRY_DELAY_S = 30.0
 
 
 class HaltCause(enum.Enum):
-    """Kind of halt, as in the metric label `reason`. `docs/guides/halt-reasons.md` explains each
-    kind."""
+    """Cause of a halt: the value of the metric label `reason`. `docs/guides/halt-reasons.md`
+    explains each cause."""
 
     CORRUPT = "corrupt-batch"
     BATCH_TOO_LARGE = "batch-too-large"
@@ -349,7 +349,8 @@ def build_map_unreadable_halt(setup: PartitionSetup, found: UnreadableStateRecor
 
 
 def build_era_missing_halt(setup: PartitionSetup, number: int) -> PartitionHalt:
-    """Build the halt for records of an era whose record is missing from the offset map.
+    """Build the halt for records of an era (generation of the mirror) whose own record is missing
+    from the offset map.
 
     Starting from scratch would silently repeat or skip records.
     """
@@ -425,7 +426,7 @@ def build_mirror_unknown_halt(
     """Build the halt for a target log that lacks our leader epoch. Before Kafka 2.8, this means
     that the mirror topic was recreated.
 
-    A deposed leader that still responds looks the same unless a fence excludes it: pass
+    A deposed leader that still responds causes the same symptom unless fencing rules it out: pass
     `retry_after_s` in this case.
     """
     return PartitionHalt(

@@ -29,8 +29,8 @@ from mm2.topics.flow_config import TargetTopicAccess
 def find_hanging_transaction(
     attempt: RecoveryAttempt,
 ) -> Script[RetryRecovery | PartitionHalt | None]:
-    """Find an open transaction before our fence that must end before replication starts. Return
-    None if none is open.
+    """Find an open transaction that began before our transaction marker and must end before
+    replication starts. Return None if none is open.
 
     If other writers are allowed on the mirror, their transactions are ignored, because those
     writers end them.
@@ -122,8 +122,8 @@ def _react_to_open_transactions(
 
 
 def _first_matched_offset(attempt: RecoveryAttempt) -> int:
-    """Return the first target offset that tail matching reads: the resume point, or the tail's end
-    for a requested era."""
+    """Return the first target offset that tail matching reads: the resume point, or the end of the
+    tail if an operator requested a new era (generation of the mirror)."""
     end, known = attempt.fence.tail_end, attempt.state
     if known.request is not None:
         return end
@@ -167,7 +167,7 @@ def is_exclusive_writer(context: RecoveryContext) -> bool:
 def react_to_open_transaction(
     attempt: RecoveryAttempt, found: OpenTransaction
 ) -> RetryRecovery | PartitionHalt:
-    """React to a transaction that is open before our fence.
+    """React to a transaction that was opened before our transaction marker and is still open.
 
     No coordinator ends a transaction of one of our older producer ids. Without fencing, its
     coordinator may still end it, as for a foreign transaction.

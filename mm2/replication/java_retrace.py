@@ -92,7 +92,7 @@ REMEMBERED_RECORDS_MAX = 4_000_000
 """Maximum number of source records kept (17 bytes each). A step back beyond them is not
 recognized."""
 _COMMITTED, _ABORTED_BUT_COPIED = 1, 2
-"""Marks of a source record: committed, or aborted but nevertheless copied to the mirror."""
+"""States of a source record: committed, or aborted but nevertheless copied to the mirror."""
 DUPLICATE_RANGES_MAX = 200
 """Maximum number of duplicate ranges that are reported separately."""
 _REPEAT_CANDIDATES_MAX = 256
@@ -133,7 +133,7 @@ class MapReconstruction:
     duplicate_ranges: list[tuple[int, int]] = field(default_factory=list)
     """Ranges of target offsets whose records repeat earlier records of the mirror."""
     runs: list[OffsetRun] = field(default_factory=list)
-    """Offset runs up to the first step back."""
+    """Offset runs (ranges of offsets with a constant difference) up to the first step back."""
     junctions: list[Junction] = field(default_factory=list)
     """Positions at which the reconstructed offset map may be split into segments."""
     mismatch: str = ""

@@ -91,8 +91,8 @@ def find_log_starts(
 def find_java_records(
     attempt: RecoveryAttempt, *, resume_target: int
 ) -> Script[JavaWrittenRange | RetryRecovery | PartitionHalt | None]:
-    """Find the position from which MirrorMaker 2 wrote to the mirror after our resume point, if it
-    did.
+    """Find the position after our resume point from which MirrorMaker 2 wrote to the mirror, if
+    there is one.
 
     Our own flows also write MirrorMaker 2's internal topics. The record at the offset sync must
     therefore come from a foreign producer and match the source.
@@ -268,8 +268,8 @@ def _feed_mirror_batches(
     *,
     at: int,
 ) -> tuple[MissingInput, int]:
-    """Feed the fetched batches that match `batches` from index `at` on, while more input is
-    needed."""
+    """Feed the batches of one fetch that are expected next, `batches` from index `at` on, while
+    more input of the mirror is needed."""
     need = MissingInput.TARGET
     with contextlib.suppress(DamagedBatchError):  # its checksum was valid a moment ago
         for header, batch in tail_reader.iter_valid_batches(held, start=batches[at].offset):
@@ -316,8 +316,8 @@ def take_over_from_position(
     *,
     own_progress: tuple[int, int] | None = None,
 ) -> Script[RecoveryOutcome]:
-    """Begin an era after the records that MirrorMaker 2 wrote from `begins` on. Earlier records are
-    not compared.
+    """Begin an era (generation of the mirror) after the records that MirrorMaker 2 wrote from
+    `begins` on. Earlier records are not compared.
 
     `own_progress` is the pair of source and target offset up to which this flow had replicated.
     """
@@ -361,7 +361,7 @@ def continue_after_java(
 
     The position that MirrorMaker 2 stored is ignored, because our flows also store it and an
     unclean election may have truncated the log since then. `changed` and `lost` explain why the
-    current era ends in any case.
+    current era (generation of the mirror) ends in any case.
     """
     traced = yield from retrace_mirror(attempt, begins)
     if not isinstance(traced, MapReconstruction):

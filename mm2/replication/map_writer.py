@@ -1,4 +1,5 @@
-"""Writes a partition's offset map segments. The open segment is also the partition's resume point.
+"""Writes the segments (records) of a partition's offset map. The open segment is also the
+partition's resume point.
 
 The writer receives acknowledged batches only. A segment grows under one key until it reaches 2 KB
 and is then closed. The next segment begins where the closed one ended.
@@ -18,8 +19,9 @@ from mm2.replication.recovery_outcomes import PartitionAcquired, RecoveryContext
 
 SEGMENT_BYTES = 2048
 UNWRITTEN_BYTES_MAX = 128 * 1024
-"""Size at which a segment is closed in memory while an open transaction prevents writing it. Topics
-accept records of 1 MB, and one more batch may still add runs."""
+"""Size at which a segment (record of the offset map) is closed in memory while an open transaction
+prevents writing it. Topics accept records of 1 MB, and one more batch may still add to the
+segment."""
 WRITE_INTERVAL_S = 1.0
 UNRECORDED_AGE_MAX_S = 30.0
 """Maximum age of the oldest unrecorded batch before sending pauses, so that tail matching after a
@@ -30,11 +32,11 @@ _SEGMENT_HEAD_BYTES = 64
 
 @dataclass(slots=True, kw_only=True)
 class MapWriter:
-    """Collects the offset runs, progress and CRC of the batches acknowledged since this owner
-    acquired the partition.
+    """Collects the offset runs (ranges of offsets with a constant difference), progress and CRC of
+    the batches acknowledged since this owner acquired the partition.
 
-    Invariants: `runs` are in source order with changing deltas; `through` and `target_next` never
-    decrease; no unacknowledged batch is included.
+    Invariants: `runs` are in source order, and consecutive runs have different deltas; `through`
+    and `target_next` never decrease; no unacknowledged batch is included.
     """
 
     topic: str
@@ -69,11 +71,11 @@ class MapWriter:
         self._token = (self.ordinal << 48) | (self.epoch << 32)
 
     def add_matched_batch(self, source: int, target: int) -> None:
-        """Add a batch that a former owner replicated to this owner's runs."""
+        """Add to this owner's offset map a batch that a former owner replicated."""
         self._add_run(source, target - source)
 
     def close_segment(self, *, through: int, target_next: int, source_epoch: int) -> None:
-        """Close the segment of the batches that a former owner replicated up to `through`."""
+        """Close the map segment of the batches that a former owner replicated up to `through`."""
         self._closed.append(
             self._create_item(
                 closed=True,
@@ -122,7 +124,7 @@ class MapWriter:
             self._unwritten_since_s = now_s
 
     def is_write_due(self, now_s: float) -> bool:
-        """Return True if the segment must be written: once per second while it changes, and
+        """Return True if the map segment must be written: once per second while it changes, and
         immediately when it is full."""
         if self._unwritten_since_s is None:
             return False
@@ -244,11 +246,11 @@ class MapWriter:
 
 
 def create_map_writer(context: RecoveryContext, acquired: PartitionAcquired) -> MapWriter:
-    """Create the map writer of an acquired partition. Its first write is the first segment under
-    the new epoch.
+    """Create the map writer of an acquired partition. It first writes the first map segment of the
+    new producer epoch.
 
-    The runs of a long tail are split into several segments. Each segment is also a resume point in
-    case only some of them are stored.
+    The offset map of a long tail is split into several segments. Each segment is also a resume
+    point in case only some of them are stored.
     """
     written = MapWriter(
         topic=context.setup.topic,

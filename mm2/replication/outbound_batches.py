@@ -19,7 +19,7 @@ from mm2.replication.read_committed import SourceBatch
 
 class RecordTransform(Protocol):
     """A transform that is applied to each record of a partition. The result must not depend on the
-    time."""
+    current time."""
 
     name: str
     """Name of the transform and its settings. A different name begins a new era (generation of the
@@ -168,7 +168,8 @@ def _transform_record(transform: RecordTransform, record: BatchRecord) -> bytes 
 
 
 class OffsetSpan(NamedTuple):
-    """Records from source offset `source` on are at indexes `index`, `index` + 1, … of a batch."""
+    """Maps source offsets to record indexes of a batch: the record at source offset `source` has
+    index `index`, the next one `index` + 1, …."""
 
     source: int
     place: int

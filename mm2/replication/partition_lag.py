@@ -1,6 +1,7 @@
 """Lag of one partition: in records, and as the age of the oldest record that is not replicated yet.
 
-Metrics, Java's metrics, status and the live table compute lags here and nowhere else.
+All lags in metrics, in MirrorMaker 2's metrics, in the status and in the live table are computed
+here.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Replicates one partition: acquires it, copies batch by batch, and reacquires it after errors.
 
-Slow steps (acquisition, transaction boundaries) are scripts with one outstanding instruction. The
-hot path consists of plain method calls per batch, because an event object per batch would cost more
-than the copying. The caller passes the time as `now_s` (monotonic seconds). Batches are never
-resent. If a batch is not acknowledged, the partition is acquired again, which reads from the target
-whether the batch was stored.
+Slow steps (acquisition, begin and end of transactions) are scripts: generators of instructions, one
+of which is outstanding at a time. The hot path consists of plain method calls per batch, because an
+event object per batch would cost more than the copying. The caller passes the time as `now_s`
+(monotonic seconds). Batches are never resent. If a batch is not acknowledged, the partition is
+acquired again, which reads from the target whether the batch was stored.
 """
 
 from __future__ import annotations
@@ -259,8 +259,8 @@ class PartitionReplicator:
         return self.source.is_blocked or self.map.through < self.source.position
 
     def on_segment_stored(self, token: int) -> None:
-        """Record that a map segment is stored. The segment was written by `tick` or at a
-        boundary."""
+        """Record that a map segment is stored. The segment was written by `tick` or at a boundary
+        (a pause without batches in flight)."""
         if self.map is not None:
             self.map.on_stored(token)
 
@@ -567,8 +567,8 @@ class PartitionReplicator:
         return [self.map.create_write_instruction(now_s), *self._resume_copying(now_s)]
 
     def _resume_copying(self, now_s: float) -> Instructions:
-        """Resume replication, unless the topic was recreated or the leader changed during the
-        boundary."""
+        """Resume replication after a boundary (a pause without batches in flight), unless the topic
+        was recreated or the leader changed meanwhile."""
         self.state.begin_copying()
         if self.state.recreated_halt is not None:
             return self._halt(self.state.recreated_halt, now_s)

@@ -59,7 +59,8 @@ class PartitionState:
 
     @property
     def is_idle(self) -> bool:
-        """Return True if the partition is waiting or halted, so that no script is running."""
+        """Return True if the partition is waiting or halted, so that no script (generator of
+        instructions) is running."""
         return self.phase in (PartitionPhase.WAITING, PartitionPhase.HALTED)
 
     @property
@@ -91,7 +92,7 @@ class PartitionState:
         self.reason = self._first_error = ""
 
     def begin_boundary(self) -> None:
-        """Enter a boundary, during which no batch is in flight. A transaction is opened or
+        """Enter a boundary: a pause without batches in flight in which a transaction is opened or
         committed, the fence is renewed, or reverse-flow producers are resolved."""
         self.phase = PartitionPhase.BOUNDARY
 

@@ -100,8 +100,8 @@ FencingFailure = NewerOwner | FencingDenied | FencingInterrupted
 
 
 def fence_partition(*, use_fence: bool = True) -> Script[ProducerFence | FencingFailure]:
-    """Fence the partition: request permission, find the log end, obtain a new epoch, run an empty
-    transaction, and read its marker back.
+    """Fence the partition: request the worker's permission, find the log end, obtain a new epoch,
+    run an empty transaction, and read its marker back.
 
     If the transactional id is not authorized, or `use_fence` is False, only a new producer id is
     requested. Replication is then at least once.

@@ -28,7 +28,7 @@ LIST_KEYS = (TRANSFORMS_KEY, PREDICATES_KEY)
 KEY_PREFIXES = (f"{TRANSFORMS_KEY}.", f"{PREDICATES_KEY}.")
 _TYPE, _PREDICATE, _NEGATE = "type", "predicate", "negate"
 _NOT_UTF8 = "surrogateescape"
-"""Header names that are not UTF-8 pass through a chain unchanged."""
+"""Error handler that decodes and encodes header names that are not UTF-8 without changing them."""
 
 
 class TransformChainError(ConfigError):

@@ -5,8 +5,8 @@ transactional id, followed by an empty transaction whose marker is read back, en
 writer can append. The content of the target is then read and compared, never assumed.
 
 `Recovery` owns the partition's state while nothing is in flight: waiting, acquiring, halted, fenced
-or closed. It does not handle batches. `ScriptRunner` runs one script at a time and matches answers
-to its instructions.
+or closed. It does not handle batches. `ScriptRunner` runs one script (a generator of instructions)
+at a time and passes the answer to each instruction back to it.
 """
 
 from __future__ import annotations
@@ -60,21 +60,22 @@ from mm2.replication.setup import PartitionSetup
 from mm2.topics.flow_config import DeliveryMode
 
 OnScriptEnd = Callable[[object, float], list[Instruction]]
-"""Callback that receives the script's return value and the time (monotonic seconds), and returns
-the next instructions."""
+"""Callback at the end of a script (a generator of instructions). Receives the script's return value
+and the time (monotonic seconds), and returns the next instructions."""
 
 
 @dataclass(slots=True)
 class ScriptRunner:
-    """Runs one script at a time and sends it the answer to each instruction.
+    """Runs one script (a generator of instructions) at a time and sends it the answer to each
+    instruction.
 
     Invariant: a running script has exactly one outstanding instruction.
     """
 
     setup: PartitionSetup
     token: int = 0
-    """Number that changes whenever a script starts or is abandoned. An answer with an older token
-    is for a script that has ended."""
+    """Number that changes whenever a script (generator of instructions) starts or is abandoned. An
+    answer with an older token is for a script that has ended."""
     _script: Script[object] | None = None
     _outstanding: Instruction | None = None
     _on_end: OnScriptEnd | None = None
@@ -86,7 +87,8 @@ class ScriptRunner:
     def start(
         self, script: Script[object], on_end: OnScriptEnd, *, now_s: float
     ) -> list[Instruction]:
-        """Run a script up to its first instruction. `on_end` is called with its result."""
+        """Run a script (a generator of instructions) up to its first instruction. `on_end` is
+        called with the script's result."""
         assert self._script is None
         self._script, self._on_end = self._convert_damage_to_halt(script), on_end
         self.token += 1
@@ -102,7 +104,8 @@ class ScriptRunner:
             )
 
     def on_answer(self, answer: InstructionAnswer, now_s: float) -> list[Instruction]:
-        """Send the answer to the outstanding instruction and return the next instructions."""
+        """Pass the answer to the outstanding instruction to the script, and return the next
+        instructions."""
         assert self._script is not None, answer
         return self._advance(answer, now_s)
 
@@ -111,7 +114,8 @@ class ScriptRunner:
         return instruction is self._outstanding
 
     def abandon(self) -> None:
-        """Close the running script and ignore its outstanding answer."""
+        """Close the running script (generator of instructions) and ignore its outstanding
+        answer."""
         assert self._script is not None
         self._script.close()
         self._script = self._outstanding = None
@@ -162,8 +166,8 @@ def recover_partition(context: RecoveryContext) -> Script[RecoveryOutcome]:
 
 
 def check_topic_ids(setup: PartitionSetup, era: Era | None) -> PartitionHalt | None:
-    """Return a halt if a topic id differs from the era's, because the topic was recreated under the
-    same name."""
+    """Return a halt if a topic id differs from the one stored with the era (generation of the
+    mirror), because the topic was recreated under the same name."""
     if era is None:
         return None
     sides = (
@@ -203,15 +207,16 @@ _Phase = PartitionPhase
 
 FENCED_REASON = "fenced; reacquired once the worker group assigns the partition to this worker"
 _METADATA_GRACE_S = 10.0
-"""Time for which metadata may be stale. If a broker reports another topic id and then ours again,
-the partition is not acquired for this long."""
+"""Time in seconds for which metadata may be stale. If a broker reports another topic id and then
+ours again, the partition is not acquired for this long."""
 
 
 class Recovery:
     """Acquires a partition, retries, halts, and checks for newer owners while nothing is being
     replicated.
 
-    Invariant: the phase is ACQUIRING exactly while a script of this object is running.
+    Invariant: the phase is ACQUIRING exactly while a script (a generator of instructions) of this
+    object is running.
     """
 
     def __init__(
@@ -310,7 +315,8 @@ class Recovery:
         return halts.build_fenced_halt(self._context.setup)
 
     def on_script_failed(self, outcome: object, now_s: float) -> Instructions:
-        """React to a script that did not end with the expected result."""
+        """React to a script (a generator of instructions) that ended without the expected
+        result."""
         match outcome:
             case RetryRecovery():
                 return self.retry_after_backoff(
@@ -392,7 +398,8 @@ class Recovery:
         return found
 
     def close(self) -> None:
-        """Shut down while nothing is being replicated. A running boundary finishes first."""
+        """Shut down while nothing is being replicated. A running boundary (transaction step without
+        batches in flight) finishes first."""
         if self._state.phase is _Phase.ACQUIRING:
             self._runner.abandon()
             self._state.close()

@@ -1,10 +1,11 @@
-"""Instructions that a partition's scripts yield, their answers, and the recovered state.
+"""Instructions that a partition's scripts (generators) yield, their answers, and the recovered
+state.
 
 Every instruction concerns the partition whose script yields it. A script has one outstanding
 instruction at a time. The answer is of the type named in the instruction's docstring,
 `InstructionRefused` (Kafka error code) or `NoResponse` (timeout: the outcome is unknown).
 
-`RecoveredState` is the content of the offset map topic about a partition at its acquisition.
+`RecoveredState` is what the offset map topic contains about a partition at its acquisition.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class UnreadableStateRecord:
 
 
 def describe_unreadable(found: UnreadableMapRecord) -> UnreadableStateRecord:
-    """Convert an unreadable record of the offset map to the type that scripts use."""
+    """Convert an unreadable record of the offset map to an `UnreadableStateRecord`."""
     return UnreadableStateRecord(offset=found.offset, why=found.why, is_era=found.is_era)
 
 
@@ -55,11 +56,13 @@ class RecoveredState:
     era: Era | None = None
     anchor: ResumePoint | None = None
     is_era_empty: bool = False
-    """True if the era was begun by a newer owner than the resume point's and has no records yet."""
+    """True if an owner newer than the resume point's owner began the era and has not stored records
+    in it yet."""
     era_ordinal: int = 0
-    """Ordinal of the newest owner that began an era; 0 if no era exists."""
+    """Ordinal (rank among all owners' producer ids) of the newest owner that began an era
+    (generation of the mirror); 0 if no era exists."""
     producers: dict[int, int] = field(default_factory=dict)
-    """Our producer ids, each mapped to its ordinal."""
+    """Our producer ids, each mapped to its ordinal (rank among all owners' producer ids)."""
     request: NewEraRequest | None = None
     source_position: int | None = None
     """Source offset at which replication would continue if the target's log ended at the requested
@@ -169,8 +172,8 @@ class ReadRecoveredState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FindReverseFlowProducers:
-    """Ask the worker which of these producer ids belong to the reverse flow. The worker first reads
-    the reverse flow's map topic to the end. Answer: `ReverseFlowProducers`."""
+    """Look up which of these producer ids belong to the reverse flow. The worker first reads the
+    reverse flow's map topic to the end. Answer: `ReverseFlowProducers`."""
 
     producers: tuple[int, ...]
 
@@ -203,8 +206,8 @@ class AppendToFlowLog:
     """Append records to the flow's offset map or incident topic, in this order. Answer:
     `InstructionDone`, once the records are stored.
 
-    Outside a script, the answer is a call to `PartitionReplicator.on_segment_stored` with the same
-    `token`.
+    If no script (generator of instructions) yielded the instruction, the answer is a call to
+    `PartitionReplicator.on_segment_stored` with the same `token`.
     """
 
     items: tuple[FlowLogItem, ...]
@@ -222,7 +225,8 @@ class FlowLogItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delay:
-    """Continue the script after `delay_s` seconds. Answer: `InstructionDone`."""
+    """Continue the script (generator of instructions) after `delay_s` seconds. Answer:
+    `InstructionDone`."""
 
     delay_s: float
 

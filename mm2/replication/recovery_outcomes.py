@@ -69,12 +69,12 @@ class RecoveryAttempt:
 
     @property
     def ordinal(self) -> int:
-        """Ordinal of our producer id among all ids that have written the partition.
+        """Ordinal of our producer id: its rank among all ids that have written the partition.
 
         A stored ordinal is not reused if another id also has it, or if it is lower than the ordinal
-        of the newest resume point or era. In both cases our transactional id was not used in
-        between. Two unfenced owners may read the same map, so the producer id (modulo
-        `UNFENCED_ORDINAL_MODULUS`) is added to keep their ordinals apart.
+        of the newest resume point or era (generation of the mirror). In both cases our
+        transactional id was not used in between. Two unfenced owners may read the same map, so the
+        producer id (modulo `UNFENCED_ORDINAL_MODULUS`) is added to keep their ordinals apart.
         """
         number = self.fence.producer.id
         places = list(self.state.producers.values())
@@ -117,7 +117,8 @@ class PartitionAcquired:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryRecovery:
-    """The attempt failed because of a change. It is repeated after a backoff."""
+    """The acquisition attempt failed because of a concurrent change. It is repeated after a
+    backoff."""
 
     reason: str
     halt_if_persistent: PartitionHalt | None = None
@@ -136,7 +137,8 @@ RecoveryOutcome = PartitionAcquired | RetryRecovery | OwnershipLost | PartitionH
 
 
 def convert_fencing_failure(setup: PartitionSetup, failure: FencingFailure) -> RecoveryOutcome:
-    """Convert a failure to write or read the marker to an outcome."""
+    """Convert a failure to write or read our transaction marker to an outcome of the
+    acquisition."""
     match failure:
         case NewerOwner():
             return OwnershipLost(fenced_producer=failure.fenced_producer)
@@ -169,8 +171,8 @@ def read_recovered_state(
     """Read the partition's recovered state. `target` is the target offset whose source position is
     needed, or None.
 
-    Scripts must use only this function, because it returns a halt if a map record that may concern
-    the partition is unreadable.
+    Scripts (generators of instructions) must use only this function, because it returns a halt if a
+    map record that may concern the partition is unreadable.
     """
     known = yield ReadRecoveredState(target_offset=target)
     if not isinstance(known, RecoveredState):
@@ -188,8 +190,8 @@ def retry_after_empty_reads(operation: str) -> RetryRecovery:
 
 
 UNFENCED_ORDINAL_MODULUS = 997
-"""Modulus of the producer id that is added to an unfenced owner's ordinal. Brokers allocate
-producer ids in blocks of 1,000."""
+"""Modulus applied to a producer id before it is added to the ordinal of an unfenced owner. Brokers
+allocate producer ids in blocks of 1,000."""
 EMPTY_READS_MAX = 50
 """Maximum number of reads without new records before an attempt is abandoned. Each waits briefly at
 the broker."""

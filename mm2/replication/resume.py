@@ -124,8 +124,8 @@ def _build_retry_resume_point_ahead(
 
 
 def _build_retry_recreated_mirror(attempt: RecoveryAttempt, segment: MapSegment) -> RetryRecovery:
-    """Build a retry with a later halt, because the mirror was recreated: a topic's leader epochs
-    never decrease.
+    """Build a retry that becomes a halt if it does not succeed, because the mirror was recreated: a
+    topic's leader epochs never decrease.
 
     The log's length proves nothing, because each attempt adds a marker.
     """
@@ -141,7 +141,8 @@ def _build_retry_recreated_mirror(attempt: RecoveryAttempt, segment: MapSegment)
 
 
 def _get_empty_era_position(attempt: RecoveryAttempt) -> ResumePosition:
-    """Return the start of an era whose owner stopped before storing a segment."""
+    """Return the start of an era (generation of the mirror) whose owner stopped before storing a
+    segment."""
     known = attempt.state
     assert known.era is not None
     target = min(known.era.first_target, attempt.fence.tail_end)
@@ -154,9 +155,9 @@ def _find_position_after_truncation(
     """Find the resume position before a truncation: only source offsets that the map places below
     `end` are still on the target.
 
-    If the position precedes the newest era, an older era lost records and a new era begins. The
-    resume point's `source_epoch` is kept, because a source without that epoch has lost records that
-    were replicated.
+    If the position precedes the newest era (generation of the mirror), an older era lost records
+    and a new era begins. The resume point's `source_epoch` is kept, because a source without that
+    epoch has lost records that were replicated.
     """
     target = yield from _find_open_transaction_start(attempt, end)
     if isinstance(target, RetryRecovery):
@@ -311,7 +312,7 @@ def _match_tail(attempt: RecoveryAttempt, position: ResumePosition) -> Script[Re
 
 
 def _may_be_java_tail(attempt: RecoveryAttempt, left: TargetTail) -> bool:
-    """Return True if the foreign writer may be MirrorMaker 2."""
+    """Return True if MirrorMaker 2 may have written the foreign records of the tail."""
     exclusive = attempt.setup.target_topics is TargetTopicAccess.EXCLUSIVE
     known = attempt.state.java is not None
     return exclusive and known and left.foreign is not None and not left.lost
@@ -377,8 +378,8 @@ def _resume_without_source(
 
 
 def _has_transform_changed(attempt: RecoveryAttempt) -> bool:
-    """Return True if the era's records were transformed differently than the current configuration
-    requires."""
+    """Return True if records of the current era (generation of the mirror) were transformed
+    differently than the configuration now requires."""
     era, transform = attempt.state.era, attempt.context.transform
     assert era is not None
     return era.filter_hash != outbound_batches.hash_transform(transform)
@@ -398,8 +399,8 @@ def _create_era_after_transform_change(
 def _create_era_after_mismatch(
     attempt: RecoveryAttempt, position: ResumePosition, pairs: TailMatcher
 ) -> NewEra:
-    """Create a new era because the tail does not match after compaction, retention, or a rewritten
-    source."""
+    """Create a new era (generation of the mirror) because the tail does not match after compaction,
+    retention, or a rewritten source."""
     why = f"the last records of this flow do not match the source: {pairs.mismatch}"
     stated = eras.create_incident(
         attempt,
@@ -436,7 +437,8 @@ def _create_era_after_lost_tail(
 def _create_matched_segments(
     attempt: RecoveryAttempt, position: ResumePosition, pairs: TailMatcher
 ) -> tuple[FlowLogItem, ...]:
-    """Create the map segments of the matched part, which are added to the ending era."""
+    """Create the map segments of the matched part of the tail, which still belong to the era
+    (generation of the mirror) that ends."""
     if not pairs.runs:
         return ()
     found = eras.create_partition_acquired(

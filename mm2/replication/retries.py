@@ -17,8 +17,8 @@ TRANSIENT_RETRIES = 5
 """Number of retries with backoff (a few seconds in total) before a transient error counts as
 persistent."""
 RETRY_COUNTER_RESET_S = 60.0
-"""A problem that does not occur for this long starts a new series. Acquiring a partition takes less
-time."""
+"""Time in seconds after which a problem that did not recur starts a new series. Acquiring a
+partition takes less time."""
 
 
 def create_backoff() -> Backoff:

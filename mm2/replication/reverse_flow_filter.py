@@ -41,8 +41,8 @@ class ReverseFlowFilter:
         self._forget_oldest()
 
     def _forget_oldest(self) -> None:
-        """Forget the oldest producers that do not belong to the reverse flow. The reverse flow has
-        few: one more per expired id."""
+        """Forget the oldest producers that do not belong to the reverse flow. Those of the reverse
+        flow are kept, because they are few: one more per expired producer id."""
         local = [
             each
             for each, theirs in self.is_reverse_by_id.items()

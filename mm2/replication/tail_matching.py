@@ -30,8 +30,9 @@ from mm2.replication.recovery_instructions import FetchedRecords
 from mm2.replication.target_tail import TailBatch
 
 JUNCTION_RUNS = 20_000
-"""Number of runs after which a junction (split point of the map) is added, because more runs may
-exceed the map topic's maximum record size. A run needs at most 20 bytes, usually 2 or 3."""
+"""Number of runs (ranges of offsets with a constant difference) after which a junction (split point
+of the map) is added, because more runs may exceed the map topic's maximum record size. A run needs
+at most 20 bytes, usually 2 or 3."""
 
 
 class MissingInput(enum.Enum):
@@ -45,8 +46,9 @@ class MissingInput(enum.Enum):
 
 
 class Junction(NamedTuple):
-    """A point between two batches of the tail where the map may be split. The first `runs` runs end
-    before source offset `source` and target offset `target`."""
+    """A point between two batches of the tail where the map may be split. The first `runs` runs
+    (ranges of offsets with a constant difference) end before source offset `source` and target
+    offset `target`."""
 
     runs: int
     source: int
@@ -55,8 +57,8 @@ class Junction(NamedTuple):
 
 
 def create_unshared_budget() -> MemoryBudget:
-    """Create a budget for callers without a shared one. One batch may decompress to the general
-    maximum."""
+    """Create a memory budget for callers that share none with other partitions. One batch may
+    decompress to the general maximum."""
     return MemoryBudget(compression.DECOMPRESSED_BYTES_MAX)
 
 
@@ -68,9 +70,9 @@ def describe_too_large(
 ) -> UnreadableBatch:
     """Describe a batch that is too large to be decoded for the comparison.
 
-    For a batch of the mirror, `mirrors` is the source offset up to which all records matched, and
-    the batch's record count. The limit is a local setting, so exceeding it does not prove a
-    mismatch.
+    For a batch of the mirror, `mirrors` is a pair: the source offset up to which all records
+    matched, and the batch's record count. The limit is a local setting, so exceeding it does not
+    prove a mismatch.
     """
     what, offset, behind = "the batch", entry.first, entry.header.last_offset + 1
     if mirrors is not None:
@@ -90,7 +92,8 @@ def describe_too_large(
 
 @dataclass(slots=True, kw_only=True)
 class _MatchSide:
-    """The batch of one side that is being decoded, and its decoded but unmatched records."""
+    """The batch of one log (source or target) that is being decoded, and its decoded but unmatched
+    records."""
 
     name: str
     batch: SourceBatchDecoder | None = None

@@ -1,4 +1,5 @@
-"""Scripts that read the target's tail and the corresponding source records for tail matching.
+"""Scripts (generators of instructions) that read the target's tail and the corresponding source
+records for tail matching.
 
 A damaged batch, or a log that ends too early, is read several times before it is treated as real,
 because a new leader may not yet know the old leader's high watermark.
@@ -74,8 +75,9 @@ def read_tail(
     """Read our batches on the mirror from `start` to our marker, or those of all producers
     (`all_producers`).
 
-    The other parameters are described in `TargetTail`. Raises `DamagedBatchError` if a batch
-    remains unreadable after all retries.
+    `last_crc` is the expected CRC of the batch before `start`. `lost` is a reason why the tail
+    cannot match the map. Raises `DamagedBatchError` if a batch remains unreadable after all
+    retries.
     """
     ours = frozenset({*attempt.state.producers, attempt.fence.producer.id})
     left = TargetTail(
@@ -161,10 +163,10 @@ def iter_valid_batches(
 def match_source(
     attempt: RecoveryAttempt, matcher: TailMatcher
 ) -> Script[RetryRecovery | PartitionHalt | InstructionRefused | None]:
-    """Match the tail with the source. Return `InstructionRefused` if the source no longer has the
-    position.
+    """Match the tail with the source. Return `InstructionRefused` if the source's log no longer
+    contains the offset at which matching begins.
 
-    The source is read once even for an empty tail, to check whether it still has the position.
+    The source is read once even for an empty tail, to check whether it still contains that offset.
     """
     try:
         return (yield from _match_source(attempt, matcher))

@@ -1,4 +1,5 @@
-"""The tail of a target partition: batches that older owners wrote after the mapped part.
+"""The tail of a target partition: batches that older owners wrote after the part that the offset
+map covers.
 
 `TargetTail` collects the target's batches between the end of the map and our own fence marker, in
 the order in which read_committed consumers will see them.

@@ -1,5 +1,5 @@
-"""Decides when a partition is replicated in transactions, and provides the scripts that open and
-commit a transaction or renew the fence.
+"""Decides when a partition is replicated in transactions, and provides the scripts (generators of
+instructions) that open and commit a transaction or renew the fence.
 
 Brokers forget a producer by the *timestamps* of its records. Records older than half of
 `producer.id.expiration.ms` are therefore replicated in transactions, whose markers have the current
@@ -96,7 +96,8 @@ class TransactionMode:
         self.plain_since_marker = False
 
     def may_send(self, *, old: bool, now_s: float) -> bool:
-        """Return True if a batch of this age may be sent now without a preceding boundary."""
+        """Return True if the next batch may be sent now without a preceding boundary (transaction
+        step without batches in flight). `old` is True if its records are old."""
         old = old and self.is_possible
         if not self.is_active:
             # The fence is renewed with nothing in flight, which steady traffic would never reach.
@@ -122,7 +123,8 @@ class TransactionMode:
     def switch_to_next_step(
         self, *, next_is_old: bool | None, paused: bool, now_s: float
     ) -> BoundaryStep | None:
-        """Return the boundary step that is due, and switch the mode.
+        """Return the boundary step that is due (opening or committing a transaction, or renewing
+        the fence), and switch the mode.
 
         `next_is_old` is True if the next batch to send is old, and None if no batch is ready. An
         open transaction is committed when no batch is ready, because no map segment is written
@@ -176,8 +178,8 @@ FENCE_CHECK_INTERVAL_S = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionBoundary:
-    """Result of a boundary: our marker is at target offset `next_target - 1` in leader epoch
-    `leader_epoch`."""
+    """Result of a boundary (transaction step without batches in flight): our marker is at target
+    offset `next_target - 1` in leader epoch `leader_epoch`."""
 
     next_target: int
     leader_epoch: int
@@ -198,7 +200,8 @@ def create_boundary_script(
     next_target: int,
     context: RecoveryContext,
 ) -> BoundaryScript:
-    """Create the script of a boundary step. The step's marker is at `next_target` or later."""
+    """Create the script (generator of instructions) that performs a boundary step. The step's
+    transaction marker is at target offset `next_target` or later."""
     match step:
         case BoundaryStep.OPEN:
             return open_transaction(producer)
@@ -248,8 +251,8 @@ def open_transaction(producer: ProducerIdentity) -> BoundaryScript:
 def _read_boundary_marker(
     producer: ProducerIdentity, *, next_target: int, check_context: RecoveryContext | None
 ) -> BoundaryScript:
-    """Read the boundary's marker. With `check_context`, verify that read_committed consumers can
-    see the marker."""
+    """Read back the transaction marker that a boundary step wrote. With `check_context`, verify
+    that read_committed consumers can see the marker."""
     marker = yield from producer_fencing.read_marker(producer, start=next_target)
     if not isinstance(marker, TransactionMarker):
         return marker

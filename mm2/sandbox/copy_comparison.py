@@ -27,7 +27,8 @@ _DETAILED_PARTITIONS_MAX = 4
 
 
 class DifferenceKind(enum.Enum):
-    """Faults of a mirror topic's records, such as missing, altered or duplicated records."""
+    """Kinds of differences between the records of a mirror topic and its source, such as missing,
+    altered or duplicated records."""
 
     MISSING = "missing"
     DUPLICATED = "duplicated"
@@ -190,8 +191,8 @@ def find_originals(
 
 @dataclass(frozen=True, slots=True)
 class _UnmatchedRecord:
-    """A record without a counterpart on the other side; `gap` numbers the gap between two matches
-    that contains it."""
+    """A record without a counterpart on the other side; `gap` is the number of the gap (section
+    between two matches) that contains the record."""
 
     record: ComparedRecord
     gap: int
@@ -409,8 +410,8 @@ class LogComparison:
     """Total bytes of keys and values on the source."""
     differences: tuple[RecordDifference, ...] = ()
     is_truncated: bool = False
-    """True if the remaining differences were only counted; see
-    `PartitionComparison.is_truncated`."""
+    """True if there were too many differences, so that the remaining ones were only counted as
+    missing or extra."""
 
 
 @dataclass(slots=True)

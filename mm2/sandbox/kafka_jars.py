@@ -261,8 +261,8 @@ def verify_jars(folder: Path, digests: Mapping[str, str]) -> list[str]:
 
 
 def _find_faults(folder: Path, digests: Mapping[str, str]) -> list[str]:
-    """Return one line per jar that does not match the sha256 list, like `verify_jars`, without
-    reading a missing folder or one with a valid stamp."""
+    """Like `verify_jars`, but skip reading the files if the folder is missing or its stamp is
+    valid."""
     if not folder.is_dir():
         return ["not downloaded yet"]
     if _is_stamp_valid(folder, digests):

@@ -232,8 +232,8 @@ def compare_with_incidents(
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedLogs:
-    """One partition's logs: the source before and now, the mirror, and the offset ranges that
-    incident records excuse.
+    """One partition's logs: the source before and now, the mirror, and the offset ranges in which
+    incident records explain differences.
 
     Ranges are [from, to).
     """
@@ -258,8 +258,8 @@ class ComparedLogs:
         source: _CondensedLog,
         target: _CondensedLog,
     ) -> ComparedLogs:
-        """Build the comparison input, including all offset ranges that the partition's incident
-        records excuse."""
+        """Build the comparison input, including all offset ranges in which the partition's incident
+        records explain differences."""
         deleted = IncidentKind.SOURCE_GONE
         return cls(
             before=before,

@@ -127,7 +127,8 @@ def describe_ports_in_use(state: SandboxState) -> list[str]:
 
 
 def make_shell_variables(folder: Path, state: SandboxState) -> dict[str, str]:
-    """Return the shell variables that `mm2 sandbox env` exports; see `shell_variables`."""
+    """Return the shell variables that `mm2 sandbox env` exports: bootstrap servers and client
+    properties file of each cluster."""
     home = SandboxFolder(folder.absolute())
     found = {}
     for cluster in state.clusters:

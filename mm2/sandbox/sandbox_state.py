@@ -1,4 +1,5 @@
-"""Files shared by `mm2 sandbox up` and its supervisor: the request and the supervisor's state.
+"""Files shared by `mm2 sandbox up` and its supervisor: the requested clusters and the supervisor's
+state.
 
 Both are versioned JSON files in the sandbox folder, readable only by their owner because they
 contain passwords. The supervisor holds a lock on a third file while it is running. This lock, not a

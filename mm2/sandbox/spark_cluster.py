@@ -41,7 +41,7 @@ _LOG_TAIL_CHARS = 3000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkClusterSpec:
-    """Size of a Spark cluster; `cores` and `memory` are the slots and the memory of each worker."""
+    """Size of a Spark cluster; `cores` (task slots) and `memory` apply to each worker."""
 
     workers: int = 2
     cores: int = 4

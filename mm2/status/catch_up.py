@@ -237,8 +237,8 @@ class CatchUpTracker:
     def unfinished(
         self, statuses: Sequence[FlowStatus]
     ) -> list[tuple[str, TopicPartition | None, str]]:
-        """Return (flow, partition, reason) of everything that is not finished. The partition is
-        None if it is the whole flow."""
+        """Return (flow, partition, reason) for each flow or partition that is not finished. The
+        partition is None if the entry is about the whole flow."""
         found: list[tuple[str, TopicPartition | None, str]] = []
         for status in statuses:
             if self._states.get(status.flow) is CatchUpState.CAUGHT_UP:

@@ -50,8 +50,8 @@ def find_override(config: ClusterConfigState, connector: str) -> OverrideKind | 
 
 
 def find_connector_overrides(config: ClusterConfigState) -> Mapping[str, OverrideKind]:
-    """Return the overrides of the connectors other than the source connector; see
-    `OperatorOverrides`."""
+    """Return the operator overrides (paused, stopped) of the connectors other than the source
+    connector."""
     found = {name: find_override(config, name) for name in _OVERRIDE_EFFECTS}
     return {name: each for name, each in found.items() if each is not None}
 
@@ -145,12 +145,12 @@ class WorkerSnapshot:
     """True if the group's stored configuration matches the leader's file and has been applied to
     the tasks."""
     is_plan_current: bool = True
-    """True if the connector that reports the plan runs with the file's configuration. Checked only
-    on the leader."""
+    """True if the connector that reports the plan runs with the configuration in the configuration
+    file. Checked only on the leader."""
     is_assigned: bool = True
     """True if the group's last rebalance assigned these tasks."""
     is_config_applied: bool = True
-    """True if the tasks on this node run with the file's configuration."""
+    """True if the tasks on this node run with the configuration in the configuration file."""
     overrides: OperatorOverrides = operator_overrides.NO_OVERRIDES
     connector_snapshot: ConnectorSnapshot | None = None
     checkpoint_tasks: int = 0
@@ -277,12 +277,13 @@ def _mark_not_running(each: PartitionStatus) -> PartitionStatus:
 
 
 def _find_reporting_tasks(seen: WorkerSnapshot) -> set[int]:
-    """Return the numbers of the tasks that report partitions."""
+    """Return the task numbers of the tasks that report partitions."""
     return {number for number, each in seen.task_snapshots.items() if each.partitions}
 
 
 def is_configuration_applied(seen: WorkerSnapshot) -> bool:
-    """Return True if all connectors and tasks of this node run with the file's configuration."""
+    """Return True if all connectors and tasks of this node run with the configuration in the
+    configuration file."""
     return seen.is_config_applied and not _describe_wait(seen)
 
 
@@ -290,8 +291,8 @@ def explain_not_serving(seen: WorkerSnapshot, made: FlowStatus, begun: Collectio
     """Explain why none of the tasks assigned to this node is running; return "" if at least one is
     running, or if an operator stopped the flow.
 
-    `made` is the flow's status. `begun` has the tasks whose copy processes have run on this node: a
-    restarting task counts as ready.
+    `made` is the flow's status. `begun` contains the tasks whose copy processes have run on this
+    node: a restarting task counts as ready.
     """
     if seen.overrides.stopped:
         return ""
@@ -382,8 +383,8 @@ def _describe_other_node(connector: GroupStatus) -> str:
 
 
 def _describe_wait(seen: WorkerSnapshot) -> str:
-    """Explain what is missing before the flow can run; return "" if nothing is. Statuses reported
-    by other nodes may be outdated and are ignored."""
+    """Explain what is missing before the flow can run; return "" if nothing is missing. Statuses
+    reported by other nodes may be outdated and are ignored."""
     if not seen.has_joined:
         return seen.reason or "joining its Connect group"
     if not seen.is_config_current:

@@ -78,8 +78,8 @@ def make_health_pages(
     within_s: float,
     clock: Clock,
 ) -> Mapping[str, PageRenderer]:
-    """Build the health pages by path. `within_s` is described in
-    `replication_health.evaluate_flow`.
+    """Build the health pages by path. `within_s` is how long a flow may go without replicating a
+    batch while its source may have more records.
 
     A node is not ready if the target does not respond, because the flow's Connect group is stored
     there.

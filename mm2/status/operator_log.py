@@ -185,7 +185,8 @@ class OperatorLog:
         now: Clock,
         open_target: OpenActionTarget = open_action_target,
     ) -> None:
-        """Create the log. `settings` returns the current settings."""
+        """Create the log. `settings` returns the settings that are in effect when an action is
+        logged."""
         self._settings = settings
         self._clock = now
         self._open_target = open_target
@@ -201,7 +202,8 @@ class OperatorLog:
         self._give_up_s = math.inf
 
     def log_change(self, change: AuditedRequest) -> None:
-        """Log a REST request, with a warning and the status if it was rejected."""
+        """Log an operator's REST request. A rejected request is logged as a warning with its HTTP
+        status."""
         found = parse_actions(change)
         words = "; ".join(each.text for each in found)
         operator = change.user or change.client or "unknown"

@@ -2,10 +2,10 @@
 Pure.
 
 A process is live if its main loop runs. It is ready if each flow's worker has joined its group, the
-connectors are configured as in the file, and the tasks assigned to this node have started. A task
-that restarts remains ready. A task that is waiting for a Spark slot while others replicate is
-ignored. A node whose tasks have all failed is not ready. A flow that an operator has paused or
-stopped is ready. Whether a flow replicates is decided in `mm2.status.replication_health`.
+connectors are configured as in the configuration file, and the tasks assigned to this node have
+started. A task that restarts remains ready. A task that is waiting for a Spark slot while others
+replicate is ignored. A node whose tasks have all failed is not ready. A flow that an operator has
+paused or stopped is ready. Whether a flow replicates is decided in `mm2.status.replication_health`.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ def find_last_replication(
     """Find the latest evidence in the reports of one flow's copy processes; return None if there is
     none.
 
-    A batch replicated by any process counts as evidence, but NOTHING_LEFT requires all processes.
-    `all_move` is true if every partition of the flow is being replicated; otherwise NOTHING_LEFT
-    cannot be determined.
+    A batch replicated by any process counts as evidence, but NOTHING_LEFT (all records are
+    replicated) requires the reports of all processes. `all_move` is true if every partition of the
+    flow is being replicated; otherwise NOTHING_LEFT cannot be determined.
     """
     found = list(pulses)
     never_s = latency.NEVER_S
@@ -108,9 +108,9 @@ class ReplicationActivityTracker:
         """Process a snapshot; return the activity as of the current time on both clocks.
 
         If this node does not replicate the flow (`copies` is false), forget the flow and return
-        None. See `find_last_replication` for `pulses` and `all_move`. Newer reports from the same
-        processes replace older ones, because their clock offset to this process becomes more
-        accurate.
+        None. `pulses` are the reports of the flow's copy processes. `all_move` is true if every
+        partition of the flow is being replicated. Newer reports from the same processes replace
+        older ones, because their clock offset to this process becomes more accurate.
         """
         if not copies:
             self._known.pop(flow, None)

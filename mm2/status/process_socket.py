@@ -57,7 +57,8 @@ class ExplainRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusRequest:
-    """Request for the status of all flows. The response detail has a `FlowReport` for each flow."""
+    """Request for the status of all flows. The response detail contains a `FlowReport` for each
+    flow."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +92,8 @@ class ProcessResponse:
 
 
 def find_socket_folder(environ: Mapping[str, str] = os.environ) -> pathlib.Path:
-    """Return the folder that contains this user's sockets; see the module docstring."""
+    """Return the folder that contains this user's sockets: `$MM2_RUN_DIR`, else
+    `$XDG_RUNTIME_DIR/mm2`, else `mm2-run-<uid>` in the temporary directory."""
     if environ.get("MM2_RUN_DIR"):
         return pathlib.Path(environ["MM2_RUN_DIR"])
     if environ.get("XDG_RUNTIME_DIR"):
@@ -166,7 +168,7 @@ def _describe_peer(connection: socket.socket) -> str:
 def query_processes(
     file: pathlib.Path, request: ProcessRequest, *, folder: pathlib.Path, timeout_s: float
 ) -> dict[int, ProcessResponse]:
-    """Query each process that runs the file; return the responses by process id.
+    """Query each process that runs the configuration file; return the responses by process id.
 
     Removes the sockets of processes that no longer exist. Raises `ProcessSocketError` if no process
     responds, or if another user could respond.

@@ -315,8 +315,7 @@ OpenRetentionReader = Callable[[Mm2Settings, Flow], SourceRetentionReader]
 
 
 FindUnreachable = Callable[[Flow], tuple[UnreachableCluster, ...]]
-"""Function that returns the unreachable clusters and brokers of a flow; see
-`ReachabilityMonitor`."""
+"""Function that returns the unreachable clusters and brokers of a flow."""
 
 
 def _find_none_unreachable(_: Flow) -> tuple[UnreachableCluster, ...]:

@@ -57,8 +57,8 @@ _LOG_REPLACED_CAUSES = frozenset({HaltCause.RECREATED.value, HaltCause.SOURCE_TR
 TASK_FAILED = "FAILED"
 """Connect state of a task that does not restart on its own."""
 UNREPORTED_STATE = ""
-"""State of a partition whose process did not report. If the report has a reason, the partition's
-logs show a problem."""
+"""State of a partition whose process did not report. If the partition report has a reason, the
+source or mirror log of the partition shows a problem."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,9 +144,9 @@ class HaltGroup:
 
     topic: str
     state: str
-    """State of the first partition."""
+    """State of the group's first partition."""
     reason: str
-    """Reason of the first partition."""
+    """Halt reason of the group's first partition."""
     partitions: tuple[int, ...]
     since_ms: int | None
     """Time when the first of the partitions was halted."""
@@ -183,7 +183,8 @@ class FlowReport:
     """Reason why the partitions on other nodes are unknown, or "" if they were not queried."""
 
     def lost_cluster(self, side: ClusterSide) -> UnreachableCluster | None:
-        """Return the cluster on the given side if it is entirely unreachable; otherwise None."""
+        """Return the source or target cluster, as selected by the argument, if it is entirely
+        unreachable; otherwise None."""
         found = (each for each in self.unreachable if each.side is side and not each.broker)
         return next(found, None)
 

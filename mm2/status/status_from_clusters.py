@@ -70,7 +70,7 @@ def collect_report(
 ) -> FlowReport:
     """Collect the flow's status from both clusters; errors are included in the report.
 
-    `lost` has the clusters that are not queried, with the reason.
+    `lost` maps the clusters that are not queried to the reason.
     """
     if lost.get(ClusterSide.TARGET):
         return _report_unanswered(flow, lost, at_ms=clock.wall_ms())

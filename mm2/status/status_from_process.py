@@ -2,8 +2,8 @@
 
 Combines three inputs: the flow's own status snapshot; `StatusHistory`, which records when flows and
 partitions entered their state and their last failures; and `SourcePartitionSnapshot`s, read from
-the source for partitions that are currently not being replicated. These have the number of
-remaining records, their age and how long the source retains them.
+the source for partitions that are currently not being replicated. These contain the number of
+unreplicated records, their age and how long the source retains them.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class SourcePartitionSnapshot:
     copied_to: int
     """Next offset to replicate."""
     waiting_since_ms: int | None
-    """Timestamp of the oldest unreplicated record; see `PartitionReport`."""
+    """Timestamp in milliseconds of the oldest unreplicated record; None if unknown."""
     retention_risk: RetentionRisk
 
 
@@ -108,8 +108,8 @@ class _StateStart(NamedTuple):
 
 @dataclass(slots=True)
 class _FlowProblems:
-    """Problems of a flow. `told` has the current problems, each of which is recorded once while it
-    persists."""
+    """Problems of a flow. `told` contains the current problems, each of which is recorded only once
+    while it persists."""
 
     told: frozenset[str] = frozenset()
     problems: deque[FlowProblem] = field(
@@ -159,7 +159,8 @@ class StatusHistory:
 
     def since_ms(self, flow: str, partition: TopicPartition | None = None) -> int | None:
         """Return the time when the current state began; None if the flow or partition is not
-        reported. The time follows the monotonic clock even if the wall clock was set since."""
+        reported. The time follows the monotonic clock even if the wall clock has been set since
+        then."""
         found = self._since.get((flow, partition))
         if found is None:
             return None

@@ -1,4 +1,5 @@
-"""Collects the status of flows from the local processes that run the file, then from the clusters.
+"""Collects the status of flows from the local processes that run the configuration file, then from
+the clusters.
 
 The clusters are queried only for flows whose partitions the processes do not know completely.
 """
@@ -29,7 +30,7 @@ class StatusQueryResult:
     notes: tuple[str, ...] = ()
     """Reasons why a local process was not queried or did not respond."""
     within_s: float
-    """Value of `health.replicating.within.seconds` in the file."""
+    """Value of `health.replicating.within.seconds` in the configuration file."""
 
 
 def collect_status(
@@ -85,8 +86,8 @@ def _query_processes(
 
 
 def is_complete(reports: Sequence[FlowReport]) -> bool:
-    """Return True if these processes together report all partitions of their flow, or if the target
-    does not respond, so that nothing more can be known."""
+    """Return True if the reports of one flow together contain all of its partitions, or if the
+    target does not respond, so that nothing more can be known."""
     if any(each.lost_cluster(ClusterSide.TARGET) for each in reports):
         return True
     known = {(each.topic, each.partition) for one in reports for each in one.partitions}

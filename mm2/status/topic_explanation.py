@@ -89,7 +89,7 @@ class FlowExplanation:
     at_ms: int = 0
     """Time when the progress was determined."""
     seen_by: tuple[str, ...] = ()
-    """Sources of the progress; see `FlowReport.seen_by`."""
+    """Sources of the progress: both clusters, or the processes that reported it."""
     error: str = ""
     """Reason why the progress is unknown, or "" if it is known."""
     exists: bool | None = None
@@ -213,9 +213,9 @@ def explain_topic(
 ) -> TopicExplanation:
     """Explain how each flow handles a topic.
 
-    `name` is a source topic or a mirror topic. `statuses` has the flows of this process, and
-    `reports` the progress of flows. `existing` is True for each flow whose source has the topic,
-    False if the topic does not exist; flows without this information are omitted.
+    `name` is a source topic or a mirror topic. `statuses` are the statuses of this process's flows,
+    and `reports` the progress of flows. `existing` is True for each flow whose source has the
+    topic, False if the topic does not exist; flows without this information are omitted.
     """
     by_flow = {each.flow: each for each in statuses}
     far = {each.flow: each for each in reports}
@@ -289,7 +289,7 @@ def read_override_actions(
 
 def _find_last_override(stated: Sequence[Incident], topic: str, verb: str) -> Incident | None:
     """Return the last operator action that changed the state of the topic (or of the flow if
-    `topic` is ""), if the action is `verb`; otherwise None."""
+    `topic` is ""). Return None if that action is not `verb`."""
     ids = {operator_log.build_record_id(each): each for each in ("pause", "stop", "resume")}
     found = [
         each

@@ -227,8 +227,8 @@ def make_overview(
     engine_ready: bool,
     unreachable: Mapping[str, str] = _ALL_REACHABLE,
 ) -> FlowsOverview:
-    """Summarize the flow statuses. `wall_ms` is the current time. `unreachable` has the unreachable
-    cluster of each flow; see `FlowRow`."""
+    """Summarize the flow statuses. `wall_ms` is the current time. `unreachable` maps each affected
+    flow to its cluster that does not respond."""
     flow_rows: list[FlowRow] = []
     topic_rows: list[TopicRow] = []
     for status in statuses:
@@ -269,7 +269,7 @@ def list_halted_partitions(statuses: Iterable[FlowStatus]) -> tuple[HaltedPartit
 
 
 def describe_reason(reason: str) -> str:
-    """Return the reason for a partition's state as text, also if the reason is a task state."""
+    """Return the reason for a partition's state as text, even if the reason is a task state."""
     return _TASK_STATE_REASONS.get(reason, reason)
 
 

@@ -42,7 +42,7 @@ class _CachedPredicate:
         *,
         of: object,
     ) -> bool:
-        """Return the predicate's value for the subject `of`, cached if possible."""
+        """Return the predicate's value for `of`, cached if possible."""
         known = self._known.get(of)
         if known is None or known[0] is not props or known[1] is not plan:
             known = self._known[of] = (props, plan, question(props, plan))
@@ -164,7 +164,7 @@ def _parse_partitions(config: RawConfig | None) -> frozenset[TopicPartition]:
 
 def _read_overrides(config: ClusterConfigState, plan: FlowPlan) -> OperatorOverrides:
     """Read the operator overrides from the group's stored configuration. Values that match the
-    leader's file are taken from the file."""
+    leader's configuration file are taken from that file."""
     stored, ours = (
         _to_config_texts(config.config(flow_plan.SOURCE_CONNECTOR)),
         plan.connectors[flow_plan.SOURCE_CONNECTOR],

@@ -114,8 +114,8 @@ def _drop_duplicates(before: Sequence[Iterable[AssignedItem]]) -> list[set[Assig
 def _is_unchanged(
     shares: Sequence[Iterable[AssignedItem]], held: Sequence[set[AssignedItem]], at: int
 ) -> bool:
-    """Return whether the planned assignment of the task is still unchanged. Among otherwise equal
-    tasks, a task that changes anyway is preferred."""
+    """Return whether the plan leaves the task's assignment unchanged. Among otherwise equal tasks,
+    a task that changes anyway is preferred."""
     return at < len(held) and set(shares[at]) == held[at]
 
 
@@ -171,7 +171,7 @@ def build_partition_task_configs(
     throttles: FlowThrottles = NO_THROTTLES,
 ) -> list[dict[str, str]]:
     """Create one configuration per task: the connector's configuration, with the task's partitions
-    in their order.
+    in the given order.
 
     No assignment may be empty, because Java cannot read such a configuration.
     """
@@ -192,8 +192,8 @@ def build_partition_task_configs(
 def build_group_task_configs(
     props: Mapping[str, str], assignments: Iterable[Sequence[str]]
 ) -> list[dict[str, str]]:
-    """Create one configuration per task with its groups. Group ids for which `is_unwritable_group`
-    returns True must be excluded."""
+    """Create one configuration per task with its groups. The caller must exclude group ids for
+    which `is_unwritable_group` returns True."""
     return _build_task_configs(props, GROUPS_KEY, assignments)
 
 

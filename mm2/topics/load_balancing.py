@@ -22,7 +22,7 @@ PartitionByteRates = Mapping[TopicPartition, float]
 
 @dataclass(frozen=True, slots=True)
 class OverloadState:
-    """When a task became overloaded (monotonic seconds); None if no task is overloaded."""
+    """Time at which a task became overloaded (monotonic seconds); None if no task is overloaded."""
 
     since_s: float | None = None
 
@@ -35,8 +35,8 @@ def check_load(
     before: OverloadState,
     now_s: float,
 ) -> tuple[OverloadState, list[list[TopicPartition]] | None]:
-    """Check the load. Returns the state for the next check, and new assignments if the overload has
-    lasted long enough, else None.
+    """Check the load of the tasks. Returns the state for the next check, and new assignments if the
+    overload has lasted long enough, else None.
 
     The overload timer restarts after each change.
     """
@@ -52,7 +52,8 @@ def check_load(
 def balance_load(
     assignments: Sequence[TaskPartitions], rates: PartitionByteRates, tasks_max: int
 ) -> list[list[TopicPartition]] | None:
-    """Balance the load. Returns None if no task is overloaded or no move would help.
+    """Plan assignments that balance the load of the tasks. Returns None if no task is overloaded or
+    no move would help.
 
     Partitions of an overloaded task move to the least loaded tasks, including new ones up to
     `tasks_max`, until its load is down to the mean.

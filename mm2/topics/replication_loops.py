@@ -60,7 +60,7 @@ def find_topics_mirrored_by_java(
     *,
     takeover_reason: str,
 ) -> frozenset[str]:
-    """Find the topics of which MirrorMaker 2 mirrored a partition, according to the reverse flow's
+    """Find the topics with a partition that MirrorMaker 2 mirrored, according to the reverse flow's
     topics.
 
     `progress` contains partitions with stored offsets or offset syncs. `eras` contains the reasons

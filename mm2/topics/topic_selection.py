@@ -11,7 +11,7 @@ from mm2.topics.flow_config import Flow
 
 
 def explain_match(flow: Flow, topic: str) -> str:
-    """Explain which rule mirrors a source topic; "" if it is not mirrored."""
+    """Explain by which rule a source topic is mirrored; "" if it is not mirrored."""
     if not should_replicate_topic(flow, topic):
         return ""
     if flow.topics.matches(topic):

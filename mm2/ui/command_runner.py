@@ -165,11 +165,8 @@ class CommandResult:
 
 
 RunCommand = Callable[[Sequence[str], float, Callable[[], bool]], bytes]
-"""Runs `mm2` with these arguments and returns the output.
-
-Stops when the command exits, the timeout passes, or the predicate returns True. Raises
-`CommandFailedError`.
-"""
+"""Function that runs `mm2` with the given arguments and returns the output. Stops when the command
+exits, the timeout passes, or the predicate returns True. Raises `CommandFailedError`."""
 
 
 def make_incidents_command(flow: Flow, file: str) -> PageCommand:

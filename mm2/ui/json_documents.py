@@ -500,7 +500,8 @@ def make_groups_document(
     *,
     text: str,
 ) -> dict[str, Any]:
-    """Build the document of the first consumer groups, by name, whose names contain `text`."""
+    """Build the document of the consumer groups whose names contain `text`: the first groups in
+    alphabetical order."""
     found = [each.find_groups(text, LISTED_GROUPS_MAX) for each in told]
     groups = {name: points for each in found for name, points in each.groups.items()}
     mirrors = {TopicPartition(each.mirror, each.partition): each for each in one.report.partitions}

@@ -122,7 +122,8 @@ START_TIMEOUT_S = 180.0
 QUIESCENCE_S = 1.0
 POLL_INTERVAL_S = 0.1
 TARGET_FIRST_NUMBER = 1_000_000_000
-"""First record number that is produced to the target cluster."""
+"""Number in the first record that is produced to the target cluster; the source's records have
+lower numbers."""
 ERROR_TAIL_CHARS = 4_000
 QUIET_PERIOD_S = 2.0
 UNREAD_PERIOD_S = 1.0
@@ -194,8 +195,8 @@ class DrillResult:
 def find_skipped_records(
     arrived: Collection[int], before: Collection[int], after: Collection[int]
 ) -> set[int]:
-    """Return the numbers of replicated records that were processed neither before nor after the
-    failover."""
+    """Find the replicated records that were processed neither before nor after the failover, and
+    return their record numbers."""
     return {number for number in arrived if number < TARGET_FIRST_NUMBER}.difference(before, after)
 
 

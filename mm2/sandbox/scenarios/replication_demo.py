@@ -155,7 +155,8 @@ longer time."""
 PROCESSED_RECORDS = 500
 """Number of records that the group processes before the move, and again after it."""
 TARGET_FIRST_NUMBER = 1_000_000_000
-"""First record number that is produced to the target cluster."""
+"""Number in the first record that is produced to the target cluster; the source's records have
+lower numbers."""
 _HOOK_TIMEOUT_MS = 60_000
 _HOOK_YAML = """\
   {step}:
@@ -177,7 +178,7 @@ class DemoFailoverResult:
     reread: int
     missing: int
     seconds: float
-    """Seconds from the start of the command until the group processes records on the other
+    """Seconds from the start of `mm2 failover` until the group processes records on the other
     cluster."""
 
     @property
@@ -461,7 +462,7 @@ class Demo:
         )
 
     def start_trickle(self) -> TrickleProducer:
-        """Start to send a trickle of records, which continues until `close`."""
+        """Start sending a trickle of records, which continues until `close`."""
         steady = self._create_trickle(per_second=50)
         steady.start()
         self._open.callback(steady.stop_quietly)

@@ -1,7 +1,8 @@
 """Test applications: a producer of numbered records and a consumer group member.
 
 Together they show which records were processed, how often, and which were not processed.
-`ClientLoop` is the thread that runs a test application; its `stop` method raises failures.
+`ClientLoop` is the thread that runs a test application; its `stop` method raises the error with
+which the thread failed.
 """
 
 from __future__ import annotations
@@ -133,8 +134,8 @@ class GroupConsumer(ClientLoop):
     """A consumer group member that commits the offsets of the records it has processed.
 
     It starts at the group's committed offsets and fails if there are none. `processed` contains the
-    numbers in reading order, and `positions` their partitions and offsets. `abandon_cluster` stops
-    the member without waiting for a dead cluster.
+    numbers that identify the processed records, in reading order, and `positions` their partitions
+    and offsets. `abandon_cluster` stops the member without waiting for a dead cluster.
     """
 
     def __init__(self, properties: ClientProperties, group: str, *topics: str) -> None:

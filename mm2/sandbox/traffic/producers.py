@@ -130,7 +130,7 @@ _TRANSACTION_TIMEOUT_S = 60.0
 
 @dataclass(slots=True)
 class TransactionTotals:
-    """Numbers of records sent in transactions. Consumers see only the records of `committed`
+    """Counts of the records sent in transactions. Consumers see only the records of `committed`
     transactions."""
 
     committed: int = 0

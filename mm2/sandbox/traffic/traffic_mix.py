@@ -138,7 +138,8 @@ class StreamContext:
 
 
 class TrafficStream(Protocol):
-    """A kind of traffic. `backlog(records)` and `live` are the numbers of records to send."""
+    """A kind of traffic. `backlog(records)` is the number of records to send as backlog, `live` the
+    number to send per live round."""
 
     @property
     def describe(self) -> str: ...
@@ -268,7 +269,7 @@ class TrafficMix:
 
     @property
     def transactions(self) -> TransactionTotals:
-        """Numbers of records committed and aborted up to now."""
+        """Counts of the records that were committed and aborted up to now."""
         if self._transactional is None:
             return TransactionTotals()
         return self._transactional.totals
@@ -302,7 +303,7 @@ class TrafficMix:
             tool.stop()
 
     def start(self) -> None:
-        """Start to send all kinds of traffic continuously, a few thousand records per second, on a
+        """Start sending all kinds of traffic continuously, a few thousand records per second, on a
         separate thread."""
         self._streams()
         self._thread = self._threads.start("traffic", self._run)

@@ -254,8 +254,8 @@ class WrittenTopic:
     records: int
     """Number of records that read_committed consumers see."""
     changes_timestamp_type: bool
-    """True if consumers see a timestamp type other than CreateTime; see
-    `EdgeCaseTopic.changes_timestamp_type`."""
+    """True if consumers see a timestamp type other than CreateTime, which mirror topics do not
+    preserve."""
 
 
 def write_topics(
@@ -269,8 +269,8 @@ def write_topics(
     report: ReportProgress = lambda _: None,
     now: Clock | None = None,
 ) -> tuple[WrittenTopic, ...]:
-    """Create and fill all edge-case topics that this Kafka version supports, or `only` those
-    listed.
+    """Create and fill the edge-case topics that this Kafka version supports; `only` restricts them
+    to the listed topics.
 
     `report` is called before each topic. Raises `SandboxError` if a log lacks an expected feature.
     """
