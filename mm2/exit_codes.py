@@ -242,7 +242,7 @@ COMMAND_EXIT_CODES: Mapping[str, Mapping[int, str]] = {
 """Meaning of each command's exit codes; the key is the command without `mm2`."""
 
 
-def list_meanings(command: str) -> dict[int, str]:
+def list_exit_code_meanings(command: str) -> dict[int, str]:
     """Return the meaning of every exit code of a command, ordered by code.
 
     BAD_INPUT is added for every command. INTERRUPTED (Ctrl-C) is possible for all commands but
@@ -252,10 +252,10 @@ def list_meanings(command: str) -> dict[int, str]:
     return dict(sorted({BAD_INPUT: EXIT_CODES[BAD_INPUT].meaning, **own}.items()))
 
 
-def format_help(command: str, *, width: int = 78) -> str:
+def format_exit_codes_help(command: str, *, width: int = 78) -> str:
     """Return the "Exit codes" section of a command's `--help`."""
     lines = ["Exit codes:"]
-    for number, means in list_meanings(command).items():
+    for number, means in list_exit_code_meanings(command).items():
         head = f"  {number:<5}"
         lines += textwrap.wrap(
             f"{EXIT_CODES[number].name}: {means}",
@@ -280,7 +280,7 @@ def combine_exit_codes(codes: Collection[int]) -> int:
     return max(min(each, UNKNOWN) for each in codes)
 
 
-def render_reference_page() -> str:
+def render_exit_codes_page() -> str:
     """Render the reference page `exit-codes.md` as Markdown."""
     lines = [
         "# Exit codes",

@@ -41,7 +41,7 @@ def split_remedy(message: str) -> tuple[str, str]:
     return (text.rstrip(), line) if mark else (message, "")
 
 
-def insert_note(message: str, note: str) -> str:
+def insert_sentence_before_remedy(message: str, note: str) -> str:
     """Insert a sentence before the remedy of a message, so that the remedy remains at the end."""
     text, mark, line = message.rpartition(REMEDY_PREFIX)
     return f"{text}{note} {mark}{line}" if mark else f"{message.removesuffix('.')}. {note}"

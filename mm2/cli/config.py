@@ -51,10 +51,10 @@ def check_config(*, file: pathlib.Path, as_json: bool) -> int:
         if not as_json:
             error.consequence = "mm2 run would not start"
             raise
-        click.echo(json.dumps(_check_as_json(file, mistakes=error.problems), indent=2))
+        click.echo(json.dumps(_check_result_as_json(file, mistakes=error.problems), indent=2))
         return exit_codes.BAD_INPUT
     if as_json:
-        click.echo(json.dumps(_check_as_json(file, found=found), indent=2))
+        click.echo(json.dumps(_check_result_as_json(file, found=found), indent=2))
         return exit_codes.DONE
     for line in found.format_warnings():
         terminal.print_line(f"warning: {line}", err=True)
@@ -66,7 +66,7 @@ def check_config(*, file: pathlib.Path, as_json: bool) -> int:
     return exit_codes.DONE
 
 
-def _check_as_json(
+def _check_result_as_json(
     file: pathlib.Path,
     *,
     found: Mm2Settings | None = None,
@@ -120,11 +120,11 @@ def convert_config(file: pathlib.Path, form: str | None) -> int:
     listed on stderr. Secrets are printed only if FILE itself contains them.
     """
     before = config_loader.load(file, environment=os.environ)
-    is_properties = config_loader.is_properties(file)
+    is_properties = config_loader.is_properties_file(file)
     if form == (_PROPERTIES_FORM if is_properties else _YAML_FORM):
         click.echo(file.read_bytes(), nl=False)  # as bytes: the formats differ in encoding
         return exit_codes.DONE
-    found = _convert_file(file, is_properties=is_properties)
+    found = _convert_config_file(file, is_properties=is_properties)
     lost = found.inexpressible or tuple(
         _find_lost_settings(found.text, before, is_properties=is_properties)
     )
@@ -136,7 +136,7 @@ def convert_config(file: pathlib.Path, form: str | None) -> int:
     return exit_codes.FAILED if lost else exit_codes.DONE
 
 
-def _convert_file(file: pathlib.Path, *, is_properties: bool) -> ConvertedFile:
+def _convert_config_file(file: pathlib.Path, *, is_properties: bool) -> ConvertedFile:
     text = config_loader.read_text(file)
     if is_properties:
         return properties_conversion.convert_to_yaml(

@@ -59,12 +59,12 @@ def demo_command(context: click.Context, *, keep: bool, seconds: float, records:
     """
     java.find_java()
     kafka_jars.ensure_jars()
-    if _is_default(context, "log_level"):
+    if _is_option_default(context, "log_level"):
         # Transient warnings would interrupt the demo's output; errors are reported at the end.
         logging.getLogger().setLevel(logging.ERROR)
     now = SystemClock()
     with (
-        StopSignals(exit_now=flow_display.exit_now) as stop,
+        StopSignals(exit_now=flow_display.exit_process_immediately) as stop,
         library_logs.redirect_library_logs() as log_file,
     ):
         code = _run_demo(now, stop, keep=keep, seconds=seconds, records=records)
@@ -92,17 +92,17 @@ def _run_demo(
     try:
         result = demo.run()
         click.echo()
-        for line in format_result(result):
+        for line in format_demo_result(result):
             terminal.print_line(line)
         code = exit_codes.DONE if result.is_successful else exit_codes.FAILED
-        return _keep_running(demo, now, stop) if keep else code
+        return _display_flows_until_signal(demo, now, stop) if keep else code
     except StopSignalError as stopped:
         return 128 + stopped.number
     finally:
         demo.close()
 
 
-def format_result(result: DemoResult) -> Iterator[str]:
+def format_demo_result(result: DemoResult) -> Iterator[str]:
     """Format the demo's results as lines of text: comparison, throughput, latency, failover."""
     found = result.comparison
     yield from str(found).splitlines()
@@ -132,10 +132,10 @@ def format_result(result: DemoResult) -> Iterator[str]:
             f"{plurals.format_count(len(found.differing_partitions), 'partition')}"
         )
     if result.failover is not None:
-        yield from _format_move(result.failover)
+        yield from _format_failover_result(result.failover)
 
 
-def _format_move(moved: DemoFailoverResult) -> Iterator[str]:
+def _format_failover_result(moved: DemoFailoverResult) -> Iterator[str]:
     yield (
         f"failover    {plurals.format_count(moved.before, 'record')} processed on {moved.origin}, "
         f"{moved.after:,} on {moved.destination}, {text_format.format_duration(moved.seconds)} in "
@@ -150,7 +150,7 @@ def _format_move(moved: DemoFailoverResult) -> Iterator[str]:
         )
 
 
-class _StartedNode:
+class _RunningNodeAdapter:
     """Adapter that lets the main loop of `mm2 run` display a node that is already running. The demo
     starts and stops the node."""
 
@@ -174,7 +174,7 @@ class _StartedNode:
         """Do nothing, because the demo stops the node."""
 
 
-def _keep_running(demo: Demo, now: SystemClock, stop: StopSignals) -> int:
+def _display_flows_until_signal(demo: Demo, now: SystemClock, stop: StopSignals) -> int:
     """Display the flows like `mm2 run` does until a stop signal is received."""
     from mm2.node.telemetry import NodeTelemetry
     from mm2.status import retention_watch  # loads Kafka's client library
@@ -195,11 +195,11 @@ def _keep_running(demo: Demo, now: SystemClock, stop: StopSignals) -> int:
         display=flow_display.choose_display(table_wanted=True),
         metrics=observed.metrics,
         stop_signal=lambda: stop.signal_number,
-        wait=run.make_signal_wait(stop, observed.heartbeat.record_iteration),
+        wait=run.make_signal_waiter(stop, observed.heartbeat.record_iteration),
         notes=(f"mm2 {version.VERSION}{note}", "Ctrl-C stops the replication and both clusters"),
     )
     try:
-        ending = RunLoop(_StartedNode(demo.mirror), StopCondition(), around).run()
+        ending = RunLoop(_RunningNodeAdapter(demo.mirror), StopCondition(), around).run()
     finally:
         if exporter is not None:
             exporter.stop()
@@ -223,7 +223,7 @@ def _list_inspection_commands(demo: Demo) -> Iterator[str]:
     yield ""
 
 
-def _is_default(context: click.Context, option: str) -> bool:
+def _is_option_default(context: click.Context, option: str) -> bool:
     parent = context.parent
     return parent is None or parent.get_parameter_source(option) is (
         click.core.ParameterSource.DEFAULT

@@ -188,13 +188,13 @@ def _render_configuration_lines() -> Iterator[str]:
     served = _collect_options(endpoints_section)
     steps = ", ".join(f"`{each}`" for each in hooks_section.HOOK_NAMES)
     sections = (
-        ("clusters", "One section per cluster; its name is the alias.", _render_clusters()),
+        ("clusters", "One section per cluster; its name is the alias.", _render_cluster_keys()),
         (
             "flows, defaults",
             _FLOWS_INTRO,
             _render_options(_render_flow_options(), key_help.FLOW_HELP),
         ),
-        ("spark", "Where copy processes run.", _render_spark()),
+        ("spark", "Where copy processes run.", _render_spark_options()),
         (
             "metrics",
             "The HTTP endpoint of metrics, health checks and the status page.",
@@ -225,10 +225,10 @@ def _render_configuration_lines() -> Iterator[str]:
         yield from (f"## {name}", "", text, "")
         yield from _render_table(("key", "default", "allowed", "meaning"), rows)
         yield ""
-    yield from _render_refused()
+    yield from _render_refused_keys()
 
 
-def _render_clusters() -> Iterator[tuple[str, ...]]:
+def _render_cluster_keys() -> Iterator[tuple[str, ...]]:
     for name, kind in sorted(client_keys.SUPPORTED_PROPERTIES.items()):
         default = "required" if name == "bootstrap.servers" else ""
         yield f"`{name}`", default, kind.allowed, "As in Kafka's clients."
@@ -267,7 +267,7 @@ def _render_options(
         yield f"`{name}`", default, _format_code(option.kind.allowed), meaning
 
 
-def _render_spark() -> Iterator[tuple[str, ...]]:
+def _render_spark_options() -> Iterator[tuple[str, ...]]:
     found = _collect_options(spark_section)
     for kind, names in (
         (copy_engine_config.HOST, copy_engine_config.DRIVER_HOSTS),
@@ -314,7 +314,7 @@ def _format_plain_value(value: object) -> str | tuple[str, ...] | None:
     return None if value is None else str(value)
 
 
-def _render_refused() -> Iterator[str]:
+def _render_refused_keys() -> Iterator[str]:
     yield _REFUSED_INTRO
     families = {f"{name}…": why for name, why in flow_keys.REFUSED_PREFIXES.items()}
     for where, found in (
@@ -363,7 +363,7 @@ def docs_command(*, what: str) -> None:
 
     pages = {
         "configuration": render_configuration_page,
-        "exit-codes": exit_codes.render_reference_page,
+        "exit-codes": exit_codes.render_exit_codes_page,
         "metrics": render_metrics_page,
     }
     click.echo(pages[what](), nl=False)

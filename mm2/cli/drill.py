@@ -91,9 +91,9 @@ def drill_command(
             result = made.run()
         finally:
             made.close()
-    _print_result(result, as_json=as_json)
+    _print_drill_result(result, as_json=as_json)
     if settings.health.drill_report is not None:
-        drill_report.record_drill(
+        drill_report.record_drill_result(
             settings.health.drill_report,
             flow.name,
             result.as_json(),
@@ -103,15 +103,15 @@ def drill_command(
     return exit_codes.DONE if result.is_successful else exit_codes.FAILED
 
 
-def _print_result(result: DrillResult, *, as_json: bool) -> None:
+def _print_drill_result(result: DrillResult, *, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(result.as_json(), indent=2))
     else:
-        for line in format_result(result):
+        for line in format_drill_result(result):
             terminal.print_line(line)
 
 
-def format_result(result: DrillResult) -> Iterator[str]:
+def format_drill_result(result: DrillResult) -> Iterator[str]:
     """Format the drill's measurements and failures as lines of text."""
     yield ""
     yield (

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from mm2.failover.journal_file import JournalFile
     from mm2.failover.move_plan import MovePlan
     from mm2.failover.move_request import ClusterIds, MoveRequest
-    from mm2.failover.wiring import MoveWiring
+    from mm2.failover.wiring import MoveComponentFactory
 
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -211,11 +211,11 @@ def run_move(order: MoveOptions) -> int:
     from mm2.cli import library_logs
     from mm2.clusters import cluster_clients, reachability_probe
     from mm2.clusters.flow_pair import FlowPair
-    from mm2.failover.wiring import MoveTimeouts, MoveWiring
+    from mm2.failover.wiring import MoveComponentFactory, MoveTimeouts
 
     clock = SystemClock()
     if not order.resume:  # a plan needs the destination cluster
-        reachability_probe.require_clusters(
+        reachability_probe.require_reachable_clusters(
             [cluster_clients.build_target_access(settings, flow)],
             timeout_s=order.snapshot_timeout_s,
             print_line=lambda line: terminal.print_line(line, err=True),
@@ -225,7 +225,7 @@ def run_move(order: MoveOptions) -> int:
         library_logs.redirect_library_logs(),
         FlowPair(settings, flow, purpose=order.verb, clock=clock) as both,
     ):
-        found = MoveWiring(
+        found = MoveComponentFactory(
             settings=settings,
             pair=both,
             clock=clock,
@@ -240,7 +240,7 @@ def run_move(order: MoveOptions) -> int:
         return _resume_move(order, found) if order.resume else begin_move(order, found)
 
 
-def begin_move(order: MoveOptions, found: MoveWiring) -> int:
+def begin_move(order: MoveOptions, found: MoveComponentFactory) -> int:
     """Print the plan. With `--execute` and a verdict other than NO-GO, ask for confirmation and
     execute the plan.
 
@@ -265,7 +265,7 @@ def begin_move(order: MoveOptions, found: MoveWiring) -> int:
         return exit_codes.FAILED if no_go else exit_codes.DONE
     for line in _format_plan(planned, found.settings):
         terminal.print_line(line, err=order.as_json)  # what programs read is the report
-    if not order.yes and not _is_confirmed(order, planned):
+    if not order.yes and not _confirm_with_flow_name(order, planned):
         terminal.print_line(
             "not confirmed: the text does not match the flow's name; nothing was changed",
             err=True,
@@ -273,11 +273,11 @@ def begin_move(order: MoveOptions, found: MoveWiring) -> int:
         return exit_codes.FAILED
     hooks = tuple(sorted(found.settings.hooks))
     begun = MoveIdentity(request=wanted, flow=found.pair.flow.name, hooks=hooks, clusters=clusters)
-    begin = journal.encode_begun(begun, at_ms=found.clock.wall_ms())
+    begin = journal.encode_begun_entry(begun, at_ms=found.clock.wall_ms())
     return _execute_move(order, found, path, begin=begin, planned=planned)
 
 
-def _is_confirmed(order: MoveOptions, planned: MovePlan) -> bool:
+def _confirm_with_flow_name(order: MoveOptions, planned: MovePlan) -> bool:
     """Ask the user to type the flow's name, and return True if it matches. Without a terminal,
     return True without a prompt."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
@@ -318,7 +318,7 @@ def _describe_next_step(
 
 
 def _plan_move(
-    found: MoveWiring, wanted: MoveRequest, path: pathlib.Path
+    found: MoveComponentFactory, wanted: MoveRequest, path: pathlib.Path
 ) -> tuple[MovePlan, ClusterIds]:
     """Build the move plan, including findings (problems and warnings) about whether it can be
     executed. Return the plan and the ids of both clusters."""
@@ -335,14 +335,14 @@ def _plan_move(
     return move_plan.add_findings(planned, readiness.check_readiness(wanted, ready)), ready.clusters
 
 
-def _resume_move(order: MoveOptions, found: MoveWiring) -> int:
+def _resume_move(order: MoveOptions, found: MoveComponentFactory) -> int:
     assert order.journal is not None, "checked before"
     return _execute_move(order, found, order.journal, begin=None)
 
 
 def _execute_move(
     order: MoveOptions,
-    found: MoveWiring,
+    found: MoveComponentFactory,
     path: pathlib.Path,
     *,
     begin: str | None,
@@ -363,7 +363,7 @@ def _execute_move(
                 hooks=frozenset(found.settings.hooks),
                 clusters=found.fetch_cluster_ids(silent=_was_origin_unreachable(file)),
             )
-            check_resumable(order, file, now, now_ms=found.clock.wall_ms())
+            check_journal_matches_move(order, file, now, now_ms=found.clock.wall_ms())
         with (
             _convert_retriable_errors(),
             contextlib.closing(found.build_context(print_progress)) as about,
@@ -409,7 +409,9 @@ class MoveSetup:
     clusters: ClusterIds
 
 
-def check_resumable(order: MoveOptions, file: JournalFile, now: MoveSetup, *, now_ms: int) -> None:
+def check_journal_matches_move(
+    order: MoveOptions, file: JournalFile, now: MoveSetup, *, now_ms: int
+) -> None:
     """Check that the journal belongs to the move to be resumed.
 
     Raises `UsageError` if options, flow, hooks or cluster ids differ. Newly accepted finding codes
@@ -433,7 +435,7 @@ def check_resumable(order: MoveOptions, file: JournalFile, now: MoveSetup, *, no
         raise click.UsageError(f"{file.path} is the journal of another move: {'; '.join(said)}")
     more = set(order.accepted) - begun.request.accepted
     if more:
-        file.append(journal.encode_accepted(more, at_ms=now_ms))
+        file.append(journal.encode_accepted_entry(more, at_ms=now_ms))
 
 
 def _build_request(order: MoveOptions) -> MoveRequest:
@@ -452,7 +454,9 @@ def _build_request(order: MoveOptions) -> MoveRequest:
     )
 
 
-def _print_plan(order: MoveOptions, planned: MovePlan, found: MoveWiring, *, export: str) -> None:
+def _print_plan(
+    order: MoveOptions, planned: MovePlan, found: MoveComponentFactory, *, export: str
+) -> None:
     """Print the plan. Unless `export` is empty, also write the unreplicated records to that
     file."""
     from mm2.failover import plan_output
@@ -460,17 +464,20 @@ def _print_plan(order: MoveOptions, planned: MovePlan, found: MoveWiring, *, exp
     if order.as_json:
         hooks, properties = (
             sorted(found.settings.hooks),
-            _destination_properties(planned, found.settings),
+            _build_destination_properties(planned, found.settings),
         )
         whole = plan_output.plan_to_json(planned, hooks, properties)
         if export:
-            whole["exported"] = {"file": export, "records": _export_records(found, planned)}
+            whole["exported"] = {
+                "file": export,
+                "records": _export_unreplicated_records(found, planned),
+            }
         click.echo(json.dumps(whole, indent=2))
         return
     for line in _format_plan(planned, found.settings):
         terminal.print_line(line)
     if export:
-        records = plurals.format_count(_export_records(found, planned), "record")
+        records = plurals.format_count(_export_unreplicated_records(found, planned), "record")
         terminal.print_line(
             f"exported to {export}: {records} of {order.destination} that were never replicated "
             f"to {order.origin}"
@@ -489,19 +496,19 @@ def _format_plan(planned: MovePlan, settings: Mm2Settings) -> Iterator[str]:
     from mm2.failover import plan_output
 
     return plan_output.format_plan(
-        planned, sorted(settings.hooks), _destination_properties(planned, settings)
+        planned, sorted(settings.hooks), _build_destination_properties(planned, settings)
     )
 
 
-def _destination_properties(planned: MovePlan, settings: Mm2Settings) -> dict[str, str]:
+def _build_destination_properties(planned: MovePlan, settings: Mm2Settings) -> dict[str, str]:
     return list_client_properties(settings.clusters[planned.request.destination])
 
 
-def _export_records(found: MoveWiring, planned: MovePlan) -> int:
+def _export_unreplicated_records(found: MoveComponentFactory, planned: MovePlan) -> int:
     from mm2.failover import move_executor
 
     with contextlib.closing(found.build_context(lambda _: None)) as about:
-        return move_executor.export_unreplicated(
+        return move_executor.export_unreplicated_records(
             about, planned.request, move=f"{planned.flow} {planned.at_ms}"
         )
 

@@ -57,7 +57,7 @@ def pause(*, flow: str, topic: str | None, file: pathlib.Path, as_json: bool) ->
             found.pause_topic(topic)
     undo = OperatorCommands(file=str(file)).resume(flow, topic)
     text = f"paused, also across restarts, until: {undo}"
-    _print_result(flow, topic, text, {"paused": True}, as_json=as_json)
+    _print_text_or_json(flow, topic, text, {"paused": True}, as_json=as_json)
     return exit_codes.DONE
 
 
@@ -83,7 +83,7 @@ def resume(*, flow: str, topic: str | None, file: pathlib.Path, as_json: bool) -
         else:
             found.resume_topic(topic)
     text = "resumed; replication continues where it was paused"
-    _print_result(flow, topic, text, {"paused": False}, as_json=as_json)
+    _print_text_or_json(flow, topic, text, {"paused": False}, as_json=as_json)
     return exit_codes.DONE
 
 
@@ -124,7 +124,7 @@ def throttle(*, flow: str, rate: str, topic: str | None, file: pathlib.Path, as_
     else:
         text = f"throttled to {text_format.format_rate(bytes_s)} until changed"
     detail = {"throttle_bytes_s": bytes_s or None, "from_configuration": limit is None}
-    _print_result(flow, topic, text, detail, as_json=as_json)
+    _print_text_or_json(flow, topic, text, detail, as_json=as_json)
     return exit_codes.DONE
 
 
@@ -153,7 +153,7 @@ def restart(*, flow: str, topic: str | None, file: pathlib.Path, as_json: bool) 
             tasks = found.restart_topic(topic)
             text = f"restarting {', '.join(f'task {each}' for each in tasks)}"
             detail = {"tasks": tasks}
-    _print_result(flow, topic, text, detail, as_json=as_json)
+    _print_text_or_json(flow, topic, text, detail, as_json=as_json)
     return exit_codes.DONE
 
 
@@ -194,7 +194,7 @@ def connect_to_flow(file: pathlib.Path, flow: str) -> Iterator[FlowRestClient]:
         raise click.BadParameter(str(error), param_hint="--topic") from error
 
 
-def _print_result(
+def _print_text_or_json(
     flow: str, topic: str | None, text: str, detail: dict[str, Any], *, as_json: bool
 ) -> None:
     """Print `text`, or `detail` if the output format is JSON."""

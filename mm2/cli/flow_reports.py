@@ -96,7 +96,7 @@ def load_selected_flows(query: ReportQuery) -> tuple[Mm2Settings, tuple[Flow, ..
     return settings, (options.find_flow(settings, query.flow, hint="--flow"),)
 
 
-def collect_reports(query: ReportQuery) -> Any:
+def collect_flow_reports(query: ReportQuery) -> Any:
     """Collect the `StatusQueryResult` of the queried flows.
 
     Raises `SettingsError` for an invalid file and `click.BadParameter` for an unknown flow.

@@ -139,7 +139,7 @@ def _read_all_incidents(
 
     def read(flow: Flow) -> IncidentQueryResult:
         try:
-            reachability_probe.require_clusters(
+            reachability_probe.require_reachable_clusters(
                 [cluster_clients.build_target_access(settings, flow)],
                 timeout_s=timeout_s / 2,
                 print_line=lambda line: terminal.print_line(line, err=True),
@@ -218,8 +218,8 @@ def _format_row(flow: str, one: Incident) -> tuple[str, ...]:
         one.topic or "-",
         "-" if one.partition == incident_records.NO_PARTITION else str(one.partition),
         one.kind.value,
-        _format_range(one.source),
-        _format_range(one.target),
+        _format_offset_range(one.source),
+        _format_offset_range(one.target),
         one.detail,
     )
 
@@ -229,7 +229,7 @@ def _format_unreadable_row(flow: str, one: UnreadableIncident) -> tuple[str, ...
     return ("-", flow, "-", "-", "unreadable", "-", "-", where)
 
 
-def _format_range(offsets: OffsetRange | None) -> str:
+def _format_offset_range(offsets: OffsetRange | None) -> str:
     return "-" if offsets is None else f"[{offsets[0]},{offsets[1]})"
 
 

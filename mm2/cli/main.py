@@ -164,7 +164,7 @@ def _add_exit_codes(command: click.Command, name: str) -> None:
         for each, member in command.commands.items():
             _add_exit_codes(member, f"{name} {each}")
     elif name in exit_codes.COMMAND_EXIT_CODES:
-        command.epilog = f"\b\n{exit_codes.format_help(name)}"
+        command.epilog = f"\b\n{exit_codes.format_exit_codes_help(name)}"
 
 
 def _print_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
@@ -248,7 +248,7 @@ def run_command(arguments: list[str]) -> int:
     except (click.Abort, KeyboardInterrupt):
         return exit_codes.INTERRUPTED
     except ConnectError as error:
-        return _report_error(error)
+        return _report_connect_error(error)
     except BrokenPipeError:
         # The reader of stdout has exited; keep Python from reporting it again at shutdown.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -256,7 +256,7 @@ def run_command(arguments: list[str]) -> int:
     return code if isinstance(code, int) else exit_codes.DONE
 
 
-def _report_error(error: ConnectError) -> int:
+def _report_connect_error(error: ConnectError) -> int:
     from connect_runtime.config.config_errors import SettingsError
 
     if isinstance(error, SettingsError):
@@ -265,7 +265,11 @@ def _report_error(error: ConnectError) -> int:
     terminal.print_line(f"mm2: {error}", err=True)
     from mm2.cli import unreachable_errors  # loads the Kafka protocol codec
 
-    return exit_codes.UNREACHABLE if unreachable_errors.is_unreachable(error) else exit_codes.FAILED
+    return (
+        exit_codes.UNREACHABLE
+        if unreachable_errors.is_unreachable_error(error)
+        else exit_codes.FAILED
+    )
 
 
 if __name__ == "__main__":

@@ -173,7 +173,7 @@ def _positions_to_json(places: Sequence[Place]) -> list[dict[str, Any]]:
             "translated_offset": translation_outcomes.offset_there(place.outcome),
             "reread_max": _get_reread_bound(place.outcome),
             "log_end": place.outcome.end if isinstance(place.outcome, BeyondEnd) else None,
-            "reason": _get_reason(place.outcome),
+            "reason": _get_outcome_reason(place.outcome),
         }
         for place in places
     ]
@@ -186,15 +186,15 @@ def _build_cells(place: Place, answer: TranslationResult) -> tuple[str, ...]:
         place.partition.topic,
         str(place.partition.partition),
         text_format.UNKNOWN_NUMBER if place.offset is None else str(place.offset),
-        _format_basis(place, answer),
+        _format_translation_basis(place, answer),
         place.outcome.partition.topic,
         text_format.UNKNOWN_NUMBER if there is None else str(there),
-        _format_reread(place.outcome, again),
+        _format_reread_bound(place.outcome, again),
         _describe_outcome(place.outcome),
     )
 
 
-def _format_basis(place: Place, answer: TranslationResult) -> str:
+def _format_translation_basis(place: Place, answer: TranslationResult) -> str:
     match place.basis:
         case Basis.COMMITTED:
             return "committed"
@@ -214,7 +214,7 @@ def _format_basis(place: Place, answer: TranslationResult) -> str:
             return f"time on {answer.destination}"
 
 
-def _format_reread(outcome: Outcome, again: int | None) -> str:
+def _format_reread_bound(outcome: Outcome, again: int | None) -> str:
     if again is not None:
         return str(again)
     return (
@@ -237,11 +237,11 @@ _OUTCOME_NAMES: dict[type[Outcome], str] = {
 def _describe_outcome(outcome: Outcome) -> str:
     if isinstance(outcome, BeyondEnd):
         return f"{_OUTCOME_NAMES[type(outcome)]} ({outcome.end})"
-    why = _get_reason(outcome)
+    why = _get_outcome_reason(outcome)
     return _OUTCOME_NAMES[type(outcome)] + (f": {why}" if why else "")
 
 
-def _get_reason(outcome: Outcome) -> str:
+def _get_outcome_reason(outcome: Outcome) -> str:
     return outcome.reason if isinstance(outcome, Unknown) else ""
 
 

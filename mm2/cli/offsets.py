@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CompareOptions:
+class LogComparisonOptions:
     """Command-line options of `mm2 offsets rebuild` that control the comparison of the two logs."""
 
     engine: EngineSettings
@@ -121,7 +121,7 @@ def rebuild_command(
         ledger = cluster_clients.build_flow_ledger(
             settings, chosen, client_id=client_id, clock=clock
         )
-        how = CompareOptions(**comparing, engine=spark)
+        how = LogComparisonOptions(**comparing, engine=spark)
         tools = _build_rebuild_tools(settings, both, ledger, how=how, quiet=as_json)
         run = MapRebuild(tools, writes=not dry_run)
         try:
@@ -132,7 +132,7 @@ def rebuild_command(
     if as_json:
         click.echo(json.dumps(offset_map_rebuild.rebuild_to_json(chosen.name, found), indent=2))
     else:
-        for line in offset_map_rebuild.format_rebuild(found):
+        for line in offset_map_rebuild.format_rebuild_results(found):
             terminal.print_line(line)
     return exit_codes.DONE if all(each.is_complete for each in found) else exit_codes.FAILED
 
@@ -142,7 +142,7 @@ def _build_rebuild_tools(
     both: FlowPair,
     ledger: FlowLedger,
     *,
-    how: CompareOptions,
+    how: LogComparisonOptions,
     quiet: bool,
 ) -> RebuildContext:
     from mm2.clusters import cluster_clients, mirror_state
@@ -234,7 +234,7 @@ def skip_command(
       mm2 offsets skip 'east->west' --offset 1204
       mm2 offsets skip 'east->west' --offset 1204 --from earliest
     """
-    position = None if start is None else topic.parse_position(start)
+    position = None if start is None else topic.parse_reset_position(start)
     settings = config_loader.load(file, environment=os.environ)
     chosen = options.find_flow(settings, flow, hint="FLOW")
     # Imported here so that invalid input is reported before Kafka's client library is loaded.
@@ -284,7 +284,7 @@ _OFFSET_MAX = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TranslateQuery:
+class TranslationQuery:
     """Command-line options of `mm2 offsets translate`."""
 
     groups: tuple[str, ...]
@@ -373,7 +373,7 @@ def translate(**given: Any) -> int:
       mm2 offsets translate --topic orders --partition 0 --timestamp 2026-01-31T08:00:00Z
       mm2 offsets translate --group billing --back --json
     """
-    question = TranslateQuery(**given)
+    question = TranslationQuery(**given)
     _check_query(question)
     settings = config_loader.load(question.file, environment=os.environ)
     flow = options.find_only_flow(settings, question.flow, hint="--flow")
@@ -386,12 +386,12 @@ def translate(**given: Any) -> int:
     with library_logs.redirect_library_logs():
         link = flow_link.build_flow_link(settings, flow, purpose="offsets", clock=clock)
         with OffsetTranslator(link, timeout_s=question.timeout_s, clock=clock) as translator:
-            answer = _translate_query(question, flow, translator, at_ms=clock.wall_ms())
+            answer = _translate_offsets(question, flow, translator, at_ms=clock.wall_ms())
     _print_translation(question, answer)
     return exit_codes.DONE if answer.is_complete else exit_codes.FAILED
 
 
-def _check_query(question: TranslateQuery) -> None:
+def _check_query(question: TranslationQuery) -> None:
     place = question.offset is not None, question.timestamp_ms is not None
     if bool(question.groups) == (question.topic is not None):
         raise click.UsageError("pass either --group, or --topic with --partition")
@@ -403,8 +403,8 @@ def _check_query(question: TranslateQuery) -> None:
         raise click.UsageError("pass either --json or --csv, not both")
 
 
-def _translate_query(
-    question: TranslateQuery,
+def _translate_offsets(
+    question: TranslationQuery,
     flow: Flow,
     translator: OffsetTranslator,
     *,
@@ -432,7 +432,7 @@ def _translate_query(
 
 
 def _translate_partition(
-    question: TranslateQuery, translator: OffsetTranslator, partition: int
+    question: TranslationQuery, translator: OffsetTranslator, partition: int
 ) -> Place:
     from mm2.client.translation_outcomes import Basis, Place
 
@@ -451,7 +451,7 @@ def _translate_partition(
     )
 
 
-def _print_translation(question: TranslateQuery, answer: TranslationResult) -> None:
+def _print_translation(question: TranslationQuery, answer: TranslationResult) -> None:
 
     if question.as_json:
         click.echo(json.dumps(offset_translation_output.translation_to_json(answer), indent=2))

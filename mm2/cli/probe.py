@@ -45,7 +45,7 @@ def probe_command(*, file: pathlib.Path, flow_name: str | None, as_json: bool) -
     clock = SystemClock()
     with library_logs.redirect_library_logs():
         for flow in chosen:
-            reachability_probe.require_clusters(
+            reachability_probe.require_reachable_clusters(
                 [
                     cluster_clients.build_source_access(settings, flow),
                     cluster_clients.build_target_access(settings, flow),
@@ -65,10 +65,10 @@ def probe_command(*, file: pathlib.Path, flow_name: str | None, as_json: bool) -
         for each in found:
             for line in each.lines():
                 terminal.print_line(line)
-    return exit_codes.combine_exit_codes([_exit_code(each.verdict) for each in found])
+    return exit_codes.combine_exit_codes([_choose_exit_code(each.verdict) for each in found])
 
 
-def _exit_code(verdict: DeliveryAssessment) -> int:
+def _choose_exit_code(verdict: DeliveryAssessment) -> int:
     if verdict.guarantee is not DeliveryGuarantee.EXACTLY_ONCE:
         return exit_codes.FAILED
     return exit_codes.DONE if verdict.is_verified else exit_codes.UNKNOWN

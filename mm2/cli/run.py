@@ -151,7 +151,7 @@ def run_command(
         raise click.UsageError("--timeout needs --until-caught-up")
     with (
         config_errors.add_consequence("nothing was started"),
-        StopSignals(exit_now=flow_display.exit_now) as stop,
+        StopSignals(exit_now=flow_display.exit_process_immediately) as stop,
         ReloadSignal() as again,
     ):
         settings = _select_flows(config_loader.load(file, environment=os.environ), chosen.names)
@@ -165,7 +165,9 @@ def run_command(
                 settings,
                 goal,
                 stop,
-                reloading=_ReloadSetup(file=file, names=chosen.names, asked=again.reload_requested),
+                reloading=_ConfigReloader(
+                    file=file, names=chosen.names, asked=again.reload_requested
+                ),
                 chosen=chosen,
                 table=not no_table,
                 metrics_port=metrics_port,
@@ -183,7 +185,7 @@ def _run_flows(
     goal: StopCondition,
     stop: StopSignals,
     *,
-    reloading: _ReloadSetup,
+    reloading: _ConfigReloader,
     chosen: RunSelection,
     table: bool,
     metrics_port: int | None,
@@ -230,11 +232,11 @@ def _run_flows(
         clock=SystemClock(),
         display=flow_display.choose_display(
             table_wanted=table,
-            log_figures=exporter is None or _log_format() != log_format.JSON_FORMAT,
+            log_figures=exporter is None or _get_log_format() != log_format.JSON_FORMAT,
         ),
         metrics=observed.metrics,
         stop_signal=lambda: stop.signal_number,
-        wait=make_signal_wait(stop, observed.heartbeat.record_iteration),
+        wait=make_signal_waiter(stop, observed.heartbeat.record_iteration),
         notes=(f"mm2 {version.VERSION}{note}",),
         unreachable=observed.describe_unreachable,
     )
@@ -246,13 +248,13 @@ def _run_flows(
             exporter.stop()
 
 
-def _log_format() -> str:
+def _get_log_format() -> str:
     """Return the value of `mm2 --log-format`."""
     context = click.get_current_context(silent=True)
     return "" if context is None else str(context.find_root().params.get("log_format", ""))
 
 
-def make_signal_wait(stop: StopSignals, beat: Callable[[], object]) -> Callable[[float], object]:
+def make_signal_waiter(stop: StopSignals, beat: Callable[[], object]) -> Callable[[float], object]:
     """Return a wait function for the main loop.
 
     The function calls `beat`, then waits until a timeout in seconds or until a stop signal.
@@ -270,7 +272,7 @@ def make_signal_wait(stop: StopSignals, beat: Callable[[], object]) -> Callable[
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _ReloadSetup:
+class _ConfigReloader:
     """Reloads the configuration file on SIGHUP (which sets `asked`), or when `mm2 reload` requests
     it."""
 
@@ -305,9 +307,9 @@ class _ReloadSetup:
             reports=watch.reports,
             clock=SystemClock(),
         )
-        owned = ThreadGroup(on_unexpected_end=_log_reload_died)
+        owned = ThreadGroup(on_unexpected_end=_log_reload_thread_death)
         owned.start("reload", made.run)
-        watching = ThreadGroup(on_unexpected_end=_log_watcher_died)
+        watching = ThreadGroup(on_unexpected_end=_log_file_watcher_death)
         watching.start("losses", watch.run)
         watching.start("clusters", clusters.run)
         try:
@@ -332,11 +334,11 @@ class _ReloadSetup:
             raise SettingsError(str(self.file), [problem]) from error
 
 
-def _log_watcher_died(end: ThreadDied) -> None:
+def _log_file_watcher_death(end: ThreadDied) -> None:
     _log.error("the thread that monitors %s failed: %r; restart mm2 run", end.name, end.error)
 
 
-def _log_reload_died(end: ThreadDied) -> None:
+def _log_reload_thread_death(end: ThreadDied) -> None:
     _log.error(
         "the reload thread failed: %r; to apply configuration changes, restart mm2 run", end.error
     )

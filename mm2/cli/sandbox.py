@@ -117,7 +117,7 @@ def up(
     else:
         _print_clusters(state, servers, every_broker=False)
         _print_next_commands(folder, state)
-    return _check_servers(servers, folder)
+    return _choose_health_exit_code(servers, folder)
 
 
 @sandbox_group.command("down")
@@ -160,7 +160,7 @@ def status(*, as_json: bool, folder: Path | None) -> int:
         _print_json(state, servers)
     else:
         _print_clusters(state, servers, every_broker=True)
-    return _check_servers(servers, folder)
+    return _choose_health_exit_code(servers, folder)
 
 
 @sandbox_group.command("env", short_help="Print addresses as shell variables.")
@@ -320,7 +320,7 @@ def _print_clusters(
 
 
 def _print_next_commands(folder: Path | None, state: SandboxState) -> None:
-    where = _folder_argument(folder)
+    where = _format_folder_argument(folder)
     first = state.clusters[0].name
     names = ", ".join(shell_variables.make_variable_name(each.name) for each in state.clusters)
     terminal.print_lines(
@@ -371,7 +371,7 @@ def _print_json(state: SandboxState | None, servers: Sequence[ServerHealth]) -> 
     click.echo(json.dumps(document, indent=2))
 
 
-def _check_servers(servers: Sequence[ServerHealth], folder: Path | None) -> int:
+def _choose_health_exit_code(servers: Sequence[ServerHealth], folder: Path | None) -> int:
     """Return the exit code for the servers' health. If a server is not up, print how to recreate
     the sandbox."""
     down = [f"{server.name} of {server.cluster}" for server in servers if not server.is_up]
@@ -379,13 +379,13 @@ def _check_servers(servers: Sequence[ServerHealth], folder: Path | None) -> int:
         return exit_codes.DONE
     _print_to_stderr(
         f"not up: {', '.join(down)}. Brokers are not restarted automatically. To recreate the "
-        f"clusters without their data, run mm2 sandbox down{_folder_argument(folder)} and then "
-        "mm2 sandbox up"
+        f"clusters without their data, run mm2 sandbox down{_format_folder_argument(folder)} "
+        "and then mm2 sandbox up"
     )
     return exit_codes.FAILED
 
 
-def _folder_argument(folder: Path | None) -> str:
+def _format_folder_argument(folder: Path | None) -> str:
     return f" --dir {shlex.quote(str(folder))}" if folder else ""
 
 

@@ -31,7 +31,7 @@ def status_command(*, query: ReportQuery) -> int:
       watch mm2 status clusters.yaml --flow 'east->west'
       mm2 status --clusters --json
     """
-    found = flow_reports.collect_reports(query)
+    found = flow_reports.collect_flow_reports(query)
     from mm2.status import replication_health, status_document, status_tables
 
     within_s = found.within_s
@@ -90,11 +90,11 @@ def lag_command(
       mm2 lag clusters.yaml --topic orders --partitions
       mm2 lag --max-seconds 60 --json
     """
-    found = flow_reports.collect_reports(query)
+    found = flow_reports.collect_flow_reports(query)
     from mm2.status import status_document, status_tables
 
     if topic is not None:
-        found = status_tables.select_topic(found, topic)
+        found = status_tables.select_topic_partitions(found, topic)
         if not any(each.partitions for each in found.flows):
             raise click.BadParameter(f"no flow replicates {topic!r}", param_hint="--topic")
     if query.as_json:
@@ -109,7 +109,7 @@ def lag_command(
             terminal.print_line(line)
     return exit_codes.combine_exit_codes(
         [
-            _lag_exit_code(each, max_records=max_records, max_seconds=max_seconds)
+            _choose_lag_exit_code(each, max_records=max_records, max_seconds=max_seconds)
             for each in found.flows
         ]
     )
@@ -122,7 +122,7 @@ def _flow_lag_as_json(report: Any) -> dict[str, Any]:
     of_flow = status_document.sum_lag(report.partitions, report.at_ms)
     names = ("flow", "seen_by", "at_ms", "state")
     topics = []
-    for name, parts in status_document.group_by_topic(report.partitions).items():
+    for name, parts in status_document.group_partitions_by_topic(report.partitions).items():
         of_all = status_document.sum_lag(parts, report.at_ms)
         topics.append(
             {"topic": name, "mirror": parts[0].mirror, **status_document.lag_to_json(of_all)}
@@ -135,7 +135,9 @@ def _flow_lag_as_json(report: Any) -> dict[str, Any]:
     }
 
 
-def _lag_exit_code(report: Any, *, max_records: int | None, max_seconds: float | None) -> int:
+def _choose_lag_exit_code(
+    report: Any, *, max_records: int | None, max_seconds: float | None
+) -> int:
     """Return the exit code for the lag of a flow.
 
     An unreachable cluster counts as a problem, not as unknown lag, because nothing is replicated

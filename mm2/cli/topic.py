@@ -99,7 +99,7 @@ def reset(
     """
     settings = config_loader.load(file, environment=os.environ)
     chosen = options.find_flow(settings, flow, hint="FLOW")
-    position = parse_position(start)
+    position = parse_reset_position(start)
     if position.startswith(offset_map_records.OFFSET_POSITION_PREFIX) and not partitions:
         raise click.UsageError("offset:N applies to a single partition: add --partition")
     # Imported here so that invalid input is reported before Kafka's client library is loaded.
@@ -107,12 +107,12 @@ def reset(
 
     order = TopicResetRequest(flow=chosen, topic=topic, partitions=partitions, position=position)
     try:
-        return _ResetCommand(order, settings, as_json=as_json).run(timeout_s)
+        return _TopicResetCommand(order, settings, as_json=as_json).run(timeout_s)
     except InvalidResetError as error:
         raise click.UsageError(str(error)) from error
 
 
-class _ResetCommand:
+class _TopicResetCommand:
     """A single invocation of `mm2 topic reset`."""
 
     def __init__(self, order: TopicResetRequest, settings: Mm2Settings, *, as_json: bool) -> None:
@@ -134,7 +134,7 @@ class _ResetCommand:
         from mm2.clusters.flow_pair import FlowPair
 
         flow = self._order.flow
-        reachability_probe.require_clusters(
+        reachability_probe.require_reachable_clusters(
             [
                 cluster_clients.build_source_access(self._settings, flow),
                 cluster_clients.build_target_access(self._settings, flow),
@@ -152,7 +152,7 @@ class _ResetCommand:
                 self._settings, flow, client_id=client_id, clock=self._clock
             )
             try:
-                code = self._reset(both, ledger, timeout_s)
+                code = self._reset_topic(both, ledger, timeout_s)
             except ConnectError as error:
                 if _DECISIONS_KEY not in self._result:
                     raise
@@ -164,7 +164,7 @@ class _ResetCommand:
             click.echo(json.dumps(self._result, indent=2))
         return code
 
-    def _reset(self, both: Any, ledger: Any, timeout_s: float) -> int:
+    def _reset_topic(self, both: Any, ledger: Any, timeout_s: float) -> int:
         from mm2.clusters import connect_group
         from mm2.clusters.connect_group import ConnectGroupSnapshot
         from mm2.repair import flow_link, topic_reset
@@ -200,14 +200,16 @@ class _ResetCommand:
             )
             self._report_lines("restarted", [_restart_tasks(api, by_record, partitions)])
         if state is not FlowActivity.YES:
-            self._report_lines("outcome", [_describe_effect(state, self._settings.file, order)])
+            self._report_lines(
+                "outcome", [_describe_reset_effect(state, self._settings.file, order)]
+            )
             return exit_codes.DONE
         awaiting = ResetWaiter(
             decisions=decisions,
             ledger=ledger,
-            collect_partitions=lambda: _collect_partitions(self._settings.file, flow.name),
+            collect_partitions=lambda: _collect_observed_partitions(self._settings.file, flow.name),
             explain_inactivity=lambda: topic_reset.describe_failed_task(read_group()),
-            find_nodes=lambda partitions: topic_reset.find_nodes(read_group(), partitions),
+            find_nodes=lambda partitions: topic_reset.find_task_nodes(read_group(), partitions),
             clock=self._clock,
             sleep=threading.Event().wait,
         )
@@ -237,7 +239,7 @@ class _ResetCommand:
             terminal.print_lines(text)
 
 
-def _describe_effect(
+def _describe_reset_effect(
     state: FlowActivity, file: pathlib.Path | str, order: TopicResetRequest
 ) -> str:
     from mm2.repair.topic_reset import FlowActivity
@@ -307,7 +309,7 @@ def _find_rest_client(file: pathlib.Path | str, flow: str) -> FlowRestClient | N
     return None
 
 
-def _collect_partitions(
+def _collect_observed_partitions(
     file: pathlib.Path | str, flow: str
 ) -> Mapping[TopicPartition, ObservedPartition] | None:
     from connect_runtime.base.ids import TopicPartition
@@ -335,7 +337,7 @@ def _collect_partitions(
     return found
 
 
-def parse_position(start: str) -> str:
+def parse_reset_position(start: str) -> str:
     """Convert the value of `--from` to the form that `NewEraRequest` stores. Raises
     `click.BadParameter` if the value is not a position."""
     if re.fullmatch("[0-9]{1,15}", start) and int(start) <= value_types.MAX_TIMESTAMP_MS:

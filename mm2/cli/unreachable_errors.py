@@ -24,7 +24,7 @@ _NO_ANSWER_ERRORS = (
 _UNREACHED_LAYERS = (FailureLayer.DNS, FailureLayer.NETWORK)
 
 
-def is_unreachable(error: ConnectError) -> bool:
+def is_unreachable_error(error: ConnectError) -> bool:
     """Return True if no broker or process responded. A rejected login, certificate or listener
     counts as a response."""
     if isinstance(error, ConnectionFailed):

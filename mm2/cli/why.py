@@ -63,7 +63,7 @@ def why_command(
     replicating = [(pid, flow) for pid, flow in told if flow["partitions"]]
     known = {flow["flow"] for _, flow in replicating}
     remaining = [each for each in settings.flows if each.name not in known]
-    candidates = [each for each in remaining if _may_concern(each, topic)]
+    candidates = [each for each in remaining if _may_replicate_topic(each, topic)]
     found = None
     if candidates or not replicating:
         states = {flow["flow"]: flow for _, flow in told if flow["state"]}
@@ -78,7 +78,7 @@ def why_command(
         flows_json = [{"process": pid, **flow} for pid, flow in shown]
         answer = {"version": JSON_VERSION, "topic": topic, "flows": flows_json}
         click.echo(json.dumps(answer, indent=2))
-    code = _exit_code(found, replicates=bool(replicating))
+    code = _choose_exit_code(found, replicates=bool(replicating))
     if failed and code == exit_codes.BAD_INPUT:
         code = exit_codes.UNKNOWN
     several = len({pid for pid, _ in replicating}) > 1
@@ -122,7 +122,7 @@ def _query_processes(
     return found, failed, "no process on this machine replicates the topic"
 
 
-def _may_concern(flow: Any, topic: str) -> bool:
+def _may_replicate_topic(flow: Any, topic: str) -> bool:
     from mm2.status import topic_explanation
 
     return topic_explanation.may_mirror_topic(flow, topic)
@@ -220,7 +220,7 @@ def _add_operator_actions(
     return told
 
 
-def _exit_code(found: Any, *, replicates: bool) -> int:
+def _choose_exit_code(found: Any, *, replicates: bool) -> int:
     """Return the exit code of `mm2 why`; `found` is the explanation from the clusters, or None if
     the clusters were not read."""
     if replicates or found.has_answer:

@@ -47,7 +47,7 @@ def build_replication_policy(properties: ClientProperties) -> ReplicationPolicy:
     parsed = mirror_connector_keys.BASE_KEYS.parse(
         {mirror_connector_keys.SOURCE_ALIAS: "", **given}, load=java_classes.import_class
     )
-    return policy_classes.build_policy(texts, parsed)
+    return policy_classes.build_replication_policy(texts, parsed)
 
 
 def open_topic_reader(properties: ClientProperties, *, clock: Clock) -> KafkaStateTopics:

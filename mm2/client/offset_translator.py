@@ -45,7 +45,7 @@ from mm2.offsets.checkpoint_rules import CommittedPositions
 from mm2.offsets.log_bounds import LogBounds
 from mm2.offsets.offset_map import OffsetMap
 from mm2.offsets.offset_syncs import OffsetSyncStore
-from mm2.offsets.translation import EarlierOffset, ExactOffset, TranslatedOffset, Untranslated
+from mm2.offsets.translation import EarlierOffset, ExactOffset, TranslatedOffset, UntranslatedReason
 from mm2.topics import naming
 from mm2.topics.naming import ReplicationPolicy
 
@@ -83,7 +83,7 @@ class OffsetMapWithSyncs:
         mine = self.offset_map.get_partition(partition)
         slots = self.syncs.list_syncs(partition) if self.syncs is not None else ()
         if slots and not translation.agrees_with_sync(mine, slots[0]):
-            return Untranslated.UNKNOWN
+            return UntranslatedReason.UNKNOWN
         return translation.translate_to_source(mine, downstream)
 
     def count_unreplicated(self, partition: TopicPartition, upstream: int) -> int:
@@ -198,9 +198,9 @@ _REVERSE_MAP_REQUIRED = (
     "translation needs the reverse flow's offset map, which is stored on the source cluster: pass "
     "the source cluster's client properties and the target alias; the source must be reachable"
 )
-_UNTRANSLATED_REASONS: Mapping[Untranslated, str] = {
-    Untranslated.UNKNOWN: "the offset map has no replicated records of this partition",
-    Untranslated.NOT_READY: "this partition's offset map has not been read yet",
+_UNTRANSLATED_REASONS: Mapping[UntranslatedReason, str] = {
+    UntranslatedReason.UNKNOWN: "the offset map has no replicated records of this partition",
+    UntranslatedReason.NOT_READY: "this partition's offset map has not been read yet",
 }
 
 
@@ -386,7 +386,7 @@ def _to_outcome(found: TranslatedOffset, there: TopicPartition) -> Outcome:
             return Exact(partition=there, offset=found.downstream)
         case EarlierOffset():
             return Earlier(partition=there, offset=found.downstream, again_max=found.reread_max)
-        case Untranslated.TOO_OLD:
+        case UntranslatedReason.TOO_OLD:
             return TooOld(partition=there)
         case _:
             return Unknown(partition=there, reason=_UNTRANSLATED_REASONS[found])

@@ -53,7 +53,7 @@ def build_connection_settings(
     )
 
 
-def build_operator(settings: Mm2Settings, flow: Flow) -> OperatorCommands:
+def build_operator_commands(settings: Mm2Settings, flow: Flow) -> OperatorCommands:
     """Build the commands that messages suggest to operators, with the consumer's login on the
     source and the producer's login on the target."""
     clients = settings.get_clients(flow)

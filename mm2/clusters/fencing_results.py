@@ -62,7 +62,7 @@ def summarize_fencing(found: Collection[FencingResult]) -> FencingSummary:
     )
 
 
-def apply_counted_tails(
+def replace_tail_bounds_with_counts(
     mirrored: Collection[MirroredPartition], fences: FencingSummary
 ) -> tuple[MirroredPartition, ...]:
     """Replace the upper bounds of unrecorded records, which are computed from offsets, with the

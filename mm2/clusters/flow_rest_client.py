@@ -51,22 +51,22 @@ class FlowRestClient:
 
     def pause(self) -> None:
         """Pause all topics of the flow. Checkpoints and heartbeats continue."""
-        self._send("PUT", _build_path("pause"))
+        self._send_request("PUT", _build_path("pause"))
 
     def resume(self) -> None:
         """Resume all paused or stopped connectors."""
-        for name in self._send("GET", "/connectors"):
-            self._send("PUT", peer_requests.build_connector_path(str(name), "resume"))
+        for name in self._send_request("GET", "/connectors"):
+            self._send_request("PUT", peer_requests.build_connector_path(str(name), "resume"))
 
     def pause_topic(self, topic: str) -> None:
         """Pause one topic. Also raises `NoSuchTopicError`."""
         self._find_topic_tasks(topic)
-        config = self._read_config()
+        config = self._read_connector_config()
         self._patch_config(config, operator_overrides.pause_topic(config, topic))
 
     def resume_topic(self, topic: str) -> None:
         """Resume one topic."""
-        config = self._read_config()
+        config = self._read_connector_config()
         self._patch_config(config, operator_overrides.resume_topic(config, topic))
 
     def throttle(self, limit: str | None, *, topic: str | None) -> None:
@@ -74,15 +74,17 @@ class FlowRestClient:
         `NoSuchTopicError`."""
         if topic is not None and limit is not None:
             self._find_topic_tasks(topic)
-        config = self._read_config()
+        config = self._read_connector_config()
         self._patch_config(config, operator_overrides.set_throttle(config, limit, topic=topic))
 
     def restart(self) -> list[str]:
         """Restart all connectors and their tasks. Returns the connectors' names."""
-        names = [str(each) for each in self._send("GET", "/connectors")]
+        names = [str(each) for each in self._send_request("GET", "/connectors")]
         for name in names:
             flags = {"includeTasks": "true", "onlyFailed": "false"}
-            self._send("POST", peer_requests.build_connector_path(name, "restart"), query=flags)
+            self._send_request(
+                "POST", peer_requests.build_connector_path(name, "restart"), query=flags
+            )
         return names
 
     def restart_topic(self, topic: str) -> list[int]:
@@ -98,7 +100,7 @@ class FlowRestClient:
 
     def _restart_tasks(self, tasks: list[int]) -> list[int]:
         for number in tasks:
-            self._send("POST", _build_path("tasks", str(number), "restart"))
+            self._send_request("POST", _build_path("tasks", str(number), "restart"))
         return tasks
 
     def _find_topic_tasks(self, topic: str) -> list[int]:
@@ -110,12 +112,12 @@ class FlowRestClient:
     def _find_tasks(self, matches: Callable[[TopicPartition], bool]) -> list[int]:
         return [
             int(each["id"]["task"])
-            for each in self._send("GET", _build_path("tasks"))
+            for each in self._send_request("GET", _build_path("tasks"))
             if any(map(matches, assignment.parse_partitions(each["config"])))
         ]
 
-    def _read_config(self) -> dict[str, str]:
-        found: Mapping[str, str] = self._send("GET", _build_path("config"))
+    def _read_connector_config(self) -> dict[str, str]:
+        found: Mapping[str, str] = self._send_request("GET", _build_path("config"))
         return dict(found)
 
     def _patch_config(self, before: Mapping[str, str], after: Mapping[str, str]) -> None:
@@ -124,9 +126,9 @@ class FlowRestClient:
         keys = {key for key in (*before, *after) if operator_overrides.is_override_key(key)}
         patch = {key: after.get(key) for key in keys if before.get(key) != after.get(key)}
         if patch:
-            self._send("PATCH", _build_path("config"), patch)
+            self._send_request("PATCH", _build_path("config"), patch)
 
-    def _send(
+    def _send_request(
         self,
         method: str,
         path: str,

@@ -171,7 +171,7 @@ def collect_group_positions(
         unmoved = _collect_unmoved_groups(clusters, names, listed or (), timeout_s=timeout_s)
         wanted = _select_groups(clusters.flow, names, table, listed)
         wanted = sorted({*wanted, *earlier_positions}) if unlisted else wanted
-        found = _collect_committed(
+        found = _collect_committed_offsets(
             clusters,
             [each for each in wanted if each not in {group.name for group in unmoved}],
             told,
@@ -206,7 +206,7 @@ def _list_groups(
         )
     except RetriableError as error:
         return None, "" if names else str(error)
-    return listed, "" if names else _explain_incomplete_list(side, timeout_s)
+    return listed, "" if names else _explain_incomplete_group_list(side, timeout_s)
 
 
 def _select_groups(
@@ -244,8 +244,8 @@ def _collect_unmoved_groups(
     kinds = {name: types[name] for name in types if name in taken}
     share = sorted(name for name, kind in kinds.items() if kind == "share")
     streams = sorted(name for name, kind in kinds.items() if kind == "streams")
-    shared = _fetch_per_group(lambda: groups.list_share_partitions(share, timeout_s), share)
-    offsets = _fetch_per_group(lambda: groups.fetch_positions(streams, timeout_s), streams)
+    shared = _run_group_query(lambda: groups.list_share_partitions(share, timeout_s), share)
+    offsets = _run_group_query(lambda: groups.fetch_positions(streams, timeout_s), streams)
     topics: dict[str, set[str]] = {
         name: {each.topic for each in places}
         for name, places in (*shared.succeeded.items(), *offsets.succeeded.items())
@@ -271,7 +271,7 @@ def _to_target_topic(flow: Flow, topic: str) -> str:
     )
 
 
-def _explain_incomplete_list(side: FlowSide, timeout_s: float) -> str:
+def _explain_incomplete_group_list(side: FlowSide, timeout_s: float) -> str:
     """Explain which groups may be missing from the list because they currently have no coordinator.
     Returns "" if all groups have a coordinator, or if this is unknown."""
     try:
@@ -289,7 +289,7 @@ def _explain_incomplete_list(side: FlowSide, timeout_s: float) -> str:
     return f"no broker leads {alone} of the {all_of_them} of {_OFFSETS_TOPIC}"
 
 
-def _collect_committed(
+def _collect_committed_offsets(
     sides: FlowClusters,
     wanted: Collection[str],
     told: _GroupCheckpoints,
@@ -303,15 +303,15 @@ def _collect_committed(
     of its checkpoints are used. Waits once for missing coordinators."""
     flow, groups = sides.flow, sides.source.groups
     end = Deadline.after(timeout_s, now_s=clock.now_s())
-    positions = _fetch_per_group(
+    positions = _run_group_query(
         lambda: groups.fetch_positions(wanted, timeout_s / 2, stable=stable), wanted
     )
     read = sorted(positions.succeeded)
-    states = _fetch_per_group(
+    states = _run_group_query(
         lambda: groups.describe_states(read, end.remaining_s(clock.now_s())), read
     )
     active = [name for name, state in states.succeeded.items() if state is _GroupState.ACTIVE]
-    assignors = _fetch_per_group(
+    assignors = _run_group_query(
         lambda: groups.list_assignors(active, end.remaining_s(clock.now_s())), active
     )
     found = []
@@ -360,7 +360,7 @@ def _mark_streams_groups(
     ]
 
 
-def _fetch_per_group(
+def _run_group_query(
     ask: Callable[[], PerGroupResult[T]], wanted: Collection[str]
 ) -> PerGroupResult[T]:
     """Run a query for all groups. If the query fails as a whole, mark each group as failed."""

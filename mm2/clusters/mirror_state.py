@@ -243,14 +243,16 @@ def collect_mirror_state(
     flow = clusters.flow
     if offset_map is None:
         offset_map = read_offset_map(clusters.target, flow.source, timeout_s)
-    losses = _count_losses(clusters.target, flow.source, end.remaining_s(clock.now_s()))
+    losses = _count_data_loss_incidents(
+        clusters.target, flow.source, end.remaining_s(clock.now_s())
+    )
     begun = fencing_results.list_replicated_partitions(offset_map)
     silent, source = lost_reason, _SOURCE_NOT_QUERIED
     if not lost_reason:
         try:
             within_s = min(compute_source_timeout_s(timeout_s), end.remaining_s(clock.now_s()))
             topics = {each.topic for each in begun}
-            source = _collect_source(clusters, topics, clock=clock, timeout_s=within_s)
+            source = _collect_source_state(clusters, topics, clock=clock, timeout_s=within_s)
         except RetriableError as error:
             silent = str(error)
     left_out = _find_excluded_topics(flow, begun, source)
@@ -331,14 +333,14 @@ def read_offset_map(side: FlowSide, source_alias: str, timeout_s: float) -> Offs
         return reader.read(timeout_s)
 
 
-def _count_losses(side: FlowSide, source_alias: str, timeout_s: float) -> int:
+def _count_data_loss_incidents(side: FlowSide, source_alias: str, timeout_s: float) -> int:
     """Count incidents that report lost records. Unreadable incidents are included, because they may
     report lost records."""
     found = incident_log.read_incidents(side, source_alias, timeout_s=timeout_s)
     return sum(each.kind in _LOSS_KINDS for each in found.incidents) + len(found.unreadable)
 
 
-def _collect_source(
+def _collect_source_state(
     sides: FlowClusters,
     known: Collection[str],
     *,

@@ -245,7 +245,7 @@ class ClusterPairSnapshot:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AgreedEnds:
+class MatchingEndOffsets:
     """End offsets on the origin at which both clusters contained the same records, before the final
     check of a planned move."""
 

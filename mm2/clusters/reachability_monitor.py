@@ -54,7 +54,7 @@ otherwise ""."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _LostEntry:
+class _UnreachableEntry:
     """An unreachable cluster or broker. See `UnreachableCluster`."""
 
     reason: str
@@ -74,7 +74,7 @@ class _MonitoredCluster:
     began_s: float
     began_ms: int
     last_answer_s: float = -inf
-    lost: tuple[_LostEntry, ...] = ()
+    lost: tuple[_UnreachableEntry, ...] = ()
 
     def check(self, now_s: float, wall_ms: int) -> None:
         """Update `lost`, the unreachable cluster or brokers, from the responses received until
@@ -85,12 +85,12 @@ class _MonitoredCluster:
         self.last_answer_s = max([self.last_answer_s, *answers])
         before, self.lost = self.lost, ()
         if self.last_answer_s == -inf:
-            self.lost = self._list_never_answered(now_s)
+            self.lost = self._list_brokers_without_response(now_s)
         elif silent.keys() == set(brokers):
             since_ms = wall_ms - round((now_s - self.last_answer_s) * 1000)
             reason = self._describe_failure() or _NO_ANSWER
             self.lost = (
-                _LostEntry(reason=reason, since_ms=_keep_outage_start(before, "", since_ms)),
+                _UnreachableEntry(reason=reason, since_ms=_keep_outage_start(before, "", since_ms)),
             )
         else:
             for node_id, last_s in sorted(silent.items()):
@@ -99,7 +99,10 @@ class _MonitoredCluster:
                     before, name, wall_ms - round((now_s - last_s) * 1000)
                 )
                 reason = self._describe_failure(node_id) or _NO_ANSWER
-                self.lost = (*self.lost, _LostEntry(reason=reason, since_ms=since_ms, broker=name))
+                self.lost = (
+                    *self.lost,
+                    _UnreachableEntry(reason=reason, since_ms=since_ms, broker=name),
+                )
 
     def broker_names(self) -> set[str]:
         """Return the names of the brokers in the cluster's metadata."""
@@ -109,18 +112,18 @@ class _MonitoredCluster:
         broker = self.connections.view.brokers[node_id]
         return f"{node_id} ({broker.host}:{broker.port})"
 
-    def _list_never_answered(self, now_s: float) -> tuple[_LostEntry, ...]:
+    def _list_brokers_without_response(self, now_s: float) -> tuple[_UnreachableEntry, ...]:
         troubles = self.connections.connection_errors()
         found = reachability_probe.find_first_failure(troubles, self.bootstrap)
         if found is None and now_s - self.began_s <= reachability_probe.ANSWER_TIMEOUT_S:
             return ()
         found = found or next(iter(troubles.values()), None)
         if found is None:
-            reason = reachability_probe.describe_no_answer(self.bootstrap)
+            reason = reachability_probe.describe_missing_response(self.bootstrap)
         else:
             reason = reachability_probe.describe_connect_failure(found, self.bootstrap)
         reason = f"{reason}; {reachability_probe.DIAGNOSE_COMMAND}"
-        return (_LostEntry(reason=reason, since_ms=self.began_ms),)
+        return (_UnreachableEntry(reason=reason, since_ms=self.began_ms),)
 
     def _describe_failure(self, node_id: int | None = None) -> str:
         """Return the reason why the broker (if None: every broker) cannot be reached; "" if
@@ -136,7 +139,7 @@ class _MonitoredCluster:
         )
 
 
-def _keep_outage_start(before: tuple[_LostEntry, ...], broker: str, since_ms: int) -> int:
+def _keep_outage_start(before: tuple[_UnreachableEntry, ...], broker: str, since_ms: int) -> int:
     """Keep the recorded start time of an ongoing outage, because a newly computed start would
     differ when the wall clock and the monotonic clock drift apart."""
     known = next((each.since_ms for each in before if each.broker == broker), since_ms)
@@ -152,7 +155,7 @@ class ReachabilityMonitor:
         self._clock = clock
         self._random = random.Random()  # noqa: S311 - jitter, not secrets
         self._monitored: dict[_ConnectionKey, _MonitoredCluster] = {}
-        self._unusable: dict[_ConnectionKey, tuple[ClusterSettings, _LostEntry]] = {}
+        self._unusable: dict[_ConnectionKey, tuple[ClusterSettings, _UnreachableEntry]] = {}
         """Clusters for whose settings no connection can be created."""
         self._unreachable: Mapping[str, tuple[UnreachableCluster, ...]] = {}
 
@@ -172,7 +175,7 @@ class ReachabilityMonitor:
         monitoring."""
         while True:
             try:
-                self._monitor(stop)
+                self._monitor_clusters(stop)
             except Exception:  # noqa: BLE001 - it would keep reporting old states
                 _log.exception("monitoring the clusters failed; retrying in %.0f s", RETRY_DELAY_S)
                 if not stop.wait(RETRY_DELAY_S):
@@ -180,7 +183,7 @@ class ReachabilityMonitor:
             self._unreachable = {}
             return
 
-    def _monitor(self, stop: threading.Event) -> None:
+    def _monitor_clusters(self, stop: threading.Event) -> None:
         selector = Poller()
         next_check_s = 0.0
         try:
@@ -190,7 +193,7 @@ class ReachabilityMonitor:
                     next_check_s = now_s + CHECK_INTERVAL_S
                     settings = self._running.settings
                     self._apply_settings(settings, selector)
-                    self._check(settings)
+                    self._check_clusters(settings)
                 waits = [each.connections.tick(now_s) for each in self._monitored.values()]
                 selector.poll(max(0.0, min([MAX_POLL_S, *waits])))
         finally:
@@ -199,12 +202,12 @@ class ReachabilityMonitor:
             self._monitored.clear()
             selector.close()
 
-    def _check(self, settings: Mm2Settings) -> None:
+    def _check_clusters(self, settings: Mm2Settings) -> None:
         now_s, wall_ms = self._clock.now_s(), self._clock.wall_ms()
         for each in self._monitored.values():
             before = each.lost
             each.check(now_s, wall_ms)
-            _log_change(each, before)
+            _log_reachability_changes(each, before)
         lost = {
             **{key: each.lost for key, each in self._monitored.items()},
             **{key: (lost,) for key, (_, lost) in self._unusable.items()},
@@ -213,13 +216,13 @@ class ReachabilityMonitor:
             flow.name: tuple(
                 UnreachableCluster(
                     side=side,
-                    cluster=_cluster_alias(flow, side),
+                    cluster=_get_cluster_alias(flow, side),
                     reason=each.reason,
                     since_ms=each.since_ms,
                     broker=each.broker,
                 )
                 for side in ClusterSide
-                for each in lost.get(_connection_key(settings, flow, side), ())
+                for each in lost.get(_build_connection_key(settings, flow, side), ())
             )
             for flow in settings.flows
         }
@@ -230,8 +233,11 @@ class ReachabilityMonitor:
         wanted, after_s = {}, dict[_ConnectionKey, int]()
         for flow in settings.flows:
             for side in ClusterSide:
-                key = _connection_key(settings, flow, side)
-                wanted[key] = _cluster_alias(flow, side), _cluster_settings(settings, flow, side)
+                key = _build_connection_key(settings, flow, side)
+                wanted[key] = (
+                    _get_cluster_alias(flow, side),
+                    _get_cluster_settings(settings, flow, side),
+                )
                 after_s[key] = min(
                     flow.unreachable_after_s, after_s.get(key, reachability.MAX_UNREACHABLE_AFTER_S)
                 )
@@ -250,16 +256,18 @@ class ReachabilityMonitor:
             if key in self._monitored or key in self._unusable:
                 continue
             try:
-                self._monitored[key] = self._connect(alias, reached, selector, after_s[key])
+                self._monitored[key] = self._connect_to_cluster(
+                    alias, reached, selector, after_s[key]
+                )
             except ConnectError as error:
                 cause = reachability_probe.describe_connect_failure(
                     error, reached.bootstrap_servers
                 )
-                lost = _LostEntry(reason=cause, since_ms=self._clock.wall_ms())
+                lost = _UnreachableEntry(reason=cause, since_ms=self._clock.wall_ms())
                 self._unusable[key] = reached, lost
                 _log.warning("%s cannot be reached: %s", alias, cause)
 
-    def _connect(
+    def _connect_to_cluster(
         self,
         alias: str,
         reached: ClusterSettings,
@@ -285,24 +293,26 @@ class ReachabilityMonitor:
         )
 
 
-def _cluster_alias(flow: Flow, side: ClusterSide) -> str:
+def _get_cluster_alias(flow: Flow, side: ClusterSide) -> str:
     return flow.source if side is ClusterSide.SOURCE else flow.target
 
 
-def _cluster_settings(settings: Mm2Settings, flow: Flow, side: ClusterSide) -> ClusterSettings:
+def _get_cluster_settings(settings: Mm2Settings, flow: Flow, side: ClusterSide) -> ClusterSettings:
     """Return the settings with which copy processes connect to the cluster."""
     clients = settings.get_clients(flow)
     return clients.consumer if side is ClusterSide.SOURCE else clients.producer
 
 
-def _connection_key(settings: Mm2Settings, flow: Flow, side: ClusterSide) -> _ConnectionKey:
+def _build_connection_key(settings: Mm2Settings, flow: Flow, side: ClusterSide) -> _ConnectionKey:
     """Return the key by which flows with equal client properties share connections."""
-    alias = _cluster_alias(flow, side)
-    own = _cluster_settings(settings, flow, side) != settings.clusters[alias]
+    alias = _get_cluster_alias(flow, side)
+    own = _get_cluster_settings(settings, flow, side) != settings.clusters[alias]
     return alias, f"{flow.name} {side.value}" if own else ""
 
 
-def _log_change(each: _MonitoredCluster, before: tuple[_LostEntry, ...]) -> None:
+def _log_reachability_changes(
+    each: _MonitoredCluster, before: tuple[_UnreachableEntry, ...]
+) -> None:
     """Log one line for each cluster or broker that became unreachable, recovered or was removed."""
     known, now = ({lost.broker for lost in found} for found in (before, each.lost))
     over = known - now if "" not in now else set[str]()

@@ -81,7 +81,7 @@ class MetadataProbe:
             self._connections.call(
                 AnyNodeTarget(),
                 request_builders.request_metadata(()),
-                done=self._on_response,
+                done=self._handle_metadata_response,
                 timeout_s=ANSWER_TIMEOUT_S,
             )
         self._connections.tick(now_s)
@@ -95,7 +95,7 @@ class MetadataProbe:
         self._connections.close()
         self._poller.close()
 
-    def _on_response(self, reply: ClientResponse) -> None:
+    def _handle_metadata_response(self, reply: ClientResponse) -> None:
         self._asked = False
         now_s = self._clock.now_s()
         if reply.failure is None:
@@ -119,13 +119,13 @@ def describe_connect_failure(failure: ConnectError, bootstrap: Sequence[str]) ->
         case AuthenticationFailed():
             text, address = failure.problem, failure.address
         case RequestTimedOut():
-            return describe_no_answer(bootstrap)
+            return describe_missing_response(bootstrap)
         case _:
             text = str(failure)
     for stage in _CONNECT_STAGES:
         text = text.replace(stage, "")
     if text.endswith(" in time"):
-        return describe_no_answer(bootstrap)
+        return describe_missing_response(bootstrap)
     if text[:2].istitle():
         text = text[0].lower() + text[1:]
     where = address if address and address not in bootstrap else ",".join(bootstrap)
@@ -133,7 +133,7 @@ def describe_connect_failure(failure: ConnectError, bootstrap: Sequence[str]) ->
     return f"{text} ({where}){retrying}"
 
 
-def describe_no_answer(bootstrap: Sequence[str]) -> str:
+def describe_missing_response(bootstrap: Sequence[str]) -> str:
     """Format the failure of a cluster that accepts connections or drops packets, but never
     responds."""
     return f"no response within {ANSWER_TIMEOUT_S:g} s ({','.join(bootstrap)}), retrying"
@@ -198,7 +198,7 @@ def wait_for_clusters(
             each.close()
 
 
-def require_clusters(
+def require_reachable_clusters(
     accesses: Sequence[KafkaClusterAccess],
     *,
     timeout_s: float,

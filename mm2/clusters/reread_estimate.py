@@ -31,12 +31,12 @@ def are_all_groups_known(
     return not (origin_error or unlisted or unread)
 
 
-def bound_rereads(groups: Collection[Mapping[str, Any]], *, all_known: bool) -> int | None:
+def compute_reread_bound(groups: Collection[Mapping[str, Any]], *, all_known: bool) -> int | None:
     """Return the upper bound of re-read records for all moved groups. Returns None if a group has
     no bound, or if no group is moved and some groups are unknown."""
-    if not all_known and not _select_moved(groups):
+    if not all_known and not _select_moved_groups(groups):
         return None
-    return _sum_bounds(groups, "reread_max")
+    return _sum_reread_bounds(groups, "reread_max")
 
 
 def describe_rereads(
@@ -48,10 +48,10 @@ def describe_rereads(
     `at_ms` is the time of the snapshot. `planned` is True if the move waits until no group has
     members. `all_known` is the result of `are_all_groups_known`.
     """
-    if not all_known and not _select_moved(groups):
+    if not all_known and not _select_moved_groups(groups):
         return _UNKNOWN_COUNT
     known = _describe_known_groups(groups, at_ms=at_ms)
-    active = sum(each["state"] == GroupState.ACTIVE.value for each in _select_moved(groups))
+    active = sum(each["state"] == GroupState.ACTIVE.value for each in _select_moved_groups(groups))
     if planned or not active:
         return known
     still = f"{plurals.format_count(active, 'group')} still {plurals.conjugate(active, 'consume')}"
@@ -59,23 +59,25 @@ def describe_rereads(
 
 
 def _describe_known_groups(groups: Collection[Mapping[str, Any]], *, at_ms: int) -> str:
-    bound = _sum_bounds(groups, "reread_max")
+    bound = _sum_reread_bounds(groups, "reread_max")
     stale = [
-        each for each in _select_moved(groups) if each["basis"] != PositionBasis.COMMITTED.value
+        each
+        for each in _select_moved_groups(groups)
+        if each["basis"] != PositionBasis.COMMITTED.value
     ]
     if not stale:
-        return _UNKNOWN_COUNT if bound is None else f"at most {_format_records(bound)}"
-    why = _describe_stale(stale, at_ms)
+        return _UNKNOWN_COUNT if bound is None else f"at most {_format_record_count(bound)}"
+    why = _describe_stale_positions(stale, at_ms)
     if bound is not None:
-        return f"unknown, at most {_format_records(bound)} ({why})"
-    known = _sum_bounds(groups, "reread_known_max")
+        return f"unknown, at most {_format_record_count(bound)} ({why})"
+    known = _sum_reread_bounds(groups, "reread_known_max")
     if known is None:
         return f"unknown (at least 0 records; {why})"
     since = f"any topic {('it' if len(stale) == 1 else 'they')} started to read since then"
-    return f"unknown, at most {_format_records(known)} ({why}), and all records of {since}"
+    return f"unknown, at most {_format_record_count(known)} ({why}), and all records of {since}"
 
 
-def _describe_stale(groups: Collection[Mapping[str, Any]], at_ms: int) -> str:
+def _describe_stale_positions(groups: Collection[Mapping[str, Any]], at_ms: int) -> str:
     """Describe the age of positions that are not committed offsets."""
     written = [each["checkpointed_ms"] for each in groups if each["partitions"]]
     nowhere = len(groups) - len(written)
@@ -90,7 +92,7 @@ def _describe_stale(groups: Collection[Mapping[str, Any]], at_ms: int) -> str:
     return ", ".join(found)
 
 
-def describe_basis(origin: PositionBasis, written_ms: int | None, *, at_ms: int) -> str:
+def describe_position_basis(origin: PositionBasis, written_ms: int | None, *, at_ms: int) -> str:
     """Describe the source of a position: `committed`, or `checkpoint, 149 s old`."""
     if origin is not PositionBasis.CHECKPOINTED or written_ms is None or written_ms < 0:
         return origin.value
@@ -107,17 +109,17 @@ def format_age(ms: int) -> str:
     return f"{ms / _HOUR_MS:.1f} h" if ms < 2 * _DAY_MS else f"{ms / _DAY_MS:.1f} d"
 
 
-def _select_moved(groups: Collection[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def _select_moved_groups(groups: Collection[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Select the groups that are moved. Other groups do not re-read records because of the move."""
     return [each for each in groups if each["blocking_state"] is None]
 
 
-def _sum_bounds(groups: Collection[Mapping[str, Any]], bound: str) -> int | None:
-    found = [each[bound] for each in _select_moved(groups)]
+def _sum_reread_bounds(groups: Collection[Mapping[str, Any]], bound: str) -> int | None:
+    found = [each[bound] for each in _select_moved_groups(groups)]
     return None if None in found else sum(found)
 
 
-def _format_records(number: int) -> str:
+def _format_record_count(number: int) -> str:
     return plurals.format_count(number, "record")
 
 

@@ -43,7 +43,7 @@ ALL_ROLES = (
 )
 
 
-def resolve_properties(props: Mapping[str, str], role: ClientRole) -> dict[str, str]:
+def resolve_role_properties(props: Mapping[str, str], role: ClientRole) -> dict[str, str]:
     """Resolve the client properties of a role from a connector's configuration.
 
     Consumers are configured with `enable.auto.commit=false` and, by default, with
@@ -59,7 +59,7 @@ def resolve_properties(props: Mapping[str, str], role: ClientRole) -> dict[str, 
     return found
 
 
-def resolve_with_client_id(
+def resolve_properties_with_client_id(
     props: Mapping[str, str], role: ClientRole, *, label: str, use: str
 ) -> dict[str, str]:
     """Resolve the client properties of a role, with the `client.id` that MirrorMaker 2 sets.
@@ -67,7 +67,7 @@ def resolve_with_client_id(
     The `client.id` joins the user's `client.id`, the label (see `format_client_label`) and the
     client's purpose, such as "replication-consumer", with "|".
     """
-    found = resolve_properties(props, role)
+    found = resolve_role_properties(props, role)
     given = found.get(CLIENT_ID)
     found[CLIENT_ID] = "|".join(part for part in (given, label, use) if part is not None)
     return found
@@ -84,18 +84,21 @@ def format_client_label(
     return f"{source}->{target}|{connector}" + ("" if task is None else f"-{task}")
 
 
-def resolve_data_producer(props: Mapping[str, str]) -> dict[str, str]:
+def resolve_data_producer_properties(props: Mapping[str, str]) -> dict[str, str]:
     """Return the `producer.override.` properties of a connector, without the prefix."""
     return config_def.with_prefix(props, "producer.override.")
 
 
-def resolve_task_producer(props: Mapping[str, str]) -> dict[str, str]:
+def resolve_task_producer_properties(props: Mapping[str, str]) -> dict[str, str]:
     """Resolve the producer properties for a task's records.
 
     These are the target cluster's producer properties (dedicated mode), overridden by
     `producer.override.` properties.
     """
-    return {**resolve_properties(props, TARGET_PRODUCER), **resolve_data_producer(props)}
+    return {
+        **resolve_role_properties(props, TARGET_PRODUCER),
+        **resolve_data_producer_properties(props),
+    }
 
 
 CLIENT_PREFIXES = tuple(f"{each}." for each in ("admin", "consumer", "producer"))

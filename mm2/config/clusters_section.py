@@ -123,14 +123,16 @@ def _read_cluster(collector: ProblemCollector, entry: YamlEntry) -> ClusterEntry
         return unusable
     given = _group_by_role(section, path)
     line = section.line
-    plain = read_client(collector, given[None], path=path, line=line)
+    plain = read_client_settings(collector, given[None], path=path, line=line)
     roles: dict[Role, ClusterSettings | None] = {}
     shown = {} if plain is None else plain.properties.redacted()
     for role in Role:
         own = given[role]
         roles[role] = plain
         if own and plain is not None:
-            roles[role] = found = read_client(collector, (*given[None], *own), path=path, line=line)
+            roles[role] = found = read_client_settings(
+                collector, (*given[None], *own), path=path, line=line
+            )
             hidden = {} if found is None else found.properties.redacted()
             names = (each.entry.key for each in own)
             shown |= {role.prefix + name: hidden[name] for name in names if name in hidden}
@@ -151,7 +153,7 @@ def _group_by_role(
     return {role: tuple(given) for role, given in found.items()}
 
 
-def read_client(
+def read_client_settings(
     collector: ProblemCollector, given: Sequence[ClusterProperty], *, path: str, line: int
 ) -> ClusterSettings | None:
     """Read the settings of one client type. If a property occurs more than once, the last value
@@ -163,8 +165,8 @@ def read_client(
     found = _CollectedClientProperties()
     for each in {each.entry.key: each for each in given}.values():
         _read_property(collector, each, found=found)
-    servers = _read_servers(collector, path=path, line=line, found=found)
-    security = _read_security(collector, path=path, line=line, found=found)
+    servers = _read_bootstrap_servers(collector, path=path, line=line, found=found)
+    security = _read_security_settings(collector, path=path, line=line, found=found)
     if found.broken or servers is None or security is None:
         return None
     return ClusterSettings(
@@ -180,9 +182,9 @@ def _read_property(
     entry, name, key = given.entry, given.entry.key, given.key
     found.lines[name] = entry.line
     found.keys[name] = key
-    reason = _explain_refusal(name)
+    reason = _explain_property_refusal(name)
     if reason is not None:
-        nearest = None if name in client_keys.KNOWN_PROPERTIES else _find_nearest(name)
+        nearest = None if name in client_keys.KNOWN_PROPERTIES else _find_similar_property(name)
         collector.report(entry.line, key, reason, nearest=nearest)
         found.broken.add(name)
         return
@@ -193,7 +195,7 @@ def _read_property(
     text = resolved.text.strip()
     secret = resolved.is_secret or config_errors.is_sensitive(name)
     kind = client_keys.SUPPORTED_PROPERTIES.get(name)
-    if kind is not None and not _is_valid(kind, text):
+    if kind is not None and not _is_valid_value(kind, text):
         shown = config_errors.HIDDEN_VALUE if secret else text
         collector.report(entry.line, key, "is not allowed", given=shown, allowed=kind.allowed)
         found.broken.add(name)
@@ -203,7 +205,7 @@ def _read_property(
         found.secrets.add(name)
 
 
-def _explain_refusal(name: str) -> str | None:
+def _explain_property_refusal(name: str) -> str | None:
     """Return the reason why a client property is refused, or None if it is accepted."""
     if name in client_keys.REFUSED_PROPERTIES:
         return client_keys.REFUSED_PROPERTIES[name]
@@ -212,7 +214,7 @@ def _explain_refusal(name: str) -> str | None:
     return "is not a known client property"
 
 
-def _find_nearest(name: str) -> str | None:
+def _find_similar_property(name: str) -> str | None:
     return config_errors.find_nearest_name(name, client_keys.KNOWN_PROPERTIES)
 
 
@@ -236,7 +238,7 @@ def _resolve_value(
     return None
 
 
-def _is_valid(kind: AnyValueType, text: str) -> bool:
+def _is_valid_value(kind: AnyValueType, text: str) -> bool:
     try:
         kind.parse((text,))
     except ValueError:
@@ -244,7 +246,7 @@ def _is_valid(kind: AnyValueType, text: str) -> bool:
     return True
 
 
-def _read_servers(
+def _read_bootstrap_servers(
     collector: ProblemCollector, *, path: str, line: int, found: _CollectedClientProperties
 ) -> tuple[str, ...] | None:
     if _BOOTSTRAP_SERVERS not in found.lines:
@@ -254,7 +256,7 @@ def _read_servers(
     if _BOOTSTRAP_SERVERS not in found.texts:
         return None
     servers = tuple(server.strip() for server in found.texts[_BOOTSTRAP_SERVERS].split(","))
-    wrong = [server for server in servers if not _is_server(server)]
+    wrong = [server for server in servers if not _is_server_address(server)]
     if not wrong:
         return servers
     given = config_errors.HIDDEN_VALUE if _BOOTSTRAP_SERVERS in found.secrets else ", ".join(wrong)
@@ -268,7 +270,7 @@ def _read_servers(
     return None
 
 
-def _read_security(
+def _read_security_settings(
     collector: ProblemCollector, *, path: str, line: int, found: _CollectedClientProperties
 ) -> SecuritySettings | None:
     """Read the TLS and SASL settings, including certificate files. Reports problems and returns
@@ -355,6 +357,6 @@ def _hide_secrets(words: str, found: _CollectedClientProperties) -> str:
     return words
 
 
-def _is_server(text: str) -> bool:
+def _is_server_address(text: str) -> bool:
     match = _SERVER.fullmatch(text)
     return match is not None and 0 < int(match.group(2)) < 65_536

@@ -27,7 +27,7 @@ running."""
 AT_NEXT_START_TEXT = "takes effect after mm2 run is restarted"
 
 
-class FlowStep(enum.Enum):
+class FlowChangeAction(enum.Enum):
     """How a configuration change is applied to a flow. The member's value is used in messages."""
 
     START = "starts"
@@ -42,7 +42,7 @@ class FlowChange:
     """Planned configuration change of one flow."""
 
     flow: str
-    step: FlowStep
+    step: FlowChangeAction
     reasons: tuple[str, ...] = ()
     """Settings that differ, as `key: old -> new`."""
 
@@ -86,7 +86,7 @@ class ReloadPlan:
         }
 
 
-def plan_changes(old: Mm2Settings, new: Mm2Settings) -> ReloadPlan:
+def plan_config_changes(old: Mm2Settings, new: Mm2Settings) -> ReloadPlan:
     """Plan the changes from the running settings to the new settings.
 
     The changes are in the order of the flows in the new file, followed by the flows to stop.
@@ -96,7 +96,9 @@ def plan_changes(old: Mm2Settings, new: Mm2Settings) -> ReloadPlan:
     found = [
         _plan_flow_change(flow, before.get(name), old=old, new=new) for name, flow in after.items()
     ]
-    gone = [FlowChange(flow=name, step=FlowStep.STOP) for name in before if name not in after]
+    gone = [
+        FlowChange(flow=name, step=FlowChangeAction.STOP) for name in before if name not in after
+    ]
     changes = [each for each in found if each is not None]
     return ReloadPlan(
         flows=(*changes, *gone), restart_required=tuple(_list_start_only_changes(old, new))
@@ -131,7 +133,7 @@ def _plan_flow_change(
     new: Mm2Settings,
 ) -> FlowChange | None:
     if before is None:
-        return FlowChange(flow=after.name, step=FlowStep.START)
+        return FlowChange(flow=after.name, step=FlowChangeAction.START)
     reasons = [
         *_format_differences(
             _find_flow_section(old, after.name), _find_flow_section(new, after.name)
@@ -148,10 +150,10 @@ def _plan_flow_change(
     if not told and before == after:
         return None
     begun = all(each.startswith(_LIVE_WORKER_KEY) for each in workers)
-    if clients or not begun or any(map(_is_record_setting, reasons)):
-        step = FlowStep.RESTART
+    if clients or not begun or any(map(_affects_record_transforms, reasons)):
+        step = FlowChangeAction.RESTART
     else:
-        step = _choose_step(before, after)
+        step = _choose_change_action(before, after)
     return FlowChange(flow=after.name, step=step, reasons=told)
 
 
@@ -159,28 +161,28 @@ def _derive_worker_keys(found: Mm2Settings, flow: Flow) -> Mapping[str, object]:
     """Derive the settings of the flow's worker other than client properties. The result contains no
     secrets."""
     ends = SourceAndTarget(flow.source, flow.target)
-    given = dedicated_mode.derive_worker(found.flat.props, ends)
+    given = dedicated_mode.derive_worker_config(found.flat.props, ends)
     return {key: given[key] for key in endpoints_section.WORKER_KEYS if key in given}
 
 
-def _choose_step(before: Flow, after: Flow) -> FlowStep:
+def _choose_change_action(before: Flow, after: Flow) -> FlowChangeAction:
     """Choose the least disruptive step that applies the change."""
     live = dataclasses.replace(before, throttles=after.throttles, groups=after.groups)
     if live == after:
-        return FlowStep.LIVE
+        return FlowChangeAction.LIVE
     topics = dataclasses.replace(
         live, topics=after.topics, replicate_heartbeats=after.replicate_heartbeats
     )
-    return FlowStep.TOPICS if topics == after else FlowStep.RESTART
+    return FlowChangeAction.TOPICS if topics == after else FlowChangeAction.RESTART
 
 
-def _is_record_setting(reason: str) -> bool:
+def _affects_record_transforms(reason: str) -> bool:
     return reason.startswith((*record_transforms.LIST_KEYS, *record_transforms.KEY_PREFIXES))
 
 
 def _diff_clients(old: Mm2Settings, new: Mm2Settings, flow: Flow) -> list[str]:
     """List the differences between the old and new client properties of the flow's clusters."""
-    if _describe_clients(old, flow) == _describe_clients(new, flow):
+    if _collect_client_settings(old, flow) == _collect_client_settings(new, flow):
         return []
     told: list[str] = []
     for alias in (flow.source, flow.target):
@@ -189,7 +191,7 @@ def _diff_clients(old: Mm2Settings, new: Mm2Settings, flow: Flow) -> list[str]:
     return told or ["secrets, or the files that contain them, have changed"]
 
 
-def _describe_clients(found: Mm2Settings, flow: Flow) -> tuple[object, ...]:
+def _collect_client_settings(found: Mm2Settings, flow: Flow) -> tuple[object, ...]:
     ends = (found.clusters[flow.source], found.clusters[flow.target])
     clients = found.get_clients(flow)
     both = (*ends, clients.consumer, clients.producer, clients.source_admin, clients.target_admin)

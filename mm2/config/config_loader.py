@@ -58,9 +58,9 @@ from mm2.topics.filters import TopicOrGroupFilter
 from mm2.topics.flow_config import Flow
 
 _VALIDATORS: Mapping[str, Callable[..., list[ConfigValue]]] = {
-    "MirrorSourceConnector": mirror_connector_config.validate_source,
-    "MirrorHeartbeatConnector": mirror_connector_config.validate_heartbeat,
-    "MirrorCheckpointConnector": mirror_connector_config.validate_checkpoint,
+    "MirrorSourceConnector": mirror_connector_config.validate_source_config,
+    "MirrorHeartbeatConnector": mirror_connector_config.validate_heartbeat_config,
+    "MirrorCheckpointConnector": mirror_connector_config.validate_checkpoint_config,
 }
 
 
@@ -73,8 +73,8 @@ def validate_connectors(flat: FlatProperties) -> list[ConfigProblem]:
     found = (
         problem
         for ends in dedicated_mode.list_flows(resolved)
-        for name, config in dedicated_mode.derive_connectors(flat.props, ends).items()
-        if dedicated_mode.can_run(name, config)
+        for name, config in dedicated_mode.derive_connector_configs(flat.props, ends).items()
+        if dedicated_mode.can_connector_run(name, config)
         for problem in _validate_connector(flat, ends, name=name, config=config)
     )
     return list(dict.fromkeys(found))
@@ -118,17 +118,19 @@ _SOURCE, _, _CHECKPOINT = dedicated_mode.CONNECTORS
 def apply_custom_classes(flows: Iterable[FlowEntry], flat: FlatProperties) -> list[FlowEntry]:
     """Replace built-in classes with the flows' custom classes. `flat` must already be validated."""
     return [
-        _apply_to_flow(each, flat) if each.has_custom_classes and each.enabled else each
+        _apply_custom_classes_to_flow(each, flat)
+        if each.has_custom_classes and each.enabled
+        else each
         for each in flows
     ]
 
 
-def _apply_to_flow(item: FlowEntry, flat: FlatProperties) -> FlowEntry:
+def _apply_custom_classes_to_flow(item: FlowEntry, flat: FlatProperties) -> FlowEntry:
     before = item.flow
     assert before is not None, "only valid files are converted to properties"
     ends = SourceAndTarget(before.source, before.target)
     source = _derive_connector_config(flat, ends, _SOURCE)
-    made = mirror_connector_config.parse_source(source).flow
+    made = mirror_connector_config.parse_source_config(source).flow
     after = dataclasses.replace(
         before,
         policy=made.policy,
@@ -142,13 +144,13 @@ def _apply_to_flow(item: FlowEntry, flat: FlatProperties) -> FlowEntry:
 
 
 def _build_group_filters(before: Flow, config: Props) -> TopicOrGroupFilter:
-    if not dedicated_mode.can_run(_CHECKPOINT, config):
+    if not dedicated_mode.can_connector_run(_CHECKPOINT, config):
         return before.groups
-    return mirror_connector_config.parse_checkpoint(config).flow.groups
+    return mirror_connector_config.parse_checkpoint_config(config).flow.groups
 
 
 def _derive_connector_config(flat: FlatProperties, ends: SourceAndTarget, name: str) -> Props:
-    return flat.resolve(dedicated_mode.derive_connector(flat.props, ends, name))
+    return flat.resolve(dedicated_mode.derive_connector_config(flat.props, ends, name))
 
 
 _KNOWN_SECTIONS = (
@@ -172,17 +174,19 @@ def load(path: pathlib.Path, *, environment: Mapping[str, str]) -> Mm2Settings:
     properties files they are relative to the working directory, as in Java. Raises `SettingsError`
     with all problems.
     """
-    text, writer = _read_checked(path)
-    if is_properties(path):
+    text, writer = _read_text_and_find_writers(path)
+    if is_properties_file(path):
         found = parse_properties(
             text, file=str(path), folder=pathlib.Path.cwd(), environment=environment
         )
     else:
         found = parse(text, file=str(path), folder=path.parent, environment=environment)
-    return found if writer is None else _check_writer(found, path, writer)
+    return found if writer is None else _check_write_permissions(found, path, writer)
 
 
-def _check_writer(found: Mm2Settings, path: pathlib.Path, writer: ForeignWriter) -> Mm2Settings:
+def _check_write_permissions(
+    found: Mm2Settings, path: pathlib.Path, writer: ForeignWriter
+) -> Mm2Settings:
     """Warn that another user can modify the file. Raises `SettingsError` instead if a setting of
     the file can run commands."""
     who = "other users" if writer.owner is None else f"user id {writer.owner}"
@@ -197,7 +201,7 @@ def _check_writer(found: Mm2Settings, path: pathlib.Path, writer: ForeignWriter)
             key=key,
             text=f"can run commands, but {who} can write to {what}; to allow the key, {remedy}",
         )
-        for key in _find_command_keys(found, prefix="mm2." if is_properties(path) else "")
+        for key in _find_command_keys(found, prefix="mm2." if is_properties_file(path) else "")
     ]
     if problems:
         raise SettingsError(str(path), problems)
@@ -219,7 +223,7 @@ def _find_command_keys(found: Mm2Settings, *, prefix: str) -> Iterator[str]:
             yield f"{prefix}spark.conf.{name}"
 
 
-def is_properties(path: pathlib.Path) -> bool:
+def is_properties_file(path: pathlib.Path) -> bool:
     """Return True if the file name indicates MirrorMaker 2's properties format."""
     return path.suffix.lower() == ".properties"
 
@@ -229,14 +233,14 @@ def read_text(path: pathlib.Path) -> str:
 
     Raises `SettingsError` if the file cannot be read.
     """
-    return _read_checked(path)[0]
+    return _read_text_and_find_writers(path)[0]
 
 
-def _read_checked(path: pathlib.Path) -> tuple[str, ForeignWriter | None]:
+def _read_text_and_find_writers(path: pathlib.Path) -> tuple[str, ForeignWriter | None]:
     """Read the file as `read_text` does, and find out who else can change it."""
     try:
         content, writer = files.read_checked(path, max_bytes=properties_file.MAX_FILE_BYTES)
-        return content.decode("iso-8859-1" if is_properties(path) else "utf-8"), writer
+        return content.decode("iso-8859-1" if is_properties_file(path) else "utf-8"), writer
     except OSError as error:
         raise config_errors.build_unreadable_error(
             str(path), f"cannot be read: {error.strerror or error}"
@@ -325,7 +329,7 @@ def _resolve_placeholders(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _SectionsRead:
+class _ParsedSections:
     """Settings read from the file's sections, before the connectors validate their
     configurations."""
 
@@ -337,7 +341,7 @@ class _SectionsRead:
 
 
 def _validate_settings(
-    read: _SectionsRead,
+    read: _ParsedSections,
     collector: ProblemCollector,
     flat: FlatProperties,
     *,
@@ -362,13 +366,15 @@ def _validate_settings(
     warnings = sorted(found, key=lambda warning: warning.line)
     return dataclasses.replace(
         read.settings,
-        **_flow_fields(flows, read.settings.effective),
+        **_build_flow_fields(flows, read.settings.effective),
         warnings=tuple(warnings),
         flat=flat,
     )
 
 
-def _flow_fields(flows: Sequence[FlowEntry], effective: Mapping[str, object]) -> dict[str, Any]:
+def _build_flow_fields(
+    flows: Sequence[FlowEntry], effective: Mapping[str, object]
+) -> dict[str, Any]:
     """Build the fields of `Mm2Settings` that depend on the flows."""
     return {
         "flows": tuple(item.flow for item in flows if item.flow is not None and item.enabled),
@@ -378,7 +384,7 @@ def _flow_fields(flows: Sequence[FlowEntry], effective: Mapping[str, object]) ->
 
 def _read_root(
     collector: ProblemCollector, document: YamlDocument, *, file: str
-) -> _SectionsRead | None:
+) -> _ParsedSections | None:
     root = document.root
     if not isinstance(root, YamlSection):
         if not document.problems:
@@ -415,7 +421,7 @@ def _read_root(
     )
     free = {
         name: dict(
-            endpoints_section.read_free_keys(
+            endpoints_section.read_arbitrary_keys(
                 collector, _get_section(collector, root, name), path=name, names=names
             )
         )
@@ -445,9 +451,9 @@ def _read_root(
         metrics=metrics,
         health=watch,
         secret_environment=collector.providers.environment_names,
-        **_flow_fields(flows, effective),
+        **_build_flow_fields(flows, effective),
     )
-    return _SectionsRead(settings=found, flows=flows, aliases=known.aliases)
+    return _ParsedSections(settings=found, flows=flows, aliases=known.aliases)
 
 
 def _omit_custom_flow(item: FlowEntry) -> FlowEntry:

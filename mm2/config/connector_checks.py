@@ -157,7 +157,7 @@ KeyErrors = dict[str, list[str]]
 """Error messages by key."""
 
 
-def check_source(props: Mapping[str, str]) -> KeyErrors:
+def find_source_connector_errors(props: Mapping[str, str]) -> KeyErrors:
     """Return the errors in a source connector's configuration
     (`MirrorSourceConnector.validate`)."""
     found: KeyErrors = {}
@@ -179,7 +179,7 @@ def check_source(props: Mapping[str, str]) -> KeyErrors:
     return found
 
 
-def check_checkpoint(props: Mapping[str, str]) -> KeyErrors:
+def find_checkpoint_connector_errors(props: Mapping[str, str]) -> KeyErrors:
     """Return the errors in a checkpoint connector's configuration
     (`MirrorCheckpointConfig.validate`)."""
     found: KeyErrors = {}
@@ -209,7 +209,9 @@ def is_read_committed(props: Mapping[str, str]) -> bool:
     """Return True if the source consumer is configured with `read_committed`. (mm2 always reads
     with this isolation level.)"""
     return (
-        client_roles.resolve_properties(props, client_roles.SOURCE_CONSUMER).get("isolation.level")
+        client_roles.resolve_role_properties(props, client_roles.SOURCE_CONSUMER).get(
+            "isolation.level"
+        )
         == READ_COMMITTED
     )
 

@@ -31,8 +31,8 @@ def check_flows(
     skipped."""
     for item in flows:
         _check_flow_clusters(collector, item, aliases)
-        _check_separator(collector, item, aliases)
-    _check_duplicates(collector, flows)
+        _check_alias_separators(collector, item, aliases)
+    _check_duplicate_flows(collector, flows)
     sound = [
         _ValidFlow(item, item.flow)
         for item in flows
@@ -40,9 +40,9 @@ def check_flows(
     ]
     _check_shared_names(collector, sound)
     identity = [item for item in sound if not item.flow.policy.renames_topics]
-    for circle in itertools.islice(_find_loops(identity), _MAX_REPORTED_LOOPS):
+    for circle in itertools.islice(_find_flow_loops(identity), _MAX_REPORTED_LOOPS):
         _report_loop(collector, circle)
-    _check_config_sync_both_ways(collector, identity)
+    _check_bidirectional_config_sync(collector, identity)
     _check_mixed_loops(collector, sound)
 
 
@@ -83,7 +83,7 @@ def _describe_value(item: FlowEntry, option: ConfigOption[str]) -> str:
     return str(item.effective[option.name])
 
 
-def _check_separator(
+def _check_alias_separators(
     collector: ProblemCollector, item: FlowEntry, aliases: Collection[str]
 ) -> None:
     """Report cluster aliases that contain the separator, because the source of `us.east.orders`
@@ -102,7 +102,7 @@ def _check_separator(
             )
 
 
-def _check_duplicates(collector: ProblemCollector, found: Sequence[FlowEntry]) -> None:
+def _check_duplicate_flows(collector: ProblemCollector, found: Sequence[FlowEntry]) -> None:
     first: dict[tuple[str, str], FlowEntry] = {}
     for item in found:
         if item.source is None or item.target is None:
@@ -135,7 +135,7 @@ def _check_shared_names(collector: ProblemCollector, sound: Sequence[_ValidFlow]
             other.flow, one.flow
         )
         if not (one.flow.policy.renames_topics or other.flow.policy.renames_topics):
-            if _may_overlap([one, other]):
+            if _may_filters_overlap([one, other]):
                 text = (
                     f"{both} keep topic names and could write to the same topics of {target}: "
                     r"list different topics by name in both (dots as \.)"
@@ -164,10 +164,10 @@ def _find_shared_topics(named: Flow, other: Flow) -> list[tuple[str, bool]]:
     The boolean of each result is True if `other` also lists the topic by a literal name.
     """
     found: list[tuple[str, bool]] = []
-    theirs_listed = {_parse_literal(item) for item in other.topics.patterns}
+    theirs_listed = {_parse_literal_name(item) for item in other.topics.patterns}
     before = other.format_remote_topic(_SAMPLE_TOPIC).removesuffix(_SAMPLE_TOPIC)
     for item in named.topics.patterns:
-        topic = _parse_literal(item)
+        topic = _parse_literal_name(item)
         if topic is None or not topic_selection.should_replicate_topic(named, topic):
             continue
         copy = named.format_remote_topic(topic)
@@ -180,7 +180,7 @@ def _find_shared_topics(named: Flow, other: Flow) -> list[tuple[str, bool]]:
     return found
 
 
-def _find_loops(identity: Sequence[_ValidFlow]) -> Iterator[list[_ValidFlow]]:
+def _find_flow_loops(identity: Sequence[_ValidFlow]) -> Iterator[list[_ValidFlow]]:
     """Yield each loop of three or more flows that keep topic names and have topics in common.
 
     Two opposite flows are not a loop, because each flow recognizes the records that the other flow
@@ -188,7 +188,7 @@ def _find_loops(identity: Sequence[_ValidFlow]) -> Iterator[list[_ValidFlow]]:
     """
 
     def extend(path: list[_ValidFlow]) -> Iterator[list[_ValidFlow]]:
-        if not _may_overlap(path):
+        if not _may_filters_overlap(path):
             return
         first, last = path[0].flow.source, path[-1].flow.target
         if last == first:
@@ -220,7 +220,7 @@ def _report_loop(collector: ProblemCollector, circle: Sequence[_ValidFlow]) -> N
     )
 
 
-def _check_config_sync_both_ways(
+def _check_bidirectional_config_sync(
     collector: ProblemCollector, identity: Sequence[_ValidFlow]
 ) -> None:
     """Warn about opposite flows that both sync topic configs, because each flow may revert the
@@ -228,7 +228,7 @@ def _check_config_sync_both_ways(
     for one, other in itertools.combinations(identity, 2):
         back = (other.flow.source, other.flow.target) == (one.flow.target, one.flow.source)
         follow = one.flow.syncs_topic_configs and other.flow.syncs_topic_configs
-        if back and follow and _may_overlap([one, other]):
+        if back and follow and _may_filters_overlap([one, other]):
             collector.warn(
                 other.read.lines[flow_keys.SYNC_CONFIGS.name],
                 f"{other.read.path}.{flow_keys.SYNC_CONFIGS.name}",
@@ -257,24 +257,24 @@ def _check_mixed_loops(collector: ProblemCollector, sound: Sequence[_ValidFlow])
                 )
 
 
-def _may_overlap(items: Sequence[_ValidFlow]) -> bool:
+def _may_filters_overlap(items: Sequence[_ValidFlow]) -> bool:
     """Return True if a topic could match the filters of all flows. Only literal names can rule this
     out."""
-    lists = [_parse_literals(item.flow.topics.patterns) for item in items]
+    lists = [_parse_literal_names(item.flow.topics.patterns) for item in items]
     names = next((names for names in lists if names is not None), None)
     if names is None:
         return True
     return any(all(item.flow.topics.matches(name) for item in items) for name in names)
 
 
-def _parse_literals(listed: Sequence[str]) -> list[str] | None:
+def _parse_literal_names(listed: Sequence[str]) -> list[str] | None:
     """Return the literal names of the expressions, or None if an expression can match several
     names."""
-    names = [_parse_literal(item) for item in listed]
+    names = [_parse_literal_name(item) for item in listed]
     found = [name for name in names if name is not None]
     return found if len(found) == len(names) else None
 
 
-def _parse_literal(expression: str) -> str | None:
+def _parse_literal_name(expression: str) -> str | None:
     """Return the literal name of the expression, or None if it can match several names."""
     return expression.replace("\\", "") if _LITERAL.fullmatch(expression) else None

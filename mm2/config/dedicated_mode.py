@@ -85,18 +85,18 @@ def list_flows(props: Props, *, target_aliases: Collection[str] = ()) -> list[So
 def _needs_worker(props: Props, ends: SourceAndTarget) -> bool:
     for_all = props.get(mirror_connector_keys.EMIT_HEARTBEATS, "true")
     heartbeats = props.get(f"{ends}.{mirror_connector_keys.EMIT_HEARTBEATS}", for_all)
-    return _is_true(props.get(f"{ends}.{mirror_connector_keys.ENABLED}", "")) or _is_true(
-        heartbeats
-    )
+    return _parse_java_boolean(
+        props.get(f"{ends}.{mirror_connector_keys.ENABLED}", "")
+    ) or _parse_java_boolean(heartbeats)
 
 
-def _is_true(text: str) -> bool:
+def _parse_java_boolean(text: str) -> bool:
     """Parse a boolean as Java's `Boolean.parseBoolean`: the text is not trimmed, and anything but
     `true` is false."""
     return text.lower() == "true"
 
 
-def derive_cluster(props: Props, alias: str) -> dict[str, str]:
+def derive_cluster_properties(props: Props, alias: str) -> dict[str, str]:
     """Derive the properties of one cluster, with security keys copied to each client type.
 
     `C.producer.K` takes precedence over `C.K`, which takes precedence over `K`.
@@ -113,7 +113,7 @@ def derive_cluster(props: Props, alias: str) -> dict[str, str]:
     return found
 
 
-def derive_worker(
+def derive_worker_config(
     props: Props, ends: SourceAndTarget, *, resolve: Resolve = dict
 ) -> dict[str, str]:
     """Derive the configuration of the flow's Connect worker, whose group and internal topics are on
@@ -121,7 +121,7 @@ def derive_worker(
 
     The names of the group and topics contain the source alias, always with dots as separators.
     """
-    found = derive_cluster(props, ends.target)
+    found = derive_cluster_properties(props, ends.target)
     for prefix in _WORKER_PREFIXES:
         found.update(_filter_by_prefix(props, prefix))
     found = dict(resolve(found))
@@ -140,7 +140,7 @@ def derive_worker(
     return {**defaults, **found}
 
 
-def derive_connector(props: Props, ends: SourceAndTarget, name: str) -> dict[str, str]:
+def derive_connector_config(props: Props, ends: SourceAndTarget, name: str) -> dict[str, str]:
     """Derive the configuration of one of the `CONNECTORS`, with placeholders `${…}` unresolved.
 
     Keys with the prefix `A->B.` take precedence. `enabled` defaults to false.
@@ -148,8 +148,8 @@ def derive_connector(props: Props, ends: SourceAndTarget, name: str) -> dict[str
     found = {key: value for key, value in props.items() if key in _TOP_LEVEL_KEYS}
     found.update(_filter_by_prefix(props, PROVIDERS_KEY))
     found.update(_filter_by_prefix(props, "replication.policy"))
-    found.update(_add_side_prefix(derive_cluster(props, ends.source), "source."))
-    found.update(_add_side_prefix(derive_cluster(props, ends.target), "target."))
+    found.update(_add_side_prefix(derive_cluster_properties(props, ends.source), "source."))
+    found.update(_add_side_prefix(derive_cluster_properties(props, ends.target), "target."))
     defaults = {
         mirror_connector_keys.NAME: name,
         mirror_connector_keys.CONNECTOR_CLASS: CONNECTORS[name],
@@ -161,29 +161,34 @@ def derive_connector(props: Props, ends: SourceAndTarget, name: str) -> dict[str
     return found
 
 
-def derive_connectors(props: Props, ends: SourceAndTarget) -> dict[str, dict[str, str]]:
+def derive_connector_configs(props: Props, ends: SourceAndTarget) -> dict[str, dict[str, str]]:
     """Derive the configurations of all three connectors, by name and in the order of
     `CONNECTORS`."""
-    return {name: derive_connector(props, ends, name) for name in CONNECTORS}
+    return {name: derive_connector_config(props, ends, name) for name in CONNECTORS}
 
 
-def can_run(name: str, config: Props) -> bool:
+def can_connector_run(name: str, config: Props) -> bool:
     """Return True if the connector can run. A checkpoint connector needs checkpoints and offset
     syncs.
 
     Java tries to create the connector anyway. The connector then rejects its configuration, and
     Java only logs the error.
     """
-    return name != "MirrorCheckpointConnector" or not connector_checks.check_checkpoint(config)
+    return (
+        name != "MirrorCheckpointConnector"
+        or not connector_checks.find_checkpoint_connector_errors(config)
+    )
 
 
-def derive_client(props: Props, alias: str, *, resolve: Resolve = dict) -> dict[str, str]:
+def derive_client_properties(
+    props: Props, alias: str, *, resolve: Resolve = dict
+) -> dict[str, str]:
     """Derive the properties for a `MirrorClient` of one cluster
     (`MirrorMakerConfig.clientConfig`)."""
-    return dict(resolve({**props, **derive_cluster(props, alias)}))
+    return dict(resolve({**props, **derive_cluster_properties(props, alias)}))
 
 
-def diff_keys(ours: Props, stored: Props) -> list[str]:
+def diff_config_keys(ours: Props, stored: Props) -> list[str]:
     """Return the keys whose values differ between the file's and the stored configuration.
 
     Values are not returned because they may be secrets. Placeholders `${…}` are compared

@@ -146,8 +146,8 @@ def derive_effective_config(
     plans = flow_plan.plan_flows(found, flow_plan.ALL_FLOWS, environment=environment)
     return EffectiveConfig(
         file=found.file,
-        flows={plan.name: _derive_flow(found.flat, plan) for plan in plans},
-        sections={"rest": _derive_rest(found.flat), **_derive_sections(found)},
+        flows={plan.name: _derive_flow_config(found.flat, plan) for plan in plans},
+        sections={"rest": _derive_rest_settings(found.flat), **_derive_mm2_sections(found)},
     )
 
 
@@ -190,8 +190,8 @@ _MM2_DEFAULT_ORIGIN = ValueOrigin(kind=ValueOriginKind.MM2_DEFAULT)
 # Flows
 
 
-def _derive_flow(flat: FlatProperties, plan: FlowPlan) -> EffectiveFlowConfig:
-    connectors = {name: _derive_connector(flat, plan, name) for name in plan.connectors}
+def _derive_flow_config(flat: FlatProperties, plan: FlowPlan) -> EffectiveFlowConfig:
+    connectors = {name: _derive_connector_section(flat, plan, name) for name in plan.connectors}
     first = connectors[flow_plan.SOURCE_CONNECTOR]
     clients = {
         key: value
@@ -199,12 +199,12 @@ def _derive_flow(flat: FlatProperties, plan: FlowPlan) -> EffectiveFlowConfig:
         if _is_client_key(key) and all(each.get(key) == value for each in connectors.values())
     }
     created = {
-        name: dedicated_mode.can_run(name, flat.resolve(config))
+        name: dedicated_mode.can_connector_run(name, flat.resolve(config))
         for name, config in plan.connectors.items()
     }
     return EffectiveFlowConfig(
         replicates_topics=plan.replicates_topics,
-        worker=_derive_worker(flat, plan),
+        worker=_derive_worker_section(flat, plan),
         connectors={
             name: {key: value for key, value in each.items() if key not in clients}
             for name, each in connectors.items()
@@ -214,7 +214,7 @@ def _derive_flow(flat: FlatProperties, plan: FlowPlan) -> EffectiveFlowConfig:
         not_created={
             name: "; ".join(
                 message
-                for messages in connector_checks.check_checkpoint(
+                for messages in connector_checks.find_checkpoint_connector_errors(
                     flat.resolve(plan.connectors[name])
                 ).values()
                 for message in messages
@@ -225,9 +225,11 @@ def _derive_flow(flat: FlatProperties, plan: FlowPlan) -> EffectiveFlowConfig:
     )
 
 
-def _derive_worker(flat: FlatProperties, plan: FlowPlan) -> EffectiveSection:
-    origin = _trace_origins(flat, lambda props: dedicated_mode.derive_worker(props, plan.ends))
-    as_written = dedicated_mode.derive_worker(flat.props, plan.ends)
+def _derive_worker_section(flat: FlatProperties, plan: FlowPlan) -> EffectiveSection:
+    origin = _trace_origins(
+        flat, lambda props: dedicated_mode.derive_worker_config(props, plan.ends)
+    )
+    as_written = dedicated_mode.derive_worker_config(flat.props, plan.ends)
     found = {
         key: EffectiveValue(
             value=_hide_secret(key, value, as_written.get(key, value)), origin=origin(key)
@@ -247,9 +249,9 @@ def _derive_worker(flat: FlatProperties, plan: FlowPlan) -> EffectiveSection:
     return _sort_section(found)
 
 
-def _derive_connector(flat: FlatProperties, plan: FlowPlan, name: str) -> EffectiveSection:
+def _derive_connector_section(flat: FlatProperties, plan: FlowPlan, name: str) -> EffectiveSection:
     origin = _trace_origins(
-        flat, lambda props: dedicated_mode.derive_connector(props, plan.ends, name)
+        flat, lambda props: dedicated_mode.derive_connector_config(props, plan.ends, name)
     )
     config = plan.connectors[name]
     resolved = flat.resolve(config)
@@ -259,7 +261,7 @@ def _derive_connector(flat: FlatProperties, plan: FlowPlan, name: str) -> Effect
         key: EffectiveValue(
             value=_hide_secret(key, resolved[key], value),
             origin=origin(key),
-            is_used=takes_any or _is_used(definition, key),
+            is_used=takes_any or _is_key_used(definition, key),
         )
         for key, value in config.items()
     }
@@ -273,7 +275,7 @@ def _derive_connector(flat: FlatProperties, plan: FlowPlan, name: str) -> Effect
         mirror_connector_keys.TASKS_MAX, EffectiveValue(value=1, origin=_MM2_DEFAULT_ORIGIN)
     )
     if name == flow_plan.SOURCE_CONNECTOR:
-        flow = mirror_connector_config.parse_source(resolved).flow
+        flow = mirror_connector_config.parse_source_config(resolved).flow
         found.setdefault(
             extension_keys.TARGET_TOPICS.name,
             EffectiveValue(value=flow.target_topics.value, origin=_DEFAULT_ORIGIN),
@@ -281,12 +283,12 @@ def _derive_connector(flat: FlatProperties, plan: FlowPlan, name: str) -> Effect
         reset = "source.consumer.auto.offset.reset"
         if extension_keys.START.name not in found and reset not in found:
             found[extension_keys.START.name] = EffectiveValue(
-                value=_derive_start(flow), origin=_DEFAULT_ORIGIN
+                value=_derive_start_position(flow), origin=_DEFAULT_ORIGIN
             )
     return _sort_section(found)
 
 
-def _derive_start(flow: Flow) -> str:
+def _derive_start_position(flow: Flow) -> str:
     return flow.start.kind.value
 
 
@@ -297,7 +299,7 @@ def _is_client_key(key: str) -> bool:
     )
 
 
-def _is_used(definition: ConfigDef, key: str) -> bool:
+def _is_key_used(definition: ConfigDef, key: str) -> bool:
     if key in client_keys.CLIENT_KEYS:  # without a prefix these have no effect in a connector
         return False
     if key.startswith(client_roles.CLUSTER_PREFIXES) and _is_client_key(key):
@@ -329,14 +331,14 @@ def _format_default(default: Any) -> str:
         return str(default).lower()
     if isinstance(default, list):
         return ",".join(map(str, default))
-    named = java_classes.get_java_name(default) if isinstance(default, type) else None
+    named = java_classes.get_java_class_name(default) if isinstance(default, type) else None
     return named or str(default)
 
 
 # The process
 
 
-def _derive_rest(flat: FlatProperties) -> EffectiveSection:
+def _derive_rest_settings(flat: FlatProperties) -> EffectiveSection:
     """Derive the effective settings of the REST server for communication between nodes of a
     group."""
     resolved = flat.resolve(flat.props)
@@ -362,7 +364,7 @@ def _derive_rest(flat: FlatProperties) -> EffectiveSection:
     return _sort_section(found)
 
 
-def _derive_sections(found: Mm2Settings) -> dict[str, EffectiveSection]:
+def _derive_mm2_sections(found: Mm2Settings) -> dict[str, EffectiveSection]:
     """Derive the effective settings of mm2's own sections."""
     shown: dict[str, EffectiveSection] = {}
     for name in (*_PROCESS_SECTIONS, hooks_section.HOOKS_SECTION):
@@ -371,7 +373,7 @@ def _derive_sections(found: Mm2Settings) -> dict[str, EffectiveSection]:
             shown[name] = _sort_section(
                 {
                     key: EffectiveValue(
-                        value=value, origin=_section_origin(found.flat, f"{name}.{key}")
+                        value=value, origin=_find_section_origin(found.flat, f"{name}.{key}")
                     )
                     for key, value in _flatten_tree(given)
                 }
@@ -379,7 +381,7 @@ def _derive_sections(found: Mm2Settings) -> dict[str, EffectiveSection]:
     return shown
 
 
-def _section_origin(flat: FlatProperties, path: str) -> ValueOrigin:
+def _find_section_origin(flat: FlatProperties, path: str) -> ValueOrigin:
     name = f"mm2.{path}"
     if name in flat.locations:
         return _find_origin(flat, name)

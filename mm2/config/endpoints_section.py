@@ -88,7 +88,7 @@ def read_health(
     return watch, {HEALTH_SECTION: found.effective, DRILL_SECTION: rehearsed.effective}
 
 
-def read_free_keys(
+def read_arbitrary_keys(
     collector: ProblemCollector, section: YamlSection, *, path: str, names: Iterable[str]
 ) -> Mapping[str, PlainYaml]:
     """Read a section whose values the Connect worker validates later. Returns the values as

@@ -50,14 +50,14 @@ def derive_worker_props(flat: FlatProperties, ends: SourceAndTarget) -> dict[str
     The loader warns about the omitted keys. Raises `ConfigError` if a placeholder cannot be
     resolved.
     """
-    found = dedicated_mode.derive_worker(flat.props, ends, resolve=flat.resolve)
+    found = dedicated_mode.derive_worker_config(flat.props, ends, resolve=flat.resolve)
     for key in (*mm2_property_keys.NON_WORKER_KEYS, mm2_property_keys.RESTART_MAX):
         found.pop(key, None)
     found.setdefault(mm2_property_keys.OVERRIDE_POLICY, mm2_property_keys.ALL_OVERRIDES)
     issuers = _list_token_endpoints(flat)
     if issuers:
         found[worker_keys.OAUTH_URLS_KEY] = ",".join(issuers)
-    return {key: value for key, value in found.items() if not _has_no_effect(key, found)}
+    return {key: value for key, value in found.items() if not _is_ineffective_key(key, found)}
 
 
 def _list_token_endpoints(flat: FlatProperties) -> list[str]:
@@ -73,7 +73,7 @@ def _list_token_endpoints(flat: FlatProperties) -> list[str]:
     )
 
 
-def _has_no_effect(key: str, found: Mapping[str, str]) -> bool:
+def _is_ineffective_key(key: str, found: Mapping[str, str]) -> bool:
     """Return True if setting the key has no effect: it sets the value that always applies, or
     configures TLS or SASL on a plaintext connection."""
     role = next((each for each in _CLIENT_PREFIXES if key.startswith(each)), "")
@@ -95,14 +95,16 @@ def parse_restart_max(flat: FlatProperties, ends: SourceAndTarget) -> int:
     Raises `ConfigError` if a placeholder cannot be resolved, or `ValueError` if the value is not a
     number.
     """
-    found = dedicated_mode.derive_worker(flat.props, ends, resolve=flat.resolve)
+    found = dedicated_mode.derive_worker_config(flat.props, ends, resolve=flat.resolve)
     given = found.get(mm2_property_keys.RESTART_MAX, str(DEFAULT_RESTART_MAX)).strip()
     if not re.fullmatch(r"-1|[0-9]{1,9}", given):
         raise ValueError(given)
     return int(given)
 
 
-def derive_rest(flat: FlatProperties, source: WorkerSettingsSource) -> InternalRestSettings | None:
+def derive_rest_settings(
+    flat: FlatProperties, source: WorkerSettingsSource
+) -> InternalRestSettings | None:
     """Derive the settings of the REST server for communication between nodes, or None if it is
     disabled. Raises `SettingsError` if they are invalid."""
     resolved = flat.resolve(flat.props)
@@ -144,7 +146,9 @@ def validate_workers(
         flows = dedicated_mode.list_flows(flat.resolve(flat.props))
     except ConfigError:
         return []
-    found = list(_collect_problems(flat, lambda: derive_rest(flat, settings_source), ("",)))
+    found = list(
+        _collect_problems(flat, lambda: derive_rest_settings(flat, settings_source), ("",))
+    )
     for ends in flows:
         where = (f"{ends.target}.", "")
         made = functools.partial(
@@ -196,13 +200,15 @@ def _locate_problem(
 
 
 @functools.lru_cache(maxsize=8)
-def _discover_cached(folders: tuple[str, ...], file_paths: tuple[str, ...]) -> PluginRegistry:
+def _discover_plugins_cached(
+    folders: tuple[str, ...], file_paths: tuple[str, ...]
+) -> PluginRegistry:
     return plugin_discovery.discover_plugins(folders, file_paths)
 
 
 def _discover_plugins(folders: Sequence[str], file_paths: Sequence[str]) -> PluginRegistry:
     """Discover plugins once per process for all workers with the same folders."""
-    return _discover_cached(tuple(folders), tuple(file_paths))
+    return _discover_plugins_cached(tuple(folders), tuple(file_paths))
 
 
 SOURCE_CONNECTOR, HEARTBEAT_CONNECTOR, CHECKPOINT_CONNECTOR = dedicated_mode.CONNECTORS
@@ -287,7 +293,7 @@ def _plan_flow(
     flat = settings.flat
     connectors = {
         name: {key: value for key, value in config.items() if _is_connector_key(name, key)}
-        for name, config in dedicated_mode.derive_connectors(flat.props, ends).items()
+        for name, config in dedicated_mode.derive_connector_configs(flat.props, ends).items()
     }
     if choice.throttle:
         source = connectors[SOURCE_CONNECTOR]
@@ -334,11 +340,11 @@ def resolve_page_hosts(settings: Mm2Settings, *, environment: Mapping[str, str])
     )
 
 
-def plan_rest(
+def plan_rest_server(
     settings: Mm2Settings, *, environment: Mapping[str, str]
 ) -> InternalRestSettings | None:
     """Plan the REST server for communication between nodes. Returns its settings, or None if it is
     disabled. Raises `SettingsError` if they are invalid."""
-    return derive_rest(
+    return derive_rest_settings(
         settings.flat, create_worker_settings_source(settings.file, environment=environment)
     )

@@ -39,7 +39,7 @@ class ClientOverrides:
     `defaults`."""
 
 
-def collect_overrides(found: SectionReader) -> ClientOverrides:
+def collect_client_overrides(found: SectionReader) -> ClientOverrides:
     """Collect the section's client properties, whose keys start with one of the
     `OVERRIDE_PREFIXES`."""
     given: dict[str, list[ClusterProperty]] = {prefix: [] for prefix in OVERRIDE_PREFIXES}
@@ -71,7 +71,7 @@ def resolve_clients(
         if not own or base is None:
             return base
         given = (*cluster.properties_by_role[None], *cluster.properties_by_role[role], *own)
-        made = clusters_section.read_client(
+        made = clusters_section.read_client_settings(
             collector, given, path=overrides.path, line=cluster.line
         )
         if made is not None:
@@ -174,7 +174,7 @@ def _read_flow(
     source, target = found.require(flow_keys.SOURCE), found.require(flow_keys.TARGET)
     enabled = found.get(flow_keys.ENABLED)
     flow = _read_keys(found, source=source or "", target=target or "")
-    overrides = collect_overrides(found)
+    overrides = collect_client_overrides(found)
     if custom:
         found.accept_remaining_keys(
             refused=flow_keys.REFUSED_KEYS, families=flow_keys.REFUSED_PREFIXES

@@ -32,7 +32,7 @@ _MIRROR_CLASS_NAMES = {
 }
 
 
-class JavaClass:
+class JavaClassPlaceholder:
     """Base class of the placeholder types for Java classes. It is never instantiated."""
 
 
@@ -81,13 +81,13 @@ def is_python_class_name(name: str) -> bool:
 
 
 @functools.cache
-def get_java_class(name: str) -> type[JavaClass]:
+def get_java_class(name: str) -> type[JavaClassPlaceholder]:
     """Return the placeholder type of a Java class. Types are cached so that they can be
     compared."""
     package, _, simple = name.rpartition(".")
-    return type(simple, (JavaClass,), {"__module__": package, "__qualname__": simple})
+    return type(simple, (JavaClassPlaceholder,), {"__module__": package, "__qualname__": simple})
 
 
-def get_java_name(type_: type) -> str | None:
+def get_java_class_name(type_: type) -> str | None:
     """Return the Java class name of a placeholder type, or None for a Python class."""
-    return config_types.get_class_name(type_) if issubclass(type_, JavaClass) else None
+    return config_types.get_class_name(type_) if issubclass(type_, JavaClassPlaceholder) else None

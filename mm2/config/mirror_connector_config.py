@@ -74,7 +74,9 @@ class MirrorConnectorConfig:
         """Return the properties of the client with this role and purpose, with MirrorMaker 2's
         `client.id`."""
         label = client_roles.format_client_label(self.source, self.target, self.name, task=task)
-        return client_roles.resolve_with_client_id(self.props, role, label=label, use=use)
+        return client_roles.resolve_properties_with_client_id(
+            self.props, role, label=label, use=use
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,22 +139,22 @@ class MirrorHeartbeatConfig:
     """Interval between heartbeats in seconds; None: heartbeats are not emitted."""
 
 
-def parse_source(props: Props) -> MirrorSourceConfig:
+def parse_source_config(props: Props) -> MirrorSourceConfig:
     """Parse a source connector's configuration. Raises `ConfigError` for the first problem."""
-    return _read_source(_ConfigReader(SOURCE_CONFIG_DEF, props, strict=True))
+    return _read_source_config(_ConfigReader(SOURCE_CONFIG_DEF, props, strict=True))
 
 
-def parse_checkpoint(props: Props) -> MirrorCheckpointConfig:
+def parse_checkpoint_config(props: Props) -> MirrorCheckpointConfig:
     """Parse a checkpoint connector's configuration. Raises `ConfigError` for the first problem."""
-    return _read_checkpoint(_ConfigReader(CHECKPOINT_CONFIG_DEF, props, strict=True))
+    return _read_checkpoint_config(_ConfigReader(CHECKPOINT_CONFIG_DEF, props, strict=True))
 
 
-def parse_heartbeat(props: Props) -> MirrorHeartbeatConfig:
+def parse_heartbeat_config(props: Props) -> MirrorHeartbeatConfig:
     """Parse a heartbeat connector's configuration. Raises `ConfigError` for the first problem."""
-    return _read_heartbeat(_ConfigReader(HEARTBEAT_CONFIG_DEF, props, strict=True))
+    return _read_heartbeat_config(_ConfigReader(HEARTBEAT_CONFIG_DEF, props, strict=True))
 
 
-def validate_source(
+def validate_source_config(
     props: Props, *, load: ClassLoader = java_classes.resolve_class
 ) -> list[ConfigValue]:
     """Validate a source connector's configuration. Returns all keys with values and errors, for
@@ -160,13 +162,13 @@ def validate_source(
     return _validate_connector(
         SOURCE_CONFIG_DEF,
         props,
-        java=connector_checks.check_source(props),
-        read=_read_source,
+        java=connector_checks.find_source_connector_errors(props),
+        read=_read_source_config,
         load=load,
     )
 
 
-def validate_checkpoint(
+def validate_checkpoint_config(
     props: Props, *, load: ClassLoader = java_classes.resolve_class
 ) -> list[ConfigValue]:
     """Validate a checkpoint connector's configuration. Returns all keys with values and errors, for
@@ -174,19 +176,19 @@ def validate_checkpoint(
     return _validate_connector(
         CHECKPOINT_CONFIG_DEF,
         props,
-        java=connector_checks.check_checkpoint(props),
-        read=_read_checkpoint,
+        java=connector_checks.find_checkpoint_connector_errors(props),
+        read=_read_checkpoint_config,
         load=load,
     )
 
 
-def validate_heartbeat(
+def validate_heartbeat_config(
     props: Props, *, load: ClassLoader = java_classes.resolve_class
 ) -> list[ConfigValue]:
     """Validate a heartbeat connector's configuration. Returns all keys with values and errors, for
     `Connector.validate`."""
     return _validate_connector(
-        HEARTBEAT_CONFIG_DEF, props, java={}, read=_read_heartbeat, load=load
+        HEARTBEAT_CONFIG_DEF, props, java={}, read=_read_heartbeat_config, load=load
     )
 
 
@@ -229,7 +231,7 @@ class _ConfigReader:
     def find_faulty_key(self, of_class: str, key: str) -> str:
         """Return the key to which a filter's problem is attributed: `of_class` if the filter is a
         custom class, otherwise `key`."""
-        return key if java_classes.get_java_name(self.values[of_class]) else of_class
+        return key if java_classes.get_java_class_name(self.values[of_class]) else of_class
 
     def read_interval(self, enabled: str, seconds: str) -> float | None:
         """Read an interval in seconds. Returns None (never) if the operation is disabled or the
@@ -265,7 +267,7 @@ def _validate_connector(
     )
 
 
-def _read_common(reading: _ConfigReader) -> MirrorConnectorConfig:
+def _read_common_keys(reading: _ConfigReader) -> MirrorConnectorConfig:
     values = reading.values
     timeout_ms: int = values[mirror_connector_keys.ADMIN_TIMEOUT]
     if timeout_ms < 1:
@@ -285,7 +287,7 @@ def _read_common(reading: _ConfigReader) -> MirrorConnectorConfig:
         target=ends[1],
         policy=reading.build_or_default(
             mirror_connector_keys.POLICY,
-            lambda: policy_classes.build_policy(reading.props, values),
+            lambda: policy_classes.build_replication_policy(reading.props, values),
             Flow(source="", target="").policy,
         ),
         admin_timeout_s=timeout_ms / 1000,
@@ -301,8 +303,8 @@ def _read_syncs_topic(common: MirrorConnectorConfig, values: ParsedConfig) -> Of
     return OffsetSyncsTopic(on_source=on_source, name=common.policy.offset_syncs_topic(other))
 
 
-def _read_source(reading: _ConfigReader) -> MirrorSourceConfig:
-    values, common = reading.values, _read_common(reading)
+def _read_source_config(reading: _ConfigReader) -> MirrorSourceConfig:
+    values, common = reading.values, _read_common_keys(reading)
     syncs = _read_syncs_topic(common, values)
     reading.build_or_default(
         mirror_connector_keys.ENGINE,
@@ -354,7 +356,7 @@ def _read_source_flow(reading: _ConfigReader, common: MirrorConnectorConfig) -> 
         replicate_heartbeats=values[mirror_connector_keys.REPLICATE_HEARTBEATS],
         replication_factor=reading.read_factor(mirror_connector_keys.REPLICATION_FACTOR),
         tasks_max=_read_tasks_max(props),
-        start=_read_start(reading),
+        start=_read_start_position(reading),
         target_topics=_read_target_topics(common, values),
         refresh_topics_interval_s=reading.read_interval(
             mirror_connector_keys.REFRESH_TOPICS, mirror_connector_keys.REFRESH_TOPICS_S
@@ -363,12 +365,12 @@ def _read_source_flow(reading: _ConfigReader, common: MirrorConnectorConfig) -> 
             mirror_connector_keys.SYNC_CONFIGS, mirror_connector_keys.SYNC_CONFIGS_S
         ),
         admin_timeout_s=common.admin_timeout_s,
-        throttles=_read_budgets(reading),
+        throttles=_read_throttles(reading),
         **extension_keys.build_flow_fields(lambda key: values[key.name]),
     )
 
 
-def _read_budgets(reading: _ConfigReader) -> FlowThrottles:
+def _read_throttles(reading: _ConfigReader) -> FlowThrottles:
     """Read the flow's throttles. If an operator's limit is invalid, report it and return no
     throttles."""
     wrong = operator_overrides.find_problems(reading.props)
@@ -396,13 +398,13 @@ def _read_tasks_max(props: Props) -> int:
     return int(text) if text.isdecimal() else 1
 
 
-def _read_start(reading: _ConfigReader) -> StartPosition:
+def _read_start_position(reading: _ConfigReader) -> StartPosition:
     """Read the start position from `start`, or from the source consumer's `auto.offset.reset` if
     `start` is not set."""
     given = reading.values[extension_keys.START.name]
     if given is not None:
         return value_types.parse_start_position(given)
-    reset = client_roles.resolve_properties(reading.props, client_roles.SOURCE_CONSUMER)[
+    reset = client_roles.resolve_role_properties(reading.props, client_roles.SOURCE_CONSUMER)[
         "auto.offset.reset"
     ].strip()
     if reset not in ("earliest", "latest"):
@@ -422,8 +424,8 @@ def _read_target_topics(common: MirrorConnectorConfig, values: ParsedConfig) -> 
     return TargetTopicAccess.EXCLUSIVE if renames else TargetTopicAccess.SHARED
 
 
-def _read_checkpoint(reading: _ConfigReader) -> MirrorCheckpointConfig:
-    props, values, common = reading.props, reading.values, _read_common(reading)
+def _read_checkpoint_config(reading: _ConfigReader) -> MirrorCheckpointConfig:
+    props, values, common = reading.props, reading.values, _read_common_keys(reading)
     base = Flow(source=common.source, target=common.target)
     return MirrorCheckpointConfig(
         common=common,
@@ -457,9 +459,9 @@ def _read_checkpoint(reading: _ConfigReader) -> MirrorCheckpointConfig:
     )
 
 
-def _read_heartbeat(reading: _ConfigReader) -> MirrorHeartbeatConfig:
+def _read_heartbeat_config(reading: _ConfigReader) -> MirrorHeartbeatConfig:
     return MirrorHeartbeatConfig(
-        common=_read_common(reading),
+        common=_read_common_keys(reading),
         topic_factor=reading.read_factor(mirror_connector_keys.HEARTBEATS_FACTOR),
         interval_s=reading.read_interval(
             mirror_connector_keys.EMIT_HEARTBEATS, mirror_connector_keys.EMIT_HEARTBEATS_S
@@ -528,9 +530,9 @@ class MirrorSourceTaskConfig:
     """Task number; None if the configuration does not contain a number (written by Java)."""
 
 
-def parse_source_task(props: Mapping[str, str]) -> MirrorSourceTaskConfig:
+def parse_source_task_config(props: Mapping[str, str]) -> MirrorSourceTaskConfig:
     """Parse a source task's configuration. Raises `ConfigError` for the first problem."""
-    config = parse_source(props)
+    config = parse_source_config(props)
     partitions = tuple(assignment.parse_partitions(props))
     if not partitions:
         raise ConfigError(f"{assignment.PARTITIONS_KEY} has no partition")

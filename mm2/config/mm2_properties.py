@@ -79,7 +79,7 @@ class PropertyProblems:
             name == mm2_property_keys.AUTO_OFFSET_RESET and prefix.endswith(_CONSUMER)
         ) or mm2_property_keys.is_fixed_value(name, pair.value):
             return False
-        if mm2_property_keys.is_supported(name):
+        if mm2_property_keys.is_supported_property(name):
             return True
         why = mm2_property_keys.explain_no_effect(name)
         if why:
@@ -129,7 +129,7 @@ class FlowProperties:
     """Unprefixed keys."""
 
 
-def translate_flow(flow: FlowProperties, collector: PropertyProblems) -> PropertyMap:
+def translate_flow_properties(flow: FlowProperties, collector: PropertyProblems) -> PropertyMap:
     """Translate the flow's properties to keys of `clusters.yaml`. Warns about keys that have no
     effect."""
     found: PropertyMap = {flow_keys.ENABLED.name: _get_enabled_property(flow)}
@@ -144,12 +144,12 @@ def translate_flow(flow: FlowProperties, collector: PropertyProblems) -> Propert
                 found[name] = pair
         elif not _translate_client(flow, name, collector, found=found, weak=weak):
             of_records = name.startswith(record_transforms.KEY_PREFIXES)
-            if of_records or (_has_custom_classes(flow) and not _is_refused(name)):
+            if of_records or (_has_custom_classes(flow) and not _is_refused_key(name)):
                 found[name] = pair
             else:
-                _report_key(name, pair, collector)
+                _report_untranslated_key(name, pair, collector)
     found = {**weak, **found}
-    start = _translate_start(flow, collector)
+    start = _translate_start_position(flow, collector)
     if start is not None and extension_keys.START.name not in flow.own:
         found[extension_keys.START.name] = start
     return found
@@ -198,7 +198,7 @@ def _translate_client(
             if collector.should_read_client_property(pair, bare, prefix=prefix):
                 found[name] = pair
             return True
-    for prefix, places in _list_weak_targets(flow).items():
+    for prefix, places in _list_clients_by_prefix(flow).items():
         if name.startswith(prefix):
             bare = name.removeprefix(prefix)
             if bare in mm2_property_keys.CLIENT_KEYS or (
@@ -217,7 +217,7 @@ def _translate_client(
 _WeakTarget = tuple[str, FlowCluster, str]
 
 
-def _list_weak_targets(flow: FlowProperties) -> dict[str, tuple[_WeakTarget, ...]]:
+def _list_clients_by_prefix(flow: FlowProperties) -> dict[str, tuple[_WeakTarget, ...]]:
     """Map each client prefix that is weaker than a cluster's own property to the clients to which
     it applies, as (prefix in a flow, cluster, prefix in a cluster)."""
     reading = (flows_section.CONSUMER_PREFIX, flow.source, _CONSUMER)
@@ -250,7 +250,7 @@ def _translate_weak_property(
         )
 
 
-def _translate_start(flow: FlowProperties, collector: PropertyProblems) -> Property | None:
+def _translate_start_position(flow: FlowProperties, collector: PropertyProblems) -> Property | None:
     """Translate the source consumer's `auto.offset.reset` to the key `start`."""
     candidates = (
         flow.own.get(flows_section.CONSUMER_PREFIX + mm2_property_keys.AUTO_OFFSET_RESET),
@@ -266,19 +266,19 @@ def _translate_start(flow: FlowProperties, collector: PropertyProblems) -> Prope
     return found
 
 
-def _is_refused(name: str) -> bool:
+def _is_refused_key(name: str) -> bool:
     families = (_PRODUCER, *_OFFSET_SYNC_PREFIXES, *flow_keys.REFUSED_PREFIXES)
     return name in flow_keys.REFUSED_KEYS or name.startswith(families)
 
 
-def _report_key(name: str, pair: Property, collector: PropertyProblems) -> None:
+def _report_untranslated_key(name: str, pair: Property, collector: PropertyProblems) -> None:
     if name.startswith(_PRODUCER):
         text = "has no effect on replication, as in MirrorMaker 2: use A->B.producer.override."
         collector.warn(pair, text)
     elif name.startswith(_OFFSET_SYNC_PREFIXES):
         prefix = next(each for each in _OFFSET_SYNC_PREFIXES if name.startswith(each))
         collector.should_read_client_property(pair, name.removeprefix(prefix), prefix=prefix)
-    elif _is_refused(name):
+    elif _is_refused_key(name):
         collector.warn(pair, "has no effect: mm2 does not support this Connect key")
     else:
         collector.warn_about_unknown_key(pair, name, known=mm2_property_keys.FLOW_KEYS)
@@ -315,7 +315,7 @@ class TranslatedProperties:
     def locate_problem(self, problem: Problem) -> Problem:
         """Return the problem with its key in `clusters.yaml` replaced by the key in the properties
         file."""
-        return _rename_problem(problem, self.keys, self.names)
+        return _rename_problem_key(problem, self.keys, self.names)
 
 
 def translate_properties(text: str) -> TranslatedProperties:
@@ -619,7 +619,7 @@ class _PropertiesTranslator:
                 own=found.flows.get((source, target), {}),
                 top=found.top,
             )
-            taken = translate_flow(flow, self._collector)
+            taken = translate_flow_properties(flow, self._collector)
             first = min((pair.line for pair in flow.own.values()), default=line)
             ends = {"from": source, "to": target}
             texts = {key: YamlScalar(text=text, line=first) for key, text in ends.items()}
@@ -670,7 +670,9 @@ def _split_list(value: str) -> list[str]:
     return [item.strip() for item in value.split(",") if item.strip()]
 
 
-def _rename_problem(problem: Problem, lines: Mapping[int, str], names: tuple[str, ...]) -> Problem:
+def _rename_problem_key(
+    problem: Problem, lines: Mapping[int, str], names: tuple[str, ...]
+) -> Problem:
     key, place = problem.key, problem.key
     if key == "flows":
         text = "no flow is enabled: set A->B.enabled = true"

@@ -173,7 +173,7 @@ order. Java's default algorithms are equivalent to OpenSSL's checks."""
 KNOWN_CLIENT_KEYS = client_keys.KNOWN_PROPERTIES | CLIENT_KEYS | {"retries", "security.providers"}
 
 
-def is_supported(name: str) -> bool:
+def is_supported_property(name: str) -> bool:
     """Return True if a section reader validates this client property. Other properties are ignored
     with a warning."""
     known = (

@@ -83,7 +83,7 @@ def strip_overrides(config: Props) -> dict[str, str]:
 
 def list_paused_topics(config: Props) -> tuple[str, ...]:
     """Return the names of the paused source topics."""
-    found = _collect_by_topic(config, mirror_connector_keys.OVERRIDE_PAUSED_TOPIC).items()
+    found = _collect_values_by_topic(config, mirror_connector_keys.OVERRIDE_PAUSED_TOPIC).items()
     return tuple(topic for topic, value in found if value.strip().lower() == _TRUE)
 
 
@@ -113,7 +113,7 @@ def set_throttle(config: Props, limit: str | None, *, topic: str | None = None) 
 def find_problems(config: Props) -> dict[str, str]:
     """Return problems in the overrides of individual topics, by key."""
     found: dict[str, str] = {}
-    for topic, value in _collect_by_topic(
+    for topic, value in _collect_values_by_topic(
         config, mirror_connector_keys.OVERRIDE_TOPIC_THROTTLE
     ).items():
         try:
@@ -136,7 +136,7 @@ def resolve_throttles(values: Mapping[str, Any], config: Props) -> FlowThrottles
         values[mirror_connector_keys.OVERRIDE_THROTTLE],
     )
     whole = value_types.parse_byte_rate(given) if given else 0
-    limits = _collect_by_topic(config, mirror_connector_keys.OVERRIDE_TOPIC_THROTTLE).items()
+    limits = _collect_values_by_topic(config, mirror_connector_keys.OVERRIDE_TOPIC_THROTTLE).items()
     return FlowThrottles(
         flow=whole if live is None else value_types.parse_throttle(live),
         topics=(
@@ -167,7 +167,7 @@ def parse_overrides(config: Props, *, is_paused: bool) -> OperatorOverrides:
     )
 
 
-def _collect_by_topic(config: Props, prefix: str) -> dict[str, str]:
+def _collect_values_by_topic(config: Props, prefix: str) -> dict[str, str]:
     return {
         key.removeprefix(prefix): config[key] for key in sorted(config) if key.startswith(prefix)
     }

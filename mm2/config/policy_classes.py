@@ -41,10 +41,10 @@ ParsedConfig = Mapping[str, Any]
 """Parsed configuration values by key, as returned by `ConfigDef.parse`."""
 
 
-def build_policy(props: Mapping[str, str], found: ParsedConfig) -> ReplicationPolicy:
+def build_replication_policy(props: Mapping[str, str], found: ParsedConfig) -> ReplicationPolicy:
     """Create the replication policy. Raises `ConfigError`."""
     of = found[mirror_connector_keys.POLICY]
-    name = java_classes.get_java_name(of)
+    name = java_classes.get_java_class_name(of)
     if name is None:
         made = _create_custom_class(
             mirror_connector_keys.POLICY, of, parts=_POLICY_METHODS, props=props
@@ -73,7 +73,7 @@ def build_topic_filter(props: Mapping[str, str], found: ParsedConfig) -> TopicOr
     among its defined keys, as in Java.
     """
     of = found[mirror_connector_keys.TOPIC_FILTER]
-    if java_classes.get_java_name(of) is None:
+    if java_classes.get_java_class_name(of) is None:
         made = _create_custom_class(
             mirror_connector_keys.TOPIC_FILTER, of, parts=("should_replicate_topic",), props=props
         )
@@ -93,7 +93,7 @@ def build_topic_filter(props: Mapping[str, str], found: ParsedConfig) -> TopicOr
 def build_group_filter(props: Mapping[str, str], found: ParsedConfig) -> TopicOrGroupFilter:
     """Create the consumer group filter. Raises `ConfigError`."""
     of = found[mirror_connector_keys.GROUP_FILTER]
-    if java_classes.get_java_name(of) is None:
+    if java_classes.get_java_class_name(of) is None:
         made = _create_custom_class(
             mirror_connector_keys.GROUP_FILTER, of, parts=("should_replicate_group",), props=props
         )
@@ -113,7 +113,7 @@ def build_property_filter(props: Mapping[str, str], found: ParsedConfig) -> Conf
     Any value of `use.defaults.from` other than `source` means the target, as in Java.
     """
     of = found[mirror_connector_keys.PROPERTY_FILTER]
-    if java_classes.get_java_name(of) is None:
+    if java_classes.get_java_class_name(of) is None:
         parts = ("should_replicate_config_property", "should_replicate_source_default")
         made = _create_custom_class(
             mirror_connector_keys.PROPERTY_FILTER, of, parts=parts, props=props
@@ -176,7 +176,7 @@ def _create_custom_class(
 
 
 def _require_built_in_class(key: str, of: type, name: str) -> None:
-    found = java_classes.get_java_name(of)
+    found = java_classes.get_java_class_name(of)
     if found != name:
         raise _unknown_class_error(key, found, (name,))
 

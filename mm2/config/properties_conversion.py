@@ -83,7 +83,7 @@ class FlattenedFile:
     notes: tuple[str, ...]
 
 
-def find_largest_factor(given: Sequence[str]) -> str | None:
+def find_largest_replication_factor(given: Sequence[str]) -> str | None:
     """Return the largest replication factor, or None if placeholders prevent a comparison.
 
     An explicit factor takes precedence over -1, the brokers' default.
@@ -178,7 +178,7 @@ class _YamlFlattener:
         for at, item in enumerate(listed.items if isinstance(listed, YamlList) else ()):
             if isinstance(item, YamlSection):
                 self._flatten_flow(item, defaults, f"flows[{at}]")
-        self._derive_worker_factors()
+        self._derive_worker_replication_factors()
         for name in ("spark", "metrics", "health", "drill"):
             self._flatten_extension_section(name, _list_entries(self._root.get(name)), path=name)
         self._declare_providers(line)
@@ -249,9 +249,9 @@ class _YamlFlattener:
             self._add_entry(f"{name}.{key}", entry, own)
             if key in extension_keys.NAMES:
                 self._notes.append(f"{name}.{key}: ignored by Java MirrorMaker 2")
-        self._flatten_factors(name, whole, given, path)
+        self._flatten_replication_factors(name, whole, given, path)
 
-    def _flatten_factors(
+    def _flatten_replication_factors(
         self,
         name: str,
         whole: Mapping[str, YamlEntry],
@@ -281,7 +281,7 @@ class _YamlFlattener:
         if self._get_text(whole.get(flow_keys.ENABLED.name)).strip().lower() != "false":
             self._factors_by_target.setdefault(name.partition("->")[2], []).append(made)
 
-    def _derive_worker_factors(self) -> None:
+    def _derive_worker_replication_factors(self) -> None:
         """Set the replication factor of worker topics to the largest factor of all flows to the
         same cluster."""
         for target, given in self._factors_by_target.items():
@@ -290,7 +290,7 @@ class _YamlFlattener:
                 for key in mm2_property_keys.WORKER_FACTOR_KEYS
                 if f"{target}.{key}" not in self._pairs
             ]
-            value = find_largest_factor([each.value for each in given])
+            value = find_largest_replication_factor([each.value for each in given])
             if value is None and inexpressible:
                 self._inexpressible.append(_build_incomparable_factors_error(target, given))
             most = next((each for each in given if each.value == value), given[0])
@@ -389,7 +389,7 @@ def convert_to_yaml(translated: TranslatedProperties, *, folder: pathlib.Path) -
     texts = TextConverter(folder, {name: each.kind for name, each in translated.providers.items()})
     root = translated.document.root
     assert isinstance(root, YamlSection), "only valid properties files are converted"
-    tree = _YamlWriter(texts).convert_node(root)
+    tree = _YamlNodeConverter(texts).convert_node(root)
     assert isinstance(tree, dict)
     inexpressible = _add_java_defaults(tree, translated, texts)
     inexpressible += map(str, texts.inexpressible)
@@ -425,20 +425,23 @@ def _add_java_defaults(
     tree["rest"] = {**mm2_property_keys.JAVA_REST_DEFAULTS, **rest}
     tree["worker"] = {**mm2_property_keys.JAVA_WORKER_DEFAULTS, **worker}
     for key in mm2_property_keys.WORKER_FACTOR_KEYS:
-        if all(said.get(f"{alias}.{key}") == _find_worker_factor(tree, alias) for alias in aliases):
+        if all(
+            said.get(f"{alias}.{key}") == _find_worker_replication_factor(tree, alias)
+            for alias in aliases
+        ):
             tree["worker"].pop(key)  # equals the derived default in YAML
             placed |= {f"{alias}.{key}" for alias in aliases}
     return [f"{key}: differs between workers" for key in said if key not in placed]
 
 
-def _find_worker_factor(tree: dict[str, Any], target: str) -> str | None:
+def _find_worker_replication_factor(tree: dict[str, Any], target: str) -> str | None:
     """Find the replication factor of worker topics on this cluster that YAML would use by
     default."""
     name = flow_keys.REPLICATION_FACTOR.name
     usual = {name: flow_keys.REPLICATION_FACTOR.default, **tree["defaults"]}
     mine = [{**usual, **flow} for flow in tree["flows"] if flow["to"] == target]
     running = [each for each in mine if str(each.get("enabled", "true")).lower() != "false"]
-    return find_largest_factor([str(each[name]) for each in running or mine])
+    return find_largest_replication_factor([str(each[name]) for each in running or mine])
 
 
 def convert_to_properties(root: YamlSection, *, folder: pathlib.Path) -> ConvertedFile:
@@ -454,7 +457,7 @@ def convert_to_properties(root: YamlSection, *, folder: pathlib.Path) -> Convert
     )
 
 
-class _YamlWriter:
+class _YamlNodeConverter:
     """Converts YAML nodes to plain data, with placeholders and paths in YAML syntax."""
 
     def __init__(self, texts: TextConverter) -> None:
@@ -480,7 +483,7 @@ def diff_settings(one: Mm2Settings, other: Mm2Settings) -> list[str]:
     for flow in one.flows:
         if flow != flows[flow.name]:
             found.append(flow.name)
-        if _describe_clients(one, flow.name) != _describe_clients(other, flow.name):
+        if _collect_client_settings(one, flow.name) != _collect_client_settings(other, flow.name):
             found.append(f"{flow.name}: clients")
     for name, left, right in (
         ("spark", one.spark, other.spark),
@@ -493,7 +496,7 @@ def diff_settings(one: Mm2Settings, other: Mm2Settings) -> list[str]:
     return found
 
 
-def _describe_clients(found: Mm2Settings, name: str) -> Sequence[object]:
+def _collect_client_settings(found: Mm2Settings, name: str) -> Sequence[object]:
     flow = next(each for each in found.flows if each.name == name)
     clients = found.get_clients(flow)
     ends: Iterable[ClusterSettings] = (

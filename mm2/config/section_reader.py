@@ -96,7 +96,7 @@ class ProblemCollector:
 
 
 @dataclass(frozen=True, slots=True)
-class FreeKeyText:
+class ArbitraryKeyText:
     """A value of a section whose keys are not predefined."""
 
     text: str = field(repr=False)
@@ -105,7 +105,7 @@ class FreeKeyText:
 
 
 @dataclass(frozen=True, slots=True)
-class _GivenTexts:
+class _SettingTexts:
     """The text values that the file gives for a setting. `secret` is True if the setting's name
     indicates a secret, or if a config provider returned any of the values."""
 
@@ -157,7 +157,7 @@ class SectionReader:
         value = self.require(option)
         if value is not None:
             return value
-        return option.kind.parse(_default_texts(option.default))
+        return option.kind.parse(_get_default_texts(option.default))
 
     def require(self, option: ConfigOption[T]) -> T | None:
         """Return the setting's value. If it is missing or invalid, report the problem and return
@@ -166,7 +166,7 @@ class SectionReader:
         entry = self._find_entry(option.name)
         inherited = entry is not None and self.section.get(option.name) is None
         collector = self._muted_collector if inherited else self.collector
-        given = self._read_given(option, entry, collector)
+        given = self._read_option_value(option, entry, collector)
         if given is None:
             return None
         try:
@@ -197,7 +197,7 @@ class SectionReader:
         self._known.add(option.name)
         return self.require(option) if self._find_entry(option.name) is not None else None
 
-    def read_texts(self, name: str) -> dict[str, FreeKeyText]:
+    def read_texts(self, name: str) -> dict[str, ArbitraryKeyText]:
         """Read a section with arbitrary keys and single values. Problems are reported."""
         self._known.add(name)
         entry = self.section.get(name)
@@ -210,7 +210,7 @@ class SectionReader:
             for item in section.entries
         }
         return {
-            key: FreeKeyText(given.texts[0].strip(), secret=given.secret, line=given.line)
+            key: ArbitraryKeyText(given.texts[0].strip(), secret=given.secret, line=given.line)
             for key, given in found.items()
             if given is not None
         }
@@ -243,7 +243,7 @@ class SectionReader:
         """Read all remaining keys of the section and the defaults as single values."""
         known = self._known | set(refused)
         self._accept_entries(
-            lambda name: name not in known and _find_family(name, families) is None
+            lambda name: name not in known and _find_prefix_reason(name, families) is None
         )
 
     def accept_keys_with_prefix(self, prefixes: tuple[str, ...]) -> None:
@@ -277,7 +277,7 @@ class SectionReader:
             if entry.key in self._known:
                 continue
             path = f"{self.path}.{entry.key}" if self.path else entry.key
-            reason = refused.get(entry.key) or _find_family(entry.key, families or {})
+            reason = refused.get(entry.key) or _find_prefix_reason(entry.key, families or {})
             if reason is not None:
                 self.collector.report(entry.line, path, reason)
             else:
@@ -290,9 +290,9 @@ class SectionReader:
             return self._defaults.get(name)
         return own
 
-    def _read_given(
+    def _read_option_value(
         self, option: ConfigOption[T], entry: YamlEntry | None, collector: ProblemCollector
-    ) -> _GivenTexts | None:
+    ) -> _SettingTexts | None:
         path = f"{self.path}.{option.name}" if self.path else option.name
         if entry is not None:
             return _read_entry(collector, entry, path, is_list=option.kind.is_list)
@@ -300,14 +300,14 @@ class SectionReader:
             text = f"{option.name} is missing"
             collector.report(self.section.line, self.path, text, allowed=option.kind.allowed)
             return None
-        return _GivenTexts(
-            _default_texts(option.default), secret=False, line=self.section.line, path=path
+        return _SettingTexts(
+            _get_default_texts(option.default), secret=False, line=self.section.line, path=path
         )
 
 
 def _read_entry(
     collector: ProblemCollector, entry: YamlEntry, path: str, *, is_list: bool = False
-) -> _GivenTexts | None:
+) -> _SettingTexts | None:
     node = entry.value
     if isinstance(node, YamlScalar):
         resolved = collector.resolve(node, path)
@@ -315,7 +315,7 @@ def _read_entry(
             return None
         texts = _split_list(resolved.text) if is_list else (resolved.text,)
         secret = resolved.is_secret or config_errors.is_sensitive(entry.key)
-        return _GivenTexts(texts, secret=secret, line=entry.line, path=path)
+        return _SettingTexts(texts, secret=secret, line=entry.line, path=path)
     if is_list and isinstance(node, YamlList):
         return _read_items(collector, node, path)
     expected = "a list" if is_list else "a single value"
@@ -323,7 +323,7 @@ def _read_entry(
     return None
 
 
-def _read_items(collector: ProblemCollector, node: YamlList, path: str) -> _GivenTexts | None:
+def _read_items(collector: ProblemCollector, node: YamlList, path: str) -> _SettingTexts | None:
     found: list[ResolvedText] = []
     for item in node.items:
         if not isinstance(item, YamlScalar):
@@ -335,7 +335,7 @@ def _read_items(collector: ProblemCollector, node: YamlList, path: str) -> _Give
         if resolved is None:
             return None
         found.append(resolved)
-    return _GivenTexts(
+    return _SettingTexts(
         tuple(item.text for item in found),
         secret=any(item.is_secret for item in found),
         line=node.line,
@@ -343,7 +343,7 @@ def _read_items(collector: ProblemCollector, node: YamlList, path: str) -> _Give
     )
 
 
-def _default_texts(default: str | tuple[str, ...]) -> tuple[str, ...]:
+def _get_default_texts(default: str | tuple[str, ...]) -> tuple[str, ...]:
     return default if isinstance(default, tuple) else (default,)
 
 
@@ -359,7 +359,7 @@ def as_section(collector: ProblemCollector, entry: YamlEntry, *, path: str) -> Y
     return None
 
 
-def _find_family(name: str, families: Mapping[str, str]) -> str | None:
+def _find_prefix_reason(name: str, families: Mapping[str, str]) -> str | None:
     return next((why for prefix, why in families.items() if name.startswith(prefix)), None)
 
 

@@ -10,8 +10,8 @@ from connect_runtime.config.yaml_file import YamlSection
 from mm2.config import copy_engine_config, value_types
 from mm2.config.copy_engine_config import EngineSettings
 from mm2.config.section_reader import (
+    ArbitraryKeyText,
     ConfigOption,
-    FreeKeyText,
     PlainYaml,
     ProblemCollector,
     SectionReader,
@@ -46,7 +46,10 @@ def read_spark(
         engine=found.get(_ENGINE),
         master=found.get(_MASTER),
         app_name=found.get(_APP_NAME),
-        conf={**{name: given.text for name, given in conf.items()}, **_read_driver(found)},
+        conf={
+            **{name: given.text for name, given in conf.items()},
+            **_read_driver_addresses(found),
+        },
         ui=found.get(_UI),
         control_host=found.get_optional(_CONTROL_HOST),
         control_port=found.get(_CONTROL_PORT),
@@ -58,8 +61,8 @@ def read_spark(
     return spark, found.effective
 
 
-def _read_conf(found: SectionReader) -> dict[str, FreeKeyText]:
-    conf: dict[str, FreeKeyText] = {}
+def _read_conf(found: SectionReader) -> dict[str, ArbitraryKeyText]:
+    conf: dict[str, ArbitraryKeyText] = {}
     shown: dict[str, str] = {}
     for name, given in found.read_texts(_CONF).items():
         key = f"spark.{_CONF}.{name}"
@@ -82,7 +85,7 @@ def _read_conf(found: SectionReader) -> dict[str, FreeKeyText]:
 
 
 def _warn_about_command_line_secret(
-    collector: ProblemCollector, key: str, given: FreeKeyText
+    collector: ProblemCollector, key: str, given: ArbitraryKeyText
 ) -> None:
     """Warn about a secret in a property that becomes part of a command line."""
     is_hidden = given.secret or config_errors.hide_secrets(given.text) != given.text
@@ -96,7 +99,7 @@ def _warn_about_command_line_secret(
         )
 
 
-def _read_driver(found: SectionReader) -> dict[str, str]:
+def _read_driver_addresses(found: SectionReader) -> dict[str, str]:
     """Read the short keys for the Spark driver's addresses, which Spark clusters usually need.
     Returns Spark properties."""
     hosts = {
@@ -116,7 +119,7 @@ def _conf_option(name: str, kind: ValueType[T]) -> ConfigOption[T]:
 
 
 def _check_security(
-    collector: ProblemCollector, spark: EngineSettings, conf: Mapping[str, FreeKeyText]
+    collector: ProblemCollector, spark: EngineSettings, conf: Mapping[str, ArbitraryKeyText]
 ) -> None:
     """Report Spark properties that disable required security."""
     for name in spark.required_security:

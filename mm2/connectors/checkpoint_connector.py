@@ -80,7 +80,7 @@ class MirrorCheckpointConnector(SourceConnector):
         return mirror_connector_config.CHECKPOINT_CONFIG_DEF
 
     def validate(self, props: Mapping[str, str]) -> list[ConfigValue]:
-        return mirror_connector_config.validate_checkpoint(props)
+        return mirror_connector_config.validate_checkpoint_config(props)
 
     def start(self, props: Mapping[str, str]) -> None:
         """Create the checkpoints topic, scan the groups and start the scan thread.
@@ -88,9 +88,9 @@ class MirrorCheckpointConnector(SourceConnector):
         Raises `ConfigError`, and `FatalError` if a cluster rejects the topic or denies access.
         """
         super().start(props)
-        config = mirror_connector_config.parse_checkpoint(props)
+        config = mirror_connector_config.parse_checkpoint_config(props)
         self._config = config
-        if not _is_active(config):
+        if not _is_checkpoint_emission_enabled(config):
             return
         self._reset_state()
         context, leaving = self.context, self._stop_requested
@@ -127,7 +127,7 @@ class MirrorCheckpointConnector(SourceConnector):
         Raises `RetriableError` before the first scan of the source's groups has finished.
         """
         assert self._config is not None, "call start first"
-        if not _is_active(self._config):
+        if not _is_checkpoint_emission_enabled(self._config):
             return []
         known = self._groups
         if known is None:
@@ -252,5 +252,5 @@ class MirrorCheckpointConnector(SourceConnector):
         )
 
 
-def _is_active(config: MirrorCheckpointConfig) -> bool:
+def _is_checkpoint_emission_enabled(config: MirrorCheckpointConfig) -> bool:
     return config.common.enabled and config.emit_interval_s is not None

@@ -135,8 +135,8 @@ class CheckpointRounds:
             policy=config.flow.policy,
             takes_topic=config.flow.topics.matches,
             translate=self._translate_offset,
-            translate_exactly=self._translate_by_map,
-            is_replicated=self._is_copied,
+            translate_exactly=self._translate_with_offset_map,
+            is_replicated=self._is_record_replicated,
         )
 
     @property
@@ -285,11 +285,13 @@ class CheckpointRounds:
             self._failed_reads.discard(doing)
             self._warnings.reset(doing)
 
-    def _translate_by_map(self, partition: TopicPartition, upstream: int) -> TranslatedOffset:
+    def _translate_with_offset_map(
+        self, partition: TopicPartition, upstream: int
+    ) -> TranslatedOffset:
         assert self._syncs is not None, "call load first"
         return self._map.translate(partition, upstream, newest=self._syncs.get_newest(partition))
 
-    def _is_copied(self, partition: TopicPartition, upstream: int) -> bool:
+    def _is_record_replicated(self, partition: TopicPartition, upstream: int) -> bool:
         """Return True if the record at a source offset has been replicated to the target. The
         offset map decides, or offset syncs if there is no map or Java continued replication after
         it."""
@@ -302,7 +304,7 @@ class CheckpointRounds:
 
     def _translate_offset(self, partition: TopicPartition, upstream: int) -> TranslatedOffset:
         assert self._syncs is not None, "call load first"
-        by_map = self._translate_by_map(partition, upstream)
+        by_map = self._translate_with_offset_map(partition, upstream)
         if isinstance(by_map, ExactOffset):
             return by_map
         return translation.choose_closest_translation(
@@ -402,7 +404,7 @@ class MirrorCheckpointTask(SourceTask):
 
     def start(self, props: Mapping[str, str]) -> None:
         """Parse the configuration without sending requests. Raises `ConfigError`."""
-        config = mirror_connector_config.parse_checkpoint(props)
+        config = mirror_connector_config.parse_checkpoint_config(props)
         groups = assignment.parse_groups(props)
         number = assignment.parse_task_index(props)
         if config.emit_interval_s is None:

@@ -235,10 +235,10 @@ class KafkaCheckpointClients:
         self._task = task
 
     def create_source_groups_client(self) -> ConsumerGroups:
-        return self._create_groups(client_roles.SOURCE_ADMIN)
+        return self._create_groups_client(client_roles.SOURCE_ADMIN)
 
     def create_target_groups_client(self) -> ConsumerGroups:
-        return self._create_groups(client_roles.TARGET_ADMIN)
+        return self._create_groups_client(client_roles.TARGET_ADMIN)
 
     def create_target_admin(self) -> Admin:
         return create_admin(
@@ -261,21 +261,23 @@ class KafkaCheckpointClients:
     def create_offset_syncs_reader(self) -> TopicTail:
         topic = self._config.syncs_topic
         role = client_roles.SOURCE_CONSUMER if topic.on_source else client_roles.TARGET_CONSUMER
-        return self._create_tail(role, topic.name, use=f"offset-syncs-{topic.location}-consumer")
+        return self._create_topic_tail(
+            role, topic.name, use=f"offset-syncs-{topic.location}-consumer"
+        )
 
     def create_checkpoints_reader(self) -> TopicTail:
         topic = self._config.checkpoints_topic
-        return self._create_tail(
+        return self._create_topic_tail(
             client_roles.TARGET_CONSUMER, topic, use="checkpoints-target-consumer"
         )
 
     def create_offset_map_reader(self) -> TopicTail:
         topic = naming.offset_map_topic(self._config.common.source)
-        return self._create_tail(
+        return self._create_topic_tail(
             client_roles.TARGET_CONSUMER, topic, use="offset-map-target-consumer"
         )
 
-    def _create_groups(self, role: ClientRole) -> ConsumerGroups:
+    def _create_groups_client(self, role: ClientRole) -> ConsumerGroups:
         return create_consumer_groups(
             self._config.common,
             role,
@@ -285,7 +287,7 @@ class KafkaCheckpointClients:
             gone=self._gone,
         )
 
-    def _create_tail(self, role: ClientRole, topic: str, *, use: str) -> TopicTail:
+    def _create_topic_tail(self, role: ClientRole, topic: str, *, use: str) -> TopicTail:
         return create_topic_reader(
             self._config.common,
             role,
@@ -428,7 +430,7 @@ class KafkaSourceTaskClients:
     def target(self) -> ClusterAccess:
         """Return the settings with which the copy process connects to the target. The producer has
         the client id of a Java task's producer."""
-        properties = client_roles.resolve_task_producer(self._config.common.props)
+        properties = client_roles.resolve_task_producer_properties(self._config.common.props)
         name = f"connector-producer-{self._config.common.name}-{self._task}"
         properties.setdefault(client_roles.CLIENT_ID, name)
         return _build_copy_cluster_access(properties, self._config.flow.target)
@@ -455,7 +457,7 @@ class KafkaSourceTaskClients:
     def _parse_access(self, role: ClientRole) -> KafkaClusterAccess:
         common = self._config.common
         alias = common.source if role.side == "source" else common.target
-        properties = client_roles.resolve_properties(common.props, role)
+        properties = client_roles.resolve_role_properties(common.props, role)
         return cluster_access.parse_cluster_access(
             properties, files=key_stores.create_store_files(Path()), name=alias
         )

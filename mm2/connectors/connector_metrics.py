@@ -42,7 +42,7 @@ _SAMPLING = SampleWindows()
 
 
 @dataclass(slots=True)
-class WindowedTimes:
+class WindowedLatencies:
     """Statistics of one latency over the sample windows, in milliseconds. The last value of a batch
     is that of its youngest record."""
 
@@ -70,7 +70,7 @@ class WindowedTimes:
         }
 
 
-def compute_checkpoint_attributes(latencies: WindowedTimes, now_s: float) -> dict[str, float]:
+def compute_checkpoint_attributes(latencies: WindowedLatencies, now_s: float) -> dict[str, float]:
     """Compute the attributes of `CHECKPOINT_METRICS`."""
     return latencies.compute_attributes("checkpoint-latency-ms", now_s)
 
@@ -86,8 +86,8 @@ class PartitionStatistics:
 
     _record_stats: WindowedStat = field(default_factory=lambda: WindowedStat(_SAMPLING))
     _byte_stats: WindowedStat = field(default_factory=lambda: WindowedStat(_SAMPLING))
-    _ages: WindowedTimes = field(default_factory=WindowedTimes)
-    _latencies: WindowedTimes = field(default_factory=WindowedTimes)
+    _ages: WindowedLatencies = field(default_factory=WindowedLatencies)
+    _latencies: WindowedLatencies = field(default_factory=WindowedLatencies)
     _records: int = 0
     _bytes: int = 0
     _lag_inputs: tuple[int, int, int] = (-1, -1, -1)
@@ -353,14 +353,14 @@ class CheckpointMetrics:
         self._owner = owner
         self._clock = clock
         self._lock = threading.Lock()
-        self._latencies: dict[tuple[str, ...], WindowedTimes] = {}
+        self._latencies: dict[tuple[str, ...], WindowedLatencies] = {}
 
     def record_acknowledged_checkpoint(self, key: CheckpointKey, latency_ms: int) -> None:
         """Record the latency of an acknowledged checkpoint. Thread-safe."""
         label = (key.group, key.partition.topic, str(key.partition.partition))
         ages = RecordAges(1, latency_ms, latency_ms, latency_ms)
         with self._lock:
-            times = self._latencies.setdefault(label, WindowedTimes())
+            times = self._latencies.setdefault(label, WindowedLatencies())
             times.observe(ages, self._clock.now_s())
 
     def collect(self) -> list[MetricFamily]:

@@ -33,7 +33,7 @@ from mm2.copier.control_server import ChannelInbox, TaskChannel
 from mm2.copier.data_plane import DataPlane
 from mm2.copier.engine import CopyHandle, CopyState
 from mm2.copier.progress_reports import ClockShift, PartitionGauge
-from mm2.copier.standby_copies import StartedCopy
+from mm2.copier.standby_copies import StartedCopyProcess
 from mm2.kafka.client_interfaces import FlowLogFullError, OnRecorded
 from mm2.replication.recovery_instructions import FlowLogItem, RecoveredState
 from mm2.replication.setup import PartitionSetup
@@ -80,7 +80,7 @@ class CopyStarter:
     plane: DataPlane
     inbox: ChannelInbox
 
-    def start(self) -> StartedCopy:
+    def start(self) -> StartedCopyProcess:
         """Use a standby process (already started, without a task) if one is available, otherwise
         start a new process.
 
@@ -103,7 +103,7 @@ class EarlyCopyStart:
         process connects."""
         self._starter = starter
         self._endpoints = get_endpoints
-        self._started: StartedCopy | None = None
+        self._started: StartedCopyProcess | None = None
         self._until_s: float | None = None
 
     def tick(self, now_s: float) -> None:
@@ -117,7 +117,7 @@ class EarlyCopyStart:
         elif now_s >= self._until_s:
             self.end("no settings within the time limit")
 
-    def take_process(self) -> StartedCopy | None:
+    def take_process(self) -> StartedCopyProcess | None:
         """Return the started copy process; the caller becomes its owner. Returns None if no process
         was started or it has ended."""
         started, self._started = self._started, None
@@ -176,7 +176,7 @@ class CopyStream:
         """Queue the stream items of the control message `record` for `append_waiting_items`, and
         return them."""
         items = control_messages.decode_log_items(dict(message))
-        control_messages.check_incidents(items)
+        control_messages.check_incident_items(items)
         if message["first"] != self._next_number:
             raise ValueError(f"expected items starting at {self._next_number}")
         self._next_number += len(items)
@@ -265,7 +265,7 @@ class CopySupervisor:
         deps: CopySupervisorDeps,
         *,
         previous: CopySupervisor | None = None,
-        early_copy: StartedCopy | None = None,
+        early_copy: StartedCopyProcess | None = None,
         confirmed_after_s: float | None = None,
     ) -> None:
         """Create a supervisor. The counters of `previous`, the previous supervisor, continue.
@@ -369,7 +369,9 @@ class CopySupervisor:
         since_s, self._confirmed_after_s = self._confirmed_after_s, None
         granted = since_s is not None and self._deps.may_acquire(since_s)
         self._send_message(
-            control_messages.encode_configure(dataclasses.replace(self.settings, granted=granted))
+            control_messages.encode_copy_configuration(
+                dataclasses.replace(self.settings, granted=granted)
+            )
         )
         if self._paused:
             self._send_message({"type": "pause"})
@@ -424,19 +426,19 @@ class CopySupervisor:
         started."""
         self._reported_at_s = now_s
         try:
-            self._dispatch(message, now_s)
+            self._dispatch_message(message, now_s)
         except MalformedMessageError as error:
             if self._handle is not None:
                 self._handle.cancel()
             self._handle_copy_end(str(error), now_s)
 
-    def _dispatch(self, message: dict[str, Any], now_s: float) -> None:
-        well_formed = control_messages.reject_malformed(message)
+    def _dispatch_message(self, message: dict[str, Any], now_s: float) -> None:
+        well_formed = control_messages.reject_malformed_message(message)
         match message["type"]:
             case "gauges":
                 self._handle_gauges(message, now_s)
             case "record":
-                self._handle_stream(message)
+                self._handle_stream_message(message)
             case "recovered_state_request":
                 self._request_recovered_state(message)
             case "reverse_producers_request" if self._channel is not None:
@@ -454,18 +456,18 @@ class CopySupervisor:
                         message["fatal"] or message["reason"]
                     )
             case control_server.CLOSED_MESSAGE_TYPE:
-                self._handle_closed(str(message.get("reason")), now_s)
+                self._handle_channel_closed(str(message.get("reason")), now_s)
             case _:
                 with well_formed:
                     raise ValueError("an unknown type")
 
-    def _handle_stream(self, message: dict[str, Any]) -> None:
-        with control_messages.reject_malformed(message):
+    def _handle_stream_message(self, message: dict[str, Any]) -> None:
+        with control_messages.reject_malformed_message(message):
             items = self._stream.receive(message)
         self._stream.append_waiting_items()
         self._deps.on_streamed(items)
 
-    def _handle_closed(self, reason: str, now_s: float) -> None:
+    def _handle_channel_closed(self, reason: str, now_s: float) -> None:
         """Handle a closed connection without blocking, because many copy processes may end
         together. The engine may report the cause slightly later."""
         if self._handle is None:
@@ -482,12 +484,14 @@ class CopySupervisor:
         self._handle_copy_end(self._fatal or error or f"lost the copy process ({reason})", now_s)
 
     def _handle_gauges(self, message: dict[str, Any], now_s: float) -> None:
-        with control_messages.reject_malformed(message):
+        with control_messages.reject_malformed_message(message):
             shift_s = self._clock_shift.record(message, now_s)
             latency = progress_reports.decode_latency_snapshot(message, shift_s)
             errors = progress_reports.decode_connection_errors(message)
             gauges = progress_reports.decode_gauges(message, shift_s)
-            progress_reports.check_gauges(gauges, partition_count=len(self.settings.partitions))
+            progress_reports.check_gauge_partitions(
+                gauges, partition_count=len(self.settings.partitions)
+            )
         if self.state in (TaskState.STARTING, TaskState.WAITING_FOR_SLOT):
             self.state = TaskState.RUNNING
             self.reason = ""
@@ -523,7 +527,7 @@ class CopySupervisor:
             self._send_message({"type": "recorded", "through": through})
 
     def _request_recovered_state(self, message: dict[str, Any]) -> None:
-        with control_messages.reject_malformed(message):
+        with control_messages.reject_malformed_message(message):
             number, partition, target = control_messages.decode_recovered_state_request(
                 message, self.settings.partitions
             )

@@ -86,13 +86,13 @@ def _append_requests(
         item = FlowLogItem(
             key=offset_map_records.encode_key(key), value=offset_map_records.encode_value(request)
         )
-        while not _try_append(ledger, item, build_recorded_handler(name)):
+        while not _try_append_item(ledger, item, build_recorded_handler(name)):
             poll_ledger()
     while len(stored) < len(requests):
         poll_ledger()
 
 
-def _try_append(ledger: FlowLedger, item: FlowLogItem, on_recorded: OnRecorded) -> bool:
+def _try_append_item(ledger: FlowLedger, item: FlowLogItem, on_recorded: OnRecorded) -> bool:
     try:
         ledger.append(item, on_recorded=on_recorded)
     except FlowLogFullError:

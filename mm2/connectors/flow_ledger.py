@@ -146,7 +146,7 @@ class FlowLedger:
         self, request: RecoveredStateRequest, java: JavaMirrorProgress | None
     ) -> RecoveredState:
         for each in self._map.list_unreadable_records(request.partition):
-            return RecoveredState(unreadable=recovery_instructions.describe_unreadable(each))
+            return RecoveredState(unreadable=recovery_instructions.convert_unreadable_record(each))
         self._clear_superseded_segments(request.partition)
         state = recovery_instructions.extract_recovered_state(
             self._map.get_partition(request.partition), target=request.target
@@ -213,7 +213,7 @@ LEDGER_UNAVAILABLE = "the flow's internal topics on the target cannot be used"
 _LOG = logging.getLogger(__name__)
 
 
-class _OpenStage(enum.Enum):
+class _LedgerOpeningStage(enum.Enum):
     CLOSED = "closed"
     READING = "reading"
     READY = "ready"
@@ -231,7 +231,7 @@ class TaskLedger:
         self.unavailable_reason = "reading the flow's internal topics on the target"
         self._clock = clock
         self._random = random
-        self._stage = _OpenStage.CLOSED
+        self._stage = _LedgerOpeningStage.CLOSED
         self._backoff = Backoff(initial_s=0.5, max_s=15.0)
         self._due_s = 0.0
         self._warnings = RateLimitedWarnings(_LOG, clock=clock)
@@ -239,7 +239,7 @@ class TaskLedger:
 
     @property
     def is_ready(self) -> bool:
-        return self._stage is _OpenStage.READY
+        return self._stage is _LedgerOpeningStage.READY
 
     def open_or_read(self) -> None:
         """Open the flow's ledger, or continue reading it, if an attempt is due. Raises `FatalError`
@@ -247,16 +247,16 @@ class TaskLedger:
         if self.is_ready or self._clock.now_s() < self._due_s:
             return
         try:
-            if self._stage is _OpenStage.CLOSED:
+            if self._stage is _LedgerOpeningStage.CLOSED:
                 self.ledger.open(LEDGER_ATTEMPT_TIMEOUT_S)
-                self._stage = _OpenStage.READING
+                self._stage = _LedgerOpeningStage.READING
             self.ledger.catch_up(LEDGER_ATTEMPT_TIMEOUT_S)
         except (RetriableError, MisconfiguredTopicError) as error:
             if must_reopen_log(error):
-                self._stage = _OpenStage.CLOSED
+                self._stage = _LedgerOpeningStage.CLOSED
             self._schedule_retry(error)
             return
-        self._stage = _OpenStage.READY
+        self._stage = _LedgerOpeningStage.READY
         self.unavailable_reason = ""
         self._backoff.reset()
         self._warnings.reset(LEDGER_UNAVAILABLE)
@@ -279,7 +279,7 @@ class TaskLedger:
 
     def mark_broken(self, error: ConnectError) -> None:
         """Close the flow's ledger after an error, so that `open_or_read` reopens it."""
-        self._stage = _OpenStage.CLOSED
+        self._stage = _LedgerOpeningStage.CLOSED
         self._schedule_retry(error)
 
     def _schedule_retry(self, error: ConnectError) -> None:
@@ -287,7 +287,8 @@ class TaskLedger:
         self._due_s = self._clock.now_s() + self._backoff.next_delay_s(self._random)
         if not self._closing:
             self._warnings.warn(
-                LEDGER_UNAVAILABLE, operator_commands.insert_note(str(error), "Retrying.")
+                LEDGER_UNAVAILABLE,
+                operator_commands.insert_sentence_before_remedy(str(error), "Retrying."),
             )
         elif self.unavailable_reason != before:  # every lost record reports the same error
             _LOG.info(

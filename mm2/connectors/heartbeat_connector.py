@@ -51,7 +51,7 @@ class MirrorHeartbeatTask(SourceTask):
 
     def start(self, props: Mapping[str, str]) -> None:
         """Parse the configuration and schedule the first heartbeat. Raises `ConfigError`."""
-        config = mirror_connector_config.parse_heartbeat(props)
+        config = mirror_connector_config.parse_heartbeat_config(props)
         if config.interval_s is None:
             raise ConfigError("this connector emits no heartbeats, so it cannot have tasks")
         self._schedule = HeartbeatSchedule(
@@ -113,7 +113,7 @@ class MirrorHeartbeatConnector(SourceConnector):
         return mirror_connector_config.HEARTBEAT_CONFIG_DEF
 
     def validate(self, props: Mapping[str, str]) -> list[ConfigValue]:
-        return mirror_connector_config.validate_heartbeat(props)
+        return mirror_connector_config.validate_heartbeat_config(props)
 
     def start(self, props: Mapping[str, str]) -> None:
         """Create the heartbeats topic.
@@ -121,7 +121,7 @@ class MirrorHeartbeatConnector(SourceConnector):
         Raises `ConfigError`, and `FatalError` if the target rejects the topic or denies access.
         """
         super().start(props)
-        config = mirror_connector_config.parse_heartbeat(props)
+        config = mirror_connector_config.parse_heartbeat_config(props)
         self._interval_s = config.interval_s
         self._admin = self._make_admin(
             config.common,

@@ -42,7 +42,7 @@ _PartitionSet = frozenset[TopicPartition]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JavaRun:
+class JavaTaskRun:
     """A run of a task on a Java worker that may not have ended yet."""
 
     worker_id: str
@@ -72,11 +72,11 @@ def read_delivery_timeout_s(producer: Mapping[str, str]) -> float:
     return given / 1000 if given < _UNLIMITED_TIMEOUT_MS else DEFAULT_DELIVERY_TIMEOUT_S
 
 
-def find_unfinished_java_runs(runs: LastTaskRuns, query: HandoverQuery) -> frozenset[JavaRun]:
+def find_unfinished_java_runs(runs: LastTaskRuns, query: HandoverQuery) -> frozenset[JavaTaskRun]:
     """Find the Java runs whose end the task must await."""
     if not runs.foreign:
         return frozenset()
-    owned_since_ms = _find_owned_since(runs, query.partitions)
+    owned_since_ms = _find_ownership_start_times(runs, query.partitions)
     unfinished = set()
     for number, run in runs.foreign.items():
         if _can_no_longer_write(run, runs.leaderless_period, query):
@@ -88,7 +88,7 @@ def find_unfinished_java_runs(runs: LastTaskRuns, query: HandoverQuery) -> froze
             if partitions is None or each in partitions
         ):
             unfinished.add(
-                JavaRun(
+                JavaTaskRun(
                     worker_id=run.worker_id,
                     started_ms=run.started_ms,
                     has_known_partitions=partitions is not None,
@@ -141,7 +141,7 @@ def _can_no_longer_write(
     )  # its group had no live worker before ours began
 
 
-def _find_owned_since(
+def _find_ownership_start_times(
     runs: LastTaskRuns, partitions: Collection[TopicPartition]
 ) -> dict[TopicPartition, int]:
     """Find the time (wall clock, ms) since which an mm2 task has run each partition. Partitions
@@ -195,15 +195,15 @@ _TaskKey = tuple[str, ConnectorTaskId]
 
 
 @dataclass(frozen=True, slots=True)
-class StartedWait:
+class HandoverWait:
     """A task's wait, begun at `started_s`, for the end of Java task runs."""
 
-    runs: frozenset[JavaRun]
+    runs: frozenset[JavaTaskRun]
     started_s: float
     has_copied: bool = False
     """True if the task has replicated records since the wait began."""
 
-    def covers(self, runs: Collection[JavaRun]) -> bool:
+    def covers(self, runs: Collection[JavaTaskRun]) -> bool:
         """Return False if Java ran partitions of the task after the wait began.
 
         Runs with unknown partitions, for example of a Java worker that restarts repeatedly, do not
@@ -219,15 +219,17 @@ class HandoverWaits:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._begun: dict[_TaskKey, StartedWait] = {}
+        self._begun: dict[_TaskKey, HandoverWait] = {}
 
-    def get_or_begin(self, key: _TaskKey, runs: frozenset[JavaRun], *, now_s: float) -> StartedWait:
+    def get_or_begin(
+        self, key: _TaskKey, runs: frozenset[JavaTaskRun], *, now_s: float
+    ) -> HandoverWait:
         """Return the current wait of the task. Begin a wait if none covers the given Java task
         runs."""
         with self._lock:
             known = self._begun.get(key)
             if known is None or not known.covers(runs):
-                known = self._begun[key] = StartedWait(runs, now_s)
+                known = self._begun[key] = HandoverWait(runs, now_s)
             return known
 
     def record_copying(self, key: _TaskKey) -> None:
@@ -288,7 +290,7 @@ class JavaHandover:
         self._check_due_s = -math.inf
         self._reason = ""
         self._until_s = -math.inf
-        self._pending: frozenset[JavaRun] = frozenset()
+        self._pending: frozenset[JavaTaskRun] = frozenset()
         self._is_logged = False
 
     def get_wait_reason(self, now_s: float) -> str:
@@ -327,7 +329,7 @@ class JavaHandover:
                 _LOG.info("%s: no Java worker is running its tasks any more", self._task.flow)
 
     def _check_runs(self, now_s: float) -> None:
-        unfinished = frozenset[JavaRun]()
+        unfinished = frozenset[JavaTaskRun]()
         if not self.skipped:
             unfinished = find_unfinished_java_runs(self._runs(), self._build_query())
         if not unfinished:
@@ -348,21 +350,21 @@ class JavaHandover:
             wall_ms=self._clock.wall_ms(),
         )
 
-    def _set_wait(self, pending: frozenset[JavaRun], until_s: float, now_s: float) -> None:
+    def _set_wait(self, pending: frozenset[JavaTaskRun], until_s: float, now_s: float) -> None:
         if (pending, until_s) != (self._pending, self._until_s):
             self._pending, self._until_s = pending, until_s
             self._reason, self._is_logged = self._describe_wait(now_s), False
         elif not self._is_logged:  # logged at the second check, so not for a wait of milliseconds
             self._is_logged = True
-            _LOG.warning("%s: %s", self._name, self._reason)
+            _LOG.warning("%s: %s", self._format_task_name, self._reason)
 
     def _end_wait(self) -> None:
         if self._is_logged:
-            _LOG.info("%s: no longer waiting for Java workers", self._name)
+            _LOG.info("%s: no longer waiting for Java workers", self._format_task_name)
         self._reason, self._is_logged, self._pending = "", False, frozenset()
 
     @property
-    def _name(self) -> str:
+    def _format_task_name(self) -> str:
         return f"{self._task.flow} task {self._task.task.task}"
 
     def _describe_wait(self, now_s: float) -> str:

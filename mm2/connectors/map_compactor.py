@@ -110,7 +110,7 @@ class MapCompactor:
             value = None if each.segment is None else offset_map_records.encode_value(each.segment)
             item = FlowLogItem(key=offset_map_records.encode_key(each.key), value=value)
             try:
-                self._ledger.ledger.append(item, on_recorded=self._handle_recorded)
+                self._ledger.ledger.append(item, on_recorded=self._handle_append_result)
             except (FlowLogFullError, FlowLogBrokenError):
                 return False
             self._unrecorded += 1
@@ -128,7 +128,7 @@ class MapCompactor:
                 )
         return True
 
-    def _handle_recorded(self, _error: ConnectError | None) -> None:
+    def _handle_append_result(self, _error: ConnectError | None) -> None:
         """Mark a change as no longer pending, whether it was stored or failed. Failed changes are
         planned again."""
         self._unrecorded -= 1

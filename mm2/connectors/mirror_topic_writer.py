@@ -115,7 +115,7 @@ def collect_mirror_topics(
     """Combine the results of both clusters with the topics that are blocked by a setting."""
     topics = {flow.format_remote_topic(name): topic for name, topic in source.succeeded.items()}
     problems = {
-        name: _to_failure_problem(
+        name: _build_failure_problem(
             f"{flow.name} {name}: {error}",
             1,
             error,
@@ -126,7 +126,7 @@ def collect_mirror_topics(
     }
     for mirror, error in mirrors.failed.items():
         topic = topics[mirror]
-        problems[topic.name] = _to_failure_problem(
+        problems[topic.name] = _build_failure_problem(
             f"{flow.name} {topic.name}: {error}",
             topic.partitions,
             error,
@@ -134,7 +134,7 @@ def collect_mirror_topics(
             grant_command=operator.target.allow_topic(mirror, *MIRROR_TOPIC_OPERATIONS),
         )
     for name, finding in blocked.items():
-        problems[name] = _to_setting_problem(source.succeeded[name], finding)
+        problems[name] = _build_setting_problem(source.succeeded[name], finding)
     return MirrorTopicsResult(
         pairs={
             topics[mirror].name: MirrorPair(topic=topics[mirror], mirror=each)
@@ -150,7 +150,7 @@ def collect_warnings(plan: MirrorTopicPlan) -> dict[str, tuple[str, ...]]:
     """Collect the warnings of topics that are replicated despite them."""
     warnings: dict[str, tuple[str, ...]] = {}
     for each in plan.findings:
-        if not is_stop_finding(each):
+        if not prevents_replication(each):
             line = (
                 f"{each}. {operator_commands.format_remedy(each.command)}"
                 if each.command
@@ -160,17 +160,17 @@ def collect_warnings(plan: MirrorTopicPlan) -> dict[str, tuple[str, ...]]:
     return warnings
 
 
-def is_stop_finding(finding: MirrorTopicFinding) -> bool:
+def prevents_replication(finding: MirrorTopicFinding) -> bool:
     """Return True if the finding prevents the topic from being replicated."""
     return finding.severity is MirrorFindingSeverity.STOP
 
 
-def may_become_visible(error: ConnectError) -> bool:
+def may_topic_become_visible(error: ConnectError) -> bool:
     """Return True for errors that are transient if the mirror topic was just listed or created."""
     return isinstance(error, (RetriableError, TopicMissingError))
 
 
-def _to_failure_problem(
+def _build_failure_problem(
     message: str, partitions: int, error: ConnectError, *, passing: bool, grant_command: str
 ) -> MirrorTopicProblem:
     """Build the problem of a failed request. `grant_command` is a command that grants the missing
@@ -185,7 +185,7 @@ def _to_failure_problem(
     )
 
 
-def _to_setting_problem(topic: ObservedTopic, finding: MirrorTopicFinding) -> MirrorTopicProblem:
+def _build_setting_problem(topic: ObservedTopic, finding: MirrorTopicFinding) -> MirrorTopicProblem:
     return MirrorTopicProblem(
         cause=TARGET_SETTING_CAUSE,
         message=str(finding),
@@ -201,7 +201,7 @@ def _exclude_topics(by_topic: Mapping[str, T], names: Collection[str]) -> dict[s
 def _is_transient_mirror_error(error: ConnectError) -> bool:
     """Return True for errors that are transient because the mirror topic will become visible
     shortly."""
-    return may_become_visible(error) or isinstance(error, TopicExistsError)
+    return may_topic_become_visible(error) or isinstance(error, TopicExistsError)
 
 
 METADATA_PROPAGATION_TIMEOUT_S = 10.0
@@ -291,7 +291,7 @@ class MirrorTopicWriter:
         sizes = {
             self._flow.format_remote_topic(name): partitions[name] for name in source.succeeded
         }
-        mirrors = self._wait_until_visible(sizes, end)
+        mirrors = self._wait_until_topics_visible(sizes, end)
         findings = mirror_plan.plan_mirror_topics(
             replace(self._flow, sync_topic_configs_interval_s=None),
             TopicsSnapshot(
@@ -360,13 +360,13 @@ class MirrorTopicWriter:
         if self._stopped():
             raise RetriableError(f"{self._flow.name} is stopping: no more mirrors are created")
         refused = {**existing.failed, **self._apply_plan(plan, end)}
-        blocked = {each.topic for each in plan.findings if is_stop_finding(each)}
+        blocked = {each.topic for each in plan.findings if prevents_replication(each)}
         partitions = {
             mirror: each.partitions
             for mirror, each in topics.items()
             if mirror not in refused and each.name not in blocked
         }
-        visible = self._wait_until_visible(partitions, end)
+        visible = self._wait_until_topics_visible(partitions, end)
         failed = {**refused, **visible.failed}
         mirrors = PerTopicResult(succeeded=visible.succeeded, failed=failed)
         result = self._collect_result(source, mirrors, plan.findings)
@@ -383,7 +383,7 @@ class MirrorTopicWriter:
             self._operator,
             source=source,
             mirrors=mirrors,
-            blocked={each.topic: each for each in findings if is_stop_finding(each)},
+            blocked={each.topic: each for each in findings if prevents_replication(each)},
         )
 
     def _build_plan(
@@ -466,7 +466,7 @@ class MirrorTopicWriter:
             return PerTopicResult(succeeded={}, failed={})
         return self._target.create_topics(topics, self._compute_remaining_s(end))
 
-    def _wait_until_visible(
+    def _wait_until_topics_visible(
         self, partitions: Mapping[str, int], end: Deadline
     ) -> PerTopicResult[ObservedTopic]:
         """Describe mirror topics until each has its number of partitions or the deadline has
@@ -483,7 +483,9 @@ class MirrorTopicWriter:
         done, failed = dict(observed.succeeded), dict(observed.failed)
         while True:
             incomplete = {name for name, each in done.items() if each.partitions < partitions[name]}
-            incomplete |= {name for name, error in failed.items() if may_become_visible(error)}
+            incomplete |= {
+                name for name, error in failed.items() if may_topic_become_visible(error)
+            }
             if (
                 not incomplete
                 or not self._compute_remaining_s(until)

@@ -72,9 +72,9 @@ class OffsetSyncEmitter:
 
     def run_once(self) -> None:
         """Write due syncs and process the results of earlier writes."""
-        self._write_due(0.0)
+        self._write_due_syncs(0.0)
 
-    def _write_due(self, timeout_s: float) -> None:
+    def _write_due_syncs(self, timeout_s: float) -> None:
         self._writer.poll(timeout_s)
         for sync in self._emitter.pop_due_syncs():
             key, value = mm2_records.encode_offset_sync(sync)
@@ -88,9 +88,9 @@ class OffsetSyncEmitter:
         """Write all remaining syncs within `timeout_s` and close the writer."""
         end = Deadline.after(timeout_s, now_s=self._clock.now_s())
         self.handle_commit()
-        self._write_due(0.0)
+        self._write_due_syncs(0.0)
         while self._emitter.in_flight and not end.is_expired(self._clock.now_s()):
-            self._write_due(min(POLL_TIMEOUT_S, end.remaining_s(self._clock.now_s())))
+            self._write_due_syncs(min(POLL_TIMEOUT_S, end.remaining_s(self._clock.now_s())))
         self._writer.close(end.remaining_s(self._clock.now_s()))
 
     def _build_result_handler(self, sync: OffsetSync) -> OnWritten:

@@ -21,7 +21,7 @@ from mm2.kafka import state_topic_reader
 from mm2.kafka.client_interfaces import LogTruncatedError, TopicRecord, TopicTail
 from mm2.offsets.offset_map import OffsetMap
 from mm2.offsets.offset_syncs import OffsetSyncStore
-from mm2.offsets.translation import MapTranslator, TranslatedOffset, Untranslated
+from mm2.offsets.translation import MapTranslator, TranslatedOffset, UntranslatedReason
 
 _LOG = logging.getLogger(__name__)
 
@@ -142,8 +142,8 @@ class OffsetMapFollower:
         `newest` is the partition's newest offset sync. If the sync contradicts the map, the map is
         ignored, because it may be for a deleted topic or Java may have replicated since.
         """
-        if self._is_contradicted(partition, newest):
-            return Untranslated.UNKNOWN
+        if self._is_map_contradicted(partition, newest):
+            return UntranslatedReason.UNKNOWN
         return self._get_translator(partition).translate(upstream)
 
     def get_next_source_offset(
@@ -151,7 +151,7 @@ class OffsetMapFollower:
     ) -> int | None:
         """Return the next source offset to replicate, according to the map. Returns None if the map
         is ignored; see `translate`."""
-        if self._is_contradicted(partition, newest):
+        if self._is_map_contradicted(partition, newest):
             return None
         return self._map.get_partition(partition).replicated_to
 
@@ -172,7 +172,7 @@ class OffsetMapFollower:
         self._translators.clear()
         self._confirmed_syncs.clear()
 
-    def _is_contradicted(self, partition: TopicPartition, newest: OffsetSync | None) -> bool:
+    def _is_map_contradicted(self, partition: TopicPartition, newest: OffsetSync | None) -> bool:
         if newest is not None and self._confirmed_syncs.get(partition) != newest:
             if not self._get_translator(partition).agrees_with_sync(newest):
                 self._log_contradiction(partition)
@@ -210,9 +210,9 @@ class OffsetMapFollower:
         self._logged_reason = reason
 
     def _create_map(self) -> OffsetMap:
-        return OffsetMap(key_filter=self._should_keep)
+        return OffsetMap(key_filter=self._should_keep_record)
 
-    def _should_keep(self, key: MapKey) -> bool:
+    def _should_keep_record(self, key: MapKey) -> bool:
         is_era = isinstance(key, EraKey)
         if not (is_era or isinstance(key, MapSegmentKey)):
             return False

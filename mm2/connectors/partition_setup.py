@@ -239,7 +239,7 @@ class PartitionSetupBuilder:
             PartitionFinding(
                 partition=TopicPartition(name, number),
                 cause=problem.cause,
-                message=halts.format_with_code(problem.cause, message),
+                message=halts.format_halt_message(problem.cause, message),
                 is_harmful=problem.cause == mirror_topic_writer.TARGET_SETTING_CAUSE,
             )
             for number in numbers
@@ -258,7 +258,7 @@ class PartitionSetupBuilder:
                 "topic would be replicated into itself. Correct bootstrap.servers. "
                 f"{operator_commands.format_remedy(self._operator.reload())}"
             )
-            message = halts.format_with_code(cause, problem)
+            message = halts.format_halt_message(cause, problem)
             return PartitionFinding(partition=where, cause=cause, message=message, is_harmful=True)
         if number >= topic.partitions:
             cause = mirror_topic_writer.SOURCE_TOO_SMALL_CAUSE
@@ -280,7 +280,7 @@ class PartitionSetupBuilder:
             f"{self._flow.name} {topic.name}: {problem}{self._describe_next_check()}. {remedy}"
         )
         return PartitionFinding(
-            partition=where, cause=cause, message=halts.format_with_code(cause, problem)
+            partition=where, cause=cause, message=halts.format_halt_message(cause, problem)
         )
 
     def _build_setup(self, pair: MirrorPair, number: int, common: FlowSetup) -> PartitionSetup:

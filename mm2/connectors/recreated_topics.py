@@ -19,7 +19,7 @@ from mm2.replication.halts import PartitionHalt
 from mm2.replication.setup import PartitionSetup
 
 
-class RecreatedSplit(NamedTuple):
+class RecreatedTopicSplit(NamedTuple):
     """Partitions of a task, split into partitions that may be replicated and halted partitions of
     recreated topics."""
 
@@ -31,7 +31,7 @@ class RecreatedSplit(NamedTuple):
 
 def split_recreated_topics(
     partitions: Iterable[PartitionSetup], offset_map: OffsetMap
-) -> RecreatedSplit:
+) -> RecreatedTopicSplit:
     """Find partitions without progress that belong to recreated topics. `offset_map` is the flow's
     map.
 
@@ -40,7 +40,7 @@ def split_recreated_topics(
     new topic.
     """
     eras = _collect_newest_eras(offset_map)
-    result = RecreatedSplit([], [])
+    result = RecreatedTopicSplit([], [])
     for each in partitions:
         progress = offset_map.get_partition(TopicPartition(each.topic, each.partition))
         has_no_progress = not progress.newest_era and progress.open_request is None

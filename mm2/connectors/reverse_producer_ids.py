@@ -81,10 +81,10 @@ class ReverseOffsetMapReader:
             return True
         if not isinstance(failure, TopicMissingError):
             raise failure
-        self._confirm_missing(failure, self._admin.list_topics(timeout_s))
+        self._confirm_topic_missing(failure, self._admin.list_topics(timeout_s))
         return False
 
-    def _confirm_missing(self, failure: ConnectError, names: Collection[str]) -> None:
+    def _confirm_topic_missing(self, failure: ConnectError, names: Collection[str]) -> None:
         """Confirm that the topic is missing. Raises `RetriableError` if the broker may not know the
         topic yet."""
         if not names or self._topic in names:

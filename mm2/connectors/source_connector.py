@@ -102,7 +102,7 @@ class SourceTopicWatcher:
         )
         self._refresher.create_topics(lambda why: self._publish_status(reason=why))
         rounds = topic_refresh.build_refresh_schedule(config, now_s=clock.now_s())
-        self._run_action(rounds.topics, REFRESHING_TOPICS, self._run_first_refresh)
+        self._run_periodic_action(rounds.topics, REFRESHING_TOPICS, self._run_first_refresh)
         self._starting = False
         self._threads.start(
             f"topics-{config.common.name}", lambda stop: self._run_refreshes(rounds, stop)
@@ -132,18 +132,18 @@ class SourceTopicWatcher:
         while not stop.wait(rounds.compute_delay_s(clock.now_s())):
             now_s = clock.now_s()
             if rounds.topics.is_due(now_s):
-                self._run_action(rounds.topics, REFRESHING_TOPICS, self._refresh_again)
+                self._run_periodic_action(rounds.topics, REFRESHING_TOPICS, self._refresh_again)
             if rounds.configs.is_due(now_s):
-                self._run_action(rounds.configs, SYNCING_CONFIGS, looks.sync_configs)
+                self._run_periodic_action(rounds.configs, SYNCING_CONFIGS, looks.sync_configs)
             if rounds.acls.is_due(now_s):
                 if self._last_result is None:  # which topics are mirrored is not known yet
                     rounds.acls.record_failure(now_s)
                 else:
-                    self._run_action(rounds.acls, SYNCING_ACLS, looks.sync_acls)
+                    self._run_periodic_action(rounds.acls, SYNCING_ACLS, looks.sync_acls)
             if rounds.loads.is_due(now_s):
-                self._run_action(rounds.loads, BALANCING_LOAD, self._balance_load)
+                self._run_periodic_action(rounds.loads, BALANCING_LOAD, self._balance_load)
 
-    def _run_action(
+    def _run_periodic_action(
         self, action: PeriodicAction, activity: str, run_action: Callable[[], None]
     ) -> None:
         """Run a periodic action. Failures are logged, except while the connector is stopping.
@@ -164,16 +164,16 @@ class SourceTopicWatcher:
             self._warnings.reset(activity)
 
     def _run_first_refresh(self) -> None:
-        self._refresh(sync_configs=True)
+        self._refresh_topics(sync_configs=True)
 
     def _refresh_again(self) -> None:
         """Refresh the topics, and request new task configurations if they have changed."""
         first = not self._assignments.has_topics
-        self._refresh(sync_configs=first)
+        self._refresh_topics(sync_configs=first)
         if (first or self._assignments.have_changed()) and not self._is_stopping():
             self._context.request_task_reconfiguration()
 
-    def _refresh(self, *, sync_configs: bool) -> None:
+    def _refresh_topics(self, *, sync_configs: bool) -> None:
         assert self._refresher is not None
         syncs = sync_configs and self._config.flow.syncs_topic_configs
         result = self._refresher.refresh(
@@ -293,7 +293,7 @@ class MirrorSourceConnector(SourceConnector):
         return mirror_connector_config.SOURCE_CONFIG_DEF
 
     def validate(self, props: Mapping[str, str]) -> list[ConfigValue]:
-        return mirror_connector_config.validate_source(props)
+        return mirror_connector_config.validate_source_config(props)
 
     def exactly_once_support(self, props: Mapping[str, str]) -> ExactlyOnceSupport:
         return connector_checks.get_exactly_once_support(props)
@@ -307,7 +307,7 @@ class MirrorSourceConnector(SourceConnector):
         Raises `ConfigError`, and `FatalError` if a cluster denies access or rejects a topic.
         """
         super().start(props)
-        config = mirror_connector_config.parse_source(props)
+        config = mirror_connector_config.parse_source_config(props)
         if not config.common.enabled:
             return
         for key, words in connector_checks.find_ignored_keys(props):
@@ -335,7 +335,7 @@ class MirrorSourceConnector(SourceConnector):
         as in Java.
         """
         connect_offsets.check_source_offsets(offsets)
-        config = mirror_connector_config.parse_source(props)
+        config = mirror_connector_config.parse_source_config(props)
         positions = connect_offsets.find_start_positions(
             offsets, cluster=config.common.source, start=config.flow.start.text
         )
@@ -364,11 +364,11 @@ class MirrorSourceConnector(SourceConnector):
                 if offset_map.get_partition(name).newest_era > 0
             }
             era_requests.record_era_requests(
-                copied_positions, ledger, now=clock, new_id=_new_request_id
+                copied_positions, ledger, now=clock, new_id=_generate_request_id
             )
         finally:
             ledger.close(_CLOSE_TIMEOUT_S)
 
 
-def _new_request_id() -> str:
+def _generate_request_id() -> str:
     return secrets.token_hex(_REQUEST_ID_BYTES)

@@ -87,7 +87,7 @@ class MirrorSourceTask(PipelineTask):
 
         Raises `ConfigError`, and `FatalError` if the data plane cannot be opened.
         """
-        task_config = mirror_connector_config.parse_source_task(props)
+        task_config = mirror_connector_config.parse_source_task_config(props)
         self._props = dict(props)
         clock = self.context.clock
         number = (
@@ -147,7 +147,7 @@ class MirrorSourceTask(PipelineTask):
             in_group=self.context.session_timeout_s < math.inf,
             read_java_progress=self._java.read,
             sync_emitter=self._syncs,
-            may_acquire=self._may_acquire,
+            may_acquire=self._may_acquire_partitions,
             may_keep_running=self._may_keep_running,
             get_wait_reason=self._handover.get_wait_reason,
             on_gauge=metrics.observe,
@@ -162,7 +162,7 @@ class MirrorSourceTask(PipelineTask):
                 partitions=task_config.partitions,
             ),
             runs=self.context.last_runs,
-            producer=client_roles.resolve_task_producer(task_config.config.common.props),
+            producer=client_roles.resolve_task_producer_properties(task_config.config.common.props),
             skipped=task_config.config.java_stopped,
             clock=self.context.clock,
         )
@@ -191,7 +191,7 @@ class MirrorSourceTask(PipelineTask):
             self._props, props
         ):
             return False
-        task_config = mirror_connector_config.parse_source_task(props)
+        task_config = mirror_connector_config.parse_source_task_config(props)
         self._runner.reconfigure(task_config)
         if self._handover is not None:
             self._handover.skipped = task_config.config.java_stopped
@@ -228,7 +228,7 @@ class MirrorSourceTask(PipelineTask):
 
     # Requests of the copy process
 
-    def _may_acquire(self, asked_at_s: float) -> bool:
+    def _may_acquire_partitions(self, asked_at_s: float) -> bool:
         """Return True once the Connect group has confirmed, after the acquisition was requested,
         that this worker owns the task."""
         if self.context.last_heartbeat_s() > asked_at_s:

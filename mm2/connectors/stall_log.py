@@ -99,10 +99,10 @@ class StallLog:
 
     def pop_lines(self, names: Sequence[str], now_s: float) -> list[str]:
         """Return the lines to log now. `names` contains the names of the task's partitions."""
-        return [*self._build_trouble_lines(now_s), *self._build_wait_lines(names, now_s)]
+        return [*self._build_problem_lines(now_s), *self._build_wait_lines(names, now_s)]
 
-    def _build_trouble_lines(self, now_s: float) -> list[str]:
-        new, over = _update_reported(self._troubles, self._logged_troubles, now_s)
+    def _build_problem_lines(self, now_s: float) -> list[str]:
+        new, over = _update_reported_problems(self._troubles, self._logged_troubles, now_s)
         lines = [
             f"cannot connect to {address}: {self._troubles[address].reason}; retrying"
             for address in sorted(new)
@@ -112,7 +112,7 @@ class StallLog:
         return lines
 
     def _build_wait_lines(self, names: Sequence[str], now_s: float) -> list[str]:
-        new, over = _update_reported(self._waits, self._logged_waits, now_s)
+        new, over = _update_reported_problems(self._waits, self._logged_waits, now_s)
         lines = []
         if new:
             first = min(new)
@@ -125,7 +125,7 @@ class StallLog:
         return lines
 
 
-def _update_reported(
+def _update_reported_problems(
     waits: Mapping[_Key, _Stall], logged: set[_Key], now_s: float
 ) -> tuple[set[_Key], bool]:
     """Return the keys of the problems to log now, and whether a logged problem is resolved. Updates

@@ -110,7 +110,7 @@ class SourceTaskAssignments:
 
     def list_assigned_topics(self) -> frozenset[str]:
         """Return the topics that have assigned partitions."""
-        return assignment.list_assigned_topics(self._parse_published())
+        return assignment.list_assigned_topics(self._parse_published_assignments())
 
     def set_topics(self, topics: AssignableTopics) -> None:
         """Record the topics found by a refresh."""
@@ -119,22 +119,22 @@ class SourceTaskAssignments:
         elif self._last_refresh is not None:
             beginning = self._last_refresh.initial_topics
         else:
-            should_replicate = _build_previous_topic_filter(self._read_published())
+            should_replicate = _build_previous_topic_filter(self._read_published_configs())
             beginning = assignment.find_initial_topics(
-                topics, self._parse_published(), should_replicate
+                topics, self._parse_published_assignments(), should_replicate
             )
         self._last_refresh = _LastRefresh(topics=topics, initial_topics=beginning)
 
     def have_changed(self) -> bool:
         """Return True if the planned assignments differ from the published assignments."""
         return assignment.do_assignments_differ(
-            self._plan_assignments(self._config.flow.tasks_max), self._parse_published()
+            self._plan_assignments(self._config.flow.tasks_max), self._parse_published_assignments()
         )
 
     def move_overloaded_partitions(self, now_s: float) -> bool:
         """Move partitions from a task that has been overloaded for a long time. Returns True if
         partitions are moved."""
-        current = self._parse_published()
+        current = self._parse_published_assignments()
         rates = self._byte_rates.compute_rates(len(current), now_s)
         if rates is None or self._last_refresh is None:
             self._overload = OverloadState()
@@ -172,17 +172,17 @@ class SourceTaskAssignments:
             raise RetriableError(
                 f"connector {common.name}: the topics of {common.source} have not been listed yet"
             )
-        current, moved = self._parse_published(), self._moved
+        current, moved = self._parse_published_assignments(), self._moved
         if moved is not None and moved.published == current:
             current = moved.assignments
         return assignment.plan_assignments(
             refresh.topics, current, initial_topics=refresh.initial_topics, tasks_max=tasks_max
         )
 
-    def _parse_published(self) -> list[PartitionAssignment]:
-        return assignment.parse_published_assignments(self._read_published())
+    def _parse_published_assignments(self) -> list[PartitionAssignment]:
+        return assignment.parse_published_assignments(self._read_published_configs())
 
-    def _read_published(self) -> PublishedTaskConfigs:
+    def _read_published_configs(self) -> PublishedTaskConfigs:
         """Return the published configurations, or the previous ones while new ones are being
         written."""
         self._last_published = self._published() or self._last_published
@@ -203,7 +203,7 @@ def _build_previous_topic_filter(configs: PublishedTaskConfigs) -> Callable[[str
     if any("${" in each for each in filters):
         return lambda _: True
     try:
-        flow = mirror_connector_config.parse_source(props).flow
+        flow = mirror_connector_config.parse_source_config(props).flow
     except ConnectError:
         return lambda _: True
     return functools.partial(topic_selection.should_replicate_topic, flow)

@@ -169,7 +169,7 @@ def apply_offset_map(
     therefore not replicated while an unreadable record may be one of these eras; see
     `needs_readable_map`.
     """
-    unreadable = [(each, _find_map_unreadable_halt(each, offset_map)) for each in plan.partitions]
+    unreadable = [(each, _find_unreadable_map_halt(each, offset_map)) for each in plan.partitions]
     readable = [each for each, stop in unreadable if stop is None]
     copyable, halted = recreated_topics.split_recreated_topics(readable, offset_map)
     unreadable_halts = [(each, stop) for each, stop in unreadable if stop is not None]
@@ -193,10 +193,10 @@ def apply_offset_map(
 
 def needs_readable_map(plan: PartitionSetupPlan, offset_map: OffsetMap) -> bool:
     """Return True if `plan` must be completed again once the map is readable."""
-    return any(_find_map_unreadable_halt(each, offset_map) is not None for each in plan.partitions)
+    return any(_find_unreadable_map_halt(each, offset_map) is not None for each in plan.partitions)
 
 
-def _find_map_unreadable_halt(where: PartitionSetup, known: OffsetMap) -> PartitionHalt | None:
+def _find_unreadable_map_halt(where: PartitionSetup, known: OffsetMap) -> PartitionHalt | None:
     """Return the halt of a partition without progress. Other partitions do not need the eras
     (mirror generations) of their siblings, and their acquisition detects unreadable records."""
     progress = known.get_partition(get_source_partition(where))
@@ -204,7 +204,9 @@ def _find_map_unreadable_halt(where: PartitionSetup, known: OffsetMap) -> Partit
         return None
     return next(
         (
-            halts.build_map_unreadable_halt(where, recovery_instructions.describe_unreadable(each))
+            halts.build_map_unreadable_halt(
+                where, recovery_instructions.convert_unreadable_record(each)
+            )
             for each in known.list_unreadable_records(get_source_partition(where))
         ),
         None,
@@ -222,7 +224,9 @@ class UpdatedCopyPlan:
     """Problems that do not prevent partitions from being replicated."""
 
 
-def merge_running(running: Sequence[PartitionSetup], plan: PartitionSetupPlan) -> UpdatedCopyPlan:
+def merge_running_partitions(
+    running: Sequence[PartitionSetup], plan: PartitionSetupPlan
+) -> UpdatedCopyPlan:
     """Merge a later `plan` of an assignment with the partitions that are already `running`."""
     must_end = {each.partition for each in plan.findings if each.is_harmful}
     copied = {
@@ -242,7 +246,9 @@ def merge_running(running: Sequence[PartitionSetup], plan: PartitionSetupPlan) -
     )
 
 
-def can_keep_running(running: Iterable[PartitionSetup], planned: Iterable[PartitionSetup]) -> bool:
+def can_copy_process_keep_running(
+    running: Iterable[PartitionSetup], planned: Iterable[PartitionSetup]
+) -> bool:
     """Return True if a copy process of `running` can continue with the settings in `planned`.
 
     A longer producer expiration on the brokers does not require a restart.
@@ -364,7 +370,7 @@ class SourceTaskRunner:
         self._handle_messages(timeout_s)
         now_s = self._deps.clock.now_s()
         if self.supervisor is None:
-            self._start_early(now_s)
+            self._start_copy_early(now_s)
         if self._ledger.is_ready:
             self._ledger.run_once()
         if not self._ledger.is_ready:
@@ -380,7 +386,7 @@ class SourceTaskRunner:
             if copy.channel is None:  # it has ended: another worker may copy by now
                 self._compactor.clear()
             self._compactor.run_once(now_s)
-            self._replace_stopped(copy, now_s)
+            self._replace_stopped_copy(copy, now_s)
             if copy.fenced_reason:
                 raise FatalError(f"fenced by another owner: {copy.fenced_reason}")
 
@@ -411,7 +417,7 @@ class SourceTaskRunner:
 
     # Planning
 
-    def _start_early(self, now_s: float) -> None:
+    def _start_copy_early(self, now_s: float) -> None:
         """Start the copy process early, while the topics are still being read."""
         wait_reason = self._deps.get_wait_reason(now_s)
         if wait_reason:
@@ -446,12 +452,12 @@ class SourceTaskRunner:
 
     def _apply_plan(self, plan: PartitionSetupPlan, now_s: float) -> None:
         running = () if self.supervisor is None else self.supervisor.settings.partitions
-        later = merge_running(running, plan)
+        later = merge_running_partitions(running, plan)
         self.status_builder.set_findings(later.findings)
         self._log_new_warnings(
             (*plan.warnings, *later.warnings, *(each.message for each in later.findings))
         )
-        if self.supervisor is not None and can_keep_running(running, later.partitions):
+        if self.supervisor is not None and can_copy_process_keep_running(running, later.partitions):
             return
         if self.supervisor is not None:
             self._next_partitions = later.partitions
@@ -470,7 +476,7 @@ class SourceTaskRunner:
                 _LOG.warning("%s", line)
         self._logged_warnings = found
 
-    def _replace_stopped(self, copy: CopySupervisor, now_s: float) -> None:
+    def _replace_stopped_copy(self, copy: CopySupervisor, now_s: float) -> None:
         if copy.state is TaskState.STOPPING and now_s >= self._replace_by_s:
             copy.abandon()
         if copy.state is not TaskState.STOPPED:
@@ -503,7 +509,7 @@ class SourceTaskRunner:
             query_producer_ids=self._reverse_producer_ids.query,
             may_acquire=around.may_acquire,
             may_keep_running=around.may_keep_running,
-            on_streamed=self._handle_streamed,
+            on_streamed=self._handle_streamed_items,
             on_gauge=self._handle_gauge,
         )
         self.supervisor = CopySupervisor(
@@ -545,9 +551,9 @@ class SourceTaskRunner:
             unreachable_after_s=share.config.flow.unreachable_after_s,
         )
 
-    def _handle_streamed(self, items: Sequence[FlowLogItem]) -> None:
+    def _handle_streamed_items(self, items: Sequence[FlowLogItem]) -> None:
         if self._deps.sync_emitter is not None:
-            with control_messages.reject_malformed({"type": "record"}):
+            with control_messages.reject_malformed_message({"type": "record"}):
                 segments = offset_sync_emitter.decode_segments(items)
             self._deps.sync_emitter.record_segments(segments)
 

@@ -203,7 +203,7 @@ class TopicRefresher:
                 config, self._clients.create_syncs_admin(), wait=self._wait, waits=on_retry
             )
         topics = self._clients.create_log_topics(self._target)
-        names = list(client_interfaces.name_flow_log_topics(config.flow.source).values())
+        names = list(client_interfaces.build_flow_log_topic_names(config.flow.source).values())
         logged = ""
         while True:
             try:
@@ -211,7 +211,7 @@ class TopicRefresher:
             except RetriableError as error:
                 message = f"{error}; retrying"
             except MisconfiguredTopicError as error:
-                message = operator_commands.insert_note(
+                message = operator_commands.insert_sentence_before_remedy(
                     str(error), "The flow is waiting until this is corrected."
                 )
             if message != logged:

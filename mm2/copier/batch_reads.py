@@ -30,7 +30,7 @@ READ_CONNECTION_NAME = "questions-read"
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 
 
-class BatchReads:
+class BatchReadQueue:
     """Combines read requests into one fetch per leader.
 
     `queue_read` queues a request and `flush` sends the queued requests. `queue_offset_lookup`
@@ -75,7 +75,7 @@ class BatchReads:
         connection_error = side.cluster.connection_error(node_id) if version is None else None
         if connection_error is not None:
             for question in group:
-                self._reply(question, offset_lookups.build_unanswered(connection_error))
+                self._reply(question, offset_lookups.build_no_response_answer(connection_error))
             return
         leader_key = (side.is_target, node_id)
         if leader_key in self._reading or version is None:
@@ -205,7 +205,7 @@ def _build_read_answer(
     side: RecoveryCluster, fetched: FetchResponsePartition | None
 ) -> InstructionAnswer:
     if fetched is None:
-        return offset_lookups.build_missing_partition()
+        return offset_lookups.build_missing_partition_answer()
     return FetchedRecords(
         records=fetched.records,
         log_start=fetched.log_start_offset,

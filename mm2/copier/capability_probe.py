@@ -79,7 +79,7 @@ class BrokerScratchPartition:
         )
         batch = records.encode_batch([record], codec=0)
         producer = (owner.id, owner.epoch, sequence)
-        record_batch.stamp_producer(memoryview(batch), attributes=0, producer=producer)
+        record_batch.stamp_producer_fields(memoryview(batch), attributes=0, producer=producer)
         answer = self._client.produce(self._topic, memoryview(batch))
         if answer.error_code:
             return BrokerRefusal(code=answer.error_code)
@@ -292,7 +292,7 @@ class ClusterProbe:
 
         Raises `ConnectError` if the cluster does not respond or denies access.
         """
-        with self._client() as questions:
+        with self._create_client() as questions:
             spoken = _probe_api_versions(questions, ClusterRole.SOURCE)
             ids = None if topic is None else _has_topic_id(questions, topic)
             return ClusterCapabilities(alias=self._alias, api_versions=spoken, has_topic_ids=ids)
@@ -303,7 +303,7 @@ class ClusterProbe:
 
         Raises `ConnectError` if the cluster does not respond or denies access.
         """
-        with self._client() as questions:
+        with self._create_client() as questions:
             spoken = _probe_api_versions(questions, ClusterRole.TARGET)
             suffix = f"{self._random.getrandbits(_TOPIC_SUFFIX_BITS):08x}"
             scratch = BrokerScratchPartition(
@@ -324,7 +324,7 @@ class ClusterProbe:
     def build_untested_capabilities(self, error: ConnectError) -> ClusterCapabilities:
         """Build the capabilities of a target whose scratch topic could not be created because of
         `error`."""
-        with self._client() as questions:
+        with self._create_client() as questions:
             unknown = CapabilityCheckResult(outcome=CheckOutcome.UNKNOWN, detail=str(error))
             return ClusterCapabilities(
                 alias=self._alias,
@@ -332,7 +332,7 @@ class ClusterProbe:
                 checks=dict.fromkeys(CapabilityCheck, unknown),
             )
 
-    def _client(self) -> BlockingClient:
+    def _create_client(self) -> BlockingClient:
         return BlockingClient(self._settings, clock=self._clock, random=self._random)
 
 

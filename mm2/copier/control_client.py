@@ -88,8 +88,8 @@ class ControlClient:
             self._on_message(message)
         if self.closed_reason is None:
             self._interest = transport.READABLE
-            self._selector.register(self._stream, transport.READABLE, handler=self._on_ready)
-            self._send_queued()
+            self._selector.register(self._get_stream, transport.READABLE, handler=self._on_ready)
+            self._send_queued_messages()
 
     def send(self, message: Mapping[str, object]) -> None:
         """Queue one message. Messages queued between two polls share a frame.
@@ -100,7 +100,7 @@ class ControlClient:
         if self.closed_reason is not None:
             return
         self._outbox.put(control_frames.encode_message(message))
-        self._set_interest(transport.READABLE | transport.WRITABLE)
+        self._set_selector_interest(transport.READABLE | transport.WRITABLE)
 
     def drain(self, timeout_s: float) -> bool:
         """Send all queued messages. Return False if some were not sent within `timeout_s`.
@@ -109,21 +109,21 @@ class ControlClient:
         """
         end = Deadline.after(timeout_s, now_s=self._now.now_s())
         waiting = Poller()
-        self._send_queued()
+        self._send_queued_messages()
         try:
-            while self.closed_reason is None and self._has_unsent():
+            while self.closed_reason is None and self._has_unsent_messages():
                 left_s = end.remaining_s(self._now.now_s())
                 if not left_s:
                     return False
-                waiting.register(self._stream, transport.WRITABLE, handler=lambda _mask: None)
+                waiting.register(self._get_stream, transport.WRITABLE, handler=lambda _mask: None)
                 waiting.poll(left_s)
-                waiting.unregister(self._stream)
-                self._send_queued()
+                waiting.unregister(self._get_stream)
+                self._send_queued_messages()
         finally:
             waiting.close()
         return self.closed_reason is None
 
-    def _has_unsent(self) -> bool:
+    def _has_unsent_messages(self) -> bool:
         return self._messages is not None and self._messages.has_unsent
 
     def close(self) -> None:
@@ -131,7 +131,7 @@ class ControlClient:
         self._close_socket("closed by the copy process")
 
     @property
-    def _stream(self) -> ChannelStream:
+    def _get_stream(self) -> ChannelStream:
         assert self._messages is not None, "call connect first"
         return self._messages.stream
 
@@ -194,9 +194,9 @@ class ControlClient:
             "able to reach this host and port (control.host and control.port of the spark section)"
         )
 
-    def _set_interest(self, interest: int) -> None:
+    def _set_selector_interest(self, interest: int) -> None:
         if self._messages is not None and self._interest and interest != self._interest:
-            self._selector.modify(self._stream, interest)
+            self._selector.modify(self._get_stream, interest)
             self._interest = interest
 
     def _on_ready(self, _mask: int) -> None:
@@ -205,30 +205,30 @@ class ControlClient:
         try:
             received = messages.read()
         except (OSError, ControlFrameError) as error:
-            self._handle_closed(str(error))
+            self._handle_connection_closed(str(error))
             return
         for message in received:
             self._on_message(message)
             if self.closed_reason is not None:
                 return
         if messages.ended:
-            self._handle_closed("the driver closed the connection")
+            self._handle_connection_closed("the driver closed the connection")
             return
-        self._send_queued()
+        self._send_queued_messages()
 
-    def _send_queued(self) -> None:
+    def _send_queued_messages(self) -> None:
         if self._messages is None or self.closed_reason is not None:
             return
         try:
             self._messages.write()
         except OSError as error:
-            self._handle_closed(f"the connection failed: {error}")
+            self._handle_connection_closed(f"the connection failed: {error}")
             return
-        self._set_interest(
-            self._stream.compute_interest(reading=True, writing=self._messages.has_unsent)
+        self._set_selector_interest(
+            self._get_stream.compute_interest(reading=True, writing=self._messages.has_unsent)
         )
 
-    def _handle_closed(self, reason: str) -> None:
+    def _handle_connection_closed(self, reason: str) -> None:
         if self.closed_reason is None:
             self._close_socket(reason)
             self._on_closed(reason)
@@ -238,9 +238,9 @@ class ControlClient:
             self.closed_reason = reason
             if self._messages is not None:
                 if self._interest:
-                    self._selector.unregister(self._stream)
+                    self._selector.unregister(self._get_stream)
                     self._interest = 0
-                self._stream.close()
+                self._get_stream.close()
 
 
 def _connect_tls(plain: socket.socket, fingerprint: bytes) -> ssl.SSLSocket:

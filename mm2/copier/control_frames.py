@@ -201,7 +201,7 @@ def decode_hello(message: ControlMessage) -> CopyHello:
     """Decode a hello. Raises `ControlFrameError` if it is incomplete or has an unknown version."""
     if message["type"] != "hello":
         raise ControlFrameError(
-            f"the first control message is {_quote(message['type'])}, not 'hello'"
+            f"the first control message is {_quote_peer_value(message['type'])}, not 'hello'"
         )
     _check_version(message)
     token, pid, host = message.get("token"), message.get("pid"), message.get("host")
@@ -234,7 +234,7 @@ def check_greeting_reply(message: ControlMessage) -> None:
     _check_version(message)
 
 
-def _quote(value: object) -> str:
+def _quote_peer_value(value: object) -> str:
     """Quote a value of a peer that is not authenticated yet."""
     return repr(value)[:_MAX_QUOTE_CHARS]
 
@@ -243,7 +243,7 @@ def _check_version(message: ControlMessage) -> None:
     version = message.get("version")
     if version != PROTOCOL_VERSION or isinstance(version, bool):
         raise ControlFrameError(
-            f"the peer uses control protocol version {_quote(version)}, this side "
+            f"the peer uses control protocol version {_quote_peer_value(version)}, this side "
             f"{PROTOCOL_VERSION}: run the same release on the driver and on the Spark executors"
         )
 

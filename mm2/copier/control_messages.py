@@ -58,7 +58,7 @@ class MalformedMessageError(FatalError):
 
 
 @contextlib.contextmanager
-def reject_malformed(message: JsonMessage) -> Iterator[None]:
+def reject_malformed_message(message: JsonMessage) -> Iterator[None]:
     """Convert errors while decoding a copy process's message to `MalformedMessageError` (context
     manager)."""
     try:
@@ -80,7 +80,7 @@ def decode_integer(value: Any) -> int:
     return value
 
 
-def decode_sum(value: Any) -> int:
+def decode_integer_sum(value: Any) -> int:
     """Decode a sum of 64-bit integers, which may exceed 64 bits. For example, the ages of millions
     of records with timestamps near 0 do. Raises `ValueError`."""
     if type(value) is not int or value not in _INT128:
@@ -140,17 +140,17 @@ class ConfigureCopy:
     """Seconds without a response after which a leader counts as unreachable, as in `Flow`."""
 
 
-def encode_configure(settings: ConfigureCopy) -> JsonMessage:
+def encode_copy_configuration(settings: ConfigureCopy) -> JsonMessage:
     """Encode the configuration of a copy process."""
     return {
         "type": "configure",
         "flow": settings.flow,
         "task": settings.task,
         "owner": _encode_base64(settings.owner),
-        "source": encode_access(settings.source),
-        "target": encode_access(settings.target),
-        "operator": dataclasses.asdict(_encode_operator(settings.partitions)),
-        "partitions": [_encode_setup(each) for each in settings.partitions],
+        "source": encode_cluster_access(settings.source),
+        "target": encode_cluster_access(settings.target),
+        "operator": dataclasses.asdict(_encode_operator_commands(settings.partitions)),
+        "partitions": [_encode_partition_setup(each) for each in settings.partitions],
         "budget_bytes": settings.budget_bytes,
         "throttle_bytes_s": settings.throttle_bytes_s,
         "topic_throttles": dict(settings.topic_throttles),
@@ -161,15 +161,15 @@ def encode_configure(settings: ConfigureCopy) -> JsonMessage:
     }
 
 
-def decode_configure(message: JsonMessage) -> ConfigureCopy:
-    operator = _decode_operator(message["operator"])
+def decode_copy_configuration(message: JsonMessage) -> ConfigureCopy:
+    operator = _decode_operator_commands(message["operator"])
     return ConfigureCopy(
         flow=message["flow"],
         task=message["task"],
         owner=_decode_base64(message["owner"]),
-        source=decode_access(message["source"]),
-        target=decode_access(message["target"]),
-        partitions=tuple(_decode_setup(each, operator) for each in message["partitions"]),
+        source=decode_cluster_access(message["source"]),
+        target=decode_cluster_access(message["target"]),
+        partitions=tuple(_decode_partition_setup(each, operator) for each in message["partitions"]),
         budget_bytes=message["budget_bytes"],
         throttle_bytes_s=message["throttle_bytes_s"],
         topic_throttles=message["topic_throttles"],
@@ -180,7 +180,7 @@ def decode_configure(message: JsonMessage) -> ConfigureCopy:
     )
 
 
-def encode_access(access: ClusterAccess) -> JsonMessage:
+def encode_cluster_access(access: ClusterAccess) -> JsonMessage:
     return {
         "alias": access.alias,
         "bootstrap": list(access.bootstrap),
@@ -190,7 +190,7 @@ def encode_access(access: ClusterAccess) -> JsonMessage:
     }
 
 
-def decode_access(message: JsonMessage) -> ClusterAccess:
+def decode_cluster_access(message: JsonMessage) -> ClusterAccess:
     return ClusterAccess(
         alias=message["alias"],
         bootstrap=tuple(message["bootstrap"]),
@@ -200,20 +200,20 @@ def decode_access(message: JsonMessage) -> ClusterAccess:
     )
 
 
-def _encode_operator(partitions: Sequence[PartitionSetup]) -> OperatorCommands:
+def _encode_operator_commands(partitions: Sequence[PartitionSetup]) -> OperatorCommands:
     """Return the commands that messages suggest to operators. All partitions share them, so they
     are sent once."""
     return partitions[0].operator if partitions else operator_commands.GENERIC_COMMANDS
 
 
-def _decode_operator(message: JsonMessage) -> OperatorCommands:
+def _decode_operator_commands(message: JsonMessage) -> OperatorCommands:
     source, target = (ClusterCommands(**message[side]) for side in ("source", "target"))
     return OperatorCommands(
         file=message["file"], source=source, target=target, connector=message["connector"]
     )
 
 
-def _encode_setup(where: PartitionSetup) -> JsonMessage:
+def _encode_partition_setup(where: PartitionSetup) -> JsonMessage:
     fields = dataclasses.asdict(where)
     del fields["operator"]
     fields["source_topic_id"] = _encode_base64(where.source_topic_id)
@@ -224,7 +224,7 @@ def _encode_setup(where: PartitionSetup) -> JsonMessage:
     return fields
 
 
-def _decode_setup(message: JsonMessage, operator: OperatorCommands) -> PartitionSetup:
+def _decode_partition_setup(message: JsonMessage, operator: OperatorCommands) -> PartitionSetup:
     fields = dict(message)
     fields["source_topic_id"] = _decode_base64(message["source_topic_id"])
     fields["target_topic_id"] = _decode_base64(message["target_topic_id"])
@@ -291,7 +291,7 @@ def decode_recovered_state(message: JsonMessage) -> RecoveredState | NoResponse:
     unreadable = plain["unreadable"]
     return RecoveredState(
         era_number=plain["era_number"],
-        era=_convert_to(Era, offset_map_records.decode_value(era_key, _decode_base64(era)))
+        era=_convert_value(Era, offset_map_records.decode_value(era_key, _decode_base64(era)))
         if era
         else None,
         anchor=_decode_resume_point(plain["anchor"]),
@@ -387,9 +387,9 @@ def _decode_java_progress(plain: JsonMessage | None) -> JavaMirrorProgress | Non
 def _decode_resume_point(plain: list[str] | None) -> ResumePoint | None:
     if plain is None:
         return None
-    key = _convert_to(MapSegmentKey, offset_map_records.decode_key(_decode_base64(plain[0])))
+    key = _convert_value(MapSegmentKey, offset_map_records.decode_key(_decode_base64(plain[0])))
     value = offset_map_records.decode_value(key, _decode_base64(plain[1]))
-    return ResumePoint(key=key, segment=_convert_to(MapSegment, value))
+    return ResumePoint(key=key, segment=_convert_value(MapSegment, value))
 
 
 # The ordered stream
@@ -423,14 +423,14 @@ def decode_log_items(message: JsonMessage) -> list[FlowLogItem]:
     ]
 
 
-def check_incidents(items: Sequence[FlowLogItem]) -> None:
+def check_incident_items(items: Sequence[FlowLogItem]) -> None:
     """Raise `MalformedIncidentError` if an item for the incident topic is not a valid incident."""
     for item in items:
         if item.incident and item.value is not None:
             incident_records.decode(item.key, item.value)
 
 
-def _convert_to(kind: type[Any], value: object) -> Any:
+def _convert_value(kind: type[Any], value: object) -> Any:
     assert isinstance(value, kind), value
     return value
 
@@ -457,8 +457,8 @@ class CopyEndpoints:
 def encode_endpoints(endpoints: CopyEndpoints) -> JsonMessage:
     return {
         "type": "endpoints",
-        "source": encode_access(endpoints.source),
-        "target": encode_access(endpoints.target),
+        "source": encode_cluster_access(endpoints.source),
+        "target": encode_cluster_access(endpoints.target),
         "topics": list(endpoints.topics),
         "mirrors": list(endpoints.remote_topics),
     }
@@ -466,8 +466,8 @@ def encode_endpoints(endpoints: CopyEndpoints) -> JsonMessage:
 
 def decode_endpoints(message: JsonMessage) -> CopyEndpoints:
     return CopyEndpoints(
-        source=decode_access(message["source"]),
-        target=decode_access(message["target"]),
+        source=decode_cluster_access(message["source"]),
+        target=decode_cluster_access(message["target"]),
         topics=tuple(message["topics"]),
         remote_topics=tuple(message["mirrors"]),
     )

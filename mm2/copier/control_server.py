@@ -290,12 +290,12 @@ class ControlConnection:
         try:
             if self.stream.handshaking:
                 self.stream.handshake()
-            elif not self._paused():
+            elif not self._is_paused():
                 self._read_messages()
         except ControlFrameError as error:
-            self._report_end(str(error))
+            self._report_connection_end(str(error))
         except OSError as error:
-            self._report_end(f"the connection failed: {error}")
+            self._report_connection_end(f"the connection failed: {error}")
         self.send_pending()
 
     def send_pending(self) -> None:
@@ -306,10 +306,10 @@ class ControlConnection:
             if not self.stream.handshaking:
                 self._messages.write()
         except OSError as error:
-            self._report_end(f"the connection failed: {error}")
+            self._report_connection_end(f"the connection failed: {error}")
             return
         interest = self.stream.compute_interest(
-            reading=not self._paused(), writing=self._messages.has_unsent
+            reading=not self._is_paused(), writing=self._messages.has_unsent
         )
         if interest == self._interest:
             return
@@ -329,10 +329,10 @@ class ControlConnection:
                 self._selector.unregister(self.stream)
             self.stream.close()
 
-    def _paused(self) -> bool:
+    def _is_paused(self) -> bool:
         return self._channel is not None and self._channel.paused
 
-    def _report_end(self, reason: str) -> None:
+    def _report_connection_end(self, reason: str) -> None:
         if not self._ended:
             self._handler.remove_connection(self, self._channel, reason)
 
@@ -340,13 +340,13 @@ class ControlConnection:
         decoded_before = self._decoder.decoded_bytes
         messages = self._messages.read()
         if messages and self._channel is None:
-            self._authenticate(messages.pop(0))
+            self._authenticate_peer(messages.pop(0))
         if messages and self._channel is not None:
             self._channel.deliver(messages, size=self._decoder.decoded_bytes - decoded_before)
         if self._messages.ended:
-            self._report_end("the copy process closed the connection")
+            self._report_connection_end("the copy process closed the connection")
 
-    def _authenticate(self, message: ControlMessage) -> None:
+    def _authenticate_peer(self, message: ControlMessage) -> None:
         try:
             channel = self._handler.authenticate(self, control_frames.decode_hello(message))
             reason = "the token is unknown or was already used"
@@ -357,7 +357,7 @@ class ControlConnection:
                 control_frames.encode_message(control_frames.encode_refusal(reason))
             )
             self._messages.write()
-            self._report_end(f"refused: {reason}")
+            self._report_connection_end(f"refused: {reason}")
             return
         self._messages.send_queue.put(
             control_frames.encode_message(control_frames.encode_welcome())
@@ -462,9 +462,9 @@ class ControlServer:
             self._thread.stop.set()
         self._send_wakeup()
         self._threads.stop_all(timeout_s)
-        self._close_all("the driver has stopped")
+        self._close_all_channels("the driver has stopped")
 
-    def _close_all(self, reason: str) -> None:
+    def _close_all_channels(self, reason: str) -> None:
         """Close all channels and sockets. Called once, after the server's thread has ended."""
         if self._released:
             return
@@ -481,7 +481,7 @@ class ControlServer:
 
     def _handle_thread_death(self, end: ThreadDied) -> None:
         self._failure = f"the control server has failed: {end.error!r}"
-        self._close_all(self._failure)
+        self._close_all_channels(self._failure)
 
     def _request_wakeup(self, token: bytes) -> None:
         with self._wakeup_lock:
@@ -499,13 +499,13 @@ class ControlServer:
     # Runs on the server's thread only
 
     def _run(self, stop: threading.Event) -> None:
-        self._poller.register(self._listener, transport.READABLE, handler=self._accept)
+        self._poller.register(self._listener, transport.READABLE, handler=self._accept_connections)
         self._poller.register(
             self._wakeup_receiver, transport.READABLE, handler=self._handle_wakeup
         )
         while not stop.is_set():
             self._poller.poll(self._compute_poll_timeout_s())
-            self._close_unauthenticated()
+            self._close_unauthenticated_connections()
             self._resume_accepting()
 
     def _compute_poll_timeout_s(self) -> float:
@@ -534,7 +534,7 @@ class ControlServer:
         elif connection is not None:
             connection.send_pending()
 
-    def _accept(self, _mask: int) -> None:
+    def _accept_connections(self, _mask: int) -> None:
         for _ in range(ACCEPT_BATCH):
             try:
                 accepted, _peer = self._listener.accept()
@@ -544,7 +544,7 @@ class ControlServer:
                 self._pause_accepting(error)
                 return
             self._is_accepting = True
-            self._limit_unauthenticated()
+            self._limit_unauthenticated_connections()
             try:
                 stream = wrap_accepted_socket(accepted, self._tls)
             except OSError as error:
@@ -557,7 +557,7 @@ class ControlServer:
             )
             self._unauthenticated[connection] = None
 
-    def _limit_unauthenticated(self) -> None:
+    def _limit_unauthenticated_connections(self) -> None:
         """Close the oldest connection without a hello if the maximum number of such connections is
         reached."""
         limit = MAX_UNGREETED_CONNECTIONS + len(self._channels)
@@ -597,9 +597,11 @@ class ControlServer:
             and self._now.now_s() >= self._accept_paused_until_s
         ):
             self._accept_paused_until_s = None
-            self._poller.register(self._listener, transport.READABLE, handler=self._accept)
+            self._poller.register(
+                self._listener, transport.READABLE, handler=self._accept_connections
+            )
 
-    def _close_unauthenticated(self) -> None:
+    def _close_unauthenticated_connections(self) -> None:
         now_s = self._now.now_s()
         for connection in [each for each in self._unauthenticated if each.deadline_s <= now_s]:
             self.remove_connection(

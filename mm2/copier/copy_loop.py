@@ -94,7 +94,9 @@ class CopyLoop:
             execute=self._execute_instructions,
             on_arrived=self._handle_records_arrived,
             clock=clock,
-            throttles=throttle.create_limits(settings.throttle_bytes_s, settings.topic_throttles),
+            throttles=throttle.create_byte_rate_limits(
+                settings.throttle_bytes_s, settings.topic_throttles
+            ),
             limits=client_properties.parse_fetch_limits(settings.source.properties),
             can_send=self._has_leader,
         )
@@ -115,7 +117,7 @@ class CopyLoop:
         self._lagging = set(range(len(self.partitions)))
         self._obstacles: dict[int, UnavailableLeader | None] = {}
         self._monitored_clusters = tuple(
-            _MonitoredCluster(
+            _ClusterLeaders(
                 side=side,
                 alias=alias,
                 connections=connections,
@@ -167,7 +169,7 @@ class CopyLoop:
             IDLE_POLL_S,
         )
         self._poll_started_s = self._clock.now_s()
-        self._poller.poll(max(0.0, wait_s), woken=self._record_wait)
+        self._poller.poll(max(0.0, wait_s), woken=self._record_idle_time)
         now_s = self._clock.now_s()
         self._handle_leader_changes(now_s)
         if now_s >= self._next_leader_check_s:
@@ -183,7 +185,7 @@ class CopyLoop:
             self._next_gauges_s = now_s + progress_reports.REPORT_INTERVAL_S
             self.send_gauges()
 
-    def _record_wait(self) -> None:
+    def _record_idle_time(self) -> None:
         now_s = self._clock.now_s()
         waited_s = now_s - self._poll_started_s
         self._merge_limits.record_idle_time(waited_s, now_s, slow_acks=self._producer.has_slow_acks)
@@ -192,7 +194,7 @@ class CopyLoop:
         if now_s >= self._next_sweep_s:
             self._next_sweep_s = now_s + SWEEP_INTERVAL_S
             self._active.update((id(each), each) for each in self.partitions)
-            self._check_source(now_s)
+            self._check_topics_and_leaders(now_s)
         if not self._active:
             return
         acquiring = sum(copy.state.phase is PartitionPhase.ACQUIRING for copy in self.partitions)
@@ -218,7 +220,7 @@ class CopyLoop:
         target_moved = generations[1] != self._generations[1]
         self._generations = generations
         self._fetcher.update_all_partitions()
-        self._check_source(now_s)
+        self._check_topics_and_leaders(now_s)
         if not target_moved:
             return
         for copy in self.partitions:
@@ -257,7 +259,7 @@ class CopyLoop:
                 self._changed.add(id(copy))
                 self._obstacles[id(copy)] = obstacle
 
-    def _check_source(self, now_s: float) -> None:
+    def _check_topics_and_leaders(self, now_s: float) -> None:
         """Check each partition for missing leaders and for a deleted or recreated source topic."""
         self._record_unavailable_leaders()
         for copy in self.partitions:
@@ -348,7 +350,7 @@ class CopyLoop:
 
     def set_throttles(self, bytes_per_s: int, topics: Mapping[str, int]) -> None:
         """Replace the throttles of the flow and of individual topics (bytes per second)."""
-        self._fetcher.set_throttles(throttle.create_limits(bytes_per_s, topics))
+        self._fetcher.set_throttles(throttle.create_byte_rate_limits(bytes_per_s, topics))
 
     def begin_close(self) -> None:
         """Stop fetching and sending. The loop continues until in-flight batches are acknowledged
@@ -418,7 +420,7 @@ class CopyLoop:
 
 
 @dataclass(slots=True, kw_only=True)
-class _MonitoredCluster:
+class _ClusterLeaders:
     """Leaders of one cluster, including those that did not respond at the last check."""
 
     side: ClusterSide
@@ -434,7 +436,7 @@ class _MonitoredCluster:
         view = self.connections.view
         if view.generation != self._generation:
             self._generation = view.generation
-            found = (view.leader(*self._topic_partition(copy)) for copy in copies)
+            found = (view.leader(*self._to_topic_partition(copy)) for copy in copies)
             self._leaders = frozenset(each.node_id for each in found if each is not None)
         silent = self.monitor.find_silent_leaders(self._leaders, now_s)
         if silent.keys() == self.silent_leaders.keys():
@@ -451,13 +453,13 @@ class _MonitoredCluster:
         None."""
         if not self.silent_leaders:
             return None
-        leader = self.connections.view.leader(*self._topic_partition(copy))
+        leader = self.connections.view.leader(*self._to_topic_partition(copy))
         found = None if leader is None else self.silent_leaders.get(leader.node_id)
         if found is None:
             return None
         return UnavailableLeader(side=self.side, reason=found.describe(), silent=True)
 
-    def _topic_partition(self, copy: PartitionReplicator) -> tuple[str, int]:
+    def _to_topic_partition(self, copy: PartitionReplicator) -> tuple[str, int]:
         """Return the partition's topic name on this cluster and its partition number."""
         on_source = self.side is ClusterSide.SOURCE
         return copy.setup.topic if on_source else copy.setup.remote_topic, copy.setup.partition

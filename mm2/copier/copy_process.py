@@ -46,7 +46,7 @@ class CopyProcess:
             self._poller,
             clock=self._clock,
             on_message=self._on_message,
-            on_closed=self._on_closed,
+            on_closed=self._on_channel_closed,
         )
         self._driver = DriverClient(self._channel)
         self._random = Random()  # noqa: S311 - jitter, not secrets
@@ -99,7 +99,7 @@ class CopyProcess:
                 settings.transforms, load=config_types.load_class
             )
         except TransformChainError as error:  # for example, a class is not installed on this node
-            self._report_end(str(error), fatal=str(error))
+            self._report_copy_end(str(error), fatal=str(error))
             return
         loop = self._build_loop(settings)
         self._loop = loop
@@ -113,9 +113,9 @@ class CopyProcess:
         )
         if not self._end_reason:
             loop.send_gauges()
-            self._report_end(reason, fatal=loop.fatal_error)
+            self._report_copy_end(reason, fatal=loop.fatal_error)
 
-    def _report_end(self, reason: str, *, fatal: str) -> None:
+    def _report_copy_end(self, reason: str, *, fatal: str) -> None:
         self._channel.send({"type": "ended", "reason": reason, "fatal": fatal})
         self._channel.drain(1.0)
 
@@ -170,7 +170,7 @@ class CopyProcess:
             return "stopped" if loop.is_closed else "stopped before all progress was recorded"
         return ""
 
-    def _on_closed(self, reason: str) -> None:
+    def _on_channel_closed(self, reason: str) -> None:
         self._end_reason = self._end_reason or f"lost the connection to the driver: {reason}"
 
     def _on_message(self, message: dict[str, Any]) -> None:
@@ -181,7 +181,7 @@ class CopyProcess:
             case "endpoints":
                 self._endpoints = control_messages.decode_endpoints(message)
             case "configure":
-                self._settings = control_messages.decode_configure(message)
+                self._settings = control_messages.decode_copy_configuration(message)
             case "heartbeat":
                 pass
             case "pause" | "resume" as kind:

@@ -38,12 +38,12 @@ def choose_engine_settings(settings: Mm2Settings) -> EngineSettings:
     conf = spark.conf
     if spark.master.startswith(SPARK_STANDALONE_PREFIX):
         # A standalone cluster would give this application all cores: limit them to its tasks.
-        conf = {"spark.cores.max": str(count_copies(settings)), **conf}
+        conf = {"spark.cores.max": str(compute_max_copy_processes(settings)), **conf}
     hidden = settings.secret_environment
     return dataclasses.replace(spark, conf=conf, hidden_environment=hidden)
 
 
-def count_copies(settings: Mm2Settings) -> int:
+def compute_max_copy_processes(settings: Mm2Settings) -> int:
     """Return the maximum number of concurrent copy processes on a single node."""
     return sum(flow.tasks_max for flow in settings.flows)
 
@@ -154,7 +154,7 @@ class DataPlaneRegistry:
                 made_engine.open()
             opened = self._open
             opened.user_count += 1
-        return DataPlane(opened, release=lambda: self._handle_released(opened))
+        return DataPlane(opened, release=lambda: self._handle_reference_released(opened))
 
     def close(self, timeout_s: float) -> None:
         """Stop the engine and the control server. Running copy processes are killed."""
@@ -183,7 +183,7 @@ class DataPlaneRegistry:
         else:
             raise FatalError(failure)
 
-    def _handle_released(self, opened: _OpenDataPlane) -> None:
+    def _handle_reference_released(self, opened: _OpenDataPlane) -> None:
         with self._lock:
             opened.user_count -= 1
 
@@ -198,7 +198,7 @@ def create_engine_and_server(
         made = InlineEngine(clock=clock)
     else:
         made = SparkEngine(_build_spark_settings(settings), clock=clock)
-    return made, listen_for_copies(settings, now=clock)
+    return made, listen_for_copy_processes(settings, now=clock)
 
 
 def _build_spark_settings(settings: EngineSettings) -> SparkSettings:
@@ -213,7 +213,7 @@ def _build_spark_settings(settings: EngineSettings) -> SparkSettings:
     )
 
 
-def listen_for_copies(settings: EngineSettings, *, now: Clock) -> ControlServer:
+def listen_for_copy_processes(settings: EngineSettings, *, now: Clock) -> ControlServer:
     """Listen for copy processes on a Unix socket (same host) or with TLS (across hosts).
 
     Raises `FatalError` if the address cannot be bound.

@@ -22,7 +22,7 @@ COPY_ENTRY = "mm2.copier.copy_process:run"
 CopyEntry = Callable[[str, bytes, int], object]
 
 
-def resolve_entry(entry: str) -> CopyEntry:
+def resolve_entry_point(entry: str) -> CopyEntry:
     """Import the function named `module:function`. Raises ImportError or AttributeError."""
     module, _, function = entry.partition(":")
     resolved: CopyEntry = getattr(importlib.import_module(module), function)

@@ -143,7 +143,7 @@ class Fetcher:
         needs_data = (
             copy.wants_data and room and self._can_send(copy) and self._is_within_throttle(key)
         )
-        if leader is None or not needs_data or self._is_delayed(key):
+        if leader is None or not needs_data or self._is_fetch_delayed(key):
             if connection is not None:
                 connection.session.remove_partition(key)
                 self._assign_connection(key, None)
@@ -210,7 +210,7 @@ class Fetcher:
         self._throttled.add(key)
         return False
 
-    def _is_delayed(self, key: PartitionKey) -> bool:
+    def _is_fetch_delayed(self, key: PartitionKey) -> bool:
         """Return True shortly after the current leader rejected a fetch, to avoid a busy retry
         loop."""
         until_s, refused_by = self._retry_delays.get(key, (0.0, None))
@@ -241,7 +241,7 @@ class Fetcher:
             if connection.session.is_in_flight() or now_s < connection.retry_at_s:
                 continue
             if connection.name == TAIL_CONNECTION:
-                self._move_caught_up(connection)
+                self._move_caught_up_partitions(connection)
             if (
                 connection.session.count_partitions()
                 and self._memory_budget.free_bytes
@@ -249,7 +249,7 @@ class Fetcher:
             ):
                 self._send_fetch(connection)
 
-    def _move_caught_up(self, tail: _FetchConnection) -> None:
+    def _move_caught_up_partitions(self, tail: _FetchConnection) -> None:
         """Move partitions that have reached the end of their log to the tail connection."""
         for key in list(self._caught_up):
             connection = self._connection_of.get(key)
@@ -270,7 +270,7 @@ class Fetcher:
         )
         if version is None:
             if self._source.connection_error(connection.node_id) is not None:
-                self._abandon_replica(connection, self._clock.now_s())
+                self._abandon_follower(connection, self._clock.now_s())
             return
         request = connection.session.next_request()
         in_flight_bytes = sum(each.in_flight_bytes for each in self._connections.values())
@@ -358,10 +358,10 @@ class Fetcher:
         connection.session.on_failure()
         connection.retry_at_s = now_s + FETCH_RETRY_DELAY_S
         self._source.refresh_metadata()
-        self._abandon_replica(connection, now_s)
+        self._abandon_follower(connection, now_s)
         return None
 
-    def _abandon_replica(self, connection: _FetchConnection, now_s: float) -> None:
+    def _abandon_follower(self, connection: _FetchConnection, now_s: float) -> None:
         """Move the partitions that are read from this follower back to their leaders."""
         keys = [
             key

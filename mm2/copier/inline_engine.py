@@ -48,7 +48,7 @@ class InlineCopy:
     def run(self, stop: threading.Event) -> None:
         """Run the copy until it ends. This is the body of the thread."""
         try:
-            engine.resolve_entry(self.copy.entry)(self.copy.address, self.copy.token, 0)
+            engine.resolve_entry_point(self.copy.entry)(self.copy.address, self.copy.token, 0)
         except Exception as error:  # noqa: BLE001 - reported by the handle, as on Spark
             self.progress.set_ended(f"{type(error).__name__}: {error}")
         else:
@@ -85,7 +85,7 @@ class InlineEngine:
     def open(self) -> None:
         with self._lock:
             self._state = EngineState.READY
-        self._start_waiting()
+        self._start_waiting_copies()
 
     def start(self, job: CopyJob) -> InlineCopy:
         copy = InlineCopy(job)
@@ -94,7 +94,7 @@ class InlineEngine:
                 copy.progress.set_ended(_STOPPED_REASON)
             else:
                 self._waiting.append(copy)
-        self._start_waiting()
+        self._start_waiting_copies()
         return copy
 
     def get_slot_usage(self) -> SlotUsage:
@@ -115,7 +115,7 @@ class InlineEngine:
             copy.wait(end.remaining_s(self._now.now_s()))
         self._threads.stop_all(end.remaining_s(self._now.now_s()))
 
-    def _start_waiting(self) -> None:
+    def _start_waiting_copies(self) -> None:
         """Start waiting copies on free slots, oldest first."""
         with self._lock:
             if self._state is not EngineState.READY:
@@ -134,7 +134,7 @@ class InlineEngine:
             copy.run(stop)
             with self._lock:
                 self._running.remove(copy)
-            self._start_waiting()
+            self._start_waiting_copies()
 
         return body
 

@@ -73,10 +73,10 @@ class LeaderMonitor:
             if now_s - max(last_s, self._awake_since_s) > self.unreachable_after_s:
                 silent[node_id] = last_s
             if now_s - last_s >= reachability.PROBE_INTERVAL_S and node_id not in self._probed:
-                self._probe(node_id)
+                self._probe_leader(node_id)
         return silent
 
-    def _probe(self, node_id: int) -> None:
+    def _probe_leader(self, node_id: int) -> None:
         self._probed.add(node_id)
         self._connections.call(
             NodeTarget(node_id),

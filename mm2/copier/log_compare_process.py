@@ -258,7 +258,7 @@ class LogCompareProcess:
             self._poller,
             clock=self._clock,
             on_message=self._on_message,
-            on_closed=self._on_closed,
+            on_closed=self._on_channel_closed,
         )
         self._settings: ConfigureCopy | None = None
         self._request: LogCompareRequest | None = None
@@ -273,14 +273,14 @@ class LogCompareProcess:
                 if self._clock.now_s() > until_s:
                     raise DriverGoneError("the driver sent no request")
                 self._poll_channel(_POLL_INTERVAL_S)
-            self._compare_all(self._request)
+            self._compare_all_partitions(self._request)
             self._channel.send({"type": "ended"})
             self._channel.drain(_DRAIN_TIMEOUT_S)
         finally:
             self._channel.close()
             self._poller.close()
 
-    def _compare_all(self, request: LogCompareRequest) -> None:
+    def _compare_all_partitions(self, request: LogCompareRequest) -> None:
         settings = self._settings
         assert settings is not None, "configure must precede match"
         random = Random()  # noqa: S311 - jitter, not secrets
@@ -378,13 +378,13 @@ class LogCompareProcess:
         if self._end_reason:
             raise DriverGoneError(self._end_reason)
 
-    def _on_closed(self, reason: str) -> None:
+    def _on_channel_closed(self, reason: str) -> None:
         self._end_reason = self._end_reason or f"lost the connection to the driver: {reason}"
 
     def _on_message(self, message: dict[str, Any]) -> None:
         match message["type"]:
             case "configure":
-                self._settings = control_messages.decode_configure(message)
+                self._settings = control_messages.decode_copy_configuration(message)
             case "match":
                 self._request = log_compare_messages.decode_request(message)
 

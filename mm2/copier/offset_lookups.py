@@ -106,12 +106,12 @@ class RecoveryCluster:
         return InstructionRefused(code=code, message=message)
 
 
-def build_unanswered(failure: Exception) -> NoResponse:
+def build_no_response_answer(failure: Exception) -> NoResponse:
     """Build the answer for a request that could not be sent or got no response."""
     return NoResponse(reason=str(failure))
 
 
-def build_missing_partition() -> NoResponse:
+def build_missing_partition_answer() -> NoResponse:
     """Build the answer for a response that does not contain the partition."""
     return NoResponse(reason="the response does not contain the partition")
 
@@ -282,11 +282,11 @@ class OffsetLookups:
                 self._reply(question, refused)
                 continue
             if reply.failure is not None:
-                self._reply(question, build_unanswered(reply.failure))
+                self._reply(question, build_no_response_answer(reply.failure))
                 continue
             each = partitions.get((side.topic(question.copy), question.copy.setup.partition))
             if each is None:
-                self._reply(question, build_missing_partition())
+                self._reply(question, build_missing_partition_answer())
             elif int(each.error_code):
                 self._reply(question, side.build_refusal(question, int(each.error_code)))
             else:

@@ -78,11 +78,11 @@ def build_gauge(index: int, copy: PartitionReplicator) -> PartitionGauge:
         phase=copy.state.phase.value,
         records=counters.records,
         bytes=counters.bytes,
-        copied_to=partition_lag.compute_copied_to(copy),
+        copied_to=partition_lag.compute_replicated_end_offset(copy),
         source_end=copy.source.end,
         log_start=copy.source.log_start,
         age_ms=counters.age_ms,
-        oldest_uncopied_ms=partition_lag.compute_oldest_uncopied_ms(copy),
+        oldest_uncopied_ms=partition_lag.compute_oldest_unreplicated_ms(copy),
         transactional=copy.transaction_mode.is_active,
         reason=copy.state.reason,
         cause=copy.state.halt.cause.value if copy.state.halt is not None else "",
@@ -138,12 +138,12 @@ def encode_gauges(
     return {
         "type": "gauges",
         "now_s": now_s,
-        "partitions": [dataclasses.astuple(_encode_gauge_moments(each)) for each in gauges],
+        "partitions": [dataclasses.astuple(_encode_gauge_times(each)) for each in gauges],
         "troubles": dict(connection_errors),
         "pulse": list(
             latency._replace(
-                replicated_at_s=_encode_moment(latency.replicated_at_s),
-                caught_up_at_s=_encode_moment(latency.caught_up_at_s),
+                replicated_at_s=_encode_time(latency.replicated_at_s),
+                caught_up_at_s=_encode_time(latency.caught_up_at_s),
             )
         ),
     }
@@ -157,10 +157,10 @@ def decode_latency_snapshot(message: JsonMessage, shift_s: float) -> LatencySnap
         raise ValueError(f"{len(counts)} latency buckets, not {latency.BUCKET_COUNT}")
     return LatencySnapshot(
         counts=tuple(map(control_messages.decode_integer, counts)),
-        sum_ms=control_messages.decode_sum(sum_ms),
+        sum_ms=control_messages.decode_integer_sum(sum_ms),
         ahead_ms=control_messages.decode_integer(ahead_ms),
-        replicated_at_s=_decode_moment(crossed_s, shift_s),
-        caught_up_at_s=_decode_moment(idle_s, shift_s),
+        replicated_at_s=_decode_time(crossed_s, shift_s),
+        caught_up_at_s=_decode_time(idle_s, shift_s),
         incarnation=control_messages.decode_integer(life),
     )
 
@@ -189,10 +189,10 @@ _GAUGE_FIELD_TYPES = [_GAUGE_TYPES[str(each.type)] for each in dataclasses.field
 def decode_gauges(message: JsonMessage, shift_s: float) -> list[PartitionGauge]:
     """Decode the partition gauges of a `gauges` message. `shift_s` converts times to the receiver's
     clock."""
-    return [_shift_gauge_moments(_decode_gauge(each), shift_s) for each in message["partitions"]]
+    return [_shift_gauge_times(_decode_gauge(each), shift_s) for each in message["partitions"]]
 
 
-def check_gauges(gauges: Sequence[PartitionGauge], *, partition_count: int) -> None:
+def check_gauge_partitions(gauges: Sequence[PartitionGauge], *, partition_count: int) -> None:
     """Raise `ValueError` if a gauge has a partition index that the task does not have, or an
     unknown state."""
     for gauge in gauges:
@@ -202,26 +202,26 @@ def check_gauges(gauges: Sequence[PartitionGauge], *, partition_count: int) -> N
             raise ValueError("an unknown phase or halt cause")
 
 
-def _encode_gauge_moments(found: PartitionGauge) -> PartitionGauge:
+def _encode_gauge_times(found: PartitionGauge) -> PartitionGauge:
     if found.unrecorded_since_s is None:
         return found
-    return dataclasses.replace(found, unrecorded_since_s=_encode_moment(found.unrecorded_since_s))
+    return dataclasses.replace(found, unrecorded_since_s=_encode_time(found.unrecorded_since_s))
 
 
-def _shift_gauge_moments(found: PartitionGauge, shift_s: float) -> PartitionGauge:
+def _shift_gauge_times(found: PartitionGauge, shift_s: float) -> PartitionGauge:
     if found.unrecorded_since_s is None:
         return found
     return dataclasses.replace(
-        found, unrecorded_since_s=_decode_moment(found.unrecorded_since_s, shift_s)
+        found, unrecorded_since_s=_decode_time(found.unrecorded_since_s, shift_s)
     )
 
 
-def _encode_moment(time_s: float) -> Any:
+def _encode_time(time_s: float) -> Any:
     """Encode a time. Infinity is encoded as text, because JSON has no infinity."""
     return time_s if math.isfinite(time_s) else str(time_s)
 
 
-def _decode_moment(plain: float | str, shift_s: float) -> float:
+def _decode_time(plain: float | str, shift_s: float) -> float:
     moment_s = float(plain) + shift_s
     if math.isnan(moment_s):
         raise ValueError("the time is not a number")
@@ -245,7 +245,7 @@ def _decode_ages(values: Sequence[Any]) -> RecordAges:
     records, sum_ms, min_ms, max_ms = values
     return RecordAges(
         records=control_messages.decode_integer(records),
-        sum_ms=control_messages.decode_sum(sum_ms),
+        sum_ms=control_messages.decode_integer_sum(sum_ms),
         min_ms=control_messages.decode_integer(min_ms),
         max_ms=control_messages.decode_integer(max_ms),
     )

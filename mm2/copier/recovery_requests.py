@@ -22,7 +22,7 @@ from connect_runtime.protocol.request_builders import (
 )
 from connect_runtime.protocol.request_errors import CoordinatorLookupRefused
 from mm2.copier import offset_lookups
-from mm2.copier.batch_reads import BatchReads
+from mm2.copier.batch_reads import BatchReadQueue
 from mm2.copier.driver_client import DriverAnswerHandler, DriverClient
 from mm2.copier.offset_lookups import OffsetLookups, PendingRequest, RecoveryCluster, ReplyHandler
 from mm2.replication.partition_replicator import PartitionReplicator
@@ -78,7 +78,7 @@ class TransactionCoordinatorRequests:
             self._reply_if_awaited(question, InstructionRefused(code=code, message=text))
             return
         if reply.failure is not None:
-            self._reply_if_awaited(question, offset_lookups.build_unanswered(reply.failure))
+            self._reply_if_awaited(question, offset_lookups.build_no_response_answer(reply.failure))
             return
         transactional_id = question.copy.setup.transactional_id
         code = _read_error_code(question.instruction, reply.body)
@@ -173,7 +173,7 @@ class RecoveryRequests:
         self._offsets = OffsetLookups(
             source=self._source, target=self._target, reply=self._reply_if_awaited
         )
-        self._reads = BatchReads(
+        self._reads = BatchReadQueue(
             source=self._source,
             target=self._target,
             reply=self._reply_if_awaited,

@@ -19,7 +19,7 @@ from mm2.copier.engine import CopyEngine, CopyHandle, CopyJob, CopyState
 
 
 @dataclass(frozen=True, slots=True)
-class StartedCopy:
+class StartedCopyProcess:
     """A running copy process. Its owner must end the process or hand it over to another owner."""
 
     channel: TaskChannel
@@ -44,7 +44,7 @@ def start_copy(
     *,
     flow: str,
     task: int,
-) -> StartedCopy:
+) -> StartedCopyProcess:
     """Start a copy process whose messages are delivered to `inbox`.
 
     Raises `FatalError` if the control server has ended.
@@ -53,7 +53,7 @@ def start_copy(
     handle = engine.start(
         CopyJob(flow=flow, index=task, address=str(server.address), token=channel.token)
     )
-    return StartedCopy(channel, handle)
+    return StartedCopyProcess(channel, handle)
 
 
 MAX_STANDBY_COPIES = 4
@@ -88,7 +88,7 @@ class StandbyCopies:
         self._inbox = ChannelInbox()
         self._numbers = itertools.count(1)
         self._task_counts: dict[str, int] = {}
-        self._standby: list[StartedCopy] = []
+        self._standby: list[StartedCopyProcess] = []
         self._next_start_s = 0.0
         self._next_heartbeat_s = 0.0
 
@@ -105,7 +105,7 @@ class StandbyCopies:
                 self._next_start_s = now_s + STANDBY_START_DELAY_S
             self._adjust_count(now_s)
 
-    def assign_standby(self, name: str, inbox: ChannelInbox) -> StartedCopy | None:
+    def assign_standby(self, name: str, inbox: ChannelInbox) -> StartedCopyProcess | None:
         """Assign a standby process to a task, whose messages are delivered to `inbox`. Return None
         if no standby process is available."""
         with self._lock:
@@ -137,7 +137,7 @@ class StandbyCopies:
                 with contextlib.suppress(ConnectError):
                     each.channel.send({"type": "heartbeat"})
 
-    def _start_standby(self) -> StartedCopy:
+    def _start_standby(self) -> StartedCopyProcess:
         return start_copy(
             self._engine,
             self._server,

@@ -38,7 +38,7 @@ class RecordRange(NamedTuple):
 
 
 @dataclass(slots=True, kw_only=True)
-class Provenance:
+class ForeignRecordScan:
     """Counts the flow's records in a log range and collects the foreign records."""
 
     flow_producers: Collection[int]
@@ -67,7 +67,7 @@ class Provenance:
             if header.base_offset < self.end:
                 waiting = self._open.pop(header.producer_id, [])
                 if control == record_batch.COMMIT_MARKER:
-                    self._count_committed(header.producer_id, waiting)
+                    self._count_committed_records(header.producer_id, waiting)
             return
         first, last = max(self.start, header.base_offset), min(self.end - 1, header.last_offset)
         if first > last or not (self.collects_foreign or header.producer_id in self.flow_producers):
@@ -75,17 +75,17 @@ class Provenance:
         records = min(header.record_count, last - first + 1)
         found = RecordRange(first, last, records, header.oldest_timestamp, header.max_timestamp)
         if header.is_transactional:
-            _append_range(self._open.setdefault(header.producer_id, []), found)
+            _append_record_range(self._open.setdefault(header.producer_id, []), found)
         else:
-            self._count_committed(header.producer_id, [found])
+            self._count_committed_records(header.producer_id, [found])
 
-    def _count_committed(self, producer: int, found: list[RecordRange]) -> None:
+    def _count_committed_records(self, producer: int, found: list[RecordRange]) -> None:
         if producer in self.flow_producers:
             self.flow_records += sum(each.records for each in found)
             self.flow_end = max([self.flow_end, *(each.last + 1 for each in found)])
         else:
             for each in found:
-                _append_range(self.foreign, each)
+                _append_record_range(self.foreign, each)
 
     @property
     def range_count(self) -> int:
@@ -93,7 +93,7 @@ class Provenance:
         return len(self.foreign) + sum(len(each) for each in self._open.values())
 
 
-def _append_range(found: list[RecordRange], more: RecordRange) -> None:
+def _append_record_range(found: list[RecordRange], more: RecordRange) -> None:
     """Append a record range, or merge it with the last range if the two are adjacent."""
     last = found[-1] if found else None
     if (
@@ -114,7 +114,7 @@ def _append_range(found: list[RecordRange], more: RecordRange) -> None:
         found.append(more)
 
 
-def skip_records(others: Collection[RecordRange], skipped: int) -> list[RecordRange]:
+def skip_foreign_records(others: Collection[RecordRange], skipped: int) -> list[RecordRange]:
     """Return the foreign ranges in log order without the first `skipped` records. Within a range,
     each offset counts as one record."""
     found = []
@@ -176,7 +176,7 @@ class ReadableLog(Protocol):
 
 def scan_log(
     log: ReadableLog,
-    scan: Provenance,
+    scan: ForeignRecordScan,
     *,
     clock: Clock,
     end: Deadline,

@@ -43,7 +43,7 @@ class VerifiedPosition:
         return f"group {self.group}, {self.partition}: {at}, not at {self.written_offset}"
 
 
-def compare_positions(
+def compare_committed_offsets(
     finals: Mapping[str, FinalPositions], current: Mapping[str, CommittedPositions]
 ) -> list[VerifiedPosition]:
     """Compare the committed offset of each group and partition with its final position."""

@@ -24,7 +24,7 @@ from mm2.clusters.pair_snapshot import (
 from mm2.offsets.checkpoint_rules import OffsetAndMetadata
 from mm2.offsets.group_offset_sync import GroupState
 from mm2.offsets.log_bounds import LogBounds
-from mm2.offsets.translation import EarlierOffset, ExactOffset, TranslatedOffset, Untranslated
+from mm2.offsets.translation import EarlierOffset, ExactOffset, TranslatedOffset, UntranslatedReason
 
 _GroupState = GroupState
 _ALL_ANSWERED: Mapping[TopicPartition, str] = {}
@@ -198,7 +198,7 @@ class GroupMove:
         return sum(each.unread or 0 for each in self.partitions)
 
 
-def plan_group(
+def plan_group_move(
     group: GroupSnapshot,
     translate: TranslatePosition,
     *,
@@ -230,7 +230,7 @@ def plan_group(
         move = _plan_partition(
             partition,
             committed,
-            _use_checkpoint(place, pair, committed=committed.offset, log=log),
+            _use_checkpoint_if_unmapped(place, pair, committed=committed.offset, log=log),
             mirrored=mirrored.get(partition),
             log=log,
             at=None if at is None else at.offset,
@@ -240,7 +240,7 @@ def plan_group(
         return (
             move
             if group.basis is PositionBasis.COMMITTED
-            else _bound_checkpointed_rereads(group, move, log)
+            else _compute_checkpointed_reread_bound(group, move, log)
         )
 
     return GroupMove(
@@ -254,12 +254,12 @@ def plan_group(
         unreadable_checkpoint=group.unreadable_checkpoint,
         is_streams=bool(group.is_streams),
         target_unread_reason=group.target_unread_reason,
-        max_unlisted_rereads=_bound_unlisted_rereads(group, mirrored.values()),
+        max_unlisted_rereads=_compute_unlisted_reread_bound(group, mirrored.values()),
         may_read_more=_may_read_unlisted_topics(group, mirrored.values()),
     )
 
 
-def _bound_checkpointed_rereads(
+def _compute_checkpointed_reread_bound(
     group: GroupSnapshot, move: PartitionMove, log: LogBounds | None
 ) -> PartitionMove:
     """Bound the re-reads of a position that is not the group's current committed offset. The
@@ -274,11 +274,13 @@ def _bound_checkpointed_rereads(
         if written_ms is None
         else PositionBasis.CHECKPOINTED,
         checkpoint_ms=written_ms,
-        max_rereads=_bound_rereads_from(begins, log, unheard=move.unanswered_reason),
+        max_rereads=_compute_reread_bound_from(begins, log, unheard=move.unanswered_reason),
     )
 
 
-def _bound_rereads_from(at: int | None, log: LogBounds | None, *, unheard: str) -> int | None:
+def _compute_reread_bound_from(
+    at: int | None, log: LogBounds | None, *, unheard: str
+) -> int | None:
     """Count the mirror's offsets from `at` on (None: all offsets) as the upper bound of
     re-reads."""
     if log is None:
@@ -286,7 +288,7 @@ def _bound_rereads_from(at: int | None, log: LogBounds | None, *, unheard: str) 
     return max(0, log.high_watermark - (log.start if at is None else at))
 
 
-def _bound_unlisted_rereads(
+def _compute_unlisted_reread_bound(
     group: GroupSnapshot, mirrored: Iterable[MirroredPartition]
 ) -> int | None:
     if group.basis is PositionBasis.COMMITTED:
@@ -326,7 +328,7 @@ def _list_positioned_partitions(group: GroupSnapshot) -> set[TopicPartition]:
     return {place for place, position in group.positions.items() if position is not None}
 
 
-def cap_rereads(
+def cap_reread_bound(
     forward: TranslatedOffset, committed: int, mirrored: MirroredPartition | None
 ) -> TranslatedOffset:
     """Lower the re-read bound of `forward`, a translation by the flow's offset map. Of the records
@@ -353,17 +355,17 @@ def _plan_partition(
     rewind: bool,
 ) -> PartitionMove:
     outcome = place.outcome
-    oldest = outcome is Untranslated.TOO_OLD and log is not None
+    oldest = outcome is UntranslatedReason.TOO_OLD and log is not None
     if oldest and log is not None:
         outcome = _translate_to_start(log)
-    if isinstance(outcome, Untranslated):
+    if isinstance(outcome, UntranslatedReason):
         return PartitionMove(
             partition=partition,
             action=GroupAction.UNTRANSLATED,
             committed=committed.offset,
             mirror=place.partition,
             current_offset=at,
-            max_rereads=_bound_rereads_from(None, log, unheard=unheard),
+            max_rereads=_compute_reread_bound_from(None, log, unheard=unheard),
             reason=outcome.value,
             unanswered_reason=unheard,
         )
@@ -372,7 +374,7 @@ def _plan_partition(
     way = _choose_action(to, at=at, log=log, unheard=unheard, rewind=rewind)
     again_max: int | None = outcome.reread_max if isinstance(outcome, EarlierOffset) else 0
     if way in _RESET_ACTIONS:
-        again_max = _bound_rereads_from(None, log, unheard=unheard)
+        again_max = _compute_reread_bound_from(None, log, unheard=unheard)
     return PartitionMove(
         partition=partition,
         action=way,
@@ -396,7 +398,7 @@ def _translate_to_start(log: LogBounds) -> EarlierOffset:
     return EarlierOffset(downstream=log.start, reread_max=log.high_watermark - log.start)
 
 
-def _use_checkpoint(
+def _use_checkpoint_if_unmapped(
     place: TranslatedPosition, pair: CheckpointPair | None, *, committed: int, log: LogBounds | None
 ) -> TranslatedPosition:
     """Use a checkpoint where the offset map has no entry, unless the checkpoint may be from an
@@ -404,9 +406,9 @@ def _use_checkpoint(
     if pair is None or pair.upstream > committed or log is None:
         return place
     match place.outcome:
-        case Untranslated.UNKNOWN:
+        case UntranslatedReason.UNKNOWN:
             pass
-        case Untranslated.TOO_OLD:
+        case UntranslatedReason.TOO_OLD:
             if place.known_from is None or pair.downstream > place.known_from:
                 return place
         case _:

@@ -48,7 +48,7 @@ def drop_moved_groups(found: MovePlan, moved: Collection[str]) -> MovePlan:
     )
 
 
-def explain_abandoning(found: MoveJournal, *, path: str, resume: str) -> str:
+def explain_how_to_abandon(found: MoveJournal, *, path: str, resume: str) -> str:
     """Explain how to abandon the move. Return "" if groups were already moved, because that cannot
     be undone.
 
@@ -70,7 +70,7 @@ def read_last_fencing(found: MoveJournal) -> list[FencingResult]:
     )
 
 
-def explain_change(
+def explain_outdated_positions(
     found: MoveJournal,
     *,
     offset_map: OffsetMap,

@@ -94,11 +94,11 @@ class MoveJournal:
             raise ValueError("at_ms is not a valid time")
         match JournalEntryKind(line["what"]):
             case JournalEntryKind.BEGUN:
-                self.identity, self.begun_at_ms = _decode_begun(line), at_ms
+                self.identity, self.begun_at_ms = _decode_begun_entry(line), at_ms
             case JournalEntryKind.ACCEPTED:
                 if self.identity is None:
                     raise ValueError("the move has not begun")
-                more = self.identity.request.accepted.union(_to_texts(line["codes"]))
+                more = self.identity.request.accepted.union(_require_texts(line["codes"]))
                 wanted = dataclasses.replace(self.identity.request, accepted=more)
                 self.identity = dataclasses.replace(self.identity, request=wanted)
             case JournalEntryKind.GROUP:
@@ -146,7 +146,7 @@ def decode_entry(line: str) -> Mapping[str, Any]:
     return found
 
 
-def encode_begun(begin: MoveIdentity, *, at_ms: int) -> str:
+def encode_begun_entry(begin: MoveIdentity, *, at_ms: int) -> str:
     """Encode the first journal line, including its line feed."""
     wanted = begin.request
     return _encode_entry(
@@ -168,27 +168,27 @@ def encode_begun(begin: MoveIdentity, *, at_ms: int) -> str:
     )
 
 
-def encode_accepted(codes: Iterable[str], *, at_ms: int) -> str:
+def encode_accepted_entry(codes: Iterable[str], *, at_ms: int) -> str:
     return _encode_entry(JournalEntryKind.ACCEPTED, at_ms, {"codes": sorted(codes)})
 
 
-def encode_group_moved(group: str, *, at_ms: int) -> str:
+def encode_group_moved_entry(group: str, *, at_ms: int) -> str:
     return _encode_entry(JournalEntryKind.GROUP, at_ms, {"group": group})
 
 
-def encode_started(step: MoveStep, *, at_ms: int) -> str:
+def encode_step_started(step: MoveStep, *, at_ms: int) -> str:
     return _encode_entry(JournalEntryKind.STARTED, at_ms, {"step": step.value})
 
 
-def encode_done(step: MoveStep, detail: Mapping[str, Any], *, at_ms: int) -> str:
+def encode_step_done(step: MoveStep, detail: Mapping[str, Any], *, at_ms: int) -> str:
     return _encode_entry(JournalEntryKind.DONE, at_ms, {"step": step.value, "detail": detail})
 
 
-def encode_failed(step: MoveStep, error: str, *, at_ms: int) -> str:
+def encode_step_failed(step: MoveStep, error: str, *, at_ms: int) -> str:
     return _encode_entry(JournalEntryKind.FAILED, at_ms, {"step": step.value, "error": error})
 
 
-def encode_voided(step: MoveStep, *, at_ms: int) -> str:
+def encode_step_voided(step: MoveStep, *, at_ms: int) -> str:
     return _encode_entry(JournalEntryKind.VOIDED, at_ms, {"step": step.value})
 
 
@@ -197,19 +197,19 @@ def _encode_entry(what: JournalEntryKind, at_ms: int, more: Mapping[str, Any]) -
     return json.dumps(whole, separators=(",", ":")) + "\n"
 
 
-def _decode_begun(line: Mapping[str, Any]) -> MoveIdentity:
+def _decode_begun_entry(line: Mapping[str, Any]) -> MoveIdentity:
     return MoveIdentity(
         request=MoveRequest(
             origin=_require_text(line["from"]),
             destination=_require_text(line["to"]),
             kind=MoveKind(line["kind"]),
             rewind=bool(line["rewind"]),
-            accepted=frozenset(_to_texts(line["accepted"])),
-            groups=frozenset(_to_texts(line["groups"])),
+            accepted=frozenset(_require_texts(line["accepted"])),
+            groups=frozenset(_require_texts(line["groups"])),
             export=str(line["export"]),
         ),
         flow=_require_text(line["flow"]),
-        hooks=tuple(_to_texts(line["hooks"])),
+        hooks=tuple(_require_texts(line["hooks"])),
         clusters=ClusterIds(origin=str(line["from_id"]), destination=str(line["to_id"])),
     )
 
@@ -220,5 +220,5 @@ def _require_text(value: object) -> str:
     return value
 
 
-def _to_texts(values: Iterable[object]) -> list[str]:
+def _require_texts(values: Iterable[object]) -> list[str]:
     return [str(each) for each in values]

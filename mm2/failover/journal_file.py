@@ -49,7 +49,7 @@ def find_unfinished_moves(
     (`*.jsonl`) of a folder. The journal `excluded`, files that are not journals, and files of users
     other than root and the current user are skipped."""
     found = []
-    own = filter(_is_own_file, folder.glob("*.jsonl"))
+    own = filter(_has_trusted_owner, folder.glob("*.jsonl"))
     for path in sorted(itertools.islice(own, MAX_JOURNALS)):
         try:
             if path.absolute() != excluded.absolute() and (
@@ -64,7 +64,9 @@ def find_unfinished_moves(
 def describe_foreign_journals(folder: pathlib.Path) -> str:
     """Describe the journals that `find_unfinished_moves` skips because other users own them; return
     "" if none is skipped."""
-    foreign = [path for path in folder.glob("*.jsonl") if path.is_file() and not _is_own_file(path)]
+    foreign = [
+        path for path in folder.glob("*.jsonl") if path.is_file() and not _has_trusted_owner(path)
+    ]
     if not foreign:
         return ""
     count = plurals.format_count(len(foreign), "journal")
@@ -73,7 +75,7 @@ def describe_foreign_journals(folder: pathlib.Path) -> str:
     )
 
 
-def _is_own_file(path: pathlib.Path) -> bool:
+def _has_trusted_owner(path: pathlib.Path) -> bool:
     try:
         found = path.lstat()
     except OSError:
@@ -134,11 +136,11 @@ class JournalFile:
                 else f"opening the journal {path}: {error.strerror}"
             ) from error
         try:
-            self._lock()
+            self._lock_file()
             if begin is not None:
-                self._append(begin)
+                self._append_whole_line(begin)
                 _sync_folder(path.parent)
-            self.journal = self._read()
+            self.journal = self._read_journal()
         except BaseException:
             os.close(self._fd)
             raise
@@ -156,10 +158,10 @@ class JournalFile:
 
     def append(self, line: str) -> None:
         """Append a journal line durably, and apply it to `journal`."""
-        self._append(line)
+        self._append_whole_line(line)
         self.journal.apply(journal.decode_entry(line))
 
-    def _lock(self) -> None:
+    def _lock_file(self) -> None:
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -167,7 +169,7 @@ class JournalFile:
                 f"{self.path} is in use: another process executes this move; wait for it or stop it"
             ) from error
 
-    def _read(self) -> MoveJournal:
+    def _read_journal(self) -> MoveJournal:
         with open(self._fd, "rb", closefd=False) as file:
             file.seek(0)
             data = file.read()
@@ -179,7 +181,7 @@ class JournalFile:
         except (JournalError, UnicodeDecodeError) as error:
             raise FatalError(f"{self.path}: {error}") from error
 
-    def _append(self, line: str) -> None:
+    def _append_whole_line(self, line: str) -> None:
         """Append either the whole line or nothing, so that the next append begins on a new line."""
         before = os.fstat(self._fd).st_size
         try:

@@ -16,7 +16,7 @@ from connect_runtime.base.errors import ConnectError, FatalError, RetriableError
 from mm2 import text_format
 from mm2.clusters import fencing_results, mirror_state
 from mm2.clusters.mirror_state import MirrorState
-from mm2.clusters.pair_snapshot import AgreedEnds
+from mm2.clusters.pair_snapshot import MatchingEndOffsets
 from mm2.failover import (
     flow_stop,
     group_offset_writes,
@@ -36,13 +36,13 @@ from mm2.failover.move_plan import MovePlan
 from mm2.failover.move_request import MoveRequest
 from mm2.failover.move_steps import MoveStep
 from mm2.failover.plan_findings import PlanSeverity, PlanVerdict
-from mm2.failover.planner import ClosedFlow, MovePlanner
+from mm2.failover.planner import FencedFlowState, MovePlanner
 from mm2.failover.step_details import FinalPositions
 from mm2.offsets.group_offset_sync import GroupState
 from mm2.operator_commands import OperatorCommands
 
 
-def export_unreplicated(context: MoveContext, request: MoveRequest, *, move: str) -> int:
+def export_unreplicated_records(context: MoveContext, request: MoveRequest, *, move: str) -> int:
     """Write the unreplicated records to the file `wanted.export`; return the number of records.
 
     Neither cluster is changed. Raises `FatalError`, also if the records cannot be counted, and
@@ -91,7 +91,7 @@ class MoveExecutor:
             _Step.IDLE: self._wait_for_idle_groups,
             _Step.AGREE: self._wait_for_equal_ends,
             _Step.STOP_FLOW: self._stop_flow,
-            _Step.FENCE: self._fence,
+            _Step.FENCE: self._fence_partitions,
             _Step.FINAL_POSITIONS: self._compute_final_positions,
             _Step.MOVE_GROUPS: self._move_groups,
             _Step.VERIFY: self._verify_offsets,
@@ -106,24 +106,24 @@ class MoveExecutor:
             self._repeat_outdated_steps()
         while (step := found.next_step) is not None:
             about.print_line(f"{step.value}: {self._describe_step(step)}")
-            self._append_entry(journal.encode_started(step, at_ms=about.clock.wall_ms()))
+            self._append_entry(journal.encode_step_started(step, at_ms=about.clock.wall_ms()))
             try:
                 detail = (
                     self._run_hook(step) if step in move_steps.HOOK_STEPS else self._actions[step]()
                 )
             except ConnectError as error:
                 self._append_entry(
-                    journal.encode_failed(step, str(error), at_ms=about.clock.wall_ms())
+                    journal.encode_step_failed(step, str(error), at_ms=about.clock.wall_ms())
                 )
-                if given_up := interrupted_move.explain_abandoning(
+                if given_up := interrupted_move.explain_how_to_abandon(
                     found, path=str(self._file.path), resume=self._resume_command
                 ):
                     about.print_line(given_up)
                 go_on = self._request.command("--resume", "--journal", str(self._file.path))
                 about.print_line(f"{step.value} failed; to resume the move: {go_on}")
                 raise
-            self._append_entry(journal.encode_done(step, detail, at_ms=about.clock.wall_ms()))
-            about.print_line(step_details.format_read_back(step, detail))
+            self._append_entry(journal.encode_step_done(step, detail, at_ms=about.clock.wall_ms()))
+            about.print_line(step_details.format_step_verification(step, detail))
 
     def _describe_step(self, step: _Step) -> str:
         one_name = not self._context.clusters.flow.policy.renames_topics
@@ -152,7 +152,7 @@ class MoveExecutor:
             )
             self._stop_flow()
             if found.moved and _Step.MOVE_GROUPS not in found.details:
-                self._check_partly_moved()
+                self._check_partly_moved_groups()
         elif _Step.STOP_FLOW in found.started_ms:
             about.print_line(
                 "the flow may be stopped already: if records are left to replicate, resume it with "
@@ -160,13 +160,13 @@ class MoveExecutor:
             )
         for step in interrupted_move.find_outdated_steps(found):
             about.print_line(f"{step.value} is repeated: its result may be outdated")
-            self._append_entry(journal.encode_voided(step, at_ms=about.clock.wall_ms()))
+            self._append_entry(journal.encode_step_voided(step, at_ms=about.clock.wall_ms()))
 
-    def _check_partly_moved(self) -> None:
+    def _check_partly_moved_groups(self) -> None:
         """Raise `FatalError` if a partly executed move can no longer be completed consistently."""
         found, about = self._file.journal, self._context
         known = about.read_offset_map()
-        why = interrupted_move.explain_change(
+        why = interrupted_move.explain_outdated_positions(
             found,
             offset_map=known,
             to_fence=writer_fencing.list_partitions_to_fence(about, known),
@@ -184,7 +184,9 @@ class MoveExecutor:
             )
 
     def _record_moved_group(self, group: str) -> None:
-        self._append_entry(journal.encode_group_moved(group, at_ms=self._context.clock.wall_ms()))
+        self._append_entry(
+            journal.encode_group_moved_entry(group, at_ms=self._context.clock.wall_ms())
+        )
 
     def _run_hook(self, step: _Step) -> _Detail:
         hook = self._context.hooks.get(step.value)
@@ -198,12 +200,12 @@ class MoveExecutor:
     def _record_plan(self) -> _Detail:
         found = self._planned or self._context.planner.build_plan(self._request)
         if found.verdict is PlanVerdict.NO_GO:
-            raise MoveRefusedError(f"no-go: {explain_refusal(found)}. Nothing was changed")
+            raise MoveRefusedError(f"no-go: {explain_move_refusal(found)}. Nothing was changed")
         return {"plan": plan_output.plan_to_json(found, tuple(self._identity.hooks), {})}
 
     def _export_records(self) -> _Detail:
         move = f"{self._identity.flow} {self._file.journal.begun_at_ms}"
-        written = export_unreplicated(self._context, self._request, move=move)
+        written = export_unreplicated_records(self._context, self._request, move=move)
         return {"file": self._request.export, "records": written}
 
     def _wait_for_idle_groups(self) -> _Detail:
@@ -218,7 +220,7 @@ class MoveExecutor:
         stopped = flow_stop.stop_flow(self._context, self._request)
         return {"connectors": stopped.connectors, "still_running": stopped.running}
 
-    def _fence(self) -> _Detail:
+    def _fence_partitions(self) -> _Detail:
         fenced = flow_stop.fence_flow(self._context, self._request)
         return {"partitions": [step_details.encode_fencing_result(each) for each in fenced]}
 
@@ -251,23 +253,25 @@ class MoveExecutor:
         settled = None
         if self._request.is_planned:
             ends = step_details.decode_offsets(noted.details[_Step.AGREE]["ends"])
-            settled = AgreedEnds(ends=ends)
+            settled = MatchingEndOffsets(ends=ends)
         found = self._planner.build_plan(
             self._request,
-            ClosedFlow(
+            FencedFlowState(
                 fencing=fencing_results.summarize_fencing(again or fenced),
                 agreed_ends=settled,
-                baseline=step_details.decode_baseline(noted.details[_Step.RECORD]),
+                baseline=step_details.decode_plan_baseline(noted.details[_Step.RECORD]),
             ),
         )
         found = interrupted_move.drop_moved_groups(found, noted.moved)
         if found.verdict is PlanVerdict.NO_GO:
-            raise RetriableError(f"no-go: {explain_refusal(found)}. {self._describe_options()}")
+            raise RetriableError(
+                f"no-go: {explain_move_refusal(found)}. {self._describe_options()}"
+            )
         detail = {
             "plan": plan_output.plan_to_json(found, tuple(self._identity.hooks), {}),
             "fenced_again": [step_details.encode_fencing_result(each) for each in again],
             "groups": [
-                step_details.encode_group(each)
+                step_details.encode_group_positions(each)
                 for each in found.groups
                 if step_details.is_group_moved(each)
             ],
@@ -308,7 +312,7 @@ class MoveExecutor:
     def _verify_offsets(self) -> _Detail:
         left = self._file.journal.details[_Step.MOVE_GROUPS]["skipped"]
         finals = {name: each for name, each in self._final_positions.items() if name not in left}
-        found = group_offset_writes.compare_positions(
+        found = group_offset_writes.compare_committed_offsets(
             finals, group_offset_writes.read_group_offsets(self._context, finals)
         )
         wrong = group_offset_writes.select_unaccepted_positions(found, self._request.accepted)
@@ -325,7 +329,7 @@ class MoveExecutor:
         final = found.details[_Step.FINAL_POSITIONS]["plan"]
         return {
             **step_details.build_report(found, final, now_ms=self._context.clock.wall_ms()),
-            "stranded_records": self._count_stranded_records(final),
+            "stranded_records": self._count_records_after_snapshot(final),
             "active": self._find_active_groups(),
         }
 
@@ -341,18 +345,18 @@ class MoveExecutor:
         active = GroupState.ACTIVE
         return [name for name in moved if states.succeeded.get(name) is active]
 
-    def _count_stranded_records(self, final: Mapping[str, Any]) -> int | None:
+    def _count_records_after_snapshot(self, final: Mapping[str, Any]) -> int | None:
         """Count the records written on the origin after its final snapshot; return None if
         unknown."""
         try:
             now = self._collect_mirrors().mirrored
         except ConnectError:
             return None
-        return step_details.count_stranded_records(
+        return step_details.count_records_after_snapshot(
             final, {each.partition: each.source_bounds for each in now}
         )
 
 
-def explain_refusal(found: MovePlan) -> str:
+def explain_move_refusal(found: MovePlan) -> str:
     """Join the texts of the findings that forbid the move."""
     return "; ".join(each.text for each in found.findings if each.severity is PlanSeverity.FORBIDS)

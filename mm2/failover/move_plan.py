@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from mm2.clusters.pair_snapshot import (
-    AgreedEnds,
     ClusterPairSnapshot,
+    MatchingEndOffsets,
     MirroredPartition,
     TranslatePosition,
     UnmovedGroup,
@@ -80,12 +80,12 @@ class MovePlan:
         return None if None in found else sum(each or 0 for each in found)
 
 
-def build_plan(
+def build_move_plan(
     request: MoveRequest,
     snapshot: ClusterPairSnapshot,
     translate: TranslatePosition,
     *,
-    agreed_ends: AgreedEnds | None = None,
+    agreed_ends: MatchingEndOffsets | None = None,
 ) -> MovePlan:
     """Build the plan from a snapshot.
 
@@ -94,7 +94,7 @@ def build_plan(
     """
     mirrored = {each.partition: each for each in snapshot.mirrored}
     groups = tuple(
-        group_plan.plan_group(
+        group_plan.plan_group_move(
             each,
             translate,
             mirrored=mirrored,

@@ -79,14 +79,14 @@ def _build_group_rows(report: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
                 each["topic"],
                 str(each["partition"]),
                 each["mirror"] or text_format.UNKNOWN_NUMBER,
-                plan_output.format_basis(
+                plan_output.format_position_basis(
                     each["basis"], each["checkpointed_ms"], report["snapshot_ms"]
                 ),
                 plan_output.format_number(each["resume_offset"]),
                 plan_output.format_number(
                     stands.get((group["group"], each["mirror"], each["partition"]))
                 ),
-                plan_output.format_reread(each["reread_max"], each["basis"]),
+                plan_output.format_reread_bound(each["reread_max"], each["basis"]),
                 each["state"],
             )
 

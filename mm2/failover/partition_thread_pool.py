@@ -131,13 +131,13 @@ class _PoolQueue(Generic[K, T]):
                     item = self._waiting.get_nowait()
                 except queue.Empty:
                     return
-                self._process(item, questions, stop)
+                self._process_item(item, questions, stop)
 
     @property
     def _is_expired(self) -> bool:
         return self._end.is_expired(self._clock.now_s())
 
-    def _process(self, item: K, questions: BlockingClient, stop: threading.Event) -> None:
+    def _process_item(self, item: K, questions: BlockingClient, stop: threading.Event) -> None:
         try:
             self.done[item] = self._work(questions, item, self._end)
         except RetriableError as error:

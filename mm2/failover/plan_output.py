@@ -68,7 +68,7 @@ def format_plan(
     yield ""
     if plan.unmoved_groups:
         yield f"groups of {wanted.origin} that are not moved:"
-        others = [row for each in plan.unmoved_groups for row in _build_unmoved_rows(each)]
+        others = [row for each in plan.unmoved_groups for row in _build_unmoved_group_rows(each)]
         yield from text_format.format_columns(_UNMOVED_COLUMNS, others)
         yield ""
     if plan.unreplicated:
@@ -77,7 +77,7 @@ def format_plan(
             _TAIL_COLUMNS, [_build_tail_row(each) for each in plan.unreplicated]
         )
         yield ""
-    yield from _format_totals(plan)
+    yield from _format_plan_totals(plan)
     yield ""
     yield from format_findings([_finding_to_json(each) for each in plan.findings])
     yield f"verdict: {plan.verdict.value}"
@@ -159,13 +159,13 @@ def plan_to_json(
         "newest_ms": plan.newest_ms,
         "unlisted_topics": list(plan.unlisted_topics),
         "checkpointed_ms": plan.checkpointed_ms,
-        "reread_max": reread_estimate.bound_rereads(groups, all_known=all_known),
+        "reread_max": reread_estimate.compute_reread_bound(groups, all_known=all_known),
         "reread": reread_estimate.describe_rereads(
             groups, at_ms=plan.at_ms, planned=wanted.is_planned, all_known=all_known
         ),
         "partitions": [_mirror_to_json(each, plan.at_ms) for each in plan.mirrored],
         "groups": groups,
-        "unmoved_groups": [_unmoved_to_json(each) for each in plan.unmoved_groups],
+        "unmoved_groups": [_unmoved_group_to_json(each) for each in plan.unmoved_groups],
         "unreplicated_records": plan.unreplicated_records,
         "unreplicated": [_tail_to_json(each) for each in plan.unreplicated],
         "findings": [_finding_to_json(each) for each in plan.findings],
@@ -221,7 +221,7 @@ def _build_mirror_row(each: MirroredPartition, now_ms: int) -> tuple[str, ...]:
     return (
         each.partition.topic,
         str(each.partition.partition),
-        each.mirror.topic + _describe_absence(each),
+        each.mirror.topic + _describe_missing_mirror(each),
         text_format.UNKNOWN_NUMBER if each.source_bounds is None else str(each.source_bounds.end),
         text_format.UNKNOWN_NUMBER if each.copied_to is None else str(each.copied_to),
         text_format.format_count(each.lag_records),
@@ -229,13 +229,13 @@ def _build_mirror_row(each: MirroredPartition, now_ms: int) -> tuple[str, ...]:
     )
 
 
-def _describe_absence(each: MirroredPartition) -> str:
+def _describe_missing_mirror(each: MirroredPartition) -> str:
     if each.mirror_error:
         return " (no answer)"
     return " (missing)" if each.mirror_bounds is None else ""
 
 
-def format_reread(again_max: int | None, basis: str) -> str:
+def format_reread_bound(again_max: int | None, basis: str) -> str:
     """Format the re-read bound as a table cell; after a checkpoint the number is only an upper
     bound."""
     if again_max is None:
@@ -243,9 +243,9 @@ def format_reread(again_max: int | None, basis: str) -> str:
     return str(again_max) if basis == PositionBasis.COMMITTED.value else f"0 to {again_max}"
 
 
-def format_basis(basis: str, written_ms: int | None, at_ms: int) -> str:
+def format_position_basis(basis: str, written_ms: int | None, at_ms: int) -> str:
     """Format the source of a position, as encoded in JSON, as a table cell."""
-    return reread_estimate.describe_basis(PositionBasis(basis), written_ms, at_ms=at_ms)
+    return reread_estimate.describe_position_basis(PositionBasis(basis), written_ms, at_ms=at_ms)
 
 
 def _build_group_rows(group: GroupMove, at_ms: int) -> Iterator[tuple[str, ...]]:
@@ -255,36 +255,36 @@ def _build_group_rows(group: GroupMove, at_ms: int) -> Iterator[tuple[str, ...]]
             each.partition.topic,
             str(each.partition.partition),
             format_number(each.committed),
-            format_basis(each.basis.value, each.checkpoint_ms, at_ms),
+            format_position_basis(each.basis.value, each.checkpoint_ms, at_ms),
             format_number(each.target_offset),
             format_number(each.current_offset),
-            format_reread(each.max_rereads, each.basis.value),
-            _format_missing(each),
+            format_reread_bound(each.max_rereads, each.basis.value),
+            _format_missing_records(each),
             format_number(each.unread),
-            _format_state(group, each),
+            _format_group_state(group, each),
         )
 
 
-def _format_missing(each: PartitionMove) -> str:
+def _format_missing_records(each: PartitionMove) -> str:
     """Format the number of missing records as a table cell; records read after a checkpoint may
     also be missing."""
-    if _is_committed(each):
+    if _is_position_committed(each):
         return str(each.unreplicated)
     return f">= {each.unreplicated}" if each.unreplicated else "unknown"
 
 
-def _is_committed(each: PartitionMove) -> bool:
+def _is_position_committed(each: PartitionMove) -> bool:
     return each.basis is PositionBasis.COMMITTED
 
 
-def _format_state(group: GroupMove, each: PartitionMove) -> str:
+def _format_group_state(group: GroupMove, each: PartitionMove) -> str:
     if group.blocking_state is not None:
         return f"not moved: group is {group.blocking_state.value} there"
     why = each.reason or ("no answer there" if each.unanswered_reason else "")
     return each.action.value + (f": {why}" if why else "")
 
 
-def _format_totals(found: MovePlan) -> Iterator[str]:
+def _format_plan_totals(found: MovePlan) -> Iterator[str]:
     there = found.request.destination
     point = format_rpo(
         there, lag_records=found.lag_records, lag_ms=found.lag_ms, newest_ms=found.newest_ms
@@ -369,7 +369,7 @@ def _finding_to_json(each: PlanFinding) -> dict[str, Any]:
     }
 
 
-def _build_unmoved_rows(each: UnmovedGroup) -> Iterator[tuple[str, ...]]:
+def _build_unmoved_group_rows(each: UnmovedGroup) -> Iterator[tuple[str, ...]]:
     for here, there in sorted((each.topics or {}).items()):
         yield each.name, each.type, here, there
     if not each.topics:
@@ -377,7 +377,7 @@ def _build_unmoved_rows(each: UnmovedGroup) -> Iterator[tuple[str, ...]]:
         yield each.name, each.type, reads, text_format.UNKNOWN_NUMBER
 
 
-def _unmoved_to_json(each: UnmovedGroup) -> dict[str, Any]:
+def _unmoved_group_to_json(each: UnmovedGroup) -> dict[str, Any]:
     topics = None if each.topics is None else dict(each.topics)
     return {
         "group": each.name,
@@ -411,7 +411,7 @@ def _group_to_json(group: GroupMove) -> dict[str, Any]:
                 "resume_offset": each.target_offset,
                 "current_offset": each.current_offset,
                 "reread_max": each.max_rereads,
-                "missing": each.unreplicated if _is_committed(each) else None,
+                "missing": each.unreplicated if _is_position_committed(each) else None,
                 "missing_at_least": each.unreplicated,
                 "unread": each.unread,
                 "deleted": each.deleted,

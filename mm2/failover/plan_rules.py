@@ -9,8 +9,8 @@ from connect_runtime.base import plurals
 from mm2 import operator_commands
 from mm2.clusters import reread_estimate
 from mm2.clusters.pair_snapshot import (
-    AgreedEnds,
     ClusterPairSnapshot,
+    MatchingEndOffsets,
     MirroredPartition,
     PositionBasis,
     UnmovedGroup,
@@ -349,7 +349,7 @@ def check_plan(
     snapshot: ClusterPairSnapshot,
     groups: Sequence[GroupMove],
     *,
-    agreed_ends: AgreedEnds | None,
+    agreed_ends: MatchingEndOffsets | None,
 ) -> Iterator[PlanFinding]:
     """Yield all findings before the operator's acceptance is applied.
 
@@ -371,7 +371,7 @@ def _apply_rules(
     found: ClusterPairSnapshot,
     groups: Sequence[GroupMove],
     *,
-    settled: AgreedEnds | None,
+    settled: MatchingEndOffsets | None,
 ) -> Iterator[PlanFinding]:
     yield from _check_clusters(wanted, found)
     yield from _check_group_list(wanted, found, groups)
@@ -381,7 +381,7 @@ def _apply_rules(
             yield from _check_lag(wanted, each, settled)
     for tail in found.unreplicated:
         yield from _check_unreplicated(wanted, tail)
-    yield from _check_partial_source(wanted, found, groups)
+    yield from _check_partly_failing_source(wanted, found, groups)
     yield from _check_requested_groups(wanted, found, groups)
     yield from _check_vanished_groups(wanted, found, groups)
     for group in groups:
@@ -448,7 +448,7 @@ def _check_group_list(
     )
 
 
-def _check_partial_source(
+def _check_partly_failing_source(
     wanted: MoveRequest, found: ClusterPairSnapshot, groups: Sequence[GroupMove]
 ) -> Iterator[PlanFinding]:
     """Report the information that an available but partly failing source could not provide."""
@@ -527,7 +527,7 @@ def _check_mirror(wanted: MoveRequest, each: MirroredPartition) -> Iterator[Plan
 
 
 def _check_lag(
-    wanted: MoveRequest, each: MirroredPartition, settled: AgreedEnds | None
+    wanted: MoveRequest, each: MirroredPartition, settled: MatchingEndOffsets | None
 ) -> Iterator[PlanFinding]:
     """Report unreplicated records. A planned move waits until all records are replicated, so its
     final check must find no lag."""

@@ -13,7 +13,7 @@ from mm2.clusters.fencing_results import FencingSummary
 from mm2.clusters.flow_pair import FlowClusters
 from mm2.clusters.group_state import GroupPositions
 from mm2.clusters.mirror_state import MirrorState
-from mm2.clusters.pair_snapshot import AgreedEnds, ClusterPairSnapshot, PlanBaseline
+from mm2.clusters.pair_snapshot import ClusterPairSnapshot, MatchingEndOffsets, PlanBaseline
 from mm2.failover import move_plan, reverse_flow_state
 from mm2.failover.move_plan import MovePlan
 from mm2.failover.move_request import MoveKind, MoveRequest
@@ -27,18 +27,18 @@ from mm2.operator_commands import ClusterCommands
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClosedFlow:
+class FencedFlowState:
     """State that is known after the flow has been stopped and fenced."""
 
     fencing: FencingSummary
     """Result of fencing the flow's writers."""
-    agreed_ends: AgreedEnds | None = None
+    agreed_ends: MatchingEndOffsets | None = None
     """End offsets on which both clusters agreed; see `move_plan.build_plan`."""
     baseline: PlanBaseline | None = None
     """Plan that was recorded when the move began; see `ClusterPairSnapshot`."""
 
 
-_OPEN_FLOW = ClosedFlow(fencing=FencingSummary())
+_OPEN_FLOW = FencedFlowState(fencing=FencingSummary())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +58,7 @@ class MovePlanner:
     configuration."""
     tools: ClusterCommands = field(default_factory=ClusterCommands)
 
-    def build_plan(self, wanted: MoveRequest, closed: ClosedFlow | None = None) -> MovePlan:
+    def build_plan(self, wanted: MoveRequest, closed: FencedFlowState | None = None) -> MovePlan:
         """Collect a snapshot and build the plan.
 
         Raises `RetriableError` or `FatalError` if the destination does not respond, or if either
@@ -67,7 +67,7 @@ class MovePlanner:
         return self.build_plan_with_tails(wanted, closed)[0]
 
     def build_plan_with_tails(
-        self, wanted: MoveRequest, closed: ClosedFlow | None = None
+        self, wanted: MoveRequest, closed: FencedFlowState | None = None
     ) -> tuple[MovePlan, Mapping[TopicPartition, UnreplicatedTail]]:
         """Build the plan as `build_plan` does, and return the destination's unreplicated records
         with it if they were counted."""
@@ -77,7 +77,7 @@ class MovePlanner:
             both, clock=self.clock, timeout_s=self.timeout_s, lost_reason=self.lost_reason
         )
         standing = self._collect_groups(
-            wanted, known.baseline, found, timeout_s=self._remaining_s(end)
+            wanted, known.baseline, found, timeout_s=self._compute_remaining_s(end)
         )
         topics = {place.topic for group in standing.groups for place in group.positions}
         opposite = ReverseFlowCollector(
@@ -88,7 +88,7 @@ class MovePlanner:
         ).collect(wanted, found, topics)
         own, why_no_syncs = self._read_own_syncs(found)
         mirrored = mirror_state.mark_contradicted_partitions(
-            fencing_results.apply_counted_tails(found.mirrored, known.fencing),
+            fencing_results.replace_tail_bounds_with_counts(found.mirrored, known.fencing),
             found.offset_map,
             own,
         )
@@ -101,7 +101,7 @@ class MovePlanner:
             is_stopped=closed is not None,
         )
         ends = self._fetch_log_ends(
-            where.list_target_partitions(standing.groups), self._remaining_s(end)
+            where.list_target_partitions(standing.groups), self._compute_remaining_s(end)
         )
         what = ClusterPairSnapshot(
             at_ms=self.clock.wall_ms(),
@@ -124,7 +124,7 @@ class MovePlanner:
             loss_count=found.loss_count,
             baseline=known.baseline,
         )
-        return move_plan.build_plan(
+        return move_plan.build_move_plan(
             wanted, what, where.translate, agreed_ends=known.agreed_ends
         ), opposite.tails
 
@@ -138,7 +138,7 @@ class MovePlanner:
         led = log_end_offsets.find_leaders(places, topics)
         return log_end_offsets.fetch_log_ends(side, led, end=end, clock=self.clock)
 
-    def _remaining_s(self, end: Deadline) -> float:
+    def _compute_remaining_s(self, end: Deadline) -> float:
         """Return the time left for the next query in seconds. The last queries have a minimum
         timeout."""
         return max(reverse_flow_state.LOG_ENDS_TIMEOUT_S, end.remaining_s(self.clock.now_s()))

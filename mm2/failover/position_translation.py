@@ -27,7 +27,7 @@ from mm2.offsets.translation import (
     ExactOffset,
     MapTranslator,
     TranslatedOffset,
-    Untranslated,
+    UntranslatedReason,
 )
 from mm2.topics import topic_selection
 from mm2.topics.flow_config import Flow, TargetTopicAccess
@@ -53,7 +53,7 @@ class LocalRecords:
         return min((each.first for each in self.ranges), default=self.end)
 
 
-def translate_shared_name(
+def combine_shared_topic_translations(
     forward: TranslatedOffset,
     back: TranslatedOffset,
     local: LocalRecords,
@@ -71,11 +71,11 @@ def translate_shared_name(
     `past_all_back` is true, the group is past all records that the reverse flow has replicated to
     the origin, so only `local` records are unread.
     """
-    if isinstance(forward, Untranslated):
+    if isinstance(forward, UntranslatedReason):
         return forward
-    if isinstance(back, Untranslated) and not past_all_back:
+    if isinstance(back, UntranslatedReason) and not past_all_back:
         return back
-    if past_all_back or isinstance(back, Untranslated):
+    if past_all_back or isinstance(back, UntranslatedReason):
         lowest, highest = local.first, local.through
     else:
         lowest, highest = back.downstream, _get_highest_offset(back)
@@ -216,7 +216,7 @@ class PositionTranslator:
             return self._translate_by_syncs(
                 partition, offset, place
             )  # the reverse flow may be MirrorMaker 2
-        return self._translate_shared(
+        return self._translate_shared_topic(
             partition, offset, place, opposite=back.get_partition(place.partition)
         )
 
@@ -234,10 +234,10 @@ class PositionTranslator:
         """Translate by the flow's own offset map."""
         known = MapTranslator(self.offset_map.get_partition(partition))
         outcome = known.translate(offset)
-        old = outcome is Untranslated.TOO_OLD
+        old = outcome is UntranslatedReason.TOO_OLD
         return TranslatedPosition(
             partition=to_target_partition(self.flow, partition),
-            outcome=group_plan.cap_rereads(outcome, offset, self.mirrored.get(partition)),
+            outcome=group_plan.cap_reread_bound(outcome, offset, self.mirrored.get(partition)),
             known_from=known.find_first_after(offset) if old else None,
         )
 
@@ -251,24 +251,24 @@ class PositionTranslator:
         born = TopicPartition(topic, partition.partition)
         if opposite is None:
             arrived = self.reverse.translate_by_syncs(born, offset)
-            return TranslatedPosition(partition=born, outcome=arrived or Untranslated.UNKNOWN)
+            return TranslatedPosition(partition=born, outcome=arrived or UntranslatedReason.UNKNOWN)
         if born in self.reverse.outdated:
-            return self._translate_recreated(born)
+            return self._translate_recreated_topic(born)
         tail = self.unreplicated.get(born)
         if tail is not None and tail.first is not None and offset >= tail.origin_end:
             return TranslatedPosition(partition=born, outcome=ExactOffset(downstream=tail.first))
         outcome = translation.translate_to_source(opposite.get_partition(born), offset)
         return TranslatedPosition(partition=born, outcome=outcome)
 
-    def _translate_recreated(self, born: TopicPartition) -> TranslatedPosition:
+    def _translate_recreated_topic(self, born: TopicPartition) -> TranslatedPosition:
         """Translate a position to the start of a recreated topic, because all records of the topic
         may be unread."""
-        old = Untranslated.TOO_OLD
+        old = UntranslatedReason.TOO_OLD
         return TranslatedPosition(
             partition=born, outcome=old, outdated_reason=self.reverse.outdated[born]
         )
 
-    def _translate_shared(
+    def _translate_shared_topic(
         self,
         partition: TopicPartition,
         offset: int,
@@ -280,11 +280,11 @@ class PositionTranslator:
         own map."""
         mirror = place.partition
         if mirror in self.reverse.outdated:
-            return self._translate_recreated(mirror)
+            return self._translate_recreated_topic(mirror)
         mine, tail = self.mirrored.get(partition), self.unreplicated.get(mirror)
         copied_to = None if mine is None else mine.copied_to
         through = opposite.replicated_to or 0
-        outcome = translate_shared_name(
+        outcome = combine_shared_topic_translations(
             place.outcome,
             translation.translate_to_source(opposite, offset),
             LocalRecords(
@@ -314,7 +314,7 @@ class PositionTranslator:
             return dataclasses.replace(place, local_records_reason=unsure)
         arrived = sync.downstream
         end = max(arrived, mine.mirror_bounds.high_watermark)
-        outcome = translate_shared_name(
+        outcome = combine_shared_topic_translations(
             place.outcome,
             EarlierOffset(downstream=arrived, reread_max=end - arrived),
             LocalRecords(through=arrived, end=end, ranges=None),

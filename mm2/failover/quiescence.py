@@ -21,7 +21,7 @@ from mm2.offsets.group_offset_sync import GroupState
 
 
 @dataclass(slots=True)
-class EndsAgreement:
+class EqualEndsDetector:
     """Detects that both clusters have equal end offsets that no longer change."""
 
     quiescence_s: float
@@ -117,11 +117,11 @@ def wait_for_idle_groups(
     return found
 
 
-def wait_for_equal_ends(context: MoveContext, request: MoveRequest) -> EndsAgreement:
+def wait_for_equal_ends(context: MoveContext, request: MoveRequest) -> EqualEndsDetector:
     """Wait until both clusters have had equal end offsets for `quiescence_s` seconds. Raises
     `ConnectError`."""
     both, timeout_s = context.clusters, context.planner.timeout_s
-    seen_before = EndsAgreement(
+    seen_before = EqualEndsDetector(
         quiescence_s=context.quiescence_s,
         ignores_unanswered=request.accepts(plan_findings.LAG_UNKNOWN),
     )

@@ -82,7 +82,7 @@ class ReverseFlowCollector:
         )
         try:
             there = self._describe_target_topics(known, every=back)
-            stopped = self._find_outdated(known, there)
+            stopped = self._find_outdated_partitions(known, there)
             way = ReverseFlowMap(
                 offset_map=known,
                 exists=self.offset_sources.has_reverse_flow,
@@ -91,7 +91,7 @@ class ReverseFlowCollector:
             )
             if not counts:
                 return ReverseFlowState(way)
-            left = self._find_unreplicated(
+            left = self._find_unreplicated_records(
                 way, found.offset_map, there if back else {}, whole=wanted.is_planned
             )
             return ReverseFlowState(way, tails=left)
@@ -134,7 +134,7 @@ class ReverseFlowCollector:
             )
         return _describe_topics(side, names, self.timeout_s)
 
-    def _find_outdated(
+    def _find_outdated_partitions(
         self, known: OffsetMap, there: _TopicsByName
     ) -> Mapping[TopicPartition, str]:
         """Find the destination partitions whose map entries are outdated, with the reason."""
@@ -155,7 +155,7 @@ class ReverseFlowCollector:
         }
         return {each: found for each, found in why.items() if found}
 
-    def _find_unreplicated(
+    def _find_unreplicated_records(
         self,
         way: ReverseFlowMap,
         known: OffsetMap,
@@ -177,7 +177,7 @@ class ReverseFlowCollector:
         }
         found = self.clusters.target.logs.fetch_bounds(asked, LOG_ENDS_TIMEOUT_S)
         mirror = {each: position_translation.to_source_partition(flow, each) for each in asked}
-        here = _fill_missing(
+        here = _fill_missing_log_bounds(
             self.clusters.source.logs.fetch_bounds(set(mirror.values()), LOG_ENDS_TIMEOUT_S),
             whole=whole,
         )
@@ -191,7 +191,7 @@ class ReverseFlowCollector:
             syncs=way.syncs,
         )
         return {
-            **looked.build_uncounted_tails(_list_unanswered(found)),
+            **looked.build_uncounted_tails(_list_unanswered_partitions(found)),
             **self.find_unreplicated(looked.build_scan_starts()),
         }
 
@@ -210,7 +210,9 @@ def _get_topic_id(topics: _TopicsByName, partition: TopicPartition) -> uuid.UUID
     return None if topic is None else topic.topic_id
 
 
-def _list_unanswered(found: PerPartitionResult[LogBounds]) -> Mapping[TopicPartition, str]:
+def _list_unanswered_partitions(
+    found: PerPartitionResult[LogBounds],
+) -> Mapping[TopicPartition, str]:
     return {
         each: str(error)
         for each, error in found.failed.items()
@@ -218,11 +220,11 @@ def _list_unanswered(found: PerPartitionResult[LogBounds]) -> Mapping[TopicParti
     }
 
 
-def _fill_missing(
+def _fill_missing_log_bounds(
     found: PerPartitionResult[LogBounds], *, whole: bool
 ) -> Mapping[TopicPartition, LogBounds | None]:
     """Add None as the log bounds of partitions that do not exist."""
-    silent = _list_unanswered(found)
+    silent = _list_unanswered_partitions(found)
     if silent and whole:
         raise found.failed[min(silent)]
     missing = found.failed.keys() - silent.keys()

@@ -28,7 +28,7 @@ _MAX_HOOK_LINE_CHARS = 200
 """Maximum length of a hook's last output line in the description of its verification."""
 
 
-def describe_read_back(step: MoveStep, detail: _ReadBackDetail) -> str:
+def describe_step_verification(step: MoveStep, detail: _ReadBackDetail) -> str:
     """Describe how a step was verified: one line without a full stop."""
     return (
         _OPERATOR_STEP_TEXTS[step]
@@ -37,18 +37,18 @@ def describe_read_back(step: MoveStep, detail: _ReadBackDetail) -> str:
     )
 
 
-def format_read_back(step: MoveStep, detail: _ReadBackDetail) -> str:
+def format_step_verification(step: MoveStep, detail: _ReadBackDetail) -> str:
     """Describe how a step was verified, as `describe_read_back` does, preceded by the step's name.
     Used in progress output."""
     verb = "LEFT TO YOU" if _is_left_to_operator(detail) else "VERIFIED"
-    return f"{verb} {step.value}: {describe_read_back(step, detail)}"
+    return f"{verb} {step.value}: {describe_step_verification(step, detail)}"
 
 
 def _is_left_to_operator(detail: _ReadBackDetail) -> bool:
     return "by" in detail
 
 
-def _describe_record(detail: _ReadBackDetail) -> str:
+def _describe_recorded_plan(detail: _ReadBackDetail) -> str:
     plan = detail["plan"]
     groups = plurals.format_count(len(plan["groups"]), "group")
     return f"stored on disk: {plurals.format_count(len(plan['partitions']), 'partition')}, {groups}"
@@ -64,11 +64,11 @@ def _describe_hook(detail: _ReadBackDetail) -> str:
     return "the command exited with 0" + (f": {last}" if last else "")
 
 
-def _describe_idle(detail: _ReadBackDetail) -> str:
+def _describe_idle_groups(detail: _ReadBackDetail) -> str:
     return f"{plurals.format_count(len(detail['groups']), 'group')} without members"
 
 
-def _describe_agree(detail: _ReadBackDetail) -> str:
+def _describe_equal_ends(detail: _ReadBackDetail) -> str:
     partitions = plurals.format_count(len(detail["ends"]), "partition")
     return f"equal ends on both clusters in two checks: {partitions}"
 
@@ -83,7 +83,7 @@ def _describe_stop_flow(detail: _ReadBackDetail) -> str:
     return f"{stopped}; still reported as running: {', '.join(running)}"
 
 
-def _describe_fence(detail: _ReadBackDetail) -> str:
+def _describe_fencing(detail: _ReadBackDetail) -> str:
     fenced = [each for each in detail["partitions"] if not each["unfenced"]]
     unfenced = len(detail["partitions"]) - len(fenced)
     tail = sum(each["tail"] or 0 for each in fenced)
@@ -104,13 +104,13 @@ def _describe_final_positions(detail: _ReadBackDetail) -> str:
     return f"{fences}; final positions of {plurals.format_count(len(detail['groups']), 'group')}"
 
 
-def _describe_move_groups(detail: _ReadBackDetail) -> str:
+def _describe_moved_groups(detail: _ReadBackDetail) -> str:
     moved, left = plurals.format_count(len(detail["groups"]), "group"), detail["skipped"]
     said = f"offsets of {moved} committed; {_Step.VERIFY.value} reads them back"
     return f"{said}; not moved, as accepted: {', '.join(left)}" if left else said
 
 
-def _describe_verify(detail: _ReadBackDetail) -> str:
+def _describe_verification(detail: _ReadBackDetail) -> str:
     found = detail["positions"]
     before = sum(each["is_lower"] for each in found)
     further = sum(
@@ -134,17 +134,17 @@ _OPERATOR_STEP_TEXTS: Mapping[MoveStep, str] = {
     _Step.START_PRODUCERS: "not checked",
 }
 _READ_BACK_TEXTS: Mapping[MoveStep, Callable[[_ReadBackDetail], str]] = {
-    _Step.RECORD: _describe_record,
+    _Step.RECORD: _describe_recorded_plan,
     _Step.EXPORT: _describe_export,
     _Step.STOP_PRODUCERS: _describe_hook,
     _Step.STOP_CONSUMERS: _describe_hook,
-    _Step.IDLE: _describe_idle,
-    _Step.AGREE: _describe_agree,
+    _Step.IDLE: _describe_idle_groups,
+    _Step.AGREE: _describe_equal_ends,
     _Step.STOP_FLOW: _describe_stop_flow,
-    _Step.FENCE: _describe_fence,
+    _Step.FENCE: _describe_fencing,
     _Step.FINAL_POSITIONS: _describe_final_positions,
-    _Step.MOVE_GROUPS: _describe_move_groups,
-    _Step.VERIFY: _describe_verify,
+    _Step.MOVE_GROUPS: _describe_moved_groups,
+    _Step.VERIFY: _describe_verification,
     _Step.START_CONSUMERS: _describe_hook,
     _Step.START_PRODUCERS: _describe_hook,
     _Step.REPORT: _describe_report,
@@ -187,7 +187,7 @@ def is_group_moved(move: GroupMove) -> bool:
     return move.blocking_state is None and (bool(move.partitions) or not move.unread_reason)
 
 
-def encode_group(move: GroupMove) -> StepDetail:
+def encode_group_positions(move: GroupMove) -> StepDetail:
     """Encode a group's final positions for the journal."""
     metadata = {each.mirror: each.metadata for each in move.partitions}
     return {
@@ -243,7 +243,7 @@ def merge_final_positions(
         **detail,
         "plan": {
             **plan,
-            "reread_max": reread_estimate.bound_rereads(groups, all_known=all_known),
+            "reread_max": reread_estimate.compute_reread_bound(groups, all_known=all_known),
             "reread": reread_estimate.describe_rereads(
                 groups,
                 at_ms=plan["at_ms"],
@@ -258,7 +258,7 @@ def merge_final_positions(
     }
 
 
-def decode_baseline(detail: StepDetail) -> PlanBaseline:
+def decode_plan_baseline(detail: StepDetail) -> PlanBaseline:
     """Decode the plan that step `MoveStep.RECORD` stored in the journal."""
     plan = detail["plan"]
     return PlanBaseline(
@@ -350,7 +350,7 @@ def build_report(found: MoveJournal, final: StepDetail, *, now_ms: int) -> dict[
         "lag_records": final["lag_records"],
         "lag_ms": final["lag_ms"],
         "newest_ms": final["newest_ms"],
-        "reread_max": reread_estimate.bound_rereads(groups, all_known=all_known),
+        "reread_max": reread_estimate.compute_reread_bound(groups, all_known=all_known),
         "reread": reread_estimate.describe_rereads(
             groups, at_ms=final["at_ms"], planned=wanted.is_planned, all_known=all_known
         ),
@@ -366,7 +366,7 @@ def build_report(found: MoveJournal, final: StepDetail, *, now_ms: int) -> dict[
     }
 
 
-def count_stranded_records(
+def count_records_after_snapshot(
     final: StepDetail, now: Mapping[TopicPartition, LogBounds | None]
 ) -> int | None:
     """Count the records written on the origin after its final snapshot, by offsets. Return None if
@@ -387,7 +387,7 @@ def _encode_step_report(found: MoveJournal, step: MoveStep) -> StepDetail:
         "step": step.value,
         "began_at_ms": found.started_ms[step],
         "took_ms": found.done_ms[step] - found.started_ms[step],
-        "read_back": describe_read_back(step, found.details[step]),
+        "read_back": describe_step_verification(step, found.details[step]),
     }
 
 

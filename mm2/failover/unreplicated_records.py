@@ -24,7 +24,7 @@ from mm2.copier.partition_fencer import PartitionFencer
 from mm2.failover import divergence
 from mm2.failover.divergence import ScanBudget
 from mm2.failover.partition_thread_pool import BoundedPool, ConnectClient
-from mm2.failover.unreplicated_tails import ReplicatedBack, ScanStart, UnreplicatedTail
+from mm2.failover.unreplicated_tails import RecordsReplicatedBack, ScanStart, UnreplicatedTail
 from mm2.formats import records
 from mm2.formats.compression import DecompressionError
 from mm2.formats.record_batch import BatchHeader
@@ -61,8 +61,8 @@ class UnreplicatedFinder:
             questions: BlockingClient,
             each: TopicPartition,
             end: Deadline,
-        ) -> ReplicatedBack | None:
-            return self._find_replicated_back(questions, begins[each], end)
+        ) -> RecordsReplicatedBack | None:
+            return self._find_records_replicated_back(questions, begins[each], end)
 
         more = self.origin_pool.run(arrived, begins, timeout_s=FIND_TIMEOUT_S).done
 
@@ -85,26 +85,26 @@ class UnreplicatedFinder:
         }
         return {**told, **unread}
 
-    def _find_replicated_back(
+    def _find_records_replicated_back(
         self,
         questions: BlockingClient,
         begin: ScanStart,
         end: Deadline,
-    ) -> ReplicatedBack | None:
+    ) -> RecordsReplicatedBack | None:
         """Find the records that the reverse flow replicated after the end of its offset map; return
         None if unknown."""
         found, clock = begin.build_scan_after_map_end(), self.origin_pool.clock
         if found is None:
-            return ReplicatedBack(0, begin.mirror_next)
+            return RecordsReplicatedBack(0, begin.mirror_next)
         place = _open_partition(questions, begin.mirror, clock)
         if not divergence.scan_log(place, found, clock=clock, end=end):
             return None
         if found.flow_records:
-            return ReplicatedBack(found.flow_records, found.flow_end)
+            return RecordsReplicatedBack(found.flow_records, found.flow_end)
         before = begin.build_scan_before_map_end()
         if before is None or not divergence.scan_log(place, before, clock=clock, end=end):
-            return ReplicatedBack(0, begin.mirror_next)
-        return ReplicatedBack(0, before.flow_end)
+            return RecordsReplicatedBack(0, begin.mirror_next)
+        return RecordsReplicatedBack(0, before.flow_end)
 
 
 def export_records(

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from connect_runtime.base.ids import TopicPartition
 from mm2.clusters.pair_snapshot import UnreplicatedRecords
 from mm2.failover import divergence
-from mm2.failover.divergence import Provenance, RecordRange
+from mm2.failover.divergence import ForeignRecordScan, RecordRange
 from mm2.formats.mm2_records import OffsetSync
 from mm2.offsets.log_bounds import LogBounds
 from mm2.offsets.offset_map import OffsetMap
@@ -68,7 +68,7 @@ class UnreplicatedTail:
         )
 
 
-class ReplicatedBack(NamedTuple):
+class RecordsReplicatedBack(NamedTuple):
     """Records that the reverse flow replicated after the end of its map."""
 
     records: int
@@ -95,20 +95,20 @@ class ScanStart:
     reverse_producers: Collection[int]
     """Producer ids of the reverse flow."""
 
-    def build_scan_after_map_end(self) -> Provenance | None:
+    def build_scan_after_map_end(self) -> ForeignRecordScan | None:
         """Build the scan of the mirror partition after the end of the map; return None if the
         mirror does not exist."""
         if self.mirror_ends is None:
             return None
         end = self.mirror_ends.end
-        return Provenance(
+        return ForeignRecordScan(
             flow_producers=self.reverse_producers,
             start=self.mirror_next,
             end=end,
             collects_foreign=False,
         )
 
-    def build_scan_before_map_end(self) -> Provenance | None:
+    def build_scan_before_map_end(self) -> ForeignRecordScan | None:
         """Build the scan of the mirror partition before the end of the map; return None if the
         range is empty. Used if the scan after the end found no record, because the flow's last
         record may be followed by markers and foreign records."""
@@ -117,20 +117,20 @@ class ScanStart:
         if start >= self.mirror_next:
             return None
         end = self.mirror_next
-        return Provenance(
+        return ForeignRecordScan(
             flow_producers=self.reverse_producers, start=start, end=end, collects_foreign=False
         )
 
-    def build_local_scan(self) -> Provenance:
+    def build_local_scan(self) -> ForeignRecordScan:
         """Build the scan of the destination partition for local records."""
         start = max(self.map_end, self.ends.start)
-        return Provenance(flow_producers=self.flow_producers, start=start, end=self.ends.end)
+        return ForeignRecordScan(flow_producers=self.flow_producers, start=start, end=self.ends.end)
 
     def build_tail(
         self,
         partition: TopicPartition,
-        found: Provenance,
-        arrived: ReplicatedBack | None,
+        found: ForeignRecordScan,
+        arrived: RecordsReplicatedBack | None,
         *,
         whole: bool,
     ) -> UnreplicatedTail:
@@ -140,7 +140,7 @@ class ScanStart:
         If `arrived` is None, the reverse flow's progress is unknown, and records may have been
         replicated up to the mirror's end.
         """
-        left = divergence.skip_records(found.foreign, arrived.records if arrived else 0)
+        left = divergence.skip_foreign_records(found.foreign, arrived.records if arrived else 0)
         mirror_end = self.mirror_next if self.mirror_ends is None else self.mirror_ends.end
         return UnreplicatedTail(
             partition=partition,

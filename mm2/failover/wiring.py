@@ -52,7 +52,7 @@ class MoveTimeouts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MoveWiring:
+class MoveComponentFactory:
     """Builds the components of one flow's move from the configuration."""
 
     settings: Mm2Settings
@@ -118,7 +118,7 @@ class MoveWiring:
             transactional_id=functools.partial(
                 transactional_ids.format_transactional_id, flow.name
             ),
-            find_denied_ids=lambda names: writer_fencing.find_denied_ids(
+            find_denied_ids=lambda names: writer_fencing.find_denied_transactional_ids(
                 self._connect_target, names
             ),
             connect_as_worker=lambda: target.create_authorized_operations_client(
@@ -189,13 +189,13 @@ class MoveWiring:
     def _connect_target(self) -> BlockingClient:
         flow = self.pair.flow
         clients = self.settings.get_clients(flow)
-        return self._connect(clients.producer, flow.target)
+        return self._connect_to_cluster(clients.producer, flow.target)
 
     def _connect_source(self) -> BlockingClient:
         flow = self.pair.flow
-        return self._connect(self.settings.get_clients(flow).consumer, flow.source)
+        return self._connect_to_cluster(self.settings.get_clients(flow).consumer, flow.source)
 
-    def _connect(self, cluster: ClusterSettings, alias: str) -> BlockingClient:
+    def _connect_to_cluster(self, cluster: ClusterSettings, alias: str) -> BlockingClient:
         client_id = f"mm2-{self.pair.flow.name}-failover"
         wire = cluster_clients.build_connection_settings(cluster, alias, client_id=client_id)
         return BlockingClient(wire, clock=self.clock, random=random.SystemRandom())

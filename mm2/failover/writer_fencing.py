@@ -25,7 +25,7 @@ from mm2.clusters.log_end_offsets import NoLeaderError, PartitionLeaders
 from mm2.copier.blocking_client import BlockingClient, BrokerResponseError
 from mm2.copier.partition_fencer import BrokerRefusal, PartitionFencer
 from mm2.failover import divergence, move_context, plan_findings
-from mm2.failover.divergence import Provenance
+from mm2.failover.divergence import ForeignRecordScan
 from mm2.failover.move_context import MoveContext
 from mm2.failover.partition_thread_pool import BoundedPool, ConnectClient
 from mm2.offsets.offset_map import OffsetMap, PartitionMap
@@ -53,7 +53,7 @@ class FencingContestedError(FencingRefusedError):
     """Raised if another process acquired the partition while it was being fenced."""
 
 
-class PartlyFencedError(RetriableError):
+class PartiallyFencedError(RetriableError):
     """Raised if the timeout expired before all partitions were fenced."""
 
     def __init__(
@@ -83,7 +83,7 @@ def fence_partitions(
 ) -> list[FencingResult]:
     """Fence partitions in the given order. Idempotent.
 
-    Raises `PartlyFencedError` if some partitions do not respond in time, and `FatalError` if an
+    Raises `PartiallyFencedError` if some partitions do not respond in time, and `FatalError` if an
     authorization is missing.
     """
 
@@ -111,7 +111,7 @@ def fence_partitions(
     fenced = [found.done[each] for each in sorted(found.done)]
     if found.unfinished:
         failed = {each: why for each, why in found.unfinished.items() if why}
-        raise PartlyFencedError(
+        raise PartiallyFencedError(
             f"fencing for {timeout_s:g} s: {found}",
             fenced,
             silent={each: why for each, why in failed.items() if each not in answered},
@@ -218,13 +218,13 @@ def _count_tail(
     if anchor is None:
         return 0
     start = anchor.segment.target_next
-    found = Provenance(
+    found = ForeignRecordScan(
         flow_producers=known.producers, start=start, end=marker, collects_foreign=False
     )
     return found.flow_records if divergence.scan_log(place, found, clock=clock, end=end) else None
 
 
-def find_denied_ids(connect: ConnectClient, names: Sequence[str]) -> list[str]:
+def find_denied_transactional_ids(connect: ConnectClient, names: Sequence[str]) -> list[str]:
     """Find the transactional ids that mm2 is not authorized to use, by looking up their
     coordinators. This does not fence any producer. Brokers before 3.0 look up one id per request,
     so only the first id is checked there. Raises `ConnectError`."""
@@ -296,12 +296,12 @@ class FencingRounds:
         self._query_leaders({each: led[each] for each in late})
         self.unfinished = late
         if self._may_leave:
-            self._leave_unfenced(
+            self._leave_partitions_unfenced(
                 {each for each in late if self._is_left_unfenced(each, led[each])}, known
             )
-        self._fence(self.unfinished - self._unanswered.keys(), known)
+        self._fence_partitions(self.unfinished - self._unanswered.keys(), known)
         if self.unfinished:
-            raise RetriableError(self._describe_unanswered())
+            raise RetriableError(self._describe_unanswered_partitions())
         about.sleep(move_context.POLL_INTERVAL_S)
         known = about.read_offset_map()
         found = self.results
@@ -326,13 +326,15 @@ class FencingRounds:
                 f"({self._refused[refused[0]]}). Only partitions that do not answer are left "
                 "unfenced"
             )
-        self._leave_unfenced(set(self.unfinished), about.read_offset_map())
+        self._leave_partitions_unfenced(set(self.unfinished), about.read_offset_map())
 
     def describe_wait(self) -> str:
         """Describe why another fencing round is needed."""
         return f"another process still replicates {min(self._acquired)}, though the flow is stopped"
 
-    def _leave_unfenced(self, partitions: Collection[TopicPartition], known: OffsetMap) -> None:
+    def _leave_partitions_unfenced(
+        self, partitions: Collection[TopicPartition], known: OffsetMap
+    ) -> None:
         """Record these partitions as left unfenced."""
         why = {**dict.fromkeys(partitions, _NOT_ATTEMPTED), **self._failed, **self._unanswered}
         self._record_results(
@@ -359,9 +361,9 @@ class FencingRounds:
     def _is_left_unfenced(self, partition: TopicPartition, leader: int | ConnectError) -> bool:
         if isinstance(leader, NoLeaderError):
             return True
-        return partition in self._unanswered_since_s and self._remaining_s(partition) <= 0
+        return partition in self._unanswered_since_s and self._compute_remaining_s(partition) <= 0
 
-    def _remaining_s(self, partition: TopicPartition) -> float:
+    def _compute_remaining_s(self, partition: TopicPartition) -> float:
         """Return the time in seconds until the partition is left unfenced, if the operator accepted
         this."""
         return (
@@ -370,12 +372,12 @@ class FencingRounds:
             - self._context.clock.now_s()
         )
 
-    def _fence(self, partitions: Collection[TopicPartition], known: OffsetMap) -> None:
+    def _fence_partitions(self, partitions: Collection[TopicPartition], known: OffsetMap) -> None:
         """Fence these partitions, starting with those that have not failed yet."""
         due = sorted(partitions, key=lambda each: (each in self._failed, each))
         try:
             fenced = self._context.fence_partitions(known, due)
-        except PartlyFencedError as error:
+        except PartiallyFencedError as error:
             self._record_results(error.fenced)
             for each in (*error.unanswered, *error.refused):
                 self._failed.pop(each, None)
@@ -395,13 +397,13 @@ class FencingRounds:
             self._failed.pop(each, None)
             self._refused.pop(each, None)
 
-    def _describe_unanswered(self) -> str:
+    def _describe_unanswered_partitions(self) -> str:
         first = min(self.unfinished)
         more = f" and {len(self.unfinished) - 1} more" if len(self.unfinished) > 1 else ""
         said = f"the mirror of {first}{more} does not answer ({self._unanswered[first]})"
         if not self._may_leave:
             return said + self._format_acceptance_hint
-        left_s = max(0.0, max(map(self._remaining_s, self.unfinished)))
+        left_s = max(0.0, max(map(self._compute_remaining_s, self.unfinished)))
         return f"{said}; left unfenced after {left_s:.0f} s more, as accepted"
 
     @property

@@ -88,21 +88,21 @@ def compress(codec: int, data: bytes | bytearray) -> bytes:
 Pooled = TypeVar("Pooled")
 
 
-def _borrow_idle(idle: list[Pooled], make: Callable[[], Pooled]) -> Pooled:
+def _borrow_from_pool(idle: list[Pooled], make: Callable[[], Pooled]) -> Pooled:
     try:
         return idle.pop()
     except IndexError:  # not checked before: another thread may be faster
         return make()
 
 
-def _check_size(size: int, max_bytes: int) -> int:
+def _check_decompressed_size(size: int, max_bytes: int) -> int:
     if size > max_bytes:
         raise DecompressedTooLargeError(f"the data decompresses to more than {max_bytes} bytes")
     return size
 
 
 def _copy_uncompressed(data: memoryview, max_bytes: int) -> bytes:
-    _check_size(len(data), max_bytes)
+    _check_decompressed_size(len(data), max_bytes)
     return bytes(data)
 
 
@@ -136,7 +136,7 @@ def _decompress_frames(
                 raise DecompressionError(f"the {name} data is truncated")
             given = data[at : at + _ZSTD_SLICE_BYTES]
             out.append(frame.decompress(given))
-            size = _check_size(size + len(out[-1]), max_bytes)
+            size = _check_decompressed_size(size + len(out[-1]), max_bytes)
             at += len(given) - len(frame.unused_data)
     return b"".join(out)
 
@@ -144,7 +144,7 @@ def _decompress_frames(
 def _decompress_gzip(data: memoryview, max_bytes: int) -> bytes:
     member = zlib.decompressobj(_GZIP_WBITS)
     plain = member.decompress(data, max_bytes + 1)
-    _check_size(len(plain), max_bytes)
+    _check_decompressed_size(len(plain), max_bytes)
     if member.eof and not member.unused_data:
         return plain
 
@@ -161,7 +161,7 @@ def _compress_gzip(data: bytes | bytearray) -> bytes:
 
 def _decompress_snappy(data: memoryview, max_bytes: int) -> bytes:
     if data[: len(_XERIAL_MAGIC)] != _XERIAL_MAGIC:
-        _check_size(cramjam.snappy.decompress_raw_len(data), max_bytes)
+        _check_decompressed_size(cramjam.snappy.decompress_raw_len(data), max_bytes)
         return bytes(cramjam.snappy.decompress_raw(data))
     at, size, end = len(_XERIAL_HEAD), 0, len(data)
     out: list[bytes] = []
@@ -171,7 +171,7 @@ def _decompress_snappy(data: memoryview, max_bytes: int) -> bytes:
         if not 0 <= length <= end - at:
             raise DecompressionError(f"the snappy data has an invalid block length: {length}")
         block = data[at : at + length]
-        size = _check_size(size + cramjam.snappy.decompress_raw_len(block), max_bytes)
+        size = _check_decompressed_size(size + cramjam.snappy.decompress_raw_len(block), max_bytes)
         out.append(bytes(cramjam.snappy.decompress_raw(block)))
         at += length
     return out[0] if len(out) == 1 else b"".join(out)
@@ -199,7 +199,7 @@ def _decompress_lz4(data: memoryview, max_bytes: int) -> bytes:
             break
         block = data[at : at + length]
         out.append(bytes(block) if plain else _decompress_lz4_block(block, block_max))
-        size = _check_size(size + len(out[-1]), max_bytes)
+        size = _check_decompressed_size(size + len(out[-1]), max_bytes)
         at += length + checked
     raise DecompressionError("the lz4 data is truncated")
 
@@ -225,7 +225,7 @@ _LZ4_BUFFERS: dict[int, list[bytearray]] = {size: [] for size in _LZ4_BLOCK_SIZE
 
 def _decompress_lz4_block(block: memoryview, block_max: int) -> bytes:
     idle = _LZ4_BUFFERS[block_max]
-    room = _borrow_idle(idle, lambda: bytearray(block_max))
+    room = _borrow_from_pool(idle, lambda: bytearray(block_max))
     try:
         size = cramjam.lz4.decompress_block_into(block, room, output_len=block_max)
         return bytes(memoryview(room)[:size])
@@ -250,13 +250,15 @@ _ZSTD_COMPRESSORS: list[zstandard.ZstdCompressor] = []
 
 
 def _decompress_zstd(data: memoryview, max_bytes: int) -> bytes:
-    _check_size(zstandard.frame_content_size(data), max_bytes)  # -1 if the frame does not state it
-    context = _borrow_idle(_ZSTD_DECOMPRESSORS, zstandard.ZstdDecompressor)
+    _check_decompressed_size(
+        zstandard.frame_content_size(data), max_bytes
+    )  # -1 if the frame does not state it
+    context = _borrow_from_pool(_ZSTD_DECOMPRESSORS, zstandard.ZstdDecompressor)
     try:
         if len(data) <= _ZSTD_SLICE_BYTES:
             frame = context.decompressobj()
             plain = frame.decompress(data)
-            _check_size(len(plain), max_bytes)
+            _check_decompressed_size(len(plain), max_bytes)
             if frame.eof and not frame.unused_data:
                 return plain
         return _decompress_frames(data, context.decompressobj, name="zstd", max_bytes=max_bytes)
@@ -265,7 +267,7 @@ def _decompress_zstd(data: memoryview, max_bytes: int) -> bytes:
 
 
 def _compress_zstd(data: bytes | bytearray) -> bytes:
-    context = _borrow_idle(_ZSTD_COMPRESSORS, zstandard.ZstdCompressor)
+    context = _borrow_from_pool(_ZSTD_COMPRESSORS, zstandard.ZstdCompressor)
     try:
         return context.compress(data)
     finally:

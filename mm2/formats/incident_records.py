@@ -142,12 +142,12 @@ def _decode_object(data: bytes, name: str) -> Mapping[str, object]:
 
 def _read_string(fields: Mapping[str, object], name: str) -> str:
     found = fields.get(name)
-    if not isinstance(found, str) or any(_is_surrogate(char) for char in found):
+    if not isinstance(found, str) or any(_is_lone_surrogate(char) for char in found):
         raise MalformedIncidentError(f"the field {name} is not valid text")
     return found
 
 
-def _is_surrogate(char: str) -> bool:
+def _is_lone_surrogate(char: str) -> bool:
     """Return whether a character is a lone surrogate, which JSON can escape but no terminal can
     print."""
     return "\ud800" <= char <= "\udfff"
@@ -165,7 +165,7 @@ def _read_kind(fields: Mapping[str, object]) -> IncidentKind:
 
 def _read_number(fields: Mapping[str, object], name: str, *, least: int = 0, most: int) -> int:
     found = fields.get(name)
-    if not _is_number(found, most, least=least):
+    if not _is_integer_in_range(found, most, least=least):
         raise MalformedIncidentError(f"the field {name} is not an integer from {least} to {most}")
     return found
 
@@ -176,7 +176,7 @@ def _read_range(fields: Mapping[str, object], name: str) -> OffsetRange | None:
         return None
     if isinstance(found, list) and len(found) == 2:
         start, end = found
-        if all(_is_number(each, _OFFSET_MAX, least=_NO_OFFSET) for each in found):
+        if all(_is_integer_in_range(each, _OFFSET_MAX, least=_NO_OFFSET) for each in found):
             return start, end
     raise MalformedIncidentError(f"the field {name} is not a pair of offsets")
 
@@ -192,7 +192,7 @@ def _check_range_order(source: OffsetRange | None) -> OffsetRange | None:
     return source
 
 
-def _is_number(found: object, most: int, *, least: int = 0) -> TypeGuard[int]:
+def _is_integer_in_range(found: object, most: int, *, least: int = 0) -> TypeGuard[int]:
     return isinstance(found, int) and not isinstance(found, bool) and least <= found <= most
 
 

@@ -100,12 +100,14 @@ def read_header(batch: memoryview) -> BatchHeader:
     return BatchHeader._make(HEADER.unpack_from(batch))
 
 
-def crc_matches(batch: memoryview, header: BatchHeader) -> bool:
+def has_valid_crc(batch: memoryview, header: BatchHeader) -> bool:
     """Return whether the batch's checksum is valid."""
     return bool(crc32c.crc32c(batch[CRC_START:]) == header.crc)
 
 
-def stamp_producer(batch: memoryview, *, attributes: int, producer: tuple[int, int, int]) -> int:
+def stamp_producer_fields(
+    batch: memoryview, *, attributes: int, producer: tuple[int, int, int]
+) -> int:
     """Re-stamp a batch in place for producing: base offset 0, new attributes and producer, new
     CRC-32C. Returns the CRC.
 
@@ -125,7 +127,7 @@ def write_crc(batch: bytearray | memoryview, crc: int) -> None:
     _CRC.pack_into(batch, _CRC_AT, crc)
 
 
-def next_sequence(sequence: int, count: int) -> int:
+def compute_next_sequence(sequence: int, count: int) -> int:
     """Compute the sequence number after `count` more records."""
     return (sequence + count) & SEQUENCE_MASK
 

@@ -277,7 +277,7 @@ def iter_batches(
             if size > end - at:
                 return
             message = records[at : at + max(0, size)]
-            _check_is_legacy(base_offset, message, magic)
+            _check_is_legacy_message(base_offset, message, magic)
             # The offset of a compressed message is that of its last inner message.
             if not 0 <= base_offset < position or size < _MESSAGE_BYTES_MIN:
                 found = _convert_message(base_offset, message, position, max_bytes)
@@ -293,7 +293,7 @@ def iter_batches(
         at += size
 
 
-def _check_is_legacy(offset: int, batch: memoryview, magic: int) -> None:
+def _check_is_legacy_message(offset: int, batch: memoryview, magic: int) -> None:
     if magic < record_batch.MAGIC_V2:
         return
     unknown = magic > record_batch.MAGIC_V2

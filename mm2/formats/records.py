@@ -141,7 +141,7 @@ class BatchDecoder:
         )
         self.remaining -= len(found)
         if not self.remaining:
-            _check_end(self._data, self._at)
+            _check_records_end(self._data, self._at)
         if not self.remaining or self._at > len(self._data) // 2:
             self._data = self._data[self._at :]
             self._at, self.size = 0, len(self._data)
@@ -183,7 +183,7 @@ def decode_records(
         raise MalformedRecordsError(explain_too_many_records(count))
     found: list[BatchRecord] = []
     at, _, far = _parse_records(data, found, count=count, base=(base_offset, base_timestamp))
-    _check_end(data, at)
+    _check_records_end(data, at)
     return _wrap_timestamps(found, far=far, base_timestamp=base_timestamp)
 
 
@@ -193,7 +193,7 @@ def _check_record_count(count: int, data: bytes) -> int:
     return count
 
 
-def _check_end(data: bytes, at: int) -> None:
+def _check_records_end(data: bytes, at: int) -> None:
     if at != len(data):
         raise MalformedRecordsError(f"{len(data) - at} unexpected bytes after the last record")
 
@@ -368,17 +368,17 @@ class RecordFields(NamedTuple):
 def decode_body(body: bytes) -> RecordFields:
     """Decode a record's body. Raises `MalformedRecordsError`."""
     try:
-        key, at = _read_sized(body, 0)
-        value, at = _read_sized(body, at)
+        key, at = _read_sized_bytes(body, 0)
+        value, at = _read_sized_bytes(body, at)
         count, at = primitive_types.read_varint(body, at)
         if not 0 <= count <= len(body):
             raise MalformedRecordsError(f"a record has an invalid header count of {count}")
         headers = []
         for _ in range(count):
-            name, at = _read_sized(body, at)
+            name, at = _read_sized_bytes(body, at)
             if name is None:
                 raise MalformedRecordsError("a header has no name")
-            content, at = _read_sized(body, at)
+            content, at = _read_sized_bytes(body, at)
             headers.append((name, content))
     except (IndexError, ValueError) as error:
         raise MalformedRecordsError("a record is truncated or malformed") from error
@@ -390,20 +390,20 @@ def decode_body(body: bytes) -> RecordFields:
 def encode_body(fields: RecordFields) -> bytes:
     """Encode a record's body."""
     parts = [
-        _encode_sized(fields.key),
-        _encode_sized(fields.value),
+        _encode_sized_bytes(fields.key),
+        _encode_sized_bytes(fields.value),
         _encode_cached_varint(len(fields.headers)),
     ]
     for name, content in fields.headers:
-        parts += (_encode_sized(name), _encode_sized(content))
+        parts += (_encode_sized_bytes(name), _encode_sized_bytes(content))
     return b"".join(parts)
 
 
-def _encode_sized(content: bytes | None) -> bytes:
+def _encode_sized_bytes(content: bytes | None) -> bytes:
     return b"\x01" if content is None else _encode_cached_varint(len(content)) + content
 
 
-def _read_sized(data: bytes, at: int) -> tuple[bytes | None, int]:
+def _read_sized_bytes(data: bytes, at: int) -> tuple[bytes | None, int]:
     size, at = primitive_types.read_varint(data, at)
     if size < 0:
         return None, at

@@ -97,18 +97,18 @@ class BatchedAdminClient:
         chunks = _split_into_chunks(sorted(set(keys)), batch_size)
         while chunks:
             chunk = chunks.pop()
-            answers = self._send(chunk, request, end, doing=operation)
+            answers = self._send_request(chunk, request, end, doing=operation)
             if len(chunk) > 1 and _is_whole_request_refused(answers.values()):
                 chunks += _split_into_chunks(chunk, (len(chunk) + 1) // 2)
                 continue
             for key, answer in answers.items():
                 if isinstance(answer, confluent_kafka.KafkaError):
-                    failed[key] = self._translate(answer, f"{operation} {key}")
+                    failed[key] = self._translate_error(answer, f"{operation} {key}")
                 else:
                     done[key] = read(answer)
         return done, failed
 
-    def _send(
+    def _send_request(
         self,
         chunk: Sequence[K],
         request: Callable[[Sequence[K], float], Mapping[K, futures.Future[Any]]],
@@ -129,7 +129,7 @@ class BatchedAdminClient:
             trouble = isinstance(answer, confluent_kafka.KafkaError)
             if trouble and client_errors.is_network_error(answer):
                 self.client.poll(0)
-                raise self._translate(answer, doing)
+                raise self._translate_error(answer, doing)
         self._record_success()
         return answers
 
@@ -171,13 +171,13 @@ class BatchedAdminClient:
             raise RetriableError(f"{doing} on {self.where} was canceled by shutdown")
         refused = self._reports.get_refusal()
         if refused is not None:
-            raise self._translate(refused, doing)
+            raise self._translate_error(refused, doing)
 
     def _record_success(self) -> None:
         self.client.poll(0)
         self._reports.clear()
 
-    def _translate(self, error: confluent_kafka.KafkaError, doing: str) -> ConnectError:
+    def _translate_error(self, error: confluent_kafka.KafkaError, doing: str) -> ConnectError:
         return client_errors.translate_error(
             error, doing, where=self.where, reports=self._reports, advice_overrides=self._advice
         )

@@ -457,7 +457,7 @@ class FlowLogTopic(enum.Enum):
     INCIDENTS = "incidents"
 
 
-def name_flow_log_topics(source_alias: str) -> Mapping[FlowLogTopic, str]:
+def build_flow_log_topic_names(source_alias: str) -> Mapping[FlowLogTopic, str]:
     """Return the names of the flow's offset map and incident topics on the target."""
     return {
         FlowLogTopic.MAP: naming.offset_map_topic(source_alias),

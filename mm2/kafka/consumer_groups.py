@@ -164,7 +164,7 @@ def _ignore_request_error(_: Any) -> int:
     return 0
 
 
-def is_not_coordinator(code: int) -> bool:
+def is_not_coordinator_error(code: int) -> bool:
     """Return True if the error code means that another broker is the group's coordinator."""
     return code in group_requests.COORDINATOR_MOVED_ERRORS
 
@@ -257,7 +257,7 @@ class KafkaGroups:
         """Describe groups as KIP-848 groups first, because brokers report such groups as dead when
         they are described as classic groups."""
         end = Deadline.after(timeout_s, now_s=self._clock.now_s())
-        consumers = self._describe(
+        consumers = self._describe_groups(
             groups,
             group_requests.describe_consumer_groups,
             timeout_s,
@@ -270,7 +270,7 @@ class KafkaGroups:
             if isinstance(error, UnsupportedVersion)
         ]
         others = [group for group, state in consumers.succeeded.items() if state is None]
-        classic = self._describe(
+        classic = self._describe_groups(
             [*older, *others],
             group_requests.describe_classic_groups,
             end.remaining_s(self._clock.now_s()),
@@ -288,7 +288,7 @@ class KafkaGroups:
     def list_member_hosts(
         self, groups: Collection[str], timeout_s: float
     ) -> PerGroupResult[tuple[str, ...]]:
-        return self._describe(
+        return self._describe_groups(
             groups,
             group_requests.describe_classic_groups,
             timeout_s,
@@ -297,7 +297,7 @@ class KafkaGroups:
         )
 
     def list_assignors(self, groups: Collection[str], timeout_s: float) -> PerGroupResult[str]:
-        return self._describe(
+        return self._describe_groups(
             groups,
             group_requests.describe_classic_groups,
             timeout_s,
@@ -313,7 +313,7 @@ class KafkaGroups:
     def list_share_partitions(
         self, groups: Collection[str], timeout_s: float
     ) -> PerGroupResult[frozenset[TopicPartition]]:
-        return self._request_individually(
+        return self._request_groups_individually(
             groups,
             lambda name: _build_group_request(
                 name,
@@ -346,7 +346,7 @@ class KafkaGroups:
                 retry=False,
             )
 
-        found = self._request_individually(
+        found = self._request_groups_individually(
             [group for group in offsets if offsets[group]],
             question,
             timeout_s,
@@ -386,21 +386,21 @@ class KafkaGroups:
                 if each.error_code:
                     self._batches.forget_coordinators([each.group])
                 else:
-                    done[each.group] = _to_positions(each.offsets)
+                    done[each.group] = _to_committed_positions(each.offsets)
                     data[each.group] = each.data
-        alone = self._request_individually(
+        alone = self._request_groups_individually(
             set(groups) - done.keys() - same,
             lambda name: _build_group_request(
                 name, group_requests.fetch_offsets(name, stable=stable), doing=doing
             ),
             end.remaining_s(self._clock.now_s()),
-            read=lambda body: _to_positions(group_requests.read_fetched_offsets(body)),
+            read=lambda body: _to_committed_positions(group_requests.read_fetched_offsets(body)),
             others=len(done) + len(same),
         )
         seen |= data  # only now: after an error nothing counts as seen
         return PerGroupResult(succeeded={**done, **alone.succeeded}, failed=alone.failed)
 
-    def _describe(
+    def _describe_groups(
         self,
         groups: Collection[str],
         message: Callable[..., RequestBuilder],
@@ -421,7 +421,7 @@ class KafkaGroups:
                     done[str(each.group_id)] = read(each)
                 else:
                     self._batches.forget_coordinators([str(each.group_id)])
-        alone = self._request_individually(
+        alone = self._request_groups_individually(
             set(groups) - done.keys(),
             lambda name: _build_group_request(
                 name, message(name), doing=doing, accepted_errors=fine
@@ -432,7 +432,7 @@ class KafkaGroups:
         )
         return PerGroupResult(succeeded={**done, **alone.succeeded}, failed=alone.failed)
 
-    def _request_individually(
+    def _request_groups_individually(
         self,
         groups: Iterable[str],
         question: Callable[[str], AdminRequest],
@@ -511,7 +511,7 @@ def _get_member_hosts(group: Any) -> tuple[str, ...]:
     return tuple(str(each.client_host).lstrip("/") for each in group.members)
 
 
-def _to_positions(
+def _to_committed_positions(
     found: Mapping[TopicPartition, CommittedOffset],
 ) -> CommittedPositions:
     return {

@@ -96,7 +96,7 @@ class KafkaFlowLog:
     ) -> None:
         self._access = access
         self._client_id = client_id
-        self._names: Mapping[FlowLogTopic, str] = client_interfaces.name_flow_log_topics(
+        self._names: Mapping[FlowLogTopic, str] = client_interfaces.build_flow_log_topic_names(
             source_alias
         )
         self._clock = clock

@@ -52,7 +52,7 @@ class FlowLogTopics:
     """True if suggested commands need a client properties file."""
 
     @property
-    def _tools(self) -> ClusterCommands:
+    def _cluster_commands(self) -> ClusterCommands:
         return ClusterCommands(bootstrap=self.bootstrap, secured=self.secured)
 
     def ensure_topics(self, names: Collection[str], timeout_s: float) -> None:
@@ -80,8 +80,8 @@ class FlowLogTopics:
         if failure is not None:
             raise failure
         for topic in described.succeeded.values():
-            self._check_partitions(topic)
-        self._check_cleanup(names, end)
+            self._check_partition_count(topic)
+        self._check_cleanup_policy(names, end)
 
     def _create_topics(self, names: Collection[str], end: Deadline) -> None:
         topics = [
@@ -118,17 +118,17 @@ class FlowLogTopics:
         clock.wait_until(is_known, timeout_s=end.remaining_s(self.clock.now_s()))
         return described
 
-    def _check_partitions(self, topic: TopicDescription) -> None:
+    def _check_partition_count(self, topic: TopicDescription) -> None:
         if topic.partitions != 1:
             raise MisconfiguredTopicError(
                 f"checking topic {topic.name} on {self.where}: the topic has {topic.partitions} "
                 "partitions, but must have exactly 1 to preserve the order of the flow's records. "
                 "Partitions cannot be removed: if this flow has never run, delete the topic, and "
                 "mm2 will create it again. "
-                f"{operator_commands.format_remedy(self._tools.delete_topic(topic.name))}"
+                f"{operator_commands.format_remedy(self._cluster_commands.delete_topic(topic.name))}"
             )
 
-    def _check_cleanup(self, names: Collection[str], end: Deadline) -> None:
+    def _check_cleanup_policy(self, names: Collection[str], end: Deadline) -> None:
         configs = self.target.topic_configs(names, end.remaining_s(self.clock.now_s()))
         for name, failure in configs.failed.items():
             if isinstance(failure, TopicMissingError):
@@ -148,7 +148,7 @@ class FlowLogTopics:
         for name, entries in configs.succeeded.items():
             policy = entries["cleanup.policy"].value
             if policy != "compact":
-                command = self._tools.set_topic_configs(name, compact)
+                command = self._cluster_commands.set_topic_configs(name, compact)
                 raise MisconfiguredTopicError(
                     f"checking topic {name} on {self.where}: cleanup.policy is {policy}, but must "
                     "be compact, otherwise retention deletes records of this flow. "

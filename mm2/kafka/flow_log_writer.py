@@ -138,7 +138,7 @@ class FlowLogWriter:
         if self.failure is not None:
             raise self._create_broken_error()
         record = _QueuedRecord(topic=topic, key=key, value=value, on_recorded=on_recorded)
-        self._check_bounds(topic, record.size)
+        self._check_unacknowledged_limits(topic, record.size)
         self._queue.append(record)
         self._unacknowledged += 1
         self._unacknowledged_bytes += record.size
@@ -151,9 +151,9 @@ class FlowLogWriter:
             self._hand_over_records()
         if self._fatal is not None and self.failure is None:
             self._poll_producer(0.1)  # delivery reports that name the cause
-            self._fail_remaining()
+            self._fail_remaining_records()
         elif self.failure is not None and self._unacknowledged:
-            self._fail_remaining()
+            self._fail_remaining_records()
         return self._run_callbacks()
 
     def close(self, timeout_s: float) -> None:
@@ -173,10 +173,10 @@ class FlowLogWriter:
                 f"{plurals.format_count(self._unacknowledged, 'record', 'were')} acknowledged; "
                 "they may still be stored: read the log to find out"
             )
-        self._fail_remaining()
+        self._fail_remaining_records()
         self._run_callbacks()
 
-    def _check_bounds(self, topic: FlowLogTopic, size: int) -> None:
+    def _check_unacknowledged_limits(self, topic: FlowLogTopic, size: int) -> None:
         """Raise `FlowLogFullError` if the limits are reached. If no record is unacknowledged, one
         record of any size is accepted."""
         if self._unacknowledged == 0:
@@ -198,11 +198,13 @@ class FlowLogWriter:
         burst after the previous burst is acknowledged."""
         if self._handed_over and self._handed_over + len(self._queue) > _MIN_IN_FLIGHT:
             return
-        for topic, burst in itertools.groupby(self._collect_burst(), key=lambda each: each.topic):
+        for topic, burst in itertools.groupby(
+            self._collect_records_to_send(), key=lambda each: each.topic
+        ):
             if not self._has_failed:
-                self._produce(topic, list(burst))
+                self._produce_records(topic, list(burst))
 
-    def _collect_burst(self) -> list[_QueuedRecord]:
+    def _collect_records_to_send(self) -> list[_QueuedRecord]:
         burst: list[_QueuedRecord] = []
         room = _BURST_BYTES
         for record in self._queue:
@@ -212,7 +214,7 @@ class FlowLogWriter:
             burst.append(record)
         return burst
 
-    def _produce(self, topic: FlowLogTopic, burst: list[_QueuedRecord]) -> None:
+    def _produce_records(self, topic: FlowLogTopic, burst: list[_QueuedRecord]) -> None:
         """Hand over a burst to librdkafka in one call, so that its records linger and are sent
         together."""
         messages: list[dict[str, Any]] = [
@@ -260,7 +262,7 @@ class FlowLogWriter:
             self._finish_record(record, self._store_offset(record.topic, offset))
             return
         whole = self.failure is None or self._closing
-        self.failure = self.failure or self._translate(self._topics[record.topic], error)
+        self.failure = self.failure or self._translate_error(self._topics[record.topic], error)
         self._finish_record(record, self.failure if whole else self._create_broken_error())
 
     def _finish_record(self, record: _QueuedRecord, error: ConnectError | None) -> None:
@@ -296,7 +298,7 @@ class FlowLogWriter:
         except confluent_kafka.KafkaException as error:
             self._fatal = error.args[0]
 
-    def _fail_remaining(self) -> None:
+    def _fail_remaining_records(self) -> None:
         """Fail all remaining records in order, and wait for their delivery reports."""
         self._producer.purge(in_queue=True, in_flight=True, blocking=True)
         end = Deadline.after(_DELIVERY_REPORT_TIMEOUT_S, now_s=self._clock.now_s())
@@ -304,7 +306,7 @@ class FlowLogWriter:
             self._poll_producer(end.remaining_s(self._clock.now_s()))
         assert self._handed_over == 0, self._handed_over
         if self.failure is None and self._fatal is not None:
-            self.failure = self._translate(self._format_topic_names(), self._fatal)
+            self.failure = self._translate_error(self._format_topic_names(), self._fatal)
         while self._queue:
             self._finish_record(
                 self._queue.popleft(),
@@ -319,7 +321,7 @@ class FlowLogWriter:
             on_recorded(error)
         return ran
 
-    def _translate(self, name: str, error: confluent_kafka.KafkaError) -> ConnectError:
+    def _translate_error(self, name: str, error: confluent_kafka.KafkaError) -> ConnectError:
         if error.code() in client_errors.PURGED_ERRORS:
             error = self._fatal or error
         doing = f"appending to {name}"

@@ -105,7 +105,7 @@ class KafkaLogOffsets:
                 found[place] = time_ms
             return True
 
-        self._consume(offsets, Deadline.after(timeout_s, now_s=self._clock.now_s()), accept)
+        self._consume_records(offsets, Deadline.after(timeout_s, now_s=self._clock.now_s()), accept)
         return found
 
     def read_newest_timestamps(
@@ -125,7 +125,7 @@ class KafkaLogOffsets:
             if at.start < at.end
         }
         while positions and not end.is_expired(self._clock.now_s()):
-            self._consume(positions, end, accept)
+            self._consume_records(positions, end, accept)
             positions = {  # further back if only markers were found
                 each: max(ends[each].start, ends[each].end - _TAIL_RECORDS * (ends[each].end - at))
                 for each, at in positions.items()
@@ -139,7 +139,7 @@ class KafkaLogOffsets:
         if consumer is not None:
             consumer.close()
 
-    def _consume(
+    def _consume_records(
         self,
         offsets: Mapping[TopicPartition, int],
         end: Deadline,
@@ -163,7 +163,7 @@ class KafkaLogOffsets:
                 if message is None:
                     continue
                 place = TopicPartition(message.topic() or "", message.partition() or 0)
-                if place in waiting and self._is_final(message) and accept(place, message):
+                if place in waiting and self._is_final_message(message) and accept(place, message):
                     waiting.discard(place)
                     consumer.incremental_unassign(
                         [confluent_kafka.TopicPartition(place.topic, place.partition)]
@@ -172,7 +172,7 @@ class KafkaLogOffsets:
             consumer.unassign()
 
     @staticmethod
-    def _is_final(message: confluent_kafka.Message) -> bool:
+    def _is_final_message(message: confluent_kafka.Message) -> bool:
         """Return True if the message is a record, an end-of-partition event, or a permanent
         error."""
         error = message.error()

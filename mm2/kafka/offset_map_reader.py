@@ -55,7 +55,9 @@ class OffsetMapReader:
             self._map = OffsetMap(key_filter=self._keeps)
             self._tail = self._connect()
         try:
-            self._tail.read_each_to_end(timeout_s, lambda record: self._apply(record, must_end))
+            self._tail.read_each_to_end(
+                timeout_s, lambda record: self._apply_record(record, must_end)
+            )
         except TopicMissingError:
             self.close()
             self._map = OffsetMap(key_filter=self._keeps)
@@ -76,7 +78,7 @@ class OffsetMapReader:
         if tail is not None:
             tail.close()
 
-    def _apply(self, record: TopicRecord, must_end: Callable[[], bool]) -> None:
+    def _apply_record(self, record: TopicRecord, must_end: Callable[[], bool]) -> None:
         self._topic = record.topic
         if must_end():
             raise MapReadTimeoutError(

@@ -18,7 +18,7 @@ ANONYMOUS_PRINCIPAL = "User:ANONYMOUS"
 """Principal of unauthenticated clients (`KafkaPrincipal.ANONYMOUS`)."""
 
 
-class _ProcessConfig:
+class _ProcessConfigFile:
     """Holds the path of this process's configuration file; "" on a plain Connect worker."""
 
     file = ""
@@ -26,7 +26,7 @@ class _ProcessConfig:
 
 def set_config_file(path: str) -> None:
     """Set the configuration file that suggested commands reference."""
-    _ProcessConfig.file = os.path.abspath(path)
+    _ProcessConfigFile.file = os.path.abspath(path)
 
 
 def build_operator_commands(
@@ -38,10 +38,10 @@ def build_operator_commands(
     is used only if this process has no configuration file.
     """
     return OperatorCommands(
-        file=_ProcessConfig.file,
+        file=_ProcessConfigFile.file,
         source=build_cluster_commands(source),
         target=build_cluster_commands(target),
-        connector="" if _ProcessConfig.file else connector,
+        connector="" if _ProcessConfigFile.file else connector,
     )
 
 

@@ -40,12 +40,12 @@ class KafkaRecordWriter:
         def written(error: confluent_kafka.KafkaError | None, _: object) -> None:
             if error is None:
                 self._reports.clear()
-            on_written(None if error is None else self._translate(error))
+            on_written(None if error is None else self._translate_error(error))
 
         try:
             self._producer.produce(self._topic, value, key, partition=0, on_delivery=written)
         except confluent_kafka.KafkaException as error:
-            on_written(self._translate(error.args[0]))
+            on_written(self._translate_error(error.args[0]))
         except BufferError:
             on_written(
                 RetriableError(f"writing {self._topic} on {self._where}: the send buffer is full")
@@ -60,6 +60,6 @@ class KafkaRecordWriter:
         self._producer.purge(in_queue=True, in_flight=True, blocking=True)
         self._producer.poll(0.0)
 
-    def _translate(self, error: confluent_kafka.KafkaError) -> ConnectError:
+    def _translate_error(self, error: confluent_kafka.KafkaError) -> ConnectError:
         doing = f"writing {self._topic}"
         return client_errors.translate_error(error, doing, where=self._where, reports=self._reports)

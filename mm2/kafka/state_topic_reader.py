@@ -115,9 +115,9 @@ class TopicReader:
             for place, position in self._positions.items()
         }
         if self._is_behind(ends):
-            self._assign()
+            self._assign_partitions()
             try:
-                self._consume_to(ends, end, take)
+                self._consume_to_end_offsets(ends, end, take)
             finally:
                 self._consumer.unassign()
 
@@ -130,7 +130,7 @@ class TopicReader:
         self._metadata.close()
 
     @property
-    def _names(self) -> str:
+    def _format_partition_names(self) -> str:
         return " and ".join(dict.fromkeys(name for name, _ in self._positions))
 
     def _is_behind(self, ends: Mapping[_PartitionKey, int]) -> bool:
@@ -158,7 +158,7 @@ class TopicReader:
             else:
                 self._reports.clear()
                 if high >= at_least:  # lower: a deposed leader that does not know it yet
-                    self._check_range(position, low, high)
+                    self._check_position_range(position, low, high)
                     return high
                 if end.is_expired(self._clock.now_s()):
                     raise self._create_truncated_error(
@@ -167,7 +167,7 @@ class TopicReader:
             self._consumer.poll(0.05)  # nothing is assigned: waits and runs callbacks
             self._refresh_leader(position.name, end)
 
-    def _check_range(self, position: _ReadPosition, low: int, high: int) -> None:
+    def _check_position_range(self, position: _ReadPosition, low: int, high: int) -> None:
         if position.next_offset is None:
             position.next_offset = low
         elif position.next_offset < low:
@@ -177,7 +177,7 @@ class TopicReader:
             )
             raise self._create_truncated_error(position, detail)
 
-    def _assign(self) -> None:
+    def _assign_partitions(self) -> None:
         self._consumer.assign(
             [
                 confluent_kafka.TopicPartition(
@@ -190,7 +190,7 @@ class TopicReader:
             ]
         )
 
-    def _consume_to(
+    def _consume_to_end_offsets(
         self, ends: Mapping[_PartitionKey, int], end: Deadline, take: RecordHandler
     ) -> None:
         moved_s = self._clock.now_s()
@@ -203,7 +203,7 @@ class TopicReader:
                 continue
             stalled = self._clock.now_s() - moved_s >= _STALL_TIMEOUT_S
             if stalled or end.is_expired(self._clock.now_s()):
-                doing = f"reading {self._names}"
+                doing = f"reading {self._format_partition_names}"
                 self._raise_unless_retriable(client_errors.create_timeout_error(), end, doing=doing)
                 for name in {name for name, _ in self._positions}:
                     self._refresh_leader(name, end)
@@ -219,7 +219,7 @@ class TopicReader:
             if error.code() == client_errors.PARTITION_EOF and position and offset is not None:
                 position.next_offset = max(position.next_offset or 0, offset)
             else:
-                self._handle_error(error, position, end)
+                self._handle_consumer_error(error, position, end)
             return
         assert position is not None, message.topic()
         assert offset is not None
@@ -235,7 +235,7 @@ class TopicReader:
         position.next_offset = offset + 1
         position.leader_epoch = _convert_epoch(message.leader_epoch())
 
-    def _handle_error(
+    def _handle_consumer_error(
         self,
         error: confluent_kafka.KafkaError,
         position: _ReadPosition | None,
@@ -247,7 +247,7 @@ class TopicReader:
             raise self._create_truncated_error(
                 position, f"the broker returned: {client_errors.get_text(error)}"
             )
-        name = self._names if position is None else position.name
+        name = self._format_partition_names if position is None else position.name
         self._raise_unless_retriable(error, end, doing=f"reading {name}")
 
     def _raise_unless_retriable(

@@ -100,7 +100,7 @@ class FlowCounters:
         lives = {
             (flow, each.index): each.counter_generation
             for each in status.tasks
-            if _is_countable(each)
+            if _is_task_countable(each)
         }
         for key in [key for key in self._tasks if key[0] == flow]:
             if lives.get(key) != self._tasks[key].life:
@@ -117,7 +117,7 @@ class FlowCounters:
             self._drop_lost_partitions(flow, moved)
         for each in moved:
             self._count_replicated_records(flow, each, self._tasks.get((flow, each.task)))
-        self._record_topics(status, wall_ms)
+        self._update_missing_topics(status, wall_ms)
 
     def count_latencies(self, pulses: _LatencyByTask) -> None:
         """Add the latency samples of all running tasks since the previous call."""
@@ -171,7 +171,7 @@ class FlowCounters:
                     place: each for place, each in task.copied.items() if (number, place) in there
                 }
 
-    def _record_topics(self, status: FlowStatus, wall_ms: int) -> None:
+    def _update_missing_topics(self, status: FlowStatus, wall_ms: int) -> None:
         topics = {each.partition.topic for each in status.partitions}
         topics.update(each.topic for task in status.tasks for each in task.incidents)
         for topic in self._topics.get(status.flow, set()) - topics:
@@ -246,7 +246,7 @@ _NOTHING_COPIED = PartitionStatus(
 )
 
 
-def _is_countable(task: TaskStatus) -> bool:
+def _is_task_countable(task: TaskStatus) -> bool:
     """Return True if a task's values can be counted. While `counter_generation` is 0, the values
     still belong to the task's previous start."""
     return task.counter_generation > 0 and task.state is not TaskState.FAILED
@@ -293,7 +293,7 @@ PARTITION_STATES = (*(each.value for each in PartitionPhase), topic_rows.PAUSED_
 """Values of the label `phase`: the partition's phase, or paused by an operator."""
 
 
-def make_registry() -> MetricRegistry:
+def make_metrics_registry() -> MetricRegistry:
     """Create a registry that contains every metric of `declarations.ALL_METRICS`."""
     registry = MetricRegistry()
     for metric in declarations.ALL_METRICS:
@@ -344,7 +344,7 @@ class FlowMetricsCollector:
     not affect them.
     """
 
-    registry: MetricRegistry = field(default_factory=make_registry)
+    registry: MetricRegistry = field(default_factory=make_metrics_registry)
     times_to_data_loss: Callable[[], Series] = dict
     """Callback that returns the time to data loss in seconds, by flow and topic."""
     inputs: Callable[[], MetricInputs] = MetricInputs
@@ -399,7 +399,7 @@ class FlowMetricsCollector:
             if known is None or known.status is not status:
                 was = None if known is None else known.status
                 self._counters.count_status(status, was, wall_ms)
-                known = _read_flow(status)
+                known = _read_flow_values(status)
             self._readings[status.flow] = known
         self.statuses = tuple(statuses)
         self._counters.drop_expired_counters(self._readings.keys(), wall_ms)
@@ -585,11 +585,11 @@ def _list_paused_lags(
     """Yield (flow, topic) and the lag of the topic's paused partitions."""
     for each in reports:
         paused = [part for part in each.partitions if part.state == topic_rows.PAUSED_STATE]
-        for topic, parts in status_document.group_by_topic(paused).items():
+        for topic, parts in status_document.group_partitions_by_topic(paused).items():
             yield (each.flow, topic), status_document.sum_lag(parts, each.at_ms)
 
 
-def _read_flow(status: FlowStatus) -> _FlowReading:
+def _read_flow_values(status: FlowStatus) -> _FlowReading:
     phases = Counter(_find_partition_state(status, each) for each in status.partitions)
     unrecorded: dict[str, float] = {}
     beats = None

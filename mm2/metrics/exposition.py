@@ -65,8 +65,8 @@ class JmxMetrics:
         javas = [each for each in found if not each.metric.name.startswith(MM2_PREFIX)]
         return (
             *javas,
-            *jmx_aliases.make_aliases(javas),
-            *jmx_aliases.make_consumer_lags(self._statuses()),
+            *jmx_aliases.make_alias_families(javas),
+            *jmx_aliases.make_consumer_lag_families(self._statuses()),
         )
 
 

@@ -38,7 +38,7 @@ REPORTER_CONSUMER_LAG = Metric(
 )
 
 
-def make_aliases(families: Iterable[MetricFamily]) -> Iterator[MetricFamily]:
+def make_alias_families(families: Iterable[MetricFamily]) -> Iterator[MetricFamily]:
     """Yield a copy of each family under each of its alternative names."""
     for family in families:
         for name in _find_aliases(family.metric.name):
@@ -46,7 +46,7 @@ def make_aliases(families: Iterable[MetricFamily]) -> Iterator[MetricFamily]:
             yield MetricFamily(metric=metric, series=family.series)
 
 
-def make_consumer_lags(statuses: Iterable[FlowStatus]) -> tuple[MetricFamily, ...]:
+def make_consumer_lag_families(statuses: Iterable[FlowStatus]) -> tuple[MetricFamily, ...]:
     """Create MM2's lag metrics under the client ids of MM2's consumers, which the JMX exporter puts
     in quotes."""
     quoted: dict[tuple[str, ...], float] = {}

@@ -135,7 +135,7 @@ class ConfigPublisher:
         else:
             where = f"the node at {member.leader_url}" if member.leader_url else "another node"
             self.other_leader_reason = (
-                f"{plan.name}: {where} leads, and {_describe_remedy(differing)}"
+                f"{plan.name}: {where} leads, and {_describe_difference_remedy(differing)}"
             )
             self._written, self._refusals = (
                 plan,
@@ -164,7 +164,7 @@ class ConfigPublisher:
             _log.warning(
                 "%s: the group's leader was started with a different %s; the differences are: %s",
                 plan.name,
-                _describe_cause(differing),
+                _describe_difference_cause(differing),
                 "; ".join(differing_keys),
             )
 
@@ -172,11 +172,11 @@ class ConfigPublisher:
 
     def _write_connectors(self, plan: FlowPlan, member: FleetMember, now_s: float) -> None:
         self._attempted = plan
-        requests = {name: _plan_write(plan, name, member) for name in plan.connectors}
+        requests = {name: _plan_config_write(plan, name, member) for name in plan.connectors}
         replies = {
             name: (request, member.herder.submit(request))
             for name, request in requests.items()
-            if request is not None and not self._is_refused(name, request)
+            if request is not None and not self._is_request_refused(name, request)
         }
         self._round = _WriteRound(member, plan, replies, now_s + WRITE_TIMEOUT_S)
         self._is_round_finished(self._round, member, now_s)
@@ -198,7 +198,7 @@ class ConfigPublisher:
             self._written = write_round.plan
         return True
 
-    def _is_refused(self, name: str, request: HerderRequest) -> bool:
+    def _is_request_refused(self, name: str, request: HerderRequest) -> bool:
         refusal = self._refusals.get(name)
         return refusal is not None and refusal.is_final and refusal.request == request
 
@@ -228,23 +228,23 @@ def _diff_connectors(plan: FlowPlan, member: FleetMember) -> dict[str, list[str]
     config = member.herder.config()
     differing: dict[str, list[str]] = {}
     for name, planned in plan.connectors.items():
-        stored = _drop_nulls(config.config(name))
-        if not dedicated_mode.can_run(name, planned):
+        stored = _drop_null_values(config.config(name))
+        if not dedicated_mode.can_connector_run(name, planned):
             if stored is not None:
                 differing[name] = []
         elif stored is None or operator_overrides.strip_overrides(stored) != planned:
-            differing[name] = dedicated_mode.diff_keys(
+            differing[name] = dedicated_mode.diff_config_keys(
                 planned, operator_overrides.strip_overrides(stored or {})
             )
     return differing
 
 
-def _plan_write(plan: FlowPlan, name: str, member: FleetMember) -> HerderRequest | None:
+def _plan_config_write(plan: FlowPlan, name: str, member: FleetMember) -> HerderRequest | None:
     """Return the request that makes the stored configuration match the plan, or None if it already
     matches."""
     planned = plan.connectors[name]
-    stored = _drop_nulls(member.herder.config().config(name))
-    if not dedicated_mode.can_run(name, planned):
+    stored = _drop_null_values(member.herder.config().config(name))
+    if not dedicated_mode.can_connector_run(name, planned):
         return None if stored is None else DeleteConnector(name)
     wanted = (
         operator_overrides.merge_overrides(planned, stored)
@@ -263,7 +263,7 @@ def _plan_write(plan: FlowPlan, name: str, member: FleetMember) -> HerderRequest
     if stored == wanted:
         return None
     if stored is not None:
-        keys = ", ".join(dedicated_mode.diff_keys(wanted, stored))
+        keys = ", ".join(dedicated_mode.diff_config_keys(wanted, stored))
         _log.info("%s: updating the configuration of %s: %s", plan.name, name, keys)
     return PutConnector(connector=name, config=wanted)
 
@@ -275,7 +275,7 @@ def _list_differing_keys(differing: Mapping[str, list[str]]) -> tuple[str, ...]:
     return tuple(f"{name}: {', '.join(keys)}" for name, keys in differing.items())
 
 
-def _describe_cause(differing: Mapping[str, list[str]]) -> str:
+def _describe_difference_cause(differing: Mapping[str, list[str]]) -> str:
     """Name what differs between the nodes: their command lines, their files, or either."""
     keys = {key for connector_keys in differing.values() for key in connector_keys}
     if keys and keys <= _COMMAND_LINE_KEYS:
@@ -283,8 +283,8 @@ def _describe_cause(differing: Mapping[str, list[str]]) -> str:
     return "file or command line" if keys and keys <= _COMMAND_LINE_OR_FILE_KEYS else "file"
 
 
-def _describe_remedy(differing: Mapping[str, list[str]]) -> str:
-    what = _describe_cause(differing)
+def _describe_difference_remedy(differing: Mapping[str, list[str]]) -> str:
+    what = _describe_difference_cause(differing)
     action = "reload it" if what == "file" else "restart it"
     return (
         f"uses a different {what}: give that node the same {what}, and {action}; the differences "
@@ -292,7 +292,7 @@ def _describe_remedy(differing: Mapping[str, list[str]]) -> str:
     ) + "; ".join(_list_differing_keys(differing))
 
 
-def _drop_nulls(config: Mapping[str, str | None] | None) -> dict[str, str] | None:
+def _drop_null_values(config: Mapping[str, str | None] | None) -> dict[str, str] | None:
     if config is None:
         return None
     return {key: value for key, value in config.items() if value is not None}

@@ -148,7 +148,7 @@ class ConfigReloader:
         except SettingsError as error:
             problems = [each.describe(error.file) for each in error.problems]
             return self._build_failure([*problems, CONFIG_KEPT_TEXT], code=exit_codes.BAD_INPUT)
-        changes = config_diff.plan_changes(self._node.settings, settings)
+        changes = config_diff.plan_config_changes(self._node.settings, settings)
         lines = [f"warning: {line}" for line in settings.format_warnings()] + changes.format_lines()
         detail = {"warnings": settings.format_warnings(), **changes.as_json()}
         if request.dry_run:

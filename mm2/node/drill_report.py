@@ -33,12 +33,12 @@ class DrillReportError(FatalError):
     """The drill report cannot be read or written."""
 
 
-def record_drill(
+def record_drill_result(
     path: pathlib.Path, flow: str, result: Mapping[str, Any], *, passed: bool, at_ms: int
 ) -> None:
     """Store the result of a flow's drill. Results of other flows are preserved. Raises
     `DrillReportError`."""
-    flows = dict(read_drills(path)) if path.exists() else {}
+    flows = dict(read_drill_results(path)) if path.exists() else {}
     previous_pass_ms = flows.get(flow, {}).get("passed_at_ms")
     flows[flow] = {
         "passed_at_ms": at_ms if passed else previous_pass_ms,
@@ -69,7 +69,7 @@ def _replace_file(path: pathlib.Path, content: bytes) -> None:
         raise
 
 
-def read_drills(path: pathlib.Path) -> Mapping[str, Mapping[str, Any]]:
+def read_drill_results(path: pathlib.Path) -> Mapping[str, Mapping[str, Any]]:
     """Read the drill results by flow. Raises `DrillReportError`."""
     try:
         document = json.loads(files.read_own(path, max_bytes=MAX_FILE_BYTES))
@@ -129,7 +129,7 @@ class LastDrillTimes:
 
     def _read_pass_times(self, path: pathlib.Path) -> Mapping[str, float]:
         try:
-            flows = read_drills(path)
+            flows = read_drill_results(path)
             return {
                 name: each["passed_at_ms"] / 1000
                 for name, each in flows.items()

@@ -113,7 +113,7 @@ def restore_terminal() -> None:
             sys.stdout.flush()
 
 
-def exit_now(code: int) -> NoReturn:
+def exit_process_immediately(code: int) -> NoReturn:
     """Exit the process immediately. Safe in signal handlers."""
     restore_terminal()
     os._exit(code)

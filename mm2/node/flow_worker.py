@@ -152,7 +152,7 @@ class FlowWorker:
         )
         if not self.plan.replicates_topics or seen is None or made is None:
             configured = serves = joined and self._publisher.is_settled
-            reason = self._explain_unreachable() or self._reason
+            reason = self._explain_unreachable_cluster() or self._reason
         else:
             configured = joined and seen.has_joined and seen.is_config_current
             missing = flow_state.explain_not_serving(seen, made, self._started_tasks)
@@ -175,7 +175,7 @@ class FlowWorker:
         ):
             return self._publisher.is_settled
         return flow_state.is_configuration_applied(
-            self._read_snapshot(status_registry.REGISTRY.snapshot())
+            self._build_worker_snapshot(status_registry.REGISTRY.snapshot())
         )
 
     @property
@@ -198,7 +198,7 @@ class FlowWorker:
 
         `broken` is the reason why this node cannot copy any partition.
         """
-        snapshot_now = self._read_snapshot(snapshot, broken)
+        snapshot_now = self._build_worker_snapshot(snapshot, broken)
         last_snapshot, status = self._last_status
         if before is not None and before is status and snapshot_now == last_snapshot:
             return before  # avoids rebuilding the status of thousands of idle partitions
@@ -210,19 +210,21 @@ class FlowWorker:
         self._last_status = snapshot_now, status
         return status
 
-    def _read_snapshot(self, snapshot: RegistrySnapshot, broken: str = "") -> WorkerSnapshot:
+    def _build_worker_snapshot(
+        self, snapshot: RegistrySnapshot, broken: str = ""
+    ) -> WorkerSnapshot:
         return self._snapshot_reader.read_snapshot(
             self._member,
             snapshot,
             life=self._state,
             reason=self._reason,
             given_up=broken or self._given_up,
-            unreachable=self._explain_unreachable(),
+            unreachable=self._explain_unreachable_cluster(),
             refused="; ".join(self._describe_rejections()),
             plan=self.plan,
         )
 
-    def _explain_unreachable(self) -> str:
+    def _explain_unreachable_cluster(self) -> str:
         """Return why a cluster is unreachable, and what else prevents the worker from starting."""
         reason = self._unreachable()
         return f"{reason}; {self._trouble}" if reason and self._trouble else reason
@@ -246,19 +248,19 @@ class FlowWorker:
                 member = self._start_member()
                 if member is not None:
                     started_s = self._clock.now_s()
-                    self._monitor(member)
+                    self._monitor_member(member)
                     if self._clock.now_s() - started_s >= STABLE_RUN_S:
                         backoff.reset()
                 self.stop_requested.wait(backoff.next_delay_s(self._random))
         except FatalError as error:
-            self._reason = self._find_cause(error)
+            self._reason = self._find_fatal_error_cause(error)
             self._state = Life.FAILED
             _log.error("%s: %s", self.plan.name, self._reason)
         finally:
             if self._state is not Life.FAILED:
                 self._state = Life.STOPPED
 
-    def _find_cause(self, error: FatalError) -> str:
+    def _find_fatal_error_cause(self, error: FatalError) -> str:
         """Return the cause of a fatal error.
 
         The Kafka library does not report why a login or certificate was rejected. The cluster
@@ -282,7 +284,7 @@ class FlowWorker:
                 prefix=flow_ends.rest_path,
                 on_leading=self._publisher.notify_leadership,
                 before_joining=self._await_engine,
-                on_trouble=self._set_trouble,
+                on_trouble=self._set_start_problem,
             )
             member.start()
         except RetriableError as error:
@@ -309,7 +311,7 @@ class FlowWorker:
             if self.stop_requested.wait(POLL_INTERVAL_S):
                 raise RetriableError("the worker was stopped before it joined the group")
 
-    def _set_trouble(self, text: str) -> None:
+    def _set_start_problem(self, text: str) -> None:
         """Record what prevents the worker from starting; "" if nothing prevents it."""
         self._trouble = text
         self._reason = text or self._connecting
@@ -320,7 +322,7 @@ class FlowWorker:
             self._logged = text
             _log.log(level, "%s: %s", self.plan.name, text)
 
-    def _monitor(self, member: FleetMember) -> None:
+    def _monitor_member(self, member: FleetMember) -> None:
         """Monitor the worker until it has ended or is requested to stop."""
         try:
             while not self.stop_requested.wait(POLL_INTERVAL_S) and not member.wait(
@@ -352,7 +354,7 @@ class FlowWorker:
             is_leader=member.is_leader,
         )
         decision = self._failures.evaluate(items, now_s)
-        self._given_up = decision.give_up_reason or self._explain_unconfigured(member)
+        self._given_up = decision.give_up_reason or self._explain_unconfigured_flow(member)
         for each in decision.due:
             _log.warning("%s: restarting %s: %s", self.plan.name, each.item, each.reason)
             self._restart_item(member, each.item)
@@ -365,7 +367,7 @@ class FlowWorker:
                 else:
                     self._failures.restarts.record_restart(name, failed=failed)
 
-    def _explain_unconfigured(self, member: FleetMember) -> str:
+    def _explain_unconfigured_flow(self, member: FleetMember) -> str:
         """Return why the flow cannot run: its configuration was rejected and no earlier
         configuration exists; "" otherwise."""
         reason = self._publisher.rejections.get(flow_plan.SOURCE_CONNECTOR, "")

@@ -154,7 +154,7 @@ class Mm2Node:
         self.action_log = OperatorLog(lambda: self._settings, now=self._clock)
         """Log of operators' actions in this process; closed by `stop`."""
         self._fleet = create_fleet(
-            flow_plan.plan_rest(settings, environment=environment),
+            flow_plan.plan_rest_server(settings, environment=environment),
             pages=self._pages,
             on_change=self.action_log.log_change,
         )
@@ -277,7 +277,7 @@ class Mm2Node:
         self._stopping.set()
         until_s = self._clock.now_s() + timeout_s
         self._shutdown.request_stop(self._workers)
-        self._shutdown.wait_for(self._copies_ended, until_s - ENGINE_STOP_TIMEOUT_S)
+        self._shutdown.wait_for(self._have_copies_ended, until_s - ENGINE_STOP_TIMEOUT_S)
         if self._plane is not None:
             self._plane.release()
             data_plane.close(max(ENGINE_STOP_TIMEOUT_S, until_s - self._clock.now_s()))
@@ -342,7 +342,7 @@ class Mm2Node:
         finally:
             self._is_reloading = False
 
-    def _copies_ended(self) -> bool:
+    def _have_copies_ended(self) -> bool:
         stopping = {each.name for each in self._shutdown.unfinished}
         return stopping.isdisjoint(
             name for name, tasks in status_registry.REGISTRY.snapshot().tasks.items() if tasks

@@ -79,10 +79,10 @@ class RestartPlanner:
             if attempt.number != history.attempt:
                 history.attempt, history.failed_at_s = attempt.number, None
             if attempt.state is not _State.FAILED:
-                _record_run(history, now_s, is_running=attempt.state is _State.RUNNING)
+                _record_run_state(history, now_s, is_running=attempt.state is _State.RUNNING)
                 continue
             _record_failure(history, now_s)
-            if self._is_due(history, now_s):
+            if self._is_restart_due(history, now_s):
                 history.restarted = True
                 due_names.append(name)
         return due_names
@@ -117,7 +117,7 @@ class RestartPlanner:
             and history.failures > self.max_restarts
         )
 
-    def _is_due(self, history: _FailureHistory, now_s: float) -> bool:
+    def _is_restart_due(self, history: _FailureHistory, now_s: float) -> bool:
         if history.restarted or history.failed_at_s is None or self._is_given_up(history):
             return False
         delay_s: float = min(
@@ -135,7 +135,7 @@ def _record_failure(history: _FailureHistory, now_s: float) -> None:
         history.restarted = False
 
 
-def _record_run(history: _FailureHistory, now_s: float, *, is_running: bool) -> None:
+def _record_run_state(history: _FailureHistory, now_s: float, *, is_running: bool) -> None:
     history.failed_at_s, history.restarted = None, False
     if is_running and history.running_at_s is not None:
         history.ran_s += now_s - history.running_at_s
@@ -216,7 +216,7 @@ class _ConfigClassifier:
         name = item if isinstance(item, str) else item.connector
         stored = config.config(name)
         planned = stored is not None and operator_overrides.strip_overrides(
-            _drop_nulls(stored)
+            _drop_null_values(stored)
         ) == self.plan.connectors.get(name)
         if isinstance(item, str):
             in_force = begun_with == stored
@@ -228,7 +228,7 @@ class _ConfigClassifier:
         return ConfigOrigin.OURS if planned else ConfigOrigin.OTHERS
 
 
-def _drop_nulls(config: RawConfig) -> dict[str, str]:
+def _drop_null_values(config: RawConfig) -> dict[str, str]:
     return {key: value for key, value in config.items() if value is not None}
 
 

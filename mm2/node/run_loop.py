@@ -154,7 +154,7 @@ class RunLoop:
                     )
             self._observe_flows(self._deps.clock.now_s())
         finally:
-            self._run_isolated(_TABLE_ACTION, self._deps.display.close)
+            self._run_isolated_action(_TABLE_ACTION, self._deps.display.close)
             _log.info("stopping: waiting for in-flight batches to be acknowledged and recorded")
             self._node.stop()
         return self._build_result(reason, self._deps.clock.now_s() - start_s)
@@ -205,7 +205,9 @@ class RunLoop:
         ready = self._node.engine.state is EngineState.READY
         self._rates.observe(statuses, now_s)
         unreachable: dict[str, str] = {}
-        self._run_isolated("cluster watch", lambda: unreachable.update(self._deps.unreachable()))
+        self._run_isolated_action(
+            "cluster watch", lambda: unreachable.update(self._deps.unreachable())
+        )
         overview = topic_rows.make_overview(
             statuses,
             self._rates,
@@ -220,18 +222,18 @@ class RunLoop:
             notes=(*self._deps.notes, *self._describe_engine_start()),
             progress=self._progress_now,
         )
-        self._run_isolated(
+        self._run_isolated_action(
             "metrics", lambda: self._deps.metrics.update(statuses, overview, engine_ready=ready)
         )
         before_s = self._deps.clock.now_s()
-        self._run_isolated(_TABLE_ACTION, lambda: self._deps.display.show(frame, now_s))
+        self._run_isolated_action(_TABLE_ACTION, lambda: self._deps.display.show(frame, now_s))
         return self._deps.clock.now_s() - before_s
 
     def _describe_engine_start(self) -> tuple[str, ...]:
         starting = self._node.engine.state is EngineState.STARTING
         return ("starting Spark …",) if starting else ()
 
-    def _run_isolated(self, name: str, action: Callable[[], object]) -> None:
+    def _run_isolated_action(self, name: str, action: Callable[[], object]) -> None:
         """Run a secondary action (metrics, display), unless it failed a short time ago.
 
         A table that failed is not drawn again: the terminal may be gone.

@@ -24,7 +24,7 @@ from mm2.offsets.translation import (
     ExactOffset,
     TranslatedOffset,
     TranslateOffset,
-    Untranslated,
+    UntranslatedReason,
 )
 from mm2.topics import naming
 from mm2.topics.naming import ReplicationPolicy
@@ -80,7 +80,7 @@ class CheckpointTable:
         if before == after:
             return None
         if after is not None:
-            self._store(after)
+            self._store_checkpoint(after)
         else:
             del self._groups[about.group][about.partition]
         self.changed.add(about.group)
@@ -97,10 +97,10 @@ class CheckpointTable:
 
     def publish(self, point: Checkpoint) -> None:
         """Store a checkpoint that has been or will be published."""
-        self._store(point)
+        self._store_checkpoint(point)
         self.changed.add(point.group)
 
-    def _store(self, point: Checkpoint) -> None:
+    def _store_checkpoint(self, point: Checkpoint) -> None:
         points = self._groups.setdefault(point.group, {})
         place = self._partition_names.setdefault(point.partition, point.partition)
         group = next((each.group for each in points.values()), point.group)
@@ -138,7 +138,7 @@ class CheckpointRules:
     not treated specially."""
     translate: TranslateOffset
     """Translates a source offset with the best available data, even if the result is not exact."""
-    translate_exactly: TranslateOffset = lambda *_: Untranslated.UNKNOWN
+    translate_exactly: TranslateOffset = lambda *_: UntranslatedReason.UNKNOWN
     """Translates a source offset with the complete offset map only. The result may refute a
     published checkpoint."""
     is_replicated: Callable[[TopicPartition, int], bool] = lambda *_: False
@@ -168,17 +168,19 @@ class CheckpointRules:
                 continue
             outcome = self.translate(partition, committed.offset)
             final = final and (
-                _is_final(outcome) or self.is_replicated(partition, committed.offset)
+                _is_final_translation(outcome) or self.is_replicated(partition, committed.offset)
             )
             point = self._create_checkpoint(group, partition, committed, outcome=outcome)
             if point is None:
                 continue
             before = published.get(point.partition)
-            if is_newer_checkpoint(point, before) or self._is_refuted(partition, point, before):
+            if is_newer_checkpoint(point, before) or self._is_checkpoint_refuted(
+                partition, point, before
+            ):
                 found.setdefault(point.partition, point)
         return NewCheckpoints(checkpoints=list(found.values()), is_final=final)
 
-    def _is_refuted(
+    def _is_checkpoint_refuted(
         self,
         partition: TopicPartition,
         point: Checkpoint,
@@ -217,7 +219,7 @@ class CheckpointRules:
                 pass
             case EarlierOffset(downstream=downstream):
                 pass
-            case Untranslated():
+            case UntranslatedReason():
                 return None
         if not 0 <= downstream <= _MAX_NEXT_OFFSET:  # from an invalid offset sync or map
             return None
@@ -242,8 +244,8 @@ def is_newer_checkpoint(point: Checkpoint, published: Checkpoint | None) -> bool
     return point.upstream < published.upstream or point.downstream > published.downstream
 
 
-def _is_final(outcome: TranslatedOffset) -> bool:
-    too_old = outcome is Untranslated.TOO_OLD
+def _is_final_translation(outcome: TranslatedOffset) -> bool:
+    too_old = outcome is UntranslatedReason.TOO_OLD
     return too_old or isinstance(outcome, ExactOffset)
 
 

@@ -335,16 +335,16 @@ class _LogMatcher:
         returns the indexes of pairs that are followed by unknown items."""
         if not chain:
             return self._match_whole_logs(), set()
-        pairs = self._extend_backward(chain[0])
+        pairs = self._extend_pairs_backward(chain[0])
         unknown: set[int] = set()
         for left, right in itertools.pairwise(chain):
             pairs.append(left)
-            inner = self._match_between(left, right) or self._match_last_copy(left, right)
-            if inner is None and self._has_unknown_between(left, right):
+            inner = self._match_items_between(left, right) or self._match_last_copy(left, right)
+            if inner is None and self._has_unknown_items_between(left, right):
                 unknown.add(len(pairs) - 1)
             pairs += inner or ()
         pairs.append(chain[-1])
-        pairs += self._extend_forward(chain[-1])
+        pairs += self._extend_pairs_forward(chain[-1])
         return pairs, unknown
 
     def drop_dubious_pairs(self, pairs: list[_Pair]) -> list[_Pair]:
@@ -358,7 +358,7 @@ class _LogMatcher:
         """
         gone = 0
         for index, (left, right) in enumerate(itertools.pairwise([_BEFORE_FIRST_PAIR, *pairs])):
-            here = self._count_missing_before(left, right)
+            here = self._count_missing_items_before(left, right)
             gone += here
             among = list(filter(self._source.is_needed, range(left.source + 1, right.source)))
             most = gone if self._has_no_copy(among, left, right) else here if among else -1
@@ -392,7 +392,7 @@ class _LogMatcher:
             sure.pop()  # earlier records were copied again after it
         return LogMatches(pairs=pairs, certain=sure, bounded=unsure)
 
-    def _count_missing_before(self, left: _Pair, right: _Pair) -> int:
+    def _count_missing_items_before(self, left: _Pair, right: _Pair) -> int:
         """Return the number of source records that may have been deleted between two pairs; at
         least one if the log does not begin with its first record."""
         source = self._source
@@ -407,11 +407,13 @@ class _LogMatcher:
         if self._source.start or self._target.start:
             return []
         return (
-            self._match_between(_BEFORE_FIRST_PAIR, _Pair(len(self._source), len(self._target)))
+            self._match_items_between(
+                _BEFORE_FIRST_PAIR, _Pair(len(self._source), len(self._target))
+            )
             or []
         )
 
-    def _match_between(self, left: _Pair, right: _Pair) -> list[_Pair] | None:
+    def _match_items_between(self, left: _Pair, right: _Pair) -> list[_Pair] | None:
         """Pair the items between two pairs one to one. Returns None if the items differ or some are
         missing."""
         source, target = self._source, self._target
@@ -435,14 +437,14 @@ class _LogMatcher:
     def _match_last_copy(self, left: _Pair, right: _Pair) -> list[_Pair] | None:
         """Pair the items between two pairs with their last copy if they were replicated more than
         once. Returns None if the copy is incomplete."""
-        pairs = self._extend_backward(right, down_to=left)
+        pairs = self._extend_pairs_backward(right, down_to=left)
         begins = pairs[0].source if pairs else right.source
         if self._source.has_hole(left.source + 1, begins):
             return None
         rest = range(left.source + 1, begins)
         return None if any(map(self._source.is_needed, rest)) else pairs
 
-    def _has_unknown_between(self, left: _Pair, right: _Pair) -> bool:
+    def _has_unknown_items_between(self, left: _Pair, right: _Pair) -> bool:
         """Return whether a target item between the two pairs may be a copy of a source item between
         them."""
         source = self._source
@@ -452,7 +454,7 @@ class _LogMatcher:
         alike = any(source.digests[at] in there for at in range(left.source + 1, right.source))
         return alike or source.has_hole(left.source + 1, right.source)
 
-    def _extend_forward(self, link: _Pair) -> list[_Pair]:
+    def _extend_pairs_forward(self, link: _Pair) -> list[_Pair]:
         """Pair the following items while both sides are equal and have no holes."""
         source, target = self._source, self._target
         pairs: list[_Pair] = []
@@ -475,7 +477,9 @@ class _LogMatcher:
         repeated copy is ambiguous."""
         return self._source_index[self._source.digests[at]] != at
 
-    def _extend_backward(self, link: _Pair, *, down_to: _Pair = _BEFORE_FIRST_PAIR) -> list[_Pair]:
+    def _extend_pairs_backward(
+        self, link: _Pair, *, down_to: _Pair = _BEFORE_FIRST_PAIR
+    ) -> list[_Pair]:
         """Pair the preceding items while both sides are equal and have no holes."""
         source, target = self._source, self._target
         pairs: list[_Pair] = []

@@ -48,10 +48,10 @@ def plan_compaction(
         for each in partition_map.segments.owners
         for key in each.list_obsolete_keys()
     ]
-    found += [MapChange(key, None) for key in _find_expired(partition_map, log_start)]
+    found += [MapChange(key, None) for key in _find_expired_segments(partition_map, log_start)]
     if found:
         return found[:changes_max]
-    excess, groups = _find_excess(partition_map, budget_bytes)
+    excess, groups = _find_excess_segments(partition_map, budget_bytes)
     changes: list[MapChange] = []
     for group in groups:
         if excess <= 0 or len(changes) >= changes_max:
@@ -70,16 +70,16 @@ def plan_compaction(
 # Deleting expired segments
 
 
-def _find_expired(known: PartitionMap, log_start: int) -> Iterator[MapSegmentKey]:
+def _find_expired_segments(known: PartitionMap, log_start: int) -> Iterator[MapSegmentKey]:
     eras = known.eras
     current_id = eras[max(eras)].source_topic_id if eras else b""
     for number, era in sorted(eras.items()):
         if era.source_topic_id == current_id:
             runs = EraRuns.from_segments(known.segments, number, era)
-            yield from _find_expired_in_era(known, runs, log_start)
+            yield from _find_expired_segments_in_era(known, runs, log_start)
 
 
-def _find_expired_in_era(
+def _find_expired_segments_in_era(
     known: PartitionMap, runs: EraRuns, log_start: int
 ) -> Iterator[MapSegmentKey]:
     """Find the segments before the last one whose first run begins below the log start.
@@ -126,7 +126,7 @@ class _ThinnableSegment:
     slack: int
 
 
-def _find_excess(
+def _find_excess_segments(
     known: PartitionMap, budget_bytes: int
 ) -> tuple[int, list[list[_ThinnableSegment]]]:
     """Compute the number of bytes to save, and the groups of segments to merge in order to save
@@ -141,7 +141,9 @@ def _find_excess(
     excess = sum(each.size for each in pieces) - budget_bytes
     if excess <= 0:
         return 0, []
-    return excess + budget_bytes // 8, _group_neighbors(_exclude_newest(pieces, budget_bytes // 2))
+    return excess + budget_bytes // 8, _pair_neighboring_segments(
+        _exclude_newest_segments(pieces, budget_bytes // 2)
+    )
 
 
 def _count_segment_bytes(mine: OwnerSegments, index: int) -> int:
@@ -152,7 +154,7 @@ def _count_stored_bytes(key: MapSegmentKey, segment: MapSegment) -> int:
     return len(offset_map_records.encode_key(key)) + len(offset_map_records.encode_value(segment))
 
 
-def _exclude_newest(
+def _exclude_newest_segments(
     pieces: Sequence[_ThinnableSegment], exact_bytes: int
 ) -> list[_ThinnableSegment]:
     """Select all segments except the newest ones. The excluded segments total `exact_bytes` bytes
@@ -165,7 +167,9 @@ def _exclude_newest(
     return []
 
 
-def _group_neighbors(pieces: Sequence[_ThinnableSegment]) -> list[list[_ThinnableSegment]]:
+def _pair_neighboring_segments(
+    pieces: Sequence[_ThinnableSegment],
+) -> list[list[_ThinnableSegment]]:
     """Pair neighboring segments to merge, most precise first, then oldest. Returns single segments
     if there are no pairs.
 

@@ -366,14 +366,14 @@ class EraRuns:
         `at`, and the first run after it."""
         behind = None
         for mine, end in zip(reversed(self.owners), reversed(self.ends), strict=True):
-            before, found = _find_neighbors(mine, at, end=end, order=order)
+            before, found = _find_neighboring_runs(mine, at, end=end, order=order)
             behind = found or behind
             if before is not None:
                 return before, behind
         return None, behind
 
 
-def _find_neighbors(
+def _find_neighboring_runs(
     mine: OwnerSegments, at: int, *, end: int, order: _RunKey
 ) -> tuple[_StoredRun | None, OffsetRun | None]:
     """Find the offset runs (ranges with a constant delta) before and after `at` among one owner's

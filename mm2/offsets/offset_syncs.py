@@ -26,7 +26,7 @@ from connect_runtime.base.ids import TopicPartition
 from mm2.formats import mm2_records
 from mm2.formats.mm2_records import OffsetSync
 from mm2.formats.offset_map_records import MapSegment, MapSegmentKey
-from mm2.offsets.translation import EarlierOffset, ExactOffset, TranslatedOffset, Untranslated
+from mm2.offsets.translation import EarlierOffset, ExactOffset, TranslatedOffset, UntranslatedReason
 
 SYNCS_PER_PARTITION = 64
 """Number of syncs per partition: one for each bit of an offset (Java: `SYNCS_PER_PARTITION`)."""
@@ -93,13 +93,13 @@ class OffsetSyncStore:
         right after the sync.
         """
         if not self._ready:
-            return Untranslated.NOT_READY
+            return UntranslatedReason.NOT_READY
         syncs = self._partitions.get(partition)
         if syncs is None:
-            return Untranslated.UNKNOWN
+            return UntranslatedReason.UNKNOWN
         sync = next((each for each in syncs if each.upstream <= upstream), None)
         if sync is None:
-            return Untranslated.TOO_OLD
+            return UntranslatedReason.TOO_OLD
         if upstream == sync.upstream:
             return ExactOffset(downstream=sync.downstream)
         if upstream == sync.upstream + 1:
@@ -343,10 +343,10 @@ class ReplicatedSpanTracker:
         self._reported[name] = (key.era, segment.through)
         if era != key.era or segment.through <= reported:
             return []
-        return _extract_spans(segment, reported)
+        return _extract_segment_spans(segment, reported)
 
 
-def _extract_spans(segment: MapSegment, begin: int) -> list[ReplicatedSpan]:
+def _extract_segment_spans(segment: MapSegment, begin: int) -> list[ReplicatedSpan]:
     """Yield the replicated spans of a segment from source offset `begin` on.
 
     The span of a run (range with a constant offset difference) ends before the next run on both

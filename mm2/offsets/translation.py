@@ -37,7 +37,7 @@ class EarlierOffset:
     reread_max: int
 
 
-class Untranslated(enum.Enum):
+class UntranslatedReason(enum.Enum):
     """Why an offset has no translation."""
 
     NOT_READY = "not ready"
@@ -48,7 +48,7 @@ class Untranslated(enum.Enum):
     """The offset is lower than every offset that the map can translate."""
 
 
-TranslatedOffset: TypeAlias = ExactOffset | EarlierOffset | Untranslated
+TranslatedOffset: TypeAlias = ExactOffset | EarlierOffset | UntranslatedReason
 TranslateOffset: TypeAlias = Callable[[TopicPartition, int], TranslatedOffset]
 """Function that translates the source offset at which a consumer group continues. The partition has
 the topic's name on the source."""
@@ -60,9 +60,9 @@ def choose_closest_translation(one: TranslatedOffset, other: TranslatedOffset) -
     Returns `one` if both are equal or if `one` is exact: a higher offset would then belong to a
     recreated topic.
     """
-    if isinstance(other, Untranslated) or isinstance(one, ExactOffset):
+    if isinstance(other, UntranslatedReason) or isinstance(one, ExactOffset):
         return one
-    if isinstance(one, Untranslated) or other.downstream > one.downstream:
+    if isinstance(one, UntranslatedReason) or other.downstream > one.downstream:
         return other
     exact = isinstance(other, ExactOffset) and other.downstream == one.downstream
     return other if exact else one
@@ -82,13 +82,13 @@ class MapTranslator:
         """Translate a source offset. See `translate_to_target`."""
         eras = self._eras
         if not eras:
-            return Untranslated.UNKNOWN
+            return UntranslatedReason.UNKNOWN
         number = max((each for each in eras if eras[each].first_source <= upstream), default=None)
         if number is None:
-            return Untranslated.TOO_OLD
+            return UntranslatedReason.TOO_OLD
         found = self._get_runs(number)
         if upstream < found.floor:
-            return Untranslated.TOO_OLD
+            return UntranslatedReason.TOO_OLD
         following = min((eras[each].first_target for each in eras if each > number), default=None)
         if upstream <= found.through:
             lowest, highest = found.to_target(upstream)
@@ -101,7 +101,7 @@ class MapTranslator:
             )  # excluding the marker of the next owner
         if following is not None:  # the target may have been truncated to there
             lowest, highest = min(lowest, following), min(highest, following)
-        return _build_outcome(lowest, again_max=max(0, highest - lowest))
+        return _build_translation_outcome(lowest, again_max=max(0, highest - lowest))
 
     def find_first_after(self, upstream: int) -> int | None:
         """Find the first known target offset after an offset that is `TOO_OLD`.
@@ -157,26 +157,26 @@ def translate_to_source(partition_map: PartitionMap, downstream: int) -> Transla
     """
     eras = _select_current_eras(partition_map.eras)
     if not eras:
-        return Untranslated.UNKNOWN
+        return UntranslatedReason.UNKNOWN
     number = max((each for each in eras if eras[each].first_target <= downstream), default=None)
     if number is None:
         number, beyond = min(eras), 0
         if eras[number].reason != offset_map_records.FIRST_START_REASON:
-            return Untranslated.TOO_OLD
+            return UntranslatedReason.TOO_OLD
         sure = most = eras[number].first_source
     else:
         found = EraRuns.from_segments(partition_map.segments, number, eras[number])
         beyond = max(0, downstream - found.target_next)
         place = found.to_source(downstream)
         if place is None:
-            return Untranslated.TOO_OLD
+            return UntranslatedReason.TOO_OLD
         sure, most = (found.through, found.through) if beyond else place
     ahead = (eras[each].first_source for each in eras if each > number)
     sure = min([sure, *ahead])
-    return _build_outcome(sure, again_max=beyond + most - sure)
+    return _build_translation_outcome(sure, again_max=beyond + most - sure)
 
 
-def _build_outcome(place: int, *, again_max: int) -> TranslatedOffset:
+def _build_translation_outcome(place: int, *, again_max: int) -> TranslatedOffset:
     if again_max:
         return EarlierOffset(downstream=place, reread_max=again_max)
     return ExactOffset(downstream=place)

@@ -81,7 +81,7 @@ def check_same_cluster(
 
 def check_target_brokers(flow: str, target: TargetBrokers) -> Iterator[CheckFinding]:
     """Report all broker settings that conflict with the flow."""
-    told = _TargetCheck(flow, target, target.configs or {})
+    told = _TargetBrokerCheck(flow, target, target.configs or {})
     yield from told.check_replication_factor()
     yield from told.check_min_insync_replicas()
     yield from told.check_state_topic_factors()
@@ -92,7 +92,7 @@ def check_target_brokers(flow: str, target: TargetBrokers) -> Iterator[CheckFind
 
 
 @dataclass(frozen=True, slots=True)
-class _TargetCheck:
+class _TargetBrokerCheck:
     flow: str
     target: TargetBrokers
     configs: BrokerConfigs
@@ -101,7 +101,7 @@ class _TargetCheck:
         wanted, key = self._mirror_replication_factor()
         brokers = self.target.brokers
         if wanted == 1 and brokers >= _RECOMMENDED_REPLICAS:
-            yield self._finding(
+            yield self._build_finding(
                 "replication-factor-one",
                 f"{key} is 1, {self.target.alias} has {plurals.format_count(brokers, 'broker')}",
                 effect="the loss of any broker loses mirror topic records",
@@ -111,11 +111,11 @@ class _TargetCheck:
 
     def check_min_insync_replicas(self) -> Iterator[CheckFinding]:
         wanted, key = self._mirror_replication_factor()
-        needed = self._number(_MIN_IN_SYNC_REPLICAS)
+        needed = self._get_integer_config(_MIN_IN_SYNC_REPLICAS)
         if wanted is None or needed is None or needed < wanted or needed == 1:
             return
         refuses = needed > wanted
-        yield self._finding(
+        yield self._build_finding(
             "min-insync",
             f"{_MIN_IN_SYNC_REPLICAS} is {needed} on {self.target.alias}, {key} is {wanted}",
             effect="every batch is rejected (NOT_ENOUGH_REPLICAS)"
@@ -129,10 +129,10 @@ class _TargetCheck:
     def check_state_topic_factors(self) -> Iterator[CheckFinding]:
         brokers = plurals.format_count(self.target.brokers, "broker")
         for name, topic in _STATE_TOPIC_FACTORS.items():
-            wanted = self._number(name)
+            wanted = self._get_integer_config(name)
             if wanted is None or wanted <= self.target.brokers or topic in self.target.topics:
                 continue
-            yield self._finding(
+            yield self._build_finding(
                 "broker-state-factor",
                 f"{name} is {wanted}, {self.target.alias} has {brokers}",
                 effect=f"{topic} cannot be created: consumer groups and transactions do not work",
@@ -140,9 +140,9 @@ class _TargetCheck:
             )
 
     def check_transaction_timeout(self) -> Iterator[CheckFinding]:
-        longest = self._number(_MAX_TRANSACTION_TIMEOUT_KEY)
+        longest = self._get_integer_config(_MAX_TRANSACTION_TIMEOUT_KEY)
         if longest is not None and longest < TRANSACTION_TIMEOUT_MS:
-            yield self._finding(
+            yield self._build_finding(
                 "transaction-timeout",
                 f"{_MAX_TRANSACTION_TIMEOUT_KEY} is {longest} on {self.target.alias}",
                 effect=f"transactions of {TRANSACTION_TIMEOUT_MS} ms are rejected: fencing fails",
@@ -152,9 +152,9 @@ class _TargetCheck:
 
     def check_producer_expiration(self) -> Iterator[CheckFinding]:
         for name in _PRODUCER_EXPIRATIONS:
-            known = self._number(name)
+            known = self._get_integer_config(name)
             if known is not None and known < _SHORT_EXPIRATION_MS:
-                yield self._finding(
+                yield self._build_finding(
                     "producer-expiration",
                     f"{name} is {known} on {self.target.alias}",
                     effect=(
@@ -166,10 +166,10 @@ class _TargetCheck:
                 )
 
     def check_session_timeout(self) -> Iterator[CheckFinding]:
-        least, most = map(self._number, _SESSION_TIMEOUT_LIMITS)
+        least, most = map(self._get_integer_config, _SESSION_TIMEOUT_LIMITS)
         given = self.target.session_ms
         if (least is not None and given < least) or (most is not None and given > most):
-            yield self._finding(
+            yield self._build_finding(
                 "session-timeout",
                 f"session.timeout.ms is {given}, but brokers of {self.target.alias} allow {least} "
                 f"to {most}",
@@ -180,7 +180,7 @@ class _TargetCheck:
 
     def check_risky_settings(self) -> Iterator[CheckFinding]:
         if self.configs.get(_AUTO_CREATE) == "true":
-            yield self._finding(
+            yield self._build_finding(
                 "auto-create",
                 f"{_AUTO_CREATE} is true on {self.target.alias}",
                 effect=(
@@ -191,7 +191,7 @@ class _TargetCheck:
                 severity=CheckSeverity.WARNING,
             )
         if self.configs.get(_UNCLEAN_ELECTION) == "true":
-            yield self._finding(
+            yield self._build_finding(
                 "unclean-election",
                 f"{_UNCLEAN_ELECTION} is true on {self.target.alias}",
                 effect=(
@@ -206,15 +206,15 @@ class _TargetCheck:
         determines it."""
         if self.target.factor != -1:
             return self.target.factor, "replication.factor"
-        return self._number(
+        return self._get_integer_config(
             _DEFAULT_REPLICATION_FACTOR
         ), f"{_DEFAULT_REPLICATION_FACTOR} of the brokers"
 
-    def _number(self, name: str) -> int | None:
+    def _get_integer_config(self, name: str) -> int | None:
         value = self.configs.get(name)
         return None if value is None else int(value)
 
-    def _finding(
+    def _build_finding(
         self,
         code: str,
         text: str,

@@ -87,7 +87,7 @@ def build_client_accesses(
     }
 
 
-def build_operators(
+def build_operator_commands(
     found: Mapping[FlowClient, KafkaClusterAccess],
 ) -> dict[FlowClient, ClusterCommands]:
     """Create the operator commands for each client, with the client's cluster and principal."""

@@ -247,11 +247,11 @@ def _build_attempt(
     if isinstance(failure, UnusableCertificate):
         layer = FailureLayer.TLS
     return ConnectAttempt(
-        address=address, layer=layer, text=_describe_cause(failure, address), node=node
+        address=address, layer=layer, text=_describe_failure_cause(failure, address), node=node
     )
 
 
-def _describe_cause(failure: ConnectError, address: str) -> str:
+def _describe_failure_cause(failure: ConnectError, address: str) -> str:
     """Format the cause of a connection error. The address is omitted because it is shown
     separately, unless the error concerns another address, such as a token endpoint."""
     match failure:

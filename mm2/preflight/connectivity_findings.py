@@ -68,7 +68,9 @@ class ConnectResult:
 
     def summarize_areas(self) -> CheckedSubject:
         """Return the areas that were checked, and the areas that were skipped after failures."""
-        applying = [area for area in check_report.CONNECTIVITY_AREAS if self._applies(area)]
+        applying = [
+            area for area in check_report.CONNECTIVITY_AREAS if self._is_area_applicable(area)
+        ]
         seen: set[_Area] = set()
         for each in self.bootstrap:
             depth = len(applying)
@@ -81,7 +83,7 @@ class ConnectResult:
             skipped=frozenset(applying) - seen,
         )
 
-    def _applies(self, area: _Area) -> bool:
+    def _is_area_applicable(self, area: _Area) -> bool:
         if area is _Area.TLS:
             return self.protocol.endswith("SSL")
         return area is not _Area.AUTH or self.protocol.startswith("SASL")
@@ -89,7 +91,7 @@ class ConnectResult:
     def _find_area(self, layer: _Layer) -> _Area:
         """Return the area of a failure, or LISTENER if the layer does not apply to the protocol."""
         area = _AREA_BY_LAYER[layer]
-        return area if self._applies(area) else _Area.LISTENER
+        return area if self._is_area_applicable(area) else _Area.LISTENER
 
     def list_findings(self) -> Iterator[CheckFinding]:
         """Yield findings about failed addresses and expiring certificates. Equal failures of
@@ -100,16 +102,16 @@ class ConnectResult:
                 alike.setdefault((each.layer, each.text, each.node), []).append(each.address)
         for (layer, text, node), addresses in alike.items():
             tried = ConnectAttempt(address=addresses[0], layer=layer, text=text, node=node)
-            yield self._finding(tried, layer, ", ".join(addresses))
+            yield self._build_finding(tried, layer, ", ".join(addresses))
         for each in (*self.bootstrap, *self.brokers):
-            if each.layer is None and self._expires_soon(each.expires_ms):
+            if each.layer is None and self._is_expiring_soon(each.expires_ms):
                 yield self._make_expiry_finding(
                     each.expires_ms, f"the certificate of {each.address}", each.address
                 )
-        if self._expires_soon(self.client_expires_ms):
+        if self._is_expiring_soon(self.client_expires_ms):
             yield self._make_expiry_finding(self.client_expires_ms, "the client certificate", "")
 
-    def _expires_soon(self, until_ms: int | None) -> bool:
+    def _is_expiring_soon(self, until_ms: int | None) -> bool:
         return until_ms is not None and until_ms - self.at_ms < EXPIRY_WARNING_MS
 
     def _make_expiry_finding(self, until_ms: int | None, what: str, address: str) -> CheckFinding:
@@ -125,7 +127,7 @@ class ConnectResult:
             command=operator_commands.build_certificate_check_command(address) if address else "",
         )
 
-    def _finding(self, tried: ConnectAttempt, layer: _Layer, addresses: str) -> CheckFinding:
+    def _build_finding(self, tried: ConnectAttempt, layer: _Layer, addresses: str) -> CheckFinding:
         """Build a finding for `addresses` that failed for the same reason. `tried` is the attempt
         for the first address."""
         area = self._find_area(layer)
@@ -141,11 +143,11 @@ class ConnectResult:
             if layer in (_Layer.DNS, _Layer.NETWORK):
                 area = _Area.LISTENER
             else:
-                cause = _find_cause(layer, tried.text)
+                cause = _find_failure_cause(layer, tried.text)
             text = f"broker {tried.node} advertises {tried.address}: {tried.text}"
             severity = CheckSeverity.FAILED
         else:
-            cause = _find_cause(layer, tried.text)
+            cause = _find_failure_cause(layer, tried.text)
             text = f"{addresses} of bootstrap.servers: {tried.text}"
             severity = CheckSeverity.WARNING if self.is_reachable else CheckSeverity.FAILED
         effect = cause.effect
@@ -159,10 +161,10 @@ class ConnectResult:
             text=f"{text} ({', '.join(self.clients)})" if self.clients else text,
             effect=effect,
             fix=cause.fix.format(alias=self.alias, protocol=self.protocol, user=self.user),
-            command=self._command(layer, tried.address),
+            command=self._build_diagnostic_command(layer, tried.address),
         )
 
-    def _command(self, layer: _Layer, address: str) -> str:
+    def _build_diagnostic_command(self, layer: _Layer, address: str) -> str:
         """Return a command that shows details of the failure or fixes it."""
         match layer:
             case _Layer.DNS:
@@ -282,7 +284,7 @@ _CAUSES_BY_TEXT: tuple[tuple[_Layer, str, _FailureCause], ...] = (
 )
 
 
-def _find_cause(layer: _Layer, text: str) -> _FailureCause:
+def _find_failure_cause(layer: _Layer, text: str) -> _FailureCause:
     for of, words, cause in _CAUSES_BY_TEXT:
         if of is layer and words in text:
             return cause

@@ -75,7 +75,7 @@ class FlowCheck:
         self._clock = clock
         self._random = random
         self._timeout_s = timeout_s
-        self._operator = cluster_clients.build_operator(settings, flow)
+        self._operator = cluster_clients.build_operator_commands(settings, flow)
         self._accesses = client_logins.build_client_accesses(settings, flow, plan)
         self._found: list[CheckFinding] = []
         self._configs: BrokerConfigs | None = None
@@ -189,7 +189,7 @@ class FlowCheck:
             needed,
             held,
             tried=tried,
-            operators=client_logins.build_operators(self._accesses),
+            operators=client_logins.build_operator_commands(self._accesses),
         )
 
     def _list_groups(self, both: FlowPair, config: FlowConnectorConfigs) -> tuple[str, ...] | None:
@@ -211,7 +211,7 @@ class FlowCheck:
             self._settings, self._flow, clock=self._clock, random=self._random
         )
         too_many = any(each.code == "replication-factor" for each in self._found)
-        for each in flow_probe.check_delivery(found, self._operator.target):
+        for each in flow_probe.check_delivery_guarantee(found, self._operator.target):
             if not (too_many and _FACTOR_REFUSED in each.text):  # already reported with its cause
                 yield each
 

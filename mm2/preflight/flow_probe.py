@@ -56,8 +56,8 @@ class ProbeResult:
             yield f"  because {reason}"
         for note in self.verdict.notes:
             yield f"  note: {note}"
-        yield f"  {self.source.alias} (source) supports {_format_observed(self.source)}"
-        yield f"  {self.target.alias} (target) supports {_format_observed(self.target)}"
+        yield f"  {self.source.alias} (source) supports {_format_capabilities(self.source)}"
+        yield f"  {self.target.alias} (target) supports {_format_capabilities(self.target)}"
         for observed in (self.source, self.target):
             if observed.has_topic_ids is not None:
                 yield f"  {observed.alias} has {'' if observed.has_topic_ids else 'no '}topic ids"
@@ -144,7 +144,7 @@ def _create_topic(target: Admin, flow: Flow) -> ConnectError | None:
     return None if isinstance(failure, TopicExistsError) else failure
 
 
-def _format_observed(observed: ClusterCapabilities) -> str:
+def _format_capabilities(observed: ClusterCapabilities) -> str:
     return ", ".join(
         f"{name} {'in no common version' if version is None else version}"
         for name, version in observed.api_versions.items()
@@ -154,7 +154,7 @@ def _format_observed(observed: ClusterCapabilities) -> str:
 _Delivery = DeliveryGuarantee
 
 
-def check_delivery(found: ProbeResult, target: ClusterCommands) -> Iterator[CheckFinding]:
+def check_delivery_guarantee(found: ProbeResult, target: ClusterCommands) -> Iterator[CheckFinding]:
     """Report each limitation of the delivery guarantee. With `delivery: at-least-once`, weaker
     guarantees are not reported as problems."""
     verdict, flow = found.verdict, found.flow

@@ -169,11 +169,13 @@ def parse_connector_configs(settings: Mm2Settings, plan: FlowPlan) -> FlowConnec
     connectors."""
     given = {name: settings.flat.resolve(each) for name, each in plan.connectors.items()}
     checkpoint = given[flow_plan.CHECKPOINT_CONNECTOR]
-    runs = dedicated_mode.can_run(flow_plan.CHECKPOINT_CONNECTOR, checkpoint)
+    runs = dedicated_mode.can_connector_run(flow_plan.CHECKPOINT_CONNECTOR, checkpoint)
     return FlowConnectorConfigs(
-        source=mirror_connector_config.parse_source(plan.source_config),
-        checkpoint=mirror_connector_config.parse_checkpoint(checkpoint) if runs else None,
-        heartbeat=mirror_connector_config.parse_heartbeat(given[flow_plan.HEARTBEAT_CONNECTOR]),
+        source=mirror_connector_config.parse_source_config(plan.source_config),
+        checkpoint=mirror_connector_config.parse_checkpoint_config(checkpoint) if runs else None,
+        heartbeat=mirror_connector_config.parse_heartbeat_config(
+            given[flow_plan.HEARTBEAT_CONNECTOR]
+        ),
     )
 
 
@@ -249,7 +251,7 @@ def _build_flow_topics(flow: Flow) -> Iterator[InternalTopicUse]:
         FlowLogTopic.MAP: "records of the offset map",
         FlowLogTopic.INCIDENTS: "incidents",
     }
-    for kind, name in client_interfaces.name_flow_log_topics(flow.source).items():
+    for kind, name in client_interfaces.build_flow_log_topic_names(flow.source).items():
         yield InternalTopicUse(
             expected=ExpectedInternalTopic(
                 name=name,

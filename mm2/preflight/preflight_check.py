@@ -106,7 +106,7 @@ class PreflightCheck:
         self._flows = {
             plan.name: (
                 mirroring.get(plan.name)
-                or mirror_connector_config.parse_source(plan.source_config).flow,
+                or mirror_connector_config.parse_source_config(plan.source_config).flow,
                 plan,
             )
             for plan in plans
@@ -116,7 +116,7 @@ class PreflightCheck:
         """Check the clusters and then the flows, and concurrently count the copy engine's slots
         (copy processes that can run at the same time)."""
         looks: dict[str, Callable[[], _ClusterResults | SlotSnapshot]] = {
-            check_report.ENGINE_SUBJECT: lambda: spark_slots.collect_slots(
+            check_report.ENGINE_SUBJECT: lambda: spark_slots.collect_slot_snapshot(
                 self._settings, clock=self._clock, timeout_s=self._timeout_s
             ),
             "clusters": self._check_clusters,

@@ -110,11 +110,11 @@ master."""
 _ENDED_STATES = (EngineState.FAILED, EngineState.STOPPED)
 
 
-def collect_slots(settings: Mm2Settings, *, clock: Clock, timeout_s: float) -> SlotSnapshot:
+def collect_slot_snapshot(settings: Mm2Settings, *, clock: Clock, timeout_s: float) -> SlotSnapshot:
     """Count the copy engine's slots (copy processes that can run at the same time). `timeout_s`
     limits the connection test of a Spark master."""
     chosen = data_plane.choose_engine_settings(settings)
-    wanted = data_plane.count_copies(settings)
+    wanted = data_plane.compute_max_copy_processes(settings)
 
     def seen(count: int | None = None, *, failure: str = "", unreachable: str = "") -> SlotSnapshot:
         return SlotSnapshot(

@@ -119,7 +119,7 @@ class TopicCheck:
                 internal=False,
             )
         ]
-        creating = self._try_to_create(target, FlowClient.TARGET_ADMIN, fitting)
+        creating = self._try_to_create_topics(target, FlowClient.TARGET_ADMIN, fitting)
         yield from mirror_topic_check.check_mirror_topics(
             ObservedMirrors(
                 flow=flow,
@@ -127,8 +127,10 @@ class TopicCheck:
                 mirrors=seen.existing.succeeded,
                 planned=seen.plan,
                 leaderless={
-                    **_find_leaderless(source.describe_topics(self.mirrored, around.timeout_s)),
-                    **_find_leaderless(
+                    **_find_leaderless_partitions(
+                        source.describe_topics(self.mirrored, around.timeout_s)
+                    ),
+                    **_find_leaderless_partitions(
                         target.describe_topics(seen.existing.succeeded, around.timeout_s)
                     ),
                 },
@@ -183,7 +185,7 @@ class TopicCheck:
             for each in missing.values()
             if self._fits_broker_count(alias, each.name, each.replication_factor, each.factor_key)
         ]
-        creating = self._try_to_create(asked, maker, list(map(_build_new_topic, fitting)))
+        creating = self._try_to_create_topics(asked, maker, list(map(_build_new_topic, fitting)))
         yield from internal_topic_check.report_refused_topics(
             flow.name, _describe_failures(creating.failed)
         )
@@ -218,7 +220,7 @@ class TopicCheck:
         self._too_many.append(wanted)
         return False
 
-    def _try_to_create(
+    def _try_to_create_topics(
         self, asked: Admin, maker: FlowClient, topics: Sequence[NewTopic]
     ) -> PerTopicResult[None]:
         answer = asked.create_topics(topics, self._deps.timeout_s, validate_only=True)
@@ -257,7 +259,9 @@ def _build_new_topic(topic: ExpectedInternalTopic) -> NewTopic:
     )
 
 
-def _find_leaderless(described: PerTopicResult[TopicDescription]) -> dict[str, list[int]]:
+def _find_leaderless_partitions(
+    described: PerTopicResult[TopicDescription],
+) -> dict[str, list[int]]:
     found = {
         name: [number for number, leader in enumerate(topic.leaders) if leader is None]
         for name, topic in described.succeeded.items()

@@ -33,11 +33,11 @@ def append_map_records(
         )
         for key, value in records
     ]
-    append_items(ledger, items[:-1], clock=clock)
-    append_items(ledger, items[-1:], clock=clock)
+    append_log_items(ledger, items[:-1], clock=clock)
+    append_log_items(ledger, items[-1:], clock=clock)
 
 
-def append_items(
+def append_log_items(
     ledger: FlowLedger,
     items: Sequence[FlowLogItem],
     *,

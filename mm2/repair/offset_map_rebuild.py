@@ -129,7 +129,7 @@ class _LogComparison:
         )
         name = f"{settings.flow} match {number}"
         channel = self._plane.server.open_channel(name, inbox=self._inbox)
-        channel.send(control_messages.encode_configure(settings))
+        channel.send(control_messages.encode_copy_configuration(settings))
         channel.send(log_compare_messages.encode_request(asked))
         job = CopyJob(
             flow=f"{settings.flow} match",
@@ -146,7 +146,7 @@ class _LogComparison:
         while self._left:
             taken = self._inbox.pop(_COMPARE_POLL_INTERVAL_S)
             if taken is not None:
-                self._receive(*taken)
+                self._handle_message(*taken)
             elif self._plane.failure:
                 raise FatalError(self._plane.failure)
             else:
@@ -161,7 +161,7 @@ class _LogComparison:
             handle.cancel()
         self._left.clear()
 
-    def _receive(self, channel: TaskChannel, message: dict[str, object]) -> None:
+    def _handle_message(self, channel: TaskChannel, message: dict[str, object]) -> None:
         name = channel.name
         if name not in self._left:
             return
@@ -172,7 +172,7 @@ class _LogComparison:
             _, handle = self._left.pop(name)
             raise FatalError(f"{name} ended: {handle.error or message['reason']}")
         else:
-            with control_messages.reject_malformed(message):
+            with control_messages.reject_malformed_message(message):
                 found = self._answers[name].add(message)
             if found is not None:
                 self._done(found)
@@ -311,7 +311,7 @@ class MapRebuild:
         bounds = self._determine_ranges(due)
         if bounds:
             partitions = tuple(self._setups[each.partition] for each in bounds)
-            self._compare(bounds, partitions)
+            self._compare_ranges(bounds, partitions)
 
     def _build_setups(self, topics: Collection[str]) -> None:
         tools = self._tools
@@ -450,7 +450,7 @@ class MapRebuild:
         kind = self._plans[partition].kind
         self.results[partition] = RebuiltPartition(partition=partition, scope=kind, reason=why)
 
-    def _compare(
+    def _compare_ranges(
         self,
         bounds: list[LogCompareRange],
         partitions: tuple[PartitionSetup, ...],
@@ -473,10 +473,10 @@ class MapRebuild:
             timeout_s=self._end.remaining_s(tools.clock.now_s()),
             memory_bytes=tools.memory_bytes,
             all_differ=tools.all_differ,
-            done=self._handle_compared,
+            done=self._handle_compare_result,
         )
 
-    def _handle_compared(self, compared: LogCompareResult) -> None:
+    def _handle_compare_result(self, compared: LogCompareResult) -> None:
         partition = compared.partition
         kind = self._plans[partition].kind
         why = compared.failure
@@ -489,13 +489,13 @@ class MapRebuild:
                 why = _NO_CERTAIN_MATCH if not self._tools.all_differ else _NO_MATCH
         stored = 0
         if compared.alignment is not None and self._writes:
-            stored, why = self._store(partition, kind, compared)
+            stored, why = self._store_rebuilt_map(partition, kind, compared)
         self.results[partition] = RebuiltPartition(
             partition=partition, scope=kind, compared=compared, stored=stored, reason=why
         )
         self._tools.print_line(f"{partition}: compared")
 
-    def _store(
+    def _store_rebuilt_map(
         self,
         partition: TopicPartition,
         kind: RebuildScope,
@@ -513,7 +513,7 @@ class MapRebuild:
             target_topic_id=where.target_topic_id,
             first_source=compared.alignment.first_source,
             first_target=compared.alignment.first_target,
-            filter_hash=self._filter_hash(where),
+            filter_hash=self._compute_filter_hash(where),
             reason=map_rebuild.REBUILD_REASON,
         )
         if kind is RebuildScope.LOST:
@@ -525,9 +525,9 @@ class MapRebuild:
         else:
             records = map_rebuild.rebuild_first_era(partition, compared.alignment, era)
         flow_topic_writes.append_map_records(self._tools.ledger, records, clock=self._tools.clock)
-        return len(records), "" if self._is_stored(partition, records) else _ACQUIRED_MEANWHILE
+        return len(records), "" if self._is_era_stored(partition, records) else _ACQUIRED_MEANWHILE
 
-    def _is_stored(self, partition: TopicPartition, records: list[MapRecord]) -> bool:
+    def _is_era_stored(self, partition: TopicPartition, records: list[MapRecord]) -> bool:
         """Return True if the map contains the stored era (mirror generation) and no newer owner."""
         known = self._tools.ledger.catch_up(REQUEST_TIMEOUT_S).get_partition(partition)
         last, _ = records[-1]
@@ -536,7 +536,7 @@ class MapRebuild:
             known.era_records.get(key) == value for key, value in records if isinstance(key, EraKey)
         ) and (newest or isinstance(last, EraKey))
 
-    def _filter_hash(self, where: PartitionSetup) -> int:
+    def _compute_filter_hash(self, where: PartitionSetup) -> int:
         chain = record_transforms.create_chain(
             self._tools.copy_config.transforms, load=config_types.load_class
         )
@@ -563,7 +563,7 @@ _REBUILD_COLUMNS = (
 )
 
 
-def format_rebuild(found: Sequence[RebuiltPartition]) -> Iterator[str]:
+def format_rebuild_results(found: Sequence[RebuiltPartition]) -> Iterator[str]:
     """Yield a table ordered by partition.
 
     UNSURE: number of source offsets for which only an upper bound is known. BEHIND: number of

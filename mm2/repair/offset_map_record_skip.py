@@ -49,7 +49,7 @@ def skip_record(
     """
     topic = naming.offset_map_topic(flow.source)
     ledger.open(READ_TIMEOUT_S)
-    found = _find_unreadable(ledger, flow, offset)
+    found = _find_unreadable_record(ledger, flow, offset)
     if found.is_era and position is None:
         raise NothingToSkipError(
             f"{topic} of cluster {flow.target}: the record at offset {offset} is an era, without "
@@ -62,16 +62,16 @@ def skip_record(
             "partition starts again: omit --from. Nothing was changed"
         )
     statement = _build_incident(found, flow, position, clock=clock)
-    flow_topic_writes.append_items(ledger, [statement], clock=clock)
+    flow_topic_writes.append_log_items(ledger, [statement], clock=clock)
     # As late as possible: another writer may have replaced the record since.
     try:
-        _find_unreadable(ledger, flow, offset)
+        _find_unreadable_record(ledger, flow, offset)
     except NothingToSkipError:
         undone = FlowLogItem(key=statement.key, value=None, incident=True)
-        flow_topic_writes.append_items(ledger, [undone], clock=clock)
+        flow_topic_writes.append_log_items(ledger, [undone], clock=clock)
         raise
-    for item in _build_replacement(found, ledger.catch_up(READ_TIMEOUT_S), position):
-        flow_topic_writes.append_items(ledger, [item], clock=clock)
+    for item in _build_replacement_records(found, ledger.catch_up(READ_TIMEOUT_S), position):
+        flow_topic_writes.append_log_items(ledger, [item], clock=clock)
     if any(
         each.key == found.key for each in ledger.catch_up(READ_TIMEOUT_S).list_unreadable_records()
     ):
@@ -82,7 +82,7 @@ def skip_record(
     return found
 
 
-def _find_unreadable(ledger: FlowLedger, flow: Flow, offset: int) -> UnreadableMapRecord:
+def _find_unreadable_record(ledger: FlowLedger, flow: Flow, offset: int) -> UnreadableMapRecord:
     """Read the ledger (the flow's offset map and incident topics) to its end and find the record
     among the unreadable ones."""
     unreadable = ledger.catch_up(READ_TIMEOUT_S).list_unreadable_records()
@@ -113,7 +113,7 @@ def _build_incident(
             flow=flow.name,
             at_ms=clock.wall_ms(),
             detail=(
-                f"{topic}, offset {found.offset}, {_name_record_kind(found)}: {found.why}; "
+                f"{topic}, offset {found.offset}, {_describe_record_kind(found)}: {found.why}; "
                 f"key {found.key.hex()}{again}"
             ),
         )
@@ -121,7 +121,7 @@ def _build_incident(
     return FlowLogItem(key=key, value=value, incident=True)
 
 
-def _name_record_kind(found: UnreadableMapRecord) -> str:
+def _describe_record_kind(found: UnreadableMapRecord) -> str:
     match found.decoded_key:
         case EraKey(era=number):
             return f"era {number}"
@@ -135,7 +135,7 @@ def _name_record_kind(found: UnreadableMapRecord) -> str:
             return "of unknown kind"
 
 
-def _build_replacement(
+def _build_replacement_records(
     found: UnreadableMapRecord, known: OffsetMap, position: str | None
 ) -> list[FlowLogItem]:
     """Build the records to write, in order. The last one has the key of the unreadable record.

@@ -152,13 +152,13 @@ def record_decisions(
                 position=order.position,
                 request=mine.request.request,
                 partition_map=mine,
-                is_recreated=_is_recreated(mine, topic_id),
+                is_recreated=_is_topic_recreated(mine, topic_id),
             )
         )
     return decisions
 
 
-def _is_recreated(known: PartitionMap, topic_id: uuid.UUID | None) -> bool:
+def _is_topic_recreated(known: PartitionMap, topic_id: uuid.UUID | None) -> bool:
     """Return True if a different topic of that name was replicated before. Returns False if
     unknown."""
     era = known.eras.get(known.newest_era)
@@ -449,7 +449,7 @@ class ResetWaiter:
         return ResetOutcome(partition=name, replicating=False, reason=why)
 
 
-def find_nodes(
+def find_task_nodes(
     found: ConnectGroupSnapshot, partitions: Collection[TopicPartition]
 ) -> dict[TopicPartition, str]:
     """Find the node (`host:port`) of each partition's task, if the Connect group knows it."""

@@ -89,7 +89,7 @@ def begin_first_era(attempt: RecoveryAttempt) -> Script[RecoveryOutcome]:
         refusal = yield from _check_mirror_is_empty(attempt)
         if refusal is not None:
             return refusal
-    start = yield from _resolve_start(attempt.setup.start)
+    start = yield from _resolve_start_position(attempt.setup.start)
     if not isinstance(start, int):
         return start
     return (
@@ -104,7 +104,7 @@ def begin_requested_era(attempt: RecoveryAttempt) -> Script[RecoveryOutcome]:
     partition's progress."""
     request, anchor = attempt.state.request, attempt.state.anchor
     assert request is not None
-    start = yield from _resolve_start(request.position)
+    start = yield from _resolve_start_position(request.position)
     if not isinstance(start, int):
         return start
     last = anchor.segment if anchor is not None else None
@@ -197,7 +197,7 @@ def _build_mirror_not_empty_halt(setup: PartitionSetup, why: str) -> PartitionHa
     )
 
 
-def _resolve_start(position: str) -> Script[int | RetryRecovery]:
+def _resolve_start_position(position: str) -> Script[int | RetryRecovery]:
     """Resolve a start position (format as in `NewEraRequest`) to a source offset. A timestamp
     resolves to the first record at or after it."""
     if position in ("earliest", "latest"):

@@ -227,10 +227,10 @@ class PartitionHalt:
     @property
     def text(self) -> str:
         """The message prefixed with its code, as in `[recreated] …`."""
-        return format_with_code(self.cause.value, self.message)
+        return format_halt_message(self.cause.value, self.message)
 
 
-def format_with_code(code: str, message: str) -> str:
+def format_halt_message(code: str, message: str) -> str:
     """Prefix a halt message with its code."""
     return f"[{code}] {message}"
 
@@ -388,7 +388,7 @@ def build_timestamps_rewritten_halt(setup: PartitionSetup, *, offset: int) -> Pa
     )
 
 
-def halt_if_recreated(
+def halt_if_topic_recreated(
     setup: PartitionSetup, *, on_target: bool, was: bytes, now: bytes
 ) -> PartitionHalt | None:
     """Return a halt if a topic's id differs from the replicated topic's id; None if both are equal

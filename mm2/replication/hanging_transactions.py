@@ -69,7 +69,7 @@ def _check_without_listing(
     stable = found.last_stable_offset
     if stable is None or stable >= end:
         return None
-    if stable >= _first_matched_offset(attempt) and (stable == 0 or stable > found.log_start):
+    if stable >= _find_first_matched_offset(attempt) and (stable == 0 or stable > found.log_start):
         return None
     setup = attempt.setup
     lasting = halts.build_hidden_open_transaction_halt(
@@ -112,7 +112,7 @@ def _react_to_open_transactions(
     Foreign transactions are considered only before the tail, because tail matching reports the
     others in more detail.
     """
-    end, first_matched = attempt.fence.tail_end, _first_matched_offset(attempt)
+    end, first_matched = attempt.fence.tail_end, _find_first_matched_offset(attempt)
     alone = is_exclusive_writer(attempt.context)
     for each in sorted(open_transactions.transactions, key=lambda each: each.start):
         ours = each.start < end and _is_own_transaction(attempt, each)
@@ -121,7 +121,7 @@ def _react_to_open_transactions(
     return None
 
 
-def _first_matched_offset(attempt: RecoveryAttempt) -> int:
+def _find_first_matched_offset(attempt: RecoveryAttempt) -> int:
     """Return the first target offset that tail matching reads: the resume point, or the end of the
     tail if an operator requested a new era (generation of the mirror)."""
     end, known = attempt.fence.tail_end, attempt.state

@@ -71,13 +71,13 @@ class InFlightBatches:
         if transactional:
             attributes |= record_batch.TRANSACTIONAL
         producer, batch = self.producer, out.batch
-        crc = record_batch.stamp_producer(
+        crc = record_batch.stamp_producer_fields(
             batch,
             attributes=attributes,
             producer=(producer.id, producer.epoch, self._sequence),
         )
         self._in_flight.append(SentBatch(out, self.next_target, crc, len(batch)))
-        self._sequence = record_batch.next_sequence(self._sequence, out.records)
+        self._sequence = record_batch.compute_next_sequence(self._sequence, out.records)
         self.next_target += out.records
         return batch
 

@@ -225,10 +225,10 @@ class MapReconstruction:
             try:
                 self._add_source_batch(entry, needed=needed)
             except BatchTooLargeError as error:
-                self.too_large = tail_matching.describe_too_large(error, entry)
+                self.too_large = tail_matching.describe_too_large_batch(error, entry)
                 return MissingInput.NOTHING
             except (BatchUnreadableError, RecordTransformError) as error:
-                return self._fail(f"source offset {entry.first}: {error}")
+                return self._fail_matching(f"source offset {entry.first}: {error}")
         if self._undecoded_end[0] > self.read_to:
             self.read_to, self._read_epoch = self._undecoded_end
         return None
@@ -251,10 +251,10 @@ class MapReconstruction:
             opened = outbound_batches.decode_source_batch(entry, max_bytes=self.max_decoded_bytes)
         except BatchTooLargeError as error:
             mirrors = (self.position, header.record_count)
-            self.too_large = tail_matching.describe_too_large(error, entry, mirrors=mirrors)
+            self.too_large = tail_matching.describe_too_large_batch(error, entry, mirrors=mirrors)
             return MissingInput.NOTHING
         except BatchUnreadableError as error:
-            return self._fail(f"target offset {header.base_offset}: {error}")
+            return self._fail_matching(f"target offset {header.base_offset}: {error}")
         self._mirror_records.extend(each for each in opened if each.offset >= self.target)
         return self.match_available()
 
@@ -278,14 +278,14 @@ class MapReconstruction:
     def fail(self, why: str) -> None:
         """End matching because the mirror's tail, or the source records that it should match, were
         deleted."""
-        self._fail(why)
+        self._fail_matching(why)
 
     @property
     def is_complete(self) -> bool:
         """Return True if at least one record was read and all records matched in order."""
         return self.has_match and not self.mismatch and not self._stepped_back
 
-    def _fail(self, why: str) -> MissingInput:
+    def _fail_matching(self, why: str) -> MissingInput:
         self.mismatch = why
         return MissingInput.NOTHING
 
@@ -331,14 +331,14 @@ class MapReconstruction:
                 self.is_past_source = self._source_ended and self._candidates == [
                     len(self._offsets)
                 ]
-                self._fail(
+                self._fail_matching(
                     f"target offset {self.target} does not match source offset {self.source}"
                 )
                 return True
         matched = matched or self._match_earlier(digest)
         if not matched:
             self.mismatch_offset = record.offset
-            self._fail(self._describe_mismatch(record))
+            self._fail_matching(self._describe_mismatch(record))
             return True
         self._mirror_records.popleft()
         self._record_match(record, max(matched))
@@ -414,7 +414,7 @@ class MapReconstruction:
         self.duplicate_ranges.append((offset, offset + 1))
         if len(self.duplicate_ranges) > DUPLICATE_RANGES_MAX:
             self.mismatch_offset = offset
-            self._fail("too many ranges of records are duplicated")
+            self._fail_matching("too many ranges of records are duplicated")
 
     def _add_junction_if_due(self, target: int) -> None:
         before = self.junctions[-1].runs if self.junctions else 0

@@ -155,7 +155,7 @@ def _read_foreign_batch(
             continue  # other partitions filled the response
         if first is None or first[0].producer_id in ours or first[0].is_control:
             return None
-        if record_batch.crc_matches(first[1], first[0]):
+        if record_batch.has_valid_crc(first[1], first[0]):
             return first
         yield Delay(delay_s=tail_reader.READ_RETRY_DELAY_S)
     return recovery_outcomes.retry_after_empty_reads(doing)
@@ -189,7 +189,7 @@ def retrace_mirror(
             copied_from=copied_from,
             copied_to=copied_to,
             likely_step_back=java.next_offset,
-            transform=outbound_batches.keep_if_deterministic(attempt.context.transform),
+            transform=outbound_batches.keep_transform_if_deterministic(attempt.context.transform),
             source_epoch_before=begins.source_epoch,
             max_decoded_bytes=attempt.context.memory_budget.largest_decoded_bytes,
         )

@@ -32,7 +32,7 @@ class RecordTransform(Protocol):
         """Transform a record. Return None to drop it."""
 
 
-def keep_if_deterministic(transform: RecordTransform | None) -> RecordTransform | None:
+def keep_transform_if_deterministic(transform: RecordTransform | None) -> RecordTransform | None:
     """Return the transform if it is deterministic, else None, because tail matching cannot use
     other transforms."""
     return transform if transform is not None and transform.deterministic else None

@@ -42,7 +42,7 @@ def compute_lag_ms(
     return latency.compute_age_ms(oldest_uncopied_ms, now_ms)
 
 
-def compute_copied_to(copy: PartitionReplicator) -> int:
+def compute_replicated_end_offset(copy: PartitionReplicator) -> int:
     """Compute the first source offset that consumers cannot read on the target yet; -1 while
     unknown."""
     if copy.map is None:
@@ -50,7 +50,7 @@ def compute_copied_to(copy: PartitionReplicator) -> int:
     return copy.transaction_mode.open_from if copy.transaction_mode.is_open else copy.map.through
 
 
-def compute_oldest_uncopied_ms(copy: PartitionReplicator) -> int:
+def compute_oldest_unreplicated_ms(copy: PartitionReplicator) -> int:
     """Compute the timestamp (ms) of the oldest record that is not replicated yet; -1 if all are
     replicated.
 

@@ -25,7 +25,7 @@ from mm2.replication.memory_budget import MemoryBudget
 from mm2.replication.outbound_batches import RecordTransform
 from mm2.replication.partition_state import PartitionPhase, PartitionState
 from mm2.replication.read_committed import SourceBatch, SourceScan, UnreadableBatch
-from mm2.replication.recovery import Recovery, ScriptRunner
+from mm2.replication.recovery import PartitionRecovery, RecoveryScriptRunner
 from mm2.replication.recovery_instructions import FetchedRecords, Instruction, Script
 from mm2.replication.recovery_outcomes import PartitionAcquired, RecoveryContext
 from mm2.replication.send_queue import DroppedPosition, PartitionSendQueue
@@ -209,7 +209,7 @@ class PartitionReplicator:
         )
         self.in_flight = InFlightBatches(memory_budget)
         self._is_only_writer = setup.target_topics is TargetTopicAccess.EXCLUSIVE
-        self.script_runner = ScriptRunner(setup)
+        self.script_runner = RecoveryScriptRunner(setup)
         self._context = RecoveryContext(
             setup=setup,
             owner=owner,
@@ -217,7 +217,7 @@ class PartitionReplicator:
             transform=transform,
             memory_budget=memory_budget,
         )
-        self._recovery = Recovery(
+        self._recovery = PartitionRecovery(
             self._context,
             state=self.state,
             runner=self.script_runner,
@@ -275,7 +275,7 @@ class PartitionReplicator:
         self.source.start_at(taken.source, epoch=taken.source_epoch)
         self.state.begin_copying()
         self.counters.already_stored += taken.already_stored
-        return self._follow_leader(now_s)
+        return self._reacquire_from_new_leader(now_s)
 
     # Data from the source
 
@@ -320,22 +320,22 @@ class PartitionReplicator:
         if self.state.phase is not _COPYING:
             return []
         stop = halts.build_source_diverged_halt(self.setup, end=end, copied=self.source.position)
-        return self._halt(stop, now_s)
+        return self._halt_partition(stop, now_s)
 
     def on_topic_id(self, topic_id: bytes, now_s: float, *, on_target: bool) -> Instructions:
         """Halt the partition if the topic id in the cluster's metadata differs from the replicated
         topic's."""
         found = self._recovery.on_topic_id(topic_id, now_s, on_target=on_target)
         if self.state.phase is _COPYING and self.state.recreated_halt is not None:
-            return self._halt(self.state.recreated_halt, now_s)
+            return self._halt_partition(self.state.recreated_halt, now_s)
         return found
 
     def on_leader_epoch(self, leader_epoch: int, now_s: float) -> Instructions:
         """Reacquire the partition if the target partition's leader epoch advanced."""
         self._leader_epoch = leader_epoch
-        return self._follow_leader(now_s)
+        return self._reacquire_from_new_leader(now_s)
 
-    def _follow_leader(self, now_s: float) -> Instructions:
+    def _reacquire_from_new_leader(self, now_s: float) -> Instructions:
         """Reacquire the partition if its leader epoch is newer than that of our last transaction
         marker."""
         if self.state.phase is not _COPYING or self._reaction is not None:
@@ -358,14 +358,14 @@ class PartitionReplicator:
         if self.state.phase is not _COPYING or self._reaction is not None or self.paused:
             return False
         assert self.map is not None
-        if self.map.must_pause_sending(now_s) or not self._stage_next():
+        if self.map.must_pause_sending(now_s) or not self._stage_next_batch():
             return False
         # Check the age only after staging: the part that remains of a decoded batch may be older.
         return self.transaction_mode.may_send(
             old=bool(self.send_queue.next_needs_transaction), now_s=now_s
         )
 
-    def _stage_next(self) -> bool:
+    def _stage_next_batch(self) -> bool:
         if self.send_queue.stage():
             return True
         obstacle = self.send_queue.unreadable
@@ -392,7 +392,7 @@ class PartitionReplicator:
             return self._finish_draining(now_s)
         if append_time_ms != record_batch.NO_TIMESTAMP:
             stop = halts.build_timestamps_rewritten_halt(self.setup, offset=sent.batch.source)
-            return self._halt(stop, now_s)
+            return self._halt_partition(stop, now_s)
         target = self.in_flight.check_stored_offset(
             sent, base_offset, is_only_writer=self._is_only_writer
         )
@@ -449,7 +449,7 @@ class PartitionReplicator:
         ):  # other partitions wait for its memory
             self._drop_send_queue()
         # Open a transaction only for a staged batch: the transform may drop all that is queued.
-        self._stage_next()
+        self._stage_next_batch()
         if not self.send_queue.queued_batches:
             self.map.record_skipped(
                 self.source.position, source_epoch=self.source.epoch, now_s=now_s
@@ -459,7 +459,7 @@ class PartitionReplicator:
                     error_policy.react_to_unreadable_batch(self.setup, found), now_s
                 )
         if self.state.closing:
-            return self._close(now_s)
+            return self._close_partition(now_s)
         if self.source.unresolved_producers and not self.send_queue.queued_batches:
             return self._run_boundary_script(
                 tail_reader.resolve_reverse_flow_producers(
@@ -488,7 +488,7 @@ class PartitionReplicator:
         self._drop_send_queue()
         return self._finish_draining(now_s)
 
-    def _halt(self, stop: PartitionHalt, now_s: float) -> Instructions:
+    def _halt_partition(self, stop: PartitionHalt, now_s: float) -> Instructions:
         reaction = ErrorReaction(action=ErrorAction.HALT, reason=stop.message, halt=stop)
         return self._begin_draining(reaction, now_s)
 
@@ -571,8 +571,8 @@ class PartitionReplicator:
         was recreated or the leader changed meanwhile."""
         self.state.begin_copying()
         if self.state.recreated_halt is not None:
-            return self._halt(self.state.recreated_halt, now_s)
-        return self._follow_leader(now_s)
+            return self._halt_partition(self.state.recreated_halt, now_s)
+        return self._reacquire_from_new_leader(now_s)
 
     # Closing
 
@@ -585,7 +585,7 @@ class PartitionReplicator:
         self._recovery.close()
         return []
 
-    def _close(self, now_s: float) -> Instructions:
+    def _close_partition(self, now_s: float) -> Instructions:
         if self.transaction_mode.is_open:
             return self._run_boundary_script(
                 self._create_boundary_script(BoundaryStep.COMMIT), now_s

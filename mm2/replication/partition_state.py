@@ -126,7 +126,7 @@ class PartitionState:
             self.wake_at_s = now_s + wait_s
             self._halts.extend_until(self.wake_at_s)
             note = f"The next attempt is in {wait_s:.0f} s."
-            self.reason = operator_commands.insert_note(self.reason, note)
+            self.reason = operator_commands.insert_sentence_before_remedy(self.reason, note)
 
     def reset_retries(self) -> None:
         """Reset the retry delays after a batch was stored.

@@ -113,16 +113,16 @@ def fence_partition(*, use_fence: bool = True) -> Script[ProducerFence | Fencing
     if not isinstance(end, TargetEnd):
         return classify_failure("reading the mirror's log end", end)
     if not use_fence:
-        return (yield from _create_unfenced(end))
+        return (yield from _create_unfenced_result(end))
     producer = yield from _retry_while_busy(InitProducer())
     if isinstance(producer, InstructionRefused) and producer.code == TRANSACTIONAL_ID_DENIED:
-        return (yield from _create_unfenced(end))
+        return (yield from _create_unfenced_result(end))
     if not isinstance(producer, ProducerIdentity):
         return classify_failure("InitProducerId", producer)
     ended = yield from run_empty_transaction(producer)
     if ended is not None:
         return ended
-    marker = yield from read_marker(producer, start=end.offset)
+    marker = yield from read_transaction_marker(producer, start=end.offset)
     if not isinstance(marker, TransactionMarker):
         return marker
     if marker.leader_epoch != end.leader_epoch:
@@ -137,7 +137,7 @@ def fence_partition(*, use_fence: bool = True) -> Script[ProducerFence | Fencing
     )
 
 
-def _create_unfenced(end: TargetEnd) -> Script[ProducerFence | FencingFailure]:
+def _create_unfenced_result(end: TargetEnd) -> Script[ProducerFence | FencingFailure]:
     producer = yield from _retry_while_busy(InitIdempotentProducer())
     if not isinstance(producer, ProducerIdentity):
         return classify_failure("InitProducerId without a transactional id", producer)
@@ -154,13 +154,13 @@ def run_empty_transaction(
 ) -> Script[FencingFailure | None]:
     """Commit a transaction without data (AddPartitionsToTxn, EndTxn), which writes a single control
     record."""
-    added = yield from add_to_transaction(producer)
+    added = yield from add_partition_to_transaction(producer)
     if added is not None:
         return added
     return (yield from commit_transaction(producer))
 
 
-def add_to_transaction(
+def add_partition_to_transaction(
     producer: ProducerIdentity,
 ) -> Script[FencingFailure | None]:
     """Add the partition to the producer's transaction. Return the failure, if any."""
@@ -187,7 +187,7 @@ class TransactionMarker:
     last_stable_offset: int | None = None
 
 
-def read_marker(
+def read_transaction_marker(
     producer: ProducerIdentity, *, start: int
 ) -> Script[TransactionMarker | FencingFailure]:
     """Read the target from `start` until the control batch of this epoch appears.

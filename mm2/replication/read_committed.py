@@ -128,7 +128,7 @@ def scan_batches(
                 break
             first = base if base > position else position
             position, found.leader_epoch = last + 1, epoch
-            if flags & _FLAG_BITS and _is_skipped(header, batch, dead):
+            if flags & _FLAG_BITS and _is_skipped_batch(header, batch, dead):
                 continue
             if count and not theirs:  # empty batches are what compaction leaves
                 plain = flags == target_codec or (target_codec is None and not flags & _FLAG_BITS)
@@ -165,14 +165,14 @@ def _describe_damage(
     if header.last_offset_delta < 0:
         offsets = plurals.format_count(-header.last_offset_delta, "offset")
         why = f"the batch header is invalid: its last offset is {offsets} before the first"
-    elif not record_batch.crc_matches(batch, header):
+    elif not record_batch.has_valid_crc(batch, header):
         why = f"the checksum of the batch ({header.size} bytes) does not match"
     else:
         at = after = position
         why = f"the batch header is invalid: it has offsets {base} to {header.last_offset}, but "
         why += f"the last stable offset is {end}" if base >= 0 else "offsets begin at 0"
     return UnreadableBatch(
-        offset=at, reason=why, next_offset=_find_next_valid(behind, after=after, end=end)
+        offset=at, reason=why, next_offset=_find_next_valid_batch(behind, after=after, end=end)
     )
 
 
@@ -194,7 +194,7 @@ def _find_unresolved_producers(
     return tuple(found)
 
 
-def _find_next_valid(
+def _find_next_valid_batch(
     batches: Iterator[tuple[BatchHeader, memoryview]], *, after: int, end: int
 ) -> int:
     """Find the offset of the first valid batch after offset `after`; -1 if not in the response.
@@ -204,7 +204,7 @@ def _find_next_valid(
     try:
         for header, batch in batches:
             is_possible = after < header.base_offset <= header.last_offset < end
-            if is_possible and record_batch.crc_matches(batch, header):
+            if is_possible and record_batch.has_valid_crc(batch, header):
                 return header.base_offset
     except DamagedBatchError:
         pass
@@ -215,7 +215,7 @@ def _get_first_offset(entry: tuple[int, int]) -> int:
     return entry[1]
 
 
-def _is_skipped(header: BatchHeader, batch: memoryview, dead: set[int]) -> bool:
+def _is_skipped_batch(header: BatchHeader, batch: memoryview, dead: set[int]) -> bool:
     if header.attributes & _CONTROL_BIT:
         if record_batch.read_control_type(batch) == record_batch.ABORT_MARKER:
             dead.discard(header.producer_id)

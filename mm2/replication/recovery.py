@@ -5,8 +5,8 @@ transactional id, followed by an empty transaction whose marker is read back, en
 writer can append. The content of the target is then read and compared, never assumed.
 
 `Recovery` owns the partition's state while nothing is in flight: waiting, acquiring, halted, fenced
-or closed. It does not handle batches. `ScriptRunner` runs one script (a generator of instructions)
-at a time and passes the answer to each instruction back to it.
+or closed. It does not handle batches. `RecoveryScriptRunner` runs one script (a generator of
+instructions) at a time and passes the answer to each instruction back to it.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ and the time (monotonic seconds), and returns the next instructions."""
 
 
 @dataclass(slots=True)
-class ScriptRunner:
+class RecoveryScriptRunner:
     """Runs one script (a generator of instructions) at a time and sends it the answer to each
     instruction.
 
@@ -92,7 +92,7 @@ class ScriptRunner:
         assert self._script is None
         self._script, self._on_end = self._convert_damage_to_halt(script), on_end
         self.token += 1
-        return self._advance(None, now_s)
+        return self._advance_script(None, now_s)
 
     def _convert_damage_to_halt(self, script: Script[object]) -> Script[object]:
         """Convert an unreadable batch on the mirror to a halt of this partition only."""
@@ -107,7 +107,7 @@ class ScriptRunner:
         """Pass the answer to the outstanding instruction to the script, and return the next
         instructions."""
         assert self._script is not None, answer
-        return self._advance(answer, now_s)
+        return self._advance_script(answer, now_s)
 
     def is_outstanding(self, instruction: Instruction) -> bool:
         """Return True if this instruction is outstanding."""
@@ -121,7 +121,7 @@ class ScriptRunner:
         self._script = self._outstanding = None
         self.token += 1
 
-    def _advance(self, answer: InstructionAnswer | None, now_s: float) -> list[Instruction]:
+    def _advance_script(self, answer: InstructionAnswer | None, now_s: float) -> list[Instruction]:
         assert self._script is not None
         assert self._on_end is not None
         try:
@@ -175,13 +175,13 @@ def check_topic_ids(setup: PartitionSetup, era: Era | None) -> PartitionHalt | N
         (True, era.target_topic_id, setup.target_topic_id),
     )
     found = (
-        halts.halt_if_recreated(setup, on_target=on_target, was=was, now=now)
+        halts.halt_if_topic_recreated(setup, on_target=on_target, was=was, now=now)
         for on_target, was, now in sides
     )
     return next((stop for stop in found if stop is not None), None)
 
 
-def acquire(
+def acquire_partition(
     context: RecoveryContext, now_s: float
 ) -> Script[RecoveryOutcome | tuple[PartitionAcquired, MapWriter]]:
     """Run `recover_partition`, then store the first map segment of the new epoch. No batch may be
@@ -211,7 +211,7 @@ _METADATA_GRACE_S = 10.0
 ours again, the partition is not acquired for this long."""
 
 
-class Recovery:
+class PartitionRecovery:
     """Acquires a partition, retries, halts, and checks for newer owners while nothing is being
     replicated.
 
@@ -224,7 +224,7 @@ class Recovery:
         context: RecoveryContext,
         *,
         state: PartitionState,
-        runner: ScriptRunner,
+        runner: RecoveryScriptRunner,
         random: Random,
         on_acquired: OnAcquired,
     ) -> None:
@@ -250,7 +250,7 @@ class Recovery:
         if self._close_or_halt(now_s):
             return []
         self._state.begin_acquiring()
-        script = acquire(self._context, now_s)
+        script = acquire_partition(self._context, now_s)
         return self._runner.start(script, self._on_acquire_end, now_s=now_s)
 
     def _close_or_halt(self, now_s: float) -> bool:
@@ -368,18 +368,18 @@ class Recovery:
         """
         setup = self._context.setup
         ours = setup.target_topic_id if on_target else setup.source_topic_id
-        stop = halts.halt_if_recreated(setup, on_target=on_target, was=ours, now=topic_id)
+        stop = halts.halt_if_topic_recreated(setup, on_target=on_target, was=ours, now=topic_id)
         others = self._state.replaced_topics
         if stop is not None and on_target not in others:
             others[on_target] = stop
-            self._halt_recreated(stop, now_s)
+            self._halt_for_recreated_topic(stop, now_s)
         elif topic_id == ours and on_target in others:
             told = others.pop(on_target)
             if self._state.phase is _Phase.HALTED and self._state.halt is told:
                 return self._retry_after_stale_metadata(now_s)
         return []
 
-    def _halt_recreated(self, stop: PartitionHalt, now_s: float) -> None:
+    def _halt_for_recreated_topic(self, stop: PartitionHalt, now_s: float) -> None:
         if self._state.phase is _Phase.ACQUIRING:
             self._runner.abandon()
             self._close_or_halt(now_s)

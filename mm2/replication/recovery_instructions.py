@@ -42,7 +42,7 @@ class UnreadableStateRecord:
     """True if the record's key is that of an era (generation of the mirror)."""
 
 
-def describe_unreadable(found: UnreadableMapRecord) -> UnreadableStateRecord:
+def convert_unreadable_record(found: UnreadableMapRecord) -> UnreadableStateRecord:
     """Convert an unreadable record of the offset map to an `UnreadableStateRecord`."""
     return UnreadableStateRecord(offset=found.offset, why=found.why, is_era=found.is_era)
 

@@ -278,11 +278,11 @@ def _match_tail(attempt: RecoveryAttempt, position: ResumePosition) -> Script[Re
         start=position.target,
         transform=None
         if changed
-        else outbound_batches.keep_if_deterministic(attempt.context.transform),
+        else outbound_batches.keep_transform_if_deterministic(attempt.context.transform),
         reverse_producers=attempt.context.reverse_producers,
         memory_budget=attempt.context.memory_budget,
     )
-    gone = yield from tail_reader.match_source(attempt, pairs)
+    gone = yield from tail_reader.match_tail_with_source(attempt, pairs)
     if isinstance(gone, RetryRecovery | PartitionHalt):
         return gone
     if gone is not None:

@@ -38,9 +38,9 @@ class ReverseFlowFilter:
             self.is_reverse_by_id[each] = False
         for each in reverse_producers:
             self.is_reverse_by_id[each] = True
-        self._forget_oldest()
+        self._forget_oldest_producers()
 
-    def _forget_oldest(self) -> None:
+    def _forget_oldest_producers(self) -> None:
         """Forget the oldest producers that do not belong to the reverse flow. Those of the reverse
         flow are kept, because they are few: one more per expired producer id."""
         local = [

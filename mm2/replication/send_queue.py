@@ -136,14 +136,14 @@ class PartitionSendQueue:
         read until now. In the last case, the copy loop must run before the next part is read.
         """
         while not self._staged and self._queue and self.unreadable is None:
-            if not self._stage_next():
+            if not self._run_staging_step():
                 break
         return bool(self._staged)
 
-    def _stage_next(self) -> bool:
+    def _run_staging_step(self) -> bool:
         """Run the next staging step. Return False if it cannot run yet."""
         if self._decoder is not None:
-            self._stage_part(self._decoder)
+            self._stage_batch_part(self._decoder)
             return False
         head = self._queue[0]
         why = self._get_decode_reason(head)
@@ -153,9 +153,9 @@ class PartitionSendQueue:
         if self.limits.get_record_limit(head.first) == batch_splitting.NO_RECORD_LIMIT:
             chosen.extend(self._find_mergeable(head))
         if why:
-            self._stage_decoded(chosen, why)
+            self._stage_decoded_batch(chosen, why)
             return self._decoder is None
-        if len(chosen) == 1 or not self._stage_merged(chosen):
+        if len(chosen) == 1 or not self._stage_merged_batch(chosen):
             self._staged.append(outbound_batches.create_pass_through_batch(self._queue.popleft()))
         return True
 
@@ -192,22 +192,22 @@ class PartitionSendQueue:
             found.append(entry)
         return found
 
-    def _stage_merged(self, chosen: list[SourceBatch]) -> bool:
+    def _stage_merged_batch(self, chosen: list[SourceBatch]) -> bool:
         """Stage one batch merged from `chosen`. Return False if only the first batch fits."""
         most = self.limits.reencoded_bytes_max
         try:
             found = outbound_batches.decode_source_batch(chosen[0], self._transform, max_bytes=most)
         except (BatchUnreadableError, RecordTransformError):
             return False  # it need not be decoded: pass it through
-        done = 1 + self._append_following(found, chosen)
+        done = 1 + self._append_following_records(found, chosen)
         if done == 1:
             return False
         head = chosen[0]
         why = "small batches were merged"
-        self._stage_encoded(chosen[:done], found, why=why, opened=False, start=head.first)
+        self._stage_encoded_records(chosen[:done], found, why=why, opened=False, start=head.first)
         return True
 
-    def _stage_decoded(self, chosen: list[SourceBatch], why: str) -> None:
+    def _stage_decoded_batch(self, chosen: list[SourceBatch], why: str) -> None:
         """Decode the first batch of `chosen`, merge the following batches that fit, and stage the
         result."""
         head = chosen[0]
@@ -224,15 +224,17 @@ class PartitionSendQueue:
                 if not opened.is_done:
                     self._decoder = opened
                     self._reserve_bytes(opened.size, opened=True)
-                    self._stage_encoded([head], found, why=why, opened=True, start=head.first)
+                    self._stage_encoded_records(
+                        [head], found, why=why, opened=True, start=head.first
+                    )
                     return
         except (BatchUnreadableError, RecordTransformError) as error:
-            self._set_unreadable(error, head.first, why)
+            self._set_unreadable_batch(error, head.first, why)
             return
-        done = 1 + self._append_following(found, chosen)
-        self._stage_encoded(chosen[:done], found, why=why, opened=True, start=head.first)
+        done = 1 + self._append_following_records(found, chosen)
+        self._stage_encoded_records(chosen[:done], found, why=why, opened=True, start=head.first)
 
-    def _stage_part(self, opened: SourceBatchDecoder) -> None:
+    def _stage_batch_part(self, opened: SourceBatchDecoder) -> None:
         """Stage the next part of the first batch, and remove that batch from the queue after its
         last part."""
         head, start, size = self._queue[0], opened.next_source, opened.size
@@ -242,13 +244,13 @@ class PartitionSendQueue:
                 batch_splitting.DECODE_PART_RECORDS, max_bytes=batch_splitting.DECODE_PART_BYTES
             )
         except (BatchUnreadableError, RecordTransformError) as error:
-            self._set_unreadable(error, start, why)
+            self._set_unreadable_batch(error, start, why)
             return
         finally:
             self._release_bytes(size - opened.size, opened=True)
-        self._stage_encoded([head], found, why=why, opened=True, start=start)
+        self._stage_encoded_records([head], found, why=why, opened=True, start=start)
 
-    def _set_unreadable(self, error: Exception, offset: int, why: str) -> None:
+    def _set_unreadable_batch(self, error: Exception, offset: int, why: str) -> None:
         head = self._queue[0]
         text = str(error)
         if isinstance(error, BatchTooLargeError):
@@ -262,7 +264,7 @@ class PartitionSendQueue:
             too_large=isinstance(error, BatchTooLargeError),
         )
 
-    def _append_following(self, found: list[BatchRecord], chosen: list[SourceBatch]) -> int:
+    def _append_following_records(self, found: list[BatchRecord], chosen: list[SourceBatch]) -> int:
         """Append the records of the batches after the first, while all records fit into one batch.
         Return the number of appended batches.
 
@@ -287,7 +289,7 @@ class PartitionSendQueue:
             done += 1
         return done
 
-    def _stage_encoded(
+    def _stage_encoded_records(
         self,
         entries: list[SourceBatch],
         found: list[BatchRecord],

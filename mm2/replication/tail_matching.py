@@ -62,7 +62,7 @@ def create_unshared_budget() -> MemoryBudget:
     return MemoryBudget(compression.DECOMPRESSED_BYTES_MAX)
 
 
-def describe_too_large(
+def describe_too_large_batch(
     error: BatchTooLargeError,
     entry: SourceBatch,
     *,
@@ -248,17 +248,17 @@ class TailMatcher:
             elif theirs.records:
                 if self._reread is None:
                     return MissingInput.TARGET
-                if not self._has_room:
+                if not self._has_decoding_budget:
                     return MissingInput.MEMORY
                 entry, self._reread = self._reread, None
                 self._begin_decoding(mine, entry, None)
             elif theirs.has_more:
                 self._decode_part(theirs)
             elif not self._fetched:
-                return self._request_source()
-            elif mine.is_exhausted and self._is_identical(self._fetched[0]):
+                return self._request_source_records()
+            elif mine.is_exhausted and self._is_identical_batch(self._fetched[0]):
                 self._match_whole_batch(self._fetched.popleft())
-            elif not self._has_room:
+            elif not self._has_decoding_budget:
                 return MissingInput.MEMORY
             else:
                 entry = self._fetched.popleft()
@@ -266,13 +266,13 @@ class TailMatcher:
                 self._begin_decoding(theirs, entry, self.transform)
         return MissingInput.NOTHING
 
-    def _request_source(self) -> MissingInput:
+    def _request_source_records(self) -> MissingInput:
         if self._read_to > self.position:
             self.position, self.source_epoch = self._read_to, self._read_epoch
         return MissingInput.SOURCE
 
     @property
-    def _has_room(self) -> bool:
+    def _has_decoding_budget(self) -> bool:
         """Return True if another batch may be decoded.
 
         A matcher that has decoded a batch of one side may always decode a batch of the other side.
@@ -288,21 +288,21 @@ class TailMatcher:
         try:
             side.batch = SourceBatchDecoder(entry, transform, max_bytes=most)
         except BatchTooLargeError as error:
-            self._set_too_large(side, entry, error)
+            self._set_batch_too_large(side, entry, error)
         except BatchUnreadableError as error:
             self.mismatch = f"{side.name} offset {entry.first}: {error}"
         else:
             self._done_bytes += side.batch.size
             self._update_reserved_bytes(side)
 
-    def _set_too_large(
+    def _set_batch_too_large(
         self, side: _MatchSide, entry: SourceBatch, error: BatchTooLargeError
     ) -> None:
         if side is self._source_side:
-            self.too_large = describe_too_large(error, entry)
+            self.too_large = describe_too_large_batch(error, entry)
         else:
             count = self.tail[self.matched_batches].count
-            self.too_large = describe_too_large(error, entry, mirrors=(self.position, count))
+            self.too_large = describe_too_large_batch(error, entry, mirrors=(self.position, count))
 
     def _decode_part(self, side: _MatchSide) -> None:
         """Decode the next part of a batch."""
@@ -328,7 +328,7 @@ class TailMatcher:
         self.memory_budget.reserve(now - side.held_bytes, decoded=True)
         side.held_bytes = now
 
-    def _is_identical(self, entry: SourceBatch) -> bool:
+    def _is_identical_batch(self, entry: SourceBatch) -> bool:
         if entry.reencode_reason or self.transform is not None:
             return False
         mine = self.tail[self.matched_batches].fingerprint

@@ -154,13 +154,13 @@ def iter_valid_batches(
     """
     verified = start if check_from is None else check_from
     for header, batch in record_sets.iter_batches(records, position=start):
-        if header.base_offset >= verified and not record_batch.crc_matches(batch, header):
+        if header.base_offset >= verified and not record_batch.has_valid_crc(batch, header):
             why = f"the checksum of the batch ({header.size} bytes) does not match"
             raise DamagedBatchError(header.base_offset, why)
         yield header, batch
 
 
-def match_source(
+def match_tail_with_source(
     attempt: RecoveryAttempt, matcher: TailMatcher
 ) -> Script[RetryRecovery | PartitionHalt | InstructionRefused | None]:
     """Match the tail with the source. Return `InstructionRefused` if the source's log no longer
@@ -201,7 +201,7 @@ def _match_source(
         if (
             need is MissingInput.SOURCE
             and not pairs.unresolved_producers
-            and _is_read_to_end(pairs, answer)
+            and _is_source_read_to_end(pairs, answer)
         ):
             if idle >= READ_ATTEMPTS_MAX:
                 return _check_tail_at_source_end(attempt, pairs, end=answer.end)
@@ -267,7 +267,7 @@ def resolve_reverse_flow_producers(
     return ReverseFlowResolved()
 
 
-def _is_read_to_end(pairs: TailMatcher, answer: FetchedRecords) -> bool:
+def _is_source_read_to_end(pairs: TailMatcher, answer: FetchedRecords) -> bool:
     return pairs.obstacle is not None or pairs.position >= answer.end
 
 
@@ -304,7 +304,7 @@ class _TailRereader:
         except (StopIteration, DamagedBatchError):
             return None
         header, batch = self._next
-        sound = header.base_offset == offset and record_batch.crc_matches(batch, header)
+        sound = header.base_offset == offset and record_batch.has_valid_crc(batch, header)
         return (header, batch) if sound else None
 
 
@@ -325,7 +325,7 @@ def _feed_tail_batch(
             continue  # other partitions filled the response
         if first is None or first[0].base_offset != pairs.next_offset:
             return retry_after_truncation()
-        if record_batch.crc_matches(first[1], first[0]):
+        if record_batch.has_valid_crc(first[1], first[0]):
             reread.keep_batches(answer.records, start=pairs.next_offset)
             return pairs.feed_target(*first)
         yield Delay(delay_s=READ_RETRY_DELAY_S)  # its checksum was valid when the tail was read

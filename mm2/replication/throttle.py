@@ -84,7 +84,7 @@ def _limit_bytes(wanted: int, by: ByteRateLimit, *, sharers: int) -> int:
     )
 
 
-def create_limits(flow_bytes_s: int, topics: Mapping[str, int]) -> ByteRateLimits:
+def create_byte_rate_limits(flow_bytes_s: int, topics: Mapping[str, int]) -> ByteRateLimits:
     """Create rate limits in bytes per second; 0 means no limit."""
     return ByteRateLimits(
         ByteRateLimit(flow_bytes_s), {topic: ByteRateLimit(each) for topic, each in topics.items()}

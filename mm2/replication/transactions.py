@@ -244,7 +244,7 @@ def renew_fence(
 
 def open_transaction(producer: ProducerIdentity) -> BoundaryScript:
     """Open a transaction by adding the partition to it."""
-    failed = yield from producer_fencing.add_to_transaction(producer)
+    failed = yield from producer_fencing.add_partition_to_transaction(producer)
     return TransactionOpened() if failed is None else failed
 
 
@@ -253,7 +253,7 @@ def _read_boundary_marker(
 ) -> BoundaryScript:
     """Read back the transaction marker that a boundary step wrote. With `check_context`, verify
     that read_committed consumers can see the marker."""
-    marker = yield from producer_fencing.read_marker(producer, start=next_target)
+    marker = yield from producer_fencing.read_transaction_marker(producer, start=next_target)
     if not isinstance(marker, TransactionMarker):
         return marker
     if check_context is not None and (

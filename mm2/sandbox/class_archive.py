@@ -40,7 +40,7 @@ def ensure_archive(
     """
     if release.zookeeper:
         return ()
-    path = _archive_path(jars)
+    path = _get_archive_path(jars)
     try:
         if not path.exists():
             with kafka_jars.hold_lock(path.with_suffix(".lock"), report=kafka_jars.print_to_stderr):
@@ -51,7 +51,7 @@ def ensure_archive(
         return ()  # the cache is read-only
 
 
-def _archive_path(jars: Path) -> Path:
+def _get_archive_path(jars: Path) -> Path:
     """Return the path of the CDS archive.
 
     The file name depends on the jars' sizes and modification times and on the Java version, because

@@ -74,7 +74,7 @@ class ClusterSecurity:
         return {
             "security.protocol": "SASL_SSL",
             "sasl.mechanism": mechanism,
-            "sasl.jaas.config": _make_jaas_entry(module, self._login(user)),
+            "sasl.jaas.config": _make_jaas_entry(module, self._build_login_properties(user)),
             "ssl.truststore.type": "PEM",
             "ssl.truststore.location": str(self.folder / "ca.pem"),
         }
@@ -94,7 +94,7 @@ class ClusterSecurity:
         that evaluates ACLs. Set `key_in_settings` for releases that cannot read an unencrypted key
         from a file.
         """
-        members = self._login(_BROKER_USER)
+        members = self._build_login_properties(_BROKER_USER)
         known = {f"user_{name}": password for name, password in self.passwords.items()}
         settings = {
             "ssl.keystore.type": "PEM",
@@ -127,7 +127,7 @@ class ClusterSecurity:
                 )
         return settings
 
-    def _login(self, user: str) -> dict[str, str]:
+    def _build_login_properties(self, user: str) -> dict[str, str]:
         if user not in self.passwords:
             raise SandboxError(f"unknown user {user}: this cluster has {', '.join(self.passwords)}")
         return {"username": user, "password": self.passwords[user]}

@@ -46,7 +46,7 @@ def find_image(release: KafkaRelease) -> str:
     return f"apache/kafka:{release.version}"
 
 
-def check_daemon() -> None:
+def check_docker_daemon() -> None:
     """Raise `SandboxError` with a remedy if containers cannot be started."""
     _connect_to_daemon().close()
 
@@ -64,7 +64,7 @@ def pull_image(name: str, *, report: Callable[[str], None] = lambda line: None) 
         except Exception as error:  # see `_connect_to_daemon`
             raise SandboxError(
                 f"the Docker daemon does not have the image {name} and cannot pull it "
-                f"({_error_line(error)}): run docker pull {name}"
+                f"({_format_error_line(error)}): run docker pull {name}"
             ) from error
 
 
@@ -102,7 +102,7 @@ class ContainerRunner:
             with suppress(Exception):
                 container.stop()
             raise SandboxError(
-                f"starting a container of {self.image}: {_error_line(error)}"
+                f"starting a container of {self.image}: {_format_error_line(error)}"
             ) from error
         return _ContainerProgram(container)
 
@@ -125,7 +125,7 @@ class _ContainerProgram:
         try:
             wrapped.reload()
         except Exception as error:
-            if not _is_gone(error):
+            if not _is_container_gone(error):
                 raise
             self._status = _LOST_CONTAINER_STATUS
             return self._status
@@ -170,7 +170,7 @@ def _connect_to_daemon() -> Any:
         system = str(client.info().get("OperatingSystem", ""))
     except Exception as error:  # requests, docker and urllib3 all raise their own
         raise SandboxError(
-            f"the Docker daemon does not respond ({_error_line(error)}): start it, or omit "
+            f"the Docker daemon does not respond ({_format_error_line(error)}): start it, or omit "
             "--in-containers"
         ) from error
     if system in _VIRTUAL_MACHINE_DAEMONS or not client.api.base_url.startswith(
@@ -196,11 +196,11 @@ def _make_environment(flags: tuple[str, ...]) -> list[str]:
     ]
 
 
-def _is_gone(error: Exception) -> bool:
+def _is_container_gone(error: Exception) -> bool:
     return getattr(getattr(error, "response", None), "status_code", None) == 404
 
 
-def _error_line(error: Exception) -> str:
+def _format_error_line(error: Exception) -> str:
     return str(error).strip().partition("\n")[0] or type(error).__name__
 
 

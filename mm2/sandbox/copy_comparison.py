@@ -58,7 +58,8 @@ class RecordDifference:
         what = f" ({', '.join(self.fields)})" if self.fields else ""
         return (
             f"{self.kind.value} {self.count:,}{what}, the first at source offset "
-            f"{_show_offset(self.source_offset)}, target offset {_show_offset(self.target_offset)}"
+            f"{_format_offset(self.source_offset)}, "
+            f"target offset {_format_offset(self.target_offset)}"
         )
 
 
@@ -115,10 +116,10 @@ class TopicsComparison:
         return sum(each.count(kind) for each in self.partitions)
 
     def __str__(self) -> str:
-        return "\n".join(_render_lines(self))
+        return "\n".join(_render_comparison(self))
 
 
-def _render_lines(comparison: TopicsComparison) -> Iterator[str]:
+def _render_comparison(comparison: TopicsComparison) -> Iterator[str]:
     topics = sorted({each.source.topic for each in comparison.partitions})
     width = max(len(topic) for topic in [*topics, "topic"])
     yield f"{'topic':<{width}}  partitions     records        MB  result"
@@ -150,7 +151,7 @@ def _render_details(parts: Sequence[PartitionComparison]) -> Iterator[str]:
         yield f"  and {more}"
 
 
-def _show_offset(offset: int | None) -> str:
+def _format_offset(offset: int | None) -> str:
     return "end" if offset is None else str(offset)
 
 
@@ -176,7 +177,7 @@ def allow_no_gaps(_: int) -> bool:
     return False
 
 
-def find_originals(
+def find_original_offsets(
     source: Iterable[RecordChunk], wanted: Collection[RecordContent]
 ) -> dict[RecordContent, int]:
     """Find the first offset of each wanted record content in a log. Implements `FindOriginals`."""
@@ -246,9 +247,13 @@ class UnmatchedRecords:
         tally = _DifferenceCounts()
         lost: Sequence[_UnmatchedRecord] = self._lost
         added: Sequence[_UnmatchedRecord] = self._added
-        lost, added = _remove_pairs(lost, added, pairs=_pair_moved(lost, added), tally=tally)
+        lost, added = _remove_pairs(
+            lost, added, pairs=_pair_moved_records(lost, added), tally=tally
+        )
         added = _remove_duplicates(added, find_originals, tally=tally)
-        lost, added = _remove_pairs(lost, added, pairs=_pair_altered(lost, added), tally=tally)
+        lost, added = _remove_pairs(
+            lost, added, pairs=_pair_altered_records(lost, added), tally=tally
+        )
         for each in lost:
             tally.count(DifferenceKind.MISSING, each.record.offset, each.other_offset)
         for each in added:
@@ -298,7 +303,9 @@ class _DifferenceCounts:
         )
 
 
-def _pair_moved(lost: Sequence[_UnmatchedRecord], added: Sequence[_UnmatchedRecord]) -> _IndexPairs:
+def _pair_moved_records(
+    lost: Sequence[_UnmatchedRecord], added: Sequence[_UnmatchedRecord]
+) -> _IndexPairs:
     """Pair lost and added records that have the same content in different positions."""
     places: defaultdict[RecordContent, deque[int]] = defaultdict(deque)
     for index, each in enumerate(lost):
@@ -310,7 +317,7 @@ def _pair_moved(lost: Sequence[_UnmatchedRecord], added: Sequence[_UnmatchedReco
     ]
 
 
-def _pair_altered(
+def _pair_altered_records(
     lost: Sequence[_UnmatchedRecord], added: Sequence[_UnmatchedRecord]
 ) -> _IndexPairs:
     """Pair lost and added records of the same gap as altered records.
@@ -328,11 +335,11 @@ def _pair_altered(
         if len(left) == len(right):
             pairs.extend(zip(left, right, strict=True))
         else:
-            pairs.extend(_pair_similar_in_order(lost, added, left=left, right=right))
+            pairs.extend(_pair_similar_records_in_order(lost, added, left=left, right=right))
     return pairs
 
 
-def _pair_similar_in_order(
+def _pair_similar_records_in_order(
     lost: Sequence[_UnmatchedRecord],
     added: Sequence[_UnmatchedRecord],
     *,
@@ -343,14 +350,14 @@ def _pair_similar_in_order(
     start = 0
     for index in left:
         for place in range(start, min(start + _SEARCH_AHEAD_RECORDS, len(right))):
-            if _are_similar(lost[index].record.content, added[right[place]].record.content):
+            if _are_records_similar(lost[index].record.content, added[right[place]].record.content):
                 pairs.append((index, right[place]))
                 start = place + 1
                 break
     return pairs
 
 
-def _are_similar(left: RecordContent, right: RecordContent) -> bool:
+def _are_records_similar(left: RecordContent, right: RecordContent) -> bool:
     """Return True if two records share content that distinguishes them from other records."""
     return (
         left.timestamp == right.timestamp
@@ -442,7 +449,7 @@ class _LogWindow:
             if chunk is None:
                 self.ended = True
                 return
-            self._forget_passed()
+            self._forget_passed_records()
             self.records += len(chunk.offsets)
             self.size += chunk.size
             self.offsets += chunk.offsets
@@ -454,7 +461,7 @@ class _LogWindow:
 
     def condense(self) -> None:
         """Replace record contents by small, hashable ones from now on. Call this on both sides."""
-        self._forget_passed()
+        self._forget_passed_records()
         if not self.condensing:
             self.condensing = True
             self.contents = [
@@ -472,7 +479,7 @@ class _LogWindow:
     def _uncondensed_contents(self) -> list[RawRecord]:
         return cast("list[RawRecord]", self.contents)
 
-    def _forget_passed(self) -> None:
+    def _forget_passed_records(self) -> None:
         del self.offsets[: self.at]
         del self.contents[: self.at]
         self.at = 0
@@ -539,15 +546,17 @@ def _align_windows(left: _LogWindow, right: _LogWindow, *, found: UnmatchedRecor
         right.fill(window)
         pairs = patience_diff.align_sequences(left.contents, right.contents)
         if left.ended and right.ended:
-            _record_unmatched(
+            _add_unmatched_records(
                 left, right, pairs=[*pairs, (left.records_ahead, right.records_ahead)], found=found
             )
             return
         if pairs:
-            _record_unmatched(left, right, pairs=pairs, found=found)
+            _add_unmatched_records(left, right, pairs=pairs, found=found)
             return
         if left.ended or right.ended or window >= WINDOW_RECORDS_MAX:
-            _record_unmatched(left, right, pairs=[_count_records_to_skip(left, right)], found=found)
+            _add_unmatched_records(
+                left, right, pairs=[_count_records_to_skip(left, right)], found=found
+            )
             return
         window *= 2
 
@@ -566,7 +575,7 @@ def _count_records_to_skip(left: _LogWindow, right: _LogWindow) -> MatchedPair:
     return left.records_ahead // 2, right.records_ahead // 2
 
 
-def _record_unmatched(
+def _add_unmatched_records(
     left: _LogWindow,
     right: _LogWindow,
     *,

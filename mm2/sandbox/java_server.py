@@ -112,15 +112,17 @@ class LocalRunner:
         return self.jars.with_name(f"{self.jars.name}.features")
 
     def make_broker_command(self, settings: Path, *, flags: tuple[str, ...]) -> list[str]:
-        return self._command("kafka.Kafka", str(settings), flags=flags)
+        return self._build_java_command("kafka.Kafka", str(settings), flags=flags)
 
     def make_storage_tool_command(self, *arguments: str, flags: tuple[str, ...]) -> list[str]:
-        return self._command("kafka.tools.StorageTool", *arguments, flags=flags)
+        return self._build_java_command("kafka.tools.StorageTool", *arguments, flags=flags)
 
     def start(self, argv: Sequence[str], *, output: IO[bytes], cwd: Path) -> RunningProgram:
         return processes.start_process(argv, output=output, cwd=cwd)
 
-    def _command(self, main_class: str, *arguments: str, flags: tuple[str, ...]) -> list[str]:
+    def _build_java_command(
+        self, main_class: str, *arguments: str, flags: tuple[str, ...]
+    ) -> list[str]:
         return make_java_command(
             main_class, *arguments, jars=self.jars, flags=(*flags, *self.archive)
         )
@@ -171,7 +173,7 @@ class JavaServer:
     @property
     def pid(self) -> int:
         """Process id of the running server."""
-        return self._running_child().pid
+        return self._get_running_process().pid
 
     def start(self, *, timeout_s: float = 60.0) -> None:
         """Start the server and wait until it accepts requests."""
@@ -201,15 +203,15 @@ class JavaServer:
         Raises `SandboxError` with the end of the server's log if the server ends or does not become
         ready in time. Raises `PortInUseError` if its port was in use.
         """
-        child = self._running_child()
+        child = self._get_running_process()
         waited_s = 0.0
-        while not self._started(self._log_since_start()):
+        while not self._started(self._read_log_since_start()):
             if child.wait(_SERVER_POLL_INTERVAL_S) is not None:
-                raise self._start_failure(f"ended with status {child.poll()} while starting")
+                raise self._create_start_error(f"ended with status {child.poll()} while starting")
             waited_s += _SERVER_POLL_INTERVAL_S
             if waited_s > timeout_s:
                 child.kill()
-                raise self._start_failure(f"was not ready after {timeout_s:.0f} s")
+                raise self._create_start_error(f"was not ready after {timeout_s:.0f} s")
         self.has_served = True
 
     def stop(self, *, timeout_s: float = 15.0) -> None:
@@ -235,11 +237,11 @@ class JavaServer:
 
     def freeze(self) -> None:
         """Send SIGSTOP: connections stay open, but the server does not respond."""
-        self._running_child().signal(signal.SIGSTOP)
+        self._get_running_process().signal(signal.SIGSTOP)
 
     def unfreeze(self) -> None:
         """Send SIGCONT so that the server continues after `freeze`."""
-        self._running_child().signal(signal.SIGCONT)
+        self._get_running_process().signal(signal.SIGCONT)
 
     def restart(self, *, timeout_s: float = 60.0) -> None:
         """Stop the server gracefully if it is running, then start it with the same ports and
@@ -247,18 +249,18 @@ class JavaServer:
         self.stop()
         self.start(timeout_s=timeout_s)
 
-    def _running_child(self) -> RunningProgram:
+    def _get_running_process(self) -> RunningProgram:
         if self._child is None:
             raise SandboxError(f"{self.name} in {self.folder} is not running")
         return self._child
 
-    def _log_since_start(self) -> str:
+    def _read_log_since_start(self) -> str:
         with self.log_path.open("rb") as log:
             log.seek(self._log_start)
             return log.read().decode(errors="replace")
 
-    def _start_failure(self, what: str) -> SandboxError:
-        text = self._log_since_start()
+    def _create_start_error(self, what: str) -> SandboxError:
+        text = self._read_log_since_start()
         kind = SandboxError
         if any(phrase in text for phrase in _PORT_IN_USE_TEXTS):
             kind = PortInUseError

@@ -221,9 +221,9 @@ def ensure_jars(
         return folder
     base.mkdir(parents=True, exist_ok=True, mode=0o755)
     with hold_lock(base / f"{artefacts.name}.lock", report=say):
-        faults = _find_faults(folder, digests)
+        faults = _find_faulty_jars(folder, digests)
         if faults:
-            _fetch_again(artefacts, folder, faults=faults, report=say)
+            _download_jars_again(artefacts, folder, faults=faults, report=say)
         _write_stamp(folder, digests)
     return folder
 
@@ -260,7 +260,7 @@ def verify_jars(folder: Path, digests: Mapping[str, str]) -> list[str]:
     return faults
 
 
-def _find_faults(folder: Path, digests: Mapping[str, str]) -> list[str]:
+def _find_faulty_jars(folder: Path, digests: Mapping[str, str]) -> list[str]:
     """Like `verify_jars`, but skip reading the files if the folder is missing or its stamp is
     valid."""
     if not folder.is_dir():
@@ -270,10 +270,13 @@ def _find_faults(folder: Path, digests: Mapping[str, str]) -> list[str]:
     return verify_jars(folder, digests)
 
 
-def _fetch_again(
+def _download_jars_again(
     artefacts: JarSet, folder: Path, *, faults: list[str], report: ReportProgress
 ) -> None:
-    report(f"downloading {artefacts.name} to {folder} ({_shorten(faults)}); takes a minute or two")
+    report(
+        f"downloading {artefacts.name} to {folder} ({_shorten_fault_list(faults)}); "
+        "takes a minute or two"
+    )
     fresh = Path(tempfile.mkdtemp(prefix=f".{artefacts.name}-", dir=folder.parent))
     try:
         digests = artefacts.digests()
@@ -290,8 +293,8 @@ def _fetch_again(
         if wrong:
             raise SandboxError(
                 f"the jars downloaded for {artefacts.name} are not the expected ones "
-                f"({_shorten(wrong)}): the repository serves files that do not match the sha256 "
-                "list; the downloaded files were discarded"
+                f"({_shorten_fault_list(wrong)}): the repository serves files that do not match "
+                "the sha256 list; the downloaded files were discarded"
             )
         for path in (fresh / "jars", *(fresh / "jars").iterdir()):
             path.chmod(path.stat().st_mode & ~_WRITABLE_BY_OTHERS)  # whatever the umask is
@@ -303,7 +306,7 @@ def _fetch_again(
     report(f"{artefacts.name} is complete: {len(digests)} jars, verified against their sha256")
 
 
-def _shorten(faults: list[str]) -> str:
+def _shorten_fault_list(faults: list[str]) -> str:
     rest = len(faults) - 3
     return "; ".join(faults[:3]) + (f"; and {rest} more" if rest > 0 else "")
 
@@ -315,7 +318,7 @@ def _hash_file(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def _stamp_path(folder: Path) -> Path:
+def _get_stamp_path(folder: Path) -> Path:
     return folder.with_name(folder.name + ".verified")
 
 
@@ -330,14 +333,14 @@ def _make_stamp(folder: Path, digests: Mapping[str, str]) -> dict[str, object]:
 
 def _is_stamp_valid(folder: Path, digests: Mapping[str, str]) -> bool:
     try:
-        remembered = json.loads(_stamp_path(folder).read_text())
+        remembered = json.loads(_get_stamp_path(folder).read_text())
         return bool(remembered == _make_stamp(folder, digests))
     except (OSError, ValueError):
         return False
 
 
 def _write_stamp(folder: Path, digests: Mapping[str, str]) -> None:
-    path = _stamp_path(folder)
+    path = _get_stamp_path(folder)
     partial = path.with_name(f"{path.name}.{os.getpid()}")
     partial.write_text(json.dumps(_make_stamp(folder, digests)))
     partial.replace(path)

@@ -71,7 +71,7 @@ class ConsumerLogReader:
         place = confluent_kafka.TopicPartition(partition.topic, partition.partition, start)
         self._consumer.assign([place])
         try:
-            yield from self._chunks(partition, end)
+            yield from self._iterate_chunks(partition, end)
         finally:
             self._consumer.unassign()
 
@@ -84,11 +84,11 @@ class ConsumerLogReader:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _chunks(self, partition: TopicPartition, end: int) -> Iterator[RecordChunk]:
+    def _iterate_chunks(self, partition: TopicPartition, end: int) -> Iterator[RecordChunk]:
         stalled = self._make_stall_deadline()
         finished = False
         while not finished:
-            records, finished = self._take_below_end(partition, self._poll_messages(), end)
+            records, finished = self._take_messages_below_end(partition, self._poll_messages(), end)
             if records:
                 yield _make_chunk(records)
                 stalled = self._make_stall_deadline()
@@ -106,7 +106,7 @@ class ConsumerLogReader:
         messages: list[Any] = self._consumer.consume(_READ_CHUNK_RECORDS, timeout=0)
         return messages or self._consumer.consume(1, timeout=_POLL_TIMEOUT_S)
 
-    def _take_below_end(
+    def _take_messages_below_end(
         self, partition: TopicPartition, messages: Sequence[Any], end: int
     ) -> tuple[list[Any], bool]:
         """Return the messages below `end`, and True if `end` was reached."""

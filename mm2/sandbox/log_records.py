@@ -121,7 +121,7 @@ class CondensedLog:
         log = cls()
         for chunk in chunks:
             for offset, raw in zip(chunk.offsets, chunk.contents, strict=True):
-                log._append(offset, _hash_key(raw[0]), hash_record(raw), raw[1] is None)
+                log._append_record(offset, _hash_key(raw[0]), hash_record(raw), raw[1] is None)
             log.size += chunk.size
         return log
 
@@ -164,7 +164,7 @@ class CondensedLog:
         )
         both = CondensedLog(size=max(self.size, other.size))
         for _, which, index in places:
-            both._append_from(other if which else self, index)
+            both._append_record_from(other if which else self, index)
         return both
 
     def exclude_ranges(self, ranges: Iterable[tuple[int, int]]) -> CondensedLog:
@@ -173,7 +173,7 @@ class CondensedLog:
         left = CondensedLog(size=self.size)
         for index, offset in enumerate(self.offsets):
             if not any(start <= offset < end for start, end in spans):
-                left._append_from(self, index)
+                left._append_record_from(self, index)
         return left
 
     def chunks(self) -> Iterator[RecordChunk]:
@@ -185,13 +185,13 @@ class CondensedLog:
             ]
             yield RecordChunk([self.offsets[index] for index in some], contents, 0)
 
-    def _append_from(self, other: CondensedLog, index: int) -> None:
+    def _append_record_from(self, other: CondensedLog, index: int) -> None:
         key = bytes(other._keys[index * _KEY_BYTES : (index + 1) * _KEY_BYTES])
-        self._append(
+        self._append_record(
             other.offsets[index], key, other.content_hash(index), other.is_tombstone(index)
         )
 
-    def _append(self, offset: int, key: bytes, content: bytes, tombstone: bool) -> None:
+    def _append_record(self, offset: int, key: bytes, content: bytes, tombstone: bool) -> None:
         self.offsets.append(offset)
         self._keys += key
         self._sums += content

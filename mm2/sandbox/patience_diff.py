@@ -32,7 +32,7 @@ def align_sequences(left: Sequence[Hashable], right: Sequence[Hashable]) -> list
         anchors = _find_anchors(left, right, span)
         if anchors:
             found.extend(anchors)
-            open_spans.extend(_spans_between(anchors, span))
+            open_spans.extend(_list_spans_between_anchors(anchors, span))
         elif (high - low) * (end - start) <= _THOROUGH_PRODUCT_MAX:
             found.extend(_align_thoroughly(left, right, span))
     return sorted(found)
@@ -85,7 +85,7 @@ def _find_longest_increasing(pairs: Sequence[MatchedPair]) -> list[MatchedPair]:
     return run[::-1]
 
 
-def _spans_between(anchors: Sequence[MatchedPair], span: _Span) -> list[_Span]:
+def _list_spans_between_anchors(anchors: Sequence[MatchedPair], span: _Span) -> list[_Span]:
     low, high, start, end = span
     spans: list[_Span] = []
     for left_index, right_index in [*anchors, (high, end)]:

@@ -38,8 +38,8 @@ def reserve_port(
     *, preferred: int | None = None, rng: random.Random | None = None
 ) -> PortReservation:
     """Reserve the preferred port if it is free, otherwise any free port."""
-    for port in _candidate_ports(preferred, rng or random.SystemRandom()):
-        reservation = _try_reserve(port)
+    for port in _list_candidate_ports(preferred, rng or random.SystemRandom()):
+        reservation = _try_reserve_port(port)
         if reservation is not None:
             return reservation
     raise SandboxError(
@@ -47,7 +47,7 @@ def reserve_port(
     )
 
 
-def _candidate_ports(preferred: int | None, rng: random.Random) -> Iterator[int]:
+def _list_candidate_ports(preferred: int | None, rng: random.Random) -> Iterator[int]:
     if preferred is not None:
         yield preferred
     start = rng.randrange(FIRST_RESERVED_PORT, LAST_RESERVED_PORT + 1)
@@ -55,7 +55,7 @@ def _candidate_ports(preferred: int | None, rng: random.Random) -> Iterator[int]
     yield from range(FIRST_RESERVED_PORT, start)
 
 
-def _try_reserve(port: int) -> PortReservation | None:
+def _try_reserve_port(port: int) -> PortReservation | None:
     lock_fd = os.open(
         temporary_folders.make_private_folder("mm2-ports") / str(port),
         os.O_CREAT | os.O_RDWR | os.O_CLOEXEC,

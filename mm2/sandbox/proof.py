@@ -128,7 +128,9 @@ class _TopicComparer:
         outcome = copy_comparison.compare_logs(
             originals(),
             _read_chunks(self._target, target, restamped=restamped) if there else (),
-            find_originals=lambda wanted: copy_comparison.find_originals(originals(), wanted),
+            find_originals=lambda wanted: copy_comparison.find_original_offsets(
+                originals(), wanted
+            ),
         )
         found = PartitionComparison(
             source=source,
@@ -166,7 +168,7 @@ def take_snapshot(properties: ClientProperties, topics: Collection[str]) -> Sour
     """
     with ConsumerLogReader(properties, alias="source") as reader:
         return {
-            partition: _read_condensed(reader, partition)
+            partition: _read_condensed_log(reader, partition)
             for topic in topics
             for partition in _list_source_partitions(reader, topic)
         }
@@ -220,8 +222,8 @@ def compare_with_incidents(
                 sides = ComparedLogs.from_incidents(
                     [each for each in incidents if _concerns_partition(each, here)],
                     before=snapshot.get(here, _CondensedLog()),
-                    source=_read_condensed(left, here),
-                    target=_read_condensed(right, there),
+                    source=_read_condensed_log(left, here),
+                    target=_read_condensed_log(right, there),
                 )
                 outcome = compare_partition_logs(
                     sides, compacted=compacted, target_cleaned=target_cleaned
@@ -283,12 +285,12 @@ def compare_partition_logs(
     last = held.last_indices()
 
     def may_lack(offset: int) -> bool:
-        if _is_within(offset, sides.may_be_missing):
+        if _is_offset_in_ranges(offset, sides.may_be_missing):
             return True
         index = held.find_index(offset)
         assert index is not None, offset
         is_gone = sides.source.find_index(offset) is None
-        if is_gone and _is_within(offset, sides.deleted_at_source):
+        if is_gone and _is_offset_in_ranges(offset, sides.deleted_at_source):
             return True
         if not target_cleaned and not is_gone:
             return False
@@ -298,7 +300,7 @@ def compare_partition_logs(
     outcome = copy_comparison.compare_logs(
         held.chunks(),
         sides.target.exclude_ranges(sides.ignored).chunks(),
-        find_originals=lambda wanted: copy_comparison.find_originals(held.chunks(), wanted),
+        find_originals=lambda wanted: copy_comparison.find_original_offsets(held.chunks(), wanted),
         is_allowed_to_lack=may_lack,
     )
     # Contents are hashes, so the altered field is unknown.
@@ -346,11 +348,11 @@ def _find_last_values(log: _CondensedLog) -> dict[bytes, tuple[int, bytes]]:
     }
 
 
-def _is_within(offset: int, ranges: _OffsetRanges) -> bool:
+def _is_offset_in_ranges(offset: int, ranges: _OffsetRanges) -> bool:
     return any(start <= offset < end for start, end in ranges)
 
 
-def _read_condensed(reader: ConsumerLogReader, partition: TopicPartition) -> _CondensedLog:
+def _read_condensed_log(reader: ConsumerLogReader, partition: TopicPartition) -> _CondensedLog:
     if partition.partition >= reader.count_partitions(partition.topic):
         return _CondensedLog()
     return _CondensedLog.from_chunks(map(log_records.drop_timestamp_types, reader.read(partition)))

@@ -243,7 +243,7 @@ class SandboxCluster:
         """Start all brokers without waiting until they accept requests (see `await_ready`). Creates
         the brokers at the first call."""
         if not self.brokers:
-            self._create()
+            self._create_cluster()
         if self.zookeeper is not None and not self.zookeeper.running:
             self.zookeeper.start()
         for node in self.brokers.values():
@@ -262,7 +262,7 @@ class SandboxCluster:
                     node.await_ready(timeout_s=timeout_s)
                 self._await_cluster_metadata()
             except PortInUseError:
-                if attempt == _CLUSTER_START_ATTEMPTS or not self._discard_if_new():
+                if attempt == _CLUSTER_START_ATTEMPTS or not self._discard_if_newly_created():
                     raise
                 self.launch()
             else:
@@ -316,9 +316,9 @@ class SandboxCluster:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _create(self) -> None:
+    def _create_cluster(self) -> None:
         preferred = {} if self._any_ports else self.preferred_ports
-        client_ports = {node: self._reserve(preferred.get(node)) for node in self._node_ids}
+        client_ports = {node: self._reserve_port(preferred.get(node)) for node in self._node_ids}
         self._addresses = {
             node: f"{broker_settings.LOOPBACK_HOST}:{port}" for node, port in client_ports.items()
         }
@@ -331,7 +331,7 @@ class SandboxCluster:
         """Return the runner that starts the brokers, after downloading the jars or pulling the
         image."""
         if self._in_containers:
-            containers.check_daemon()
+            containers.check_docker_daemon()
             return ContainerRunner(
                 image=containers.find_image(self.release), folder=self.folder.absolute()
             )
@@ -340,21 +340,21 @@ class SandboxCluster:
 
     def _create_with_controllers(self, client_ports: Mapping[int, int]) -> None:
         runner = self._prepare_runner()
-        controller_ports = {node: self._reserve() for node in self._node_ids}
+        controller_ports = {node: self._reserve_port() for node in self._node_ids}
         for node in self._node_ids:
             addresses = broker_settings.make_kraft_addresses(
                 node,
                 client_port=client_ports[node],
                 controller_ports=controller_ports,
                 listeners=self._listeners.get(node, ()),
-                protocol=self._protocol,
+                protocol=self._get_security_protocol,
             )
             self._add_broker(node, runner, addresses=addresses)
         broker.format_storage(self.brokers.values(), cluster_id=self.cluster_id)
 
     def _create_with_zookeeper(self, client_ports: Mapping[int, int]) -> None:
         jars = kafka_jars.ensure_jars(self.release.jars)
-        keeper = ZooKeeper(self.folder / "zookeeper", jars=jars, port=self._reserve())
+        keeper = ZooKeeper(self.folder / "zookeeper", jars=jars, port=self._reserve_port())
         self.zookeeper = keeper
         for node in self._node_ids:
             addresses = broker_settings.make_zookeeper_addresses(
@@ -363,7 +363,7 @@ class SandboxCluster:
                 zookeeper=keeper.address,
                 session_timeout_ms=zookeeper.SESSION_TIMEOUT_MS,
                 listeners=self._listeners.get(node, ()),
-                protocol=self._protocol,
+                protocol=self._get_security_protocol,
             )
             self._add_broker(node, LocalRunner(jars), addresses=addresses)
 
@@ -397,7 +397,7 @@ class SandboxCluster:
         return settings | self._settings | dict(self._broker_settings.get(node, {}))
 
     @property
-    def _protocol(self) -> str:
+    def _get_security_protocol(self) -> str:
         return "SASL_SSL" if self.security else "PLAINTEXT"
 
     def servers(self) -> list[JavaServer]:
@@ -422,7 +422,7 @@ class SandboxCluster:
             self._has_users = True
         await_full_metadata(self.client_properties(), list(self._addresses.values()))
 
-    def _reserve(self, preferred: int | None = None) -> int:
+    def _reserve_port(self, preferred: int | None = None) -> int:
         reservation = port_reservation.reserve_port(preferred=preferred)
         self._reservations.append(reservation)
         return reservation.port
@@ -432,7 +432,7 @@ class SandboxCluster:
             reservation.release()
         self._reservations.clear()
 
-    def _discard_if_new(self) -> bool:
+    def _discard_if_newly_created(self) -> bool:
         """Discard a cluster that has never started, because new ports need newly formatted storage.
         Return True if the cluster was discarded."""
         if any(node.has_served for node in self.brokers.values()):

@@ -27,7 +27,7 @@ from mm2.sandbox import (
 )
 from mm2.sandbox.kafka_tools import ToolTarget
 from mm2.sandbox.sandbox_errors import SandboxError, UnknownClusterError
-from mm2.sandbox.sandbox_state import ClusterFacts, SandboxFolder, SandboxRequest, SandboxState
+from mm2.sandbox.sandbox_state import RunningCluster, SandboxFolder, SandboxRequest, SandboxState
 
 _SANDBOX_START_TIMEOUT_S = 180.0
 _SANDBOX_STOP_TIMEOUT_S = 20.0
@@ -58,7 +58,7 @@ def start_sandbox(
         if home.is_supervisor_running():
             return _await_running_sandbox(home, request), False
         if request.in_containers:
-            containers.check_daemon()
+            containers.check_docker_daemon()
             containers.pull_image(containers.find_image(release), report=report)
         else:
             java.find_java()
@@ -174,7 +174,7 @@ def read_ready_state(folder: Path) -> SandboxState:
     return said
 
 
-def _find_cluster(said: SandboxState, name: str | None) -> ClusterFacts:
+def _find_cluster(said: SandboxState, name: str | None) -> RunningCluster:
     names = [each.name for each in said.clusters]
     if name is None and len(names) == 1:
         name = names[0]
@@ -209,7 +209,7 @@ def _await_running_sandbox(home: SandboxFolder, request: SandboxRequest) -> Sand
             f"a sandbox with {_format_request(running)} is already running in {home.folder}, not "
             f"{_format_request(request)}: stop it (mm2 sandbox down), or use another --dir"
         )
-    return _await_ready(home)
+    return _await_ready_sandbox(home)
 
 
 def _launch_supervisor(home: SandboxFolder) -> SandboxState:
@@ -231,7 +231,7 @@ def _launch_supervisor(home: SandboxFolder) -> SandboxState:
                 timeout=_SANDBOX_START_TIMEOUT_S,
                 check=True,
             )
-        return _await_ready(home)
+        return _await_ready_sandbox(home)
     except (subprocess.SubprocessError, OSError) as error:
         raise SandboxError(
             f"cannot start the supervisor: {error}; its log: {home.supervisor_log}"
@@ -242,7 +242,7 @@ def _launch_supervisor(home: SandboxFolder) -> SandboxState:
         raise
 
 
-def _await_ready(home: SandboxFolder) -> SandboxState:
+def _await_ready_sandbox(home: SandboxFolder) -> SandboxState:
     def is_settled() -> bool:
         said = home.read_state()
         return not home.is_supervisor_running() or (said is not None and said.phase != "starting")

@@ -60,7 +60,7 @@ class SandboxRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BrokerFacts:
+class RunningBroker:
     """A running broker; `preferred_port` is the port that it uses unless the port is already in
     use."""
 
@@ -76,21 +76,21 @@ class BrokerFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ZooKeeperFacts:
+class RunningZooKeeper:
     pid: int
     log: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterFacts:
+class RunningCluster:
     """A running cluster; `properties` are the Java client properties for connecting to the
     cluster."""
 
     name: str
     kafka_version: str
     properties: Mapping[str, str] = field(repr=False)
-    brokers: tuple[BrokerFacts, ...]
-    zookeeper: ZooKeeperFacts | None = None
+    brokers: tuple[RunningBroker, ...]
+    zookeeper: RunningZooKeeper | None = None
 
     @property
     def bootstrap(self) -> str:
@@ -109,7 +109,7 @@ class SandboxState:
 
     phase: SandboxPhase
     pid: int
-    clusters: tuple[ClusterFacts, ...] = ()
+    clusters: tuple[RunningCluster, ...] = ()
     error: str = ""
 
 
@@ -157,41 +157,41 @@ class SandboxFolder:
             raise SandboxError(f"cannot use the sandbox folder: {error}") from error
 
     def write_request(self, request: SandboxRequest) -> None:
-        _write_json(self._request, asdict(request))
+        _write_json(self._request_path, asdict(request))
 
     def read_request(self) -> SandboxRequest:
-        fields = _read_json(self._request)
+        fields = _read_json(self._request_path)
         return SandboxRequest(**{**fields, "names": tuple(fields["names"])})
 
     def write_state(self, state: SandboxState) -> None:
-        _write_json(self._state, asdict(state))
+        _write_json(self._state_path, asdict(state))
 
     def read_state(self) -> SandboxState | None:
         """Return the last state that a supervisor wrote, or None if no state was written. That
         supervisor may have ended."""
         try:
-            fields = _read_json(self._state)
+            fields = _read_json(self._state_path)
         except FileNotFoundError:
             return None
         clusters = tuple(
-            ClusterFacts(
+            RunningCluster(
                 name=cluster["name"],
                 kafka_version=cluster["kafka_version"],
                 properties=cluster["properties"],
-                brokers=tuple(BrokerFacts(**broker) for broker in cluster["brokers"]),
-                zookeeper=cluster["zookeeper"] and ZooKeeperFacts(**cluster["zookeeper"]),
+                brokers=tuple(RunningBroker(**broker) for broker in cluster["brokers"]),
+                zookeeper=cluster["zookeeper"] and RunningZooKeeper(**cluster["zookeeper"]),
             )
             for cluster in fields.pop("clusters")
         )
         return SandboxState(**fields, clusters=clusters)
 
-    def write_client_properties(self, cluster: ClusterFacts) -> None:
+    def write_client_properties(self, cluster: RunningCluster) -> None:
         path = self.client_properties(cluster.name)
         path.touch(mode=0o600)
         path.write_text(broker_settings.render_properties(cluster.properties))
 
     def delete_state(self) -> None:
-        for path in (self._state, *self.folder.glob(f"*{_CLIENT_PROPERTIES}")):
+        for path in (self._state_path, *self.folder.glob(f"*{_CLIENT_PROPERTIES}")):
             path.unlink(missing_ok=True)
 
     def try_lock(self, name: str) -> IO[bytes] | None:
@@ -225,11 +225,11 @@ class SandboxFolder:
         return int((self.folder / SUPERVISOR_LOCK).read_text())
 
     @property
-    def _request(self) -> Path:
+    def _request_path(self) -> Path:
         return self.folder / "request.json"
 
     @property
-    def _state(self) -> Path:
+    def _state_path(self) -> Path:
         return self.folder / "state.json"
 
 

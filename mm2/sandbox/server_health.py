@@ -11,7 +11,7 @@ import confluent_kafka
 
 from connect_runtime.system import processes
 from mm2.sandbox.sandbox_clients import SandboxClients
-from mm2.sandbox.sandbox_state import BrokerFacts, SandboxState
+from mm2.sandbox.sandbox_state import RunningBroker, SandboxState
 
 ServerHealthStatus = Literal["up", "dead", "not answering"]
 
@@ -83,7 +83,7 @@ def check_servers(state: SandboxState) -> list[ServerHealth]:
     return found
 
 
-def _check_broker(properties: Mapping[str, str], broker: BrokerFacts) -> ServerHealthStatus:
+def _check_broker(properties: Mapping[str, str], broker: RunningBroker) -> ServerHealthStatus:
     """Check a broker by requesting metadata from its address only."""
     if not processes.is_alive(broker.pid):
         return "dead"

@@ -105,7 +105,7 @@ class SparkCluster:
         self.url = f"spark://127.0.0.1:{port}"
         self.state_url = f"http://127.0.0.1:{web}/json/"
         arguments = ["--host", "127.0.0.1", "--port", str(port), "--webui-port", str(web)]
-        self.master = self._start("master", _MASTER_CLASS, arguments)
+        self.master = self._start_daemon("master", _MASTER_CLASS, arguments)
         self._await_condition(lambda: self._fetch_master_state() is not None, "the master")
         for _ in range(self.spec.workers):
             self.launch_worker()
@@ -123,7 +123,7 @@ class SparkCluster:
             *("--work-dir", str(self.folder / f"worker-{number}" / "work")),
             self.url,
         ]
-        worker = self._start(f"worker-{number}", _WORKER_CLASS, arguments, host=host)
+        worker = self._start_daemon(f"worker-{number}", _WORKER_CLASS, arguments, host=host)
         self.workers.append(worker)
         return worker
 
@@ -161,14 +161,14 @@ class SparkCluster:
         self._ports.append(port_reservation.reserve_port())
         return self._ports[-1].port
 
-    def _start(
+    def _start_daemon(
         self, name: str, main_class: str, arguments: list[str], *, host: str = "127.0.0.1"
     ) -> SparkDaemon:
         folder = self.folder / name
         folder.mkdir(parents=True)
         settings = folder / "spark.properties"
         settings.touch(mode=0o600)
-        settings.write_text(broker_settings.render_properties(self._properties()))
+        settings.write_text(broker_settings.render_properties(self._build_properties()))
         log = folder / "daemon.log"
         home = jvm.find_spark_home()
         argv = [str(home / "bin" / "spark-class"), main_class]
@@ -181,7 +181,7 @@ class SparkCluster:
             )
         return SparkDaemon(child, host=host, log=log)
 
-    def _properties(self) -> dict[str, str]:
+    def _build_properties(self) -> dict[str, str]:
         if self.spec.secret is None:
             return {}
         return {

@@ -20,11 +20,11 @@ from mm2.sandbox import sandbox_cluster, sandbox_state
 from mm2.sandbox.sandbox_cluster import SandboxCluster
 from mm2.sandbox.sandbox_errors import SandboxError
 from mm2.sandbox.sandbox_state import (
-    BrokerFacts,
-    ClusterFacts,
+    RunningBroker,
+    RunningCluster,
+    RunningZooKeeper,
     SandboxFolder,
     SandboxState,
-    ZooKeeperFacts,
 )
 
 FIRST_BROKER_PORT = 19092
@@ -35,7 +35,7 @@ _WATCH_INTERVAL_S = 1.0
 _WAIT_FOREVER_S = float("inf")
 
 
-class _StopSignalled(BaseException):
+class _StopSignalReceived(BaseException):
     """Raised when SIGTERM or SIGINT was received. Not an `Exception`, because only `main` may catch
     it."""
 
@@ -52,7 +52,7 @@ def main(arguments: Sequence[str]) -> int:
         )  # early, so that commands that wait for the supervisor find its process id
         os._exit(0)
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, _raise_stop)
+        signal.signal(number, _raise_stop_signal)
     _Supervisor(home).run()
     return 0
 
@@ -72,7 +72,7 @@ class _Supervisor:
             self._home.write_state(ready)
             _print_log_line(f"ready: {', '.join(each.name for each in self._clusters)}")
             self._watch_servers()
-        except _StopSignalled:
+        except _StopSignalReceived:
             _print_log_line("received a stop signal")
         except SandboxError as error:
             _print_log_line(f"failed: {error}")
@@ -129,14 +129,14 @@ class _Supervisor:
         clock.wait_until(check_servers, timeout_s=_WAIT_FOREVER_S, interval_s=_WATCH_INTERVAL_S)
 
 
-def _describe_cluster(each: SandboxCluster) -> ClusterFacts:
+def _describe_cluster(each: SandboxCluster) -> RunningCluster:
     keeper = each.zookeeper
-    return ClusterFacts(
+    return RunningCluster(
         name=each.name,
         kafka_version=each.release.version,
         properties=each.client_properties(),
         brokers=tuple(
-            BrokerFacts(
+            RunningBroker(
                 node_id=node,
                 address=each.addresses[node],
                 preferred_port=each.preferred_ports[node],
@@ -147,14 +147,14 @@ def _describe_cluster(each: SandboxCluster) -> ClusterFacts:
         ),
         zookeeper=None
         if keeper is None
-        else ZooKeeperFacts(pid=keeper.pid, log=str(keeper.log_path)),
+        else RunningZooKeeper(pid=keeper.pid, log=str(keeper.log_path)),
     )
 
 
-def _raise_stop(number: int, frame: FrameType | None) -> None:
+def _raise_stop_signal(number: int, frame: FrameType | None) -> None:
     for each in (signal.SIGTERM, signal.SIGINT):
         signal.signal(each, signal.SIG_IGN)  # the shutdown is short and must not be interrupted
-    raise _StopSignalled
+    raise _StopSignalReceived
 
 
 def _print_log_line(line: str) -> None:

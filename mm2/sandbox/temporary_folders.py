@@ -37,7 +37,7 @@ def make_temporary_folder(name: str) -> TemporaryFolder:
     base = make_private_folder("mm2-clusters")
     making_fd = _wait_for_lock(base / "making.lock")
     try:
-        _remove_abandoned(base)
+        _remove_abandoned_folders(base)
         path = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=base))
         owner_fd = _try_lock(path / _OWNER_LOCK_FILE, create=True)
     finally:
@@ -64,7 +64,7 @@ def find_cache_folder() -> Path:
         raise SandboxError(f"{error}, or set MM2_CACHE") from error
 
 
-def _remove_abandoned(base: Path) -> None:
+def _remove_abandoned_folders(base: Path) -> None:
     for folder in base.iterdir():
         if folder.is_dir():
             owner_fd = _try_lock(folder / _OWNER_LOCK_FILE, create=False)

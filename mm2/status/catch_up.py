@@ -153,17 +153,17 @@ class CatchUpTracker:
         """Process a snapshot of all flows; return the progress."""
         self._complete = True
         for status in statuses:
-            self._states[status.flow] = self._evaluate(status, now_s)
-        seen = self._summarize(now_s)
+            self._states[status.flow] = self._evaluate_flow(status, now_s)
+        seen = self._summarize_progress(now_s)
         if not self._speed or now_s > self._speed[-1][0]:
             self._speed.append((now_s, seen.copied))
         while now_s - self._speed[0][0] > ETA_WINDOW_S:
             self._speed.popleft()
         return seen
 
-    def _evaluate(self, status: FlowStatus, now_s: float) -> CatchUpState:
+    def _evaluate_flow(self, status: FlowStatus, now_s: float) -> CatchUpState:
         flow = self._flows.get(status.flow)
-        if flow is None and self._runs_only_elsewhere(status, now_s):
+        if flow is None and self._runs_only_on_other_nodes(status, now_s):
             self._complete = False
             known = status.flow in self._elsewhere
             return CatchUpState.IN_ERROR if known else CatchUpState.COPYING
@@ -189,7 +189,7 @@ class CatchUpTracker:
             return CatchUpState.IN_ERROR
         return result.verdict
 
-    def _runs_only_elsewhere(self, status: FlowStatus, now_s: float) -> bool:
+    def _runs_only_on_other_nodes(self, status: FlowStatus, now_s: float) -> bool:
         """Return True if other nodes run all of the flow's tasks. The result is permanent after
         `JOIN_GRACE_S`."""
         runs = status.state is FlowState.RUNNING
@@ -202,7 +202,7 @@ class CatchUpTracker:
             self._elsewhere.add(status.flow)
         return True
 
-    def _summarize(self, now_s: float) -> CatchUpSnapshot:
+    def _summarize_progress(self, now_s: float) -> CatchUpSnapshot:
         results = self._results.values()
         states = set(self._states.values())
         verdict = CatchUpState.CAUGHT_UP
@@ -223,10 +223,10 @@ class CatchUpTracker:
             copied=copied,
             partitions=sum(each.partitions for each in results),
             done=sum(each.done for each in results),
-            eta_s=self._eta_s(total, copied, now_s=now_s),
+            eta_s=self._estimate_remaining_s(total, copied, now_s=now_s),
         )
 
-    def _eta_s(self, total: int, copied: int, *, now_s: float) -> float | None:
+    def _estimate_remaining_s(self, total: int, copied: int, *, now_s: float) -> float | None:
         if not self._speed or not self._complete:
             return None
         first_s, first = self._speed[0]
@@ -279,12 +279,12 @@ def _describe_flow(status: FlowStatus) -> str:
         return (
             topic_rows.NO_MATCHING_TOPIC
             if not status.remote_partitions
-            else _describe_elsewhere(status)
+            else _describe_other_nodes(status)
         )
     return f"{status.state.value}: {status.reason}"
 
 
-def _describe_elsewhere(status: FlowStatus) -> str:
+def _describe_other_nodes(status: FlowStatus) -> str:
     """Describe where the flow's partitions are replicated, for example `all 2 partitions are
     assigned to node 10.0.0.1:8083; nothing to replicate here`."""
     nodes = sorted({each.node.partition("/")[0] for each in status.placements} - {""})
@@ -296,7 +296,7 @@ def _describe_elsewhere(status: FlowStatus) -> str:
 
 
 def _describe_partition(each: PartitionStatus) -> str:
-    reason = topic_rows.describe_reason(each.reason)
+    reason = topic_rows.describe_state_reason(each.reason)
     if each.is_halted:
         return reason
     behind = each.lag_records

@@ -42,7 +42,7 @@ _OVERRIDE_EFFECTS = {
 }
 
 
-def find_override(config: ClusterConfigState, connector: str) -> OverrideKind | None:
+def find_operator_override(config: ClusterConfigState, connector: str) -> OverrideKind | None:
     """Return the operator's override of the connector; None if the connector has no override or
     does not exist."""
     state = config.target_state(connector) if config.has_connector(connector) else None
@@ -52,11 +52,11 @@ def find_override(config: ClusterConfigState, connector: str) -> OverrideKind | 
 def find_connector_overrides(config: ClusterConfigState) -> Mapping[str, OverrideKind]:
     """Return the operator overrides (paused, stopped) of the connectors other than the source
     connector."""
-    found = {name: find_override(config, name) for name in _OVERRIDE_EFFECTS}
+    found = {name: find_operator_override(config, name) for name in _OVERRIDE_EFFECTS}
     return {name: each for name, each in found.items() if each is not None}
 
 
-def describe_pause(resume: str, beside: str = "") -> str:
+def describe_paused_flow(resume: str, beside: str = "") -> str:
     """Describe a flow that an operator paused, with the command that resumes it. `beside` is an
     additional reason for its state."""
     return "; ".join(filter(None, ("paused by an operator", beside, f"resume with: {resume}")))
@@ -284,7 +284,7 @@ def _find_reporting_tasks(seen: WorkerSnapshot) -> set[int]:
 def is_configuration_applied(seen: WorkerSnapshot) -> bool:
     """Return True if all connectors and tasks of this node run with the configuration in the
     configuration file."""
-    return seen.is_config_applied and not _describe_wait(seen)
+    return seen.is_config_applied and not _describe_wait_reason(seen)
 
 
 def explain_not_serving(seen: WorkerSnapshot, made: FlowStatus, begun: Collection[int]) -> str:
@@ -312,7 +312,7 @@ def explain_not_serving(seen: WorkerSnapshot, made: FlowStatus, begun: Collectio
     return "all its tasks are waiting for a Spark slot" if waiting and all(waiting) else ""
 
 
-def describe_stop(resume: str, at_ms: int) -> str:
+def describe_stopped_flow(resume: str, at_ms: int) -> str:
     """Describe a flow whose connector was stopped at time `at_ms` (-1 if unknown), with the command
     that resumes it."""
     when = ""
@@ -344,11 +344,11 @@ def _compute_state(seen: WorkerSnapshot, before: FlowStatus | None) -> tuple[_St
     if seen.overrides.stopped:
         if seen.task_snapshots:
             return _State.STOPPING, "its tasks are stopping"
-        return _State.STOPPED, describe_stop(seen.resume, seen.stopped_ms)
+        return _State.STOPPED, describe_stopped_flow(seen.resume, seen.stopped_ms)
     failed, beside = _describe_failure(seen), _describe_java_workers(seen)
     if before is not None and before.state is _State.RUNNING:
         return _State.RUNNING, failed or seen.config_error or beside
-    waiting = _describe_wait(seen)
+    waiting = _describe_wait_reason(seen)
     if failed or waiting:
         return _State.PLANNING, failed or seen.unreachable or waiting
     return _State.RUNNING, seen.config_error or beside
@@ -382,7 +382,7 @@ def _describe_other_node(connector: GroupStatus) -> str:
     return f"waiting for {where} to list the topics and configure its tasks"
 
 
-def _describe_wait(seen: WorkerSnapshot) -> str:
+def _describe_wait_reason(seen: WorkerSnapshot) -> str:
     """Explain what is missing before the flow can run; return "" if nothing is missing. Statuses
     reported by other nodes may be outdated and are ignored."""
     if not seen.has_joined:

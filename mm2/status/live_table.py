@@ -91,7 +91,7 @@ def describe_flow(row: FlowRow) -> str:
     if row.state is FlowState.PLANNING:
         return f"{row.state.value}: {row.reason}"
     if row.state in (FlowState.FAILED, FlowState.STOPPED):
-        return f"{row.state.value}: {row.reason}, {_describe_copied(row)}"
+        return f"{row.state.value}: {row.reason}, {_describe_copied_records(row)}"
     parts = [row.state.value, *_describe_overrides(row), *_describe_tasks(row)]
     if row.slots_missing:
         parts.append(f"needs {plurals.format_count(row.slots_missing, 'more Spark slot')}")
@@ -119,7 +119,7 @@ def _describe_overrides(row: FlowRow) -> list[str]:
     )
 
 
-def _describe_copied(row: FlowRow) -> str:
+def _describe_copied_records(row: FlowRow) -> str:
     records = plurals.format_count(row.records, "record")
     return f"{records} ({text_format.format_size(row.bytes)}) replicated"
 
@@ -132,11 +132,11 @@ def _describe_tasks(row: FlowRow) -> list[str]:
     }
     return [
         f"{plurals.format_count(number, 'task')} {words.get(state, state.value.lower())}"
-        for state, number in sorted(row.tasks.items(), key=_task_state_order)
+        for state, number in sorted(row.tasks.items(), key=_get_task_state_order)
     ]
 
 
-def _task_state_order(item: tuple[TaskState, int]) -> int:
+def _get_task_state_order(item: tuple[TaskState, int]) -> int:
     return list(TaskState).index(item[0])
 
 
@@ -173,7 +173,7 @@ def format_lag_seconds(lag: LagTotal) -> str:
     return f"{'' if lag.complete else '>'}{text_format.format_duration(lag.seconds)}"
 
 
-def describe_path(row: TopicRow) -> str:
+def describe_batch_path(row: TopicRow) -> str:
     """Describe the path that the topic's batches take, and the rate limit. The number of partitions
     is included unless all use the same path."""
     ways = {
@@ -189,7 +189,7 @@ def describe_path(row: TopicRow) -> str:
     return ", ".join([*said, *topic_rows.describe_throttle(row.throttle)])
 
 
-def describe_state(row: TopicRow) -> str:
+def describe_topic_state(row: TopicRow) -> str:
     """Describe the topic's state in capitals, with the reason. The number of partitions is included
     unless all have the same state."""
     share = "" if row.in_state == row.partitions else f" {row.in_state}/{row.partitions}"
@@ -263,8 +263,8 @@ def _make_cells(row: TopicRow) -> list[text.Text]:
         _make_text(text_format.format_megabytes(row.rate.bytes_s)),
         _make_text(format_lag_records(row.lag)),
         _make_text(format_lag_seconds(row.lag)),
-        _make_text(describe_path(row)),
-        _make_text(describe_state(row), style=_STATE_STYLES[row.state]),
+        _make_text(describe_batch_path(row)),
+        _make_text(describe_topic_state(row), style=_STATE_STYLES[row.state]),
     ]
 
 

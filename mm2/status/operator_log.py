@@ -190,7 +190,7 @@ class OperatorLog:
         self._settings = settings
         self._clock = now
         self._open_target = open_target
-        self._threads = ThreadGroup(on_unexpected_end=_log_thread_died)
+        self._threads = ThreadGroup(on_unexpected_end=_log_thread_death)
         self._thread: OwnedThread | None = None
         self._changed = threading.Condition()
         self._unwritten: list[_PendingAction] = []
@@ -243,7 +243,7 @@ class OperatorLog:
         self._threads.stop_all(timeout_s)
         with self._changed:
             left, self._unwritten = self._unwritten, []
-        _warn_unrecorded(left, _ENDED_REASON)
+        _warn_about_unrecorded_actions(left, _ENDED_REASON)
 
     def _enqueue_action(self, operator: str, action: OperatorAction, settings: Mm2Settings) -> None:
         flow = next((each for each in settings.flows if each.name == action.flow), None)
@@ -270,7 +270,7 @@ class OperatorLog:
                     self._thread = self._threads.start(CLIENT_ID_SUFFIX, self._run)
                 self._changed.notify_all()
                 return
-        _warn_unrecorded([entry], why_not)
+        _warn_about_unrecorded_actions([entry], why_not)
 
     # On the writing thread
 
@@ -283,17 +283,19 @@ class OperatorLog:
                 return
             names = dict.fromkeys(each.flow.name for each in found)
             for name in sorted(names, key=self._silent.__contains__):
-                failed = self._write([each for each in found if each.flow.name == name])
+                failed = self._write_actions([each for each in found if each.flow.name == name])
                 (self._silent.add if failed else self._silent.discard)(name)
                 for why_not, entries in failed.items():
-                    _warn_unrecorded(entries, why_not)
+                    _warn_about_unrecorded_actions(entries, why_not)
 
-    def _write(self, entries: Sequence[_PendingAction]) -> Mapping[str, list[_PendingAction]]:
+    def _write_actions(
+        self, entries: Sequence[_PendingAction]
+    ) -> Mapping[str, list[_PendingAction]]:
         """Write the actions of one flow; return the actions that failed, by reason."""
         newest, told = entries[-1], dict[_PendingAction, str]()
         try:
             with self._open_target(newest.settings, newest.flow) as target:
-                self._write_to_target(target, entries, told)
+                self._write_actions_to_target(target, entries, told)
         except ConnectError as error:
             told = dict.fromkeys(entries, str(error)) | told
         except Exception as error:  # noqa: BLE001 - the thread continues with later actions
@@ -308,7 +310,7 @@ class OperatorLog:
                 failed.setdefault(told[each], []).append(each)
         return failed
 
-    def _write_to_target(
+    def _write_actions_to_target(
         self,
         target: ActionTarget,
         entries: Sequence[_PendingAction],
@@ -366,7 +368,7 @@ def _log_action(operator: str, words: str, *, flow: str = "") -> None:
     )
 
 
-def _warn_unrecorded(entries: Sequence[_PendingAction], why_not: str) -> None:
+def _warn_about_unrecorded_actions(entries: Sequence[_PendingAction], why_not: str) -> None:
     """Log one warning per flow for actions that could not be recorded."""
     for name in dict.fromkeys(each.flow.name for each in entries):
         mine = [each for each in entries if each.flow.name == name]
@@ -386,7 +388,7 @@ def _warn_unrecorded(entries: Sequence[_PendingAction], why_not: str) -> None:
         )
 
 
-def _log_thread_died(end: ThreadDied) -> None:
+def _log_thread_death(end: ThreadDied) -> None:
     _log.error(
         "until mm2 is restarted, operator actions are logged but not stored as incidents; the "
         "recording thread failed: %r",

@@ -126,7 +126,7 @@ _HealthProblem = tuple[FlowHealth, str]
 def _find_problems(report: FlowReport) -> Iterator[_HealthProblem]:
     """Yield the problems that make a flow unhealthy in any state."""
     if report.state is not ReportedFlowState.UNKNOWN:
-        for each in _list_unreachable(report):
+        for each in _list_unreachable_clusters(report):
             yield FlowHealth.UNHEALTHY, each.describe()
     yield from _check_state(report)
     for task in report.tasks:
@@ -148,12 +148,12 @@ def _find_problems(report: FlowReport) -> Iterator[_HealthProblem]:
         more = f" (and {len(damaged) - 1} more)" if len(damaged) > 1 else ""
         yield FlowHealth.UNHEALTHY, f"{first.place}: {first.reason}{more}"
     short = [each for each in report.partitions if each.retention_risk.is_short]
-    soonest = status_document.find_soonest_loss(short)
+    soonest = status_document.find_soonest_data_loss(short)
     if soonest is not None:
-        yield FlowHealth.UNHEALTHY, retention_estimate.describe_loss(soonest)
+        yield FlowHealth.UNHEALTHY, retention_estimate.describe_data_loss(soonest)
 
 
-def _list_unreachable(report: FlowReport) -> Iterator[UnreachableCluster]:
+def _list_unreachable_clusters(report: FlowReport) -> Iterator[UnreachableCluster]:
     """Yield the unreachable clusters. Unreachable brokers are included only while a partition is
     waiting."""
     waits = any(each.state in _WAITING_STATES for each in report.partitions)
@@ -169,7 +169,7 @@ def _check_state(report: FlowReport) -> Iterator[_HealthProblem]:
         case State.RUNNING:
             return
         case State.FAILED:
-            reason = _strip_unreachable(report)
+            reason = _strip_unreachable_clusters(report)
             if reason or not report.unreachable:
                 yield FlowHealth.UNHEALTHY, reason or "the flow failed, but no cause was reported"
         case State.NOT_RUNNING:
@@ -181,12 +181,12 @@ def _check_state(report: FlowReport) -> Iterator[_HealthProblem]:
         case State.STOPPED:
             yield FlowHealth.SUSPENDED, reason or "stopped"
         case State.PLANNING | State.STOPPING:
-            reason = _strip_unreachable(report)
+            reason = _strip_unreachable_clusters(report)
             if reason or not report.unreachable:
                 yield FlowHealth.PENDING, reason or report.state.value.lower()
 
 
-def _strip_unreachable(report: FlowReport) -> str:
+def _strip_unreachable_clusters(report: FlowReport) -> str:
     """Return the reason for the flow's state without unreachable clusters, which are reported
     separately."""
     reason = report.reason
@@ -213,11 +213,11 @@ def _check_running_flow(report: FlowReport, *, within_s: float) -> Iterator[_Hea
         each
         for each in report.partitions
         if each.since_ms is not None
-        if _has_lasted(each.since_ms, report.at_ms, PARTITION_WAIT_MAX_S)
+        if _has_state_lasted(each.since_ms, report.at_ms, PARTITION_WAIT_MAX_S)
     ]
     waiting = [each for each in lasting if each.state in _WAITING_STATES]
     if waiting:
-        starts = report.since_ms is not None and not _has_lasted(
+        starts = report.since_ms is not None and not _has_state_lasted(
             report.since_ms, report.at_ms, within_s
         )
         count = plurals.format_count(len(waiting), "partition", "are")
@@ -238,7 +238,7 @@ def _check_running_flow(report: FlowReport, *, within_s: float) -> Iterator[_Hea
         yield FlowHealth.UNKNOWN, f"the lag of {count} is unknown"
 
 
-def _has_lasted(since_ms: int, at_ms: int, for_s: float) -> bool:
+def _has_state_lasted(since_ms: int, at_ms: int, for_s: float) -> bool:
     """Return True if the state has lasted for at least `for_s` seconds, or if its age is unknown
     because the clock was set."""
     age_ms = latency.compute_age_ms(since_ms, at_ms)

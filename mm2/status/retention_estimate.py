@@ -157,7 +157,7 @@ class RetentionRiskEstimator:
             return RetentionRisk(kind=RiskKind.NOTHING_WAITS)
         ends = list(self._estimate_all_causes(now, retention))
         if ends:
-            return min(ends, key=_time_left_ms)
+            return min(ends, key=_compute_time_left_ms)
         unlimited = retention is not None and retention.retention_ms is None
         sized = retention is not None and retention.retention_bytes is not None
         return RetentionRisk(kind=RiskKind.KEPT if unlimited and not sized else RiskKind.UNKNOWN)
@@ -219,7 +219,7 @@ def _estimate_by_time(now: RetentionSample, keeps_ms: int) -> Iterator[Retention
     )
 
 
-def _time_left_ms(found: RetentionRisk) -> int:
+def _compute_time_left_ms(found: RetentionRisk) -> int:
     assert found.left_ms is not None, found
     return found.left_ms
 
@@ -244,7 +244,7 @@ def format_time_left(risk: RetentionRisk | None) -> str:
     return text_format.format_duration(risk.left_ms / 1000)
 
 
-def describe_loss(risk: RetentionRisk) -> str:
+def describe_data_loss(risk: RetentionRisk) -> str:
     """Describe when unreplicated records will be deleted; return "" if no loss is expected."""
     match risk.kind:
         case RiskKind.GONE:

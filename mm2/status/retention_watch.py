@@ -130,7 +130,7 @@ class SourceRetentionReader:
         }
         found = {}
         for each, at in copied.items():
-            risk = self._estimate(
+            risk = self._estimate_risk(
                 RetentionSample(
                     at_ms=self._clock.wall_ms(),
                     start=ends[each].start,
@@ -151,7 +151,7 @@ class SourceRetentionReader:
         self._log_warnings(found, retentions)
         return found
 
-    def _estimate(
+    def _estimate_risk(
         self,
         seen: RetentionSample,
         *,
@@ -247,7 +247,7 @@ class SourceRetentionReader:
             )
             way = f". {operator_commands.format_remedy(line)}" if line else ""
             _log.warning(
-                "%s: %s: %s%s", self._flow, each, retention_estimate.describe_loss(risk), way
+                "%s: %s: %s%s", self._flow, each, retention_estimate.describe_data_loss(risk), way
             )
         if len(due) > WARNED_TOPICS_MAX:
             more = plurals.format_count(len(due) - WARNED_TOPICS_MAX, "more topic")
@@ -306,7 +306,7 @@ def open_retention_reader(settings: Mm2Settings, flow: Flow) -> SourceRetentionR
         both.source,
         positions=positions,
         close=both.close,
-        operator=cluster_clients.build_operator(settings, flow),
+        operator=cluster_clients.build_operator_commands(settings, flow),
         clock=clock,
     )
 
@@ -318,7 +318,7 @@ FindUnreachable = Callable[[Flow], tuple[UnreachableCluster, ...]]
 """Function that returns the unreachable clusters and brokers of a flow."""
 
 
-def _find_none_unreachable(_: Flow) -> tuple[UnreachableCluster, ...]:
+def _find_no_unreachable_clusters(_: Flow) -> tuple[UnreachableCluster, ...]:
     return ()
 
 
@@ -332,7 +332,7 @@ class RetentionWatch:
         *,
         open_source: OpenRetentionReader,
         clock: Clock,
-        unreachable: FindUnreachable = _find_none_unreachable,
+        unreachable: FindUnreachable = _find_no_unreachable_clusters,
     ) -> None:
         self._running = running
         self._unreachable = unreachable
@@ -374,7 +374,7 @@ class RetentionWatch:
         with self._lock:
             self._history.observe(list(statuses.values()), now_s=now_s, wall_ms=wall_ms)
             operator = OperatorCommands(file=os.path.abspath(self._running.settings.file))
-            looks = self._recent_snapshots()
+            looks = self._select_recent_snapshots()
             activities = self._collect_activities(statuses.values(), now_s=now_s, wall_ms=wall_ms)
             return [
                 status_from_process.make_report(
@@ -382,7 +382,7 @@ class RetentionWatch:
                     statuses[flow.name],
                     self._history,
                     snapshots=looks.get(flow.name, {}),
-                    snapshots_recent=self._is_recent(flow),
+                    snapshots_recent=self._has_recent_snapshot(flow),
                     unreachable=self._unreachable(flow),
                     activity=activities[flow.name],
                     resume=operator.resume(flow.name, None),
@@ -415,20 +415,20 @@ class RetentionWatch:
         deletion has begun. Topics with an unknown time are omitted."""
         found: dict[tuple[str, ...], float] = {}
         with self._lock:
-            for flow, looks in self._recent_snapshots().items():
+            for flow, looks in self._select_recent_snapshots().items():
                 for place, seen in looks.items():
                     if seen.retention_risk.left_ms is not None:
                         key, left_s = (flow, place.topic), seen.retention_risk.left_ms / 1000
                         found[key] = min(left_s, found.get(key, left_s))
         return found
 
-    def _is_recent(self, flow: Flow) -> bool:
+    def _has_recent_snapshot(self, flow: Flow) -> bool:
         """Return True if the flow's last snapshot is recent enough to show the current log ends.
         The caller must hold the lock."""
         age_s = self._clock.now_s() - self._snapshot_times_s.get(flow.name, float("-inf"))
         return age_s <= flow.unreachable_after_s + SOURCE_POLL_INTERVAL_S
 
-    def _recent_snapshots(self) -> dict[str, SourceSnapshots]:
+    def _select_recent_snapshots(self) -> dict[str, SourceSnapshots]:
         """Return the snapshots that are not too old. The caller must hold the lock."""
         since_s = self._clock.now_s() - SOURCE_SNAPSHOT_MAX_AGE_S
         return {
@@ -460,7 +460,7 @@ class RetentionWatch:
                 )  # old values are outdated, and a query would only wait
                 continue
             target_lost = ClusterSide.TARGET in lost
-            waiting = self._select_waiting(status, target_lost=target_lost)
+            waiting = self._select_waiting_partitions(status, target_lost=target_lost)
             found: SourceSnapshots = {}
             if waiting:
                 found = self._collect_from_source(settings, flow, waiting)
@@ -486,7 +486,7 @@ class RetentionWatch:
         for name in self._sources.keys() - there:
             self._close_reader(name)
 
-    def _select_waiting(
+    def _select_waiting_partitions(
         self, status: FlowStatus, *, target_lost: bool
     ) -> dict[TopicPartition, PartitionStatus]:
         """Select the partitions that lag, are paused or halted, or have not been replicated for a
@@ -505,13 +505,13 @@ class RetentionWatch:
                 or paused
                 or each.is_halted
                 or (
-                    not known and (target_lost or self._is_waiting_long(status.flow, each, wall_ms))
+                    not known and (target_lost or self._has_waited_long(status.flow, each, wall_ms))
                 )
             ):
                 found[each.partition] = each
         return found
 
-    def _is_waiting_long(self, flow: str, each: PartitionStatus, wall_ms: int) -> bool:
+    def _has_waited_long(self, flow: str, each: PartitionStatus, wall_ms: int) -> bool:
         """Return True if the partition has been waiting longer than `UNMOVED_THRESHOLD_MS`. Shortly
         after a start all partitions are waiting."""
         since_ms = self._history.since_ms(flow, each.partition)

@@ -53,10 +53,10 @@ class StatusChangeLog:
         """Process a snapshot and return the lines to log; `seen` is the overview of `statuses`."""
         lines: list[StatusLogLine] = []
         for row in seen.flows:
-            found = (*self._log_flow_state(row), *self._log_slots(row, now_s))
+            found = (*self._log_flow_state(row), *self._log_slot_usage(row, now_s))
             lines.extend(replace(each, fields={"flow": row.flow}) for each in found)
         lines.extend(self._log_halts(seen))
-        lines.extend(self._log_resumed(seen, statuses))
+        lines.extend(self._log_resumed_partitions(seen, statuses))
         return lines
 
     def _log_flow_state(self, row: FlowRow) -> Iterable[StatusLogLine]:
@@ -79,7 +79,7 @@ class StatusChangeLog:
                 f"{operator_commands.format_remedy(row.fencing_command)}",
             )
 
-    def _log_slots(self, row: FlowRow, now_s: float) -> Iterable[StatusLogLine]:
+    def _log_slot_usage(self, row: FlowRow, now_s: float) -> Iterable[StatusLogLine]:
         told = self._missing.get(row.flow, 0)
         if not row.slots_missing:
             self._short_since_s.pop(row.flow, None)
@@ -106,7 +106,7 @@ class StatusChangeLog:
                     logging.ERROR, each.describe, _make_log_fields(each.flow, each.partition)
                 )
 
-    def _log_resumed(
+    def _log_resumed_partitions(
         self, seen: FlowsOverview, statuses: Iterable[FlowStatus]
     ) -> Iterable[StatusLogLine]:
         """Log the partitions that are replicated again after a halt. A partition whose task is

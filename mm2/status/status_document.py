@@ -208,7 +208,7 @@ def sum_lag(partitions: Sequence[PartitionReport], now_ms: int) -> ReportedLag:
     """Aggregate the lags of partitions."""
     records = [each.lag_records for each in partitions]
     lags_ms = [each.lag_ms(now_ms) for each in partitions]
-    known, known_ms = _drop_unknown(records), _drop_unknown(lags_ms)
+    known, known_ms = _drop_unknown_values(records), _drop_unknown_values(lags_ms)
     return ReportedLag(
         records=sum(known) if known else None,
         ms=max(known_ms, default=None),
@@ -217,7 +217,7 @@ def sum_lag(partitions: Sequence[PartitionReport], now_ms: int) -> ReportedLag:
     )
 
 
-def find_soonest_loss(partitions: Sequence[PartitionReport]) -> RetentionRisk | None:
+def find_soonest_data_loss(partitions: Sequence[PartitionReport]) -> RetentionRisk | None:
     """Return the retention risk with the least time left; None if no loss is expected."""
     kinds = (RiskKind.GONE, RiskKind.RUNS_OUT)
     found = [each.retention_risk for each in partitions if each.retention_risk.kind in kinds]
@@ -261,7 +261,9 @@ def list_past_problems(report: FlowReport) -> list[FlowProblem]:
     return [each for each in report.problems if not any(why in each.text for why in lasting)]
 
 
-def group_by_topic(partitions: Sequence[PartitionReport]) -> dict[str, list[PartitionReport]]:
+def group_partitions_by_topic(
+    partitions: Sequence[PartitionReport],
+) -> dict[str, list[PartitionReport]]:
     """Group partitions by topic, sorted by topic name and partition number."""
     found: dict[str, list[PartitionReport]] = {}
     for each in sorted(partitions, key=lambda each: (each.topic, each.partition)):
@@ -269,7 +271,7 @@ def group_by_topic(partitions: Sequence[PartitionReport]) -> dict[str, list[Part
     return found
 
 
-def _drop_unknown(values: Sequence[int | None]) -> list[int]:
+def _drop_unknown_values(values: Sequence[int | None]) -> list[int]:
     return [each for each in values if each is not None]
 
 

@@ -73,7 +73,7 @@ def collect_report(
     `lost` maps the clusters that are not queried to the reason.
     """
     if lost.get(ClusterSide.TARGET):
-        return _report_unanswered(flow, lost, at_ms=clock.wall_ms())
+        return _build_unanswered_report(flow, lost, at_ms=clock.wall_ms())
     end = Deadline.after(timeout_s, now_s=clock.now_s())
     with FlowPair(settings, flow, purpose="status", clock=clock) as both:
         try:
@@ -91,7 +91,7 @@ def collect_report(
             )
         except RetriableError as error:
             silent = {**lost, ClusterSide.TARGET: str(error)}
-            return _report_unanswered(flow, silent, at_ms=clock.wall_ms())
+            return _build_unanswered_report(flow, silent, at_ms=clock.wall_ms())
         except ConnectError as error:
             return FlowReport(
                 flow=flow.name,
@@ -104,11 +104,13 @@ def collect_report(
     return make_report(flow, plan, group, found=found, retentions=retentions, at_ms=clock.wall_ms())
 
 
-def _report_unanswered(flow: Flow, lost: Mapping[ClusterSide, str], *, at_ms: int) -> FlowReport:
+def _build_unanswered_report(
+    flow: Flow, lost: Mapping[ClusterSide, str], *, at_ms: int
+) -> FlowReport:
     """Build the report of a flow whose target, and possibly source, does not respond."""
     aliases = {ClusterSide.SOURCE: flow.source, ClusterSide.TARGET: flow.target}
     found = tuple(
-        _make_unreachable(side, alias, lost[side])
+        _make_unreachable_cluster(side, alias, lost[side])
         for side, alias in aliases.items()
         if lost.get(side)
     )
@@ -132,13 +134,15 @@ def make_report(
     at_ms: int,
 ) -> FlowReport:
     """Build the report from data that was collected at time `at_ms`."""
-    state, reason = _find_state(plan, group)
+    state, reason = _find_flow_state(plan, group)
     holds = _read_overrides(group.config)
     partitions = tuple(
-        _report_partition(each, holds, at_ms=at_ms, retention=retentions.get(each.partition.topic))
+        _make_partition_report(
+            each, holds, at_ms=at_ms, retention=retentions.get(each.partition.topic)
+        )
         for each in found.mirrored
     )
-    tasks = tuple(_report_tasks(group))
+    tasks = tuple(_make_task_reports(group))
     return FlowReport(
         flow=flow.name,
         seen_by=(status_document.REPORTED_BY_CLUSTERS,),
@@ -151,13 +155,15 @@ def make_report(
         partitions=partitions,
         problems=tuple(_list_problems(group)),
         warnings=tuple(_list_warnings(plan, group, found, holds=holds, partitions=partitions)),
-        unreachable=(_make_unreachable(ClusterSide.SOURCE, flow.source, found.source_error),)
+        unreachable=(
+            _make_unreachable_cluster(ClusterSide.SOURCE, flow.source, found.source_error),
+        )
         if found.source_error
         else (),
     )
 
 
-def _make_unreachable(side: ClusterSide, alias: str, reason: str) -> UnreachableCluster:
+def _make_unreachable_cluster(side: ClusterSide, alias: str, reason: str) -> UnreachableCluster:
     """Describe an unreachable cluster. A single query cannot determine since when it is
     unreachable."""
     return UnreachableCluster(side=side, cluster=alias, reason=reason)
@@ -177,7 +183,7 @@ def _read_retentions(source: FlowSide, found: MirrorState, *, timeout_s: float) 
 # The group
 
 
-def _find_state(plan: FlowPlan, group: ConnectGroupSnapshot) -> tuple[_ReportState, str]:
+def _find_flow_state(plan: FlowPlan, group: ConnectGroupSnapshot) -> tuple[_ReportState, str]:
     config = group.config
     if not config.has_connector(flow_plan.SOURCE_CONNECTOR):
         topic = plan.worker_props["config.storage.topic"]
@@ -186,20 +192,22 @@ def _find_state(plan: FlowPlan, group: ConnectGroupSnapshot) -> tuple[_ReportSta
     if target is TargetState.STOPPED:
         key = ConfigRecordKind.TARGET_STATE.value + flow_plan.SOURCE_CONNECTOR
         at_ms = group.changed_ms.get(key, -1)
-        return _ReportState.STOPPED, flow_state.describe_stop(plan.resume_command, at_ms)
+        return _ReportState.STOPPED, flow_state.describe_stopped_flow(plan.resume_command, at_ms)
     if group.hosts is not None and not group.hosts:
         return _ReportState.NOT_RUNNING, _GROUP_HAS_NO_MEMBERS.format(
             group=plan.worker_props["group.id"]
         )
     if target is TargetState.PAUSED:
-        return _ReportState.PAUSED, flow_state.describe_pause(plan.resume_command)
+        return _ReportState.PAUSED, flow_state.describe_paused_flow(plan.resume_command)
     status = group.statuses.connector(flow_plan.SOURCE_CONNECTOR)
     if status is None or status.state not in (_ConnectStatus.RUNNING, _ConnectStatus.FAILED):
         word = "of unknown state" if status is None else status.state.value
         return _ReportState.PLANNING, f"its connector is {word}"
     if status.state is _ConnectStatus.FAILED:
         return _ReportState.FAILED, flow_state.extract_error_message(status.trace)
-    failed = (each for each in _report_tasks(group) if each.state == status_document.TASK_FAILED)
+    failed = (
+        each for each in _make_task_reports(group) if each.state == status_document.TASK_FAILED
+    )
     return _ReportState.RUNNING, next((f"task {each.number}: {each.reason}" for each in failed), "")
 
 
@@ -217,7 +225,7 @@ def _find_state_start_ms(group: ConnectGroupSnapshot, state: _ReportState) -> in
     return found if found >= 0 else None
 
 
-def _report_tasks(group: ConnectGroupSnapshot) -> Iterator[TaskReport]:
+def _make_task_reports(group: ConnectGroupSnapshot) -> Iterator[TaskReport]:
     """Yield the status of each task. Statuses are ignored if the group has no members."""
     runs = group.hosts is None or bool(group.hosts)
     for task in group.config.tasks(flow_plan.SOURCE_CONNECTOR):
@@ -252,7 +260,7 @@ def _list_problems(group: ConnectGroupSnapshot) -> Iterator[FlowProblem]:
 def _read_overrides(config: ClusterConfigState) -> OperatorOverrides:
     """Read the operator overrides that are stored as plain text."""
     stored = config.config(flow_plan.SOURCE_CONNECTOR) or {}
-    how = flow_state.find_override(config, flow_plan.SOURCE_CONNECTOR)
+    how = flow_state.find_operator_override(config, flow_plan.SOURCE_CONNECTOR)
     at_rest = how is OverrideKind.PAUSED
     try:
         texts = {key: value for key, value in stored.items() if value is not None}
@@ -268,7 +276,7 @@ def _read_overrides(config: ClusterConfigState) -> OperatorOverrides:
 # Partitions
 
 
-def _report_partition(
+def _make_partition_report(
     each: MirroredPartition,
     holds: OperatorOverrides,
     *,
@@ -327,7 +335,7 @@ def _describe_problem(each: MirroredPartition, risk: RetentionRisk) -> str:
         )
     if each.copied_to is not None and each.mirror_bounds is None:
         return f"its mirror {each.mirror} was deleted"
-    return retention_estimate.describe_loss(risk) if risk.kind is RiskKind.GONE else ""
+    return retention_estimate.describe_data_loss(risk) if risk.kind is RiskKind.GONE else ""
 
 
 def _list_warnings(

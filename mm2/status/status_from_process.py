@@ -131,7 +131,7 @@ class StatusHistory:
 
     def observe(self, statuses: Sequence[FlowStatus], *, now_s: float, wall_ms: int) -> None:
         """Process a snapshot. An unchanged status is the same object and is skipped."""
-        self._correct_stamps(wall_ms - round(now_s * 1000))
+        self._correct_timestamps(wall_ms - round(now_s * 1000))
         if [*map(id, statuses)] == [*map(id, self._seen)]:
             return
         self._seen = tuple(statuses)
@@ -146,7 +146,7 @@ class StatusHistory:
             self._record_problems(status, wall_ms)
         self._since = since  # replaced as a whole: other threads read it
 
-    def _correct_stamps(self, apart_ms: int) -> None:
+    def _correct_timestamps(self, apart_ms: int) -> None:
         """Correct the stored timestamps after a clock change. `apart_ms` is the wall clock minus
         the monotonic clock."""
         if self._apart_ms is not None and abs(apart_ms - self._apart_ms) < CLOCK_DRIFT_MAX_MS:
@@ -236,7 +236,7 @@ def make_report(
     `snapshots_recent` is false, they do not show the current end offsets. If the source is
     `unreachable`, end offsets are unknown. `resume` is the command that resumes the flow.
     """
-    source_lost = _is_unreachable(unreachable, ClusterSide.SOURCE)
+    source_lost = _is_side_unreachable(unreachable, ClusterSide.SOURCE)
     if source_lost:
         snapshots = _NO_SNAPSHOTS
     paused = status.overrides.paused and status.state is FlowState.RUNNING
@@ -245,12 +245,14 @@ def make_report(
         seen_by=(f"process {process}",),
         at_ms=wall_ms,
         state=ReportedFlowState.PAUSED if paused else ReportedFlowState[status.state.value],
-        reason=flow_state.describe_pause(resume, status.reason) if paused else status.reason,
+        reason=flow_state.describe_paused_flow(resume, status.reason) if paused else status.reason,
         since_ms=history.since_ms(flow.name),
         nodes=tuple(sorted({each.node for each in status.placements} - {""})),
-        tasks=_report_tasks(status, stale=_is_unreachable(unreachable, ClusterSide.TARGET)),
+        tasks=_make_task_reports(
+            status, stale=_is_side_unreachable(unreachable, ClusterSide.TARGET)
+        ),
         partitions=tuple(
-            _report_partition(
+            _make_partition_report(
                 flow,
                 status,
                 each,
@@ -274,11 +276,11 @@ def _get_partition(each: PartitionStatus) -> TopicPartition:
     return each.partition
 
 
-def _is_unreachable(unreachable: tuple[UnreachableCluster, ...], side: ClusterSide) -> bool:
+def _is_side_unreachable(unreachable: tuple[UnreachableCluster, ...], side: ClusterSide) -> bool:
     return any(each.side is side and not each.broker for each in unreachable)
 
 
-def _report_tasks(status: FlowStatus, *, stale: bool) -> tuple[TaskReport, ...]:
+def _make_task_reports(status: FlowStatus, *, stale: bool) -> tuple[TaskReport, ...]:
     """Report all tasks of the group, with more detail for the tasks of this node. If `stale` is
     true, the group's topics cannot be read, and the last statuses of other tasks are dropped."""
     here = {each.index: each for each in status.tasks}
@@ -286,12 +288,14 @@ def _report_tasks(status: FlowStatus, *, stale: bool) -> tuple[TaskReport, ...]:
     return tuple(
         TaskReport(number=number, state="")
         if stale and number not in here
-        else _report_task(number, known.get(number), here.get(number))
+        else _make_task_report(number, known.get(number), here.get(number))
         for number in sorted({*known, *here})
     )
 
 
-def _report_task(number: int, told: TaskPlacement | None, mine: TaskStatus | None) -> TaskReport:
+def _make_task_report(
+    number: int, told: TaskPlacement | None, mine: TaskStatus | None
+) -> TaskReport:
     node = told.node if told is not None else ""
     if mine is None or (told is not None and told.state == "FAILED"):
         assert told is not None, number
@@ -305,7 +309,7 @@ def _report_task(number: int, told: TaskPlacement | None, mine: TaskStatus | Non
     )
 
 
-def _report_partition(
+def _make_partition_report(
     flow: Flow,
     status: FlowStatus,
     each: PartitionStatus,
@@ -330,7 +334,9 @@ def _report_partition(
         partition=where.partition,
         mirror=flow.format_remote_topic(where.topic),
         state=state,
-        reason="" if state == topic_rows.PAUSED_STATE else topic_rows.describe_reason(each.reason),
+        reason=""
+        if state == topic_rows.PAUSED_STATE
+        else topic_rows.describe_state_reason(each.reason),
         cause=each.cause,
         since_ms=past.since_ms(flow.name, where),
         copied_to=each.copied_to if each.copied_to >= 0 else None,

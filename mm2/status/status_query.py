@@ -54,7 +54,7 @@ def collect_status(
     found = []
     for flow in wanted:
         mine = [each for each in told if each.flow == flow.name]
-        if mine and is_complete(mine):
+        if mine and are_reports_complete(mine):
             found.append(merge_reports(mine))
         else:
             found.append(merge_reports([*mine, clusters(flow)]))
@@ -85,7 +85,7 @@ def _query_processes(
     return found, notes
 
 
-def is_complete(reports: Sequence[FlowReport]) -> bool:
+def are_reports_complete(reports: Sequence[FlowReport]) -> bool:
     """Return True if the reports of one flow together contain all of its partitions, or if the
     target does not respond, so that nothing more can be known."""
     if any(each.lost_cluster(ClusterSide.TARGET) for each in reports):
@@ -132,7 +132,7 @@ def merge_reports(reports: Sequence[FlowReport]) -> FlowReport:
         checkpoint_failures=tuple(
             dict.fromkeys(each for one in reports for each in one.checkpoint_failures)
         ),
-        unreachable=_merge_unreachable(reports),
+        unreachable=_merge_unreachable_clusters(reports),
         activity=max(
             (one.activity for one in reports if one.activity is not None),
             key=lambda each: each.at_ms,
@@ -141,7 +141,7 @@ def merge_reports(reports: Sequence[FlowReport]) -> FlowReport:
     )
 
 
-def _merge_unreachable(
+def _merge_unreachable_clusters(
     reports: Sequence[FlowReport],
 ) -> tuple[UnreachableCluster, ...]:
     """Merge the unreachable clusters and brokers, each with its earliest outage."""

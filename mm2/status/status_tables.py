@@ -49,7 +49,7 @@ def render_lag(found: StatusQueryResult, *, partitions: bool) -> Iterator[str]:
     yield from found.notes
 
 
-def select_topic(found: StatusQueryResult, topic: str) -> StatusQueryResult:
+def select_topic_partitions(found: StatusQueryResult, topic: str) -> StatusQueryResult:
     """Restrict the reports to the partitions of this source or mirror topic."""
     return dataclasses.replace(
         found,
@@ -89,11 +89,11 @@ def _render_flow(each: FlowReport, *, within_s: float) -> Iterator[str]:
     yield _render_headline(each, within_s=within_s)
     of_all = status_document.sum_lag(each.partitions, each.at_ms)
     yield f"  lag: {describe_lag(of_all)}; as of {format_utc(each.at_ms)}"
-    soonest = status_document.find_soonest_loss(each.partitions)
+    soonest = status_document.find_soonest_data_loss(each.partitions)
     if soonest is not None:
-        yield f"  {retention_estimate.describe_loss(soonest)}"
+        yield f"  {retention_estimate.describe_data_loss(soonest)}"
     yield from _render_tasks(each)
-    topics = status_document.group_by_topic(each.partitions)
+    topics = status_document.group_partitions_by_topic(each.partitions)
     rows = [_make_topic_row(name, parts, each.at_ms) for name, parts in topics.items()]
     if rows:
         yield from (f"  {line}" for line in text_format.format_columns(_TOPIC_COLUMNS, rows))
@@ -147,13 +147,13 @@ def _make_topic_row(name: str, parts: Sequence[PartitionReport], at_ms: int) -> 
         str(len(parts)),
         format_lag_records(of_all),
         format_lag_age(of_all),
-        retention_estimate.format_time_left(status_document.find_soonest_loss(parts)),
-        _count_states(parts),
+        retention_estimate.format_time_left(status_document.find_soonest_data_loss(parts)),
+        _format_state_counts(parts),
     )
 
 
 def _make_lag_rows(each: FlowReport, *, partitions: bool) -> Iterator[tuple[str, ...]]:
-    for name, parts in status_document.group_by_topic(each.partitions).items():
+    for name, parts in status_document.group_partitions_by_topic(each.partitions).items():
         if partitions:
             for part in parts:
                 yield _make_lag_row(part, each.at_ms)
@@ -175,7 +175,7 @@ def _make_lag_row(part: PartitionReport, at_ms: int) -> tuple[str, ...]:
         format_lag_records(alone),
         format_lag_age(alone),
         retention_estimate.format_time_left(part.retention_risk),
-        _count_states([part]),
+        _format_state_counts([part]),
     )
 
 
@@ -191,12 +191,12 @@ def _make_sum_row(
         text_format.UNKNOWN_NUMBER,
         format_lag_records(of_all),
         format_lag_age(of_all),
-        retention_estimate.format_time_left(status_document.find_soonest_loss(parts)),
-        _count_states(parts),
+        retention_estimate.format_time_left(status_document.find_soonest_data_loss(parts)),
+        _format_state_counts(parts),
     )
 
 
-def _count_states(parts: Sequence[PartitionReport]) -> str:
+def _format_state_counts(parts: Sequence[PartitionReport]) -> str:
     """Count the partitions by state and format the result, for example `copying` or `2 halted, 4
     copying`."""
     found = Counter(part.state for part in parts)

@@ -226,7 +226,7 @@ def explain_topic(
                 flow,
                 by_flow.get(flow.name),
                 name,
-                operator=cluster_clients.build_operator(settings, flow),
+                operator=cluster_clients.build_operator_commands(settings, flow),
                 report=far.get(flow.name),
                 exists=existing.get(flow.name),
                 within_s=settings.health.replicating_within_s,
@@ -354,15 +354,15 @@ def _explain_flow(
         rule=topic_selection.explain_match(flow, name) if parts else "",
         at_ms=0 if report is None else report.at_ms,
         seen_by=() if report is None else report.seen_by,
-        error=_explain_unknown(report, knows=bool(parts)),
+        error=_explain_unknown_topic(report, knows=bool(parts)),
         exists=True if parts else exists,
-        health_verdict=_describe_unhealthy(report, within_s=within_s),
+        health_verdict=_describe_unhealthy_flow(report, within_s=within_s),
         state="" if report is None else report.state.value,
         reason="" if report is None else report.reason,
     )
 
 
-def _explain_unknown(report: FlowReport | None, *, knows: bool) -> str:
+def _explain_unknown_topic(report: FlowReport | None, *, knows: bool) -> str:
     """Explain why nothing is known about the topic; return "" if something is known."""
     if report is None or knows:
         return ""
@@ -372,7 +372,7 @@ def _explain_unknown(report: FlowReport | None, *, knows: bool) -> str:
     return "" if lost is None else lost.describe()
 
 
-def _describe_unhealthy(report: FlowReport | None, *, within_s: float) -> str:
+def _describe_unhealthy_flow(report: FlowReport | None, *, within_s: float) -> str:
     if report is None:
         return ""
     verdict = replication_health.evaluate_flow(report, within_s=within_s)
@@ -403,7 +403,7 @@ def _explain_partition(
     *,
     holds: OperatorOverrides,
 ) -> PartitionExplanation:
-    number, reason = each.partition.partition, topic_rows.describe_reason(each.reason)
+    number, reason = each.partition.partition, topic_rows.describe_state_reason(each.reason)
     topic = each.partition.topic
     if holds.is_topic_paused(topic) and not each.is_halted:
         way_on = operator.resume(flow.name, None if holds.paused else topic)
@@ -428,12 +428,12 @@ def _explain_partition(
         number=number,
         state="copying",
         reason=reason,
-        path=(*_explain_path(flow, each), *_explain_limits(topic, holds)),
+        path=(*_explain_batch_path(flow, each), *_explain_throttles(topic, holds)),
         remedy=halts.format_fencing_commands(flow.name, operator) if denied else "",
     )
 
 
-def _explain_path(flow: Flow, each: PartitionStatus) -> Iterator[tuple[str, str]]:
+def _explain_batch_path(flow: Flow, each: PartitionStatus) -> Iterator[tuple[str, str]]:
     yield ("re-encoded", each.reencode_reason) if each.reencode_reason else ("passed through", "")
     if each.transactional:
         always = flow.delivery is DeliveryMode.TRANSACTIONAL
@@ -443,7 +443,7 @@ def _explain_path(flow: Flow, each: PartitionStatus) -> Iterator[tuple[str, str]
         yield "at least once", "delivery is at-least-once" if wanted else TRANSACTIONAL_ID_DENIED
 
 
-def _explain_limits(topic: str, holds: OperatorOverrides) -> Iterator[tuple[str, str]]:
+def _explain_throttles(topic: str, holds: OperatorOverrides) -> Iterator[tuple[str, str]]:
     own = holds.budgets.get_topic_limit(topic) or 0
     for of, rate in (("the flow", holds.budgets.flow), ("the topic", own)):
         for told in topic_rows.describe_throttle(rate):

@@ -268,7 +268,7 @@ def list_halted_partitions(statuses: Iterable[FlowStatus]) -> tuple[HaltedPartit
     )
 
 
-def describe_reason(reason: str) -> str:
+def describe_state_reason(reason: str) -> str:
     """Return the reason for a partition's state as text, even if the reason is a task state."""
     return _TASK_STATE_REASONS.get(reason, reason)
 
@@ -318,7 +318,7 @@ def _make_topic_row(
         unfenced=sum(not each.fenced for each in partitions),
         state=state,
         in_state=states[state],
-        reason="" if state == PAUSED_STATE else describe_reason(worst.reason),
+        reason="" if state == PAUSED_STATE else describe_state_reason(worst.reason),
         throttle=status.overrides.budgets.get_topic_limit(topic) or 0,
     )
 

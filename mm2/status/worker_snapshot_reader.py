@@ -151,7 +151,7 @@ class WorkerSnapshotReader:
     def _has_plan_config(self, shown: ConnectorSnapshot | None, plan: FlowPlan) -> bool:
         """Return True if the running connector has the plan's configuration."""
         return shown is not None and self._predicates.evaluate_cached(
-            _matches_plan, shown.props, plan, of="connector"
+            _connector_matches_plan, shown.props, plan, of="connector"
         )
 
 
@@ -170,7 +170,7 @@ def _read_overrides(config: ClusterConfigState, plan: FlowPlan) -> OperatorOverr
         plan.connectors[flow_plan.SOURCE_CONNECTOR],
     )
     known = {key: plan.source_config[key] for key in ours if stored.get(key) == ours[key]}
-    how = flow_state.find_override(config, flow_plan.SOURCE_CONNECTOR)
+    how = flow_state.find_operator_override(config, flow_plan.SOURCE_CONNECTOR)
     try:
         found = operator_overrides.parse_overrides({**stored, **known}, is_paused=how is not None)
     except ConnectError:  # another node's file, with values that this node cannot resolve
@@ -181,7 +181,7 @@ def _read_overrides(config: ClusterConfigState, plan: FlowPlan) -> OperatorOverr
     )
 
 
-def _matches_plan(props: Mapping[str, str], plan: FlowPlan) -> bool:
+def _connector_matches_plan(props: Mapping[str, str], plan: FlowPlan) -> bool:
     """Return True if a connector's configuration equals the plan's, ignoring operator overrides."""
     return operator_overrides.strip_overrides(props) == plan.source_config
 

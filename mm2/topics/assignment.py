@@ -66,12 +66,12 @@ def assign_sticky(
     """
     assert tasks_max >= 1, tasks_max
     wanted = set(partitions)
-    held = _drop_duplicates(before[:tasks_max])
+    held = _drop_duplicate_items(before[:tasks_max])
     shares = [sorted(wanted & share) for share in held]
     for partition in sorted(wanted.difference(*shares)):
         smallest = min(
             range(len(shares)),
-            key=lambda at: (len(shares[at]), _is_unchanged(shares, held, at)),
+            key=lambda at: (len(shares[at]), _is_assignment_unchanged(shares, held, at)),
             default=-1,
         )
         if len(shares) < tasks_max and (smallest < 0 or shares[smallest]):
@@ -102,7 +102,7 @@ def fill_empty_assignments(
     return found
 
 
-def _drop_duplicates(before: Sequence[Iterable[AssignedItem]]) -> list[set[AssignedItem]]:
+def _drop_duplicate_items(before: Sequence[Iterable[AssignedItem]]) -> list[set[AssignedItem]]:
     seen: set[AssignedItem] = set()
     found = []
     for share in before:
@@ -111,7 +111,7 @@ def _drop_duplicates(before: Sequence[Iterable[AssignedItem]]) -> list[set[Assig
     return found
 
 
-def _is_unchanged(
+def _is_assignment_unchanged(
     shares: Sequence[Iterable[AssignedItem]], held: Sequence[set[AssignedItem]], at: int
 ) -> bool:
     """Return whether the plan leaves the task's assignment unchanged. Among otherwise equal tasks,

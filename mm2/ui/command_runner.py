@@ -227,10 +227,12 @@ class CommandRunner:
             known = dataclasses.replace(known, running=True)
             self._answers[question.arguments] = known
         try:
-            self._pool.submit(lambda: self._execute(question))
+            self._pool.submit(lambda: self._execute_command(question))
         except ThreadPoolFull as error:
             refused = dataclasses.replace(known, running=False, error=str(error))
-            return self._store(question, dataclasses.replace(refused, tried_s=self._clock.now_s()))
+            return self._store_result(
+                question, dataclasses.replace(refused, tried_s=self._clock.now_s())
+            )
         return known
 
     def stop(self) -> None:
@@ -238,16 +240,16 @@ class CommandRunner:
         self._stopping.set()
         self._pool.stop(_RUNNER_STOP_TIMEOUT_S)
 
-    def _execute(self, question: PageCommand) -> None:
+    def _execute_command(self, question: PageCommand) -> None:
         """Run a command and record the result, even if the command raises an exception."""
         began_s = self._clock.now_s()
         before = self.last_result(question)
         error, found = "the run was aborted", before.output
         try:
-            error, found = self._try_run(question, before.output)
+            error, found = self._try_run_command(question, before.output)
         finally:
             now_s = self._clock.now_s()
-            self._store(
+            self._store_result(
                 question,
                 CommandResult(
                     output=found,
@@ -258,7 +260,7 @@ class CommandRunner:
                 ),
             )
 
-    def _try_run(
+    def _try_run_command(
         self, question: PageCommand, before: JsonObject | None
     ) -> tuple[str, JsonObject | None]:
         """Run a command. Return the error ("" if the command succeeded) and the latest output."""
@@ -270,7 +272,7 @@ class CommandRunner:
         except Exception as raised:  # noqa: BLE001 - the page shows it
             return f"mm2 {shlex.join(question.arguments)}: invalid output: {raised!r}", before
 
-    def _store(self, question: PageCommand, answer: CommandResult) -> CommandResult:
+    def _store_result(self, question: PageCommand, answer: CommandResult) -> CommandResult:
         if answer.error:
             _log.debug("a command for the status page failed: %s", answer.error)
         with self._lock:

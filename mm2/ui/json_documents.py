@@ -171,7 +171,7 @@ def estimate_failover(
     """Estimate a failover from the state that this process has of a flow. Health reasons come
     first."""
     found = [(EstimateKind.UNKNOWN, each) for each in verdict.reasons]
-    found += [each for each in _find_costs(report, flow) if each[1] not in verdict.reasons]
+    found += [each for each in _find_failover_costs(report, flow) if each[1] not in verdict.reasons]
     kinds = [kind for kind, _ in found]
     return FailoverEstimate(
         kind=min(kinds, key=_WORST_ESTIMATE_FIRST.index, default=EstimateKind.NOTHING_KNOWN),
@@ -190,7 +190,7 @@ def estimate_to_json(found: FailoverEstimate) -> dict[str, Any]:
     }
 
 
-def _find_costs(report: FlowReport, flow: Flow) -> Iterator[tuple[EstimateKind, str]]:
+def _find_failover_costs(report: FlowReport, flow: Flow) -> Iterator[tuple[EstimateKind, str]]:
     source, target, parts = flow.source, flow.target, report.partitions
     if report.state is not ReportedFlowState.RUNNING:
         yield (
@@ -204,9 +204,9 @@ def _find_costs(report: FlowReport, flow: Flow) -> Iterator[tuple[EstimateKind, 
             f"{plurals.format_count(len(standing), 'partition')} halted: their new records do not "
             f"reach {target}",
         )
-    lost = status_document.find_soonest_loss(parts)
+    lost = status_document.find_soonest_data_loss(parts)
     if lost is not None:
-        yield EstimateKind.COSTS, retention_estimate.describe_loss(lost)
+        yield EstimateKind.COSTS, retention_estimate.describe_data_loss(lost)
     if report.partitions_on_other_nodes:
         yield (
             EstimateKind.UNKNOWN,
@@ -288,7 +288,7 @@ def make_overview_document(seen: PageSnapshot) -> JsonObject:
         alias for each in seen.flows for alias in (each.flow.source, each.flow.target)
     )
     standing = [
-        {"flow": each.flow.name, **one} for each in seen.flows for one in _make_halts(each.report)
+        {"flow": each.flow.name, **one} for each in seen.flows for one in _encode_halts(each.report)
     ]
     return {
         **make_document_head(seen),
@@ -314,15 +314,15 @@ def make_flow_detail(
     """Build the details of a flow."""
     report, holds = one.report, one.status.overrides
     rows = [
-        _make_topic(one, name, parts)
-        for name, parts in status_document.group_by_topic(report.partitions).items()
+        _encode_topic(one, name, parts)
+        for name, parts in status_document.group_partitions_by_topic(report.partitions).items()
     ]
     rows.sort(key=lambda row: (_BADGE_RANK[row["badge"]], -(row["lag_records"] or 0), row["topic"]))
     about = {
         **make_document_head(seen),
         **_make_flow_summary(one),
-        "tasks": [_make_task(each) for each in report.tasks],
-        "halts": list(_make_halts(report))[:LISTED_HALTS_MAX],
+        "tasks": [_encode_task(each) for each in report.tasks],
+        "halts": list(_encode_halts(report))[:LISTED_HALTS_MAX],
         "warnings": list(one.verdict.notes),
         "problems": [
             {"text": each.text, "at_ms": each.at_ms, "resolved_ms": each.resolved_ms}
@@ -380,7 +380,7 @@ def make_document_head(seen: PageSnapshot) -> JsonObject:
 def _make_flow_summary(one: FlowPageSnapshot) -> JsonObject:
     report, parts = one.report, one.report.partitions
     topics = {each.topic for each in parts}
-    soonest = status_document.find_soonest_loss(parts)
+    soonest = status_document.find_soonest_data_loss(parts)
     return {
         "flow": one.flow.name,
         "source": one.flow.source,
@@ -403,13 +403,13 @@ def _make_flow_summary(one: FlowPageSnapshot) -> JsonObject:
         "slots_missing": one.status.slots_missing,
         "copied_records": sum(each.records for each in one.status.partitions),
         "copied_bytes": sum(each.bytes for each in one.status.partitions),
-        "data_loss": "" if soonest is None else retention_estimate.describe_loss(soonest),
-        **_make_lag(parts, report.at_ms),
-        **_make_rate(one, topics),
+        "data_loss": "" if soonest is None else retention_estimate.describe_data_loss(soonest),
+        **_encode_lag(parts, report.at_ms),
+        **_encode_rate(one, topics),
     }
 
 
-def _make_lag(parts: Sequence[PartitionReport], at_ms: int) -> JsonObject:
+def _encode_lag(parts: Sequence[PartitionReport], at_ms: int) -> JsonObject:
     """Encode the lag. Without partitions the lag is unknown, not zero."""
     return status_document.lag_to_json(
         status_document.sum_lag(parts, at_ms)
@@ -418,7 +418,7 @@ def _make_lag(parts: Sequence[PartitionReport], at_ms: int) -> JsonObject:
     )
 
 
-def _make_rate(one: FlowPageSnapshot, topics: set[str]) -> JsonObject:
+def _encode_rate(one: FlowPageSnapshot, topics: set[str]) -> JsonObject:
     found = None
     if one.rates is not None:
         found = [one.rates.get_rate(one.flow.name, topic) for topic in topics]
@@ -428,8 +428,8 @@ def _make_rate(one: FlowPageSnapshot, topics: set[str]) -> JsonObject:
     }
 
 
-def _make_topic(one: FlowPageSnapshot, name: str, parts: Sequence[PartitionReport]) -> JsonObject:
-    soonest = status_document.find_soonest_loss(parts)
+def _encode_topic(one: FlowPageSnapshot, name: str, parts: Sequence[PartitionReport]) -> JsonObject:
+    soonest = status_document.find_soonest_data_loss(parts)
     states = Counter(each.state for each in parts)
     return {
         "topic": name,
@@ -442,10 +442,10 @@ def _make_topic(one: FlowPageSnapshot, name: str, parts: Sequence[PartitionRepor
         "reason": next(
             (_split_remedy(each.reason)["reason"] for each in parts if _has_wait_reason(each)), ""
         ),
-        "data_loss": "" if soonest is None else retention_estimate.describe_loss(soonest),
+        "data_loss": "" if soonest is None else retention_estimate.describe_data_loss(soonest),
         "throttle_bytes_s": one.status.overrides.budgets.get_topic_limit(name),
-        **_make_lag(parts, one.report.at_ms),
-        **_make_rate(one, {name}),
+        **_encode_lag(parts, one.report.at_ms),
+        **_encode_rate(one, {name}),
     }
 
 
@@ -455,7 +455,7 @@ def _has_wait_reason(each: PartitionReport) -> bool:
     return bool(each.reason) and each.state not in status_document.HALTED_STATES
 
 
-def _make_task(each: TaskReport) -> JsonObject:
+def _encode_task(each: TaskReport) -> JsonObject:
     return {
         "number": each.number,
         "state": each.state,
@@ -466,7 +466,7 @@ def _make_task(each: TaskReport) -> JsonObject:
     }
 
 
-def _make_halts(report: FlowReport) -> Iterator[JsonObject]:
+def _encode_halts(report: FlowReport) -> Iterator[JsonObject]:
     """Yield the halted partitions, grouped by halt reason."""
     for each in status_document.group_halts(report.partitions):
         yield {
@@ -483,7 +483,7 @@ def _split_remedy(reason: str) -> JsonObject:
     """Split a halt reason into its text and its remedy command; "" if it has no remedy."""
     text, _, _ = reason.partition(operator_commands.REMEDY_PREFIX)
     return {
-        "reason": topic_rows.describe_reason(text.strip()).rstrip("."),
+        "reason": topic_rows.describe_state_reason(text.strip()).rstrip("."),
         "command": operator_commands.extract_remedy(reason),
     }
 
@@ -517,18 +517,19 @@ def make_groups_document(
         "group_count": sum(each.total_count for each in found),
         "groups_found": sum(each.matching_count for each in found),
         "groups": [
-            _make_group(name, groups[name], mirrors) for name in sorted(groups)[:LISTED_GROUPS_MAX]
+            _encode_group(name, groups[name], mirrors)
+            for name in sorted(groups)[:LISTED_GROUPS_MAX]
         ],
     }
 
 
-def _make_group(
+def _encode_group(
     name: str,
     points: Sequence[Checkpoint],
     mirrors: Mapping[TopicPartition, PartitionReport],
 ) -> dict[str, Any]:
     shown = sorted(points, key=lambda each: each.partition)
-    unread = [_count_unread(each, mirrors.get(each.partition)) for each in shown]
+    unread = [_count_unread_records(each, mirrors.get(each.partition)) for each in shown]
     counted = [each for each in unread if each is not None]
     return {
         "group": name,
@@ -536,13 +537,13 @@ def _make_group(
         "unread_records": sum(counted) if counted else None,
         "unread_known": len(counted) == len(shown),
         "partitions": [
-            _make_group_partition(each, mirrors.get(each.partition), left)
+            _encode_group_partition(each, mirrors.get(each.partition), left)
             for each, left in zip(shown[:GROUP_PARTITIONS_MAX], unread, strict=False)
         ],
     }
 
 
-def _make_group_partition(
+def _encode_group_partition(
     each: Checkpoint, copied: PartitionReport | None, unread: int | None
 ) -> dict[str, Any]:
     return {
@@ -555,7 +556,7 @@ def _make_group_partition(
     }
 
 
-def _count_unread(each: Checkpoint, copied: PartitionReport | None) -> int | None:
+def _count_unread_records(each: Checkpoint, copied: PartitionReport | None) -> int | None:
     """Count the unread records in source offsets. The count is an upper bound if the log has
     gaps."""
     if copied is None or copied.end is None:

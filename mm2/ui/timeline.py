@@ -96,7 +96,7 @@ class Timeline:
         counted = {each.partition: (each.records, each.bytes) for each in status.partitions}
         records = size = None
         if known.counted is not None and passed_s > 0:
-            records, size = _count_copied_since(known.counted, counted)
+            records, size = _count_records_copied_since(known.counted, counted)
         lag = status_document.sum_lag(report.partitions, report.at_ms)
         told = bool(report.partitions)
         known.points.append(
@@ -117,7 +117,7 @@ class Timeline:
             assert times == sorted(times), times
 
 
-def _count_copied_since(
+def _count_records_copied_since(
     before: Mapping[TopicPartition, CopiedCounts], now: Mapping[TopicPartition, CopiedCounts]
 ) -> CopiedCounts:
     """Return the records and bytes copied since the last snapshot.

@@ -66,7 +66,7 @@ class FakePlace:
         self._cluster.away = False
 
     def create(self, topic: FlowLogTopic, *, partitions: int, policy: str) -> None:
-        name = client_interfaces.name_flow_log_topics(self.alias)[topic]
+        name = client_interfaces.build_flow_log_topic_names(self.alias)[topic]
         self._cluster.create(name, partitions=partitions, cleanup_policy=policy)
 
     def make_again(self, topic: FlowLogTopic) -> None:
@@ -96,14 +96,14 @@ class RealPlace:
             self._east.unfreeze()
 
     def create(self, topic: FlowLogTopic, *, partitions: int, policy: str) -> None:
-        name = client_interfaces.name_flow_log_topics(self.alias)[topic]
+        name = client_interfaces.build_flow_log_topic_names(self.alias)[topic]
         config = {"cleanup.policy": policy}
         kafka.create_topic(
             self._east.client_properties(), name, partitions=partitions, config=config
         )
 
     def make_again(self, topic: FlowLogTopic) -> None:
-        name = client_interfaces.name_flow_log_topics(self.alias)[topic]
+        name = client_interfaces.build_flow_log_topic_names(self.alias)[topic]
         operations.delete(self._east.client_properties(), name)
         self.create(topic, partitions=1, policy="compact")
 
@@ -390,7 +390,7 @@ def test_a_topic_that_forgets_by_age_is_refused(place, topic, policy):
     place.create(topic, partitions=1, policy=policy)
     with pytest.raises(FatalError) as refused:
         place.log().open(WAIT_S)
-    name = client_interfaces.name_flow_log_topics(place.alias)[topic]
+    name = client_interfaces.build_flow_log_topic_names(place.alias)[topic]
     for part in (name, "cleanup.policy", policy, "kafka-configs", "cleanup.policy=compact"):
         assert part in str(refused.value)
 
@@ -400,7 +400,7 @@ def test_a_topic_of_several_partitions_is_refused(place):
     with pytest.raises(FatalError) as refused:
         place.log().open(WAIT_S)
     for part in (
-        client_interfaces.name_flow_log_topics(place.alias)[INCIDENTS],
+        client_interfaces.build_flow_log_topic_names(place.alias)[INCIDENTS],
         "2 partitions",
         "kafka-topics",
     ):

@@ -114,7 +114,7 @@ class FakePlane:
 
     def configured(self) -> ConfigureCopy:
         """What the newest copy was told to do."""
-        return control_messages.decode_configure(self.copy.told("configure")[0])
+        return control_messages.decode_copy_configuration(self.copy.told("configure")[0])
 
     def gauges(self, *, phase: str = "copying", reason: str = "", copied_to: int = 5) -> None:
         """The newest copy says how far all its partitions are."""

@@ -37,7 +37,7 @@ class FakeFlowLog:
         max_record_bytes: int = 1 << 20,
     ) -> None:
         self._cluster = cluster
-        self._names = client_interfaces.name_flow_log_topics(source_alias)
+        self._names = client_interfaces.build_flow_log_topic_names(source_alias)
         self._bounds = bounds
         self._max_record_bytes = max_record_bytes
         self._waiting: deque[tuple[FlowLogTopic, bytes, bytes | None, OnRecorded]] = deque()

@@ -16,7 +16,7 @@ from mm2.failover.move_context import MoveContext
 from mm2.failover.move_executor import MoveExecutor
 from mm2.failover.move_request import MoveKind, MoveRequest
 from mm2.failover.planner import MovePlanner
-from mm2.failover.writer_fencing import PartlyFencedError
+from mm2.failover.writer_fencing import PartiallyFencedError
 from mm2.topics import filters, naming
 from mm2.topics.flow_config import Flow
 from tests.fakes import copied_map
@@ -95,7 +95,7 @@ class World:
             for each in sorted(set(partitions) - left)
         ]
         if left:
-            raise PartlyFencedError("time is up", found)
+            raise PartiallyFencedError("time is up", found)
         return found
 
 
@@ -136,7 +136,7 @@ def move(world: World, asked: MoveRequest, path: Path, clock: Clock | None = Non
     target.members.on_write = lambda: world.happens("before the groups are written")
     begin = None
     if not path.exists():
-        begin = journal.encode_begun(MoveIdentity(request=asked, flow="east->west"), at_ms=0)
+        begin = journal.encode_begun_entry(MoveIdentity(request=asked, flow="east->west"), at_ms=0)
     planner = MovePlanner(
         clusters=world.sides, find_unreplicated=lambda _: {}, clock=clock, timeout_s=10.0
     )

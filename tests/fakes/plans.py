@@ -12,7 +12,7 @@ from mm2.failover.group_plan import PartitionMove
 from mm2.failover.move_plan import MovePlan
 from mm2.failover.move_request import MoveKind, MoveRequest
 from mm2.failover.plan_findings import PlanSeverity
-from mm2.failover.planner import ClosedFlow, MovePlanner
+from mm2.failover.planner import FencedFlowState, MovePlanner
 from mm2.failover.position_translation import OffsetSources
 from mm2.failover.unreplicated_tails import UnreplicatedTail
 from mm2.formats import mm2_records
@@ -79,7 +79,7 @@ def made(
     wanted = MoveRequest(origin="east", destination="west", kind=kind, **given)
     closed = None
     if locked is not None or before is not None:
-        closed = ClosedFlow(fencing=locked or FencingSummary(), baseline=before)
+        closed = FencedFlowState(fencing=locked or FencingSummary(), baseline=before)
     return planner.build_plan(wanted, closed)
 
 

@@ -108,7 +108,7 @@ def _rechecked(data: bytes) -> bytes:
 
 def _header(data: bytes) -> None:
     header = record_batch.read_header(memoryview(data))
-    record_batch.crc_matches(memoryview(data), header)
+    record_batch.has_valid_crc(memoryview(data), header)
     assert header.last_offset - header.last_offset_delta == header.base_offset
 
 
@@ -133,7 +133,9 @@ def _open(data: bytes) -> None:
 
 
 def _stamp(data: bytes) -> None:
-    record_batch.stamp_producer(memoryview(bytearray(data)), attributes=0x10, producer=(5, 1, 2))
+    record_batch.stamp_producer_fields(
+        memoryview(bytearray(data)), attributes=0x10, producer=(5, 1, 2)
+    )
 
 
 def _scan(data: bytes) -> None:
@@ -367,11 +369,13 @@ def _journals() -> Iterator[bytes]:
     begun = MoveIdentity(
         request=wanted, flow="east->west", hooks=("start-consumers",), clusters=clusters
     )
-    first = journal.encode_begun(begun, at_ms=5)
+    first = journal.encode_begun_entry(begun, at_ms=5)
     yield first.encode()
-    more = journal.encode_started(MoveStep.RECORD, at_ms=6)
-    more += journal.encode_done(MoveStep.RECORD, {"n": 1}, at_ms=7)
-    more += journal.encode_group_moved("b", at_ms=8) + journal.encode_accepted(["lag"], at_ms=9)
+    more = journal.encode_step_started(MoveStep.RECORD, at_ms=6)
+    more += journal.encode_step_done(MoveStep.RECORD, {"n": 1}, at_ms=7)
+    more += journal.encode_group_moved_entry("b", at_ms=8) + journal.encode_accepted_entry(
+        ["lag"], at_ms=9
+    )
     yield (first + more).encode()
 
 

@@ -88,7 +88,7 @@ def logs() -> Iterator[Callable[..., KafkaFlowLog]]:
 
 
 def map_name(alias: str) -> str:
-    return client_interfaces.name_flow_log_topics(alias)[MAP]
+    return client_interfaces.build_flow_log_topic_names(alias)[MAP]
 
 
 def keys(records: list[StoredLogRecord], topic: FlowLogTopic) -> list[bytes]:
@@ -99,7 +99,7 @@ def judge(
     running: SandboxCluster, writers: list[Writer], read: list[list[StoredLogRecord]]
 ) -> None:
     """Nothing recorded is lost, doubled or out of order, and all readers saw what the log holds."""
-    for topic, name in client_interfaces.name_flow_log_topics("src").items():
+    for topic, name in client_interfaces.build_flow_log_topic_names("src").items():
         held = [
             record.key or b"" for record in kafka.read_partition(running.client_properties(), name)
         ]
@@ -167,7 +167,7 @@ def test_moving_leaders_lose_and_reorder_nothing(own_cluster, logs):
 def caught_up(running: SandboxCluster) -> None:
     """Wait until every replica is in sync, so that the next fault meets a whole cluster."""
     admin = library.AdminClient(kafka.client_config(running.client_properties()))
-    names = client_interfaces.name_flow_log_topics("src").values()
+    names = client_interfaces.build_flow_log_topic_names("src").values()
 
     def in_sync() -> bool:
         found = admin.list_topics(timeout=10).topics

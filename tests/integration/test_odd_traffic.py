@@ -10,7 +10,7 @@ from mm2.sandbox.log_records import RawRecord
 from mm2.sandbox.sandbox_errors import SandboxError
 from mm2.sandbox.traffic.edge_cases import edge_case_topics
 from mm2.sandbox.traffic.edge_cases.edge_case_topics import EdgeCaseTopic
-from mm2.sandbox.traffic.edge_cases.record_features import LogFeature
+from mm2.sandbox.traffic.edge_cases.record_features import RecordFeature
 from tests.support.kafka import Properties
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
@@ -78,7 +78,7 @@ def test_an_oddity_that_does_not_show_is_an_error(east, topic, monkeypatch):
         name="planted",
         description="claims what it does not hold",
         write=today["codecs"].write,
-        features=frozenset({LogFeature.V0}),
+        features=frozenset({RecordFeature.V0}),
     )
     monkeypatch.setattr(edge_case_topics, "CURRENT_TOPICS", (planted,))
     with pytest.raises(SandboxError, match=r"should hold.*format v0"):

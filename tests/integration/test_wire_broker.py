@@ -49,7 +49,9 @@ def copied(driver: Driver, source: str, target: str, **options) -> None:
     assert found.last_stable_offset == found.high_watermark
     driver.leader(target)
     for header, batch in record_sets.iter_batches(found.records):
-        record_batch.stamp_producer(batch, attributes=header.attributes, producer=NO_PRODUCER)
+        record_batch.stamp_producer_fields(
+            batch, attributes=header.attributes, producer=NO_PRODUCER
+        )
         (acked,) = driver.produce(
             [ProduceBatch(target, driver.topic_id(target), 0, batch)], **options
         )
@@ -278,7 +280,7 @@ def test_a_transaction_of_our_own_is_committed_and_fences_the_one_before(east, t
         )
         (result,) = added.results_by_topic_v3_and_below  # type: ignore[attr-defined]
         assert result.results_by_partition[0].partition_error_code == 0
-        record_batch.stamp_producer(batch, attributes=0x10, producer=(producer_id, epoch, 0))
+        record_batch.stamp_producer_fields(batch, attributes=0x10, producer=(producer_id, epoch, 0))
         (acked,) = driver.produce(
             [ProduceBatch(target, driver.topic_id(target), 0, batch)],
             asked=api_versions.TRANSACTIONAL_PRODUCE_VERSIONS,
@@ -326,7 +328,7 @@ def test_a_large_response_arrives_whole_and_its_buffer_is_used_again(east, topic
         for _ in range(3):
             found = driver.fetch(name)
             ((header, batch),) = record_sets.iter_batches(found.records)
-            assert record_batch.crc_matches(batch, header)
+            assert record_batch.has_valid_crc(batch, header)
             assert len(batch) > 5_000_000
             assert driver.pool.free_bytes == 0
             del found, batch

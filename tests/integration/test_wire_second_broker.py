@@ -46,9 +46,11 @@ def test_records_are_read_and_written_as_on_apaches(second, driver, held, topic)
         found = driver.fetch(held, offset)
         assert found.error_code == 0
         for header, batch in record_sets.iter_batches(found.records):
-            assert record_batch.crc_matches(batch, header)
+            assert record_batch.has_valid_crc(batch, header)
             offset = header.last_offset + 1
-            record_batch.stamp_producer(batch, attributes=header.attributes, producer=(-1, -1, -1))
+            record_batch.stamp_producer_fields(
+                batch, attributes=header.attributes, producer=(-1, -1, -1)
+            )
             (acked,) = driver.produce([ProduceBatch(target, driver.topic_id(target), 0, batch)])
             assert acked.error_code == 0
     one, other = (
@@ -102,7 +104,7 @@ def test_fetch_and_produce_answers_tell_their_throttle(second, driver, held):
     second.throttle("fetch", ms=250)
     assert driver.fetch(held).error_code == 0, "a throttled answer holds records all the same"
     batch = next(iter(record_sets.iter_batches(driver.fetch(held).records)))[1]
-    record_batch.stamp_producer(batch, attributes=0, producer=(-1, -1, -1))
+    record_batch.stamp_producer_fields(batch, attributes=0, producer=(-1, -1, -1))
     second.throttle("produce", ms=250)
     (acked,) = driver.produce([ProduceBatch(held, driver.topic_id(held), 0, batch)])
     assert acked.error_code == 0
@@ -110,7 +112,7 @@ def test_fetch_and_produce_answers_tell_their_throttle(second, driver, held):
 
 def test_an_answer_that_is_cut_off_is_a_request_that_may_have_been_done(second, driver, held):
     batch = next(iter(record_sets.iter_batches(driver.fetch(held).records)))[1]
-    record_batch.stamp_producer(batch, attributes=0, producer=(-1, -1, -1))
+    record_batch.stamp_producer_fields(batch, attributes=0, producer=(-1, -1, -1))
     node = driver.leader(held)
     version = driver.version(node, api_versions.PRODUCE_KEY, api_versions.PRODUCE_VERSIONS)
     chunks = produce.encode_produce_request(

@@ -70,9 +70,9 @@ def test_records_go_through_tls_and_every_mechanism(guarded, topic, mechanism):
         while offset < len(records):
             found = driver.fetch(source, offset)
             for header, batch in record_sets.iter_batches(found.records):
-                assert record_batch.crc_matches(batch, header)
+                assert record_batch.has_valid_crc(batch, header)
                 offset = header.last_offset + 1
-                record_batch.stamp_producer(
+                record_batch.stamp_producer_fields(
                     batch, attributes=header.attributes, producer=(-1, -1, -1)
                 )
                 (acked,) = driver.produce([ProduceBatch(target, driver.topic_id(target), 0, batch)])

@@ -21,7 +21,7 @@ from mm2.offsets import group_offset_sync
 from mm2.offsets.checkpoint_rules import CheckpointRules, CheckpointTable, OffsetAndMetadata
 from mm2.offsets.group_offset_sync import GroupState, TargetGroup
 from mm2.offsets.offset_syncs import OffsetSyncStore, OffsetSyncWriter
-from mm2.offsets.translation import EarlierOffset, ExactOffset, TranslatedOffset, Untranslated
+from mm2.offsets.translation import EarlierOffset, ExactOffset, TranslatedOffset, UntranslatedReason
 from mm2.topics.naming import DefaultReplicationPolicy, IdentityReplicationPolicy, ReplicationPolicy
 from tests.fakes.state_topics import FakeStateTopics
 from tests.interop import java_mirror
@@ -187,7 +187,7 @@ def java_number(found: TranslatedOffset) -> int | None:
             return downstream
         case EarlierOffset(downstream=downstream):
             return downstream
-        case Untranslated.TOO_OLD:
+        case UntranslatedReason.TOO_OLD:
             return -1
         case _:
             return None

@@ -108,7 +108,7 @@ def joined(questions: Questions) -> None:
         while box.stage():
             out = box.pop_staged()
             kept = out.attributes & record_batch.CODEC_MASK
-            record_batch.stamp_producer(out.batch, attributes=kept, producer=(7, 3, number))
+            record_batch.stamp_producer_fields(out.batch, attributes=kept, producer=(7, 3, number))
             expected = [next(left)._replace(offset=at) for at in range(out.records)]
             questions.add(
                 f"log {seed}, batch {number}: {out.reencode_reason}", bytes(out.batch), expected

@@ -38,8 +38,8 @@ pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
 
 DEFINITIONS = mirror_cases.DEFINITIONS
 CROSS = {
-    "source": connector_checks.check_source,
-    "checkpoint": connector_checks.check_checkpoint,
+    "source": connector_checks.find_source_connector_errors,
+    "checkpoint": connector_checks.find_checkpoint_connector_errors,
     "heartbeat": lambda _: {},
 }
 
@@ -133,9 +133,9 @@ def test_exactly_once_is_promised_where_java_promises_it(java):
 
 
 READ: dict[str, Callable[[Mapping[str, str]], Any]] = {
-    "source": mirror_connector_config.parse_source,
-    "checkpoint": mirror_connector_config.parse_checkpoint,
-    "heartbeat": mirror_connector_config.parse_heartbeat,
+    "source": mirror_connector_config.parse_source_config,
+    "checkpoint": mirror_connector_config.parse_checkpoint_config,
+    "heartbeat": mirror_connector_config.parse_heartbeat_config,
 }
 ROLES = {
     "sourceConsumerConfig": client_roles.SOURCE_CONSUMER,
@@ -171,7 +171,7 @@ def test_source_configurations_mean_what_they_mean_in_java(java):
     for asked, theirs in zip(mirror_cases.connectors(), java["connectors"], strict=True):
         if asked.kind != "source":
             continue
-        found = mirror_connector_config.parse_source(asked.properties)
+        found = mirror_connector_config.parse_source_config(asked.properties)
         assert found.syncs_topic is not None
         assert found.syncs_topic.name == theirs["offsetSyncsTopic"]
         assert found.flow.policy.checkpoints_topic(found.flow.source) == theirs["checkpointsTopic"]
@@ -187,14 +187,14 @@ def test_source_configurations_mean_what_they_mean_in_java(java):
 def test_the_others_mean_what_they_mean_in_java(java):
     for asked, theirs in zip(mirror_cases.connectors(), java["connectors"], strict=True):
         if asked.kind == "checkpoint":
-            found = mirror_connector_config.parse_checkpoint(asked.properties)
+            found = mirror_connector_config.parse_checkpoint_config(asked.properties)
             assert found.syncs_topic.name == theirs["offsetSyncsTopic"]
             assert found.checkpoints_topic == theirs["checkpointsTopic"]
             assert found.refresh_groups_interval_s == seconds(theirs["refreshGroupsInterval"])
             assert found.emit_interval_s == seconds(theirs["emitCheckpointsInterval"])
             assert found.sync_groups_interval_s == seconds(theirs["syncGroupOffsetsInterval"])
         elif asked.kind == "heartbeat":
-            beats = mirror_connector_config.parse_heartbeat(asked.properties)
+            beats = mirror_connector_config.parse_heartbeat_config(asked.properties)
             assert beats.interval_s == seconds(theirs["emitHeartbeatsInterval"])
 
 
@@ -238,7 +238,7 @@ def test_both_read_what_either_wrote(java):
 
 def test_acls_become_what_they_become_in_java_but_for_those_that_are_not_copied(java):
     for asked, theirs in zip(mirror_cases.acl_questions(), java["acls"], strict=True):
-        flow = mirror_connector_config.parse_source(asked.properties).flow
+        flow = mirror_connector_config.parse_source_config(asked.properties).flow
         found = [TopicAcl.from_fields(*each) for each in asked.bindings]
         ours = acl_plan.derive_mirror_acls(
             flow,
@@ -279,7 +279,7 @@ FLOW_SOURCES = {
 def test_settings_follow_the_source_as_in_java(java):
     """What java sends every time, ours sends where it is not so yet."""
     for asked, theirs in zip(mirror_cases.settings(), java["settings"], strict=True):
-        flow = mirror_connector_config.parse_source(asked.properties).flow
+        flow = mirror_connector_config.parse_source_config(asked.properties).flow
         ((name, value, source, sensitive, read_only),) = asked.entries
         entry = ConfigEntry(
             value=value,
@@ -346,16 +346,16 @@ def test_files_make_the_same_flows_workers_and_connectors(java, place):
             differing.append((path, "flows"))
         for ends in every_pair(dedicated_mode.list_aliases(filled)):
             if (
-                dedicated_mode.derive_worker(props, ends, resolve=resolve)
+                dedicated_mode.derive_worker_config(props, ends, resolve=resolve)
                 != theirs["workers"][str(ends)]
             ):
                 differing.append((path, f"worker {ends}"))
-            ours = dedicated_mode.derive_connectors(props, ends)
+            ours = dedicated_mode.derive_connector_configs(props, ends)
             for kind, config in theirs["connectors"][str(ends)].items():
                 if ours[f"Mirror{kind.capitalize()}Connector"] != config:
                     differing.append((path, f"{kind} {ends}"))
         for alias, config in theirs["clients"].items():
-            if dedicated_mode.derive_client(props, alias, resolve=resolve) != config:
+            if dedicated_mode.derive_client_properties(props, alias, resolve=resolve) != config:
                 differing.append((path, f"client {alias}"))
     assert differing == []
     assert sum(len(each["pairs"]) for each in java["files"].values()) > 300

@@ -182,7 +182,10 @@ def test_no_key_of_java_is_unknown(java):
     assert [
         name
         for name in clients
-        if not (mm2_property_keys.is_supported(name) or mm2_property_keys.explain_no_effect(name))
+        if not (
+            mm2_property_keys.is_supported_property(name)
+            or mm2_property_keys.explain_no_effect(name)
+        )
     ] == []
 
 
@@ -236,8 +239,8 @@ def summary(text: str, folder: Path) -> object:
     resolved = found.flat.resolve(found.flat.props)
     runs = {
         str(ends): (
-            dedicated_mode.derive_worker(resolved, ends),
-            dedicated_mode.derive_connectors(resolved, ends),
+            dedicated_mode.derive_worker_config(resolved, ends),
+            dedicated_mode.derive_connector_configs(resolved, ends),
         )
         for ends in dedicated_mode.list_flows(resolved)
     }

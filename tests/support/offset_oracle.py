@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from mm2.offsets.translation import EarlierOffset, ExactOffset, TranslatedOffset, Untranslated
+from mm2.offsets.translation import EarlierOffset, ExactOffset, TranslatedOffset, UntranslatedReason
 
 Answer = Callable[[int], TranslatedOffset]
 _SHOWN = 5
@@ -132,7 +132,7 @@ def _judged(answers: Answer, offsets: Iterable[int], *, side: _Side, end: int) -
     for offset in offsets:
         answer = answers(offset)
         found.outcomes[_kind(answer)] += 1
-        if isinstance(answer, Untranslated):
+        if isinstance(answer, UntranslatedReason):
             continue
         place = answer.downstream
         low, high = side.highest_before(offset) + 1, side.lowest_from(offset)
@@ -150,4 +150,4 @@ def _judged(answers: Answer, offsets: Iterable[int], *, side: _Side, end: int) -
 
 
 def _kind(answer: TranslatedOffset) -> str:
-    return answer.value if isinstance(answer, Untranslated) else type(answer).__name__
+    return answer.value if isinstance(answer, UntranslatedReason) else type(answer).__name__

@@ -122,7 +122,7 @@ def _stops(where: PartitionSetup, *, hanging: int) -> Iterator[PartitionHalt]:
     yield replication_halts.build_fenced_halt(where)
     yield replication_halts.build_access_denied_halt(where, "no", code=29, retry_after_s=1.0)
     yield replication_halts.build_timestamps_rewritten_halt(where, offset=5)
-    recreated = replication_halts.halt_if_recreated(
+    recreated = replication_halts.halt_if_topic_recreated(
         where, on_target=True, was=b"1" * 16, now=b"2" * 16
     )
     assert recreated is not None

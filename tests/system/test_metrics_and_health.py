@@ -132,7 +132,7 @@ def scene(
     given["metrics"] = {"by": "partition"}
     given["health"] = {"replicating.within.seconds": WITHIN_S}
     given["drill"] = {"report": "drills.json"}
-    drill_report.record_drill(
+    drill_report.record_drill_result(
         tmp_path / "drills.json", FLOW, {}, passed=True, at_ms=round(DRILL_S * 1000)
     )
     with Mirror(tmp_path, given) as run:

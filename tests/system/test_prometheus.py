@@ -70,7 +70,9 @@ class Scene:
             throttle_topics=[f"{LATE}=2kB"],
         )
         report = self.folder / "drill.json"
-        drill_report.record_drill(report, FLOW, {}, passed=True, at_ms=mirror.CLOCK.wall_ms())
+        drill_report.record_drill_result(
+            report, FLOW, {}, passed=True, at_ms=mirror.CLOCK.wall_ms()
+        )
         return given | {"drill": {"report": str(report)}}
 
     def fill(self) -> None:

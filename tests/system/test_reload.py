@@ -140,6 +140,7 @@ def change_topics(operator: Operator, names: list[str]) -> None:
     first, second, third = names
     running.await_records(50, topic=first)
     running.await_records(50, topic=second)
+    eventually.eventually(lambda: all(map(operator.starts_of, range(4))), DEADLINE_S)
     operator.begin_counting()
     assert operator.reload() == "nothing has changed\n"
     operator.given["flows"][0]["topics"] = [first, third]

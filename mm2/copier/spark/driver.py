@@ -20,7 +20,7 @@ import pyspark
 from pyspark import accumulators, java_gateway
 
 from mm2.copier.spark import executor_dependencies, executor_job, spark_errors
-from mm2.copier.spark.executor_job import CopyTicket
+from mm2.copier.spark.executor_job import SparkCopyParameters
 from mm2.copier.spark.jvm import DriverJvm
 from mm2.copier.spark.settings import (
     SparkSettings,
@@ -34,13 +34,13 @@ from mm2.copier.spark.spark_errors import SparkJobError, SparkStartError, SparkU
 logging.getLogger("py4j").setLevel(logging.CRITICAL)
 
 
-def _ignore_error(*_: object) -> None:
+def _ignore_accumulator_error(*_: object) -> None:
     """Ignore errors of pyspark's accumulator server, which is not used here and would print a stack
     trace."""
 
 
 for _server in (accumulators.AccumulatorTCPServer, accumulators.AccumulatorUnixServer):
-    _server.handle_error = _ignore_error  # type: ignore[assignment, method-assign]
+    _server.handle_error = _ignore_accumulator_error  # type: ignore[assignment, method-assign]
 
 _DIAGNOSTIC_COMMAND_BEAN = "com.sun.management:type=DiagnosticCommand"
 _JVM_CALL_ERRORS = (py4j.protocol.Py4JError, ConnectionError, EOFError)
@@ -63,10 +63,12 @@ class SparkDriver:
     def has_stopped_itself(self) -> bool:
         """Return True if Spark shut down on its own, for example because the master removed the
         application."""
-        with _translate_errors("checking whether Spark is running"):
+        with _translate_spark_errors("checking whether Spark is running"):
             return bool(self._get_java_context().sc().isStopped())
 
-    def run_job(self, ticket: CopyTicket, *, group: str, description: str) -> list[tuple[str, str]]:
+    def run_job(
+        self, ticket: SparkCopyParameters, *, group: str, description: str
+    ) -> list[tuple[str, str]]:
         """Run one copy process as a job with one task, and block until the job ends.
 
         The calling thread should do nothing else, because job groups are per thread. Raises
@@ -79,7 +81,7 @@ class SparkDriver:
             )
             result: list[tuple[str, str]] = rows.collect()
         except py4j.protocol.Py4JJavaError as error:
-            with _translate_errors("reading the error of a job"):
+            with _translate_spark_errors("reading the error of a job"):
                 message = str(error.java_exception.getMessage())
             raise SparkJobError(spark_errors.explain_job_failure(message)) from error
         except _JVM_CALL_ERRORS as error:
@@ -89,12 +91,12 @@ class SparkDriver:
         return result
 
     def cancel(self, group: str) -> None:
-        with _translate_errors("cancelling a job"):
+        with _translate_spark_errors("cancelling a job"):
             self._context.cancelJobGroup(group)
 
     def find_stage(self, group: str) -> int | None:
         """Return the stage id of a job group's only job; None until Spark has scheduled the job."""
-        with _translate_errors("reading the stage of a job"):
+        with _translate_spark_errors("reading the stage of a job"):
             tracker = self._get_java_context().statusTracker()
             for job_id in tracker.getJobIdsForGroup(group):
                 info = tracker.getJobInfo(job_id)
@@ -103,19 +105,19 @@ class SparkDriver:
         return None
 
     def count_active_tasks(self, stage: int) -> int:
-        with _translate_errors("reading the state of a task"):
+        with _translate_spark_errors("reading the state of a task"):
             info = self._get_java_context().statusTracker().getStageInfo(stage)
             return 0 if info is None else int(info.numActiveTasks())
 
     def count_slots(self) -> int:
         if self._local_slots is not None:
             return self._local_slots
-        with _translate_errors("counting task slots"):
+        with _translate_spark_errors("counting task slots"):
             return count_executor_slots(self._context)
 
     def ui_address(self) -> str | None:
         """URL of Spark's UI and status API; None if they are disabled."""
-        with _translate_errors("reading the address of Spark's UI"):
+        with _translate_spark_errors("reading the address of Spark's UI"):
             address: str | None = self._context.uiWebUrl
             return address
 
@@ -124,7 +126,7 @@ class SparkDriver:
 
         The JVM is suspended during the dump. A JVM without this feature writes no file.
         """
-        with _translate_errors("writing the class-data archive"):
+        with _translate_spark_errors("writing the class-data archive"):
             gateway = self._context._gateway  # noqa: SLF001
             jvm_view = gateway.jvm
             server = jvm_view.java.lang.management.ManagementFactory.getPlatformMBeanServer()
@@ -210,7 +212,10 @@ def _list_py_files(machine: DriverJvm, settings: SparkSettings) -> list[str]:
     shipped = [str(path) for path in settings.py_files]
     if settings.is_local:
         return shipped
-    return [str(executor_dependencies.write_archive(machine.home / "mm2-copy.zip")), *shipped]
+    return [
+        str(executor_dependencies.write_dependency_archive(machine.home / "mm2-copy.zip")),
+        *shipped,
+    ]
 
 
 def _open_gateway(machine: DriverJvm) -> Any:
@@ -236,7 +241,7 @@ def _make_java_array(gateway: Any, kind: Any, *items: object) -> Any:
 
 
 @contextlib.contextmanager
-def _translate_errors(what: str) -> Iterator[None]:
+def _translate_spark_errors(what: str) -> Iterator[None]:
     try:
         yield
     except _JVM_CALL_ERRORS as error:

@@ -20,7 +20,7 @@ from connect_runtime.base.timing import Clock, Deadline
 from connect_runtime.system.threads import OwnedThread, ThreadDied, ThreadGroup
 from mm2.copier.engine import CopyJob, CopyProgress, CopyState, EngineState, SlotUsage
 from mm2.copier.spark import executor_job, jvm, spark_errors
-from mm2.copier.spark.executor_job import CopyTicket
+from mm2.copier.spark.executor_job import SparkCopyParameters
 from mm2.copier.spark.jvm import DriverJvm
 from mm2.copier.spark.settings import SparkSettings
 from mm2.copier.spark.spark_errors import SparkJobError, SparkStartError, SparkUnavailableError
@@ -61,7 +61,9 @@ class SparkCopy:
         if self.cancelled.is_set():
             self.progress.set_ended(spark_errors.CANCELLED)
             return
-        ticket = CopyTicket(address=self.copy.address, token=self.copy.token, entry=self.copy.entry)
+        ticket = SparkCopyParameters(
+            address=self.copy.address, token=self.copy.token, entry=self.copy.entry
+        )
         try:
             rows = spark.run_job(ticket, group=self.group, description=self.copy.description)
         except SparkJobError as error:
@@ -69,7 +71,7 @@ class SparkCopy:
         except SparkUnavailableError:
             self._record_failure(spark_errors.JVM_DIED)
         else:
-            self.progress.set_ended(read_outcome(rows))
+            self.progress.set_ended(read_task_error(rows))
 
     def _record_failure(self, reason: str) -> None:
         """Record a failure. After `cancel`, every failure counts as a cancellation."""
@@ -94,7 +96,7 @@ class SparkCopy:
                 self.cancelled.set()
 
 
-def read_outcome(rows: list[tuple[str, str]]) -> str | None:
+def read_task_error(rows: list[tuple[str, str]]) -> str | None:
     """Read the error that the task reported; None if the copy process ended normally."""
     match rows:
         case [(executor_job.OUTCOME_ENDED, _)]:

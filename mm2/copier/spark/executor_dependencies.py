@@ -37,7 +37,7 @@ def find_package_roots() -> tuple[Path, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def write_archive(target: Path) -> Path:
+def write_dependency_archive(target: Path) -> Path:
     """Write the zip to `target`. The output is reproducible: the same sources yield the same
     bytes."""
     with zipfile.ZipFile(target, "w", compression=zipfile.ZIP_DEFLATED) as archive:

@@ -1,9 +1,9 @@
 """The job that Spark runs on an executor: one copy process.
 
 This module imports little, so that it can report packages that are missing on a node. The closure
-sent by Spark is a function of this module and a `CopyTicket`: the address of the control channel
-and a single-use token for it. All other data, in particular credentials, is sent over that channel.
-A task returns one row: (outcome, text).
+sent by Spark is a function of this module and a `SparkCopyParameters`: the address of the control
+channel and a single-use token for it. All other data, in particular credentials, is sent over that
+channel. A task returns one row: (outcome, text).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _is_process_prepared = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CopyTicket:
+class SparkCopyParameters:
     """Parameters of one copy process, serialized with the Spark closure."""
 
     address: str
@@ -51,7 +51,9 @@ class CopyTicket:
     """Packages that must be installed on the node."""
 
 
-def run_partition(ticket: CopyTicket, _rows: Iterable[object]) -> Iterator[tuple[str, str]]:
+def run_partition(
+    ticket: SparkCopyParameters, _rows: Iterable[object]
+) -> Iterator[tuple[str, str]]:
     """Run one copy process and return its outcome. This is the function passed to
     `mapPartitions`."""
     from pyspark import TaskContext  # available on executors only
@@ -65,12 +67,12 @@ def run_partition(ticket: CopyTicket, _rows: Iterable[object]) -> Iterator[tuple
     yield run_copy(ticket)
 
 
-def run_copy(ticket: CopyTicket) -> tuple[str, str]:
+def run_copy(ticket: SparkCopyParameters) -> tuple[str, str]:
     """Run the copy process on this thread until it ends."""
     missing = [name for name in ticket.required_packages if importlib.util.find_spec(name) is None]
     if missing:
         return OUTCOME_UNFIT_NODE, describe_missing_packages(missing)
-    entry = engine.resolve_entry(ticket.entry)
+    entry = engine.resolve_entry_point(ticket.entry)
     _prepare_process_once()
     entry(ticket.address, ticket.token, 0)
     return OUTCOME_ENDED, ""

@@ -288,7 +288,7 @@ def _build_command(
 ) -> list[str]:
     logging_file = home / "log4j2.properties"
     logging_file.write_text(spark_settings.format_log4j2_properties(log), encoding="utf-8")
-    properties = spark_settings.build_properties(settings, scratch=home)
+    properties = spark_settings.build_spark_properties(settings, scratch=home)
     properties["spark.driver.extraJavaOptions"] = spark_settings.build_java_options(
         settings,
         scratch=home,

@@ -133,7 +133,7 @@ def explain_insecure_traffic(effective: Mapping[str, str]) -> str | None:
     return None
 
 
-def build_properties(settings: SparkSettings, *, scratch: Path) -> dict[str, str]:
+def build_spark_properties(settings: SparkSettings, *, scratch: Path) -> dict[str, str]:
     """Build all Spark properties, including the user's. `scratch` is a private directory of the
     driver."""
     merged = dict(_DEFAULT_PROPERTIES)

@@ -39,7 +39,7 @@ from mm2.failover.move_plan import MovePlan
 from mm2.failover.move_request import MoveKind, MoveRequest
 from mm2.failover.move_steps import MoveStep
 from mm2.failover.plan_findings import PlanVerdict
-from mm2.failover.wiring import MoveTimeouts, MoveWiring
+from mm2.failover.wiring import MoveComponentFactory, MoveTimeouts
 from mm2.sandbox import sandbox_cluster
 from mm2.sandbox.log_reader import ConsumerLogReader
 from mm2.sandbox.sandbox_clients import SandboxClients
@@ -277,7 +277,7 @@ class Drill:
         both = self._open.enter_context(
             FlowPair(settings, flow, purpose="drill", clock=self._clock)
         )
-        found = MoveWiring(
+        found = MoveComponentFactory(
             settings=settings,
             pair=both,
             clock=self._clock,
@@ -343,7 +343,7 @@ class Drill:
         self._child = child
         return path
 
-    def _can_move_group(self, found: MoveWiring) -> bool:
+    def _can_move_group(self, found: MoveComponentFactory) -> bool:
         """Return True if the group could be moved now, even if the source cluster were lost."""
         lost = self._kind is MoveKind.EMERGENCY
         planner = dataclasses.replace(found, lost=lost).planner
@@ -363,7 +363,7 @@ class Drill:
         origin, destination = self._ends
         return MoveRequest(origin=origin, destination=destination, kind=kind)
 
-    def _move_group(self, found: MoveWiring, apps: _DrillApplications) -> DrillResult:
+    def _move_group(self, found: MoveComponentFactory, apps: _DrillApplications) -> DrillResult:
         left_s = self._clock.now_s()
 
         def told(line: str) -> None:
@@ -394,7 +394,7 @@ class Drill:
                     each.start()
             self._wait_until(lambda: first.at_s is not None, "the group continues")
         assert first.at_s is not None, "set when the wait has ended"
-        return self._result(report, apps, left_s=left_s, rto_s=first.at_s - left_s)
+        return self._build_result(report, apps, left_s=left_s, rto_s=first.at_s - left_s)
 
     def _read_mirror(self) -> list[int]:
         """Read the record numbers on the mirror topic, after its last writer was stopped."""
@@ -408,7 +408,7 @@ class Drill:
                 for _, value, *_ in chunk.contents
             ]
 
-    def _result(
+    def _build_result(
         self,
         report: Mapping[str, Any],
         apps: _DrillApplications,
@@ -451,9 +451,11 @@ class Drill:
             clock.wait_until(lambda: False, timeout_s=QUIET_PERIOD_S)
             more = len(processed) > count
 
-    def _execute_move(self, found: MoveWiring, tell: Callable[[str], None]) -> Mapping[str, Any]:
+    def _execute_move(
+        self, found: MoveComponentFactory, tell: Callable[[str], None]
+    ) -> Mapping[str, Any]:
         about = MoveIdentity(request=self._build_request(self._kind), flow=self._flow.name)
-        begin = journal.encode_begun(about, at_ms=self._clock.wall_ms())
+        begin = journal.encode_begun_entry(about, at_ms=self._clock.wall_ms())
         with JournalFile(self._folder / "journal.jsonl", begin=begin) as file:
             with contextlib.closing(found.build_context(tell)) as made:
                 MoveExecutor(file, made).run()

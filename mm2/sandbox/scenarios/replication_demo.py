@@ -261,7 +261,7 @@ class DemoFailover:
         Raises `DemoFailoverError`, or the exception that `wait` raised.
         """
         began_s = self._now_s()
-        self._execute(
+        self._execute_failover(
             *(
                 "--from",
                 origin,
@@ -298,7 +298,7 @@ class DemoFailover:
             seconds=seconds,
         )
 
-    def _execute(self, *arguments: str) -> None:
+    def _execute_failover(self, *arguments: str) -> None:
         """Run the failover command, and respond to its hooks while it is running."""
         said = self._folder / "failover.txt"
         command = processes.build_python_command("mm2.cli.main", "failover", *arguments)
@@ -452,7 +452,7 @@ class Demo:
         self._start_mirror()
         backlog = self._replicate_backlog(traffic, started_s)
         latencies = self._run_live_traffic(traffic, steady)
-        stopped = self._catch_up(traffic)
+        stopped = self._wait_for_catch_up(traffic)
         return DemoResult(
             comparison=self._compare_topics(traffic),
             backlog=backlog,
@@ -477,7 +477,9 @@ class Demo:
         self._print_step(f"two Kafka clusters are up: {where}")
 
     def _send_backlog(self) -> tuple[TrafficMix, TrickleProducer]:
-        traffic = TrafficMix(self._properties(SOURCE_ALIAS), records=self._options.records)
+        traffic = TrafficMix(
+            self._get_client_properties(SOURCE_ALIAS), records=self._options.records
+        )
         self._open.callback(traffic.close)
         traffic.create_topics([TRICKLE_TOPIC, ORDERS_TOPIC])
         traffic.send_backlog(lambda kind: self._show_activity(f"sending to {SOURCE_ALIAS}: {kind}"))
@@ -512,7 +514,7 @@ class Demo:
 
         def copied() -> bool:
             nonlocal idle_s
-            done = sum(self._replicated_offsets(ends).values())
+            done = sum(self._get_replicated_offsets(ends).values())
             if done == 0:
                 idle_s = self._clock.now_s()
                 self._show_activity(
@@ -545,7 +547,7 @@ class Demo:
         replication needs.
         """
         probe = LatencyProbe(
-            self._properties(TARGET_ALIAS),
+            self._get_client_properties(TARGET_ALIAS),
             self._remote_topic_name(TRICKLE_TOPIC.name),
             partitions=TRICKLE_TOPIC.partitions,
         )
@@ -580,7 +582,7 @@ class Demo:
 
         self._waits.wait_with_progress(over, what)
 
-    def _catch_up(self, traffic: TrafficMix) -> tuple[str, ...]:
+    def _wait_for_catch_up(self, traffic: TrafficMix) -> tuple[str, ...]:
         ends = self._read_end_offsets(traffic)
         self._show_activity("waiting until the remaining records are replicated")
         self._waits.wait_with_progress(
@@ -593,7 +595,7 @@ class Demo:
         )
 
     def _compare_topics(self, traffic: TrafficMix) -> TopicsComparison:
-        names = self._topics(traffic)
+        names = self._list_topics(traffic)
         done = 0
 
         def report(part: PartitionComparison) -> None:
@@ -606,8 +608,8 @@ class Demo:
 
         self._show_activity("an ordinary consumer is comparing both sides")
         found = proof.compare_topics(
-            self._properties(SOURCE_ALIAS),
-            self._properties(TARGET_ALIAS),
+            self._get_client_properties(SOURCE_ALIAS),
+            self._get_client_properties(TARGET_ALIAS),
             {name: self._remote_topic_name(name) for name in names},
             report=report,
         )
@@ -622,8 +624,8 @@ class Demo:
         group = DEMO_GROUP
         move = DemoFailover(
             self._folder,
-            self._properties(SOURCE_ALIAS),
-            self._properties(TARGET_ALIAS),
+            self._get_client_properties(SOURCE_ALIAS),
+            self._get_client_properties(TARGET_ALIAS),
             mirror=self._remote_topic_name(ORDERS_TOPIC.name),
             wait=self._waits.wait_with_timeout,
             now_s=self._clock.now_s,
@@ -647,10 +649,10 @@ class Demo:
 
     # Queries
 
-    def _properties(self, name: str) -> Mapping[str, str]:
+    def _get_client_properties(self, name: str) -> Mapping[str, str]:
         return self.clusters[name].client_properties()
 
-    def _topics(self, traffic: TrafficMix) -> list[str]:
+    def _list_topics(self, traffic: TrafficMix) -> list[str]:
         return [*traffic.topic_names, TRICKLE_TOPIC.name]
 
     def _remote_topic_name(self, topic: str) -> str:
@@ -658,7 +660,7 @@ class Demo:
 
     def _create_trickle(self, *, per_second: float) -> TrickleProducer:
         return TrickleProducer(
-            self._properties(SOURCE_ALIAS),
+            self._get_client_properties(SOURCE_ALIAS),
             TRICKLE_TOPIC.name,
             partitions=TRICKLE_TOPIC.partitions,
             per_second=per_second,
@@ -666,10 +668,12 @@ class Demo:
 
     def _read_end_offsets(self, traffic: TrafficMix) -> dict[TopicPartition, int]:
         """Return the source partitions' last stable offsets, without empty partitions."""
-        with ConsumerLogReader(self._properties(SOURCE_ALIAS), alias=SOURCE_ALIAS) as reader:
+        with ConsumerLogReader(
+            self._get_client_properties(SOURCE_ALIAS), alias=SOURCE_ALIAS
+        ) as reader:
             places = [
                 TopicPartition(name, number)
-                for name in self._topics(traffic)
+                for name in self._list_topics(traffic)
                 for number in range(reader.count_partitions(name))
             ]
             ends = {place: reader.read_bounds(place)[1] for place in places}
@@ -678,7 +682,9 @@ class Demo:
     def _get_flow_status(self) -> FlowStatus:
         return self.mirror.statuses()[0]
 
-    def _replicated_offsets(self, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    def _get_replicated_offsets(
+        self, ends: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, int]:
         """Return the replicated offsets. Halted partitions count as replicated because the
         comparison reports them."""
         return {
@@ -688,7 +694,7 @@ class Demo:
         }
 
     def _has_replicated(self, ends: Mapping[TopicPartition, int]) -> bool:
-        copied = self._replicated_offsets(ends)
+        copied = self._get_replicated_offsets(ends)
         return all(copied.get(place, 0) >= end for place, end in ends.items())
 
     def _print_step(self, text: str) -> None:

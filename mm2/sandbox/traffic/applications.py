@@ -110,10 +110,10 @@ class NumberProducer(ClientLoop):
 
     def _run(self, stop: threading.Event) -> None:
         while not stop.wait(self._pause_s):
-            self._send(next(self._numbers))
+            self._send_number(next(self._numbers))
         self._producer.flush(_FLUSH_TIMEOUT_S)
 
-    def _send(self, number: int) -> None:
+    def _send_number(self, number: int) -> None:
         def told(error: confluent_kafka.KafkaError | None, _: confluent_kafka.Message) -> None:
             if error is None:
                 self.sent.add(number)
@@ -159,14 +159,14 @@ class GroupConsumer(ClientLoop):
         self._consumer.subscribe(list(self._topics))
         while not stop.is_set():
             for message in self._consumer.consume(50, 0.2):
-                self._process(message)
+                self._process_message(message)
             if len(self.processed) > self._committed:
                 self._committed = len(self.processed)
                 self._consumer.commit(asynchronous=True)
         if not self.abandon_cluster:
             self._consumer.close()  # with the last commit
 
-    def _process(self, message: confluent_kafka.Message) -> None:
+    def _process_message(self, message: confluent_kafka.Message) -> None:
         error = message.error()
         if error is not None:
             if error.fatal():

@@ -87,16 +87,16 @@ class TrickleProducer(ClientLoop):
         due_s = self._clock.now_s()
         number = 0
         while not stop.wait(max(0.0, due_s - self._clock.now_s())):
-            self._send(producer, number)
+            self._send_record(producer, number)
             number += 1
             due_s += self._pause_s
         left = producer.flush(applications.LOOP_STOP_TIMEOUT_S / 2)
-        self._raise_refusal()
+        self._raise_delivery_error()
         if left:
             records = plurals.format_count(left, "record", "were")
             raise self._clients.create_timeout_error(f"trickle: {records} not acknowledged")
 
-    def _send(self, producer: confluent_kafka.Producer, number: int) -> None:
+    def _send_record(self, producer: confluent_kafka.Producer, number: int) -> None:
         now_ns = int(self._clock.now_s() * 1e9)
         try:
             producer.produce(
@@ -109,7 +109,7 @@ class TrickleProducer(ClientLoop):
         except BufferError:
             producer.poll(_POLL_TIMEOUT_S)
         producer.poll(0)
-        self._raise_refusal()
+        self._raise_delivery_error()
 
     def _on_delivery(
         self, error: confluent_kafka.KafkaError | None, _: confluent_kafka.Message
@@ -119,7 +119,7 @@ class TrickleProducer(ClientLoop):
         else:
             self._refusal = self._refusal or error
 
-    def _raise_refusal(self) -> None:
+    def _raise_delivery_error(self) -> None:
         if self._refusal is not None:
             raise self._clients.create_error(self._refusal, f"sending to {self._topic}")
 
@@ -165,13 +165,13 @@ class LatencyProbe(ClientLoop):
             f"probe-{self._topic}", isolation_level=self._isolation, auto_offset_reset="latest"
         )
         try:
-            self._assign(consumer)
+            self._assign_partitions(consumer)
             while not stop.is_set():
                 self._poll_records(consumer)
         finally:
             consumer.close()
 
-    def _assign(self, consumer: confluent_kafka.Consumer) -> None:
+    def _assign_partitions(self, consumer: confluent_kafka.Consumer) -> None:
         consumer.assign(
             [
                 confluent_kafka.TopicPartition(self._topic, number, confluent_kafka.OFFSET_END)
@@ -185,12 +185,12 @@ class LatencyProbe(ClientLoop):
         while message is not None:
             error = message.error()
             if error is None:
-                self._record_age(message.value())
+                self._measure_record_age(message.value())
             elif error.code() != client_errors.PARTITION_EOF and error.fatal():
                 raise self._clients.create_error(error, f"reading {self._topic}")
             message = consumer.poll(0)
 
-    def _record_age(self, value: bytes | None) -> None:
+    def _measure_record_age(self, value: bytes | None) -> None:
         now_ns = int(self._clock.now_s() * 1e9)
         if value is None or len(value) < _SENT_NS.size:
             return

@@ -75,7 +75,7 @@ _KEYS = (None, b"", b"\x00", b"key", "ключ".encode(), b"k" * 3_000)
 _VALUES = (None, b"", b"\x00", b"value", bytes(range(256)), b"v" * 20_000)
 
 
-def make_varied_shapes(batch: BatchSpec) -> Iterator[OutgoingRecord]:
+def make_varied_shape_records(batch: BatchSpec) -> Iterator[OutgoingRecord]:
     """Yield records with null, empty, binary and long keys and values and various headers, in all
     combinations.
 
@@ -97,7 +97,7 @@ def make_varied_shapes(batch: BatchSpec) -> Iterator[OutgoingRecord]:
 _SIZES = (1, LARGEST_VALUE_BYTES, 10, 1_000_000, 100, 100_000, 1_000, 10_000)
 
 
-def make_varied_sizes(batch: BatchSpec) -> Iterator[OutgoingRecord]:
+def make_varied_size_records(batch: BatchSpec) -> Iterator[OutgoingRecord]:
     """Yield records with incompressible values of 1 byte to 5 MB, mixing small and large ones."""
     for number in batch.numbers():
         yield OutgoingRecord(
@@ -106,7 +106,7 @@ def make_varied_sizes(batch: BatchSpec) -> Iterator[OutgoingRecord]:
         )
 
 
-def make_counters(batch: BatchSpec) -> Iterator[OutgoingRecord]:
+def make_counter_records(batch: BatchSpec) -> Iterator[OutgoingRecord]:
     """Yield small records, round-robin over all partitions."""
     for number in batch.numbers():
         yield OutgoingRecord(
@@ -127,7 +127,7 @@ def make_old_documents(batch: BatchSpec) -> Iterator[OutgoingRecord]:
         )
 
 
-def make_untimed(batch: BatchSpec) -> Iterator[OutgoingRecord]:
+def make_records_without_timestamps(batch: BatchSpec) -> Iterator[OutgoingRecord]:
     """Yield records without a timestamp (-1), mixed with records from the year 1970.
 
     No client can send timestamp 0, because librdkafka replaces it with the current time.

@@ -61,15 +61,15 @@ class AcknowledgedProducer:
         if an earlier record was rejected."""
         until = Deadline.after(timeout_s, now_s=self._clock.now_s())
         for number, record in enumerate(records):
-            self._produce(topic, record, until=until)
+            self._produce_record(topic, record, until=until)
             if number % _RECORDS_PER_POLL == 0:
                 self.producer.poll(0)
-                self._raise_refusal()
+                self._raise_delivery_error()
 
     def flush(self, *, timeout_s: float = SEND_TIMEOUT_S) -> None:
         """Wait until all enqueued records are acknowledged."""
         left = self.producer.flush(timeout_s)
-        self._raise_refusal()
+        self._raise_delivery_error()
         if left:
             raise self._clients.create_timeout_error(
                 f"cannot flush the producer: {plurals.format_count(left, 'record')} not "
@@ -81,7 +81,7 @@ class AcknowledgedProducer:
         self.producer.flush(timeout_s)
         self.producer.purge()
 
-    def _produce(self, topic: str, record: OutgoingRecord, *, until: Deadline) -> None:
+    def _produce_record(self, topic: str, record: OutgoingRecord, *, until: Deadline) -> None:
         optional: dict[str, Any] = {}
         if record.timestamp_ms is not None:
             optional["timestamp"] = record.timestamp_ms
@@ -113,7 +113,7 @@ class AcknowledgedProducer:
         elif error.code() not in sandbox_clients.PURGED_CODES:
             self._refusal = self._refusal or (error, str(message.topic()))
 
-    def _raise_refusal(self) -> None:
+    def _raise_delivery_error(self) -> None:
         if self._refusal is not None:
             error, topic = self._refusal
             raise self._clients.create_error(error, f"sending to {topic}")
@@ -213,20 +213,20 @@ class InterleavedTransactions:
     def run(self, batch: BatchSpec) -> None:
         """Send the documents of a batch in interleaved transactions."""
         records = payloads.make_documents(batch)
-        while burst := _pick_burst(batch.rng, records):
+        while burst := _take_record_burst(batch.rng, records):
             producer = batch.rng.choice(self._producers)
             producer.send(self._topic, burst)
             if batch.rng.random() < _TRANSACTION_END_CHANCE:
-                self._end(producer, batch.rng)
+                self._end_transaction(producer, batch.rng)
         for producer in self._producers:
             if producer.open_records:
-                self._end(producer, batch.rng)
+                self._end_transaction(producer, batch.rng)
 
     def close(self) -> None:
         for producer in self._producers:
             producer.close()
 
-    def _end(self, producer: TransactionalProducer, rng: Random) -> None:
+    def _end_transaction(self, producer: TransactionalProducer, rng: Random) -> None:
         commit = rng.random() >= _ABORT_CHANCE
         ended = producer.end_transaction(commit=commit)
         self.totals.transactions += 1
@@ -236,7 +236,7 @@ class InterleavedTransactions:
             self.totals.aborted += ended
 
 
-def _pick_burst(rng: Random, records: Iterator[OutgoingRecord]) -> list[OutgoingRecord]:
+def _take_record_burst(rng: Random, records: Iterator[OutgoingRecord]) -> list[OutgoingRecord]:
     size = rng.randrange(1, _BURST_RECORDS_MAX)
     return list(itertools.islice(records, size))
 

@@ -77,14 +77,14 @@ PLAIN_TRAFFIC = (
     PlainTraffic(
         topic=TrafficTopic(name="shapes", partitions=3),
         description="null and empty keys and values, various headers",
-        make_records=payloads.make_varied_shapes,
+        make_records=payloads.make_varied_shape_records,
         backlog_share=0.05,
         min_backlog=432,
     ),
     PlainTraffic(
         topic=TrafficTopic(name="sizes", partitions=2, config=_LARGE_TOPIC_CONFIG),
         description="records of 1 byte to 5 MB",
-        make_records=payloads.make_varied_sizes,
+        make_records=payloads.make_varied_size_records,
         settings={"message_max_bytes": LARGE_TOPIC_MESSAGE_BYTES},
         backlog_share=0.002,
         min_backlog=16,
@@ -93,7 +93,7 @@ PLAIN_TRAFFIC = (
     PlainTraffic(
         topic=TrafficTopic(name="wide", partitions=24),
         description="small records over many partitions",
-        make_records=payloads.make_counters,
+        make_records=payloads.make_counter_records,
         settings={"compression_type": "snappy"},
         backlog_share=0.5,
         min_backlog=240,
@@ -110,7 +110,7 @@ PLAIN_TRAFFIC = (
     PlainTraffic(
         topic=TrafficTopic(name="timeless", partitions=1),
         description="records without a timestamp, and from 1970",
-        make_records=payloads.make_untimed,
+        make_records=payloads.make_records_without_timestamps,
         backlog_share=0.02,
         min_backlog=100,
         live_records=5,

@@ -19,7 +19,7 @@ from mm2.formats.record_batch import BatchHeader
 from mm2.replication.map_writer import MapWriter
 from mm2.replication.partition_replicator import Instructions, PartitionReplicator
 from mm2.replication.partition_state import PartitionPhase
-from mm2.replication.recovery import OnScriptEnd, Recovery, ScriptRunner
+from mm2.replication.recovery import OnScriptEnd, PartitionRecovery, RecoveryScriptRunner
 from mm2.replication.recovery_instructions import (
     AddToTransaction,
     AppendToFlowLog,
@@ -50,7 +50,7 @@ Bent = Script[InstructionAnswer]
 _MADE_UP_IDS = itertools.count(1 << 40)
 
 
-class _BentRunner(ScriptRunner):
+class _BentRunner(RecoveryScriptRunner):
     """Gives a script to run through `bend`."""
 
     bend: Callable[[Script[object]], Script[object]]
@@ -350,7 +350,7 @@ class QueueTakenForSkipped(PartitionReplicator):
         self.send_queue.drop()
 
 
-class _AsksNobody(Recovery):
+class _AsksNobody(PartitionRecovery):
     def check_fence(self, fenced_producer: ProducerIdentity, now_s: float) -> Instructions:
         del fenced_producer
         return self.acquire(now_s)

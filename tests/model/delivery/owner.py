@@ -337,7 +337,7 @@ class Owner:
             self.world.person.hears(self, stop)
         self._last_stop = stop
         if self.machine.state.phase is PartitionPhase.COPYING:
-            self._told.copied_to(partition_lag.compute_copied_to(self.machine))
+            self._told.copied_to(partition_lag.compute_replicated_end_offset(self.machine))
         self._plan_tick()
 
     def _check_budget(self) -> None:

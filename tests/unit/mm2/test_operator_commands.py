@@ -146,7 +146,7 @@ def test_a_secured_cluster_is_reached_with_an_administrators_properties():
         (f"Bad. {operator_commands.format_remedy('a b')}", "a b"),
         (f"Bad. {operator_commands.format_remedy('a b', 'c d')}", "a b && c d"),
         (
-            operator_commands.insert_note(
+            operator_commands.insert_sentence_before_remedy(
                 f"Bad. {operator_commands.format_remedy('a b')}", "It is tried again."
             ),
             "a b",

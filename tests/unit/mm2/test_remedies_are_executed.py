@@ -36,7 +36,7 @@ ON_MIRROR = f"{HALTS}::test_what_stands_on_the_mirror_and_not_on_the_source_is_l
 WITHOUT_IDS = f"{HALTS}::test_topics_without_ids_that_go_and_come_back"
 
 REPLICATES_AGAIN = {
-    "replication.halts.halt_if_recreated": CHANGES,
+    "replication.halts.halt_if_topic_recreated": CHANGES,
     "replication.halts.build_foreign_records_halt": CHANGES,
     "replication.halts.build_source_truncated_halt": (
         f"{REMEDIES}::test_a_source_that_lost_its_log_is_replicated_again"
@@ -89,8 +89,8 @@ REPLICATES_AGAIN = {
     "replication.halts._build_codec_remedy": (
         f"{SETUPS}::test_a_target_that_lacks_a_codec_is_given_another"
     ),
-    "kafka.flow_log_topics.FlowLogTopics._check_partitions": OWN_TOPICS,
-    "kafka.flow_log_topics.FlowLogTopics._check_cleanup": OWN_TOPICS,
+    "kafka.flow_log_topics.FlowLogTopics._check_partition_count": OWN_TOPICS,
+    "kafka.flow_log_topics.FlowLogTopics._check_cleanup_policy": OWN_TOPICS,
     "connectors.partition_setup.PartitionSetupBuilder.read_flow_setup": LACKING,
     "connectors.acl_sync.AclSync._read_source_acls": LACKING,
     "connectors.acl_sync.AclSync._create_acls": LACKING,
@@ -165,6 +165,6 @@ def test_it_is_there_and_types_commands(test):
 
 def test_a_function_that_prints_a_remedy_is_found():
     assert {
-        "replication.halts.halt_if_recreated",
+        "replication.halts.halt_if_topic_recreated",
         "replication.eras._build_mirror_not_empty_halt",
     } <= set(sites())

@@ -24,7 +24,11 @@ from mm2.sandbox.sandbox_errors import SandboxError
 from mm2.sandbox.traffic import topic_creation
 from mm2.sandbox.traffic.edge_cases import topic_writers
 from mm2.sandbox.traffic.edge_cases.raw_log import RawLog
-from mm2.sandbox.traffic.edge_cases.record_features import ALL_CODECS, LogFeature, LogFeatureCounts
+from mm2.sandbox.traffic.edge_cases.record_features import (
+    ALL_CODECS,
+    RecordFeature,
+    RecordFeatureCounts,
+)
 from mm2.sandbox.traffic.edge_cases.topic_writers import ConfigAlterer, TopicWriter, TrafficSize
 from mm2.sandbox.traffic.topic_creation import TrafficTopic
 
@@ -41,7 +45,7 @@ class EdgeCaseTopic:
     name: str
     description: str
     write: Callable[[TopicWriter], None]
-    features: frozenset[LogFeature]
+    features: frozenset[RecordFeature]
     """Features that the topic's log must contain."""
     codecs: frozenset[str] = _NO_CODEC
     partitions: int = 1
@@ -64,7 +68,7 @@ CURRENT_TOPICS = (
     EdgeCaseTopic(
         name="codecs",
         description="all codecs in one partition",
-        write=topic_writers.write_codecs,
+        write=topic_writers.write_compressed_batches,
         features=frozenset(),
         codecs=_CURRENT_CODECS,
         partitions=2,
@@ -81,7 +85,7 @@ CURRENT_TOPICS = (
         name="transactions",
         description="interleaved transactions, committed and aborted",
         write=topic_writers.write_transactions,
-        features=frozenset({LogFeature.TRANSACTIONAL, LogFeature.MARKER}),
+        features=frozenset({RecordFeature.TRANSACTIONAL, RecordFeature.MARKER}),
         codecs=_CURRENT_CODECS - {"snappy"},
         partitions=2,
     ),
@@ -89,15 +93,15 @@ CURRENT_TOPICS = (
         name="large",
         description="records of 10 MB",
         write=topic_writers.write_large_records,
-        features=frozenset({LogFeature.HUGE_RECORD, LogFeature.SINGLE}),
+        features=frozenset({RecordFeature.HUGE_RECORD, RecordFeature.SINGLE}),
         codecs=frozenset({"none", "gzip"}),
         config={"max.message.bytes": str(topic_writers.LARGE_MESSAGE_BYTES)},
     ),
     EdgeCaseTopic(
         name="append-time",
         description="timestamps assigned by the broker",
-        write=topic_writers.write_append_time,
-        features=frozenset({LogFeature.APPEND_TIME, LogFeature.SINGLE}),
+        write=topic_writers.write_append_time_records,
+        features=frozenset({RecordFeature.APPEND_TIME, RecordFeature.SINGLE}),
         codecs=_CURRENT_CODECS,
         partitions=2,
         config={"message.timestamp.type": "LogAppendTime"},
@@ -107,7 +111,7 @@ CURRENT_TOPICS = (
         name="past",
         description="timestamps of 2001, of 1970, and none",
         write=topic_writers.write_past_timestamps,
-        features=frozenset({LogFeature.NO_TIME}),
+        features=frozenset({RecordFeature.NO_TIME}),
         codecs=_CURRENT_CODECS,
         partitions=2,
     ),
@@ -124,7 +128,7 @@ CURRENT_TOPICS = (
         name="single",
         description="batches of one record, plain and compressed",
         write=topic_writers.write_single_record_batches,
-        features=frozenset({LogFeature.SINGLE}),
+        features=frozenset({RecordFeature.SINGLE}),
         codecs=_CURRENT_CODECS,
         partitions=2,
     ),
@@ -132,13 +136,13 @@ CURRENT_TOPICS = (
         name="tiny",
         description="a large number of batches of one to three records",
         write=topic_writers.write_tiny_batches,
-        features=frozenset({LogFeature.SINGLE}),
+        features=frozenset({RecordFeature.SINGLE}),
     ),
     EdgeCaseTopic(
         name="big-batches",
         description="batches of 4 MB with many records, larger than the topic's current limit",
         write=topic_writers.write_big_batches,
-        features=frozenset({LogFeature.LARGE}),
+        features=frozenset({RecordFeature.LARGE}),
         codecs=frozenset({"none", "lz4", "zstd"}),
         config={"max.message.bytes": str(topic_writers.BIG_BATCH_LIMIT_BYTES)},
         settings_to_remove=("max.message.bytes",),
@@ -147,14 +151,14 @@ CURRENT_TOPICS = (
         name="by-hand",
         description="valid batches that no client writes",
         write=topic_writers.write_handmade_batches,
-        features=frozenset({LogFeature.SINGLE, LogFeature.HORIZON}),
+        features=frozenset({RecordFeature.SINGLE, RecordFeature.HORIZON}),
         codecs=frozenset({"none", "gzip"}),
     ),
     EdgeCaseTopic(
         name="compacted",
         description="compacted: gaps, tombstones and emptied batches in every codec",
-        write=topic_writers.write_compacted,
-        features=frozenset({LogFeature.GAPS, LogFeature.HOLES, LogFeature.EMPTY}),
+        write=topic_writers.write_compacted_records,
+        features=frozenset({RecordFeature.GAPS, RecordFeature.HOLES, RecordFeature.EMPTY}),
         codecs=_CURRENT_CODECS,
         partitions=2,
         config=topic_writers.COMPACTED_CONFIG,
@@ -164,7 +168,7 @@ CURRENT_TOPICS = (
         name="compacted-transactions",
         description="compacted transactions, every third aborted",
         write=topic_writers.write_compacted_transactions,
-        features=frozenset({LogFeature.GAPS, LogFeature.HOLES, LogFeature.MARKER}),
+        features=frozenset({RecordFeature.GAPS, RecordFeature.HOLES, RecordFeature.MARKER}),
         partitions=2,
         config=topic_writers.COMPACTED_CONFIG,
         wait_for_cleaner=True,
@@ -174,8 +178,8 @@ OLD_FORMAT_TOPICS = (
     EdgeCaseTopic(
         name="v0",
         description="format v0, plain and as wrappers",
-        write=topic_writers.write_old_format,
-        features=frozenset({LogFeature.V0}),
+        write=topic_writers.write_old_format_records,
+        features=frozenset({RecordFeature.V0}),
         codecs=_LEGACY_CODECS,
         config=_make_format_config(topic_writers.V0_VERSION),
         changes_timestamp_type=True,
@@ -183,16 +187,16 @@ OLD_FORMAT_TOPICS = (
     EdgeCaseTopic(
         name="v1",
         description="format v1, plain and as wrappers",
-        write=topic_writers.write_old_format,
-        features=frozenset({LogFeature.V1}),
+        write=topic_writers.write_old_format_records,
+        features=frozenset({RecordFeature.V1}),
         codecs=_LEGACY_CODECS,
         config=_make_format_config(topic_writers.V1_VERSION),
     ),
     EdgeCaseTopic(
         name="v1-append-time",
         description="format v1, timestamps assigned by the broker",
-        write=topic_writers.write_old_format,
-        features=frozenset({LogFeature.V1, LogFeature.APPEND_TIME}),
+        write=topic_writers.write_old_format_records,
+        features=frozenset({RecordFeature.V1, RecordFeature.APPEND_TIME}),
         codecs=_LEGACY_CODECS,
         config=_make_format_config(topic_writers.V1_VERSION)
         | {"message.timestamp.type": "LogAppendTime"},
@@ -201,8 +205,8 @@ OLD_FORMAT_TOPICS = (
     EdgeCaseTopic(
         name="all-formats",
         description="v0, v1 and v2 in one partition",
-        write=topic_writers.write_changing_format,
-        features=frozenset({LogFeature.V0, LogFeature.V1}),
+        write=topic_writers.write_changing_format_records,
+        features=frozenset({RecordFeature.V0, RecordFeature.V1}),
         codecs=_LEGACY_CODECS,
         config=_make_format_config(topic_writers.V0_VERSION),
         changes_timestamp_type=True,
@@ -210,8 +214,8 @@ OLD_FORMAT_TOPICS = (
     EdgeCaseTopic(
         name="v0-compacted",
         description="compacted, format v0: wrappers with gaps",
-        write=topic_writers.write_compacted_old_format,
-        features=frozenset({LogFeature.V0}),
+        write=topic_writers.write_compacted_old_format_records,
+        features=frozenset({RecordFeature.V0}),
         codecs=_LEGACY_CODECS,
         config=_make_format_config(topic_writers.V0_VERSION) | topic_writers.COMPACTED_CONFIG,
         wait_for_cleaner=True,
@@ -220,8 +224,8 @@ OLD_FORMAT_TOPICS = (
     EdgeCaseTopic(
         name="v1-compacted",
         description="compacted, format v1: wrappers with gaps",
-        write=topic_writers.write_compacted_old_format,
-        features=frozenset({LogFeature.V1}),
+        write=topic_writers.write_compacted_old_format_records,
+        features=frozenset({RecordFeature.V1}),
         codecs=_LEGACY_CODECS,
         config=_make_format_config(topic_writers.V1_VERSION) | topic_writers.COMPACTED_CONFIG,
         wait_for_cleaner=True,
@@ -345,7 +349,7 @@ class _EdgeCaseWriter:
         """Wait for the cleaner if needed, and verify the features in the topic's log."""
         partitions = [TopicPartition(name, number) for number in range(one.partitions)]
         if one.wait_for_cleaner and not clock.wait_until(
-            lambda: all(map(self._is_cleaned, partitions)),
+            lambda: all(map(self._is_log_cleaned, partitions)),
             timeout_s=_CLEANING_S,
             interval_s=_CLEANER_POLL_INTERVAL_S,
         ):
@@ -365,19 +369,19 @@ class _EdgeCaseWriter:
             changes_timestamp_type=one.changes_timestamp_type,
         )
 
-    def _is_cleaned(self, partition: TopicPartition) -> bool:
-        found = list(self._keys(partition))
+    def _is_log_cleaned(self, partition: TopicPartition) -> bool:
+        found = list(self._read_keys(partition))
         return len(found) == len(set(found))
 
     def _count_visible_records(self, partitions: Collection[TopicPartition]) -> int:
-        return sum(sum(1 for _ in self._keys(each)) for each in partitions)
+        return sum(sum(1 for _ in self._read_keys(each)) for each in partitions)
 
-    def _keys(self, partition: TopicPartition) -> Iterator[bytes | None]:
+    def _read_keys(self, partition: TopicPartition) -> Iterator[bytes | None]:
         for chunk in self._reader.read(partition):
             yield from (key for key, *_ in chunk.contents)
 
-    def _count_features(self, partitions: Collection[TopicPartition]) -> LogFeatureCounts:
-        found = LogFeatureCounts()
+    def _count_features(self, partitions: Collection[TopicPartition]) -> RecordFeatureCounts:
+        found = RecordFeatureCounts()
         for each in partitions:
             found.start_partition()
             found.add(self._raw.read(each))

@@ -81,7 +81,7 @@ class RawLog:
         watermark."""
         at = start
         while True:
-            found = self._fetch(partition, at)
+            found = self._fetch_records(partition, at)
             if found.error_code == 1 and at < found.log_start_offset:
                 at = found.log_start_offset
                 continue
@@ -125,7 +125,7 @@ class RawLog:
             raise self._create_error(doing, written.error_code, str(said))
         return written.base_offset
 
-    def _fetch(self, partition: TopicPartition, start: int) -> FetchResponsePartition:
+    def _fetch_records(self, partition: TopicPartition, start: int) -> FetchResponsePartition:
         node_id = self._find_leader(partition)
         version = self._choose_version(node_id, api_versions.FETCH_KEY, api_versions.FETCH_VERSIONS)
         asked = FetchRequestPartition(

@@ -28,7 +28,7 @@ _BYTES_BEFORE_SIZE_COUNTS = 12
 _APPEND_TIME_FLAG, _TRANSACTIONAL_FLAG, _CONTROL_FLAG, _DELETE_HORIZON_FLAG = 0x08, 0x10, 0x20, 0x40
 
 
-class LogFeature(enum.Enum):
+class RecordFeature(enum.Enum):
     """Features of a batch that need special handling during replication."""
 
     GAPS = "a batch with fewer records than offsets"
@@ -113,26 +113,26 @@ def _parse_batch(batch: memoryview, offset: int, magic: int) -> ParsedBatch:
 
 
 @dataclass(slots=True)
-class LogFeatureCounts:
+class RecordFeatureCounts:
     """Batch counts of a log, by codec (without control batches) and by feature."""
 
     batches: int = 0
     codecs: Counter[str] = field(default_factory=Counter)
-    features: Counter[LogFeature] = field(default_factory=Counter)
+    features: Counter[RecordFeature] = field(default_factory=Counter)
     _expected: int | None = None
 
     def start_partition(self) -> None:
         """Start counting another partition, so that no gap between the partitions is counted."""
         self._expected = None
 
-    def add(self, sets: Iterable[memoryview]) -> LogFeatureCounts:
+    def add(self, sets: Iterable[memoryview]) -> RecordFeatureCounts:
         """Count the batches of consecutive record sets, and return this object."""
         for records in sets:
             for seen in parse_batches(records):
-                self._count(seen)
+                self._count_batch_features(seen)
         return self
 
-    def _count(self, seen: ParsedBatch) -> None:
+    def _count_batch_features(self, seen: ParsedBatch) -> None:
         self.batches += 1
         for oddity in _find_features(seen):
             self.features[oddity] += 1
@@ -141,33 +141,33 @@ class LogFeatureCounts:
         # The offset of a v0 or v1 wrapper is that of its last record: a hole cannot be detected.
         follows = self._expected in {None, seen.base_offset} or seen.magic < 2
         if not follows:
-            self.features[LogFeature.HOLES] += 1
+            self.features[RecordFeature.HOLES] += 1
         self._expected = seen.last_offset + 1
 
 
-def _find_features(seen: ParsedBatch) -> Iterator[LogFeature]:
+def _find_features(seen: ParsedBatch) -> Iterator[RecordFeature]:
     if seen.magic < 2:
-        yield LogFeature.V0 if seen.magic == 0 else LogFeature.V1
+        yield RecordFeature.V0 if seen.magic == 0 else RecordFeature.V1
     if seen.attributes & _APPEND_TIME_FLAG:
-        yield LogFeature.APPEND_TIME
+        yield RecordFeature.APPEND_TIME
     if seen.magic == 2:
         yield from _find_v2_features(seen)
 
 
-def _find_v2_features(seen: ParsedBatch) -> Iterator[LogFeature]:
+def _find_v2_features(seen: ParsedBatch) -> Iterator[RecordFeature]:
     if seen.attributes & _CONTROL_FLAG:
-        yield LogFeature.MARKER
+        yield RecordFeature.MARKER
         return
     span = seen.last_offset - seen.base_offset + 1
     large = seen.size > 1 << 20
     facts = {
-        LogFeature.TRANSACTIONAL: bool(seen.attributes & _TRANSACTIONAL_FLAG),
-        LogFeature.HORIZON: bool(seen.attributes & _DELETE_HORIZON_FLAG),
-        LogFeature.EMPTY: seen.records == 0,
-        LogFeature.GAPS: 0 < seen.records < span,
-        LogFeature.SINGLE: seen.records == 1 and span == 1,
-        LogFeature.LARGE: large and seen.records > 1,
-        LogFeature.HUGE_RECORD: large and seen.records == 1,
-        LogFeature.NO_TIME: seen.max_timestamp == -1,
+        RecordFeature.TRANSACTIONAL: bool(seen.attributes & _TRANSACTIONAL_FLAG),
+        RecordFeature.HORIZON: bool(seen.attributes & _DELETE_HORIZON_FLAG),
+        RecordFeature.EMPTY: seen.records == 0,
+        RecordFeature.GAPS: 0 < seen.records < span,
+        RecordFeature.SINGLE: seen.records == 1 and span == 1,
+        RecordFeature.LARGE: large and seen.records > 1,
+        RecordFeature.HUGE_RECORD: large and seen.records == 1,
+        RecordFeature.NO_TIME: seen.max_timestamp == -1,
     }
     yield from (oddity for oddity, holds in facts.items() if holds)

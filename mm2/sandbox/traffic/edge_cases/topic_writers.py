@@ -50,14 +50,14 @@ class ConfigAlterer:
         self._admin = clients.admin("odd-settings")
 
     def change_topic(self, name: str, changes: Mapping[str, str | None]) -> None:
-        self._change(library.ResourceType.TOPIC, name, changes=changes)
+        self._alter_settings(library.ResourceType.TOPIC, name, changes=changes)
 
     def change_brokers(self, changes: Mapping[str, str | None]) -> None:
         """Alter the dynamic default settings of all brokers. The changes survive restarts."""
         for node_id in sorted(self._admin.list_topics(timeout=_CONFIG_CHANGE_TIMEOUT_S).brokers):
-            self._change(library.ResourceType.BROKER, str(node_id), changes=changes)
+            self._alter_settings(library.ResourceType.BROKER, str(node_id), changes=changes)
 
-    def _change(
+    def _alter_settings(
         self, kind: library.ResourceType, name: str, *, changes: Mapping[str, str | None]
     ) -> None:
         entries = [
@@ -214,7 +214,7 @@ _YEAR_9999_MS = 253_402_300_799_000
 _DELETE_HORIZON = 0x40
 
 
-def write_codecs(writer: TopicWriter) -> None:
+def write_compressed_batches(writer: TopicWriter) -> None:
     """Write batches of all codecs to one partition."""
     for _ in range(writer.choose_amount(quick=3, full=100)):
         for codec in WRITER_CODECS:
@@ -231,7 +231,7 @@ def write_varied_records(writer: TopicWriter) -> None:
             partitions=writer.partitions,
             wall_ms=writer.now_ms,
         )
-        writer.send(payloads.make_varied_shapes(batch), codec=codec)
+        writer.send(payloads.make_varied_shape_records(batch), codec=codec)
 
 
 def write_transactions(writer: TopicWriter) -> None:
@@ -273,7 +273,7 @@ def write_large_records(writer: TopicWriter) -> None:
     writer.send([shrinking], codec="gzip", message_max_bytes=LARGE_MESSAGE_BYTES)
 
 
-def write_append_time(writer: TopicWriter) -> None:
+def write_append_time_records(writer: TopicWriter) -> None:
     """Write single-record and multi-record batches whose timestamps the broker assigns."""
     for codec in WRITER_CODECS:
         writer.send(
@@ -286,16 +286,16 @@ def write_past_timestamps(writer: TopicWriter) -> None:
     """Write timestamps of 1970, of 2001, of last week and missing ones, both mixed within a batch
     and one kind per batch."""
     ages = (-1, 1, _YEAR_2001_MS, writer.now_ms - 3 * _YEAR_MS, writer.now_ms - 7 * _DAY_MS)
-    _write_dated(writer, ages)
+    _write_records_with_timestamps(writer, ages)
 
 
 def write_future_timestamps(writer: TopicWriter) -> None:
     """Write timestamps that are an hour and a year in the future, and in the year 9999."""
     ages = (writer.now_ms + 2 * 3_600_000, writer.now_ms + _YEAR_MS, _YEAR_9999_MS)
-    _write_dated(writer, ages)
+    _write_records_with_timestamps(writer, ages)
 
 
-def _write_dated(writer: TopicWriter, stamps: tuple[int, ...]) -> None:
+def _write_records_with_timestamps(writer: TopicWriter, stamps: tuple[int, ...]) -> None:
     count = writer.choose_amount(quick=30, full=2_000)
     for codec in WRITER_CODECS:
         mixed = [
@@ -344,7 +344,7 @@ def write_big_batches(writer: TopicWriter) -> None:
     for codec in ("none", "lz4", "zstd"):
         for _ in range(writer.choose_amount(quick=1, full=8)):
             writer.send(
-                _make_half_random(writer, 1_000),
+                _make_half_random_bytes(writer, 1_000),
                 codec=codec,
                 message_max_bytes=BIG_BATCH_LIMIT_BYTES,
                 batch_size=BIG_BATCH_BYTES,
@@ -353,7 +353,7 @@ def write_big_batches(writer: TopicWriter) -> None:
             )
 
 
-def _make_half_random(writer: TopicWriter, count: int) -> Iterator[OutgoingRecord]:
+def _make_half_random_bytes(writer: TopicWriter, count: int) -> Iterator[OutgoingRecord]:
     for each in writer.make_next_documents(count):
         yield dataclasses.replace(each, value=writer.rng.randbytes(2_000) + b"." * 2_000)
 
@@ -364,18 +364,20 @@ def write_handmade_batches(writer: TopicWriter) -> None:
     now = writer.now_ms
     for _ in range(writer.choose_amount(quick=3, full=300)):
         for compressed in (False, True):
-            writer.append(_make_timestamped(writer, [0, 0, 0]), compressed=compressed)
-            writer.append(_make_timestamped(writer, [now]), compressed=compressed)
+            writer.append(_make_timestamped_records(writer, [0, 0, 0]), compressed=compressed)
+            writer.append(_make_timestamped_records(writer, [now]), compressed=compressed)
             writer.append(
-                _make_timestamped(writer, [now, 0, now - 5, -1, now]), compressed=compressed
+                _make_timestamped_records(writer, [now, 0, now - 5, -1, now]), compressed=compressed
             )
             writer.append(
-                _make_timestamped(writer, [now + 1, now]),
+                _make_timestamped_records(writer, [now + 1, now]),
                 compressed=compressed,
                 base_timestamp_ms=now + 9_000,
             )
             writer.append(
-                _make_timestamped(writer, [now] * 40), compressed=compressed, base_timestamp_ms=0
+                _make_timestamped_records(writer, [now] * 40),
+                compressed=compressed,
+                base_timestamp_ms=0,
             )
             grave = OutgoingRecord(key=b"gone", value=None)
             writer.append(
@@ -388,7 +390,7 @@ def write_handmade_batches(writer: TopicWriter) -> None:
 _EDGE_CASE_HEADERS: Headers = (("", b""), ("twice", None), ("twice", b"2"), ("twice", None))
 
 
-def _make_timestamped(writer: TopicWriter, stamps: list[int]) -> list[TimestampedRecord]:
+def _make_timestamped_records(writer: TopicWriter, stamps: list[int]) -> list[TimestampedRecord]:
     records = writer.make_next_documents(len(stamps))
     return [
         TimestampedRecord(
@@ -412,12 +414,12 @@ _CLOSING_ROUNDS = 3
 _COMPACTED_BATCH_RECORDS = 20
 
 
-def write_compacted(writer: TopicWriter) -> None:
+def write_compacted_records(writer: TopicWriter) -> None:
     """Write every codec, tombstones, and batches of idempotent producers that no longer exist to a
     compacted topic."""
     for number in range(writer.choose_amount(quick=6, full=40)):
         writer.send(
-            _make_round(writer, number),
+            _make_compaction_round(writer, number),
             codec=WRITER_CODECS[number % len(WRITER_CODECS)],
             enable_idempotence=True,
             batch_num_messages=_COMPACTED_BATCH_RECORDS,
@@ -429,31 +431,31 @@ def write_compacted_transactions(writer: TopicWriter) -> None:
     """Write transactions of one producer to a compacted topic. Every third transaction is
     aborted."""
     rounds = (
-        (_make_round(writer, number), number % 3 != 2)
+        (_make_compaction_round(writer, number), number % 3 != 2)
         for number in range(writer.choose_amount(quick=6, full=30))
     )
     writer.send_transactions(rounds, transactional_id=writer.name)
     _write_closing_rounds(writer)
 
 
-def write_compacted_old_format(writer: TopicWriter) -> None:
+def write_compacted_old_format_records(writer: TopicWriter) -> None:
     """Write old record formats to a compacted topic: no idempotence, no headers, no zstd."""
     codecs = ("none", "gzip", "snappy", "lz4")
     for number in range(writer.choose_amount(quick=6, full=32)):
-        writer.send(_make_round(writer, number), codec=codecs[number % len(codecs)])
+        writer.send(_make_compaction_round(writer, number), codec=codecs[number % len(codecs)])
     # v0 has no timestamps: the age of its segments is that of their files.
     clock.wait_until(lambda: False, timeout_s=2 * COMPACTED_SEGMENT_MS / 1_000)
     _write_closing_rounds(writer)
 
 
-def _make_round(writer: TopicWriter, number: int) -> Iterator[OutgoingRecord]:
+def _make_compaction_round(writer: TopicWriter, number: int) -> Iterator[OutgoingRecord]:
     """Yield one round of records for a compacted topic.
 
     Each round contains most of the keys, more often those with higher numbers, so that earlier
     batches have gaps or become empty after cleaning.
     """
     keys = writer.choose_amount(quick=120, full=5_000)
-    at_ms = _round_time_ms(writer, number)
+    at_ms = _compute_round_time_ms(writer, number)
     for key in range(keys):
         for partition in range(writer.partitions):
             if writer.rng.random() < 0.4 + 0.3 * key / keys:
@@ -467,7 +469,7 @@ def _make_round(writer: TopicWriter, number: int) -> Iterator[OutgoingRecord]:
                 )
 
 
-def _round_time_ms(writer: TopicWriter, number: int) -> int:
+def _compute_round_time_ms(writer: TopicWriter, number: int) -> int:
     """Return the base timestamp of a round of records."""
     return writer.now_ms - 60 * _ROUND_STEP_MS + number * _ROUND_STEP_MS
 
@@ -497,7 +499,7 @@ V0_VERSION, V1_VERSION, V2_VERSION = "0.9.0", "0.10.2", "2.8"
 _OLD_FORMAT_CODECS = ("none", "gzip", "snappy", "lz4")
 
 
-def write_old_format(writer: TopicWriter) -> None:
+def write_old_format_records(writer: TopicWriter) -> None:
     """Write every codec of an old record format, in sets of many records and of one record."""
     for _ in range(writer.choose_amount(quick=2, full=60)):
         for codec in _OLD_FORMAT_CODECS:
@@ -507,9 +509,9 @@ def write_old_format(writer: TopicWriter) -> None:
             )
 
 
-def write_changing_format(writer: TopicWriter) -> None:
+def write_changing_format_records(writer: TopicWriter) -> None:
     """Write v0, then v1, then v2 to one partition, and then all three again, as in a very old
     topic."""
     for version in (V0_VERSION, V1_VERSION, V2_VERSION, V1_VERSION, V0_VERSION, V2_VERSION):
         writer.change_topic({FORMAT_VERSION_CONFIG: version})
-        write_old_format(writer)
+        write_old_format_records(writer)

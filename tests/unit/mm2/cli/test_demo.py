@@ -52,7 +52,7 @@ def move(*, reread: int = 0, missing: int = 0) -> DemoFailoverResult:
 
 
 def test_an_equal_result():
-    shown = list(demo.format_result(result()))
+    shown = list(demo.format_demo_result(result()))
     assert " ".join(shown[1].split()) == "orders 1 1,000 2.0 all records equal"
     assert shown[3] == "records     1,000 (2.0 MB of keys and values) in 1 topic"
     assert shown[4].startswith("throughput  60.0 MB/s, 6,000 records/s")
@@ -62,14 +62,14 @@ def test_an_equal_result():
 
 def test_differences_and_stopped_partitions():
     lost = RecordDifference(kind=DifferenceKind.MISSING, count=1, source_offset=4, target_offset=5)
-    shown = list(demo.format_result(result(lost, stopped=("orders-0: a reason",))))
+    shown = list(demo.format_demo_result(result(lost, stopped=("orders-0: a reason",))))
     assert "  orders-0: missing 1, the first at source offset 4, target offset 5" in shown
     assert shown[-2:] == ["halted      orders-0: a reason", "proof       DIFFERENT in 1 partition"]
 
 
 def test_a_group_that_was_moved():
     moved = result(moved=move())
-    assert list(demo.format_result(moved))[-2:] == [
+    assert list(demo.format_demo_result(moved))[-2:] == [
         "failover    600 records processed on east, 400 on west, 7.0 s in total",
         "            each of the 1,000 records sent was processed once",
     ]
@@ -79,7 +79,7 @@ def test_a_group_that_was_moved():
 @pytest.mark.parametrize("wrong", [move(reread=2), move(missing=3)])
 def test_a_group_that_lost_or_repeats_records_is_a_failure(wrong):
     moved = result(moved=wrong)
-    assert list(demo.format_result(moved))[-1] == (
+    assert list(demo.format_demo_result(moved))[-1] == (
         f"            WRONG: of 1,000 records {wrong.missing} were not processed, "
         f"{wrong.reread} were processed again"
     )

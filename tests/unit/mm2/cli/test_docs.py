@@ -15,7 +15,7 @@ GUIDES = Path(__file__).parents[4] / "docs" / "guides"
 PAGES = {
     "metrics": docs.render_metrics_page,
     "configuration": docs.render_configuration_page,
-    "exit-codes": exit_codes.render_reference_page,
+    "exit-codes": exit_codes.render_exit_codes_page,
 }
 
 

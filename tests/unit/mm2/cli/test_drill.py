@@ -63,7 +63,7 @@ def drilled(config: Path, *more: str) -> int:
 def test_what_was_measured_is_told_and_noted(config, noted, capsys):
     assert drilled(config) == exit_codes.DONE
     assert "RTO" in capsys.readouterr().out
-    assert drill_report.read_drills(noted)["east->west"]["passed_at_ms"] > 0
+    assert drill_report.read_drill_results(noted)["east->west"]["passed_at_ms"] > 0
 
 
 def test_it_is_told_once(config, noted, capsys):

@@ -40,7 +40,7 @@ def test_help_ends_with_the_codes_of_the_table(name, capsys):
     shown = capsys.readouterr().out.split("Exit codes:\n")
     assert len(shown) == 2, "once"
     told = " ".join(shown[1].split())
-    for number, means in exit_codes.list_meanings(name).items():
+    for number, means in exit_codes.list_exit_code_meanings(name).items():
         assert f"{number} {exit_codes.EXIT_CODES[number].name}: {means}" in told
     assert "exit code" not in inspect.getdoc(EVERY[name].callback).lower() or name == "docs"
 
@@ -58,7 +58,7 @@ def test_a_reset_tells_apart_what_was_recorded_and_what_was_not():
 
 def test_help_fits_a_terminal():
     for name in EVERY:
-        for line in exit_codes.format_help(name).splitlines():
+        for line in exit_codes.format_exit_codes_help(name).splitlines():
             assert len(line) <= 78, line
 
 
@@ -99,9 +99,9 @@ ANSWERED = [
 
 @pytest.mark.parametrize("error", NOBODY, ids=repr)
 def test_no_answer_is_unreachable(error):
-    assert unreachable_errors.is_unreachable(error)
+    assert unreachable_errors.is_unreachable_error(error)
 
 
 @pytest.mark.parametrize("error", ANSWERED, ids=repr)
 def test_a_refusal_is_an_answer(error):
-    assert not unreachable_errors.is_unreachable(error)
+    assert not unreachable_errors.is_unreachable_error(error)

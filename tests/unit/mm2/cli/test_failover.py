@@ -109,7 +109,7 @@ NOW = MoveSetup(flow="east->west", hooks=frozenset({"stop-consumers"}), clusters
 @pytest.fixture
 def begun(tmp_path: pathlib.Path) -> pathlib.Path:
     path = tmp_path / "j.jsonl"
-    path.write_text(journal.encode_begun(BEGUN, at_ms=1))
+    path.write_text(journal.encode_begun_entry(BEGUN, at_ms=1))
     return path
 
 
@@ -133,17 +133,17 @@ def test_a_journal_goes_on_with_what_it_began(begun, changed, now, words):
     order, found = dataclasses.replace(ORDER, **changed), dataclasses.replace(NOW, **now)
     with JournalFile(begun) as file:
         if not words:
-            failover.check_resumable(order, file, found, now_ms=2)
+            failover.check_journal_matches_move(order, file, found, now_ms=2)
             return
         with pytest.raises(click.UsageError, match=words):
-            failover.check_resumable(order, file, found, now_ms=2)
+            failover.check_journal_matches_move(order, file, found, now_ms=2)
 
 
 def test_what_is_accepted_later_is_noted(begun):
     order = dataclasses.replace(ORDER, accepted=("lag",))
     for _ in range(2):
         with JournalFile(begun) as file:
-            failover.check_resumable(order, file, NOW, now_ms=2)
+            failover.check_journal_matches_move(order, file, NOW, now_ms=2)
     assert begun.read_text().count("accepted") == 2  # in the first line, and once more
 
 
@@ -160,7 +160,7 @@ def test_what_a_drill_measured():
         all_s=9.0,
         report={"reread_max": None, "reread": "unknown (at least 0 records)"},
     )
-    said = "\n".join(drill.format_result(result))
+    said = "\n".join(drill.format_drill_result(result))
     assert "RTO          7.5 s" in said
     assert "12 records of 1,000 lost" in said
     assert "re-read      2 records\n             the report said: unknown (at least 0" in said
@@ -171,7 +171,7 @@ def test_what_a_drill_measured():
     wrong = dataclasses.replace(result, skipped=3)
     assert not wrong.is_successful
     assert "FAILED       the group skipped 3 records that had been replicated" in "\n".join(
-        drill.format_result(wrong)
+        drill.format_drill_result(wrong)
     )
 
 
@@ -198,7 +198,7 @@ def equipment(tmp_path: pathlib.Path, **mirrored: object) -> Any:
 
     return types.SimpleNamespace(
         planner=types.SimpleNamespace(
-            build_plan=lambda asked: move_plan.build_plan(asked, found, lambda *_: None)
+            build_plan=lambda asked: move_plan.build_move_plan(asked, found, lambda *_: None)
         ),
         settings=settings,
         pair=types.SimpleNamespace(flow=settings.flows[0]),

@@ -39,7 +39,7 @@ def test_every_command_of_ours_is_understood(file):
         if given.get("start") is not None:
             assert given["flow"] == "east->west"
             assert given.get("topic", "orders") == "orders"
-            assert topic.parse_position(given["start"]) == given["start"]
+            assert topic.parse_reset_position(given["start"]) == given["start"]
             assert given["start"].startswith(printed.POSITIONS)
             assert given.get("partitions") or ":" not in given["start"]
 

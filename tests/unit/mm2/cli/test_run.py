@@ -87,7 +87,9 @@ def test_metrics_that_are_not_required_are_only_warned_of(caplog):
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:
         port = taken.getsockname()[1]
         settings = MetricsEndpointSettings(port=port, required=False)
-        assert run.start_metrics_exporter(settings, collector.make_registry(), port=None) == (
+        assert run.start_metrics_exporter(
+            settings, collector.make_metrics_registry(), port=None
+        ) == (
             None,
             ", metrics and /health are not served",
         )
@@ -97,8 +99,11 @@ def test_metrics_that_are_not_required_are_only_warned_of(caplog):
 
 def test_the_port_option_wins_and_switches_metrics_on():
     settings = MetricsEndpointSettings(enabled=False)
-    assert run.start_metrics_exporter(settings, collector.make_registry(), port=None) == (None, "")
-    exporter, note = run.start_metrics_exporter(settings, collector.make_registry(), port=0)
+    assert run.start_metrics_exporter(settings, collector.make_metrics_registry(), port=None) == (
+        None,
+        "",
+    )
+    exporter, note = run.start_metrics_exporter(settings, collector.make_metrics_registry(), port=0)
     assert exporter is not None
     try:
         assert note == f", metrics at {exporter.url}"

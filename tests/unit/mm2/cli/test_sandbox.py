@@ -10,18 +10,18 @@ import pytest
 from mm2 import exit_codes
 from mm2.cli import main, sandbox
 from mm2.sandbox import kafka_jars, sandbox_lifecycle, server_health
-from mm2.sandbox.sandbox_state import BrokerFacts, ClusterFacts, SandboxState
+from mm2.sandbox.sandbox_state import RunningBroker, RunningCluster, SandboxState
 from mm2.sandbox.server_health import ServerHealth
 
 
 def cluster(name, *ports, preferred=19092, protocol="PLAINTEXT"):
     addresses = [f"127.0.0.1:{port}" for port in ports]
-    return ClusterFacts(
+    return RunningCluster(
         name=name,
         kafka_version="4.3.1",
         properties={"bootstrap.servers": ",".join(addresses), "security.protocol": protocol},
         brokers=tuple(
-            BrokerFacts(
+            RunningBroker(
                 node_id=number,
                 address=address,
                 preferred_port=preferred + number - 1,

@@ -25,7 +25,7 @@ OWN_TEXT = {
     ("docs.py", "pages[what]()"): "a page of the documentation",
     (
         "offsets.py",
-        "translation_output.translation_to_csv(answer)",
+        "offset_translation_output.translation_to_csv(answer)",
     ): "leaves out groups with such names",
     ("run.py", "terminal_escape.escape(f'mm2: {self.format_message()}')"): "escaped",
     ("sandbox.py", "shell_variables.render_exports(found, shell=shell)"): "quoted for a shell",

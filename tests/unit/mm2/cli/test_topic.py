@@ -63,7 +63,7 @@ def test_wrong_usage_is_refused_before_anything_is_asked(config, arguments, word
     ],
 )
 def test_positions(start, position):
-    assert topic.parse_position(start) == position
+    assert topic.parse_reset_position(start) == position
 
 
 P0 = TopicPartition("orders", 0)

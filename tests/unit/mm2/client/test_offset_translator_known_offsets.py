@@ -6,7 +6,7 @@ from mm2.client.offset_translator import OffsetMapWithSyncs
 from mm2.formats.mm2_records import OffsetSync
 from mm2.offsets.offset_map import OffsetMap
 from mm2.offsets.offset_syncs import OffsetSyncStore
-from mm2.offsets.translation import EarlierOffset, ExactOffset, Untranslated
+from mm2.offsets.translation import EarlierOffset, ExactOffset, UntranslatedReason
 from tests.fakes import copied_map
 
 T7 = copied_map.T7
@@ -30,8 +30,8 @@ def test_where_we_copied_the_map_tells_and_where_java_did_its_syncs():
     assert both.translate(T7, 12) == ExactOffset(downstream=7)
     assert both.translate(T7, 4) == ExactOffset(downstream=2)
     assert both.translate(T7, 8) == EarlierOffset(downstream=2, reread_max=4)
-    assert both.translate(T7, 2) is Untranslated.TOO_OLD
-    assert known().translate(T7, 4) is Untranslated.TOO_OLD
+    assert both.translate(T7, 2) is UntranslatedReason.TOO_OLD
+    assert known().translate(T7, 4) is UntranslatedReason.TOO_OLD
 
 
 def test_what_java_copied_behind_the_map_is_told_by_its_syncs():
@@ -43,8 +43,8 @@ def test_what_java_copied_behind_the_map_is_told_by_its_syncs():
 def test_a_map_that_the_newest_sync_contradicts_counts_for_nothing():
     other = known((20, 3))
     assert other.translate(T7, 20) == ExactOffset(downstream=3)
-    assert other.translate(T7, 12) is Untranslated.TOO_OLD
-    assert other.translate_back(T7, 7) is Untranslated.UNKNOWN
+    assert other.translate(T7, 12) is UntranslatedReason.TOO_OLD
+    assert other.translate_back(T7, 7) is UntranslatedReason.UNKNOWN
 
 
 def test_the_way_back_is_the_map_s():
@@ -56,4 +56,4 @@ def test_how_far_beyond_what_was_copied():
     assert [known().count_unreplicated(T7, at) for at in (0, 30, 33)] == [0, 0, 3]
     nothing = OffsetMapWithSyncs(offset_map=OffsetMap())
     assert nothing.count_unreplicated(T7, 33) == 0
-    assert nothing.translate(T7, 3) is Untranslated.UNKNOWN
+    assert nothing.translate(T7, 3) is UntranslatedReason.UNKNOWN

@@ -111,10 +111,14 @@ def test_what_was_counted_stands_in_for_the_bound_by_offsets():
         ]
     )
     assert locked.unfenced == {OTHER: "no"}
-    assert [each.unrecorded for each in fencing_results.apply_counted_tails(mirrored, locked)] == [
+    assert [
+        each.unrecorded
+        for each in fencing_results.replace_tail_bounds_with_counts(mirrored, locked)
+    ] == [
         2,
         7,
     ]
     assert [
-        each.unrecorded for each in fencing_results.apply_counted_tails(mirrored, FencingSummary())
+        each.unrecorded
+        for each in fencing_results.replace_tail_bounds_with_counts(mirrored, FencingSummary())
     ] == [7, 7]

@@ -70,7 +70,7 @@ def test_topics_are_paused_without_touching_what_else_is_configured(herder, api)
 
 def test_two_who_pause_topics_at_once_undo_nothing_of_each_other(herder, api):
     """Each has read the configuration before the other wrote."""
-    before = api._read_config()
+    before = api._read_connector_config()
     for topic, limit in (("users", "1MB"), ("orders", "2MB")):
         api._patch_config(
             before,

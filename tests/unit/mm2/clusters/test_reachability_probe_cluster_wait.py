@@ -39,7 +39,7 @@ def test_a_closed_port_is_given_up_long_before_the_time_is_up(closed):
     lines: list[str] = []
     began_s = CLOCK.now_s()
     with pytest.raises(UnreachableError) as raised:
-        reachability_probe.require_clusters(
+        reachability_probe.require_reachable_clusters(
             [access(closed)], timeout_s=LONG_S, print_line=lines.append, clock=CLOCK
         )
     assert CLOCK.now_s() - began_s < LONG_S / 2
@@ -68,7 +68,7 @@ def test_settings_that_cannot_be_used_are_no_matter_of_waiting(closed):
         security=SecuritySettings(protocol="SSL", ca_pem="no certificate"),
     )
     with pytest.raises(FatalError, match="west: "):
-        reachability_probe.require_clusters(
+        reachability_probe.require_reachable_clusters(
             [broken], timeout_s=LONG_S, print_line=lines.append, clock=CLOCK
         )
     assert lines == []

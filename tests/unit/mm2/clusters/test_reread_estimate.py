@@ -86,7 +86,7 @@ def test_a_planned_move_waits_until_nobody_consumes():
     ],
 )
 def test_where_not_all_groups_are_known_none_that_moves_is_no_bound(groups, bound, words):
-    assert reread_estimate.bound_rereads(groups, all_known=False) == bound
+    assert reread_estimate.compute_reread_bound(groups, all_known=False) == bound
     assert (
         reread_estimate.describe_rereads(groups, at_ms=0, planned=False, all_known=False) == words
     )
@@ -135,4 +135,4 @@ def test_ages(ms, said):
     ],
 )
 def test_the_basis_of_a_position(origin, written_ms, said):
-    assert reread_estimate.describe_basis(origin, written_ms, at_ms=150_000) == said
+    assert reread_estimate.describe_position_basis(origin, written_ms, at_ms=150_000) == said

@@ -21,30 +21,30 @@ PROPS = {
 
 
 def test_a_cluster_hands_on_servers_and_security_alone():
-    found = client_roles.resolve_properties(PROPS, client_roles.SOURCE_PRODUCER)
+    found = client_roles.resolve_role_properties(PROPS, client_roles.SOURCE_PRODUCER)
     assert found == {"bootstrap.servers": "a:9092", "linger.ms": "5", "override.acks": "all"}
 
 
 def test_the_sides_own_beats_the_roles_own():
     assert (
-        client_roles.resolve_properties(PROPS, client_roles.SOURCE_CONSUMER)["fetch.min.bytes"]
+        client_roles.resolve_role_properties(PROPS, client_roles.SOURCE_CONSUMER)["fetch.min.bytes"]
         == "2"
     )
     assert (
-        client_roles.resolve_properties(PROPS, client_roles.TARGET_CONSUMER)["fetch.min.bytes"]
+        client_roles.resolve_role_properties(PROPS, client_roles.TARGET_CONSUMER)["fetch.min.bytes"]
         == "1"
     )
-    assert client_roles.resolve_properties(PROPS, client_roles.SOURCE_ADMIN)["retries"] == "3"
-    assert client_roles.resolve_properties(PROPS, client_roles.TARGET_ADMIN)["retries"] == "4"
+    assert client_roles.resolve_role_properties(PROPS, client_roles.SOURCE_ADMIN)["retries"] == "3"
+    assert client_roles.resolve_role_properties(PROPS, client_roles.TARGET_ADMIN)["retries"] == "4"
 
 
 def test_consumers_never_commit_and_begin_at_the_earliest_unless_told():
     given = {"consumer.enable.auto.commit": "true", "source.consumer.auto.offset.reset": "latest"}
-    assert client_roles.resolve_properties({}, client_roles.TARGET_CONSUMER) == {
+    assert client_roles.resolve_role_properties({}, client_roles.TARGET_CONSUMER) == {
         "enable.auto.commit": "false",
         "auto.offset.reset": "earliest",
     }
-    assert client_roles.resolve_properties(given, client_roles.SOURCE_CONSUMER) == {
+    assert client_roles.resolve_role_properties(given, client_roles.SOURCE_CONSUMER) == {
         "enable.auto.commit": "false",
         "auto.offset.reset": "latest",
     }
@@ -61,11 +61,11 @@ def test_consumers_never_commit_and_begin_at_the_earliest_unless_told():
 )
 def test_clients_are_called_as_in_java(props, task, expected):
     label = client_roles.format_client_label("A", "B", "n", task=task)
-    found = client_roles.resolve_with_client_id(
+    found = client_roles.resolve_properties_with_client_id(
         props, client_roles.SOURCE_ADMIN, label=label, use="replication-source-admin"
     )
     assert found["client.id"] == expected
 
 
 def test_the_data_producer_has_keys_of_its_own():
-    assert client_roles.resolve_data_producer(PROPS) == {"acks": "all"}
+    assert client_roles.resolve_data_producer_properties(PROPS) == {"acks": "all"}

@@ -7,7 +7,7 @@ import pathlib
 import pytest
 
 from mm2.config import config_diff, config_loader
-from mm2.config.config_diff import FlowStep, ReloadPlan, WorkerChanges
+from mm2.config.config_diff import FlowChangeAction, ReloadPlan, WorkerChanges
 from mm2.config.mm2_settings import Mm2Settings
 
 A, B = {"group.id": "a"}, {"group.id": "b"}
@@ -44,7 +44,7 @@ ON = "- {from: b, to: c}\n"
 
 
 def changes(read, before: str, after: str, environment=None) -> ReloadPlan:
-    return config_diff.plan_changes(read(before, environment), read(after, environment))
+    return config_diff.plan_config_changes(read(before, environment), read(after, environment))
 
 
 def test_the_same_is_nothing(read):
@@ -56,22 +56,26 @@ def test_the_same_is_nothing(read):
 @pytest.mark.parametrize(
     ("key", "step", "reason"),
     [
-        ("topics: 'x.*'", FlowStep.TOPICS, "topics: [.*] -> [x.*]"),
-        ("topics.exclude: y", FlowStep.TOPICS, "topics.exclude: "),
-        ("heartbeats.replication.enabled: false", FlowStep.TOPICS, "heartbeats"),
-        ("throttle: 20MB", FlowStep.LIVE, "throttle: not set -> 20000000"),
-        ("throttle.topics: ['x=1MB']", FlowStep.LIVE, "throttle.topics: [] -> [x=1MB]"),
-        ("groups: g", FlowStep.LIVE, "groups: [.*] -> [g]"),
-        ("offset.lag.max: 7", FlowStep.LIVE, "offset.lag.max: 100 -> 7"),
+        ("topics: 'x.*'", FlowChangeAction.TOPICS, "topics: [.*] -> [x.*]"),
+        ("topics.exclude: y", FlowChangeAction.TOPICS, "topics.exclude: "),
+        ("heartbeats.replication.enabled: false", FlowChangeAction.TOPICS, "heartbeats"),
+        ("throttle: 20MB", FlowChangeAction.LIVE, "throttle: not set -> 20000000"),
+        ("throttle.topics: ['x=1MB']", FlowChangeAction.LIVE, "throttle.topics: [] -> [x=1MB]"),
+        ("groups: g", FlowChangeAction.LIVE, "groups: [.*] -> [g]"),
+        ("offset.lag.max: 7", FlowChangeAction.LIVE, "offset.lag.max: 100 -> 7"),
         (
             "emit.checkpoints.enabled: false",
-            FlowStep.LIVE,
+            FlowChangeAction.LIVE,
             "emit.checkpoints.enabled: True -> False",
         ),
-        ("tasks.max: 3", FlowStep.RESTART, "tasks.max: 1 -> 3"),
-        ("buffer.memory: 2097152", FlowStep.RESTART, "buffer.memory: "),
-        ("topics: x, tasks.max: 3", FlowStep.RESTART, "tasks.max: 1 -> 3"),
-        ("source.consumer.fetch.min.bytes: 3", FlowStep.RESTART, "fetch.min.bytes: not set -> 3"),
+        ("tasks.max: 3", FlowChangeAction.RESTART, "tasks.max: 1 -> 3"),
+        ("buffer.memory: 2097152", FlowChangeAction.RESTART, "buffer.memory: "),
+        ("topics: x, tasks.max: 3", FlowChangeAction.RESTART, "tasks.max: 1 -> 3"),
+        (
+            "source.consumer.fetch.min.bytes: 3",
+            FlowChangeAction.RESTART,
+            "fetch.min.bytes: not set -> 3",
+        ),
     ],
 )
 def test_a_flow_is_changed_by_the_least_that_will_do(read, key, step, reason):
@@ -87,11 +91,11 @@ def test_flows_come_and_go(read):
     off = ON.replace("to: c", "to: c, enabled: false")
     assert [
         each.step for each in changes(read, CLUSTERS + THERE + ON, CLUSTERS + THERE + off).flows
-    ] == [FlowStep.STOP]
+    ] == [FlowChangeAction.STOP]
     found = changes(read, CLUSTERS + ON, CLUSTERS + THERE)
     assert [(each.flow, each.step) for each in found.flows] == [
-        ("a->b", FlowStep.START),
-        ("b->c", FlowStep.STOP),
+        ("a->b", FlowChangeAction.START),
+        ("b->c", FlowChangeAction.STOP),
     ]
 
 
@@ -100,8 +104,8 @@ def test_a_cluster_that_is_reached_otherwise_restarts_its_flows(read):
     after = before.replace("'b:1'", "'b:1,b:2'")
     found = changes(read, before, after)
     assert [(each.flow, each.step) for each in found.flows] == [
-        ("a->b", FlowStep.RESTART),
-        ("b->c", FlowStep.RESTART),
+        ("a->b", FlowChangeAction.RESTART),
+        ("b->c", FlowChangeAction.RESTART),
     ]
     assert "cluster b: bootstrap.servers: b:1 -> b:1,b:2" in found.flows[0].reasons
 
@@ -113,11 +117,11 @@ def test_a_secret_that_changed_restarts_without_being_shown(read):
         "'a:1', security.protocol: SASL_PLAINTEXT, sasl.mechanism: PLAIN, sasl.jaas.config: "
         f'\'{login} username="u" password="${{env:P}}";\'',
     )
-    found = config_diff.plan_changes(
+    found = config_diff.plan_config_changes(
         read(text + THERE, {"P": "first-pw"}), read(text + THERE, {"P": "second-pw"})
     )
     (change,) = found.flows
-    assert change.step is FlowStep.RESTART
+    assert change.step is FlowChangeAction.RESTART
     assert change.reasons == ("secrets, or the files that contain them, have changed",)
     assert "-pw" not in "".join(found.format_lines())
 
@@ -145,10 +149,12 @@ def test_what_a_running_process_cannot_change_is_said_again(read):
         CLUSTERS + THERE.replace("to: b", "to: b, topics: x") + "metrics: {port: '${env:P}'}\n",
         {"P": "1"},
     )
-    first = config_diff.plan_changes(before, after)
+    first = config_diff.plan_config_changes(before, after)
     (flow,) = first.flows
-    assert flow.step is FlowStep.TOPICS
-    again = config_diff.plan_changes(config_diff.merge_running_settings(before, after), after)
+    assert flow.step is FlowChangeAction.TOPICS
+    again = config_diff.plan_config_changes(
+        config_diff.merge_running_settings(before, after), after
+    )
     assert again.flows == ()
     assert again.restart_required == first.restart_required
     assert len(first.restart_required) == 2
@@ -160,15 +166,18 @@ def test_properties_are_compared_like_yaml(tmp_path):
         config_loader.parse_properties(text, file="x", folder=tmp_path, environment={})
         for text in (base, base + "a->b.topics=x\n")
     )
-    (change,) = config_diff.plan_changes(before, after).flows
-    assert (change.step, change.reasons) == (FlowStep.TOPICS, ("topics: [.*] -> [x]",))
+    (change,) = config_diff.plan_config_changes(before, after).flows
+    assert (change.step, change.reasons) == (FlowChangeAction.TOPICS, ("topics: [.*] -> [x]",))
 
 
 def test_another_worker_restarts_every_flow_and_its_api_waits(read):
     before = CLUSTERS + THERE + ON
     worker = "worker: {scheduled.rebalance.max.delay.ms: 7}\n"
     found = changes(read, before, before + worker + "rest: {listeners: 'http://:1'}\n")
-    assert [each.step for each in found.flows] == [FlowStep.RESTART, FlowStep.RESTART]
+    assert [each.step for each in found.flows] == [
+        FlowChangeAction.RESTART,
+        FlowChangeAction.RESTART,
+    ]
     assert found.flows[0].reasons == ("worker.scheduled.rebalance.max.delay.ms: 5000 -> 7",)
     assert found.restart_required == ("rest.listeners: not set -> http://:1",)
     kept = config_diff.merge_running_settings(
@@ -180,15 +189,15 @@ def test_another_worker_restarts_every_flow_and_its_api_waits(read):
 def test_how_often_what_fails_is_started_again_is_changed_as_it_runs(read):
     before = CLUSTERS + THERE
     (change,) = changes(read, before, before + "worker: {task.restart.max: 3}\n").flows
-    assert change.step is FlowStep.LIVE
+    assert change.step is FlowChangeAction.LIVE
     assert change.reasons == ("worker.task.restart.max: not set -> 3",)
 
 
 @pytest.mark.parametrize(
     ("line", "step"),
     [
-        ("b.task.restart.max=3", FlowStep.LIVE),
-        ("b.scheduled.rebalance.max.delay.ms=7", FlowStep.RESTART),
+        ("b.task.restart.max=3", FlowChangeAction.LIVE),
+        ("b.scheduled.rebalance.max.delay.ms=7", FlowChangeAction.RESTART),
     ],
 )
 def test_workers_of_properties_are_compared_too(tmp_path, line, step):
@@ -197,7 +206,7 @@ def test_workers_of_properties_are_compared_too(tmp_path, line, step):
         config_loader.parse_properties(text, file="x", folder=tmp_path, environment={})
         for text in (base, f"{base}{line}\n")
     )
-    (change,) = config_diff.plan_changes(before, after).flows
+    (change,) = config_diff.plan_config_changes(before, after).flows
     key, _, value = line.removeprefix("b.").partition("=")
     assert (change.step, change.reasons) == (step, (f"worker.{key}: not set -> {value}",))
 
@@ -215,7 +224,7 @@ a->b.enabled = true
             text, file="mm2.properties", folder=pathlib.Path("/"), environment={}
         )
 
-    found = config_diff.plan_changes(read(base), read(f"{base}a->b.{key} = false\n"))
+    found = config_diff.plan_config_changes(read(base), read(f"{base}a->b.{key} = false\n"))
     (change,) = found.flows
     assert change.reasons == (f"{key}: True -> False",)
-    assert config_diff.plan_changes(read(base), read(f"{base}a->b.{key} = true\n")).is_empty
+    assert config_diff.plan_config_changes(read(base), read(f"{base}a->b.{key} = true\n")).is_empty

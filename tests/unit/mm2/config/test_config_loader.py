@@ -11,7 +11,7 @@ import pytest
 
 from connect_runtime.config.config_errors import SettingsError
 from mm2.config import config_diff, config_loader, flow_plan
-from mm2.config.config_diff import FlowStep
+from mm2.config.config_diff import FlowChangeAction
 from mm2.config.flow_plan import FlowSelection
 from mm2.config.mm2_settings import Mm2Settings
 from mm2.status import topic_explanation
@@ -172,9 +172,9 @@ def test_a_policy_that_keeps_names_is_looked_at_as_one():
 
 def test_the_same_classes_are_no_change_and_others_are():
     before, after = read(given(**ALL)), read(given(**ALL))
-    assert config_diff.plan_changes(before, after).is_empty
+    assert config_diff.plan_config_changes(before, after).is_empty
     other = read(given(**{**ALL, "wanted.suffix": "x"}))
-    (change,) = config_diff.plan_changes(before, other).flows
+    (change,) = config_diff.plan_config_changes(before, other).flows
     assert change.reasons == ("wanted.suffix: orders -> x",)
 
 
@@ -221,5 +221,5 @@ def test_what_is_wrong_with_a_transform_is_told_at_its_place():
 
 
 def test_another_transform_restarts_its_flow():
-    (change,) = config_diff.plan_changes(read(given()), read(given(**STAMP))).flows
-    assert change.step is FlowStep.RESTART
+    (change,) = config_diff.plan_config_changes(read(given()), read(given(**STAMP))).flows
+    assert change.step is FlowChangeAction.RESTART

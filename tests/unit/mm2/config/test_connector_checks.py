@@ -40,10 +40,17 @@ def test_exactly_once_needs_a_consumer_that_reads_committed(weak, strong, suppor
     assert connector_checks.get_exactly_once_support(props) is (
         word.SUPPORTED if supported else word.UNSUPPORTED
     )
-    found = connector_checks.check_source({**props, "exactly.once.support": "required"})
+    found = connector_checks.find_source_connector_errors(
+        {**props, "exactly.once.support": "required"}
+    )
     assert (list(found) == []) is supported
     assert "isolation.level" in str(found) or supported
-    assert connector_checks.check_source({**props, "exactly.once.support": "requested"}) == {}
+    assert (
+        connector_checks.find_source_connector_errors(
+            {**props, "exactly.once.support": "requested"}
+        )
+        == {}
+    )
 
 
 def test_the_clusters_plain_isolation_level_reaches_nobody():
@@ -90,19 +97,24 @@ def test_the_clusters_plain_isolation_level_reaches_nobody():
     ],
 )
 def test_checkpoints_need_what_they_are_made_of(props, wrong):
-    assert list(connector_checks.check_checkpoint(props)) == wrong
+    assert list(connector_checks.find_checkpoint_connector_errors(props)) == wrong
 
 
 @pytest.mark.parametrize("other", ["offset-syncs-source-producer.x", "offset-syncs.topic.location"])
 def test_offset_syncs_are_not_configured_where_none_are_written(other):
     assert list(
-        connector_checks.check_source({mirror_connector_keys.EMIT_SYNCS: "false", other: "x"})
+        connector_checks.find_source_connector_errors(
+            {mirror_connector_keys.EMIT_SYNCS: "false", other: "x"}
+        )
     ) == [mirror_connector_keys.EMIT_SYNCS]
     assert (
-        connector_checks.check_source({mirror_connector_keys.EMIT_SYNCS: "true", other: "x"}) == {}
+        connector_checks.find_source_connector_errors(
+            {mirror_connector_keys.EMIT_SYNCS: "true", other: "x"}
+        )
+        == {}
     )
     assert (
-        connector_checks.check_source(
+        connector_checks.find_source_connector_errors(
             {mirror_connector_keys.EMIT_SYNCS: "false", "offset.lag.max": "1"}
         )
         == {}

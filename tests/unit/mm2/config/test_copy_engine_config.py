@@ -136,7 +136,7 @@ def test_a_connector_may_not_choose_programs_addresses_or_security(key):
     props = {"name": "m", "source.cluster.alias": "a", "target.cluster.alias": "b", key: "true"}
     said = [
         text
-        for value in mirror_connector_config.validate_source(props)
+        for value in mirror_connector_config.validate_source_config(props)
         for text in value.error_messages
     ]
     assert any(text.startswith(key) for text in said)

@@ -31,7 +31,7 @@ WORKED = {
 
 
 def test_the_worker_of_the_worked_example():
-    found = dedicated_mode.derive_worker(WORKED, SourceAndTarget("A", "B"))
+    found = dedicated_mode.derive_worker_config(WORKED, SourceAndTarget("A", "B"))
     roles = ("", "admin.", "consumer.", "producer.")
     assert found == {
         **{f"{role}bootstrap.servers": "b:9092" for role in roles},
@@ -54,7 +54,7 @@ def test_the_worker_of_the_worked_example():
 
 
 def test_the_source_connector_of_the_worked_example():
-    found = dedicated_mode.derive_connector(
+    found = dedicated_mode.derive_connector_config(
         WORKED, SourceAndTarget("A", "B"), "MirrorSourceConnector"
     )
     plain = {
@@ -77,7 +77,7 @@ def test_the_source_connector_of_the_worked_example():
 
 
 def test_the_way_back_is_there_but_not_enabled():
-    found = dedicated_mode.derive_connector(
+    found = dedicated_mode.derive_connector_config(
         WORKED, SourceAndTarget("B", "A"), "MirrorSourceConnector"
     )
     assert (found["enabled"], found["topics"]) == ("false", "t.*")
@@ -131,11 +131,11 @@ def test_the_most_special_key_counts():
         "A.security.protocol": "PLAINTEXT",
         "A.producer.security.protocol": "SASL_SSL",
     }
-    found = dedicated_mode.derive_cluster(props, "A")
+    found = dedicated_mode.derive_cluster_properties(props, "A")
     assert found["security.protocol"] == "PLAINTEXT"
     assert found["producer.security.protocol"] == "SASL_SSL"
     assert found["consumer.security.protocol"] == "PLAINTEXT"
-    assert dedicated_mode.derive_cluster(props, "B")["admin.security.protocol"] == "SSL"
+    assert dedicated_mode.derive_cluster_properties(props, "B")["admin.security.protocol"] == "SSL"
 
 
 def test_secrets_are_filled_in_for_the_worker_and_stay_out_of_connectors():
@@ -145,24 +145,25 @@ def test_secrets_are_filled_in_for_the_worker_and_stay_out_of_connectors():
     def resolve(given):
         return {key: value.replace(secret, "hunter2") for key, value in given.items()}
 
-    worker = dedicated_mode.derive_worker(props, SourceAndTarget("b", "a"), resolve=resolve)
+    worker = dedicated_mode.derive_worker_config(props, SourceAndTarget("b", "a"), resolve=resolve)
     assert worker["ssl.key.password"] == "hunter2"
-    found = dedicated_mode.derive_connector(
+    found = dedicated_mode.derive_connector_config(
         props, SourceAndTarget("b", "a"), "MirrorSourceConnector"
     )
     assert (found["topics"], found["ssl.key.password"]) == (secret, secret)
     assert (
-        dedicated_mode.derive_client(props, "a", resolve=resolve)["ssl.key.password"] == "hunter2"
+        dedicated_mode.derive_client_properties(props, "a", resolve=resolve)["ssl.key.password"]
+        == "hunter2"
     )
 
 
 def test_a_leader_writes_what_is_stored_otherwise():
-    ours = dedicated_mode.derive_connectors(WORKED, SourceAndTarget("A", "B"))
+    ours = dedicated_mode.derive_connector_configs(WORKED, SourceAndTarget("A", "B"))
     assert list(ours) == list(dedicated_mode.CONNECTORS)
     source = ours["MirrorSourceConnector"]
-    assert dedicated_mode.diff_keys(source, source) == []
-    assert dedicated_mode.diff_keys(source, {**source, "topics": "y"}) == ["topics"]
-    assert dedicated_mode.diff_keys(source, {}) == sorted(source)
+    assert dedicated_mode.diff_config_keys(source, source) == []
+    assert dedicated_mode.diff_config_keys(source, {**source, "topics": "y"}) == ["topics"]
+    assert dedicated_mode.diff_config_keys(source, {}) == sorted(source)
 
 
 def test_paths_of_the_internal_rest_are_percent_encoded():
@@ -172,13 +173,13 @@ def test_paths_of_the_internal_rest_are_percent_encoded():
 
 def test_a_connector_with_nothing_to_do_cannot_run():
     config = {"emit.checkpoints.enabled": "false"}
-    assert not dedicated_mode.can_run("MirrorCheckpointConnector", config)
-    assert dedicated_mode.can_run("MirrorCheckpointConnector", {})
-    assert dedicated_mode.can_run("MirrorSourceConnector", config)
+    assert not dedicated_mode.can_connector_run("MirrorCheckpointConnector", config)
+    assert dedicated_mode.can_connector_run("MirrorCheckpointConnector", {})
+    assert dedicated_mode.can_connector_run("MirrorSourceConnector", config)
 
 
 def test_our_own_keys_reach_every_flow_from_the_top_but_for_what_operators_set():
-    found = dedicated_mode.derive_connector(
+    found = dedicated_mode.derive_connector_config(
         {"throttle": "5MB", "live.throttle": "1MB"},
         SourceAndTarget("a", "b"),
         "MirrorSourceConnector",

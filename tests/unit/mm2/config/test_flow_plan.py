@@ -81,8 +81,8 @@ def test_a_wrong_number_of_restarts_is_told_where_it_stands(wrong):
 
 
 def test_nodes_reach_each_other_where_the_file_says_so():
-    assert flow_plan.plan_rest(read(), environment={}) is None
-    found = flow_plan.plan_rest(
+    assert flow_plan.plan_rest_server(read(), environment={}) is None
+    found = flow_plan.plan_rest_server(
         read("dedicated.mode.enable.internal.rest=true", "listeners=http://127.0.0.1:0"),
         environment={},
     )

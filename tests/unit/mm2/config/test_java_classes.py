@@ -16,7 +16,7 @@ def test_a_class_of_java_is_shown_by_its_name_and_is_one_type():
     found = java_classes.resolve_class(java_classes.IDENTITY_POLICY)
     assert found is java_classes.resolve_class(java_classes.IDENTITY_POLICY)
     assert config_types.format_for_message(found) == f"class {java_classes.IDENTITY_POLICY}"
-    assert java_classes.get_java_name(found) == java_classes.IDENTITY_POLICY
+    assert java_classes.get_java_class_name(found) == java_classes.IDENTITY_POLICY
 
 
 def test_our_connectors_are_of_the_same_release_as_all_that_is_shipped():
@@ -26,7 +26,7 @@ def test_our_connectors_are_of_the_same_release_as_all_that_is_shipped():
 def test_a_class_of_python_is_itself():
     found = java_classes.resolve_class("mm2.topics.naming.DefaultReplicationPolicy")
     assert found is DefaultReplicationPolicy
-    assert java_classes.get_java_name(found) is None
+    assert java_classes.get_java_class_name(found) is None
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_what_is_no_class_is_said(name):
 
 def test_classes_of_javas_clients_are_known_by_their_package():
     name = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
-    assert java_classes.get_java_name(java_classes.resolve_class(name)) == name
+    assert java_classes.get_java_class_name(java_classes.resolve_class(name)) == name
 
 
 @pytest.mark.parametrize("code", ["", "raise SystemExit('ended')", "raise ValueError('broken')"])

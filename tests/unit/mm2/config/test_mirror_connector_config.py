@@ -33,7 +33,9 @@ PROPS = {
 
 
 def test_what_a_task_is_given():
-    found = mirror_connector_config.parse_source_task({**PROPS, "mm2.task.added.partitions": "t-1"})
+    found = mirror_connector_config.parse_source_task_config(
+        {**PROPS, "mm2.task.added.partitions": "t-1"}
+    )
     assert found.partitions == (
         TopicPartition("t", 0),
         TopicPartition("t", 1),
@@ -46,17 +48,21 @@ def test_what_a_task_is_given():
 
 def test_without_a_share_of_the_budget_a_task_has_all_of_it():
     """As a leader of Java's hands it out."""
-    assert mirror_connector_config.parse_source_task(PROPS).throttle == TaskThrottle(
+    assert mirror_connector_config.parse_source_task_config(PROPS).throttle == TaskThrottle(
         flow=3_000_000, topics={}
     )
-    shared = mirror_connector_config.parse_source_task({**PROPS, "mm2.task.throttle": "1000"})
+    shared = mirror_connector_config.parse_source_task_config(
+        {**PROPS, "mm2.task.throttle": "1000"}
+    )
     assert shared.throttle == TaskThrottle(flow=1000, topics={})
 
 
 @pytest.mark.parametrize("given", ["", " ", "t"])
 def test_no_partitions_are_a_mistake(given):
     with pytest.raises(ConfigError, match=r"task\.assigned\.partitions"):
-        mirror_connector_config.parse_source_task({**PROPS, "task.assigned.partitions": given})
+        mirror_connector_config.parse_source_task_config(
+            {**PROPS, "task.assigned.partitions": given}
+        )
 
 
 @pytest.mark.parametrize(
@@ -112,14 +118,14 @@ A = {
     mirror_connector_keys.NAME: "n",
 }
 VALIDATE = {
-    "source": mirror_connector_config.validate_source,
-    "checkpoint": mirror_connector_config.validate_checkpoint,
-    "heartbeat": mirror_connector_config.validate_heartbeat,
+    "source": mirror_connector_config.validate_source_config,
+    "checkpoint": mirror_connector_config.validate_checkpoint_config,
+    "heartbeat": mirror_connector_config.validate_heartbeat_config,
 }
 READ = {
-    "source": mirror_connector_config.parse_source,
-    "checkpoint": mirror_connector_config.parse_checkpoint,
-    "heartbeat": mirror_connector_config.parse_heartbeat,
+    "source": mirror_connector_config.parse_source_config,
+    "checkpoint": mirror_connector_config.parse_checkpoint_config,
+    "heartbeat": mirror_connector_config.parse_heartbeat_config,
 }
 
 
@@ -128,7 +134,7 @@ def wrong(kind: str, props: Mapping[str, str]) -> dict[str, list[str]]:
 
 
 def test_defaults_of_the_source():
-    found = mirror_connector_config.parse_source(A)
+    found = mirror_connector_config.parse_source_config(A)
     assert found.flow == Flow(source="A", target="B")
     assert found.syncs_topic == OffsetSyncsTopic(on_source=True, name="mm2-offset-syncs.B.internal")
     assert (found.lag_max, found.syncs_topic_factor, found.sync_acls_interval_s) == (100, 3, 600)
@@ -136,11 +142,11 @@ def test_defaults_of_the_source():
 
 
 def test_defaults_of_the_others():
-    checkpoint = mirror_connector_config.parse_checkpoint(A)
+    checkpoint = mirror_connector_config.parse_checkpoint_config(A)
     assert checkpoint.checkpoints_topic == "A.checkpoints.internal"
     assert (checkpoint.emit_interval_s, checkpoint.sync_groups_interval_s) == (60, None)
     assert checkpoint.refresh_groups_interval_s == 600
-    assert mirror_connector_config.parse_heartbeat(A).interval_s == 1
+    assert mirror_connector_config.parse_heartbeat_config(A).interval_s == 1
 
 
 def test_our_own_keys():
@@ -156,7 +162,7 @@ def test_our_own_keys():
         "mm2.engine": "inline",
         "mm2.spark.conf.spark.driver.memory": "2g",
     }
-    found = mirror_connector_config.parse_source({**A, **props})
+    found = mirror_connector_config.parse_source_config({**A, **props})
     assert found.flow.start == StartPosition(StartAt.LATEST)
     assert found.flow.delivery is DeliveryMode.TRANSACTIONAL
     assert found.flow.on_source_gap is OnSourceGap.FAIL
@@ -171,7 +177,7 @@ def test_what_an_operator_sets_while_it_runs_counts_before_the_file():
     file = {**A, "throttle": "5MB", "throttle.topics": "o.*=1MB"}
     live = {"live.throttle": "20MB", "live.throttle.topic.orders": "3MB"}
     live |= {"live.throttle.topic.other": "none"}
-    found = mirror_connector_config.parse_source(
+    found = mirror_connector_config.parse_source_config(
         {**file, **live, "live.paused.topic.x": "true", "live.paused.topic.y": "true"}
     )
     assert found.paused_topics == {"x", "y"}
@@ -180,7 +186,7 @@ def test_what_an_operator_sets_while_it_runs_counts_before_the_file():
         found.flow.throttles.get_topic_limit(each) for each in ("orders", "other", "old", "zoo")
     ]
     assert budgets == [3_000_000, None, 1_000_000, None]
-    lifted = mirror_connector_config.parse_source({**file, "live.throttle": "none"})
+    lifted = mirror_connector_config.parse_source_config({**file, "live.throttle": "none"})
     assert lifted.flow.throttles.flow == 0
     assert lifted.flow.throttles.get_topic_limit("orders") == 1_000_000
 
@@ -188,12 +194,12 @@ def test_what_an_operator_sets_while_it_runs_counts_before_the_file():
 def test_mirror_topics_are_shared_where_they_keep_their_names():
     identity = {**A, mirror_connector_keys.POLICY: java_classes.IDENTITY_POLICY}
     assert (
-        mirror_connector_config.parse_source(identity).flow.target_topics
+        mirror_connector_config.parse_source_config(identity).flow.target_topics
         is TargetTopicAccess.SHARED
     )
     given = {**identity, "target.topics": "exclusive"}
     assert (
-        mirror_connector_config.parse_source(given).flow.target_topics
+        mirror_connector_config.parse_source_config(given).flow.target_topics
         is TargetTopicAccess.EXCLUSIVE
     )
 
@@ -201,14 +207,14 @@ def test_mirror_topics_are_shared_where_they_keep_their_names():
 @pytest.mark.parametrize("prefix", ["consumer.", "source.consumer."])
 def test_where_java_would_begin_ours_begins(prefix):
     props = {**A, f"{prefix}auto.offset.reset": "latest"}
-    assert mirror_connector_config.parse_source(props).flow.start.kind is StartAt.LATEST
-    assert mirror_connector_config.parse_source({**props, "start": "earliest"}).flow.start.kind is (
-        StartAt.EARLIEST
-    )
+    assert mirror_connector_config.parse_source_config(props).flow.start.kind is StartAt.LATEST
+    assert mirror_connector_config.parse_source_config(
+        {**props, "start": "earliest"}
+    ).flow.start.kind is (StartAt.EARLIEST)
 
 
 def test_a_negative_interval_is_never():
-    found = mirror_connector_config.parse_source(
+    found = mirror_connector_config.parse_source_config(
         {
             **A,
             mirror_connector_keys.REFRESH_TOPICS_S: "-1",
@@ -271,11 +277,11 @@ def test_an_interval_that_is_switched_off_may_be_anything():
 
 def test_nothing_of_a_configuration_is_shown():
     assert "hunter2" not in repr(
-        mirror_connector_config.parse_source({**A, "source.consumer.x": "hunter2"})
+        mirror_connector_config.parse_source_config({**A, "source.consumer.x": "hunter2"})
     )
 
 
 def test_clients_are_named_as_in_java():
-    common = mirror_connector_config.parse_source(A).common
+    common = mirror_connector_config.parse_source_config(A).common
     named = common.client_properties(client_roles.SOURCE_ADMIN, "replication-source-admin")
     assert named["client.id"] == "A->B|n|replication-source-admin"

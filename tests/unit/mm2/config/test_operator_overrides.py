@@ -74,7 +74,7 @@ def test_topics_are_paused_and_resumed_each_once():
         operator_overrides.pause_topic(operator_overrides.pause_topic(FILE, "b"), "a"), "b"
     )
     assert operator_overrides.list_paused_topics(both) == ("a", "b")
-    assert mirror_connector_config.parse_source(both).paused_topics == {"a", "b"}
+    assert mirror_connector_config.parse_source_config(both).paused_topics == {"a", "b"}
     assert operator_overrides.resume_topic(operator_overrides.resume_topic(both, "a"), "b") == FILE
     assert operator_overrides.resume_topic(FILE, "c") == FILE
 
@@ -83,7 +83,9 @@ def test_topics_are_paused_and_resumed_each_once():
 def test_a_limit_is_set_changed_and_given_back_to_the_file(topic):
     slow = operator_overrides.set_throttle(FILE, "1MB", topic=topic)
     fast = operator_overrides.set_throttle(slow, "none", topic=topic)
-    budgets = [mirror_connector_config.parse_source(each).flow.throttles for each in (slow, fast)]
+    budgets = [
+        mirror_connector_config.parse_source_config(each).flow.throttles for each in (slow, fast)
+    ]
     found = [each.flow if topic is None else each.get_topic_limit(topic) for each in budgets]
     assert found == [1_000_000, None if topic else 0]
     assert operator_overrides.set_throttle(fast, None, topic=topic) == FILE
@@ -105,9 +107,10 @@ def test_limits_of_other_topics_stay():
 def test_a_limit_that_nobody_understands_is_a_mistake_at_its_key():
     wrong = {**FILE, "live.throttle.topic.orders": "fast"}
     with pytest.raises(ConfigError, match=r"live\.throttle\.topic\.orders is fast"):
-        mirror_connector_config.parse_source(wrong)
+        mirror_connector_config.parse_source_config(wrong)
     found = {
-        each.name: each.error_messages for each in mirror_connector_config.validate_source(wrong)
+        each.name: each.error_messages
+        for each in mirror_connector_config.validate_source_config(wrong)
     }
     assert len(found["live.throttle.topic.orders"]) == 1
 

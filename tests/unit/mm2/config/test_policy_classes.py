@@ -55,7 +55,7 @@ def parsed(props: Mapping[str, str], definition=mirror_connector_keys.SOURCE_KEY
 
 def policy(**props: str) -> ReplicationPolicy:
     given = {**A, **{name.replace("_", "."): value for name, value in props.items()}}
-    return policy_classes.build_policy(given, parsed(given))
+    return policy_classes.build_replication_policy(given, parsed(given))
 
 
 def test_the_separator_is_that_of_internal_topics_unless_told_otherwise():
@@ -68,9 +68,9 @@ def test_the_separator_is_that_of_internal_topics_unless_told_otherwise():
     assert policy(replication_policy_separator="__") == DefaultReplicationPolicy(
         separator="__", internal_separator="__"
     )
-    assert policy_classes.build_policy(spelled, parsed(spelled)) == DefaultReplicationPolicy(
-        separator="__", internal_separator="."
-    )
+    assert policy_classes.build_replication_policy(
+        spelled, parsed(spelled)
+    ) == DefaultReplicationPolicy(separator="__", internal_separator=".")
 
 
 def test_the_identity_policy_knows_its_source():

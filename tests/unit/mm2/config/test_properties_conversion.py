@@ -232,8 +232,8 @@ def props(text: str = TEXT) -> dict[str, str]:
 def test_connectors_read_what_the_file_says():
     given = props()
     assert dedicated_mode.list_flows(given) == [ENDS]
-    found = mirror_connector_config.parse_source(
-        dedicated_mode.derive_connector(given, ENDS, "MirrorSourceConnector")
+    found = mirror_connector_config.parse_source_config(
+        dedicated_mode.derive_connector_config(given, ENDS, "MirrorSourceConnector")
     )
     assert (found.common.source, found.common.target, found.flow.tasks_max) == ("a", "b", 4)
     assert found.flow.topics.patterns == ("x", "y")
@@ -258,9 +258,9 @@ def test_a_property_for_all_clients_is_said_of_each_kind():
 
 def test_what_is_made_for_a_flow_has_as_many_replicas_as_its_topics():
     given = props(TEXT.replace("tasks.max: 4", "replication.factor: 7"))
-    worker = dedicated_mode.derive_worker(given, ENDS)
+    worker = dedicated_mode.derive_worker_config(given, ENDS)
     assert worker["offset.storage.replication.factor"] == "7"
-    checkpoints = dedicated_mode.derive_connector(given, ENDS, "MirrorCheckpointConnector")
+    checkpoints = dedicated_mode.derive_connector_config(given, ENDS, "MirrorCheckpointConnector")
     assert checkpoints["checkpoints.topic.replication.factor"] == "7"
 
 
@@ -280,13 +280,15 @@ def test_workers_of_a_cluster_have_the_largest_factor_of_its_flows(turned):
     lines = THREE.splitlines(keepends=True)
     given = props("".join([*lines[:3], *(reversed(lines[3:]) if turned else lines[3:])]))
     for ends, factor in ((ENDS, "10"), (SourceAndTarget("a", "c"), "3")):
-        worker = dedicated_mode.derive_worker(given, ends)
+        worker = dedicated_mode.derive_worker_config(given, ends)
         assert {worker[key] for key in mm2_property_keys.WORKER_FACTOR_KEYS} == {factor}
 
 
 def test_a_stated_factor_goes_before_the_clusters_own():
     given = props(THREE.replace("replication.factor: 10", "replication.factor: -1"))
-    assert dedicated_mode.derive_worker(given, ENDS)["config.storage.replication.factor"] == "2"
+    assert (
+        dedicated_mode.derive_worker_config(given, ENDS)["config.storage.replication.factor"] == "2"
+    )
 
 
 def test_factors_that_cannot_be_compared_have_to_be_stated():

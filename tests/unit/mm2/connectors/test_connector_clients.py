@@ -22,7 +22,7 @@ CLOCK = Clock()
 def made(**props):
     given = {"name": "beats", "source.cluster.alias": "A", "target.cluster.alias": "B"}
     given |= {name.replace("_", "."): value for name, value in props.items()}
-    common = mirror_connector_config.parse_heartbeat(given).common
+    common = mirror_connector_config.parse_heartbeat_config(given).common
     return connector_clients.create_admin(
         common, client_roles.TARGET_ADMIN, use="heartbeats-target-admin", clock=CLOCK
     )
@@ -65,7 +65,7 @@ def clients(**props):
     given = PROPS | {name.replace("_", "."): each for name, each in props.items()}
     given = {key: each for key, each in given.items() if each}
     return KafkaSourceConnectorClients(
-        mirror_connector_config.parse_source(given), clock=Clock(), gone=lambda: False
+        mirror_connector_config.parse_source_config(given), clock=Clock(), gone=lambda: False
     )
 
 

@@ -44,7 +44,7 @@ KINDS = {
 def clients(**props):
     given = PROPS | {name.replace("_", "."): each for name, each in props.items()}
     given = {key: each for key, each in given.items() if each}
-    config = mirror_connector_config.parse_checkpoint(given)
+    config = mirror_connector_config.parse_checkpoint_config(given)
     return KafkaCheckpointClients(config, clock=Clock(), gone=lambda: False, task=0)
 
 
@@ -71,6 +71,6 @@ def test_offset_syncs_are_where_the_location_says():
     given = {**PROPS, "offset-syncs.topic.location": "target"}
     del given[TARGET]
     made = KafkaCheckpointClients(
-        mirror_connector_config.parse_checkpoint(given), clock=Clock(), gone=lambda: False
+        mirror_connector_config.parse_checkpoint_config(given), clock=Clock(), gone=lambda: False
     )
     assert TARGET in names_missing(made, "create_offset_syncs_reader")

@@ -21,7 +21,7 @@ PROPS = {
 def clients(**more: str) -> KafkaSourceTaskClients:
     props = {**PROPS, **more}
     return KafkaSourceTaskClients(
-        mirror_connector_config.parse_source(props), clock=SystemClock(), task=2
+        mirror_connector_config.parse_source_config(props), clock=SystemClock(), task=2
     )
 
 

@@ -8,7 +8,7 @@ import math
 import pytest
 
 from mm2.connectors import connector_metrics
-from mm2.connectors.connector_metrics import PartitionStatistics, WindowedTimes
+from mm2.connectors.connector_metrics import PartitionStatistics, WindowedLatencies
 from mm2.copier.progress_reports import PartitionGauge
 from mm2.replication import latency
 from mm2.replication.latency import RecordAges
@@ -41,7 +41,7 @@ def test_every_attribute_of_java_is_measured():
     assert PartitionStatistics().compute_attributes(0.0).keys() == (
         connector_metrics.SOURCE_METRICS.attributes.keys()
     )
-    assert connector_metrics.compute_checkpoint_attributes(WindowedTimes(), 0.0).keys() == (
+    assert connector_metrics.compute_checkpoint_attributes(WindowedLatencies(), 0.0).keys() == (
         connector_metrics.CHECKPOINT_METRICS.attributes.keys()
     )
 
@@ -84,7 +84,7 @@ def test_ages_are_of_all_records_between_gauges():
 
 
 def test_a_latency_does_not_stay_when_nothing_comes_any_more():
-    times = WindowedTimes()
+    times = WindowedLatencies()
     times.observe(RecordAges(1, 70, 70, 70), 0.0)
     assert (
         connector_metrics.compute_checkpoint_attributes(times, 59.0)["checkpoint-latency-ms"] == 70

@@ -19,7 +19,7 @@ from mm2.connectors.java_handover import (
     HandoverQuery,
     HandoverWaits,
     JavaHandover,
-    JavaRun,
+    JavaTaskRun,
     WaitingTask,
 )
 from tests.fakes.plugin_contexts import Clock
@@ -242,7 +242,7 @@ def left(partitions="a-0", **told):
 
 
 def open_run(began_ms=HOUR_MS, **told):
-    return {JavaRun(**{"worker_id": "java", "started_ms": began_ms, **told})}
+    return {JavaTaskRun(**{"worker_id": "java", "started_ms": began_ms, **told})}
 
 
 def test_a_group_that_java_was_never_in():

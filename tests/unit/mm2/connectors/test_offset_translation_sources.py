@@ -16,14 +16,14 @@ from mm2.connectors import offset_translation_sources
 from mm2.connectors.offset_translation_sources import OffsetMapFollower
 from mm2.formats.mm2_records import OffsetSync
 from mm2.kafka.client_interfaces import LogTruncatedError
-from mm2.offsets.translation import ExactOffset, Untranslated
+from mm2.offsets.translation import ExactOffset, UntranslatedReason
 from tests.fakes import copied_map
 from tests.fakes.checkpoint_clients import FakeClusters
 from tests.fakes.plugin_contexts import Clock
 
 T7 = copied_map.T7
 EXACT = ExactOffset(downstream=7)
-UNKNOWN = Untranslated.UNKNOWN
+UNKNOWN = UntranslatedReason.UNKNOWN
 
 
 def records(delta=-5, *, topic="orders"):

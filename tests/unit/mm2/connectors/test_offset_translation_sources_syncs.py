@@ -8,7 +8,7 @@ from connect_runtime.base.ids import TopicPartition
 from connect_runtime.kafka.client_errors import UnreachableError
 from mm2.connectors.offset_translation_sources import OffsetSyncsFollower
 from mm2.kafka.client_interfaces import LogTruncatedError
-from mm2.offsets.translation import ExactOffset, Untranslated
+from mm2.offsets.translation import ExactOffset, UntranslatedReason
 from tests.fakes.checkpoint_clients import FakeClusters
 
 T0 = TopicPartition("t", 0)
@@ -30,7 +30,7 @@ def syncs(clusters):
 def test_nothing_translates_before_the_topic_was_read(clusters, syncs):
     clusters.synced(T0, 5, 3)
     assert not syncs.is_ready
-    assert syncs.translate(T0, 5) is Untranslated.NOT_READY
+    assert syncs.translate(T0, 5) is UntranslatedReason.NOT_READY
     syncs.refresh(1.0)
     assert syncs.is_ready
     assert syncs.translate(T0, 5) == ExactOffset(downstream=3)
@@ -65,7 +65,7 @@ def test_a_topic_that_was_made_anew_is_read_anew(clusters, syncs):
     assert not syncs.is_ready
     syncs.refresh(1.0)
     assert syncs.translate(T0, 7) == ExactOffset(downstream=1)
-    assert syncs.translate(T0, 5) is Untranslated.TOO_OLD
+    assert syncs.translate(T0, 5) is UntranslatedReason.TOO_OLD
     first, second = clusters.made
     assert first.closed
     assert not second.closed

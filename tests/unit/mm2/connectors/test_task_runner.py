@@ -141,7 +141,9 @@ def test_what_has_progress_or_is_to_begin_anew_needs_no_siblings():
 
 def test_what_a_later_look_does_not_find_is_copied_on():
     running = [where(0), where(1)]
-    later = task_runner.merge_running(running, plan(where(0), findings=(finding(1), finding(2))))
+    later = task_runner.merge_running_partitions(
+        running, plan(where(0), findings=(finding(1), finding(2)))
+    )
     assert [each.partition for each in later.partitions] == [0, 1]
     assert [each.partition.partition for each in later.findings] == [2]
     assert later.warnings == ("orders-1 is wrong",)
@@ -149,26 +151,30 @@ def test_what_a_later_look_does_not_find_is_copied_on():
 
 def test_what_would_spoil_the_mirror_ends():
     running = [where(0), where(1)]
-    later = task_runner.merge_running(running, plan(where(0), findings=(finding(1, spoils=True),)))
+    later = task_runner.merge_running_partitions(
+        running, plan(where(0), findings=(finding(1, spoils=True),))
+    )
     assert [each.partition for each in later.partitions] == [0]
     assert [each.partition.partition for each in later.findings] == [1]
     assert later.warnings == ()
 
 
 def test_what_is_well_again_is_copied():
-    later = task_runner.merge_running([where(0)], plan(where(0), where(1)))
+    later = task_runner.merge_running_partitions([where(0)], plan(where(0), where(1)))
     assert [each.partition for each in later.partitions] == [0, 1]
-    assert not task_runner.can_keep_running([where(0)], later.partitions)
+    assert not task_runner.can_copy_process_keep_running([where(0)], later.partitions)
 
 
 def test_a_copy_goes_on_where_nothing_that_it_relies_on_has_changed():
     ours = [where(0), where(1)]
-    assert task_runner.can_keep_running(ours, [where(1), where(0)])
-    assert task_runner.can_keep_running(
+    assert task_runner.can_copy_process_keep_running(ours, [where(1), where(0)])
+    assert task_runner.can_copy_process_keep_running(
         ours, [where(0, renew_after_s=1e9, old_after_ms=10**9), where(1)]
     )
     for changed in ({"target_codec": 2}, {"renew_after_s": 1.0}, {"old_after_ms": 1}):
-        assert not task_runner.can_keep_running(ours, [where(0, **changed), where(1)]), changed
+        assert not task_runner.can_copy_process_keep_running(
+            ours, [where(0, **changed), where(1)]
+        ), changed
 
 
 SHARE = [TopicPartition("orders", 0)]

@@ -25,7 +25,7 @@ OFF = {
 def rounds(**more: str) -> RefreshSchedule:
     props = {**PROPS, **SECONDS, **{name.replace("_", "."): each for name, each in more.items()}}
     return topic_refresh.build_refresh_schedule(
-        mirror_connector_config.parse_source(props), now_s=100.0
+        mirror_connector_config.parse_source_config(props), now_s=100.0
     )
 
 
@@ -60,7 +60,7 @@ def test_what_was_done_is_done_again_after_its_interval_and_what_failed_sooner()
 @pytest.mark.parametrize("off", [{}, SECONDS])
 def test_what_is_off_is_done_once_or_never(off):
     made = topic_refresh.build_refresh_schedule(
-        mirror_connector_config.parse_source({**PROPS, **off, **OFF}), now_s=100.0
+        mirror_connector_config.parse_source_config({**PROPS, **off, **OFF}), now_s=100.0
     )
     assert [each.due_s for each in (made.topics, made.configs, made.acls)] == [100.0, None, None]
     made.topics.record_failure(100.0)

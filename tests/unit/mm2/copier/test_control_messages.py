@@ -195,9 +195,9 @@ def over_the_channel(message):
 @settings(max_examples=examples.of(50))
 @given(configurations)
 def test_a_configuration_survives_json(sent):
-    message = over_the_channel(control_messages.encode_configure(sent))
+    message = over_the_channel(control_messages.encode_copy_configuration(sent))
     assert message["type"] == "configure"
-    assert control_messages.decode_configure(message) == sent
+    assert control_messages.decode_copy_configuration(message) == sent
 
 
 def test_security_settings_are_not_printed():
@@ -399,8 +399,8 @@ LOG = tuple(batch(at) for at in range(8))
 def test_nothing_is_known_of_a_copy_that_has_not_begun():
     copy = World(*LOG).copy
     assert (
-        partition_lag.compute_copied_to(copy),
-        partition_lag.compute_oldest_uncopied_ms(copy),
+        partition_lag.compute_replicated_end_offset(copy),
+        partition_lag.compute_oldest_unreplicated_ms(copy),
     ) == (-1, -1)
 
 
@@ -408,14 +408,14 @@ def test_what_is_acknowledged_outside_transactions_is_copied():
     world = copying.begun(*LOG)
     world.offer(*LOG[:2])
     world.send()
-    assert partition_lag.compute_copied_to(world.copy) == 0
+    assert partition_lag.compute_replicated_end_offset(world.copy) == 0
     world.acknowledge()
-    assert partition_lag.compute_copied_to(world.copy) == 1
+    assert partition_lag.compute_replicated_end_offset(world.copy) == 1
 
 
 def test_what_a_transaction_holds_counts_as_copied_once_it_is_committed():
     world = copying.begun(*LOG, delivery=DeliveryMode.TRANSACTIONAL)
-    assert partition_lag.compute_copied_to(world.copy) == 0
+    assert partition_lag.compute_replicated_end_offset(world.copy) == 0
     world.offer(*LOG[:2])
     world.tick()
     world.send()
@@ -423,24 +423,24 @@ def test_what_a_transaction_holds_counts_as_copied_once_it_is_committed():
     world.withheld = {CommitTransaction}
     world.acknowledge()
     world.tick(after_s=1.0)
-    assert partition_lag.compute_copied_to(world.copy) == 0
+    assert partition_lag.compute_replicated_end_offset(world.copy) == 0
     world.withheld = set()
     assert world.open is not None
     world.do([world.open])
-    assert partition_lag.compute_copied_to(world.copy) == 2
+    assert partition_lag.compute_replicated_end_offset(world.copy) == 2
 
 
 def test_the_oldest_record_not_copied_is_queued_or_the_newest_copied_one_or_none():
     world = copying.begun(*LOG)
-    assert partition_lag.compute_oldest_uncopied_ms(world.copy) == -1
+    assert partition_lag.compute_oldest_unreplicated_ms(world.copy) == -1
     world.offer(batch(0, timestamp=copying.FRESH - 9))
-    assert partition_lag.compute_oldest_uncopied_ms(world.copy) == copying.FRESH - 9
+    assert partition_lag.compute_oldest_unreplicated_ms(world.copy) == copying.FRESH - 9
     world.send()
-    assert partition_lag.compute_oldest_uncopied_ms(world.copy) == copying.FRESH - 9
+    assert partition_lag.compute_oldest_unreplicated_ms(world.copy) == copying.FRESH - 9
     world.acknowledge()
-    assert partition_lag.compute_oldest_uncopied_ms(world.copy) == -1
+    assert partition_lag.compute_oldest_unreplicated_ms(world.copy) == -1
     world.copy.source.end = 5
-    assert partition_lag.compute_oldest_uncopied_ms(world.copy) == copying.FRESH - 9
+    assert partition_lag.compute_oldest_unreplicated_ms(world.copy) == copying.FRESH - 9
 
 
 def test_what_no_anchor_tells_of_is_dated_until_it_is_stored():

@@ -138,7 +138,9 @@ def test_messages_go_both_ways_in_order(server, copies):
     for n in range(1, 500):
         channel.send({"type": "recovered_state", "n": n, "pad": "x" * (n % 7) * 1000})
         copy.client.send({"type": "anchor", "n": n, "pad": "y" * (n % 5) * 1000})
-    assert copy.poll_until(lambda: len(copy.received) == 500 and not copy.client._has_unsent())
+    assert copy.poll_until(
+        lambda: len(copy.received) == 500 and not copy.client._has_unsent_messages()
+    )
     assert numbers(copy.received) == list(range(500))
     taken = [channel.receive(5.0) for _ in range(499)]
     assert numbers(taken) == list(range(1, 500))
@@ -241,7 +243,7 @@ def test_a_copy_that_nobody_listens_to_is_held_back(server, copies):
     taken: list[object] = []
     while len(taken) < sent:
         copy.poller.poll(0.0)
-        message = channel.receive(0.0 if copy.client._has_unsent() else 1.0)
+        message = channel.receive(0.0 if copy.client._has_unsent_messages() else 1.0)
         if message is not None:
             taken.append(message["n"])
     assert taken == list(range(sent))

@@ -215,7 +215,7 @@ def test_nothing_is_left_to_copy_as_long_as_the_source_says_so(monkeypatch):
     assert loop.pulse.caught_up_at_s == latency.NEVER_S, "it is not known where the source ends"
     heard_s = loop.now_s - 2.0
     monkeypatch.setattr(loop.loop._fetcher, "oldest_response_s", lambda: heard_s)
-    copy.source.end = partition_lag.compute_copied_to(copy)
+    copy.source.end = partition_lag.compute_replicated_end_offset(copy)
     loop.loop._handle_records_arrived(copy)
     loop.turn()
     assert loop.pulse.caught_up_at_s == heard_s
@@ -230,7 +230,7 @@ def test_a_paused_partition_is_not_known_to_have_nothing_left(monkeypatch):
     loop = Loop()
     copy = loop.world.copy
     monkeypatch.setattr(loop.loop._fetcher, "oldest_response_s", lambda: loop.now_s)
-    copy.source.end = partition_lag.compute_copied_to(copy)
+    copy.source.end = partition_lag.compute_replicated_end_offset(copy)
     loop.loop.pause(paused=True, topics=())
     loop.turn()
     assert loop.pulse.caught_up_at_s == latency.NEVER_S

@@ -32,7 +32,7 @@ SETTINGS = ConfigureCopy(
 def test_a_budget_that_changed_while_the_copy_waited_for_its_slot_holds():
     """It comes right behind the settings, before there is anything to throttle."""
     made = CopyProcess("unix:/nowhere", b"token")
-    made._on_message(control_messages.encode_configure(SETTINGS))
+    made._on_message(control_messages.encode_copy_configuration(SETTINGS))
     made._on_message({"type": "throttle", "bytes_per_s": 7, "topics": {"orders": 5}})
     assert made._settings is not None
     assert (made._settings.throttle_bytes_s, made._settings.topic_throttles) == (7, {"orders": 5})

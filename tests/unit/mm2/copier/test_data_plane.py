@@ -35,7 +35,7 @@ def read(master: str, conf: str = "") -> Mm2Settings:
 
 
 def test_as_many_copies_as_all_flows_have_tasks():
-    assert data_plane.count_copies(read("local[4,1]")) == 5
+    assert data_plane.compute_max_copy_processes(read("local[4,1]")) == 5
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_many_at_once_have_the_same(planes):
 
 def test_copies_of_other_machines_come_by_tls():
     settings = EngineSettings(master="spark://x:1", control_host="localhost")
-    server = data_plane.listen_for_copies(settings, now=CLOCK)
+    server = data_plane.listen_for_copy_processes(settings, now=CLOCK)
     try:
         assert str(server.address).startswith("tls:")
     finally:

@@ -41,8 +41,8 @@ def test_progress_only_goes_forward():
 
 
 def test_an_entry_is_named_by_module_and_function():
-    assert engine.resolve_entry("json:dumps") is __import__("json").dumps
+    assert engine.resolve_entry_point("json:dumps") is __import__("json").dumps
     with pytest.raises(ImportError):
-        engine.resolve_entry("no_such_module:run")
+        engine.resolve_entry_point("no_such_module:run")
     with pytest.raises(AttributeError):
-        engine.resolve_entry("json:no_such_function")
+        engine.resolve_entry_point("json:no_such_function")

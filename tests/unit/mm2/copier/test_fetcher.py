@@ -44,7 +44,7 @@ def sides(lent_bytes):
         execute=lambda copy, found: None,
         on_arrived=lambda copy: None,
         clock=cast(Any, SimpleNamespace(now_s=lambda: 1000.0)),
-        throttles=throttle.create_limits(0, {}),
+        throttles=throttle.create_byte_rate_limits(0, {}),
         limits=client_properties.parse_fetch_limits({}),
         can_send=lambda copy: True,
     )
@@ -141,7 +141,7 @@ class Reading:
             execute=lambda copy, found: self.refused.append(len(found)),
             on_arrived=lambda copy: None,
             clock=cast(Any, SimpleNamespace(now_s=lambda: self.now_s)),
-            throttles=throttle.create_limits(0, {}),
+            throttles=throttle.create_byte_rate_limits(0, {}),
             limits=client_properties.parse_fetch_limits({"client.rack": rack} if rack else {}),
             can_send=lambda copy: True,
         )
@@ -277,7 +277,7 @@ def test_a_topic_with_a_spent_budget_is_not_asked_for_until_it_has_earned_more()
     reading = Reading(rack="")
     topic = reading.world.copy.setup.topic
     batch = copying.batch(0)
-    reading.side.set_throttles(throttle.create_limits(0, {topic: len(batch), "other": 1}))
+    reading.side.set_throttles(throttle.create_byte_rate_limits(0, {topic: len(batch), "other": 1}))
     reading.asked()
     reading.answer(records=batch, end=10)
     assert reading.source.fetches == []
@@ -302,7 +302,7 @@ def test_one_answer_does_not_overdraw_a_budget_for_long(monkeypatch):
     others = [copying.begun(partition=number) for number in range(10, 13)]
     for each in others:
         reading.side.add(each.copy)
-    reading.side.set_throttles(throttle.create_limits(400_000, {topic: 160_000}))
+    reading.side.set_throttles(throttle.create_byte_rate_limits(400_000, {topic: 160_000}))
     for _ in range(2):  # only then the first ones know of the last
         reading.side.update_all_partitions()
     reading.side.send_fetches(reading.now_s)
@@ -318,11 +318,11 @@ def test_one_answer_does_not_overdraw_a_budget_for_long(monkeypatch):
 def test_a_budget_that_is_lifted_is_lifted_at_once():
     reading = Reading(rack="")
     topic = reading.world.copy.setup.topic
-    reading.side.set_throttles(throttle.create_limits(0, {topic: 1}))
+    reading.side.set_throttles(throttle.create_byte_rate_limits(0, {topic: 1}))
     reading.asked()
     reading.answer(records=copying.batch(0), end=10)
     assert reading.source.fetches == []
-    reading.side.set_throttles(throttle.create_limits(0, {}))
+    reading.side.set_throttles(throttle.create_byte_rate_limits(0, {}))
     reading.side.send_fetches(reading.now_s)
     assert len(reading.source.fetches) == 1
 

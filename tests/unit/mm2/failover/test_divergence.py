@@ -8,7 +8,7 @@ import pytest
 
 from connect_runtime.base.timing import Deadline
 from mm2.failover import divergence
-from mm2.failover.divergence import Provenance, ScanBudget
+from mm2.failover.divergence import ForeignRecordScan, ScanBudget
 from mm2.formats import record_batch
 from mm2.formats.record_batch import BatchHeader
 from tests.fakes import batches
@@ -54,8 +54,10 @@ class Log:
         return [(record_batch.read_header(data), data)]
 
 
-def scan(log: Log, start: int, end: int, *, within_s: float = 100.0) -> tuple[bool, Provenance]:
-    found = Provenance(flow_producers={OURS}, start=start, end=end)
+def scan(
+    log: Log, start: int, end: int, *, within_s: float = 100.0
+) -> tuple[bool, ForeignRecordScan]:
+    found = ForeignRecordScan(flow_producers={OURS}, start=start, end=end)
     limit = Deadline.after(within_s, now_s=log.clock.now_s())
     return divergence.scan_log(log, found, clock=log.clock, end=limit), found
 
@@ -101,7 +103,7 @@ def test_all_scans_share_the_room_for_what_they_keep():
 
     def scan_for(batches_: int) -> tuple[bool, int]:
         log = Log(Clock(), [OTHERS, OURS] * batches_)
-        found = Provenance(flow_producers={OURS}, start=0, end=4 * batches_)
+        found = ForeignRecordScan(flow_producers={OURS}, start=0, end=4 * batches_)
         return divergence.scan_log(
             log, found, clock=log.clock, end=end, budget=room
         ), found.range_count
@@ -114,7 +116,7 @@ def test_all_scans_share_the_room_for_what_they_keep():
 
 def test_a_scan_that_ends_too_early_keeps_no_room():
     room, log = ScanBudget(5), Log(Clock(), [OTHERS, OURS] * 10)
-    found = Provenance(flow_producers={OURS}, start=0, end=40)
+    found = ForeignRecordScan(flow_producers={OURS}, start=0, end=40)
     end = Deadline.after(4.0, now_s=0.0)
     assert not divergence.scan_log(log, found, clock=log.clock, end=end, budget=room)
     assert room.reserve(5)

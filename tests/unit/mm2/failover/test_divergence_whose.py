@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mm2.failover import divergence
-from mm2.failover.divergence import Provenance, RecordRange
+from mm2.failover.divergence import ForeignRecordScan, RecordRange
 from mm2.formats import record_batch
 from mm2.formats.record_batch import BatchHeader
 
@@ -33,7 +33,7 @@ def batch(base, count=1, *, producer=OTHER, transactional=False, last=None):
 
 
 def found(*batches, start=0, end=100):
-    result = Provenance(flow_producers=[OURS], start=start, end=end)
+    result = ForeignRecordScan(flow_producers=[OURS], start=start, end=end)
     for each in batches:
         header, control = each if isinstance(each, tuple) and len(each) == 2 else (each, None)
         result.add_batch(header, control)
@@ -98,7 +98,7 @@ STRETCHES = [RecordRange(10, 14, 5, 0, 0), RecordRange(3, 4, 2, 0, 0)]
     ],
 )
 def test_the_first_records_are_passed(passed, expected):
-    assert [each[:3] for each in divergence.skip_records(STRETCHES, passed)] == expected
+    assert [each[:3] for each in divergence.skip_foreign_records(STRETCHES, passed)] == expected
 
 
 @pytest.mark.parametrize(
@@ -140,11 +140,11 @@ def test_so_many_tiny_batches_as_a_tail_may_have_are_few_stretches():
         5,
         5_000,
     )
-    assert divergence.skip_records(result.foreign, 1_001)[0][:3] == (1_001, 1_999, 999)
+    assert divergence.skip_foreign_records(result.foreign, 1_001)[0][:3] == (1_001, 1_999, 999)
 
 
 def test_others_need_not_be_kept():
-    result = Provenance(flow_producers=[OURS], start=0, end=100, collects_foreign=False)
+    result = ForeignRecordScan(flow_producers=[OURS], start=0, end=100, collects_foreign=False)
     result.add_batch(batch(0, 2), None)
     result.add_batch(batch(2, 2, transactional=True), None)
     result.add_batch(batch(4, 3, producer=OURS), None)

@@ -28,7 +28,7 @@ def at(offset: int | None) -> OffsetAndMetadata | None:
 
 def compared(stands: dict[TopicPartition, int | None]) -> list[VerifiedPosition]:
     positions = {place: at(offset) for place, offset in stands.items()}
-    return group_offset_writes.compare_positions(
+    return group_offset_writes.compare_committed_offsets(
         {"billing": final(a=45, b=50)}, {"billing": positions}
     )
 

@@ -15,7 +15,7 @@ from mm2.failover.group_plan import GroupAction
 from mm2.offsets.checkpoint_rules import OffsetAndMetadata
 from mm2.offsets.group_offset_sync import GroupState, TargetGroup
 from mm2.offsets.log_bounds import LogBounds
-from mm2.offsets.translation import EarlierOffset, ExactOffset, Untranslated
+from mm2.offsets.translation import EarlierOffset, ExactOffset, UntranslatedReason
 
 HERE = TopicPartition("t", 0)
 THERE = TopicPartition("east.t", 0)
@@ -59,7 +59,7 @@ def move(
     place = None
     if outcome is not None:
         place = TranslatedPosition(partition=THERE, outcome=outcome, known_from=known_from)
-    return group_plan.plan_group(
+    return group_plan.plan_group_move(
         group,
         lambda _partition, _offset: place,
         mirrored={
@@ -99,14 +99,14 @@ def test_a_position_moves_with_its_note_and_reads_nothing_again():
         ({"log": None, "at": 90, **AWAY}, Way.IS_THERE),
         ({"log": None, "at": 91, **AWAY}, Way.IS_AHEAD),
         ({"log": None, "at": 91, "rewind": True, **AWAY}, Way.MOVES),
-        ({"log": None, "outcome": Untranslated.TOO_OLD, **AWAY}, Way.UNTRANSLATED),
+        ({"log": None, "outcome": UntranslatedReason.TOO_OLD, **AWAY}, Way.UNTRANSLATED),
         ({"log": (0, 89)}, Way.PAST_THE_END),
         ({"log": (0, 90)}, Way.MOVES),
         ({"log": (0, 80), "pending": 9}, Way.PAST_THE_END),
         ({"log": (0, 80), "pending": 10}, Way.MOVES),
         ({"at": 500, "log": (0, 480), "pending": 20}, Way.IS_AHEAD),
         ({"outcome": None}, Way.NOT_MIRRORED),
-        ({"outcome": Untranslated.NOT_READY}, Way.UNTRANSLATED),
+        ({"outcome": UntranslatedReason.NOT_READY}, Way.UNTRANSLATED),
         ({"committed": None}, Way.NO_OFFSET),
     ],
 )
@@ -148,7 +148,7 @@ def test_what_was_read_and_never_arrived_is_told():
 def test_beyond_what_is_recorded_no_more_is_read_again_than_can_have_arrived(again, tail, capped):
     outcome = EarlierOffset(downstream=80, reread_max=again)
     mirrored = MirroredPartition(partition=HERE, mirror=THERE, copied_to=60, unrecorded=tail)
-    found = group_plan.cap_rereads(outcome, 100, mirrored)
+    found = group_plan.cap_reread_bound(outcome, 100, mirrored)
     assert (found.downstream, getattr(found, "reread_max", 0)) == (80, capped)
 
 
@@ -156,7 +156,7 @@ def test_beyond_what_is_recorded_no_more_is_read_again_than_can_have_arrived(aga
 def test_what_is_recorded_is_not_capped(copied_to):
     outcome = EarlierOffset(downstream=80, reread_max=40)
     mirrored = MirroredPartition(partition=HERE, mirror=THERE, copied_to=copied_to)
-    assert group_plan.cap_rereads(outcome, 100, mirrored) == outcome
+    assert group_plan.cap_reread_bound(outcome, 100, mirrored) == outcome
 
 
 @pytest.mark.parametrize("tail", [0, 5])
@@ -164,7 +164,7 @@ def test_what_others_have_bounded_stays_bounded_so(tail):
     """A place among records of both clusters, and a checkpoint."""
     shared = EarlierOffset(downstream=20, reread_max=70)
     assert only(outcome=shared, copied_to=60, tail=tail).max_rereads == 70
-    unknown = Untranslated.UNKNOWN
+    unknown = UntranslatedReason.UNKNOWN
     assert only(outcome=unknown, pair=(90, 70), copied_to=60, tail=tail).max_rereads == 430
 
 
@@ -179,21 +179,21 @@ def test_what_was_deleted_there_before_it_was_read_is_counted():
 
 
 def test_who_is_older_than_all_that_is_known_goes_on_at_the_first_that_is_left():
-    found = only(outcome=Untranslated.TOO_OLD, log=(40, 500))
+    found = only(outcome=UntranslatedReason.TOO_OLD, log=(40, 500))
     assert (found.is_before_map, found.target_offset, found.max_rereads, found.action) == (
         True,
         40,
         460,
         Way.MOVES,
     )
-    held = only(outcome=Untranslated.TOO_OLD, log=(40, 480), pending=20)
+    held = only(outcome=UntranslatedReason.TOO_OLD, log=(40, 480), pending=20)
     assert held.max_rereads == 460
 
 
 @pytest.mark.parametrize("pair", [(100, 70), (99, 70)])
 @pytest.mark.parametrize("outcome", ["UNKNOWN", "TOO_OLD"])
 def test_a_checkpoint_says_what_the_map_does_not_know(pair, outcome):
-    found = only(outcome=Untranslated[outcome], pair=pair, known_from=70)
+    found = only(outcome=UntranslatedReason[outcome], pair=pair, known_from=70)
     assert (found.is_before_map, found.target_offset, found.max_rereads, found.action) == (
         False,
         70,
@@ -205,7 +205,7 @@ def test_a_checkpoint_says_what_the_map_does_not_know(pair, outcome):
 @pytest.mark.parametrize("known_from", [69, None])
 def test_a_checkpoint_behind_what_the_map_still_knows_is_of_a_mirror_before(known_from):
     """Who went on there would miss what stands between."""
-    old = Untranslated.TOO_OLD
+    old = UntranslatedReason.TOO_OLD
     found = only(outcome=old, pair=(100, 70), known_from=known_from)
     assert (found.is_before_map, found.target_offset, found.max_rereads, found.action) == (
         True,
@@ -217,7 +217,7 @@ def test_a_checkpoint_behind_what_the_map_still_knows_is_of_a_mirror_before(know
 
 @pytest.mark.parametrize(
     ("outcome", "pair"),
-    [(Untranslated.UNKNOWN, (101, 70)), (Untranslated.NOT_READY, (99, 70))],
+    [(UntranslatedReason.UNKNOWN, (101, 70)), (UntranslatedReason.NOT_READY, (99, 70))],
 )
 def test_a_checkpoint_of_later_says_nothing(outcome, pair):
     assert only(outcome=outcome, pair=pair).action is Way.UNTRANSLATED
@@ -248,7 +248,7 @@ def test_a_partition_it_was_reset_to_nowhere_in_may_have_been_read_since(origin,
         positions={HERE: OffsetAndMetadata(offset=100), other: None},
     )
     there = LogBounds(start=0, end=25)
-    found = group_plan.plan_group(
+    found = group_plan.plan_group_move(
         group,
         lambda _partition, _offset: TranslatedPosition(partition=THERE, outcome=EXACT),
         mirrored={other: MirroredPartition(partition=other, mirror=other, mirror_bounds=there)},

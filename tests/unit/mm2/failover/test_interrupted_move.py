@@ -54,7 +54,7 @@ def mirrored(end: int | None) -> MirroredPartition:
 
 
 def why(found: MoveJournal, *, epoch: int = 3, **given: Any) -> str:
-    return interrupted_move.explain_change(
+    return interrupted_move.explain_outdated_positions(
         found, **{"offset_map": known(epoch), "to_fence": {HERE}, "mirrored": (), **given}
     )
 
@@ -160,4 +160,4 @@ def test_it_is_given_up_as_long_as_no_group_was_moved(begun, moved, said):
         started_ms=dict.fromkeys(begun, 1),
         moved=moved,
     )
-    assert interrupted_move.explain_abandoning(found, path="m", resume="mm2 resume x") == said
+    assert interrupted_move.explain_how_to_abandon(found, path="m", resume="mm2 resume x") == said

@@ -21,7 +21,7 @@ BEGUN = MoveIdentity(
     hooks=("start-consumers",),
     clusters=ClusterIds(origin="idE", destination="idW"),
 )
-FIRST = journal.encode_begun(BEGUN, at_ms=5)
+FIRST = journal.encode_begun_entry(BEGUN, at_ms=5)
 
 
 def test_what_was_begun_is_read_again():
@@ -34,9 +34,9 @@ def test_it_goes_on_with_the_first_step_that_is_not_done():
     text = FIRST
     for step in BEGUN.steps:
         assert journal.read_journal(text).next_step is step
-        text += journal.encode_started(step, at_ms=6)
+        text += journal.encode_step_started(step, at_ms=6)
         assert journal.read_journal(text).next_step is step
-        text += journal.encode_done(step, {"n": 1}, at_ms=9)
+        text += journal.encode_step_done(step, {"n": 1}, at_ms=9)
     found = journal.read_journal(text)
     assert found.next_step is None
     assert found.details[Step.FENCE] == {"n": 1}
@@ -44,7 +44,7 @@ def test_it_goes_on_with_the_first_step_that_is_not_done():
 
 
 def test_what_is_accepted_later_counts_as_if_it_had_been():
-    found = journal.read_journal(FIRST + journal.encode_accepted(["lag"], at_ms=6))
+    found = journal.read_journal(FIRST + journal.encode_accepted_entry(["lag"], at_ms=6))
     assert found.identity is not None
     assert found.identity.request.accepted == {"halted", "lag"}
     assert found.identity.request.groups == BEGUN.request.groups
@@ -53,8 +53,8 @@ def test_what_is_accepted_later_counts_as_if_it_had_been():
 def test_groups_that_were_moved_are_known():
     text = (
         FIRST
-        + journal.encode_group_moved("billing", at_ms=6)
-        + journal.encode_group_moved("x", at_ms=7)
+        + journal.encode_group_moved_entry("billing", at_ms=6)
+        + journal.encode_group_moved_entry("x", at_ms=7)
     )
     assert journal.read_journal(text).moved == {"billing", "x"}
 
@@ -62,8 +62,8 @@ def test_groups_that_were_moved_are_known():
 def test_a_failed_step_is_done_again():
     text = (
         FIRST
-        + journal.encode_started(Step.RECORD, at_ms=6)
-        + journal.encode_failed(Step.RECORD, "x", at_ms=7)
+        + journal.encode_step_started(Step.RECORD, at_ms=6)
+        + journal.encode_step_failed(Step.RECORD, "x", at_ms=7)
     )
     found = journal.read_journal(text)
     assert found.next_step is Step.RECORD
@@ -71,13 +71,13 @@ def test_a_failed_step_is_done_again():
 
 
 def test_what_is_voided_is_done_again():
-    text = FIRST + journal.encode_done(Step.RECORD, {"n": 1}, at_ms=6)
-    text += journal.encode_voided(Step.RECORD, at_ms=7)
+    text = FIRST + journal.encode_step_done(Step.RECORD, {"n": 1}, at_ms=6)
+    text += journal.encode_step_voided(Step.RECORD, at_ms=7)
     found = journal.read_journal(text)
     assert (found.next_step, found.details, found.done_ms) == (Step.RECORD, {}, {})
     assert found.voided == {Step.RECORD: {"n": 1}}
     assert (
-        journal.read_journal(text + journal.encode_done(Step.RECORD, {}, at_ms=8)).done_ms[
+        journal.read_journal(text + journal.encode_step_done(Step.RECORD, {}, at_ms=8)).done_ms[
             Step.RECORD
         ]
         == 8
@@ -85,7 +85,7 @@ def test_what_is_voided_is_done_again():
 
 
 def test_a_line_that_a_crash_cut_off_was_not_written():
-    text = FIRST + journal.encode_done(Step.RECORD, {}, at_ms=6)
+    text = FIRST + journal.encode_step_done(Step.RECORD, {}, at_ms=6)
     for length in range(len(FIRST), len(text)):
         assert journal.read_journal(text[:length]).next_step is Step.RECORD
 
@@ -100,7 +100,7 @@ def test_a_line_that_a_crash_cut_off_was_not_written():
         (FIRST.replace('"v":3', '"v":1'), "version 1"),
         (FIRST + '{"v":3,"at_ms":1,"what":"done","step":"fly"}\n', "line 2"),
         (FIRST + '{"v":3,"at_ms":1,"what":"dreamt"}\n', "line 2"),
-        (journal.encode_accepted(["lag"], at_ms=1), "line 1"),
+        (journal.encode_accepted_entry(["lag"], at_ms=1), "line 1"),
         (FIRST + '{"v":3,"at_ms":1e999,"what":"accepted","codes":[]}\n', "line 2"),
         (FIRST + '{"v":3,"at_ms":1' + "0" * 100 + ',"what":"accepted","codes":[]}\n', "line 2"),
         (FIRST + "[" * 100_000 + "\n", "line 2"),

@@ -20,7 +20,7 @@ BEGUN = MoveIdentity(
     request=MoveRequest(origin="east", destination="west", kind=MoveKind.EMERGENCY),
     flow="east->west",
 )
-FIRST = journal.encode_begun(BEGUN, at_ms=5)
+FIRST = journal.encode_begun_entry(BEGUN, at_ms=5)
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def path(tmp_path: Path) -> Path:
 
 def test_what_was_noted_is_there_the_next_time(path):
     with JournalFile(path, begin=FIRST) as file:
-        file.append(journal.encode_done(Step.RECORD, {"n": 1}, at_ms=6))
+        file.append(journal.encode_step_done(Step.RECORD, {"n": 1}, at_ms=6))
         assert file.journal.next_step is Step.STOP_FLOW
     with JournalFile(path) as file:
         assert file.journal.identity == BEGUN
@@ -40,8 +40,8 @@ def test_what_was_noted_is_there_the_next_time(path):
 def test_a_line_that_was_cut_off_gives_way_to_the_next(path):
     path.write_text(FIRST + '{"v":3,"at_')
     with JournalFile(path) as file:
-        file.append(journal.encode_done(Step.RECORD, {}, at_ms=6))
-    assert path.read_text() == FIRST + journal.encode_done(Step.RECORD, {}, at_ms=6)
+        file.append(journal.encode_step_done(Step.RECORD, {}, at_ms=6))
+    assert path.read_text() == FIRST + journal.encode_step_done(Step.RECORD, {}, at_ms=6)
 
 
 def test_a_journal_that_is_there_is_not_begun_again(path):
@@ -144,10 +144,10 @@ def test_a_disk_that_is_full_leaves_no_piece_of_a_line(path, monkeypatch: pytest
             return real(descriptor, data[:size])
         raise OSError(28, "No space left on device")
 
-    failed = journal.encode_failed(Step.MOVE_GROUPS, "no", at_ms=7)
+    failed = journal.encode_step_failed(Step.MOVE_GROUPS, "no", at_ms=7)
     with JournalFile(path, begin=FIRST) as file:
         monkeypatch.setattr(os, "write", write)
         with pytest.raises(FatalError, match="No space left"):
-            file.append(journal.encode_group_moved("billing", at_ms=6))
+            file.append(journal.encode_group_moved_entry("billing", at_ms=6))
         file.append(failed)
     assert path.read_text() == FIRST + failed

@@ -18,7 +18,7 @@ from mm2.failover.plan_findings import PlanFinding, PlanSeverity, PlanVerdict
 from mm2.offsets.checkpoint_rules import OffsetAndMetadata
 from mm2.offsets.group_offset_sync import GroupState, TargetGroup
 from mm2.offsets.log_bounds import LogBounds
-from mm2.offsets.translation import EarlierOffset, ExactOffset, Untranslated
+from mm2.offsets.translation import EarlierOffset, ExactOffset, UntranslatedReason
 
 HERE = TopicPartition("t", 0)
 THERE = TopicPartition("east.t", 0)
@@ -58,7 +58,7 @@ def made(
         **given,
     )
     outcome = outcome or ExactOffset(downstream=60)
-    return move_plan.build_plan(
+    return move_plan.build_move_plan(
         wanted, found, lambda *_: TranslatedPosition(partition=THERE, outcome=outcome)
     )
 
@@ -108,7 +108,7 @@ LAGGING = {"source_bounds": LogBounds(start=0, end=130), "waiting_since_ms": 4_0
         (made(None, group(there=BEYOND)), "rewind", Weight.NOTE),
         (made(None, group(state=State.ACTIVE)), "group-active-on-origin", Weight.COSTS),
         (made(None, group(origin=PositionBasis.CHECKPOINTED)), "as-of-checkpoint", Weight.COSTS),
-        (made(outcome=Untranslated.UNKNOWN), "untranslated", Weight.FORBIDS),
+        (made(outcome=UntranslatedReason.UNKNOWN), "untranslated", Weight.FORBIDS),
         (made(log=59), "no-target-offset", Weight.FORBIDS),
         (made(outcome=EarlierOffset(downstream=40, reread_max=9)), "rereads", Weight.COSTS),
         (made(None, group(committed=107)), "read-unreplicated", Weight.COSTS),
@@ -159,7 +159,7 @@ def test_lag_in_records_and_time():
 def test_nothing_mirrored_forbids():
     wanted = MoveRequest(origin="east", destination="west", kind=MoveKind.EMERGENCY)
     found = ClusterPairSnapshot(at_ms=0, flow="east->west", mirrored=(), groups=())
-    made_of_it = move_plan.build_plan(wanted, found, lambda *_: None)
+    made_of_it = move_plan.build_move_plan(wanted, found, lambda *_: None)
     assert set(codes(made_of_it)) == {"nothing-replicated", "no-groups"}
     assert made_of_it.verdict is Verdict.NO_GO
 

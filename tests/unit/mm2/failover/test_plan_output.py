@@ -65,7 +65,7 @@ def made(
     )
     wanted = MoveRequest(origin="east", destination="west", kind=MoveKind.EMERGENCY)
     place = TranslatedPosition(partition=THERE, outcome=ExactOffset(downstream=60))
-    return move_plan.build_plan(wanted, found, lambda *_: place)
+    return move_plan.build_move_plan(wanted, found, lambda *_: place)
 
 
 def test_people_read_a_table():

@@ -8,9 +8,9 @@ import pytest
 
 from connect_runtime.base.ids import TopicPartition
 from mm2.clusters.pair_snapshot import (
-    AgreedEnds,
     ClusterPairSnapshot,
     GroupSnapshot,
+    MatchingEndOffsets,
     MirroredPartition,
     PlanBaseline,
     PositionBasis,
@@ -76,11 +76,11 @@ def findings_of(
     place = TranslatedPosition(
         partition=THERE, outcome=outcome, local_records_reason=unsure, outdated_reason=stopped
     )
-    made = move_plan.build_plan(
+    made = move_plan.build_move_plan(
         wanted,
         found,
         lambda *_: place,
-        agreed_ends=None if agreed is None else AgreedEnds(ends={HERE: agreed}),
+        agreed_ends=None if agreed is None else MatchingEndOffsets(ends={HERE: agreed}),
     )
     return made.findings
 

@@ -38,7 +38,7 @@ HERE, MIRROR = TopicPartition("orders", 0), TopicPartition("east.orders", 0)
 BROUGHT = TopicPartition("west.orders", 0)
 COPIED, DELTA = 100, 5
 SHARED = TargetTopicAccess.SHARED
-Exact, Earlier, Untranslated = ExactOffset, EarlierOffset, translation.Untranslated
+Exact, Earlier, UntranslatedReason = ExactOffset, EarlierOffset, translation.UntranslatedReason
 
 
 def known(partition: TopicPartition, *, through: int, delta: int) -> OffsetMap:
@@ -100,7 +100,7 @@ def test_what_is_older_than_the_map_is_before_what_it_knows_first():
     anew = OffsetMap()
     for key, value in copied_map.log(HERE, start=60, through=COPIED, delta=-59):
         anew.apply(key or b"", value)
-    old = Untranslated.TOO_OLD
+    old = UntranslatedReason.TOO_OLD
     found = made(flow(), NOTHING, offset_map=anew).translate(HERE, 40)
     assert found == TranslatedPosition(partition=MIRROR, outcome=old, known_from=1)
     alone = identity(target_topics=TargetTopicAccess.EXCLUSIVE)
@@ -149,13 +149,13 @@ def test_of_a_topic_that_was_made_anew_the_opposite_map_says_nothing(about):
     where = made(about, way, unreplicated={HERE: tail}, is_stopped=True)
     asked = BROUGHT if about.policy.renames_topics else HERE
     assert where.translate(asked, 15) == TranslatedPosition(
-        partition=HERE, outcome=Untranslated.TOO_OLD, outdated_reason="it was recreated"
+        partition=HERE, outcome=UntranslatedReason.TOO_OLD, outdated_reason="it was recreated"
     )
 
 
 @pytest.mark.parametrize(
     ("syncs", "found"),
-    [({}, Untranslated.UNKNOWN), (synced(12, 15), Earlier(downstream=12, reread_max=2))],
+    [({}, UntranslatedReason.UNKNOWN), (synced(12, 15), Earlier(downstream=12, reread_max=2))],
 )
 def test_without_the_opposite_map_its_syncs_count(syncs, found):
     back = ReverseFlowMap(offset_map=None, exists=True, syncs=syncs)
@@ -273,7 +273,7 @@ def local(through, end, *stretches):
 
 
 def place(forward, back, known, *, read_all=False, past_all=False):
-    return position_translation.translate_shared_name(
+    return position_translation.combine_shared_topic_translations(
         forward, back, known, read_all_copied=read_all, past_all_back=past_all
     )
 
@@ -329,8 +329,14 @@ def test_copies_behind_the_place_by_the_map_count_on_top():
 
 
 def test_without_a_place_on_either_way_there_is_none():
-    assert place(Untranslated.UNKNOWN, Exact(downstream=1), local(1, 2)) is Untranslated.UNKNOWN
-    assert place(Exact(downstream=1), Untranslated.TOO_OLD, local(1, 2)) is Untranslated.TOO_OLD
+    assert (
+        place(UntranslatedReason.UNKNOWN, Exact(downstream=1), local(1, 2))
+        is UntranslatedReason.UNKNOWN
+    )
+    assert (
+        place(Exact(downstream=1), UntranslatedReason.TOO_OLD, local(1, 2))
+        is UntranslatedReason.TOO_OLD
+    )
 
 
 @settings(max_examples=300)
@@ -350,14 +356,14 @@ def test_nothing_unread_stands_before_it(events, data):
         for at, name in enumerate(there)
         if at >= through and name.startswith("there")
     ]
-    found = position_translation.translate_shared_name(
+    found = position_translation.combine_shared_topic_translations(
         forward,
         back,
         LocalRecords(through=through, end=len(there), ranges=stretches),
         read_all_copied=committed >= copied_to,
         past_all_back=committed >= behind,
     )
-    assert not isinstance(found, Untranslated)
+    assert not isinstance(found, UntranslatedReason)
     assert set(there[: found.downstream]) <= read
     again = sum(name in read for name in there[found.downstream :])
     assert again <= (found.reread_max if isinstance(found, Earlier) else 0)

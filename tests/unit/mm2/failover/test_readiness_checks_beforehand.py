@@ -173,9 +173,9 @@ def begun(path: pathlib.Path, origin: str, destination: str, *, done: bool = Fal
     kind = MoveKind.EMERGENCY
     wanted = MoveRequest(origin=origin, destination=destination, kind=kind)
     about = MoveIdentity(request=wanted, flow=f"{origin}->{destination}")
-    text = journal.encode_begun(about, at_ms=1)
+    text = journal.encode_begun_entry(about, at_ms=1)
     for step in about.steps if done else about.steps[:2]:
-        text += journal.encode_done(step, {}, at_ms=2)
+        text += journal.encode_step_done(step, {}, at_ms=2)
     path.write_text(text)
     return str(path)
 

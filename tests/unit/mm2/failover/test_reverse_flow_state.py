@@ -13,7 +13,7 @@ from mm2.failover.move_plan import MovePlan
 from mm2.failover.move_request import MoveKind
 from mm2.failover.plan_findings import PlanSeverity, PlanVerdict
 from mm2.failover.position_translation import OffsetSources
-from mm2.failover.unreplicated_tails import ReplicatedBack, ScanStart, UnreplicatedTail
+from mm2.failover.unreplicated_tails import RecordsReplicatedBack, ScanStart, UnreplicatedTail
 from mm2.topics import filters, naming
 from mm2.topics.flow_config import Flow
 from tests.fakes import copied_map, plans
@@ -55,7 +55,9 @@ def whole(begins: Any) -> dict[TopicPartition, UnreplicatedTail]:
         found = begin.build_local_scan()
         count = found.end - found.start
         found.foreign.append(RecordRange(found.start, found.end - 1, count, 1, 2))
-        return begin.build_tail(partition, found, ReplicatedBack(0, begin.mirror_next), whole=True)
+        return begin.build_tail(
+            partition, found, RecordsReplicatedBack(0, begin.mirror_next), whole=True
+        )
 
     return {each: tail(each, begin) for each, begin in begins.items()}
 

@@ -60,7 +60,7 @@ def move(way: GroupAction = Way.MOVES, *, at: int | None = None) -> GroupMove:
     ],
 )
 def test_who_has_got_further_is_left_there_unless_he_is_to_be_set_back(way, at, stands, written):
-    noted = {"groups": [step_details.encode_group(move(way, at=at))]}
+    noted = {"groups": [step_details.encode_group_positions(move(way, at=at))]}
     final = step_details.decode_final_positions(again(noted))["billing"]
     assert final.positions == {THERE: OffsetAndMetadata(offset=45, metadata="m")}
     now = None if stands is None else OffsetAndMetadata(offset=stands)
@@ -143,7 +143,7 @@ PLAN: dict[str, Any] = {
 
 
 def test_what_a_plan_said_before_is_known_later():
-    found = step_details.decode_baseline({"plan": PLAN})
+    found = step_details.decode_plan_baseline({"plan": PLAN})
     assert found.findings == {("lag", "")}
     assert found.streams == {"mail"}
     assert found.positions == {
@@ -243,5 +243,5 @@ def test_the_report_says_what_became_of_each_group():
 @pytest.mark.parametrize(("end", "found"), [(100, 0), (104, 4), (90, 0), (None, None)], ids=str)
 def test_what_came_later_is_counted_where_it_can_be(end, found):
     now = {HERE: None if end is None else LogBounds(start=0, end=end)}
-    assert step_details.count_stranded_records(PLAN, now) == found
-    assert step_details.count_stranded_records(PLAN, {}) is None
+    assert step_details.count_records_after_snapshot(PLAN, now) == found
+    assert step_details.count_records_after_snapshot(PLAN, {}) is None

@@ -98,7 +98,7 @@ TABLE: list[tuple[MoveStep, dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("step", "detail", "words"), TABLE, ids=str)
 def test_what_is_said(step, detail, words):
-    assert step_details.describe_read_back(step, detail) == words
+    assert step_details.describe_step_verification(step, detail) == words
 
 
 def test_every_step_has_its_words():
@@ -114,4 +114,4 @@ def test_every_step_has_its_words():
     ids=str,
 )
 def test_nothing_is_called_verified_that_was_not_looked_at(detail, line):
-    assert step_details.format_read_back(Step.START_PRODUCERS, detail) == line
+    assert step_details.format_step_verification(Step.START_PRODUCERS, detail) == line

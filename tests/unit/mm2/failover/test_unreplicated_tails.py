@@ -9,7 +9,7 @@ import pytest
 from connect_runtime.base.ids import TopicPartition
 from mm2.failover import unreplicated_tails
 from mm2.failover.divergence import RecordRange
-from mm2.failover.unreplicated_tails import ReplicatedBack, ScanStart, TailScan
+from mm2.failover.unreplicated_tails import RecordsReplicatedBack, ScanStart, TailScan
 from mm2.formats.mm2_records import OffsetSync
 from mm2.offsets.log_bounds import LogBounds
 from mm2.offsets.offset_map import OffsetMap
@@ -140,7 +140,11 @@ STRETCHES = [RecordRange(10, 14, 5, 1, 2), RecordRange(20, 29, 10, 3, 4)]
 
 @pytest.mark.parametrize(
     ("arrived", "behind", "counted"),
-    [(ReplicatedBack(0, 12), 12, 15), (ReplicatedBack(3, 15), 15, 12), (None, 17, 15)],
+    [
+        (RecordsReplicatedBack(0, 12), 12, 15),
+        (RecordsReplicatedBack(3, 15), 15, 12),
+        (None, 17, 15),
+    ],
 )
 def test_what_had_arrived_is_not_left(arrived, behind, counted):
     found = begin().build_local_scan()

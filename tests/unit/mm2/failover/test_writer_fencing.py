@@ -30,7 +30,7 @@ from mm2.failover.writer_fencing import (
     FencingContestedError,
     FencingRefusedError,
     FencingRounds,
-    PartlyFencedError,
+    PartiallyFencedError,
 )
 from mm2.formats import offset_map_records, record_batch
 from mm2.formats.offset_map_records import MapProducer, MapProducerKey
@@ -76,7 +76,7 @@ class Scene:
         ]
         if len(found) < len(partitions):
             self.clock.pause(10.0)
-            raise PartlyFencedError(
+            raise PartiallyFencedError(
                 "fencing for 10 s: no coordinator",
                 found,
                 silent=dict.fromkeys(self.failing.intersection(partitions), "no coordinator"),
@@ -255,7 +255,7 @@ def test_what_was_not_begun_in_time_is_told_as_that(scene: Scene):
     turns, about = scene.turns(leaves=True)
 
     def fence(known: Any, partitions: Collection[TopicPartition]) -> list[FencingResult]:
-        raise PartlyFencedError("time is up", (), silent={moves.HERE: "no coordinator"})
+        raise PartiallyFencedError("time is up", (), silent={moves.HERE: "no coordinator"})
 
     object.__setattr__(about, "fence_partitions", fence)
     with pytest.raises(RetriableError):
@@ -419,7 +419,7 @@ class Silent:
 
 def test_what_could_not_be_fenced_in_time_is_named():
     stands_in: Any = Silent()
-    with pytest.raises(PartlyFencedError, match=r"0 of 1 .* nobody leads east") as caught:
+    with pytest.raises(PartiallyFencedError, match=r"0 of 1 .* nobody leads east") as caught:
         writer_fencing.fence_partitions(
             Flow(source="east", target="west"),
             known(),
@@ -437,7 +437,7 @@ def test_what_somebody_else_takes_has_answered(code, monkeypatch: pytest.MonkeyP
     place = Place(refused=refused, marker=None)
     monkeypatch.setattr(writer_fencing, "PartitionFencer", lambda *_, **__: place)
     stands_in: Any = Silent()
-    with pytest.raises(PartlyFencedError) as caught:
+    with pytest.raises(PartiallyFencedError) as caught:
         writer_fencing.fence_partitions(
             Flow(source="east", target="west"),
             known(),

@@ -64,9 +64,9 @@ def test_a_header_that_is_cut_off_is_refused():
 def test_one_changed_byte_is_seen(at, mask):
     data = bytearray(batch())
     header = record_batch.read_header(memoryview(data))
-    assert record_batch.crc_matches(memoryview(data), header)
+    assert record_batch.has_valid_crc(memoryview(data), header)
     data[at] ^= mask
-    assert not record_batch.crc_matches(memoryview(data), header)
+    assert not record_batch.has_valid_crc(memoryview(data), header)
 
 
 @given(
@@ -79,7 +79,7 @@ def test_a_stamp_changes_what_it_names_and_nothing_else(attributes, producer_id,
     data = bytearray(batch(1000, count=2))
     before = record_batch.read_header(memoryview(bytes(data)))
     records = bytes(data[61:])
-    crc = record_batch.stamp_producer(
+    crc = record_batch.stamp_producer_fields(
         memoryview(data), attributes=attributes, producer=(producer_id, epoch, sequence)
     )
     after = record_batch.read_header(memoryview(data))
@@ -92,13 +92,13 @@ def test_a_stamp_changes_what_it_names_and_nothing_else(attributes, producer_id,
         crc=crc,
     )
     assert data[61:] == records
-    assert record_batch.crc_matches(memoryview(data), after)
+    assert record_batch.has_valid_crc(memoryview(data), after)
 
 
 def test_a_stamped_batch_equals_one_written_for_that_producer():
     records = [Record(value=b"a", key=b"k", timestamp=NOW_MS)]
     data = bytearray(batches.data(records, Stamp(base_offset=7, leader_epoch=6)))
-    record_batch.stamp_producer(memoryview(data), attributes=0x10, producer=(9, 2, 30))
+    record_batch.stamp_producer_fields(memoryview(data), attributes=0x10, producer=(9, 2, 30))
     ours = Stamp(leader_epoch=6, producer_id=9, producer_epoch=2, base_sequence=30, attributes=0x10)
     assert bytes(data) == batches.data(records, ours)
 
@@ -108,7 +108,7 @@ def test_a_stamped_batch_equals_one_written_for_that_producer():
     [(0, 1, 1), (5, 10, 15), (2**31 - 2, 1, 2**31 - 1), (2**31 - 1, 1, 0), (2**31 - 1, 3, 2)],
 )
 def test_sequences_wrap_to_zero_after_31_bits(sequence, count, following):
-    assert record_batch.next_sequence(sequence, count) == following
+    assert record_batch.compute_next_sequence(sequence, count) == following
 
 
 # Control batches

@@ -208,7 +208,7 @@ held_messages = st.lists(
 def as_records(message):
     batch = memoryview(record_sets.convert_legacy_message(memoryview(message)).batch)
     header = record_batch.read_header(batch)
-    assert record_batch.crc_matches(batch, header)
+    assert record_batch.has_valid_crc(batch, header)
     assert (header.size, header.producer_id) == (len(batch), -1)
     return header, records.decode_batch(header, batch)
 

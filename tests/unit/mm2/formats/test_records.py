@@ -66,7 +66,7 @@ def test_a_built_batch_is_whole_and_of_nobody(found, codec):
     batch = records.encode_batch(found, codec=codec)
     header = header_of(batch)
     assert header.size == len(batch)
-    assert record_batch.crc_matches(memoryview(batch), header)
+    assert record_batch.has_valid_crc(memoryview(batch), header)
     assert (header.attributes, header.record_count, header.magic) == (codec, len(found), 2)
     assert (header.producer_id, header.producer_epoch, header.base_sequence) == (-1, -1, -1)
     assert header.base_timestamp == found[0].timestamp

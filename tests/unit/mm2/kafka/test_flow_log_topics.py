@@ -17,7 +17,7 @@ from mm2.kafka.client_interfaces import PerTopicResult, TopicDescription
 from mm2.kafka.flow_log_topics import FlowLogTopics
 from tests.fakes.admin import FakeAdmin, FakeCluster
 
-NAMES = list(client_interfaces.name_flow_log_topics("east").values())
+NAMES = list(client_interfaces.build_flow_log_topic_names("east").values())
 WHERE: dict[str, Any] = {"where": "west (h:9092)", "bootstrap": "h:9092"}
 
 

@@ -15,7 +15,7 @@ TOKENS = OAuthSettings(endpoint="https://issuer/token", client_id="flow", client
 
 @pytest.fixture
 def own_file(monkeypatch):
-    monkeypatch.setattr(operator_access._ProcessConfig, "file", "clusters.yaml")
+    monkeypatch.setattr(operator_access._ProcessConfigFile, "file", "clusters.yaml")
 
 
 def test_clusters_are_named_without_secrets(own_file, monkeypatch):
@@ -38,7 +38,7 @@ def test_clusters_are_named_without_secrets(own_file, monkeypatch):
 
 
 def test_on_a_plain_worker_its_rest_api_is_the_way(monkeypatch):
-    monkeypatch.setattr(operator_access._ProcessConfig, "file", "")
+    monkeypatch.setattr(operator_access._ProcessConfigFile, "file", "")
     found = operator_access.build_operator_commands(
         source=KafkaClusterAccess(bootstrap=("a:1",)),
         target=KafkaClusterAccess(bootstrap=("b:1",)),

@@ -36,7 +36,7 @@ RUNNING, FAILED = TaskState.RUNNING, TaskState.FAILED
 
 class Counted:
     def __init__(self) -> None:
-        self.registry = collector.make_registry()
+        self.registry = collector.make_metrics_registry()
         self.counters = FlowCounters(self.registry)
         self.before: FlowStatus | None = None
         self.wall_ms = 0
@@ -288,7 +288,7 @@ class Observed:
 
 
 def test_every_declaration_is_in_the_registry():
-    assert collector.make_registry().metrics == declarations.ALL_METRICS
+    assert collector.make_metrics_registry().metrics == declarations.ALL_METRICS
 
 
 def test_what_was_copied_is_counted_by_topic():
@@ -744,7 +744,7 @@ def test_what_has_not_changed_is_not_gone_through_again(monkeypatch):
     flow = statuses.flow(statuses.partition("orders", records=5), statuses.partition("rest"))
     seen = Observed().see(flow)
     looks: list[object] = []
-    monkeypatch.setattr(collector, "_read_flow", looks.append)
+    monkeypatch.setattr(collector, "_read_flow_values", looks.append)
     monkeypatch.setattr(FlowCounters, "count_status", lambda *_: looks.append("counted"))
     before = seen.family(declarations.REPLICATED_RECORDS)
     seen.see(flow)

@@ -21,7 +21,7 @@ def names_of(*names: str) -> set[str]:
         )
         for name in names
     ]
-    found = list(jmx_aliases.make_aliases(families))
+    found = list(jmx_aliases.make_alias_families(families))
     assert all(each.series == {("x",): 5.0} and each.metric.labels == ("a",) for each in found)
     return {each.metric.name for each in found}
 
@@ -65,7 +65,7 @@ def test_the_lag_of_the_consumer_that_there_would_be():
         statuses.partition("unknown", 0, copied_to=-1),
         statuses.partition("given to none", 0, task=-1),
     )
-    quoted, plain = jmx_aliases.make_consumer_lags([flow])
+    quoted, plain = jmx_aliases.make_consumer_lag_families([flow])
     client = "east->west|MirrorSourceConnector-1|replication-consumer"
     assert quoted.series == {(f'"{client}"', "orders", "3"): 5}
     assert plain.series == {(client, "orders", "3"): 5}

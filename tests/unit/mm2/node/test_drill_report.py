@@ -17,10 +17,10 @@ def path(tmp_path):
 
 
 def test_what_passed_last_outlives_a_drill_that_failed(path):
-    drill_report.record_drill(path, "a->b", {"rto_s": 4.5}, passed=True, at_ms=1_000)
-    drill_report.record_drill(path, "b->a", {"rto_s": 1.0}, passed=False, at_ms=2_000)
-    drill_report.record_drill(path, "a->b", {"rto_s": 9.0}, passed=False, at_ms=3_000)
-    found = drill_report.read_drills(path)
+    drill_report.record_drill_result(path, "a->b", {"rto_s": 4.5}, passed=True, at_ms=1_000)
+    drill_report.record_drill_result(path, "b->a", {"rto_s": 1.0}, passed=False, at_ms=2_000)
+    drill_report.record_drill_result(path, "a->b", {"rto_s": 9.0}, passed=False, at_ms=3_000)
+    found = drill_report.read_drill_results(path)
     assert found["a->b"] == {
         "passed_at_ms": 1_000,
         "last": {"at_ms": 3_000, "passed": False, "rto_s": 9.0},
@@ -32,9 +32,9 @@ def test_what_passed_last_outlives_a_drill_that_failed(path):
 def test_a_file_that_changes_is_read_again(path):
     drills = LastDrillTimes(path)
     assert drills.read_pass_times_s() == {}
-    drill_report.record_drill(path, "a->b", {}, passed=True, at_ms=1_000)
+    drill_report.record_drill_result(path, "a->b", {}, passed=True, at_ms=1_000)
     assert drills.read_pass_times_s() == {"a->b": 1.0}
-    drill_report.record_drill(path, "a->b", {}, passed=True, at_ms=2_000_000)
+    drill_report.record_drill_result(path, "a->b", {}, passed=True, at_ms=2_000_000)
     assert drills.read_pass_times_s() == {"a->b": 2_000.0}
     path.unlink()
     assert drills.read_pass_times_s() == {}
@@ -62,7 +62,7 @@ def test_what_is_no_report_is_told_and_never_written_over(path, text, why, caplo
     path.parent.mkdir()
     path.write_text(text)
     with pytest.raises(DrillReportError, match=why):
-        drill_report.record_drill(path, "a->b", {}, passed=True, at_ms=1)
+        drill_report.record_drill_result(path, "a->b", {}, passed=True, at_ms=1)
     assert path.read_text() == text
     drills = LastDrillTimes(path)
     assert drills.read_pass_times_s() == drills.read_pass_times_s() == {}
@@ -86,7 +86,7 @@ def test_a_report_that_is_no_file_is_refused_at_once(path, caplog):
 
 
 def test_a_report_of_another_user_is_refused(path, monkeypatch, caplog):
-    drill_report.record_drill(path, "a->b", {}, passed=True, at_ms=1)
+    drill_report.record_drill_result(path, "a->b", {}, passed=True, at_ms=1)
     if os.geteuid() == 0:
         os.chown(path, 4242, -1)
     else:
@@ -101,7 +101,7 @@ def test_a_prepared_link_is_not_written_through(path, tmp_path):
     victim.chmod(0o600)
     path.parent.mkdir()
     path.with_name(path.name + ".writing").symlink_to(victim)
-    drill_report.record_drill(path, "a->b", {}, passed=True, at_ms=1)
+    drill_report.record_drill_result(path, "a->b", {}, passed=True, at_ms=1)
     assert victim.read_text() == "precious"
     assert victim.stat().st_mode & 0o777 == 0o600
     assert not path.is_symlink()
@@ -112,4 +112,4 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     path = tmp_path / "file" / "drills.json"
     with pytest.raises(DrillReportError, match=r"cannot write drill\.report, .*drills"):
-        drill_report.record_drill(path, "a->b", {}, passed=True, at_ms=1)
+        drill_report.record_drill_result(path, "a->b", {}, passed=True, at_ms=1)

@@ -129,7 +129,7 @@ class Running:
 
     def reloads(self, *lines: str) -> None:
         after = settings(*lines)
-        self.node.apply(after, config_diff.plan_changes(self.node.settings, after))
+        self.node.apply(after, config_diff.plan_config_changes(self.node.settings, after))
 
     def states(self) -> dict[str, State]:
         return {each.flow: each.state for each in self.node.statuses()}

@@ -130,7 +130,9 @@ def pulse():
 
 def test_a_look_becomes_what_is_scraped_with_what_is_beside_it(observed, pulse, tmp_path):
     for flow in (FLOW, "gone->away"):
-        drill_report.record_drill(tmp_path / "drills.json", flow, {}, passed=True, at_ms=5_000)
+        drill_report.record_drill_result(
+            tmp_path / "drills.json", flow, {}, passed=True, at_ms=5_000
+        )
     pulse.publish(LatencySnapshot(replicated_at_s=observed.clock.now_s() - 4.0))
     observed.look()
     series = observed.series()

@@ -19,7 +19,7 @@ from mm2.offsets.checkpoint_rules import (
     OffsetAndMetadata,
 )
 from mm2.offsets.offset_syncs import OffsetSyncStore
-from mm2.offsets.translation import EarlierOffset, ExactOffset, Untranslated
+from mm2.offsets.translation import EarlierOffset, ExactOffset, UntranslatedReason
 from mm2.topics.naming import DefaultReplicationPolicy, IdentityReplicationPolicy
 
 DEFAULT = DefaultReplicationPolicy()
@@ -142,14 +142,14 @@ EARLIER = EarlierOffset(downstream=5, reread_max=2)
     [
         (EXACT, True),
         (EARLIER, False),
-        *((each, each.name == "TOO_OLD") for each in Untranslated),
+        *((each, each.name == "TOO_OLD") for each in UntranslatedReason),
     ],
 )
 def test_a_look_is_final_where_waiting_brings_nothing_better(outcome, final):
     look = flow(lambda *_: outcome).compare_group("g1", {at("t1"): committed(9)}, {})
     assert look.is_final is final
     assert made(look.checkpoints) == (
-        [] if isinstance(outcome, Untranslated) else [(at("s1.t1"), 9, 5)]
+        [] if isinstance(outcome, UntranslatedReason) else [(at("s1.t1"), 9, 5)]
     )
 
 

@@ -17,7 +17,7 @@ from mm2.formats import offset_map_records
 from mm2.offsets import log_alignment, map_rebuild, translation
 from mm2.offsets.log_alignment import AlignedRange, LogAlignment, LogDigests
 from mm2.offsets.offset_map import OffsetMap, PartitionMap
-from mm2.offsets.translation import EarlierOffset, ExactOffset, Untranslated
+from mm2.offsets.translation import EarlierOffset, ExactOffset, UntranslatedReason
 from tests.fakes import copied_map
 from tests.support import examples
 from tests.support.offset_oracle import Oracle, Verdict
@@ -86,7 +86,7 @@ def test_markers_on_both_sides_are_gaps():
 def test_what_the_target_has_no_more_is_too_old():
     found = matched([1, 2, 3, 4], [3, 4])
     assert (found.first_source, found.first_target) == (2, 0)
-    assert answers(found, [1]) == [Untranslated.TOO_OLD]
+    assert answers(found, [1]) == [UntranslatedReason.TOO_OLD]
     assert answers(found, [2, 3]) == exact(0, 1)
 
 

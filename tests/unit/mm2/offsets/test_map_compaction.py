@@ -13,7 +13,7 @@ from mm2.formats import offset_map_records
 from mm2.offsets import map_compaction, translation
 from mm2.offsets.map_compaction import MapChange
 from mm2.offsets.offset_map import PartitionMap
-from mm2.offsets.translation import ExactOffset, Untranslated
+from mm2.offsets.translation import ExactOffset, UntranslatedReason
 from tests.fakes import copied_map
 from tests.fakes.copied_map import Copied
 from tests.support import examples
@@ -119,8 +119,8 @@ def test_what_speaks_of_records_that_are_gone_is_thrown_away():
     made.run()
     left = sorted(each.first_source for each in made.known.segments)
     assert sum(first < 70 for first in left) == 1, left
-    assert translation.translate_to_target(made.known, 10) is Untranslated.TOO_OLD
-    assert translation.translate_to_source(made.known, 5) is Untranslated.TOO_OLD
+    assert translation.translate_to_target(made.known, 10) is UntranslatedReason.TOO_OLD
+    assert translation.translate_to_source(made.known, 5) is UntranslatedReason.TOO_OLD
     assert isinstance(translation.translate_to_target(made.known, 70), ExactOffset)
 
 

@@ -12,7 +12,7 @@ from mm2.offsets import map_rebuild, translation
 from mm2.offsets.log_alignment import AlignedRange, LogAlignment
 from mm2.offsets.map_rebuild import FencingOwner, RebuildPlan, RebuildScope
 from mm2.offsets.offset_map import OffsetMap
-from mm2.offsets.translation import ExactOffset, Untranslated
+from mm2.offsets.translation import ExactOffset, UntranslatedReason
 from mm2.replication import recovery_instructions
 from tests.fakes import copied_map
 
@@ -95,7 +95,7 @@ def test_who_is_killed_while_it_is_stored_does_it_again():
     for stored in range(len(records)):
         half = fold([*own, *records[:stored]])
         assert map_rebuild.plan_rebuild(half) == map_rebuild.plan_rebuild(fold(own)), stored
-        assert translation.translate_to_target(half, 12) is Untranslated.TOO_OLD
+        assert translation.translate_to_target(half, 12) is UntranslatedReason.TOO_OLD
         assert recovery_instructions.extract_recovered_state(
             half, target=40
         ) == recovery_instructions.extract_recovered_state(fold(own), target=40)
@@ -113,11 +113,11 @@ def test_an_era_before_all_changes_nothing_for_who_copies():
         assert recovery_instructions.extract_recovered_state(
             before, target=target
         ) == recovery_instructions.extract_recovered_state(after, target=target)
-    assert translation.translate_to_target(before, 12) is Untranslated.TOO_OLD
+    assert translation.translate_to_target(before, 12) is UntranslatedReason.TOO_OLD
     assert translation.translate_to_target(after, 12) == ExactOffset(downstream=7)
     assert translation.translate_to_target(after, 40) == ExactOffset(downstream=35)
     assert translation.translate_to_source(after, 7) == ExactOffset(downstream=12)
-    assert translation.translate_to_target(after, 9) is Untranslated.TOO_OLD
+    assert translation.translate_to_target(after, 9) is UntranslatedReason.TOO_OLD
 
 
 def before_all(*stretches):

@@ -11,13 +11,13 @@ from mm2.formats import mm2_records
 from mm2.formats.mm2_records import OffsetSync
 from mm2.formats.primitive_types import MalformedRecordError
 from mm2.offsets.offset_syncs import OffsetSyncStore
-from mm2.offsets.translation import EarlierOffset, ExactOffset, Untranslated
+from mm2.offsets.translation import EarlierOffset, ExactOffset, UntranslatedReason
 from tests.support import examples
 
 T2 = TopicPartition("topic1", 2)
-NOT_READY = Untranslated.NOT_READY
-UNKNOWN = Untranslated.UNKNOWN
-TOO_OLD = Untranslated.TOO_OLD
+NOT_READY = UntranslatedReason.NOT_READY
+UNKNOWN = UntranslatedReason.UNKNOWN
+TOO_OLD = UntranslatedReason.TOO_OLD
 
 
 def sync(upstream, downstream=None, partition=T2):
@@ -44,7 +44,7 @@ def more(table, *upstreams):
 def downstream(table, upstream, partition=T2):
     """The offset, or why there is none."""
     found = table.translate(partition, upstream)
-    return found if isinstance(found, Untranslated) else found.downstream
+    return found if isinstance(found, UntranslatedReason) else found.downstream
 
 
 def distinct(table):

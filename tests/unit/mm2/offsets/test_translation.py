@@ -23,14 +23,14 @@ from tests.support import examples, map_runs
 def test_an_exact_answer_is_no_earlier_one_even_where_nothing_is_read_again():
     exact = ExactOffset(downstream=7)
     earlier = EarlierOffset(downstream=7, reread_max=0)
-    outcomes = {exact, earlier, *translation.Untranslated}
-    assert len(outcomes) == 2 + len(translation.Untranslated)
+    outcomes = {exact, earlier, *translation.UntranslatedReason}
+    assert len(outcomes) == 2 + len(translation.UntranslatedReason)
 
 
 EXACT = ExactOffset(downstream=7)
 EARLIER = EarlierOffset(downstream=7, reread_max=2)
 LESS = ExactOffset(downstream=5)
-UNKNOWN, OLD = translation.Untranslated.UNKNOWN, translation.Untranslated.TOO_OLD
+UNKNOWN, OLD = translation.UntranslatedReason.UNKNOWN, translation.UntranslatedReason.TOO_OLD
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_what_is_farther_counts_and_what_is_exact_before_what_is_not(one, other,
 
 
 Exact = ExactOffset
-Untranslated = translation.Untranslated
+UntranslatedReason = translation.UntranslatedReason
 
 
 def segment(first, *runs, through, target_next, era=1, epoch=0, take_start=0):
@@ -83,7 +83,7 @@ def era(number, first_source, first_target, **more):
 
 
 def test_of_what_was_never_copied_nothing_is_known():
-    assert translation.translate_to_target(known(), 5) is Untranslated.UNKNOWN
+    assert translation.translate_to_target(known(), 5) is UntranslatedReason.UNKNOWN
 
 
 GAPS = (era(1, 10, 3), segment(10, (12, -5), (20, -8), through=30, target_next=24))
@@ -93,7 +93,7 @@ GAPS = (era(1, 10, 3), segment(10, (12, -5), (20, -8), through=30, target_next=2
 @pytest.mark.parametrize(
     ("upstream", "expected"),
     [
-        (9, Untranslated.TOO_OLD),
+        (9, UntranslatedReason.TOO_OLD),
         (10, Exact(downstream=7)),
         (12, Exact(downstream=7)),
         (14, Exact(downstream=9)),
@@ -169,7 +169,7 @@ def test_where_two_eras_copied_the_same_the_later_one_counts():
 
 
 BACK = {
-    2: Untranslated.TOO_OLD,
+    2: UntranslatedReason.TOO_OLD,
     3: Exact(downstream=10),
     7: Exact(downstream=12),
     9: Exact(downstream=14),
@@ -191,7 +191,7 @@ def test_nothing_of_ours_stood_before_the_first_start():
     first = era(1, 10, 3, reason=offset_map_records.FIRST_START_REASON)
     assert translation.translate_to_source(known(first), 0) == Exact(downstream=10)
     assert translation.translate_to_source(known(first, GAPS[1]), 0) == Exact(downstream=10)
-    assert translation.translate_to_source(known(), 0) is Untranslated.UNKNOWN
+    assert translation.translate_to_source(known(), 0) is UntranslatedReason.UNKNOWN
 
 
 @pytest.mark.parametrize(
@@ -224,9 +224,9 @@ def test_eras_of_topics_that_are_gone_say_nothing(side):
     first, stored, second, more = TWO
     other = (second[0], dataclasses.replace(second[1], **{side: b"another topic id"}))
     found = known(first, stored, other, more)
-    assert translation.translate_to_target(found, 20) is Untranslated.TOO_OLD
+    assert translation.translate_to_target(found, 20) is UntranslatedReason.TOO_OLD
     assert translation.translate_to_target(found, 80) == Exact(downstream=71)
-    assert translation.translate_to_source(found, 20) is Untranslated.TOO_OLD
+    assert translation.translate_to_source(found, 20) is UntranslatedReason.TOO_OLD
     assert translation.translate_to_source(found, 71) == Exact(downstream=80)
     assert MapTranslator(found).find_first_after(20) is None
 
@@ -237,7 +237,7 @@ def test_behind_what_is_too_old_stands_what_is_known_first():
     assert MapTranslator(known()).find_first_after(9) is None
     later = segment(80, (80, -9), through=90, target_next=81, era=2, epoch=2, take_start=70)
     forgotten = MapTranslator(known(*TWO[:3], later))
-    assert forgotten.translate(75) is Untranslated.TOO_OLD
+    assert forgotten.translate(75) is UntranslatedReason.TOO_OLD
     assert forgotten.find_first_after(75) == 71
 
 

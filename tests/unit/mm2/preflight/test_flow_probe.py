@@ -51,7 +51,7 @@ def told(target: ClusterCapabilities, flow: Flow = FLOW) -> list[CheckFinding]:
     source = observed("east", ClusterRole.SOURCE)
     verdict = capabilities.assess_delivery(source, target, transactional_prefix=PREFIX)
     found = ProbeResult(flow=flow, source=source, target=target, verdict=verdict)
-    return list(flow_probe.check_delivery(found, ClusterCommands(bootstrap="t:1")))
+    return list(flow_probe.check_delivery_guarantee(found, ClusterCommands(bootstrap="t:1")))
 
 
 def target(outcome: CheckOutcome = Outcome.HOLDS, **spoken: int | None) -> ClusterCapabilities:

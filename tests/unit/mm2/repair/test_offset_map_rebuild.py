@@ -64,7 +64,7 @@ def looking(questions: Any, **more: Any) -> MapRebuild:
 def test_a_mirror_from_which_all_was_deleted_is_not_one_that_never_held_anything(start, well):
     run = looking(Questions(start))
     (bounds,) = run._determine_ranges([PLACE])
-    run._handle_compared(LogCompareResult(partition=bounds.partition, source_records=3))
+    run._handle_compare_result(LogCompareResult(partition=bounds.partition, source_records=3))
     found = run.results[PLACE]
     assert (found.is_complete, "mm2 topic reset" in found.reason) == (well, not well)
 
@@ -72,7 +72,9 @@ def test_a_mirror_from_which_all_was_deleted_is_not_one_that_never_held_anything
 @pytest.mark.parametrize("all_differ", [False, True])
 def test_where_copies_of_equal_records_may_be_there_it_says_what_would_settle_it(all_differ):
     run = looking(Questions(0), all_differ=all_differ)
-    run._handle_compared(LogCompareResult(partition=PLACE, source_records=3, target_records=2))
+    run._handle_compare_result(
+        LogCompareResult(partition=PLACE, source_records=3, target_records=2)
+    )
     assert ("--all-differ" in run.results[PLACE].reason) != all_differ
 
 
@@ -176,14 +178,14 @@ COMPARED = LogCompareResult(partition=PLACE, alignment=MATCHED, source_records=5
 
 def test_what_was_stored_stands(monkeypatch):
     run = storing(monkeypatch)
-    run._handle_compared(COMPARED)
+    run._handle_compare_result(COMPARED)
     assert (run.results[PLACE].stored, run.results[PLACE].reason) == (4, "")
 
 
 def test_a_flow_that_was_started_while_logs_were_compared_is_left_alone(monkeypatch):
     run = storing(monkeypatch, hosts=("here",))
     with pytest.raises(FlowRunningError):
-        run._handle_compared(COMPARED)
+        run._handle_compare_result(COMPARED)
     assert run._tools.ledger.catch_up(5.0).get_partition(PLACE).era_records == {}
 
 
@@ -192,7 +194,7 @@ def test_a_flow_of_which_nobody_tells_whether_it_runs_is_left_alone(monkeypatch)
     with pytest.raises(
         RetriableError, match="west does not report whether flow east->west is running"
     ):
-        run._handle_compared(COMPARED)
+        run._handle_compare_result(COMPARED)
     assert run._tools.ledger.catch_up(5.0).get_partition(PLACE).era_records == {}
 
 
@@ -204,5 +206,5 @@ def test_what_somebody_newer_wrote_meanwhile_is_told(monkeypatch):
         fencing_owner=FencingOwner(producer_id=40, epoch=7, marker=5, leader_epoch=0),
     )
     run = storing(monkeypatch, between=tuple(other))
-    run._handle_compared(COMPARED)
+    run._handle_compare_result(COMPARED)
     assert "another process has acquired it" in run.results[PLACE].reason

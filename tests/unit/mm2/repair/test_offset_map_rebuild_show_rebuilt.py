@@ -31,7 +31,7 @@ ILL = RebuiltPartition(partition=TWO, scope=None, reason="there is no mirror")
 
 
 def test_a_line_for_each_partition():
-    first, second = list(offset_map_rebuild.format_rebuild([ILL, WELL]))[1:]
+    first, second = list(offset_map_rebuild.format_rebuild_results([ILL, WELL]))[1:]
     assert " ".join(first.split()) == "orders 1 all of it 11 12 1,008 3 2 4 -"
     assert " ".join(second.split()) == "orders 2 - - - - - - 0 there is no mirror"
     assert (WELL.is_complete, ILL.is_complete) == (True, False)

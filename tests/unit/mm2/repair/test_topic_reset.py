@@ -302,7 +302,7 @@ def test_the_group_says_which_node_has_a_partition():
     statuses.apply(record.key, record.value, offset=0)
     found = ConnectGroupSnapshot(config=configs.snapshot(), statuses=statuses.snapshot(), hosts=())
     p1, p2 = (TopicPartition("orders", number) for number in (1, 2))
-    assert topic_reset.find_nodes(found, [p1, p2]) == {p1: "10.0.0.2:8083"}
+    assert topic_reset.find_task_nodes(found, [p1, p2]) == {p1: "10.0.0.2:8083"}
 
 
 # Waiting until a task has acted on it

@@ -209,7 +209,7 @@ OLD_ID, NEW_ID = b"1" * 16, b"2" * 16
     ("on_target", "side"), [(True, "mirror topic a.orders"), (False, "source topic orders")]
 )
 def test_a_recreated_topic_is_told_with_both_ids(on_target, side):
-    stop = halts.halt_if_recreated(WHERE, on_target=on_target, was=OLD_ID, now=NEW_ID)
+    stop = halts.halt_if_topic_recreated(WHERE, on_target=on_target, was=OLD_ID, now=NEW_ID)
     assert stop is not None
     assert (stop.cause, stop.retry_after_s) == (HaltCause.RECREATED, None)
     for name in (side, "MTExMTExMTExMTExMTExMQ", "MjIyMjIyMjIyMjIyMjIyMg"):
@@ -229,4 +229,4 @@ def test_a_recreated_topic_is_told_with_both_ids(on_target, side):
     ids=["the same", "not known now", "not known then"],
 )
 def test_topic_ids_that_agree_or_are_unknown_stop_nothing(was, now):
-    assert halts.halt_if_recreated(WHERE, on_target=True, was=was, now=now) is None
+    assert halts.halt_if_topic_recreated(WHERE, on_target=True, was=was, now=now) is None

@@ -142,9 +142,9 @@ def test_a_transform_that_makes_no_record_failed_on_it(became):
 def test_what_makes_another_thing_each_time_is_none_for_pairing():
     fixed, loose = Filter(), Filter()
     loose.deterministic = False
-    assert outbound_batches.keep_if_deterministic(fixed) is fixed
-    assert outbound_batches.keep_if_deterministic(loose) is None
-    assert outbound_batches.keep_if_deterministic(None) is None
+    assert outbound_batches.keep_transform_if_deterministic(fixed) is fixed
+    assert outbound_batches.keep_transform_if_deterministic(loose) is None
+    assert outbound_batches.keep_transform_if_deterministic(None) is None
 
 
 def test_transforms_are_told_apart_by_64_bits_of_their_names():
@@ -187,7 +187,7 @@ def sources(out):
 def content(out):
     """Its records, at the source offsets that its pieces name."""
     header = record_batch.read_header(out.batch)
-    assert record_batch.crc_matches(out.batch, header)
+    assert record_batch.has_valid_crc(out.batch, header)
     assert (header.record_count, header.last_offset_delta) == (out.records, out.records - 1)
     assert (header.base_offset, header.attributes) == (0, out.attributes)
     assert header.max_timestamp == out.max_timestamp

@@ -131,7 +131,7 @@ class Sender:
 def opened(out):
     """Its records, at the source offsets that its pieces name."""
     header = record_batch.read_header(out.batch)
-    assert record_batch.crc_matches(out.batch, header)
+    assert record_batch.has_valid_crc(out.batch, header)
     assert (header.record_count, header.last_offset_delta) == (out.records, out.records - 1)
     pieces = [*(out.offset_spans or [OffsetSpan(out.source, 0)]), OffsetSpan(-1, out.records)]
     sources = [

@@ -89,7 +89,7 @@ class Copied:
         if self.rng.random() < 0.3:
             self.end += self.rng.choice([1, 2])  # markers, and what somebody else wrote
         stored = bytearray(out.batch)
-        record_batch.stamp_producer(
+        record_batch.stamp_producer_fields(
             memoryview(stored),
             attributes=out.attributes & ~record_batch.TRANSACTIONAL,
             producer=(OURS, 0, 0),

@@ -130,7 +130,7 @@ def test_a_busy_coordinator_is_asked_again_until_it_answers(question, code):
 
 def test_waiting_for_a_busy_coordinator_grows_up_to_a_bound():
     busy = {AddToTransaction: InstructionRefused(code=51)}
-    slept = scripts.play(producer_fencing.add_to_transaction(US), busy).slept
+    slept = scripts.play(producer_fencing.add_partition_to_transaction(US), busy).slept
     assert slept == sorted(slept)
     assert (slept[0], slept[-1]) == (
         producer_fencing.COORDINATOR_RETRY_DELAY_S,
@@ -188,9 +188,9 @@ def test_a_marker_of_a_newer_epoch_means_a_newer_owner_even_with_ours_behind_it(
 
 def test_data_of_a_newer_epoch_means_a_newer_owner_too():
     read = {ReadTarget: target(scripts.data(10, b"x", producer=(US.id, US.epoch + 1)))}
-    assert scripts.play(producer_fencing.read_marker(US, start=10), read).outcome == NewerOwner(
-        fenced_producer=US
-    )
+    assert scripts.play(
+        producer_fencing.read_transaction_marker(US, start=10), read
+    ).outcome == NewerOwner(fenced_producer=US)
 
 
 def test_a_marker_written_under_another_leader_begins_again():
@@ -210,7 +210,7 @@ def test_a_marker_that_never_becomes_readable_ends_the_attempt():
 def test_an_earlier_marker_of_the_same_epoch_is_not_this_one():
     both = [scripts.marker(at, OURS, leader_epoch=2) for at in (9, 10)]
     read = {ReadTarget: scripts.records(*both, end=11)}
-    marked = scripts.play(producer_fencing.read_marker(US, start=10), read)
+    marked = scripts.play(producer_fencing.read_transaction_marker(US, start=10), read)
     assert marked.outcome == TransactionMarker(offset=10, leader_epoch=2)
 
 

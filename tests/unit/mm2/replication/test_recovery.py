@@ -10,7 +10,7 @@ from mm2.formats.record_sets import DamagedBatchError
 from mm2.replication import halts, producer_fencing, recovery
 from mm2.replication.halts import HaltCause
 from mm2.replication.map_writer import MapWriter
-from mm2.replication.recovery import ScriptRunner
+from mm2.replication.recovery import RecoveryScriptRunner
 from mm2.replication.recovery_instructions import (
     Delay,
     FindEpochEnd,
@@ -51,7 +51,7 @@ class Ends:
 
 def test_a_script_is_asked_and_answered_to_its_end():
     heard: list[object] = []
-    runner, ends = ScriptRunner(taking.where()), Ends()
+    runner, ends = RecoveryScriptRunner(taking.where()), Ends()
     assert runner.start(two_questions(heard), ends, now_s=1.0) == [ASKED]
     assert runner.on_answer(DONE, 2.0) == [SLEEP]
     refused = InstructionRefused(code=5)
@@ -66,14 +66,14 @@ def test_a_script_without_questions_ends_at_once():
         yield from ()
         return 42
 
-    runner, ends = ScriptRunner(taking.where()), Ends()
+    runner, ends = RecoveryScriptRunner(taking.where()), Ends()
     assert runner.start(silent(), ends, now_s=1.0) == [RefreshTargetMetadata()]
     assert ends.ended == [(42, 1.0)]
     assert not runner.is_running
 
 
 def test_the_end_of_one_script_may_start_the_next():
-    runner, ends = ScriptRunner(taking.where()), Ends()
+    runner, ends = RecoveryScriptRunner(taking.where()), Ends()
 
     def one():
         yield ASKED
@@ -88,7 +88,7 @@ def test_the_end_of_one_script_may_start_the_next():
 
 
 def test_only_the_question_that_is_out_is_recognised():
-    runner = ScriptRunner(taking.where())
+    runner = RecoveryScriptRunner(taking.where())
     (first,) = runner.start(two_questions([]), Ends(), now_s=1.0)
     assert runner.is_outstanding(first)
     assert not runner.is_outstanding(RequestAcquisition())
@@ -100,7 +100,7 @@ def test_only_the_question_that_is_out_is_recognised():
 
 
 def test_an_abandoned_script_is_closed_and_its_end_not_told():
-    closed, ends, runner = [], Ends(), ScriptRunner(taking.where())
+    closed, ends, runner = [], Ends(), RecoveryScriptRunner(taking.where())
 
     def script():
         try:
@@ -115,7 +115,7 @@ def test_an_abandoned_script_is_closed_and_its_end_not_told():
 
 
 def test_every_start_and_abandonment_has_a_new_token():
-    runner, tokens = ScriptRunner(taking.where()), []
+    runner, tokens = RecoveryScriptRunner(taking.where()), []
     for _ in range(2):
         runner.start(two_questions([]), Ends(), now_s=1.0)
         tokens.append(runner.token)
@@ -127,7 +127,7 @@ def test_every_start_and_abandonment_has_a_new_token():
 
 
 def test_one_script_runs_at_a_time():
-    runner = ScriptRunner(taking.where())
+    runner = RecoveryScriptRunner(taking.where())
     for misuse in (lambda: runner.on_answer(DONE, 1.0), runner.abandon):
         with pytest.raises(AssertionError):
             misuse()
@@ -141,7 +141,7 @@ def test_what_cannot_be_read_on_the_mirror_ends_in_a_stop():
         yield ASKED
         raise DamagedBatchError(5, "it is none")
 
-    runner, ends = ScriptRunner(taking.where()), Ends()
+    runner, ends = RecoveryScriptRunner(taking.where()), Ends()
     runner.start(script(), ends, now_s=1.0)
     runner.on_answer(DONE, 2.0)
     ((stop, now_s),) = ends.ended
@@ -155,7 +155,7 @@ def test_any_other_error_of_a_script_is_a_programmers():
         yield ASKED
         raise KeyError("oops")
 
-    runner = ScriptRunner(taking.where())
+    runner = RecoveryScriptRunner(taking.where())
     runner.start(script(), Ends(), now_s=1.0)
     with pytest.raises(KeyError):
         runner.on_answer(DONE, 2.0)
@@ -309,7 +309,7 @@ def test_topic_ids_that_agree_or_are_unknown_are_no_objection(field, was, now):
 
 
 def anchored(known=None, **changed):
-    script = recovery.acquire(taking.context(), 3.0)
+    script = recovery.acquire_partition(taking.context(), 3.0)
     return scripts.play(script, taking.answers(known, **changed))
 
 

@@ -16,7 +16,7 @@ from mm2.replication.halts import HaltCause, PartitionHalt
 from mm2.replication.map_writer import MapWriter
 from mm2.replication.partition_state import PartitionPhase, PartitionState
 from mm2.replication.producer_fencing import FencingDenied, FencingInterrupted, NewerOwner
-from mm2.replication.recovery import Recovery, ScriptRunner
+from mm2.replication.recovery import PartitionRecovery, RecoveryScriptRunner
 from mm2.replication.recovery_instructions import (
     AddToTransaction,
     Delay,
@@ -53,8 +53,8 @@ class Way:
         self.asked = []
         self.taken = []
         self.standing = PartitionState()
-        self.runner = ScriptRunner(taking.where())
-        self.way = Recovery(
+        self.runner = RecoveryScriptRunner(taking.where())
+        self.way = PartitionRecovery(
             taking.context(source_topic_id=OURS, target_topic_id=OURS, in_group=in_group),
             state=self.standing,
             runner=self.runner,

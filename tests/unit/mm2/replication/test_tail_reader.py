@@ -152,7 +152,9 @@ def walked(pairs: TailMatcher, source: Any, *, fenced: bool = True, **answers: A
     if not fenced:
         given = dataclasses.replace(given, fence=dataclasses.replace(given.fence, is_fenced=False))
     more = {getattr(recovery_instructions, name): answer for name, answer in answers.items()}
-    return scripts.play(tail_reader.match_source(given, pairs), {ReadSource: source, **more})
+    return scripts.play(
+        tail_reader.match_tail_with_source(given, pairs), {ReadSource: source, **more}
+    )
 
 
 def source(*held: bytes, start: int = 100, end: int | None = None) -> Log:

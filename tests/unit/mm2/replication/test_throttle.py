@@ -10,7 +10,7 @@ RATES = st.integers(1, 10**9)
 
 
 def test_without_a_budget_it_is_always_open():
-    free = throttle.create_limits(0, {"orders": 0})
+    free = throttle.create_byte_rate_limits(0, {"orders": 0})
     free.flow.consume(10**12)
     free.consume_topic("orders", 10**12)
     free.consume_topic("other", 10**12)
@@ -51,7 +51,7 @@ def test_a_debt_is_earned_back_in_its_time(rate, size):
 
 
 def test_a_topic_has_a_budget_of_its_own_and_small_answers():
-    both = throttle.create_limits(1_000_000, {"slow": 100_000})
+    both = throttle.create_byte_rate_limits(1_000_000, {"slow": 100_000})
     assert both.is_topic_open("slow", 0.0)
     both.consume_topic("slow", 50_000)
     assert not both.is_topic_open("slow", 0.1)
@@ -62,7 +62,7 @@ def test_a_topic_has_a_budget_of_its_own_and_small_answers():
     assert both.limit_partition_bytes("slow", 1000, partition_count=0) == 1000
     assert both.limit_partition_bytes("fast", 1 << 20, partition_count=2) == 1 << 20
     assert (
-        throttle.create_limits(0, {"slow": 1}).limit_partition_bytes(
+        throttle.create_byte_rate_limits(0, {"slow": 1}).limit_partition_bytes(
             "slow", 1 << 20, partition_count=9
         )
         == 16 * 1024
@@ -70,6 +70,6 @@ def test_a_topic_has_a_budget_of_its_own_and_small_answers():
 
 
 def test_a_flow_with_a_small_budget_asks_for_little_at_once():
-    assert throttle.create_limits(1_000_000, {}).limit_response_bytes(32 << 20) == 500_000
-    assert throttle.create_limits(1_000_000, {}).limit_response_bytes(1000) == 1000
-    assert throttle.create_limits(1, {}).limit_response_bytes(32 << 20) == 16 * 1024
+    assert throttle.create_byte_rate_limits(1_000_000, {}).limit_response_bytes(32 << 20) == 500_000
+    assert throttle.create_byte_rate_limits(1_000_000, {}).limit_response_bytes(1000) == 1000
+    assert throttle.create_byte_rate_limits(1, {}).limit_response_bytes(32 << 20) == 16 * 1024

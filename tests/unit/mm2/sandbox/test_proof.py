@@ -63,7 +63,7 @@ def compared(source: Sequence[RecordContent], target: Sequence[RecordContent]) -
     return copy_comparison.compare_logs(
         log(source, chunk=7),
         log(target, first=500),
-        find_originals=lambda wanted: copy_comparison.find_originals(log(source), wanted),
+        find_originals=lambda wanted: copy_comparison.find_original_offsets(log(source), wanted),
     )
 
 

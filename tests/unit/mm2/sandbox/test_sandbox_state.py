@@ -11,12 +11,12 @@ import pytest
 from mm2.sandbox import sandbox_lifecycle, sandbox_state
 from mm2.sandbox.sandbox_errors import SandboxError
 from mm2.sandbox.sandbox_state import (
-    BrokerFacts,
-    ClusterFacts,
+    RunningBroker,
+    RunningCluster,
+    RunningZooKeeper,
     SandboxFolder,
     SandboxRequest,
     SandboxState,
-    ZooKeeperFacts,
 )
 from tests.support import eventually
 
@@ -33,12 +33,12 @@ def _state():
         phase="ready",
         pid=7,
         clusters=(
-            ClusterFacts(
+            RunningCluster(
                 name="east",
                 kafka_version="2.8.2",
                 properties={"bootstrap.servers": "127.0.0.1:1", "sasl.jaas.config": "secret"},
                 brokers=(
-                    BrokerFacts(
+                    RunningBroker(
                         node_id=1,
                         address="127.0.0.1:1",
                         preferred_port=1,
@@ -46,7 +46,7 @@ def _state():
                         log="/x/broker.log",
                     ),
                 ),
-                zookeeper=ZooKeeperFacts(pid=9, log="/x/zookeeper.log"),
+                zookeeper=RunningZooKeeper(pid=9, log="/x/zookeeper.log"),
             ),
         ),
     )

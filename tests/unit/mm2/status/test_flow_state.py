@@ -56,13 +56,13 @@ def config(**states: State) -> ClusterConfigState:
     ],
 )
 def test_how_a_connector_is_held(state, by):
-    assert flow_state.find_override(config(**{SOURCE: state}), SOURCE) is by
+    assert flow_state.find_operator_override(config(**{SOURCE: state}), SOURCE) is by
 
 
 def test_what_is_not_configured_nobody_holds():
     entry = ConnectorConfigEntry(target_state=State.PAUSED)
     found = ClusterConfigState(entries={CHECKPOINT: entry})
-    assert flow_state.find_override(found, CHECKPOINT) is None
+    assert flow_state.find_operator_override(found, CHECKPOINT) is None
     assert flow_state.find_connector_overrides(cluster_config_state.EMPTY_CONFIG_STATE) == {}
 
 
@@ -85,8 +85,11 @@ def test_what_is_held_is_told_with_what_is_not_done_and_the_way_on():
 
 
 def test_a_pause_is_told_with_the_command_that_ends_it():
-    assert flow_state.describe_pause(RESUME) == "paused by an operator; resume with: mm2 resume x"
-    told = flow_state.describe_pause(RESUME, "task 0 failed")
+    assert (
+        flow_state.describe_paused_flow(RESUME)
+        == "paused by an operator; resume with: mm2 resume x"
+    )
+    told = flow_state.describe_paused_flow(RESUME, "task 0 failed")
     assert told == "paused by an operator; task 0 failed; resume with: mm2 resume x"
 
 

@@ -221,7 +221,7 @@ def test_paths(transactional, opened, words):
             )
         )
     ).topics
-    assert live_table.describe_path(row) == words
+    assert live_table.describe_batch_path(row) == words
 
 
 def test_progress_in_words():
@@ -247,13 +247,13 @@ def test_a_paused_flow_and_its_rates_are_shown():
     (line,) = map(live_table.describe_flow, made.flows)
     assert line.startswith("RUNNING, paused, throttled to 5.0 MB/s, ")
     (row,) = made.topics
-    assert (live_table.describe_state(row), live_table.describe_path(row)) == (
+    assert (live_table.describe_topic_state(row), live_table.describe_batch_path(row)) == (
         "PAUSED",
         "pass-through",
     )
     one = operator_overrides.parse_overrides({"throttle.topics": "orders=2kB"}, is_paused=False)
     (row,) = make(statuses.flow(statuses.partition(), holds=one)).topics
-    assert (live_table.describe_state(row), live_table.describe_path(row)) == (
+    assert (live_table.describe_topic_state(row), live_table.describe_batch_path(row)) == (
         "COPYING",
         "pass-through, throttled to 2.0 kB/s",
     )

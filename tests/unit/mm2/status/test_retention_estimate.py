@@ -54,7 +54,10 @@ def runs_out(cause: DeletionCause, left_ms: int = 7_200_000) -> RetentionRisk:
     ],
 )
 def test_what_the_source_does_to_what_waits(risk, short, said):
-    assert (retention_estimate.format_time_left(risk), retention_estimate.describe_loss(risk)) == (
+    assert (
+        retention_estimate.format_time_left(risk),
+        retention_estimate.describe_data_loss(risk),
+    ) == (
         short,
         said,
     )

@@ -148,20 +148,22 @@ def test_what_is_lost_first_counts():
     later = dataclasses.replace(SHORT, left_ms=50)
     gone = RetentionRisk(kind=RiskKind.GONE, left_ms=0, deleted_offsets=3)
     assert (
-        status_document.find_soonest_loss(
+        status_document.find_soonest_data_loss(
             [part(retention_risk=later), part(retention_risk=SHORT), part()]
         )
         == SHORT
     )
     assert (
-        status_document.find_soonest_loss([part(retention_risk=SHORT), part(retention_risk=gone)])
+        status_document.find_soonest_data_loss(
+            [part(retention_risk=SHORT), part(retention_risk=gone)]
+        )
         == gone
     )
-    assert status_document.find_soonest_loss([part()]) is None
+    assert status_document.find_soonest_data_loss([part()]) is None
 
 
 def test_partitions_are_grouped_in_order():
-    found = status_document.group_by_topic([part("b", 1), part("a"), part("b", 0)])
+    found = status_document.group_partitions_by_topic([part("b", 1), part("a"), part("b", 0)])
     assert [(name, [each.partition for each in parts]) for name, parts in found.items()] == [
         ("a", [0]),
         ("b", [0, 1]),

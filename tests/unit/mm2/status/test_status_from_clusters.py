@@ -113,7 +113,7 @@ def verdict(found):
             group(target=Target.STOPPED, hosts=()),
             State.STOPPED,
             8,
-            flow_state.describe_stop(PLAN.resume_command, 8),
+            flow_state.describe_stopped_flow(PLAN.resume_command, 8),
         ),
         (
             group(target=Target.PAUSED),

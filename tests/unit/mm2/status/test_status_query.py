@@ -181,8 +181,8 @@ def test_a_process_that_cannot_tell_is_noted(asked, given, words):
 def test_two_processes_may_know_all_of_it_together():
     first = report("process 1", part(0), partitions_on_other_nodes=1)
     second = report("process 2", part(1), partitions_on_other_nodes=1)
-    assert not status_query.is_complete([first])
-    assert status_query.is_complete([first, second])
+    assert not status_query.are_reports_complete([first])
+    assert status_query.are_reports_complete([first, second])
     assert [each.partition for each in status_query.merge_reports([first, second]).partitions] == [
         0,
         1,

@@ -180,9 +180,9 @@ def test_lag_partition_by_partition():
 def test_one_topic_by_either_name():
     both = found(part(), part("bills"))
     for name in ("orders", "east.orders"):
-        (flow,) = status_tables.select_topic(both, name).flows
+        (flow,) = status_tables.select_topic_partitions(both, name).flows
         assert [each.topic for each in flow.partitions] == ["orders"]
-    assert status_tables.select_topic(both, "users").flows[0].partitions == ()
+    assert status_tables.select_topic_partitions(both, "users").flows[0].partitions == ()
 
 
 def test_a_time_that_is_not_known():

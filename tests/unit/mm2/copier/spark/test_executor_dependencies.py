@@ -34,7 +34,9 @@ import {module}
 
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory):
-    return executor_dependencies.write_archive(tmp_path_factory.mktemp("bundle") / "mm2-copy.zip")
+    return executor_dependencies.write_dependency_archive(
+        tmp_path_factory.mktemp("bundle") / "mm2-copy.zip"
+    )
 
 
 def test_only_the_rooms_of_a_copy_travel(archive):
@@ -52,7 +54,7 @@ def test_only_the_rooms_of_a_copy_travel(archive):
 
 def test_the_same_sources_make_the_same_bytes(archive, tmp_path):
     assert (
-        executor_dependencies.write_archive(tmp_path / "again.zip").read_bytes()
+        executor_dependencies.write_dependency_archive(tmp_path / "again.zip").read_bytes()
         == archive.read_bytes()
     )
 

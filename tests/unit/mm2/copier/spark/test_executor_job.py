@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from mm2.copier.spark import executor_job
-from mm2.copier.spark.executor_job import CopyTicket
+from mm2.copier.spark.executor_job import SparkCopyParameters
 
 
 def ticket(**changes):
@@ -15,7 +15,7 @@ def ticket(**changes):
         "entry": f"{__name__}:entry",
         "required_packages": (),
     }
-    return CopyTicket(**(fields | changes))
+    return SparkCopyParameters(**(fields | changes))
 
 
 @pytest.fixture

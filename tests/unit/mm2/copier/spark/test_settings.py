@@ -65,7 +65,7 @@ def settings(**changes):
 
 
 def properties(**changes):
-    return spark_settings.build_properties(settings(**changes), scratch=SCRATCH)
+    return spark_settings.build_spark_properties(settings(**changes), scratch=SCRATCH)
 
 
 @pytest.mark.parametrize(

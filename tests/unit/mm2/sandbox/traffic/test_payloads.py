@@ -21,11 +21,11 @@ def batch(count, *, seed=1, partitions=3, first=0):
 
 MAKERS = [
     payloads.make_documents,
-    payloads.make_varied_shapes,
-    payloads.make_varied_sizes,
-    payloads.make_counters,
+    payloads.make_varied_shape_records,
+    payloads.make_varied_size_records,
+    payloads.make_counter_records,
     payloads.make_old_documents,
-    payloads.make_untimed,
+    payloads.make_records_without_timestamps,
 ]
 
 
@@ -43,7 +43,7 @@ def test_as_many_as_asked_for_and_within_the_partitions(make):
 
 
 def test_shapes_come_in_every_combination():
-    records = list(payloads.make_varied_shapes(batch(216)))
+    records = list(payloads.make_varied_shape_records(batch(216)))
     keys = {record.key for record in records}
     values = {record.value for record in records}
     headers = {record.headers for record in records}
@@ -59,7 +59,7 @@ def test_shapes_come_in_every_combination():
 
 
 def test_sizes_go_from_one_byte_to_five_million():
-    sizes = [record.size for record in payloads.make_varied_sizes(batch(8))]
+    sizes = [record.size for record in payloads.make_varied_size_records(batch(8))]
     assert (min(sizes), max(sizes)) == (1, payloads.LARGEST_VALUE_BYTES)
 
 
@@ -71,5 +71,5 @@ def test_old_records_are_three_days_old():
 
 
 def test_timeless_records_have_no_timestamp_or_one_of_1970():
-    stamps = [record.timestamp_ms for record in payloads.make_untimed(batch(4))]
+    stamps = [record.timestamp_ms for record in payloads.make_records_without_timestamps(batch(4))]
     assert stamps == [1, -1, 3, -1]

@@ -8,11 +8,11 @@ import struct
 import pytest
 
 from mm2.sandbox.traffic.edge_cases import record_features
-from mm2.sandbox.traffic.edge_cases.record_features import LogFeature, LogFeatureCounts
+from mm2.sandbox.traffic.edge_cases.record_features import RecordFeature, RecordFeatureCounts
 from tests.fakes import batches
 from tests.fakes.batches import Record, Stamp
 
-ODD = LogFeature
+ODD = RecordFeature
 PRODUCED = Stamp(producer_id=7, producer_epoch=0, base_sequence=0)
 
 
@@ -29,8 +29,8 @@ def old(offset: int, magic: int, attributes: int, body: bytes = b"x" * 30) -> by
     return struct.pack(">qiIbb", offset, 6 + len(body), 0, magic, attributes) + body
 
 
-def seen(*parts: bytes) -> LogFeatureCounts:
-    return LogFeatureCounts().add([memoryview(b"".join(parts))])
+def seen(*parts: bytes) -> RecordFeatureCounts:
+    return RecordFeatureCounts().add([memoryview(b"".join(parts))])
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_offsets_that_no_batch_has_are_holes():
 
 
 def test_another_partition_begins_anew():
-    found = LogFeatureCounts()
+    found = RecordFeatureCounts()
     for offset in (0, 50):
         found.start_partition()
         found.add([memoryview(batches.data(records(2), at(offset)))])
