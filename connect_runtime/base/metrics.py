@@ -73,7 +73,7 @@ class Metric:
         assert _NAME_PATTERN.fullmatch(self.name), self.name
         assert all(_NAME_PATTERN.fullmatch(label) for label in self.labels), self.labels
         assert len(set(self.labels)) == len(self.labels), self.labels
-        assert self.unit in _UNITS, self.unit
+        assert self.unit in _UNITS, f"{self.name}: unit '{self.unit}' is not one of _UNITS"
         assert self.help, self.name
         assert (self.kind is MetricKind.COUNTER) == self.name.endswith("_total"), self.name
         assert not self.unit or self._base_name.endswith(self.unit), self.name

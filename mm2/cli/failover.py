@@ -29,9 +29,9 @@ from mm2.config import config_loader
 if TYPE_CHECKING:
     from mm2.config.mm2_settings import ClusterSettings, Mm2Settings
     from mm2.failover.journal_file import JournalFile
+    from mm2.failover.move_components import MoveComponentFactory
     from mm2.failover.move_plan import MovePlan
     from mm2.failover.move_request import ClusterIds, MoveRequest
-    from mm2.failover.wiring import MoveComponentFactory
 
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -211,7 +211,7 @@ def run_move(order: MoveOptions) -> int:
     from mm2.cli import library_logs
     from mm2.clusters import cluster_clients, reachability_probe
     from mm2.clusters.flow_pair import FlowPair
-    from mm2.failover.wiring import MoveComponentFactory, MoveTimeouts
+    from mm2.failover.move_components import MoveComponentFactory, MoveTimeouts
 
     clock = SystemClock()
     if not order.resume:  # a plan needs the destination cluster

@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from connect_runtime.base.ids import TopicPartition
-from mm2.clusters.pair_snapshot import MirroredPartition
+from mm2.clusters.cluster_pair_snapshot import MirroredPartition
 from mm2.offsets.offset_map import OffsetMap, PartitionMap
 
 OwnerOrder = tuple[int, int]

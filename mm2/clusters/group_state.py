@@ -18,9 +18,14 @@ from connect_runtime.base.errors import RetriableError
 from connect_runtime.base.ids import TopicPartition
 from connect_runtime.base.timing import Clock, Deadline
 from connect_runtime.kafka.client_errors import TopicMissingError
-from mm2.clusters import pair_snapshot
+from mm2.clusters import cluster_pair_snapshot
+from mm2.clusters.cluster_pair_snapshot import (
+    CheckpointPair,
+    GroupSnapshot,
+    PositionBasis,
+    UnmovedGroup,
+)
 from mm2.clusters.flow_pair import FlowClusters, FlowSide
-from mm2.clusters.pair_snapshot import CheckpointPair, GroupSnapshot, PositionBasis, UnmovedGroup
 from mm2.kafka import checkpoint_reader
 from mm2.kafka.checkpoint_reader import CheckpointWriteTimes
 from mm2.kafka.client_interfaces import PerGroupResult
@@ -90,7 +95,7 @@ def merge_earlier_positions(group: GroupSnapshot, before: CommittedPositions) ->
     committed offsets are known."""
     if group.basis is PositionBasis.COMMITTED:
         return group
-    positions = pair_snapshot.merge_higher_positions(group.positions, before)
+    positions = cluster_pair_snapshot.merge_higher_positions(group.positions, before)
     written_ms = {
         partition: at_ms
         for partition, at_ms in group.checkpoint_times_ms.items()

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from connect_runtime.base import plurals
-from mm2.clusters.pair_snapshot import PositionBasis
+from mm2.clusters.cluster_pair_snapshot import PositionBasis
 from mm2.offsets.group_offset_sync import GroupState
 
 _SECOND_MS, _MINUTE_MS, _HOUR_MS, _DAY_MS = 1_000, 60_000, 3_600_000, 86_400_000

@@ -18,7 +18,7 @@ from mm2.connectors.stall_log import RateLimitedWarnings
 from mm2.formats import mm2_records
 from mm2.kafka import state_topic_reader
 from mm2.kafka.client_interfaces import LogTruncatedError, TopicTail
-from mm2.replication.java_retrace import JavaOffsetSyncs
+from mm2.replication.java_map_reconstruction import JavaOffsetSyncs
 from mm2.replication.recovery_instructions import JavaMirrorProgress
 
 READ_TIMEOUT_S = 3.0

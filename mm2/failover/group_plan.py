@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from connect_runtime.base.ids import TopicPartition
-from mm2.clusters.pair_snapshot import (
+from mm2.clusters.cluster_pair_snapshot import (
     CheckpointPair,
     GroupSnapshot,
     MirroredPartition,

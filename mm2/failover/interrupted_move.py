@@ -12,8 +12,8 @@ from collections.abc import Collection, Mapping
 
 from connect_runtime.base.ids import TopicPartition
 from mm2.clusters import fencing_results
+from mm2.clusters.cluster_pair_snapshot import MirroredPartition
 from mm2.clusters.fencing_results import FencingResult
-from mm2.clusters.pair_snapshot import MirroredPartition
 from mm2.failover import step_details
 from mm2.failover.journal import MoveJournal
 from mm2.failover.move_plan import MovePlan

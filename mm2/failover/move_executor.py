@@ -15,8 +15,8 @@ from typing import Any
 from connect_runtime.base.errors import ConnectError, FatalError, RetriableError
 from mm2 import text_format
 from mm2.clusters import fencing_results, mirror_state
+from mm2.clusters.cluster_pair_snapshot import MatchingEndOffsets
 from mm2.clusters.mirror_state import MirrorState
-from mm2.clusters.pair_snapshot import MatchingEndOffsets
 from mm2.failover import (
     flow_stop,
     group_offset_writes,

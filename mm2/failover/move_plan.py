@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from mm2.clusters.pair_snapshot import (
+from mm2.clusters.cluster_pair_snapshot import (
     ClusterPairSnapshot,
     MatchingEndOffsets,
     MirroredPartition,

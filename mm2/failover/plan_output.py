@@ -9,7 +9,7 @@ from typing import Any
 from connect_runtime.base import plurals
 from mm2 import text_format
 from mm2.clusters import reread_estimate
-from mm2.clusters.pair_snapshot import (
+from mm2.clusters.cluster_pair_snapshot import (
     MirroredPartition,
     PositionBasis,
     UnmovedGroup,

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from connect_runtime.base import plurals
 from mm2 import operator_commands
 from mm2.clusters import reread_estimate
-from mm2.clusters.pair_snapshot import (
+from mm2.clusters.cluster_pair_snapshot import (
     ClusterPairSnapshot,
     MatchingEndOffsets,
     MirroredPartition,

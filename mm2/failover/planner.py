@@ -9,11 +9,11 @@ from connect_runtime.base.errors import ConnectError
 from connect_runtime.base.ids import TopicPartition
 from connect_runtime.base.timing import Clock, Deadline
 from mm2.clusters import fencing_results, group_state, log_end_offsets, mirror_state
+from mm2.clusters.cluster_pair_snapshot import ClusterPairSnapshot, MatchingEndOffsets, PlanBaseline
 from mm2.clusters.fencing_results import FencingSummary
 from mm2.clusters.flow_pair import FlowClusters
 from mm2.clusters.group_state import GroupPositions
 from mm2.clusters.mirror_state import MirrorState
-from mm2.clusters.pair_snapshot import ClusterPairSnapshot, MatchingEndOffsets, PlanBaseline
 from mm2.failover import move_plan, reverse_flow_state
 from mm2.failover.move_plan import MovePlan
 from mm2.failover.move_request import MoveKind, MoveRequest

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from connect_runtime.base.ids import TopicPartition
-from mm2.clusters.pair_snapshot import GroupSnapshot, MirroredPartition, TranslatedPosition
+from mm2.clusters.cluster_pair_snapshot import GroupSnapshot, MirroredPartition, TranslatedPosition
 from mm2.config import mirror_connector_keys
 from mm2.failover import divergence, group_plan
 from mm2.failover.divergence import RecordRange

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from connect_runtime.base import plurals
 from connect_runtime.base.ids import TopicPartition
 from mm2.clusters import mirror_state
-from mm2.clusters.pair_snapshot import MirroredPartition
+from mm2.clusters.cluster_pair_snapshot import MirroredPartition
 from mm2.failover import plan_findings
 from mm2.failover.move_context import MoveContext
 from mm2.failover.move_request import MoveRequest

@@ -14,9 +14,9 @@ from connect_runtime.base.errors import RetriableError
 from connect_runtime.base.ids import TopicPartition
 from connect_runtime.kafka.client_errors import TopicMissingError
 from mm2.clusters import mirror_state
+from mm2.clusters.cluster_pair_snapshot import UnreplicatedRecords
 from mm2.clusters.flow_pair import FlowClusters
 from mm2.clusters.mirror_state import MirrorState
-from mm2.clusters.pair_snapshot import UnreplicatedRecords
 from mm2.failover import position_translation, unreplicated_tails
 from mm2.failover.move_request import MoveKind, MoveRequest
 from mm2.failover.position_translation import OffsetSources, ReverseFlowMap, ReverseOffsetSyncs

@@ -13,8 +13,8 @@ from typing import Any
 from connect_runtime.base import plurals
 from connect_runtime.base.ids import TopicPartition
 from mm2.clusters import reread_estimate
+from mm2.clusters.cluster_pair_snapshot import PlanBaseline
 from mm2.clusters.fencing_results import FencingResult
-from mm2.clusters.pair_snapshot import PlanBaseline
 from mm2.failover.group_plan import GroupMove
 from mm2.failover.journal import MoveJournal
 from mm2.failover.move_request import MoveKind

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from connect_runtime.base.ids import TopicPartition
-from mm2.clusters.pair_snapshot import UnreplicatedRecords
+from mm2.clusters.cluster_pair_snapshot import UnreplicatedRecords
 from mm2.failover import divergence
 from mm2.failover.divergence import ForeignRecordScan, RecordRange
 from mm2.formats.mm2_records import OffsetSync

@@ -19,7 +19,7 @@ from connect_runtime.kafka.client_errors import (
     UnsupportedByBrokersError,
 )
 from connect_runtime.kafka.cluster_access import KafkaClusterAccess
-from mm2.kafka.admin_batches import BatchedAdminClient
+from mm2.kafka.batched_admin_requests import BatchedAdminClient
 from mm2.kafka.client_interfaces import (
     ConfigChange,
     NewTopic,

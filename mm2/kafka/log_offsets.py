@@ -16,7 +16,7 @@ from connect_runtime.base.timing import Clock, Deadline
 from connect_runtime.kafka import client_errors, librdkafka_clients
 from connect_runtime.kafka.client_errors import ConnectionReports
 from connect_runtime.kafka.cluster_access import KafkaClusterAccess
-from mm2.kafka.admin_batches import BatchedAdminClient
+from mm2.kafka.batched_admin_requests import BatchedAdminClient
 from mm2.kafka.client_interfaces import PerPartitionResult
 from mm2.offsets.log_bounds import LogBounds
 

@@ -31,7 +31,7 @@ from mm2.replication import (
     tail_reader,
 )
 from mm2.replication.halts import HaltCause, PartitionHalt
-from mm2.replication.java_retrace import MapReconstruction
+from mm2.replication.java_map_reconstruction import MapReconstruction
 from mm2.replication.recovery_instructions import (
     AppendToFlowLog,
     Delay,

@@ -29,7 +29,7 @@ from mm2.replication import (
 )
 from mm2.replication.eras import NewEra
 from mm2.replication.halts import PartitionHalt
-from mm2.replication.java_retrace import MapReconstruction
+from mm2.replication.java_map_reconstruction import MapReconstruction
 from mm2.replication.recovery_instructions import (
     Delay,
     FetchedRecords,

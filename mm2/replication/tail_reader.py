@@ -16,7 +16,7 @@ from mm2.formats.record_sets import DamagedBatchError
 from mm2.replication import error_policy, halts, producer_fencing, recovery_outcomes
 from mm2.replication.error_policy import ErrorAction
 from mm2.replication.halts import HaltCause, PartitionHalt
-from mm2.replication.java_retrace import MapReconstruction
+from mm2.replication.java_map_reconstruction import MapReconstruction
 from mm2.replication.producer_fencing import ProducerFence
 from mm2.replication.recovery_instructions import (
     Delay,

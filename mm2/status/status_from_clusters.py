@@ -19,10 +19,10 @@ from connect_runtime.storage.cluster_config_state import ClusterConfigState, Tar
 from connect_runtime.storage.config_records import ConfigRecordKind
 from connect_runtime.storage.status_records import RunState, StatusSubject
 from mm2.clusters import connect_group, mirror_state
+from mm2.clusters.cluster_pair_snapshot import MirroredPartition
 from mm2.clusters.connect_group import ConnectGroupSnapshot
 from mm2.clusters.flow_pair import FlowPair, FlowSide
 from mm2.clusters.mirror_state import MirrorState
-from mm2.clusters.pair_snapshot import MirroredPartition
 from mm2.config import flow_plan, operator_overrides
 from mm2.config.flow_plan import FlowPlan
 from mm2.config.mm2_settings import Mm2Settings

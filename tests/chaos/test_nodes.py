@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mm2.sandbox import proof
+from mm2.sandbox import replication_proof
 from mm2.sandbox.traffic.latency_probe import TrickleProducer
 from tests.support import eventually, kafka, task_lives
 from tests.support.mirror import Mirror
@@ -167,7 +167,7 @@ def judged(nodes: Nodes) -> None:
     mirrors: Mapping[str, str] = {nodes.topic: f"{nodes.alias}.{nodes.topic}"}
 
     def equal() -> bool:
-        found = proof.compare_topics(nodes.source, nodes.target, mirrors)
+        found = replication_proof.compare_topics(nodes.source, nodes.target, mirrors)
         assert found.is_equal, str(found)
         return True
 

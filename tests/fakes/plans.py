@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from connect_runtime.base.ids import TopicPartition
+from mm2.clusters.cluster_pair_snapshot import PlanBaseline
 from mm2.clusters.fencing_results import FencingSummary
-from mm2.clusters.pair_snapshot import PlanBaseline
 from mm2.failover.group_plan import PartitionMove
 from mm2.failover.move_plan import MovePlan
 from mm2.failover.move_request import MoveKind, MoveRequest

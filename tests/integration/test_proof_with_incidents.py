@@ -9,9 +9,9 @@ import pytest
 
 from mm2.formats import incident_records
 from mm2.formats.incident_records import Incident, IncidentKind
-from mm2.sandbox import proof
+from mm2.sandbox import replication_proof
 from mm2.sandbox.copy_comparison import DifferenceKind, TopicsComparison
-from mm2.sandbox.proof import NothingToCompareError
+from mm2.sandbox.replication_proof import NothingToCompareError
 from mm2.sandbox.sandbox_clients import SandboxClients
 from mm2.sandbox.traffic.edge_cases.topic_writers import ConfigAlterer
 from mm2.topics import naming
@@ -42,9 +42,9 @@ def test_of_records_that_their_broker_dated_the_time_counts_alone(east, west, to
     mirrored(
         west, name, kafka.read_partition(source, name), **({"timestamp": 5} if changed else {})
     )
-    strict = proof.compare_topics(source, target, {name: name})
+    strict = replication_proof.compare_topics(source, target, {name: name})
     assert strict.count(KIND.ALTERED) == 20
-    found = proof.compare_topics(source, target, {name: name}, restamped={name})
+    found = replication_proof.compare_topics(source, target, {name: name}, restamped={name})
     assert found.count(KIND.ALTERED) == (1 if changed else 0)
     assert found.is_equal != changed
     (part,) = found.partitions
@@ -64,17 +64,17 @@ def test_what_the_cleaner_took_may_stand_on_the_mirror_and_nothing_else_may(
         kafka.produce(
             source, name, content.some(5 + number, bytes_each=90 + 9 * number, timestamp=stamp)
         )
-    before = proof.take_snapshot(source, [name])
+    before = replication_proof.take_snapshot(source, [name])
     ours = topic()
     mirrored(west, ours, kafka.read_partition(source, name))
     clean(source, name)
 
     def compared(mirror: str) -> TopicsComparison:
-        return proof.compare_with_incidents(
+        return replication_proof.compare_with_incidents(
             source, target, {name: mirror}, snapshot=before, incidents=[]
         )
 
-    assert not proof.compare_topics(source, target, {name: ours}).is_equal
+    assert not replication_proof.compare_topics(source, target, {name: ours}).is_equal
     assert compared(ours).is_equal, compared(ours)
     wrong = topic()
     mirrored(west, wrong, kafka.read_partition(source, name), value=b"altered")
@@ -94,10 +94,12 @@ def clean(properties: Properties, name: str) -> None:
 def test_a_topic_that_is_not_there_is_not_equal_to_nothing(east, west):
     source, target = east.client_properties(), west.client_properties()
     with pytest.raises(NothingToCompareError, match="the source topic does not exist"):
-        proof.take_snapshot(source, ["never-made"])
+        replication_proof.take_snapshot(source, ["never-made"])
     for topics in ({"never-made": "never-made"}, {}):
         with pytest.raises(NothingToCompareError):
-            proof.compare_with_incidents(source, target, topics, snapshot={}, incidents=[])
+            replication_proof.compare_with_incidents(
+                source, target, topics, snapshot={}, incidents=[]
+            )
 
 
 def test_incidents_are_read_as_they_stand(east, topic):
@@ -122,4 +124,4 @@ def test_incidents_are_read_as_they_stand(east, topic):
         naming.incidents_topic(alias),
         [Outgoing(key=key, value=value) for key, value in [*written, *gone]],
     )
-    assert proof.read_incidents(properties, alias) == [one]
+    assert replication_proof.read_incidents(properties, alias) == [one]

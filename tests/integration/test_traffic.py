@@ -10,10 +10,10 @@ import pytest
 from connect_runtime.base.errors import ConnectError
 from connect_runtime.base.ids import TopicPartition
 from connect_runtime.system.clock import SystemClock
-from mm2.sandbox import log_reader, proof
+from mm2.sandbox import log_reader, replication_proof
 from mm2.sandbox.copy_comparison import DifferenceKind, PartitionComparison
 from mm2.sandbox.log_reader import ConsumerLogReader
-from mm2.sandbox.proof import NothingToCompareError
+from mm2.sandbox.replication_proof import NothingToCompareError
 from mm2.sandbox.sandbox_clients import SandboxClients
 from mm2.sandbox.sandbox_errors import SandboxError
 from mm2.sandbox.traffic import traffic_mix
@@ -89,7 +89,7 @@ def outgoing_of(reader, partition):
 
 
 def compared(source, target, topic, remote, **options):
-    return proof.compare_topics(
+    return replication_proof.compare_topics(
         source.client_properties(), target.client_properties(), {topic: remote}, **options
     )
 
@@ -150,7 +150,7 @@ def test_a_faithful_copy_of_every_kind_is_equal(east, west, sent):
             ]
             mirrored(west, f"east.{name}", outgoing, partitions=partitions)
     seen: list[PartitionComparison] = []
-    result = proof.compare_topics(
+    result = replication_proof.compare_topics(
         east.client_properties(),
         west.client_properties(),
         {name: f"east.{name}" for name in sent.topic_names},
@@ -270,7 +270,7 @@ def test_nothing_is_not_equal_to_nothing(east, west):
     with pytest.raises(NothingToCompareError, match="the source topic does not exist"):
         compared(east, west, "never-made", "never-made")
     with pytest.raises(NothingToCompareError, match="no topics"):
-        proof.compare_topics(east.client_properties(), west.client_properties(), {})
+        replication_proof.compare_topics(east.client_properties(), west.client_properties(), {})
 
 
 class HurryingClock(SystemClock):

@@ -22,7 +22,7 @@ from mm2.sandbox import (
     java_server,
     kafka_jars,
     port_reservation,
-    proof,
+    replication_proof,
 )
 from mm2.sandbox.copy_comparison import DifferenceKind, TopicsComparison
 from mm2.sandbox.traffic.latency_probe import TrickleProducer
@@ -326,7 +326,7 @@ class Mirroring:
         topics = {each: self.mirror(each) for each in self.topics}
 
         def all_there() -> TopicsComparison | None:
-            found = proof.compare_topics(self.source, self.target, topics)
+            found = replication_proof.compare_topics(self.source, self.target, topics)
             return found if found.count(DifferenceKind.MISSING) == 0 else None
 
         found = eventually.eventually(all_there, WAIT_S, self.logs, interval_s=1.0)

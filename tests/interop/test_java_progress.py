@@ -29,7 +29,7 @@ from connect_runtime.system.threads import OwnedThread, ThreadDied
 from mm2.connectors.source_task import MirrorSourceTask
 from mm2.formats import incident_records
 from mm2.formats.incident_records import Incident, IncidentKind
-from mm2.sandbox import proof
+from mm2.sandbox import replication_proof
 from mm2.sandbox.copy_comparison import DifferenceKind, TopicsComparison
 from mm2.sandbox.traffic.latency_probe import TrickleProducer
 from mm2.topics import naming
@@ -274,7 +274,9 @@ class Mirroring:
         """What the mirror has, as soon as nothing is missing any more; traffic rests."""
 
         def all_there() -> TopicsComparison | None:
-            found = proof.compare_topics(self.source, self.target, {self.topic: self.mirror})
+            found = replication_proof.compare_topics(
+                self.source, self.target, {self.topic: self.mirror}
+            )
             return found if found.count(DifferenceKind.MISSING) == 0 else None
 
         found = eventually.eventually(all_there, WAIT_S, self.log, interval_s=1.0)
@@ -285,7 +287,9 @@ class Mirroring:
 
     def doubled(self) -> int:
         """How many records of the mirror stand there before; nobody mirrors now."""
-        found = proof.compare_topics(self.source, self.target, {self.topic: self.mirror})
+        found = replication_proof.compare_topics(
+            self.source, self.target, {self.topic: self.mirror}
+        )
         return found.count(DifferenceKind.DUPLICATED)
 
     def incidents(self) -> list[Incident]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mm2.sandbox import proof
+from mm2.sandbox import replication_proof
 from mm2.sandbox.copy_comparison import DifferenceKind, TopicsComparison
 from mm2.sandbox.traffic.latency_probe import TrickleProducer
 from tests.support import eventually, kafka, who_wrote
@@ -107,7 +107,7 @@ class Mirroring:
 
     def judged(self) -> TopicsComparison:
         """What the mirror has, once it has all that was ever sent."""
-        return proof.compare_topics(self.source, self.target, {self.topic: self.mirror})
+        return replication_proof.compare_topics(self.source, self.target, {self.topic: self.mirror})
 
     def complete(self) -> TopicsComparison:
         """The same, as soon as nothing is missing any more."""

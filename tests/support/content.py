@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mm2.sandbox import proof
+from mm2.sandbox import replication_proof
 from tests.support import eventually, kafka
 from tests.support.kafka import Outgoing, Properties, Record
 
@@ -25,7 +25,7 @@ def assert_mirrored(
     `restamped`: their source stamps what is appended, so that the kind of timestamp differs.
     """
     for isolation in ("read_committed", "read_uncommitted"):
-        found = proof.compare_topics(
+        found = replication_proof.compare_topics(
             east,
             west,
             {topic: f"east.{topic}" for topic in topics},

@@ -9,7 +9,7 @@ import pytest
 
 from mm2 import operator_commands
 from mm2.formats.incident_records import IncidentKind
-from mm2.sandbox import proof
+from mm2.sandbox import replication_proof
 from mm2.sandbox.sandbox_cluster import SandboxCluster
 from tests.support import brokers, content, eventually, kafka, mirror, obeying
 from tests.support.kafka import Properties
@@ -100,7 +100,7 @@ def test_a_source_that_elects_a_leader_without_the_newest_records_stops_that_top
             traffic.stop()
             content.assert_goes_on(source, target, name, start=end, kept=kept)
             assert run.stop() == 143
-    (stated,) = proof.read_incidents(target, "east")
+    (stated,) = replication_proof.read_incidents(target, "east")
     assert stated.kind is IncidentKind.NEW_ERA_REQUESTED
 
 

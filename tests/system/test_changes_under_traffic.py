@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mm2.sandbox import proof
+from mm2.sandbox import replication_proof
 from mm2.sandbox.sandbox_cluster import SandboxCluster
 from tests.support import eventually, kafka, mirror, operations
 from tests.support.kafka import Properties
@@ -119,7 +119,7 @@ def assert_equal(
     pairs = {topic: f"east.{topic}" for topic in topics}
 
     def equal() -> bool:
-        found = proof.compare_topics(source, target, pairs, restamped=restamped)
+        found = replication_proof.compare_topics(source, target, pairs, restamped=restamped)
         assert found.is_equal, str(found)
         return found.records > 0
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from mm2.sandbox import port_reservation, proof
+from mm2.sandbox import port_reservation, replication_proof
 from mm2.sandbox.spark_cluster import SparkCluster, SparkClusterSpec
 from mm2.sandbox.traffic.producers import JavaPerfProducer
 from tests.chaos.faults import mirror_processes
@@ -87,7 +87,7 @@ class Job:
         return ("--until-caught-up", "--timeout", str(self.load.timeout_s))
 
     def assert_copied(self) -> None:
-        found = proof.compare_topics(
+        found = replication_proof.compare_topics(
             self.east, self.west, {topic: f"east.{topic}" for topic in self.topics}
         )
         assert found.is_equal, str(found)

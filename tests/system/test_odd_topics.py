@@ -18,10 +18,10 @@ import pytest
 
 from connect_runtime.base.ids import TopicPartition
 from mm2.formats.incident_records import IncidentKind
-from mm2.sandbox import proof
+from mm2.sandbox import replication_proof
 from mm2.sandbox.copy_comparison import TopicsComparison
 from mm2.sandbox.log_reader import ConsumerLogReader
-from mm2.sandbox.proof import SourceSnapshot
+from mm2.sandbox.replication_proof import SourceSnapshot
 from mm2.sandbox.sandbox_clients import SandboxClients
 from mm2.sandbox.sandbox_cluster import SandboxCluster
 from mm2.sandbox.traffic.edge_cases import edge_case_topics
@@ -121,13 +121,13 @@ class Odd:
 
 
 def assert_mirrored(odd: Odd) -> None:
-    found = proof.compare_topics(
+    found = replication_proof.compare_topics(
         odd.source,
         odd.target,
         {each.name: f"east.{each.name}" for each in odd.written},
         restamped={each.name for each in odd.written if each.changes_timestamp_type},
     )
-    stated = "\n".join(map(str, proof.read_incidents(odd.target, "east")))
+    stated = "\n".join(map(str, replication_proof.read_incidents(odd.target, "east")))
     assert found.is_equal, f"{found}\n{stated or 'no incidents'}"
     for each in odd.written:
         there = [part for part in found.partitions if part.source.topic == each.name]
@@ -243,12 +243,12 @@ class Changing:
     before: SourceSnapshot
 
     def compared(self, *, compacted: bool) -> TopicsComparison:
-        return proof.compare_with_incidents(
+        return replication_proof.compare_with_incidents(
             self.source,
             self.target,
             {"changing": "east.changing"},
             snapshot=self.before,
-            incidents=proof.read_incidents(self.target, "east"),
+            incidents=replication_proof.read_incidents(self.target, "east"),
             compacted=compacted,
         )
 
@@ -271,7 +271,7 @@ def half_copied(folder: Path, own_cluster: Callable[..., SandboxCluster], policy
         source=source,
         target=target,
         settings=given,
-        before=proof.take_snapshot(source, ["changing"]),
+        before=replication_proof.take_snapshot(source, ["changing"]),
     )
 
 
@@ -314,7 +314,7 @@ def test_the_cleaner_ran_between_copy_and_take_over(tmp_path, own_cluster):
     mirror.catch_up(tmp_path, changing.settings)
     found = changing.compared(compacted=True)
     assert found.is_equal, str(found)
-    stated = proof.read_incidents(changing.target, "east")
+    stated = replication_proof.read_incidents(changing.target, "east")
     assert {each.kind for each in stated} >= {IncidentKind.NOT_PAIRED}
 
 
@@ -327,5 +327,5 @@ def test_retention_ran_between_copy_and_take_over(tmp_path, own_cluster):
     mirror.catch_up(tmp_path, changing.settings)
     found = changing.compared(compacted=False)
     assert found.is_equal, str(found)
-    stated = proof.read_incidents(changing.target, "east")
+    stated = replication_proof.read_incidents(changing.target, "east")
     assert {each.kind for each in stated} >= {IncidentKind.SOURCE_GONE}

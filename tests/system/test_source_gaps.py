@@ -11,8 +11,8 @@ import pytest
 
 from mm2 import operator_commands
 from mm2.formats.incident_records import IncidentKind
-from mm2.sandbox import proof
-from mm2.sandbox.proof import SourceSnapshot
+from mm2.sandbox import replication_proof
+from mm2.sandbox.replication_proof import SourceSnapshot
 from mm2.sandbox.sandbox_cluster import SandboxCluster
 from tests.support import content, eventually, kafka, mirror, obeying, operations
 from tests.support.kafka import Properties
@@ -46,7 +46,7 @@ class Gap:
         for _ in range(BACKLOG // BATCH):
             kafka.send(producer, name, content.some(BATCH, bytes_each=1000))
             kafka.flush(producer)
-        return proof.take_snapshot(self.source, [name])
+        return replication_proof.take_snapshot(self.source, [name])
 
     def overtake(self, run: Mirror, name: str) -> None:
         run.await_records(BATCH, topic=name)
@@ -55,7 +55,7 @@ class Gap:
 
     def assert_equal(self, name: str, before: SourceSnapshot, kind: IncidentKind) -> None:
         """But for what the one incident says was lost."""
-        found = proof.read_incidents(self.target, "east")
+        found = replication_proof.read_incidents(self.target, "east")
         (stated,) = [each for each in found if each.topic == name]
         assert stated.kind is kind
         assert stated.source is not None
@@ -63,7 +63,7 @@ class Gap:
         lost = stated.source[1] - stated.source[0]
 
         def equal() -> bool:
-            result = proof.compare_with_incidents(
+            result = replication_proof.compare_with_incidents(
                 self.source,
                 self.target,
                 {name: f"east.{name}"},

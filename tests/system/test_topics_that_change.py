@@ -14,7 +14,7 @@ import pytest
 
 from mm2 import operator_commands
 from mm2.formats.incident_records import IncidentKind
-from mm2.sandbox import proof
+from mm2.sandbox import replication_proof
 from tests.support import content, eventually, kafka, mirror, obeying, operations
 from tests.support.kafka import Outgoing, Properties, Record
 from tests.support.mirror import Mirror
@@ -189,5 +189,5 @@ def assert_replicating(
             east, west, topic, start=int(offset[1]) if offset else 0, kept=before
         )
     assert run is None or run.stopped() == set()
-    stated = {(each.topic, each.kind) for each in proof.read_incidents(west, "east")}
+    stated = {(each.topic, each.kind) for each in replication_proof.read_incidents(west, "east")}
     assert stated == {(topic, IncidentKind.NEW_ERA_REQUESTED) for topic in kept}

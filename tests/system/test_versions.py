@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mm2.sandbox import proof
+from mm2.sandbox import replication_proof
 from mm2.sandbox.traffic.traffic_mix import TrafficMix
 from tests.chaos import storm
 from tests.chaos.faults import brokers, mirror_processes
@@ -96,7 +96,7 @@ def test_every_kind_of_traffic_between_two_versions(
     mirror.catch_up(tmp_path, given)
 
     for isolation in ("read_committed", "read_uncommitted"):
-        found = proof.compare_topics(source, target, names, isolation=isolation)
+        found = replication_proof.compare_topics(source, target, names, isolation=isolation)
         assert found.is_equal, f"{isolation}:\n{found}"
         assert found.records > 3 * _RECORDS
 

@@ -34,12 +34,12 @@ from mm2.config.mm2_settings import Mm2Settings
 from mm2.failover import journal
 from mm2.failover.journal import MoveIdentity
 from mm2.failover.journal_file import JournalFile
+from mm2.failover.move_components import MoveComponentFactory, MoveTimeouts
 from mm2.failover.move_executor import MoveExecutor
 from mm2.failover.move_plan import MovePlan
 from mm2.failover.move_request import MoveKind, MoveRequest
 from mm2.failover.move_steps import MoveStep
 from mm2.failover.plan_findings import PlanVerdict
-from mm2.failover.wiring import MoveComponentFactory, MoveTimeouts
 from mm2.sandbox import sandbox_cluster
 from mm2.sandbox.log_reader import ConsumerLogReader
 from mm2.sandbox.sandbox_clients import SandboxClients

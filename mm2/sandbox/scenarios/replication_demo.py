@@ -29,7 +29,7 @@ from mm2.config import config_loader
 from mm2.config.mm2_settings import Mm2Settings
 from mm2.connectors.status_registry import FlowState, FlowStatus
 from mm2.node.node import Mm2Node
-from mm2.sandbox import proof, sandbox_cluster
+from mm2.sandbox import replication_proof, sandbox_cluster
 from mm2.sandbox.copy_comparison import PartitionComparison, TopicsComparison
 from mm2.sandbox.log_reader import ConsumerLogReader
 from mm2.sandbox.sandbox_clients import ClientProperties, SandboxClients
@@ -607,7 +607,7 @@ class Demo:
             )
 
         self._show_activity("an ordinary consumer is comparing both sides")
-        found = proof.compare_topics(
+        found = replication_proof.compare_topics(
             self._get_client_properties(SOURCE_ALIAS),
             self._get_client_properties(TARGET_ALIAS),
             {name: self._remote_topic_name(name) for name in names},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mm2.sandbox import log_reader, proof
+from mm2.sandbox import log_reader, replication_proof
 from mm2.sandbox.copy_comparison import TopicsComparison
 from mm2.sandbox.sandbox_cluster import SandboxCluster
 from tests.chaos.workloads.writers import Kind
@@ -36,7 +36,7 @@ def compare(
     *,
     prefix: str,
 ) -> TopicsComparison:
-    found = proof.compare_topics(
+    found = replication_proof.compare_topics(
         source.client_properties(),
         target.client_properties(),
         {kind.topic: prefix + kind.topic for kind in kinds},

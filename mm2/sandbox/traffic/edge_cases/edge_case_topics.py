@@ -1,7 +1,8 @@
 """All edge-case topics: their settings, writers, and the features that their logs must contain.
 
     written = edge_case_topics.write_topics(east.client_properties(), kafka_version="4.3.1")
-    proof.compare_topics(east…, west…, {topic.name: "east." + topic.name for topic in written})
+    names = {topic.name: "east." + topic.name for topic in written}
+    replication_proof.compare_topics(east…, west…, names)
 
 Content is reproducible from its seed, except for timestamps that brokers assign. `write_topics`
 returns only after every feature has been verified in the log: the cleaner has run, and the record

@@ -18,7 +18,7 @@ from connect_runtime.kafka.client_errors import UnreachableError
 from mm2 import exit_codes
 from mm2.cli import drill, failover, main
 from mm2.cli.failover import MoveOptions, MoveSetup
-from mm2.clusters.pair_snapshot import ClusterPairSnapshot, MirroredPartition
+from mm2.clusters.cluster_pair_snapshot import ClusterPairSnapshot, MirroredPartition
 from mm2.config import config_loader
 from mm2.failover import journal, move_plan
 from mm2.failover.journal import MoveIdentity

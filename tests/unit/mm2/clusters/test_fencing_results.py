@@ -8,8 +8,8 @@ import pytest
 
 from connect_runtime.base.ids import TopicPartition
 from mm2.clusters import fencing_results
+from mm2.clusters.cluster_pair_snapshot import MirroredPartition
 from mm2.clusters.fencing_results import FencingResult, FencingSummary
-from mm2.clusters.pair_snapshot import MirroredPartition
 from mm2.formats import offset_map_records
 from mm2.formats.offset_map_records import MapProducer, MapProducerKey
 from mm2.offsets.offset_map import OffsetMap

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mm2.clusters import reread_estimate
-from mm2.clusters.pair_snapshot import PositionBasis
+from mm2.clusters.cluster_pair_snapshot import PositionBasis
 
 CHECKPOINT = {"basis": "checkpoint", "checkpointed_ms": 1_000}
 

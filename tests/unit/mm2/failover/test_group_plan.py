@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from connect_runtime.base.ids import TopicPartition
-from mm2.clusters.pair_snapshot import (
+from mm2.clusters.cluster_pair_snapshot import (
     CheckpointPair,
     GroupSnapshot,
     MirroredPartition,

@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from connect_runtime.base.ids import TopicPartition
-from mm2.clusters.pair_snapshot import (
+from mm2.clusters.cluster_pair_snapshot import (
     ClusterPairSnapshot,
     GroupSnapshot,
     MirroredPartition,

@@ -11,8 +11,8 @@ import pytest
 from connect_runtime.base.errors import FatalError, RetriableError
 from connect_runtime.base.ids import TopicPartition
 from connect_runtime.kafka.client_errors import AuthenticationError
+from mm2.clusters.cluster_pair_snapshot import PlanBaseline, PositionBasis
 from mm2.clusters.fencing_results import FencingSummary
-from mm2.clusters.pair_snapshot import PlanBaseline, PositionBasis
 from mm2.failover import plan_output
 from mm2.failover.divergence import RecordRange
 from mm2.failover.group_plan import GroupAction

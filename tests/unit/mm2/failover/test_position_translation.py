@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connect_runtime.base.ids import TopicPartition
-from mm2.clusters.pair_snapshot import (
+from mm2.clusters.cluster_pair_snapshot import (
     GroupSnapshot,
     MirroredPartition,
     PositionBasis,

@@ -9,7 +9,7 @@ import pytest
 
 from connect_runtime.base.errors import RetriableError
 from connect_runtime.base.ids import TopicPartition
-from mm2.clusters.pair_snapshot import MirroredPartition
+from mm2.clusters.cluster_pair_snapshot import MirroredPartition
 from mm2.failover import quiescence
 from mm2.failover.move_context import MoveContext
 from mm2.failover.move_request import MoveKind

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from connect_runtime.base.ids import TopicPartition
+from mm2.clusters.cluster_pair_snapshot import PositionBasis
 from mm2.clusters.fencing_results import FencingResult
-from mm2.clusters.pair_snapshot import PositionBasis
 from mm2.failover import step_details
 from mm2.failover.group_plan import GroupAction, GroupMove, PartitionMove
 from mm2.failover.journal import MoveIdentity, MoveJournal

@@ -8,7 +8,7 @@ import pytest
 from mm2.formats.offset_map_records import OffsetRun
 from mm2.replication import batch_splitting, java_takeover, tail_reader
 from mm2.replication.halts import HaltCause, PartitionHalt
-from mm2.replication.java_retrace import MapReconstruction
+from mm2.replication.java_map_reconstruction import MapReconstruction
 from mm2.replication.java_takeover import JavaWrittenRange
 from mm2.replication.memory_budget import MemoryBudget
 from mm2.replication.recovery_instructions import ReadSource, RecoveredState

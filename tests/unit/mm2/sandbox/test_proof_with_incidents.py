@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mm2.formats.incident_records import Incident, IncidentKind, OffsetRange
-from mm2.sandbox import proof
+from mm2.sandbox import replication_proof
 from mm2.sandbox.copy_comparison import DifferenceKind, LogComparison
 from mm2.sandbox.log_records import CondensedLog, RawRecord, RecordChunk
-from mm2.sandbox.proof import ComparedLogs
+from mm2.sandbox.replication_proof import ComparedLogs
 
 KIND = DifferenceKind
 Log = CondensedLog
@@ -55,7 +55,7 @@ def judged(
     sides = ComparedLogs(
         before=condensed(before), source=condensed(now), target=condensed(target), **more
     )
-    return proof.compare_partition_logs(sides, **{"compacted": True} | options)
+    return replication_proof.compare_partition_logs(sides, **{"compacted": True} | options)
 
 
 def kinds(outcome: LogComparison) -> dict[DifferenceKind, int]:
@@ -169,7 +169,7 @@ def test_an_incident_that_says_more_is_gone_than_is(kind, missing):
         source=condensed(now),
         target=condensed(mirror(before[:10] + before[30:])),
     )
-    outcome = proof.compare_partition_logs(sides, compacted=False)
+    outcome = replication_proof.compare_partition_logs(sides, compacted=False)
     assert kinds(outcome) == ({KIND.MISSING: missing} if missing else {})
 
 

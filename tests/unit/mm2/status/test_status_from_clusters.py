@@ -17,9 +17,9 @@ from connect_runtime.storage.cluster_config_state import (
 from connect_runtime.storage.status_records import RunState, RunStatus
 from connect_runtime.storage.status_topic import StatusSnapshot
 from mm2.clusters import connect_group
+from mm2.clusters.cluster_pair_snapshot import MirroredPartition
 from mm2.clusters.connect_group import ConnectGroupSnapshot
 from mm2.clusters.mirror_state import MirrorState
-from mm2.clusters.pair_snapshot import MirroredPartition
 from mm2.config import config_loader, flow_plan
 from mm2.offsets.log_bounds import LogBounds
 from mm2.offsets.offset_map import OffsetMap

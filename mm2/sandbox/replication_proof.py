@@ -1,8 +1,9 @@
 """Verifies that mirror topics equal their source topics: a consumer reads both, record by record.
 
-    result = proof.compare_topics(east.client_properties(), west.client_properties(),
-                                  {"orders": "east.orders"})
-    assert result.equal, str(result)
+    result = replication_proof.compare_topics(
+        east.client_properties(), west.client_properties(), {"orders": "east.orders"}
+    )
+    assert result.is_equal, str(result)
 
 The source is read with read_committed because a mirror must contain exactly the committed records.
 Both sides are read up to their current ends, so traffic and replication must be idle. The demo, the
@@ -10,9 +11,14 @@ system tests and the chaos tests rely on this module; its own tests inject each 
 
 `compare_with_incidents` is for logs that were cleaned or truncated during replication:
 
-    before = proof.take_snapshot(east…, ["orders"])      # then the cleaner runs, a copy dies…
-    result = proof.compare_with_incidents(east…, west…, {"orders": "east.orders"},
-                                          before=before, incidents=proof.read_incidents(west…, …))
+    snapshot = replication_proof.take_snapshot(east…, ["orders"])  # then the log is cleaned
+    result = replication_proof.compare_with_incidents(
+        east…,
+        west…,
+        {"orders": "east.orders"},
+        snapshot=snapshot,
+        incidents=replication_proof.read_incidents(west…, …),
+    )
 
 The mirror must contain the records that the source contained before and contains now: in order,
 exactly once and unaltered. Only these differences are allowed:

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from mm2.formats import record_batch
 from mm2.formats.offset_map_records import OffsetRun
-from mm2.replication import java_retrace, tail_matching
-from mm2.replication.java_retrace import JavaOffsetSyncs, MapReconstruction
+from mm2.replication import java_map_reconstruction, tail_matching
+from mm2.replication.java_map_reconstruction import JavaOffsetSyncs, MapReconstruction
 from mm2.replication.tail_matching import Junction, MissingInput
 from tests.fakes import batches, scripts
 from tests.fakes.transforms import Filter
@@ -170,7 +170,7 @@ def test_where_all_is_equal_numbers_decide():
 
 
 def test_too_many_stretches_are_not_told_apart(monkeypatch):
-    monkeypatch.setattr(java_retrace, "DUPLICATE_RANGES_MAX", 1)
+    monkeypatch.setattr(java_map_reconstruction, "DUPLICATE_RANGES_MAX", 1)
     found = over(*LETTERS)
     for at, value in enumerate([b"a", b"b", b"a", b"c"]):
         write(found, 10 + at, value)
@@ -181,7 +181,7 @@ def test_too_many_stretches_are_not_told_apart(monkeypatch):
 
 
 def test_what_was_forgotten_is_not_found_again(monkeypatch):
-    monkeypatch.setattr(java_retrace, "REMEMBERED_RECORDS_MAX", 3)
+    monkeypatch.setattr(java_map_reconstruction, "REMEMBERED_RECORDS_MAX", 3)
     found = over(*LETTERS, b"f")
     write(found, 10, *LETTERS)
     assert (found.position, found.source_epoch) == (5, 3)
@@ -406,7 +406,7 @@ def test_gaps_of_the_source_leave_no_doubt():
 
 
 def test_where_exactness_reaches_too_far_back_the_newest_does():
-    far = java_retrace.EXACT_RETRACE_MAX
+    far = java_map_reconstruction.EXACT_RETRACE_MAX
     found = known((0, 0), (far, far), (0, far + 1), (20, far + 21))
     assert found.find_below(30) == (20, far + 21)
     nearer = known((0, 0), (far, far), (0, far - 21), (20, far - 1))
@@ -423,6 +423,6 @@ def test_a_target_that_was_cut_or_made_again_begins_anew():
 
 
 def test_only_so_many_are_kept():
-    found = known(*((each, each) for each in range(java_retrace.SYNCS_MAX + 10)))
+    found = known(*((each, each) for each in range(java_map_reconstruction.SYNCS_MAX + 10)))
     assert found.find_below(9) is None
     assert found.find_below(12) == (11, 11)

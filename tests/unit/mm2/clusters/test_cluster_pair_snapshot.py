@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from connect_runtime.base.ids import TopicPartition
-from mm2.clusters import pair_snapshot
-from mm2.clusters.pair_snapshot import MirroredPartition
+from mm2.clusters import cluster_pair_snapshot
+from mm2.clusters.cluster_pair_snapshot import MirroredPartition
 from mm2.offsets.checkpoint_rules import OffsetAndMetadata
 from mm2.offsets.log_bounds import LogBounds
 
@@ -43,11 +43,11 @@ def test_lag_in_time_is_the_age_of_the_oldest_record_not_copied(end, waiting_sin
 def test_of_two_positions_the_further_counts():
     one, two, three = (TopicPartition("t", number) for number in range(3))
     at = [OffsetAndMetadata(offset=offset) for offset in range(3)]
-    found = pair_snapshot.merge_higher_positions(
+    found = cluster_pair_snapshot.merge_higher_positions(
         {one: at[1], two: at[1], three: None}, {one: at[2], two: at[0], three: at[0]}
     )
     assert found == {one: at[2], two: at[1], three: at[0]}
-    assert pair_snapshot.merge_higher_positions({one: at[1]}, {one: None, two: None}) == {
+    assert cluster_pair_snapshot.merge_higher_positions({one: at[1]}, {one: None, two: None}) == {
         one: at[1],
         two: None,
     }
