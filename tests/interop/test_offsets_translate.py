@@ -187,7 +187,7 @@ def test_when_the_source_is_lost_checkpoints_tell(scene: Scene) -> None:
     text = scene.translate("--group", scene.groups[0], "--json", file=scene.lost)
     (found,) = json.loads(text)["groups"]
     assert found["basis"] == "checkpoint"
-    assert found["silent"]
+    assert found["cluster_error"]
     there = {each["partition"]: each["translated_offset"] for each in found["offsets"]}
     assert there == {number: scene.right_place(number) for number in range(PARTITIONS)}
 
