@@ -10,7 +10,7 @@ import contextlib
 import functools
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent import futures
 from typing import Any, TypeVar
 
@@ -35,6 +35,8 @@ _ADMIN_SETTINGS: Mapping[str, object] = {
     "socket.timeout.ms": round(_REQUEST_TIMEOUT_S * 1000),
 }
 _BROKER_SEARCH_S = 1.0
+_BROKER_CHECK_S = 5.0
+"""Time in which the own client must connect and list the brokers, before librdkafka does."""
 _BROKER_SEARCH_POLL_S = 0.1
 _METADATA_PROPAGATION_S = 10.0
 _EARLIEST_OFFSET = library.OffsetSpec.earliest()  # type: ignore[no-untyped-call]
@@ -52,7 +54,10 @@ class TopicAdmin:
         self.where = access.where
         self._clock = clock
         self._reports = ConnectionReports()
-        self._metadata = MetadataClient(access, client_id=client_id, clock=clock)
+        self._closed = threading.Event()
+        self._metadata = MetadataClient(
+            access, client_id=client_id, clock=clock, is_cancelled=self._closed.is_set
+        )
         self._metadata_lock = threading.Lock()
         self._client = librdkafka_clients.create_admin_client(
             access, client_id=client_id, settings=_ADMIN_SETTINGS, reports=self._reports
@@ -60,16 +65,18 @@ class TopicAdmin:
 
     def get_cluster_id(self, end: Deadline) -> str:
         """Return the cluster id."""
-        with self._metadata_lock:
-            return self._metadata.read_cluster_id(end.remaining_s(self._clock.now_s()))
+        with self._lock_metadata(end, doing="reading the cluster id") as left_s:
+            return self._metadata.read_cluster_id(left_s)
 
     def list_groups(self, timeout_s: float) -> list[DescribedGroup]:
         """Return all visible groups with their members; empty without permission to list groups."""
+        end = Deadline.after(timeout_s, now_s=self._clock.now_s())
         try:
             # Malformed metadata would end the process inside the library.
-            with self._metadata_lock:
-                self._metadata.list_brokers(timeout_s)
-            found: Iterable[Any] = self._client.list_groups(timeout=timeout_s)
+            with self._lock_metadata(end, doing="listing groups") as left_s:
+                self._metadata.list_brokers(left_s)
+            left_s = max(0.01, end.remaining_s(self._clock.now_s()))
+            found: Iterable[Any] = self._client.list_groups(timeout=left_s)
         except confluent_kafka.KafkaException as error:
             _LOG.info("listing groups of %s: %s", self.where, client_errors.get_text(error.args[0]))
             return []
@@ -113,8 +120,8 @@ class TopicAdmin:
     ) -> Any:
         """Read a response entity of a topic, and retry while it has a transient error code."""
         while True:
-            with self._metadata_lock:
-                found = read([topic], end.remaining_s(self._clock.now_s()))[topic]
+            with self._lock_metadata(end, doing=doing) as left_s:
+                found = read([topic], left_s)[topic]
             if not found.error_code:
                 return found
             error = self._metadata.translate_error(int(found.error_code), doing)
@@ -170,10 +177,27 @@ class TopicAdmin:
         return self._request(request, end, doing=doing, spread=spread)
 
     def close(self) -> None:
-        """Process pending events; librdkafka frees its client by itself."""
+        """Process pending events, abort running metadata requests and close their connections.
+        librdkafka frees its client when no reference to it is left."""
         self._client.poll(0)
+        self._closed.set()
         with self._metadata_lock:
             self._metadata.close()
+
+    @contextlib.contextmanager
+    def _lock_metadata(self, end: Deadline, *, doing: str) -> Iterator[float]:
+        """Use the metadata client alone. Yields the remaining time in seconds.
+
+        Raises `UnreachableError` if another thread uses the client until the deadline.
+        """
+        left_s = max(0.01, end.remaining_s(self._clock.now_s()))
+        if not self._metadata_lock.acquire(timeout=left_s):
+            error = client_errors.create_timeout_error()
+            raise self._translate_error(error, doing)
+        try:
+            yield max(0.01, end.remaining_s(self._clock.now_s()))
+        finally:
+            self._metadata_lock.release()
 
     def _request(
         self,
@@ -202,7 +226,7 @@ class TopicAdmin:
                 )
                 if not is_transient or end.is_expired(now_s):
                     raise self._translate_error(error.args[0], doing) from error
-                self._find_another_broker()
+                self._find_another_broker(end)
             else:
                 self._client.poll(0)
                 self._reports.clear()
@@ -224,13 +248,18 @@ class TopicAdmin:
                         client_errors.create_timeout_error()
                     ) from None
 
-    def _find_another_broker(self) -> None:
-        """Refresh the metadata, without which librdkafka keeps waiting for a dead broker."""
-        # The request reports the errors. Malformed metadata, which would end the process inside the
-        # library, is rejected by the own client.
-        with contextlib.suppress(confluent_kafka.KafkaException, ConnectError):
-            with self._metadata_lock:
-                self._metadata.list_topics(_BROKER_SEARCH_S)
+    def _find_another_broker(self, end: Deadline) -> None:
+        """Refresh the metadata, without which librdkafka keeps waiting for a dead broker.
+
+        A malformed list of brokers would end the process inside the library, so the own client
+        checks the list first.
+        """
+        now_s = self._clock.now_s()
+        check_s = min(_BROKER_CHECK_S, end.remaining_s(now_s))
+        with contextlib.suppress(confluent_kafka.KafkaException, ConnectError):  # reported later
+            checked = Deadline.after(check_s, now_s=now_s)
+            with self._lock_metadata(checked, doing="listing brokers") as left_s:
+                self._metadata.list_brokers(left_s)
             self._client.list_topics(timeout=_BROKER_SEARCH_S)
         self._client.poll(_BROKER_SEARCH_POLL_S)
 

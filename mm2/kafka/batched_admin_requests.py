@@ -36,6 +36,8 @@ T = TypeVar("T")
 
 _POLL_INTERVAL_S = 0.25
 _METADATA_REFRESH_S = 1.0
+_BROKER_CHECK_S = 5.0
+"""Time in which the own client must connect and list the brokers, before librdkafka does."""
 
 KeyedResults = tuple[dict[K, T], dict[K, ConnectError]]
 """Results and errors by key. Every key is in exactly one of the two dictionaries."""
@@ -151,16 +153,19 @@ class BatchedAdminClient:
                 if end.is_expired(self._clock.now_s() - 2.0):
                     return client_errors.create_timeout_error()
                 if self._clock.now_s() >= refresh_s:
-                    self._refresh_metadata()
+                    self._refresh_metadata(end)
                     refresh_s = self._clock.now_s() + _METADATA_REFRESH_S
 
-    def _refresh_metadata(self) -> None:
+    def _refresh_metadata(self, end: Deadline) -> None:
         """Refresh the metadata. Without a refresh, librdkafka keeps waiting for the same broker
-        even if it is down."""
-        # The request reports the errors. Malformed metadata, which would end the process inside the
-        # library, is rejected by the own client.
-        with contextlib.suppress(confluent_kafka.KafkaException, ConnectError):
-            self.metadata.list_topics(_METADATA_REFRESH_S)
+        even if it is down.
+
+        A malformed list of brokers would end the process inside the library, so the own client
+        checks the list first.
+        """
+        check_s = max(0.01, min(_BROKER_CHECK_S, end.remaining_s(self._clock.now_s())))
+        with contextlib.suppress(confluent_kafka.KafkaException, ConnectError):  # reported later
+            self.metadata.list_brokers(check_s)
             self.client.list_topics(timeout=_METADATA_REFRESH_S)
 
     def _poll_and_check(self, doing: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from concurrent import futures
 from types import SimpleNamespace
 from unittest import mock
@@ -9,11 +10,14 @@ from unittest import mock
 import confluent_kafka
 import pytest
 
+from connect_runtime.base.errors import RetriableError
 from connect_runtime.base.timing import Deadline
 from connect_runtime.kafka import client_errors, librdkafka_clients, topic_admin
 from connect_runtime.kafka.client_errors import TopicMissingError
 from connect_runtime.kafka.cluster_access import KafkaClusterAccess
 from connect_runtime.kafka.topic_admin import TopicAdmin
+from connect_runtime.system.clock import SystemClock
+from tests.support import eventually
 
 
 def waiting(count):
@@ -22,6 +26,65 @@ def waiting(count):
 
 def answer(future, offset):
     future.set_result(SimpleNamespace(offset=offset))
+
+
+@pytest.fixture
+def silent_broker():
+    """Its address: it accepts connections and does not respond."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield f"127.0.0.1:{listening.getsockname()[1]}"
+
+
+@pytest.fixture
+def silent_admin(silent_broker):
+    access = KafkaClusterAccess(name="silent", bootstrap=(silent_broker,))
+    admin = TopicAdmin(access, client_id="c", clock=SystemClock())
+    yield admin
+    admin.close()
+
+
+def test_a_call_ends_at_its_deadline_while_another_thread_waits_longer(silent_admin):
+    clock = SystemClock()
+
+    def read(timeout_s):
+        started_s = clock.now_s()
+        with pytest.raises(client_errors.UnreachableError, match="silent"):
+            silent_admin.get_cluster_id(Deadline.after(timeout_s, now_s=started_s))
+        return clock.now_s() - started_s
+
+    with futures.ThreadPoolExecutor(2) as pool:
+        long = pool.submit(read, 4.0)
+        eventually.eventually(silent_admin._metadata_lock.locked, 2.0)
+        assert read(0.3) < 2.0
+        assert not long.done()
+        assert long.result(20.0) > 2.0
+
+
+def test_closing_aborts_a_running_call(silent_admin):
+    clock = SystemClock()
+    with futures.ThreadPoolExecutor(1) as pool:
+        running = pool.submit(
+            silent_admin.get_cluster_id, Deadline.after(60.0, now_s=clock.now_s())
+        )
+        eventually.eventually(silent_admin._metadata_lock.locked, 2.0)
+        started_s = clock.now_s()
+        silent_admin.close()
+        assert clock.now_s() - started_s < 10.0
+        with pytest.raises(RetriableError):
+            running.result(10.0)
+
+
+def test_librdkafka_refreshes_only_after_the_brokers_were_listed(silent_admin, monkeypatch):
+    refreshed = []
+    monkeypatch.setattr(
+        silent_admin._client, "list_topics", lambda timeout: refreshed.append(timeout)
+    )
+    clock = SystemClock()
+    silent_admin._find_another_broker(Deadline.after(0.3, now_s=clock.now_s()))
+    assert refreshed == []
+    monkeypatch.setattr(silent_admin._metadata, "list_brokers", lambda timeout_s: [1])
+    silent_admin._find_another_broker(Deadline.after(0.3, now_s=clock.now_s()))
+    assert len(refreshed) == 1
 
 
 def test_the_answer_comes_when_every_leader_has_answered():
