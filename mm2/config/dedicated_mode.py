@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from mm2.config import client_keys, connector_checks, java_classes, mirror_connector_keys
+from mm2.topics import naming
 
 CLUSTERS_KEY = "clusters"
 INTERNAL_REST_KEY = "dedicated.mode.enable.internal.rest"
@@ -126,9 +127,7 @@ def derive_worker_config(
         found.update(_filter_by_prefix(props, prefix))
     found = dict(resolve(found))
     found.update(_filter_by_prefix(props, PROVIDERS_KEY))
-    topics = {
-        kind: f"mm2-{kind}.{ends.source}.internal" for kind in ("offsets", "status", "configs")
-    }
+    topics = {kind: naming.connect_topic(kind, ends.source) for kind in naming.CONNECT_TOPIC_KINDS}
     defaults = {
         "client.id": str(ends),
         "group.id": ends.group,

@@ -11,6 +11,11 @@ from typing import Protocol
 
 HEARTBEATS_TOPIC = "heartbeats"
 MAX_TOPIC_NAME_LENGTH = 249
+CONNECT_TOPIC_KINDS = ("offsets", "status", "configs")
+_OWN_TOPIC_PREFIXES = tuple(
+    f"mm2-{kind}." for kind in (*CONNECT_TOPIC_KINDS, "offset-map", "incidents", "offset-syncs")
+)
+"""Prefixes of the topics that flows write on their target, whatever their source."""
 
 
 class ReplicationPolicy(Protocol):
@@ -195,6 +200,12 @@ def incidents_topic(source_alias: str) -> str:
     return f"mm2-incidents.{source_alias}.internal"
 
 
+def connect_topic(kind: str, source_alias: str) -> str:
+    """Return the name of an internal topic of the flow's Connect worker on the target. `kind` is
+    `configs`, `offsets` or `status`."""
+    return f"mm2-{kind}.{source_alias}.internal"
+
+
 def topic_on_target(
     policy: ReplicationPolicy, topic: str, *, source_alias: str, target_alias: str
 ) -> str:
@@ -247,15 +258,21 @@ def is_reserved_on_target(
     target, so that no mirror topic may have it.
 
     The mirror of a source topic `checkpoints.internal` would be the flow's own checkpoints topic.
+    A name that only resembles such a topic is not reserved: with the source alias `mm2prod`, the
+    mirror of `orders.internal` is `mm2prod.orders.internal`.
     """
-    return policy.is_mm2_internal_topic(name) or name in {
-        HEARTBEATS_TOPIC,
-        policy.checkpoints_topic(source_alias),
-        policy.offset_syncs_topic(source_alias),
-        policy.offset_syncs_topic(target_alias),
-        offset_map_topic(source_alias),
-        incidents_topic(source_alias),
-    }
+    is_own = name.endswith(".internal") and name.startswith(_OWN_TOPIC_PREFIXES)
+    return (
+        is_own
+        or policy.is_checkpoints_topic(name)
+        or name
+        in {
+            HEARTBEATS_TOPIC,
+            policy.checkpoints_topic(source_alias),
+            policy.offset_syncs_topic(source_alias),
+            policy.offset_syncs_topic(target_alias),
+        }
+    )
 
 
 def is_cycle(policy: ReplicationPolicy, topic: str, *, target_alias: str) -> bool:

@@ -39,7 +39,7 @@ def explain_mismatch(flow: Flow, topic: str) -> str:
 def should_replicate_topic(flow: Flow, topic: str) -> bool:
     """Return whether a source topic is mirrored (`MirrorSourceConnector.shouldReplicateTopic`).
 
-    Internal topics, topics whose mirror would be an internal topic, and cycles are never
+    Internal topics, topics whose mirror would be a topic that mm2 writes, and cycles are never
     mirrored. Heartbeats are exempt from the topic filter, but not from the cycle rule.
     """
     return _is_selected(flow, topic) and not _is_reserved(flow, topic)
@@ -48,7 +48,7 @@ def should_replicate_topic(flow: Flow, topic: str) -> bool:
 def has_reserved_mirror_name(flow: Flow, topic: str) -> bool:
     """Return whether a source topic is not mirrored only because its mirror topic would have
     the name of a topic that mm2 itself writes."""
-    return _is_selected(flow, topic) and _is_reserved(flow, topic)
+    return _is_reserved(flow, topic) and _is_selected(flow, topic)  # the filter takes longer
 
 
 def _is_selected(flow: Flow, topic: str) -> bool:

@@ -79,6 +79,7 @@ class _KeepingEveryName(DefaultReplicationPolicy):
         ("east", _KeepingEveryName(), "mm2-offset-syncs.east.internal"),
         ("east", _KeepingEveryName(), naming.offset_map_topic("east")),
         ("east", _KeepingEveryName(), naming.incidents_topic("east")),
+        ("east", _KeepingEveryName(), naming.connect_topic("status", "north")),
     ],
 )
 def test_no_mirror_topic_has_the_name_of_a_topic_that_mm2_writes(source, policy, topic):
@@ -98,9 +99,18 @@ def test_no_mirror_topic_has_the_name_of_a_topic_that_mm2_writes(source, policy,
         )
 
 
-@pytest.mark.parametrize("topic", ["checkpoints", "internal", "a.internal", "mm2-a.internal.x"])
-def test_names_that_only_resemble_internal_topics_are_mirrored(topic):
-    flow = Flow(source="east", target="west", topics=filters.compile_topic_filter([".*"]))
+@pytest.mark.parametrize(
+    ("source", "topic"),
+    [
+        ("east", "checkpoints"),
+        ("east", "internal"),
+        ("east", "a.internal"),
+        ("east", "mm2-a.internal.x"),
+        ("mm2prod", "orders.internal"),
+    ],
+)
+def test_names_that_only_resemble_internal_topics_are_mirrored(source, topic):
+    flow = Flow(source=source, target="west", topics=filters.compile_topic_filter([".*"], []))
     assert topic_selection.should_replicate_topic(flow, topic)
     assert not topic_selection.has_reserved_mirror_name(flow, topic)
 
