@@ -167,6 +167,9 @@ _KNOWN_SECTIONS = (
 )
 
 
+_PLUGIN_PATH = "plugin.path"
+
+
 def load(path: pathlib.Path, *, environment: Mapping[str, str]) -> Mm2Settings:
     """Load a configuration file, resolve its placeholders and validate it.
 
@@ -188,7 +191,7 @@ def _check_write_permissions(
     found: Mm2Settings, path: pathlib.Path, writer: ForeignWriter
 ) -> Mm2Settings:
     """Warn that another user can modify the file. Raises `SettingsError` instead if a setting of
-    the file can run commands."""
+    the file can run code."""
     who = "other users" if writer.owner is None else f"user id {writer.owner}"
     what = "this file" if writer.path == path else f"its folder {writer.path}"
     if writer.owner is None:
@@ -199,7 +202,7 @@ def _check_write_permissions(
         ConfigProblem(
             line=0,
             key=key,
-            text=f"can run commands, but {who} can write to {what}; to allow the key, {remedy}",
+            text=f"can run code, but {who} can write to {what}; to allow the key, {remedy}",
         )
         for key in _find_command_keys(found, prefix="mm2." if is_properties_file(path) else "")
     ]
@@ -211,9 +214,12 @@ def _check_write_permissions(
 
 
 def _find_command_keys(found: Mm2Settings, *, prefix: str) -> Iterator[str]:
-    """Find the keys of the file that can run commands on this machine. These are hooks, and all
-    Spark properties (programs, JVM options, packages, plugins) except those known to be
-    harmless."""
+    """Find the keys of the file that can run commands or code on this machine. These are hooks,
+    folders of plugins, and all Spark properties (programs, JVM options, packages, plugins) except
+    those known to be harmless."""
+    for name, (_, key) in found.flat.locations.items():
+        if name == _PLUGIN_PATH or name.endswith(f".{_PLUGIN_PATH}"):
+            yield key
     if found.hooks:
         yield hooks_section.HOOKS_SECTION
     if found.spark.python is not None:

@@ -185,7 +185,7 @@ def test_commands_of_a_file_that_others_can_write_are_refused(tmp_path):
     with pytest.raises(SettingsError) as raised:
         config_loader.load(path, environment={})
     assert str(raised.value).splitlines()[0] == (
-        f"{path}: hooks: can run commands, but other users can write to this file; "
+        f"{path}: hooks: can run code, but other users can write to this file; "
         f"to allow the key, run: chmod go-w {path}"
     )
 
@@ -197,7 +197,7 @@ def test_commands_of_a_file_in_a_folder_that_others_can_write_are_refused(tmp_pa
     with pytest.raises(SettingsError) as raised:
         config_loader.load(path, environment={})
     assert str(raised.value).splitlines()[0] == (
-        f"{path}: hooks: can run commands, but other users can write to its folder {tmp_path}; "
+        f"{path}: hooks: can run code, but other users can write to its folder {tmp_path}; "
         f"to allow the key, run: chmod go-w {tmp_path}"
     )
 
@@ -242,6 +242,8 @@ def test_a_file_below_a_folder_that_others_can_write_is_refused(tmp_path):
             "spark.conf.spark.jars",
         ),
         ("c.yaml", "{driver.host: h, conf: {spark.executor.memory: 2g}}", ""),
+        ("c.yaml", "app.name: x\nworker:\n  plugin.path: /tmp/plugins", "worker.plugin.path"),
+        ("m.properties", "plugin.path=/tmp/plugins", "plugin.path"),
         ("m.properties", "mm2.spark.python=/tmp/python", "mm2.spark.python"),
         ("m.properties", "mm2.spark.conf.spark.plugins=x.Y", "mm2.spark.conf.spark.plugins"),
     ],
