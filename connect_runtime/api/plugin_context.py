@@ -47,8 +47,8 @@ class PluginContext(Protocol):
         control it."""
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait for `timeout_s` or until the plugin is asked to stop. Returns True if the plugin
-        must stop.
+        """Wait for at most `timeout_s` seconds. Return True as soon as the worker stops the plugin,
+        or False after the time.
 
         Use this method instead of sleeping, so that the worker can stop the plugin without delay.
         """

@@ -99,7 +99,8 @@ def _quote(text: str) -> str:
 
 _SECRET_NAME = re.compile(
     r"(?:secret|password|passwd|pwd|passphrase|token|credential)[^.]*$"
-    r"|(?:secret|access|account|private|api)[._-]?key",
+    r"|(?:secret|access|account|private|api)[._-]?key"
+    r"|credentials?[._-]|auth\.user\.info$|[._-]sas$",
     re.IGNORECASE,
 )
 """Pattern of key names whose values are secret. Only the last part of a key is checked, because a
@@ -124,11 +125,15 @@ _SECRET_ASSIGNMENT = re.compile(
 (`?client_secret=x`), and in JSON or YAML (`password: x`). An unquoted key requires a blank after
 the colon, because the text after the colon may otherwise be a port."""
 _URL_SIGNATURE = re.compile(r"([?&;](?:sig|signature)=)[^\s&;]+", re.IGNORECASE)
-"""Matches the signature in a URL that grants access by itself, such as an Azure shared access
+"""Matches the signature of a URL that grants access without a login, such as an Azure shared access
 signature."""
-_URL_PASSWORD = re.compile(r"(//[^/\s:@]{0,256}:)[^/\s@]{1,256}(?=@)")
-_LOGIN_PASSWORD = re.compile(r"""((?:^|[\s,;="'])[^/\s:@,;="']{1,256}:)[^/\s@,]{1,256}(?=@)""")
-"""`user:password@host`, as in a URL but without its scheme."""
+_URL_PASSWORD = re.compile(r"(//[^/\s:@]{0,256}:)[^/\s]{1,256}(?=@)")
+"""Matches up to the last @, because a password may contain the character."""
+_LOGIN_PASSWORD = re.compile(
+    r"""((?:^|[\s,;="'])(?!(?:User|Group|jdbc):)[^/\s:@,;="']{1,256}:)[^/\s,]{1,256}(?=@)"""
+)
+"""`user:password@host`, as in a URL but without its scheme. Kafka principals such as
+`User:alice@REALM` and JDBC addresses contain no password in this place."""
 
 
 def is_sensitive(name: str) -> bool:

@@ -45,7 +45,7 @@ from connect_runtime.herder.herder_requests import (
     RequestedOffsets,
     RequestRefused,
 )
-from connect_runtime.herder.peer_requests import PeerClient, PeerRefusedError
+from connect_runtime.herder.peer_requests import PeerClient, PeerRefusedError, PeerUnavailableError
 from connect_runtime.herder.worker_interface import WorkerInterface
 from connect_runtime.storage.cluster_config_state import RawConfig
 from connect_runtime.storage.config_store import ConfigBackingStore
@@ -290,7 +290,11 @@ class BackgroundActionRunner:
         def build_event(error: BaseException | None) -> TaskConfigsForwarded:
             if error is None:
                 return TaskConfigsForwarded(token=action.token)
-            status = error.status if isinstance(error, PeerRefusedError) else None
+            status = None
+            if isinstance(error, PeerRefusedError):
+                status = error.status
+            elif isinstance(error, PeerUnavailableError):  # a worker with another session key
+                status = error.unsigned_status
             return TaskConfigsForwarded(token=action.token, error=str(error), status=status)
 
         future = self._submit_call(lambda: peers.send_and_wait(call), self._deps.thread_pool)

@@ -208,7 +208,7 @@ class HerderLoop:
             self.failure = f"the herder failed with an unexpected error: {error!r}"
             raise
         finally:
-            stop.set()  # the thread ends by itself; nobody else sets this event
+            stop.set()  # only this thread uses the event
             self._shut_down()
 
     def _shut_down(self) -> None:

@@ -61,6 +61,12 @@ class PeerUnavailableError(RetriableError):
     """Raised if the response is missing or invalid. The other worker may or may not have executed
     the request."""
 
+    def __init__(self, message: str, *, unsigned_status: int | None = None) -> None:
+        super().__init__(message)
+        self.unsigned_status = unsigned_status
+        """Status of an unsigned response, which anybody on the network path can have sent: only a
+        hint, for example whether a failure is worth a log line."""
+
 
 class PeerClient(Protocol):
     """Sends requests to other workers. Thread-safe. Every call has a time limit, 90 s by default.

@@ -9,6 +9,7 @@ end-offset requests of many tasks are combined.
 from __future__ import annotations
 
 import logging
+import math
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -90,6 +91,7 @@ _CONSUMER_SETTINGS: Mapping[str, object] = {
     "fetch.queue.backoff.ms": 10,
 }
 _CONSUMER_POLL_S = 0.2
+_WARNING_INTERVAL_S = 60.0
 _MAX_BATCH_RECORDS = 5_000
 
 
@@ -131,6 +133,7 @@ class SharedLogReader:
         self._replay_to: Mapping[int, int] | None = None
         self._failure: ConnectError | None = None
         self._failure_count = 0
+        self._next_warning_s = -math.inf
         self._ended: BaseException | None = None
         self._consumer = librdkafka_clients.create_consumer(
             access,
@@ -153,7 +156,7 @@ class SharedLogReader:
         try:
             self._check_replayed()
             while not stop.is_set():
-                messages = self._poll()
+                messages = self._poll(stop)
                 if messages:
                     self._handle_messages(messages, stop)
                 else:
@@ -161,14 +164,19 @@ class SharedLogReader:
         finally:
             self._consumer.close()
 
-    def _poll(self) -> list[confluent_kafka.Message]:
+    def _poll(self, stop: threading.Event) -> list[confluent_kafka.Message]:
         """Return the next messages. After a failure, in which the library may have lost messages,
-        continue from the known positions."""
+        wait a moment and continue from the known positions."""
         try:
             first = self._consumer.poll(_CONSUMER_POLL_S)
             return [] if first is None else [first, *self._consumer.consume(_MAX_BATCH_RECORDS, 0)]
         except RetriableError as failure:
+            now_s = self._clock.now_s()
+            if now_s >= self._next_warning_s:
+                self._next_warning_s = now_s + _WARNING_INTERVAL_S
+                _LOG.warning("reading %s: %s; reading again", self._topic, failure)
             self._record_failure(failure)
+            stop.wait(_CONSUMER_POLL_S)
             self._assign_positions(self._positions)
             return []
 

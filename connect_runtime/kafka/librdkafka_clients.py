@@ -17,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import logging
+import math
 import queue
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -28,19 +29,37 @@ from connect_runtime.base.errors import FatalError, RetriableError
 from connect_runtime.kafka import client_errors, librdkafka_log
 from connect_runtime.kafka.client_errors import ConnectionReports
 from connect_runtime.kafka.cluster_access import KafkaClusterAccess
+from connect_runtime.system.clock import SystemClock
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 _LOG = logging.getLogger(__name__)
+_WARNING_INTERVAL_S = 60.0
+_CLOCK = SystemClock()
 
 
-class _NamedClient:
+class _GuardedClient:
+    """A client whose methods handle malformed text of the brokers."""
+
     where = ""
     """Name and addresses of the cluster, for messages."""
+    _next_warning_s = -math.inf
+
+    def log_malformed_text(self, error: UnicodeDecodeError) -> None:
+        """Log malformed text, at most once per `_WARNING_INTERVAL_S` for each client."""
+        now_s = _CLOCK.now_s()
+        if now_s < self._next_warning_s:
+            return
+        self._next_warning_s = now_s + _WARNING_INTERVAL_S
+        _LOG.warning(
+            "%s: the brokers caused a log line or error with malformed text (%s); it is not shown",
+            self.where,
+            error.reason,
+        )
 
 
-ClientT = TypeVar("ClientT", bound=_NamedClient)
+ClientT = TypeVar("ClientT", bound=_GuardedClient)
 
 
 def _raise_malformed_text(
@@ -66,21 +85,17 @@ def _log_malformed_text(
         try:
             return method(self, *args, **kwargs)
         except UnicodeDecodeError as error:
-            _LOG.warning(
-                "%s: the brokers caused a log line or error with malformed text (%s); it is not "
-                "shown",
-                self.where,
-                error.reason,
-            )
+            self.log_malformed_text(error)
             return 0
 
     return call
 
 
-class GuardedConsumer(_NamedClient, confluent_kafka.Consumer):
+class GuardedConsumer(_GuardedClient, confluent_kafka.Consumer):
     """A consumer whose calls raise `RetriableError` for malformed text.
 
     Records may have been lost then: assign the partitions again at the position to continue from.
+    A sink task fails, and restarts from its committed offsets.
     """
 
     @_raise_malformed_text
@@ -113,7 +128,7 @@ class GuardedConsumer(_NamedClient, confluent_kafka.Consumer):
             super().close()
 
 
-class GuardedProducer(_NamedClient, confluent_kafka.Producer):
+class GuardedProducer(_GuardedClient, confluent_kafka.Producer):
     """A producer that logs malformed text instead of raising `UnicodeDecodeError`."""
 
     @_log_malformed_text
@@ -126,7 +141,7 @@ class GuardedProducer(_NamedClient, confluent_kafka.Producer):
         return len(self)
 
 
-class SafelyFreedAdminClient(_NamedClient, library.AdminClient):
+class SafelyFreedAdminClient(_GuardedClient, library.AdminClient):
     """An AdminClient that is freed only by a thread that creates or polls such a client.
 
     If no thread does so, dropped clients are kept until the process exits.

@@ -36,7 +36,8 @@ _TOPICS_PER_REQUEST = 250
 class MetadataClient:
     """Reads metadata and configurations. Connects on first use. Not thread-safe.
 
-    A client that is dropped without `close` is closed, like librdkafka's.
+    A client that is dropped without `close` is closed, like librdkafka's, unless `is_cancelled`
+    refers to it or its owner.
 
     All methods raise `UnreachableError` after a timeout, `RetriableError` for a malformed response,
     and `AuthenticationError` as soon as credentials or certificates are rejected.

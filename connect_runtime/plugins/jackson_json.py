@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 import re
 from collections import OrderedDict
 from decimal import Decimal
@@ -21,26 +22,37 @@ Value = TypeVar("Value")
 
 
 class LruCache(Generic[Key, Value]):
-    """A least recently used cache with at most `limit` entries. Not thread-safe."""
+    """A least recently used cache with at most `limit` entries and a total size of at most
+    `size_limit`. Not thread-safe."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, *, size_limit: float = math.inf) -> None:
         self._limit = limit
-        self._held: OrderedDict[Key, Value] = OrderedDict()
+        self._size_limit = size_limit
+        self._entries: OrderedDict[Key, tuple[Value, int]] = OrderedDict()
+        self._size = 0
 
     def get(self, key: Key) -> Value | None:
-        value = self._held.get(key)
-        if value is not None:
-            self._held.move_to_end(key)
-        return value
+        entry = self._entries.get(key)
+        if entry is None:
+            return None
+        self._entries.move_to_end(key)
+        return entry[0]
 
-    def put(self, key: Key, value: Value) -> None:
-        self._held[key] = value
-        self._held.move_to_end(key)
-        if len(self._held) > self._limit:
-            self._held.popitem(last=False)
+    def put(self, key: Key, value: Value, *, size: int = 0) -> None:
+        """Add an entry and drop the least recently used ones that no longer fit. An entry larger
+        than `size_limit` is not cached."""
+        _, old_size = self._entries.pop(key, (None, 0))
+        self._size -= old_size
+        if size > self._size_limit:
+            return
+        self._entries[key] = value, size
+        self._size += size
+        while len(self._entries) > self._limit or self._size > self._size_limit:
+            _, (_, dropped) = self._entries.popitem(last=False)
+            self._size -= dropped
 
     def __len__(self) -> int:
-        return len(self._held)
+        return len(self._entries)
 
 
 JsonNode = Any

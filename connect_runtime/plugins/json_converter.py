@@ -10,7 +10,7 @@ from connect_runtime.api.config_def import ConfigDef, Importance, Type, Width
 from connect_runtime.api.config_validators import CaseInsensitiveValidString
 from connect_runtime.api.errors import DataError
 from connect_runtime.api.schema import Schema, SchemaAndValue
-from connect_runtime.plugins import jackson_json
+from connect_runtime.plugins import jackson_json, json_reader
 from connect_runtime.plugins.jackson_json import LruCache
 from connect_runtime.plugins.json_reader import JsonReader
 from connect_runtime.plugins.json_writer import DecimalFormat, JsonWriter
@@ -51,7 +51,8 @@ class JsonConverter(PlainConverter):
             schemas=LruCache(cache_size),
         )
         self._reader = JsonReader(
-            default_for_null=config[REPLACE_NULL_WITH_DEFAULT_CONFIG], schemas=LruCache(cache_size)
+            default_for_null=config[REPLACE_NULL_WITH_DEFAULT_CONFIG],
+            schemas=json_reader.create_schema_cache(cache_size),
         )
         self._fixed = self._parse_fixed_schema(config[SCHEMA_CONTENT_CONFIG])
 

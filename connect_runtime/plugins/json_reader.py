@@ -33,7 +33,12 @@ _INTEGER_BITS = {
 _SPECIAL_FLOATS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 _MAX_INTEGER_DIGITS = 20
 _MAX_SCHEMA_DEPTH = 50
-_MAX_CACHED_SCHEMA_CHARS = 65_536
+_MAX_CACHED_CHARS = 16_000_000
+
+
+def create_schema_cache(limit: int) -> LruCache[str, Schema]:
+    """Create a cache of at most `limit` schemas by their texts, whose total length is bounded."""
+    return LruCache(limit, size_limit=_MAX_CACHED_CHARS)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -42,20 +47,19 @@ class JsonReader:
     a node is invalid."""
 
     default_for_null: bool = True
-    schemas: LruCache[str, Schema] = field(default_factory=lambda: LruCache(1000))
+    schemas: LruCache[str, Schema] = field(default_factory=lambda: create_schema_cache(1000))
 
     # Schemas
 
     def parse_schema(self, node: JsonNode) -> Schema | None:
-        """Parse a schema. Whole schemas are cached, unless they are very large."""
+        """Parse a schema. Whole schemas are cached, up to a total length of their texts."""
         if node is None:
             return None
         key = repr(node)
         known = self.schemas.get(key)
         if known is None:
             known = self._parse_required_schema(node, depth=1)
-            if len(key) <= _MAX_CACHED_SCHEMA_CHARS:
-                self.schemas.put(key, known)
+            self.schemas.put(key, known, size=len(key))
         return known
 
     def _parse_required_schema(self, node: JsonNode, *, depth: int) -> Schema:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from connect_runtime.api import config_types
+from connect_runtime.base import json_limits
 from connect_runtime.config import connector_keys
 from connect_runtime.herder import herder_requests
 from connect_runtime.storage import java_json
@@ -151,7 +152,7 @@ def _parse_with_text_numbers(data: bytes) -> Any:
 def _parse_json(data: bytes, hooks: Mapping[str, Any]) -> Any:
     if not data.strip():
         raise UnreadableBody("the request requires a body but has none")
-    if has_too_many_values(data):
+    if json_limits.has_more_values(data, JSON_VALUES_MAX):
         raise BodyLimitError(
             f"the body has more than {JSON_VALUES_MAX:,} JSON values: send it in several requests"
         )
@@ -165,20 +166,6 @@ def _parse_json(data: bytes, hooks: Mapping[str, Any]) -> Any:
         ) from None  # the original error contains the body, which may be secret
     except (ValueError, RecursionError) as error:
         raise UnreadableBody(f"the body is not valid JSON: {type(error).__name__}") from None
-
-
-def has_too_many_values(data: bytes) -> bool:
-    """Return True if the body has more than `JSON_VALUES_MAX` values, without parsing the body."""
-    if sum(map(data.count, (b",", b"[", b"{"))) <= JSON_VALUES_MAX:
-        return False
-    unescaped = data.replace(b"\\\\", b"").replace(b'\\"', b"")
-    if unescaped.count(b'"') > 4 * JSON_VALUES_MAX:  # keys and values, two quotes each
-        return True
-    outside_strings = unescaped.split(b'"')[::2]
-    return (
-        sum(each.count(mark) for each in outside_strings for mark in (b",", b"[", b"{"))
-        > JSON_VALUES_MAX
-    )
 
 
 def _reject_constant(name: str) -> None:

@@ -16,6 +16,7 @@ from urllib import parse
 
 import httpx
 
+from connect_runtime.base import json_limits
 from connect_runtime.herder import session_keys
 from connect_runtime.herder.peer_requests import (
     PeerRefusedError,
@@ -211,7 +212,8 @@ def _require_signed_response(
     said = body[:_QUOTED_RESPONSE_BYTES].decode("utf-8", "replace")
     raise PeerUnavailableError(
         f"{what}: the response is not signed with the group's session key, so the worker may or may"
-        f" not have executed the request; status {answer.status_code}: {said!a}"
+        f" not have executed the request; status {answer.status_code}: {said!a}",
+        unsigned_status=answer.status_code,
     )
 
 
@@ -235,7 +237,7 @@ def _build_refusal(status: int, body: bytes, what: str) -> Exception:
 
 
 def _decode_json(status: int, body: bytes, what: str) -> Any:
-    if request_bodies.has_too_many_values(body):
+    if json_limits.has_more_values(body, request_bodies.JSON_VALUES_MAX):
         raise PeerUnavailableError(
             f"{what}: the response has more than {request_bodies.JSON_VALUES_MAX:,} JSON values"
         )

@@ -170,7 +170,9 @@ def find_foreign_writer(file: Path, opened: int) -> ForeignWriter | None:
     """
     is_safe = False
     for path in _list_path_components(file.absolute()):
-        is_safe = _is_read_only_mount(path) or _is_read_only_mount(path.parent)
+        is_safe = _is_read_only_mount(path) or (
+            not os.path.ismount(path) and _is_read_only_mount(path.parent)
+        )
         found = path.lstat()
         if not is_safe and (stat.S_ISDIR(found.st_mode) or stat.S_ISLNK(found.st_mode)):
             writer = _find_writer(path, found)

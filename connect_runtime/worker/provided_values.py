@@ -87,7 +87,11 @@ class ProvidedValues:
         with self._lock:
             by_start, references = self._by_start, self._references
             has_too_many = self._has_too_many
-        if has_too_many or (references and len(text) > SEARCHED_TEXT_MAX):
+        if has_too_many:
+            return UNSEARCHED_TEXT
+        if not references:
+            return text
+        if len(text) > SEARCHED_TEXT_MAX:
             return UNSEARCHED_TEXT
         lowered, pieces, end, comparisons = _to_lower(text), list[str](), 0, 0
         for at in range(len(lowered)):

@@ -21,16 +21,23 @@ import click
 from connect_runtime.base.ids import TopicPartition
 from connect_runtime.system.clock import SystemClock
 from mm2 import exit_codes
-from mm2.cli import offset_translation_output, options, terminal, topic
-from mm2.config import config_loader, copy_engine_config, value_types
+from mm2.cli import options, terminal, topic
+from mm2.config import (
+    config_loader,
+    copy_engine_config,
+    flow_plan,
+    mirror_connector_keys,
+    value_types,
+)
 from mm2.config.copy_engine_config import EngineSettings
-from mm2.config.mm2_settings import Mm2Settings
+from mm2.config.mm2_settings import ClusterSettings, Mm2Settings
 from mm2.topics import naming
 from mm2.topics.flow_config import Flow
 
 if TYPE_CHECKING:
+    from connect_runtime.base.timing import Clock
     from mm2.cli.offset_translation_output import TranslationResult
-    from mm2.client.offset_translator import OffsetTranslator
+    from mm2.client.offset_translator import FlowLink, OffsetTranslator
     from mm2.client.translation_outcomes import Place
     from mm2.clusters.flow_pair import FlowPair
     from mm2.connectors.flow_ledger import FlowLedger
@@ -148,14 +155,14 @@ def _build_rebuild_tools(
     from mm2.clusters import cluster_clients, mirror_state
     from mm2.copier.blocking_client import BlockingClient
     from mm2.copier.control_messages import ConfigureCopy
-    from mm2.repair import flow_link, offset_map_rebuild
+    from mm2.repair import offset_map_rebuild
     from mm2.repair.offset_map_rebuild import RebuildContext
     from mm2.replication import record_transforms
 
     clock, flow = SystemClock(), both.flow
     clients = settings.get_clients(flow)
     client_id = f"mm2-{flow.name}-rebuild"
-    plan = flow_link.load_flow_plan(settings, flow)
+    plan = flow_plan.plan_flow(settings, flow, environment=os.environ)
     wire = cluster_clients.build_connection_settings(
         clients.producer, flow.target, client_id=client_id
     )
@@ -380,15 +387,43 @@ def translate(**given: Any) -> int:
     # Imported here so that invalid input is reported before Kafka's client library is loaded.
     from mm2.cli import library_logs
     from mm2.client.offset_translator import OffsetTranslator
-    from mm2.repair import flow_link
 
     clock = SystemClock()
     with library_logs.redirect_library_logs():
-        link = flow_link.build_flow_link(settings, flow, purpose="offsets", clock=clock)
+        link = _link_clusters(settings, flow, clock=clock)
         with OffsetTranslator(link, timeout_s=question.timeout_s, clock=clock) as translator:
             answer = _translate_offsets(question, flow, translator, at_ms=clock.wall_ms())
     _print_translation(question, answer)
     return exit_codes.DONE if answer.is_complete else exit_codes.FAILED
+
+
+def _link_clusters(settings: Mm2Settings, flow: Flow, *, clock: Clock) -> FlowLink:
+    """Describe how to connect to both clusters of the flow. Raises `FatalError` if settings are
+    invalid."""
+    from mm2.client.offset_translator import FlowLink
+    from mm2.clusters import cluster_clients
+    from mm2.kafka.kafka_cluster import KafkaCluster
+
+    def create_cluster(
+        listing: ClusterSettings, reading: ClusterSettings, alias: str
+    ) -> KafkaCluster:
+        return KafkaCluster(
+            cluster_clients.build_client_access(listing, alias),
+            cluster_clients.build_client_access(reading, alias),
+            client_id=f"mm2-{flow.name}-offsets",
+            clock=clock,
+        )
+
+    clients = settings.get_clients(flow)
+    config = flow_plan.plan_flow(settings, flow, environment=os.environ).source_config
+    return FlowLink(
+        target=create_cluster(clients.target_admin, settings.clusters[flow.target], flow.target),
+        source=create_cluster(clients.source_admin, clients.consumer, flow.source),
+        source_alias=flow.source,
+        target_alias=flow.target,
+        policy=flow.policy,
+        syncs_on_source=config.get(mirror_connector_keys.SYNCS_TOPIC_LOCATION) != "target",
+    )
 
 
 def _check_query(question: TranslationQuery) -> None:
@@ -452,6 +487,7 @@ def _translate_partition(
 
 
 def _print_translation(question: TranslationQuery, answer: TranslationResult) -> None:
+    from mm2.cli import offset_translation_output  # loads the Kafka client library
 
     if question.as_json:
         click.echo(json.dumps(offset_translation_output.translation_to_json(answer), indent=2))

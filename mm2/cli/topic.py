@@ -18,7 +18,7 @@ from connect_runtime.base.errors import ConnectError
 from connect_runtime.system.clock import SystemClock
 from mm2 import exit_codes
 from mm2.cli import options, terminal
-from mm2.config import config_loader, value_types
+from mm2.config import config_loader, flow_plan, value_types
 from mm2.formats import offset_map_records
 from mm2.operator_commands import OperatorCommands
 from mm2.topics import naming
@@ -167,7 +167,7 @@ class _TopicResetCommand:
     def _reset_topic(self, both: Any, ledger: Any, timeout_s: float) -> int:
         from mm2.clusters import connect_group
         from mm2.clusters.connect_group import ConnectGroupSnapshot
-        from mm2.repair import flow_link, topic_reset
+        from mm2.repair import topic_reset
         from mm2.repair.topic_reset import FlowActivity, ResetWaiter
 
         order, flow = self._order, self._order.flow
@@ -183,7 +183,7 @@ class _TopicResetCommand:
             f"recorded in {naming.offset_map_topic(flow.source)} of cluster {flow.target}"
         )
 
-        props = flow_link.load_flow_plan(self._settings, flow).worker_props
+        props = flow_plan.plan_flow(self._settings, flow, environment=os.environ).worker_props
 
         def read_group() -> ConnectGroupSnapshot:
             return connect_group.read_connect_group(

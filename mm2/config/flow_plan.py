@@ -38,6 +38,7 @@ from mm2.config.dedicated_mode import SourceAndTarget
 from mm2.config.mm2_settings import FlatProperties, Mm2Settings
 from mm2.operator_commands import OperatorCommands
 from mm2.replication import record_transforms
+from mm2.topics.flow_config import Flow
 
 _CLIENT_PREFIXES = ("consumer.", "producer.", "admin.")
 DEFAULT_RESTART_MAX = 10
@@ -280,6 +281,12 @@ def plan_flows(
         for ends in dedicated_mode.list_flows(resolved, target_aliases=selection.target_aliases)
         if not selection.names or str(ends) in selection.names
     ]
+
+
+def plan_flow(settings: Mm2Settings, flow: Flow, *, environment: Mapping[str, str]) -> FlowPlan:
+    """Plan one flow of the file. Raises the same errors as `plan_flows`."""
+    (found,) = plan_flows(settings, FlowSelection(names=(flow.name,)), environment=environment)
+    return found
 
 
 def _plan_flow(

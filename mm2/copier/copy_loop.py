@@ -47,10 +47,10 @@ SWEEP_INTERVAL_S = 10.0
 LEADER_CHECK_INTERVAL_S = 1.0
 IDLE_POLL_S = 0.25
 MAX_CONCURRENT_ACQUISITIONS = 256
+"""Maximum number of partitions that are acquired (fenced and matched) at the same time."""
 GAUGES_PER_MESSAGE = 5_000
 """Maximum number of gauges (partition states) per message. More would approach the limit
 `control_frames.MAX_COPY_FRAME_VALUES`."""
-"""Maximum number of partitions that are acquired (fenced and matched) at the same time."""
 
 
 class CopyLoop:

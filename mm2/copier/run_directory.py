@@ -38,9 +38,10 @@ class RunDirectory:
 def create_run_directory(
     kind: str, *, parent: Path | None = None, keep_count: int = 0
 ) -> RunDirectory:
-    """Create the directory `<kind>XXXXXXXX` under `parent` or the temporary directory.
+    """Create a private directory under `parent`, by default the temporary directory.
 
-    Also removes directories of ended processes except for the newest `keep_count`.
+    Its name is `kind` followed by random characters. Also removes the directories of processes that
+    have ended, except for the newest `keep_count`.
     """
     folder = parent or Path(tempfile.gettempdir())
     remove_stale_directories(kind, folder, keep_count=keep_count)

@@ -3,7 +3,6 @@
 - `offset_map_rebuild` rebuilds lost parts of a flow's offset map by comparing the source log with
   the target log.
 - `offset_map_record_skip` replaces one unreadable record of the offset map.
-- `flow_link` translates offsets of a configured flow and formats the result.
 
 May import everything up to `mm2.clusters`; must not import `mm2.preflight` or `mm2.status`.
 """

@@ -249,7 +249,7 @@ class SparkEngine:
     # Thread that starts the driver
 
     def _start_driver(self, stop: threading.Event) -> None:
-        stop.set()  # this thread ends by itself
+        stop.set()  # this thread is ending on its own
         try:
             self._jvm = jvm.launch_jvm(self._settings)
             # Imported late, in parallel with the start of the JVM: importing pyspark is slow, and

@@ -217,7 +217,9 @@ class _FirstRecordTimer:
         self.at_s: float | None = None
         self._reading = reading
         self._clock = clock
-        self._threads = ThreadGroup(on_unexpected_end=lambda _: None)  # the thread ends by itself
+        self._threads = ThreadGroup(
+            on_unexpected_end=lambda _: None
+        )  # the thread is expected to end
 
     def __enter__(self) -> Self:
         self._threads.start("first record", self._run)

@@ -125,7 +125,10 @@ def test_secrets_inside_a_value_are_hidden(value, shown):
 
 @pytest.mark.parametrize(
     "name",
-    ["spark.executorEnv.DB_PWD", "x.passwd", "client.credential", "ssl.keystore.key"],
+    [
+        *("spark.executorEnv.DB_PWD", "x.passwd", "client.credential", "ssl.keystore.key"),
+        *("basic.auth.user.info", "gcs.credentials.json", "azure.sas"),
+    ],
 )
 def test_other_words_for_passwords_are_known(name):
     assert config_errors.is_sensitive(name)
@@ -140,6 +143,10 @@ def test_other_words_for_passwords_are_known(name):
         ("DB_PWD=x", "DB_PWD=[hidden]"),
         ("a:9092,b:9093", "a:9092,b:9093"),
         ("kafka/host@REALM", "kafka/host@REALM"),
+        ("user:p@ss@host:9092", "user:[hidden]@host:9092"),
+        ("https://u:p@ss@h/x", "https://u:[hidden]@h/x"),
+        ("ACL of User:alice@CORP and Group:x@CORP", "ACL of User:alice@CORP and Group:x@CORP"),
+        ("jdbc:oracle:thin:@host:1521", "jdbc:oracle:thin:@host:1521"),
     ],
 )
 def test_logins_and_signatures_in_a_value_are_hidden(value, hidden):

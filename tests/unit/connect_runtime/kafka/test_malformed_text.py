@@ -88,6 +88,17 @@ def test_metadata_with_malformed_text_is_rejected(access, caplog):
     assert "cannot be decoded" in caplog.text
 
 
+def test_malformed_text_is_logged_once_a_minute_for_each_client(access, caplog, monkeypatch):
+    now_s = [1_000.0]
+    monkeypatch.setattr(librdkafka_clients._CLOCK, "now_s", lambda: now_s[0], raising=False)
+    one, other = (create(librdkafka_clients.create_producer, access) for _ in range(2))
+    error = UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte")
+    for client, passed_s in ((one, 0), (one, 59), (other, 0), (one, 2)):
+        now_s[0] += passed_s
+        client.log_malformed_text(error)
+    assert caplog.text.count("malformed text") == 3
+
+
 class Unreadable(confluent_kafka.KafkaError):
     """An error whose text the library cannot return."""
 

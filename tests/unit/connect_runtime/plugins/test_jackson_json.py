@@ -22,6 +22,19 @@ def test_what_was_longest_not_used_goes_first():
     assert (held.get("a"), held.get("c"), len(held)) == (1, 3, 2)
 
 
+def test_entries_have_a_total_size():
+    held: LruCache[str, int] = LruCache(9, size_limit=10)
+    held.put("a", 1, size=4)
+    held.put("b", 2, size=4)
+    held.put("a", 3, size=5)
+    assert (held.get("a"), held.get("b")) == (3, 2)
+    held.put("c", 4, size=4)
+    assert (held.get("a"), held.get("b"), held.get("c"), len(held)) == (None, 2, 4, 2)
+    held.put("d", 5, size=11)
+    assert held.get("d") is None
+    assert len(held) == 2
+
+
 def test_it_may_hold_nothing():
     held: LruCache[str, int] = LruCache(0)
     held.put("a", 1)

@@ -257,6 +257,9 @@ def test_only_whole_schemas_of_bounded_size_are_cached():
     reader = JsonReader()
     assert reader.parse_schema(nested(3)) is reader.parse_schema(nested(3))
     assert len(reader.schemas) == 1
-    large = nested(3, doc="x" * 70_000)
+    wide = nested(3, doc="x" * 70_000)
+    assert reader.parse_schema(wide) is reader.parse_schema(wide)
+    assert len(reader.schemas) == 2
+    large = nested(3, doc="x" * 16_000_000)
     assert reader.parse_schema(large) == reader.parse_schema(large)
-    assert len(reader.schemas) == 1
+    assert len(reader.schemas) == 2

@@ -77,7 +77,9 @@ def test_an_unknown_expansion_tells_nothing(herder: FakeHerder) -> None:
 
 
 def test_expansions_that_are_repeated_cost_nothing(
-    herder: FakeHerder, caplog: pytest.LogCaptureFixture
+    herder: FakeHerder,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A request's head has room for 1,700 of them, and a worker may run many connectors."""
     for name in "abc":
@@ -89,7 +91,7 @@ def test_expansions_that_are_repeated_cost_nothing(
         encoded.append("")
         return original(config)
 
-    herder.connector_type = counted  # type: ignore[method-assign]
+    monkeypatch.setattr(herder, "connector_type", counted)
     with caplog.at_level(logging.DEBUG):
         query = "&".join(["expand=info", "expand=odd", "expand=odder"] * 500)
         found = Rest(herder)("GET", f"/connectors?{query}").json()

@@ -192,6 +192,18 @@ def test_what_is_mounted_read_only_is_accepted_as_kubernetes_mounts_config_maps(
     assert find_writer(config) is not None
 
 
+def test_a_writable_volume_below_a_read_only_root_is_checked(config, monkeypatch):
+    class Mount:
+        def __init__(self, path):
+            self.f_flag = 0 if Path(path) == config.parent else os.ST_RDONLY
+
+    mounts = (config.parent, config.parent.parent)
+    monkeypatch.setattr(os, "statvfs", Mount)
+    monkeypatch.setattr(os.path, "ismount", lambda path: path in mounts)
+    config.parent.chmod(0o777)
+    assert find_writer(config) == ForeignWriter(path=config.parent, owner=None)
+
+
 def test_a_pipe_of_a_shell_is_accepted():
     reading, writing = os.pipe()
     try:

@@ -100,6 +100,11 @@ def test_many_values_are_hidden_as_fast_as_few():
     assert time.perf_counter() - began_s < 5
 
 
+def test_without_provided_values_every_text_is_shown():
+    text = "x" * (provided_values.SEARCHED_TEXT_MAX + 1)
+    assert provided().hide(text) is text
+
+
 @pytest.mark.parametrize(
     ("given", "resolved", "text"),
     [
