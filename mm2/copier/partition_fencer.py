@@ -11,7 +11,7 @@ from typing import Any
 
 from connect_runtime.base.ids import TopicPartition
 from connect_runtime.base.timing import Clock
-from connect_runtime.protocol import request_builders, request_errors
+from connect_runtime.protocol import group_requests, request_builders, request_errors
 from connect_runtime.protocol.request_builders import (
     AnyNodeTarget,
     CoordinatorTarget,
@@ -26,7 +26,6 @@ from mm2.formats import record_sets
 from mm2.formats.record_batch import BatchHeader
 
 _RETRIABLE_COORDINATOR_ERRORS = frozenset({14, 15, 16, 51})
-_COORDINATOR_MOVED_ERRORS = frozenset({15, 16})
 _MARKER_TIMEOUT_S = 10.0
 _TRANSACTION_TIMEOUT_MS = 60_000
 _LATEST_TIMESTAMP = -1
@@ -193,7 +192,7 @@ class PartitionFencer:
             except CoordinatorLookupRefused as refused:
                 return BrokerRefusal(code=refused.error_code)
             code = _read_error_code(body)
-            if code in _COORDINATOR_MOVED_ERRORS:
+            if code in group_requests.COORDINATOR_MOVED_ERRORS:
                 self.client.forget_coordinator(self._coordinator)
             if code in _RETRIABLE_COORDINATOR_ERRORS:
                 return None

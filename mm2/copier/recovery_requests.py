@@ -13,7 +13,7 @@ from typing import Any
 
 from connect_runtime.base.timing import Clock
 from connect_runtime.network.cluster_connections import ClientResponse, ClusterConnections
-from connect_runtime.protocol import request_builders, request_errors
+from connect_runtime.protocol import group_requests, request_builders, request_errors
 from connect_runtime.protocol.request_builders import (
     AnyNodeTarget,
     CoordinatorTarget,
@@ -51,9 +51,6 @@ from mm2.replication.recovery_instructions import (
 from mm2.replication.setup import PartitionSetup
 
 TRANSACTION_TIMEOUT_MS = 60_000
-COORDINATOR_MOVED_ERRORS = frozenset({15, 16})
-"""Coordinator errors after which the coordinator is looked up again: COORDINATOR_NOT_AVAILABLE,
-NOT_COORDINATOR."""
 
 
 class TransactionCoordinatorRequests:
@@ -82,7 +79,7 @@ class TransactionCoordinatorRequests:
             return
         transactional_id = question.copy.setup.transactional_id
         code = _read_error_code(question.instruction, reply.body)
-        if code in COORDINATOR_MOVED_ERRORS:
+        if code in group_requests.COORDINATOR_MOVED_ERRORS:
             self._target.forget_coordinator(
                 request_builders.TRANSACTION_COORDINATOR, transactional_id
             )

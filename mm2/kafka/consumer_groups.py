@@ -164,18 +164,11 @@ def _ignore_request_error(_: Any) -> int:
     return 0
 
 
-def is_not_coordinator_error(code: int) -> bool:
-    """Return True if the error code means that another broker is the group's coordinator."""
-    return code in group_requests.COORDINATOR_MOVED_ERRORS
-
-
-_GroupState = GroupState
-
 _STATES_BY_NAME = {
-    **dict.fromkeys(("Assigning", "CompletingRebalance", "PreparingRebalance"), _GroupState.ACTIVE),
-    **dict.fromkeys(("Reconciling", "Stable"), _GroupState.ACTIVE),
-    "Dead": _GroupState.ABSENT,
-    "Empty": _GroupState.EMPTY,
+    **dict.fromkeys(("Assigning", "CompletingRebalance", "PreparingRebalance"), GroupState.ACTIVE),
+    **dict.fromkeys(("Reconciling", "Stable"), GroupState.ACTIVE),
+    "Dead": GroupState.ABSENT,
+    "Empty": GroupState.EMPTY,
 }
 _WRONG_GROUP_TYPE_CODES = frozenset(
     {group_requests.GROUP_ID_NOT_FOUND, group_requests.UNSUPPORTED_VERSION}
@@ -493,18 +486,18 @@ def _to_consumer_group_state(group: Any) -> GroupState | None:
     """Return the state of a KIP-848 group, or None if the group is of another type."""
     if int(group.error_code) in _WRONG_GROUP_TYPE_CODES:
         return None
-    return _STATES_BY_NAME.get(group.group_state, _GroupState.UNKNOWN)
+    return _STATES_BY_NAME.get(group.group_state, GroupState.UNKNOWN)
 
 
 def _to_classic_group_state(group: Any) -> GroupState:
     state = (
-        _GroupState.ABSENT
+        GroupState.ABSENT
         if int(group.error_code)
-        else _STATES_BY_NAME.get(group.group_state, _GroupState.UNKNOWN)
+        else _STATES_BY_NAME.get(group.group_state, GroupState.UNKNOWN)
     )
-    if state is _GroupState.ABSENT or group.protocol_type in group_selection.CONSUMER_PROTOCOLS:
+    if state is GroupState.ABSENT or group.protocol_type in group_selection.CONSUMER_PROTOCOLS:
         return state
-    return _GroupState.FOREIGN
+    return GroupState.FOREIGN
 
 
 def _get_member_hosts(group: Any) -> tuple[str, ...]:
