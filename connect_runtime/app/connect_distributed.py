@@ -96,7 +96,7 @@ def _build_group(settings: DistributedSettings, around: WorkerGroupDeps) -> Work
 def _check_conflicting_clusters(group_id: str, admin: TopicAdmin, seen: StartupSnapshot) -> None:
     """Raise `FatalError` if another Connect cluster definitely uses the same internal topics."""
     rival = conflicting_cluster.find_conflicting_cluster(
-        admin.list_groups(CONFLICT_CHECK_TIMEOUT_S),
+        admin.list_connect_groups(CONFLICT_CHECK_TIMEOUT_S),
         InternalTopicsContent(config=seen.configs.snapshot(), statuses=seen.statuses.snapshot()),
         own_group=group_id,
         own_address=conflicting_cluster.parse_worker_address(seen.worker_id),

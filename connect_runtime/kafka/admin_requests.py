@@ -1,7 +1,6 @@
 """Sends admin requests over the runtime's own connections, with retries.
 
-Used for group, offset and ACL requests that librdkafka does not support or cannot batch. The
-calling thread blocks while many requests are in flight concurrently.
+The calling thread blocks while many requests are in flight concurrently.
 """
 
 from __future__ import annotations
@@ -22,6 +21,7 @@ from connect_runtime.network.cluster_connections import ClusterConnections, Conn
 from connect_runtime.network.transport import Poller
 from connect_runtime.protocol import group_requests
 from connect_runtime.protocol.request_builders import (
+    ControllerTarget,
     CoordinatorTarget,
     RequestBuilder,
     RequestTarget,
@@ -30,6 +30,10 @@ from connect_runtime.protocol.request_builders import (
 AdminResponse: TypeAlias = Any | ConnectError
 """Response body, or the error if the request failed."""
 
+NOT_CONTROLLER = 41
+"""Error code NOT_CONTROLLER, after which the controller must be looked up again."""
+
+_RETRIABLE_ERRORS = frozenset({*group_requests.RETRIABLE_GROUP_ERRORS, NOT_CONTROLLER})
 _MIN_WAIT_S = 0.001
 _POLL_INTERVAL_S = 0.25
 _MAX_IN_FLIGHT = 200
@@ -190,11 +194,13 @@ class AdminRequestClient:
                 each.answer, each.done = reply.body, True
                 return
             failure = self.translate_error_code(code, request.doing)
-            repeats = code in group_requests.RETRIABLE_GROUP_ERRORS
+            repeats = code in _RETRIABLE_ERRORS
             if code in group_requests.COORDINATOR_MOVED_ERRORS and isinstance(
                 request.to, CoordinatorTarget
             ):
                 self._connections.forget_coordinator(request.to.kind, request.to.key)
+            if code == NOT_CONTROLLER and isinstance(request.to, ControllerTarget):
+                self._connections.refresh_metadata()
         again_s = self._clock.now_s() + each.backoff.next_delay_s(self._rng)
         if isinstance(failure, FatalError) or not repeats or end.is_expired(again_s):
             each.answer, each.done = failure, True

@@ -81,6 +81,7 @@ ErrorAdvice = tuple[type[ConnectError], str]
 CREDENTIALS_REFUSED: ErrorAdvice = (AuthenticationError, _CREDENTIALS_ADVICE)
 CERTIFICATE_REFUSED: ErrorAdvice = (AuthenticationError, _CERTIFICATES_ADVICE)
 NO_RESPONSE: ErrorAdvice = (UnreachableError, _ADDRESS_ADVICE)
+BROKERS_TOO_OLD: ErrorAdvice = (UnsupportedByBrokersError, "this needs newer brokers")
 RESPONSE_MALFORMED: ErrorAdvice = (
     RetriableError,
     "check that bootstrap.servers names Kafka brokers",
@@ -156,8 +157,8 @@ _REFUSAL_ERRORS: dict[int, ErrorAdvice] = {
         FatalError,
         "correct the configuration property",
     ),
-    KafkaError._UNSUPPORTED_FEATURE: (UnsupportedByBrokersError, "this needs newer brokers"),
-    KafkaError.UNSUPPORTED_VERSION: (UnsupportedByBrokersError, "this needs newer brokers"),
+    KafkaError._UNSUPPORTED_FEATURE: BROKERS_TOO_OLD,
+    KafkaError.UNSUPPORTED_VERSION: BROKERS_TOO_OLD,
     KafkaError.MSG_SIZE_TOO_LARGE: (FatalError, "raise the topic's max.message.bytes"),
     KafkaError.RECORD_LIST_TOO_LARGE: (FatalError, "raise the topic's segment.bytes"),
 }
@@ -271,9 +272,9 @@ def get_text(error: KafkaError) -> str:
         return f"{error.name()} (the brokers' text is malformed)"
 
 
-def may_concern_whole_request(error: KafkaError) -> bool:
+def may_concern_whole_request(code: int) -> bool:
     """Return whether one invalid topic may have caused this error for all topics of the request."""
-    return error.code() in _WHOLE_REQUEST_ERRORS
+    return code in _WHOLE_REQUEST_ERRORS
 
 
 def is_missing_topic(error: KafkaError) -> bool:
@@ -283,8 +284,13 @@ def is_missing_topic(error: KafkaError) -> bool:
 
 def is_retriable(error: KafkaError) -> bool:
     """Return whether a retry may succeed, judged by the error code."""
+    return is_retriable_code(error.code())
+
+
+def is_retriable_code(code: int) -> bool:
+    """Return whether a retry may succeed after this error code of a broker or of librdkafka."""
     tables = (_NETWORK_ERRORS, _RETRIABLE_ERRORS, _MALFORMED_RESPONSE_ERRORS)
-    return any(error.code() in each for each in tables)
+    return any(code in each for each in tables)
 
 
 def translate_error(
@@ -318,8 +324,14 @@ def _strip_local_detail(text: str) -> str:
 
 
 def translate_error_code(
-    code: int, doing: str, *, where: str, advice_overrides: Mapping[int, ErrorAdvice] | None = None
+    code: int,
+    doing: str,
+    *,
+    where: str,
+    broker_message: str | None = None,
+    advice_overrides: Mapping[int, ErrorAdvice] | None = None,
 ) -> ConnectError:
-    """Translate an error code of a response on the runtime's own connections to a
-    `ConnectError`."""
-    return translate_error(KafkaError(code), doing, where=where, advice_overrides=advice_overrides)
+    """Translate an error code of a response on the runtime's own connections to a `ConnectError`.
+    `broker_message` replaces the code's usual text."""
+    error = KafkaError(code, broker_message) if broker_message else KafkaError(code)
+    return translate_error(error, doing, where=where, advice_overrides=advice_overrides)

@@ -118,7 +118,7 @@ def _translate_oauth(oauth: OAuthSettings) -> dict[str, object]:
 
 
 _BOOTSTRAP_KEY = "bootstrap.servers"
-_REQUEST_TIMEOUT_KEY = "request.timeout.ms"
+REQUEST_TIMEOUT_KEY = "request.timeout.ms"
 _SHORT_REQUEST_TIMEOUT_MS = 10_000
 _KEPT_KEYS = frozenset({*NUMBER_SETTINGS, *TEXT_SETTINGS})
 
@@ -187,7 +187,7 @@ def shorten_request_timeout(access: KafkaClusterAccess) -> KafkaClusterAccess:
 
     Internal topics must be readable and writable within 30 s, even after a leader change.
     """
-    properties = {_REQUEST_TIMEOUT_KEY: str(_SHORT_REQUEST_TIMEOUT_MS), **access.properties}
+    properties = {REQUEST_TIMEOUT_KEY: str(_SHORT_REQUEST_TIMEOUT_MS), **access.properties}
     return dataclasses.replace(access, properties=properties)
 
 

@@ -9,8 +9,6 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from confluent_kafka import admin as library
-
 from connect_runtime.base.errors import ConnectError, FatalError, RetriableError
 from connect_runtime.base.timing import Clock, Deadline
 from connect_runtime.kafka.client_errors import (
@@ -21,6 +19,7 @@ from connect_runtime.kafka.client_errors import (
     UnsupportedByBrokersError,
 )
 from connect_runtime.kafka.topic_admin import TopicAdmin
+from connect_runtime.protocol.topic_requests import NewTopic
 from connect_runtime.storage import internal_topic_settings
 from connect_runtime.storage.internal_topic_settings import (
     CreateTopic,
@@ -90,11 +89,12 @@ class InternalTopicManager:
     def _create_topic(self, topic: InternalTopic, end: Deadline) -> None:
         """Create the topic. Retries while too few brokers are available, because they may be
         starting."""
-        wanted = library.NewTopic(
-            topic.name,
-            num_partitions=topic.partitions,
-            replication_factor=topic.replication_factor,
-            config=dict(topic.settings),
+        uses_default = topic.replication_factor == internal_topic_settings.BROKER_DEFAULT
+        wanted = NewTopic(
+            name=topic.name,
+            partitions=topic.partitions,
+            replication_factor=None if uses_default else topic.replication_factor,
+            configs=topic.settings,
         )
         failure: RetriableError | None = None
 
@@ -105,10 +105,7 @@ class InternalTopicManager:
             except TopicExistsError:
                 _LOG.debug("topic %s was created in the meantime", topic.name)
             except _PERMISSION_ERRORS as error:
-                if (
-                    topic.replication_factor == internal_topic_settings.BROKER_DEFAULT
-                    and isinstance(error, UnsupportedByBrokersError)
-                ):
+                if uses_default and isinstance(error, UnsupportedByBrokersError):
                     raise FatalError(
                         f"{error}: brokers before Kafka 2.4 do not support -1 (broker default); "
                         f"set {topic.kind.value}replication.factor to a number"

@@ -21,9 +21,9 @@ from connect_runtime.base.errors import ConnectError, FatalError
 from connect_runtime.base.ids import TopicPartition
 from connect_runtime.base.timing import Clock, Deadline
 from connect_runtime.kafka import client_errors, librdkafka_clients
+from connect_runtime.kafka.admin_client import AdminClient
 from connect_runtime.kafka.client_errors import ConnectionReports
 from connect_runtime.kafka.cluster_access import KafkaClusterAccess
-from connect_runtime.kafka.metadata_client import MetadataClient
 from connect_runtime.system import clock
 from connect_runtime.worker.task_client_interfaces import (
     ConsumerRebalanceListener,
@@ -121,7 +121,7 @@ class KafkaRecordConsumer:
         self._matching: TopicPatternMatcher | None = None
         self._choose: Callable[[Sequence[str]], None] = lambda _: None
         self._revoked: set[_Partition] = set()  # revoked or lost since the last poll began
-        self._metadata = MetadataClient(access, client_id=client_id, clock=clock)
+        self._metadata = AdminClient(access, client_id=client_id, clock=clock)
         self._consumer = librdkafka_clients.create_consumer(
             access,
             client_id=client_id,

@@ -100,7 +100,6 @@ _METADATA_WITH_TOPIC_IDS = 10
 _METADATA_WITH_OPERATIONS = 8
 _METADATA_WITH_CLUSTER_OPERATIONS_LAST = 10
 _LIST_OFFSETS_WITH_TIMEOUT = 10
-_CONFIGS_WITH_DOCUMENTATION = 3
 _EPOCH_END_WITH_REPLICA = 3
 _CONSUMER_REPLICA_ID = -1
 """Replica id that identifies the sender of a request as a consumer."""
@@ -201,31 +200,6 @@ def _find_invalid_broker(brokers: Sequence[Any]) -> str | None:
         if not broker.host.isprintable():
             return f"broker {broker.node_id} has a host name with control characters"
     return None
-
-
-TOPIC_RESOURCE = 2
-BROKER_RESOURCE = 4
-"""Resource type of broker configurations in Kafka requests; `TOPIC_RESOURCE` is that of topics. A
-broker's configuration is requested from that broker."""
-
-
-def describe_configs(resource_type: int, names: Sequence[str]) -> RequestBuilder:
-    """Build a request for all configs of these topics or of this broker, with their sources."""
-
-    def build(version: int, m: Any) -> Any:
-        more = {"include_documentation": False} if version >= _CONFIGS_WITH_DOCUMENTATION else {}
-        return m.DescribeConfigsRequest(
-            resources=tuple(
-                m.DescribeConfigsResource(
-                    resource_type=resource_type, resource_name=name, configuration_keys=None
-                )
-                for name in names
-            ),
-            include_synonyms=False,
-            **more,
-        )
-
-    return RequestBuilder(api="describe_configs", low=1, high=4, build=build)
 
 
 def find_coordinators(kind: int, keys: Sequence[str]) -> RequestBuilder:

@@ -15,7 +15,8 @@ from connect_runtime.kafka.client_errors import (
     TopicExistsError,
     UnsupportedByBrokersError,
 )
-from mm2.kafka.client_interfaces import Admin, NewTopic
+from connect_runtime.protocol.topic_requests import NewTopic
+from mm2.kafka.client_interfaces import Admin
 
 INTERNAL_TOPIC_CONFIGS = {"cleanup.policy": "compact"}
 CREATE_ATTEMPT_TIMEOUT_S = 4.0

@@ -21,9 +21,10 @@ from connect_runtime.kafka.client_errors import (
     TopicExistsError,
     TopicMissingError,
 )
+from connect_runtime.protocol.topic_requests import ConfigChange, NewTopic
 from mm2 import operator_commands
 from mm2.kafka import client_interfaces
-from mm2.kafka.client_interfaces import Admin, ConfigChange, NewTopic, PerTopicResult
+from mm2.kafka.client_interfaces import Admin, PerTopicResult
 from mm2.operator_commands import OperatorCommands
 from mm2.topics import mirror_plan, naming
 from mm2.topics.flow_config import Flow

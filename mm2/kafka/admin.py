@@ -1,17 +1,17 @@
-"""Implements `Admin` with confluent-kafka's AdminClient: topics, partitions and configs."""
+"""Implements `Admin` over the runtime's own connections: topics, partitions and configs."""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from concurrent import futures
 from typing import Any, TypeVar
 
-import confluent_kafka
-from confluent_kafka import admin as library
+from kio.schema.errors import ErrorCode
 
 from connect_runtime.base.errors import ConnectError, FatalError
-from connect_runtime.base.timing import Clock
+from connect_runtime.base.timing import Clock, Deadline
+from connect_runtime.kafka import client_errors
+from connect_runtime.kafka.admin_client import AdminClient
 from connect_runtime.kafka.client_errors import (
     ErrorAdvice,
     NotAuthorizedError,
@@ -19,29 +19,21 @@ from connect_runtime.kafka.client_errors import (
     UnsupportedByBrokersError,
 )
 from connect_runtime.kafka.cluster_access import KafkaClusterAccess
-from mm2.kafka.batched_admin_requests import BatchedAdminClient
-from mm2.kafka.client_interfaces import (
-    ConfigChange,
-    NewTopic,
-    PerTopicResult,
-    TopicConfigs,
-    TopicDescription,
-)
+from connect_runtime.protocol.topic_requests import ConfigChange, NewTopic
+from mm2.kafka.client_interfaces import PerTopicResult, TopicConfigs, TopicDescription
 from mm2.topics.mirror_plan import ConfigEntry, ConfigEntrySource
 
 T = TypeVar("T")
 
 _TOPICS_PER_REQUEST = 250
 _NO_TOPIC_ID = uuid.UUID(int=0)
-_BROKER_DEFAULT = -1
 
-_Futures = Mapping[str, "futures.Future[Any]"]
 _ADVICE: Mapping[int, ErrorAdvice] = {
-    confluent_kafka.KafkaError.INVALID_REPLICATION_FACTOR: (
+    int(ErrorCode.invalid_replication_factor): (
         FatalError,  # concerns one topic only: reported, others continue
         "set a replication.factor of at most the number of brokers",
     ),
-    confluent_kafka.KafkaError.INVALID_CONFIG: (
+    int(ErrorCode.invalid_config): (
         FatalError,
         "correct the property, or exclude it with config.properties.exclude",
     ),
@@ -49,7 +41,7 @@ _ADVICE: Mapping[int, ErrorAdvice] = {
 
 
 class KafkaAdmin:
-    """Implementation of `Admin` with confluent-kafka's AdminClient."""
+    """Implementation of `Admin`. Connects on first use. Not thread-safe."""
 
     def __init__(
         self,
@@ -64,38 +56,35 @@ class KafkaAdmin:
         `RetriableError`."""
         self._clock = clock
         self._chunk = topics_per_request
-        self._calls = BatchedAdminClient(
-            access,
-            client_id=client_id,
-            clock=clock,
-            is_shutting_down=is_shutting_down,
-            advice=_ADVICE,
+        self._where = access.where
+        self._client = AdminClient(
+            access, client_id=client_id, clock=clock, is_cancelled=is_shutting_down
         )
 
     def cluster_id(self, timeout_s: float) -> str:
         """Return the cluster id. `Admin` documents this method and the methods below."""
-        return self._calls.metadata.read_cluster_id(timeout_s)
+        return self._client.read_cluster_id(timeout_s)
 
     def list_topics(self, timeout_s: float) -> frozenset[str]:
-        return self._calls.metadata.list_topics(timeout_s)
+        return self._client.list_topics(timeout_s)
 
     def describe_topics(
         self, names: Collection[str], timeout_s: float
     ) -> PerTopicResult[TopicDescription]:
-        found = self._calls.metadata.describe_topics(sorted(set(names)), timeout_s)
+        found = self._client.describe_topics(sorted(set(names)), timeout_s)
         return self._convert_entities(found, doing="describing topic", read=_to_description)
 
     def topic_configs(
         self, names: Collection[str], timeout_s: float
     ) -> PerTopicResult[TopicConfigs]:
-        found = self._calls.metadata.describe_topic_configs(sorted(set(names)), timeout_s)
+        found = self._client.describe_topic_configs(sorted(set(names)), timeout_s)
         return self._convert_entities(found, doing="reading configs of", read=_to_topic_configs)
 
     def broker_configs(
         self, names: Collection[str], timeout_s: float
     ) -> Mapping[str, str | None] | None:
-        end = self._calls.create_deadline(timeout_s)
-        brokers = self._calls.metadata.list_brokers(timeout_s)
+        end = self._start_deadline(timeout_s)
+        brokers = self._client.list_brokers(timeout_s)
         for tried, broker in enumerate(brokers, start=1):
             left_s = end.remaining_s(self._clock.now_s())
             last = tried == len(brokers)
@@ -105,28 +94,23 @@ class KafkaAdmin:
                 if last:
                     raise
         raise UnreachableError(
-            f"{self._calls.where} lists no brokers; check that its brokers are running"
+            f"{self._where} lists no brokers; check that its brokers are running"
         )
 
     def create_topics(
         self, topics: Collection[NewTopic], timeout_s: float, *, validate_only: bool = False
     ) -> PerTopicResult[None]:
-        specs = {topic.name: topic for topic in topics}
+        by_name = {topic.name: topic for topic in topics}
 
-        def request(chunk: Sequence[str], left_s: float) -> _Futures:
-            return self._calls.client.create_topics(
-                [_to_library_topic(specs[name]) for name in chunk],
-                request_timeout=left_s,
-                operation_timeout=left_s,
-                validate_only=validate_only,
+        def request(chunk: Sequence[str], left_s: float) -> Mapping[str, Any]:
+            return self._client.create_topics(
+                [by_name[name] for name in chunk], left_s, validate_only=validate_only
             )
 
-        created = self._send_batched(
-            specs, request, timeout_s, doing="creating topic", read=_discard_result
-        )
+        created = self._change_topics(by_name, request, timeout_s, doing="creating topic")
         failed = {
             name: _explain_missing_default(error)
-            if specs[name].replication_factor is None
+            if by_name[name].replication_factor is None
             else error
             for name, error in created.failed.items()
         }
@@ -135,17 +119,13 @@ class KafkaAdmin:
     def add_partitions(
         self, partitions: Mapping[str, int], timeout_s: float
     ) -> PerTopicResult[None]:
-        def request(chunk: Sequence[str], left_s: float) -> _Futures:
-            return self._calls.client.create_partitions(
-                [library.NewPartitions(name, partitions[name]) for name in chunk],
-                request_timeout=left_s,
-                operation_timeout=left_s,
+        def request(chunk: Sequence[str], left_s: float) -> Mapping[str, Any]:
+            return self._client.create_partitions(
+                {name: partitions[name] for name in chunk}, left_s
             )
 
-        end = self._calls.create_deadline(timeout_s)
-        grown = self._send_batched(
-            partitions, request, timeout_s, doing="adding partitions to", read=_discard_result
-        )
+        end = self._start_deadline(timeout_s)
+        grown = self._change_topics(partitions, request, timeout_s, doing="adding partitions to")
         if not grown.failed:
             return grown
         # Kafka refuses to increase to the present count; another process may have been faster.
@@ -161,27 +141,21 @@ class KafkaAdmin:
     def alter_configs(
         self, changes: Mapping[str, ConfigChange], timeout_s: float
     ) -> PerTopicResult[None]:
-        def request(chunk: Sequence[str], left_s: float) -> _Futures:
-            resources = [_to_alter_request(name, changes[name]) for name in chunk]
-            return _key_by_name(
-                self._calls.client.incremental_alter_configs(resources, request_timeout=left_s)
-            )
+        def request(chunk: Sequence[str], left_s: float) -> Mapping[str, Any]:
+            return self._client.alter_topic_configs({name: changes[name] for name in chunk}, left_s)
 
-        return self._send_batched(
-            changes, request, timeout_s, doing="changing configs of", read=_discard_result
-        )
+        return self._change_topics(changes, request, timeout_s, doing="changing configs of")
 
     def close(self) -> None:
-        self._calls.close()
+        self._client.close()
 
     def _read_broker_configs(
         self, broker: int, names: Collection[str], timeout_s: float
     ) -> Mapping[str, str | None] | None:
-        metadata = self._calls.metadata
-        found = metadata.describe_broker_configs(broker, timeout_s)
+        found = self._client.describe_broker_configs(broker, timeout_s)
         if found.error_code:
             doing = f"reading configs of broker {broker}"
-            failure = metadata.translate_error(int(found.error_code), doing, _ADVICE)
+            failure = self._client.translate_entity_error(found, doing, _ADVICE)
             if isinstance(failure, NotAuthorizedError):
                 return None
             raise failure
@@ -192,33 +166,49 @@ class KafkaAdmin:
         self, found: Mapping[str, Any], *, doing: str, read: Callable[[Any], T]
     ) -> PerTopicResult[T]:
         """Convert the topic entities of a response to results; entities may have error codes."""
-        translate = self._calls.metadata.translate_error
         return PerTopicResult(
             succeeded={name: read(each) for name, each in found.items() if not each.error_code},
             failed={
-                name: translate(int(each.error_code), f"{doing} {name}", _ADVICE)
+                name: self._client.translate_entity_error(each, f"{doing} {name}", _ADVICE)
                 for name, each in found.items()
                 if each.error_code
             },
         )
 
-    def _send_batched(
+    def _change_topics(
         self,
         names: Iterable[str],
-        request: Callable[[Sequence[str], float], _Futures],
+        request: Callable[[Sequence[str], float], Mapping[str, Any]],
         timeout_s: float,
         *,
         doing: str,
-        read: Callable[[Any], T],
-    ) -> PerTopicResult[T]:
-        done, failed = self._calls.send_batched_requests(
-            names, request, timeout_s, operation=doing, read=read, batch_size=self._chunk
-        )
-        return PerTopicResult(succeeded=done, failed=failed)
+    ) -> PerTopicResult[None]:
+        """Send requests that change topics, each for a limited number of topics.
+
+        A request that is rejected as a whole is split, to find the topic that caused the error.
+        """
+        end = self._start_deadline(timeout_s)
+        found: dict[str, Any] = {}
+        chunks = _split_into_chunks(sorted(set(names)), self._chunk)
+        while chunks:
+            chunk = chunks.pop()
+            entities = request(chunk, max(0.01, end.remaining_s(self._clock.now_s())))
+            if len(chunk) > 1 and _is_whole_request_rejected(entities.values()):
+                chunks += _split_into_chunks(chunk, (len(chunk) + 1) // 2)
+            else:
+                found.update(entities)
+        return self._convert_entities(found, doing=doing, read=_discard_result)
+
+    def _start_deadline(self, timeout_s: float) -> Deadline:
+        return Deadline.after(timeout_s, now_s=self._clock.now_s())
 
 
-def _key_by_name(waiting: Mapping[library.ConfigResource, futures.Future[Any]]) -> _Futures:
-    return {resource.name: future for resource, future in waiting.items()}
+def _split_into_chunks(names: Sequence[str], size: int) -> list[Sequence[str]]:
+    return [names[at : at + size] for at in range(0, len(names), size)]
+
+
+def _is_whole_request_rejected(entities: Iterable[Any]) -> bool:
+    return all(client_errors.may_concern_whole_request(int(each.error_code)) for each in entities)
 
 
 def _discard_result(_: object) -> None:
@@ -258,16 +248,6 @@ def _to_config_source(number: int) -> ConfigEntrySource:
         return ConfigEntrySource.UNKNOWN
 
 
-def _to_library_topic(topic: NewTopic) -> library.NewTopic:
-    factor = topic.replication_factor
-    return library.NewTopic(
-        topic.name,
-        num_partitions=topic.partitions,
-        replication_factor=_BROKER_DEFAULT if factor is None else factor,
-        config=dict(topic.configs),
-    )
-
-
 def _explain_missing_default(error: ConnectError) -> ConnectError:
     """Explain that brokers before Kafka 2.4 (KIP-464) need an explicit replication factor."""
     if not isinstance(error, UnsupportedByBrokersError):
@@ -276,15 +256,3 @@ def _explain_missing_default(error: ConnectError) -> ConnectError:
         f"{error}: brokers before Kafka 2.4 do not support -1 (broker default); set "
         "replication.factor to a number"
     )
-
-
-def _to_alter_request(name: str, change: ConfigChange) -> library.ConfigResource:
-    operations = [
-        library.ConfigEntry(key, value, incremental_operation=library.AlterConfigOpType.SET)
-        for key, value in sorted(change.set.items())
-    ]
-    operations += [
-        library.ConfigEntry(key, None, incremental_operation=library.AlterConfigOpType.DELETE)
-        for key in sorted(change.delete)
-    ]
-    return library.ConfigResource(library.ResourceType.TOPIC, name, incremental_configs=operations)

@@ -18,9 +18,9 @@ import confluent_kafka
 from connect_runtime.base.errors import ConnectError, RetriableError
 from connect_runtime.base.timing import Clock, Deadline
 from connect_runtime.kafka import client_errors, librdkafka_clients
+from connect_runtime.kafka.admin_client import AdminClient
 from connect_runtime.kafka.client_errors import ConnectionReports, ErrorAdvice
 from connect_runtime.kafka.cluster_access import KafkaClusterAccess
-from connect_runtime.kafka.metadata_client import MetadataClient
 
 
 class RequestKey(Protocol):
@@ -63,7 +63,7 @@ class BatchedAdminClient:
         self._clock = clock
         self._advice = advice or {}
         self._reports = ConnectionReports()
-        self.metadata = MetadataClient(
+        self.metadata = AdminClient(
             access, client_id=client_id, clock=clock, is_cancelled=is_shutting_down
         )
         self.client = librdkafka_clients.create_admin_client(
@@ -195,6 +195,6 @@ def _split_into_chunks(keys: Sequence[K], size: int) -> list[Sequence[K]]:
 def _is_whole_request_refused(answers: Iterable[_KeyResult]) -> bool:
     return all(
         isinstance(answer, confluent_kafka.KafkaError)
-        and client_errors.may_concern_whole_request(answer)
+        and client_errors.may_concern_whole_request(answer.code())
         for answer in answers
     )

@@ -18,13 +18,14 @@ from __future__ import annotations
 import enum
 import uuid
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from connect_runtime.base.errors import ConnectError, FatalError, RetriableError
 from connect_runtime.base.ids import TopicPartition
 from connect_runtime.base.timing import Clock, Deadline
 from connect_runtime.kafka.client_errors import NotAuthorizedError
+from connect_runtime.protocol.topic_requests import ConfigChange, NewTopic
 from mm2.offsets.checkpoint_rules import CommittedPositions, OffsetAndMetadata
 from mm2.offsets.group_offset_sync import GroupState
 from mm2.offsets.group_selection import ListedGroup
@@ -90,24 +91,6 @@ class TopicDescription:
     @property
     def partitions(self) -> int:
         return len(self.leaders)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewTopic:
-    """A topic to create. If `replication_factor` is None, the brokers' default is used."""
-
-    name: str
-    partitions: int
-    replication_factor: int | None
-    configs: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConfigChange:
-    """Topic configs to set, and overrides to remove. All other configs remain unchanged."""
-
-    set: Mapping[str, str] = field(default_factory=dict)
-    delete: Collection[str] = ()
 
 
 class Admin(Protocol):

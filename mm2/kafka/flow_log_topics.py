@@ -17,9 +17,10 @@ from connect_runtime.kafka.client_errors import (
     TopicExistsError,
     TopicMissingError,
 )
+from connect_runtime.protocol.topic_requests import NewTopic
 from connect_runtime.system import clock
 from mm2 import operator_commands
-from mm2.kafka.client_interfaces import Admin, NewTopic, PerTopicResult, TopicDescription
+from mm2.kafka.client_interfaces import Admin, PerTopicResult, TopicDescription
 from mm2.operator_commands import ClusterCommands
 
 _LOG = logging.getLogger(__name__)

@@ -17,9 +17,9 @@ import confluent_kafka
 from connect_runtime.base.errors import RetriableError
 from connect_runtime.base.timing import Clock, Deadline
 from connect_runtime.kafka import client_errors, librdkafka_clients
+from connect_runtime.kafka.admin_client import AdminClient
 from connect_runtime.kafka.client_errors import ConnectionReports
 from connect_runtime.kafka.cluster_access import KafkaClusterAccess
-from connect_runtime.kafka.metadata_client import MetadataClient
 from mm2.formats.primitive_types import MalformedRecordError
 from mm2.kafka.admin import KafkaAdmin
 from mm2.kafka.client_interfaces import LogTruncatedError, RecordHandler, TopicRecord
@@ -78,7 +78,7 @@ class TopicReader:
             for number in range(partitions)
         }
         self._found: list[TopicRecord] = []
-        self._metadata = MetadataClient(access, client_id=client_id, clock=clock)
+        self._metadata = AdminClient(access, client_id=client_id, clock=clock)
         self._consumer = librdkafka_clients.create_consumer(
             access,
             client_id=client_id,

@@ -11,11 +11,12 @@ from typing import Any
 from connect_runtime.base.errors import ConnectError
 from connect_runtime.base.timing import Clock
 from connect_runtime.kafka.client_errors import TopicExistsError
+from connect_runtime.protocol.topic_requests import NewTopic
 from mm2.clusters import cluster_clients
 from mm2.config.mm2_settings import ClusterSettings, Mm2Settings
 from mm2.connectors import partition_setup
 from mm2.copier.capability_probe import ClusterProbe
-from mm2.kafka.client_interfaces import Admin, NewTopic
+from mm2.kafka.client_interfaces import Admin
 from mm2.operator_commands import ClusterCommands
 from mm2.preflight.check_report import CheckArea, CheckFinding, CheckSeverity
 from mm2.replication import capabilities, transactional_ids

@@ -18,11 +18,12 @@ from connect_runtime.kafka.client_errors import (
     TopicMissingError,
 )
 from connect_runtime.kafka.cluster_access import KafkaClusterAccess
+from connect_runtime.protocol.topic_requests import NewTopic
 from mm2.clusters.flow_pair import FlowPair
 from mm2.connectors import mirror_topic_writer
 from mm2.connectors.mirror_topic_writer import MirrorTopicWriter
 from mm2.kafka.admin import KafkaAdmin
-from mm2.kafka.client_interfaces import Admin, NewTopic, PerTopicResult, TopicDescription
+from mm2.kafka.client_interfaces import Admin, PerTopicResult, TopicDescription
 from mm2.operator_commands import OperatorCommands
 from mm2.preflight import (
     client_logins,

@@ -9,9 +9,10 @@ import pytest
 
 from connect_runtime.base.errors import FatalError
 from connect_runtime.kafka.client_errors import TopicExistsError, TopicMissingError
+from connect_runtime.protocol.topic_requests import ConfigChange, NewTopic
 from connect_runtime.system import clock
 from mm2.kafka import client_interfaces
-from mm2.kafka.client_interfaces import Admin, ConfigChange, NewTopic, PerTopicResult
+from mm2.kafka.client_interfaces import Admin, PerTopicResult
 from mm2.sandbox.sandbox_cluster import SandboxCluster
 from mm2.topics.mirror_plan import ConfigEntrySource
 from tests.fakes.admin import FakeAdmin, FakeCluster

@@ -13,13 +13,8 @@ from connect_runtime.kafka.client_errors import (
     TopicMissingError,
     UnreachableError,
 )
-from mm2.kafka.client_interfaces import (
-    ConfigChange,
-    NewTopic,
-    PerTopicResult,
-    TopicConfigs,
-    TopicDescription,
-)
+from connect_runtime.protocol.topic_requests import ConfigChange, NewTopic
+from mm2.kafka.client_interfaces import PerTopicResult, TopicConfigs, TopicDescription
 from mm2.topics.mirror_plan import ConfigEntry, ConfigEntrySource
 
 T = TypeVar("T")

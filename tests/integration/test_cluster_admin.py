@@ -10,7 +10,7 @@ from connect_runtime.base.errors import FatalError
 from connect_runtime.kafka.client_errors import UnreachableError
 from connect_runtime.kafka.cluster_access import KafkaClusterAccess
 from connect_runtime.protocol.security_settings import SecuritySettings
-from mm2.kafka.client_interfaces import ConfigChange, NewTopic
+from connect_runtime.protocol.topic_requests import ConfigChange, NewTopic
 from mm2.sandbox import port_reservation
 from tests.support import cluster_access, eventually
 

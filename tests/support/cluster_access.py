@@ -8,10 +8,10 @@ from typing import Any
 from connect_runtime.kafka import cluster_access
 from connect_runtime.kafka.cluster_access import KafkaClusterAccess
 from connect_runtime.network import key_stores
+from connect_runtime.protocol.topic_requests import ConfigChange
 from connect_runtime.system.clock import SystemClock
 from mm2.kafka import flow_log_writer
 from mm2.kafka.admin import KafkaAdmin
-from mm2.kafka.client_interfaces import ConfigChange
 from mm2.kafka.flow_log import KafkaFlowLog
 from mm2.kafka.flow_log_writer import UnacknowledgedLimits
 from mm2.sandbox import cluster_security

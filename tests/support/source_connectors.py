@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from connect_runtime.kafka.cluster_access import KafkaClusterAccess
+from connect_runtime.protocol.topic_requests import ConfigChange
 from connect_runtime.system import clock
 from connect_runtime.system.clock import SystemClock
 from mm2.connectors.source_connector import MirrorSourceConnector
-from mm2.kafka.client_interfaces import ConfigChange
 from mm2.topics import mirror_plan
 from mm2.topics.mirror_plan import ConfigEntrySource
 from tests.fakes.plugin_contexts import Context

@@ -152,8 +152,8 @@ def test_what_a_code_means_to_one_question_goes_before_what_it_means_to_all():
 
 def test_one_topic_may_bring_an_answer_upon_all():
     whole = client_errors.may_concern_whole_request
-    assert whole(KafkaError(KafkaError.POLICY_VIOLATION))
-    assert not whole(KafkaError(KafkaError.TOPIC_ALREADY_EXISTS))
+    assert whole(KafkaError.POLICY_VIOLATION)
+    assert not whole(KafkaError.TOPIC_ALREADY_EXISTS)
 
 
 def test_a_code_from_our_own_connections_is_told_alike():

@@ -9,9 +9,9 @@ import pytest
 
 from connect_runtime.base.errors import RetriableError
 from connect_runtime.kafka import client_errors, librdkafka_clients
+from connect_runtime.kafka.admin_client import AdminClient
 from connect_runtime.kafka.client_errors import ConnectionReports
 from connect_runtime.kafka.kafka_shared_log import LogOffsetRanges, SharedLogReader
-from connect_runtime.kafka.metadata_client import MetadataClient
 from connect_runtime.system.clock import SystemClock
 from connect_runtime.system.threads import ThreadDied, ThreadGroup
 from tests.support import eventually, malformed_broker
@@ -79,7 +79,7 @@ def test_a_reader_records_the_failure_and_reads_on(access):
 
 
 def test_metadata_with_malformed_text_is_rejected(access, caplog):
-    client = MetadataClient(access, client_id="c", clock=CLOCK)
+    client = AdminClient(access, client_id="c", clock=CLOCK)
     for read in (client.read_cluster_id, client.list_brokers, client.list_topics):
         with pytest.raises(RetriableError, match=" on hostile "):
             read(0.5)

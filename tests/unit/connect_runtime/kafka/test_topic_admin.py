@@ -5,27 +5,18 @@ from __future__ import annotations
 import socket
 from concurrent import futures
 from types import SimpleNamespace
-from unittest import mock
 
 import confluent_kafka
 import pytest
 
 from connect_runtime.base.errors import RetriableError
 from connect_runtime.base.timing import Deadline
-from connect_runtime.kafka import client_errors, librdkafka_clients, topic_admin
+from connect_runtime.kafka import client_errors, topic_admin
 from connect_runtime.kafka.client_errors import TopicMissingError
 from connect_runtime.kafka.cluster_access import KafkaClusterAccess
 from connect_runtime.kafka.topic_admin import TopicAdmin
 from connect_runtime.system.clock import SystemClock
 from tests.support import eventually
-
-
-def waiting(count):
-    return {confluent_kafka.TopicPartition("t", each): futures.Future() for each in range(count)}
-
-
-def answer(future, offset):
-    future.set_result(SimpleNamespace(offset=offset))
 
 
 @pytest.fixture
@@ -54,7 +45,7 @@ def test_a_call_ends_at_its_deadline_while_another_thread_waits_longer(silent_ad
 
     with futures.ThreadPoolExecutor(2) as pool:
         long = pool.submit(read, 4.0)
-        eventually.eventually(silent_admin._metadata_lock.locked, 2.0)
+        eventually.eventually(silent_admin._lock.locked, 2.0)
         assert read(0.3) < 2.0
         assert not long.done()
         assert long.result(20.0) > 2.0
@@ -66,55 +57,12 @@ def test_closing_aborts_a_running_call(silent_admin):
         running = pool.submit(
             silent_admin.get_cluster_id, Deadline.after(60.0, now_s=clock.now_s())
         )
-        eventually.eventually(silent_admin._metadata_lock.locked, 2.0)
+        eventually.eventually(silent_admin._lock.locked, 2.0)
         started_s = clock.now_s()
         silent_admin.close()
         assert clock.now_s() - started_s < 10.0
         with pytest.raises(RetriableError):
             running.result(10.0)
-
-
-def test_librdkafka_refreshes_only_after_the_brokers_were_listed(silent_admin, monkeypatch):
-    refreshed = []
-    monkeypatch.setattr(
-        silent_admin._client, "list_topics", lambda timeout: refreshed.append(timeout)
-    )
-    clock = SystemClock()
-    silent_admin._find_another_broker(Deadline.after(0.3, now_s=clock.now_s()))
-    assert refreshed == []
-    monkeypatch.setattr(silent_admin._metadata, "list_brokers", lambda timeout_s: [1])
-    silent_admin._find_another_broker(Deadline.after(0.3, now_s=clock.now_s()))
-    assert len(refreshed) == 1
-
-
-def test_the_answer_comes_when_every_leader_has_answered():
-    asked = waiting(3)
-    whole = topic_admin._combine_offset_futures(asked)
-    for number, future in enumerate(asked.values()):
-        assert not whole.done()
-        answer(future, number * 10)
-    assert whole.result(0) == {0: 0, 1: 10, 2: 20}
-
-
-def test_a_leader_that_did_not_answer_is_a_time_out_and_no_offset():
-    asked = waiting(2)
-    whole = topic_admin._combine_offset_futures(asked)
-    first, second = asked.values()
-    answer(first, -1001)
-    answer(second, 7)
-    with pytest.raises(confluent_kafka.KafkaException) as failed:
-        whole.result(0)
-    assert client_errors.is_retriable(failed.value.args[0])
-
-
-def test_the_first_error_is_the_answer():
-    asked = waiting(2)
-    whole = topic_admin._combine_offset_futures(asked)
-    first, second = asked.values()
-    second.set_exception(ValueError("no"))
-    answer(first, 7)
-    with pytest.raises(ValueError, match="no"):
-        whole.result(0)
 
 
 class Clock:
@@ -132,35 +80,47 @@ class Clock:
 
 
 class Client:
-    """Answers with these errors, one a request, then with offset 7; no brokers, no metadata."""
+    """Answers requests for offsets with these error codes, one a request, then with offset 7 at
+    each leader; partition n is led by broker n."""
 
-    def __init__(self, *codes):
+    def __init__(self, *codes, leaders=(0,)):
         self.codes = list(codes)
+        self.leaders = list(leaders)
+        self.asked = []
+        self.where = "west"
 
-    def list_offsets(self, asked, **_):
-        found = waiting(len(asked))
-        for future in found.values():
-            if self.codes:
-                error = confluent_kafka.KafkaError(self.codes.pop(0))
-                future.set_exception(confluent_kafka.KafkaException(error))
-            else:
-                answer(future, 7)
-        return found
+    def describe_topics(self, names, timeout_s):
+        partitions = [
+            SimpleNamespace(partition_index=number, leader_id=leader)
+            for number, leader in enumerate(self.leaders)
+        ]
+        return {name: SimpleNamespace(error_code=0, partitions=partitions) for name in names}
 
-    def list_topics(self, **_):
-        return None
+    def list_offsets(self, leader, queries, timeout_s, *, read_committed):
+        assert not read_committed
+        ((topic, asked),) = queries.items()
+        self.asked.append((leader, [each.partition for each in asked]))
+        code = self.codes.pop(0) if self.codes else 0
+        return [
+            SimpleNamespace(
+                name=topic,
+                partitions=[
+                    SimpleNamespace(partition_index=each.partition, error_code=code, offset=7)
+                    for each in asked
+                ],
+            )
+        ]
 
-    def poll(self, _):
-        return 0
+    def translate_entity_error(self, entity, doing):
+        return client_errors.translate_error_code(entity.error_code, doing, where=self.where)
 
 
 @pytest.fixture
 def admin(monkeypatch):
-    def made(*codes):
-        monkeypatch.setattr(
-            librdkafka_clients, "create_admin_client", lambda *_, **__: Client(*codes)
-        )
-        monkeypatch.setattr(topic_admin, "MetadataClient", mock.Mock())
+    def made(*codes, **options):
+        client = Client(*codes, **options)
+        monkeypatch.setattr(topic_admin, "AdminClient", lambda *_, **__: client)
+        monkeypatch.setattr(topic_admin, "_RETRY_DELAY_S", 0.0)
         access = KafkaClusterAccess(name="west", bootstrap=("b:1",))
         return TopicAdmin(access, client_id="c", clock=Clock())
 
@@ -168,10 +128,30 @@ def admin(monkeypatch):
 
 
 MISSING = confluent_kafka.KafkaError.UNKNOWN_TOPIC_OR_PART
+NOT_LEADER = confluent_kafka.KafkaError.NOT_LEADER_FOR_PARTITION
+
+
+def test_each_leader_is_asked_once_for_its_partitions(admin):
+    asked = admin(leaders=(1, 2, 1))
+    assert asked.list_end_offsets("t", 3, Deadline.after(60.0, now_s=0.0)) == {0: 7, 1: 7, 2: 7}
+    assert asked._client.asked == [(1, [0, 2]), (2, [1])]
+
+
+def test_only_partitions_without_an_answer_are_asked_again(admin):
+    asked = admin(0, NOT_LEADER, leaders=(1, 2))
+    assert asked.list_end_offsets("t", 2, Deadline.after(60.0, now_s=0.0)) == {0: 7, 1: 7}
+    assert asked._client.asked == [(1, [0]), (2, [1]), (2, [1])]
+
+
+def test_a_partition_without_a_leader_is_waited_for(admin):
+    asked = admin(leaders=(1, -1))
+    with pytest.raises(RetriableError, match="no leader for partitions 1"):
+        asked.list_end_offsets("t", 2, Deadline.after(30.0, now_s=0.0))
+    assert asked._clock.at_s > 30.0
 
 
 def test_a_broker_that_has_not_heard_of_a_topic_yet_is_asked_again(admin):
-    asked = admin(MISSING, MISSING)
+    asked = admin(MISSING)
     assert asked.list_end_offsets("t", 1, Deadline.after(60.0, now_s=0.0)) == {0: 7}
 
 
@@ -179,4 +159,4 @@ def test_a_topic_that_stays_unknown_is_missing_before_all_time_is_over(admin):
     asked = admin(*[MISSING] * 100)
     with pytest.raises(TopicMissingError, match="offsets of t on west"):
         asked.list_start_offsets("t", 1, Deadline.after(1000.0, now_s=0.0))
-    assert asked._clock.at_s < 30.0
+    assert asked._clock.at_s < 60.0

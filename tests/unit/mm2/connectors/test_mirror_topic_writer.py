@@ -14,9 +14,10 @@ from connect_runtime.kafka.client_errors import (
     TopicMissingError,
     UnreachableError,
 )
+from connect_runtime.protocol.topic_requests import NewTopic
 from mm2.connectors import mirror_topic_writer
 from mm2.connectors.mirror_topic_writer import MirrorTopicsResult, MirrorTopicWriter
-from mm2.kafka.client_interfaces import NewTopic, PerTopicResult, TopicDescription
+from mm2.kafka.client_interfaces import PerTopicResult, TopicDescription
 from mm2.topics.flow_config import Flow
 from tests.fakes.admin import FakeAdmin, FakeCluster
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 
 from connect_runtime.base.errors import RetriableError
+from connect_runtime.protocol.topic_requests import ConfigChange, NewTopic
 from connect_runtime.system.clock import SystemClock
 from mm2.kafka.admin import KafkaAdmin
 from tests.support import malformed_broker
 
 CLOCK = SystemClock()
+TOPIC = NewTopic(name="t", partitions=1, replication_factor=1)
 
 
 @pytest.mark.parametrize(
@@ -20,8 +22,20 @@ CLOCK = SystemClock()
         lambda admin: admin.describe_topics(["t"], 0.5),
         lambda admin: admin.broker_configs(["k"], 0.5),
         lambda admin: admin.topic_configs(["t"], 3.0),
+        lambda admin: admin.create_topics([TOPIC], 0.5),
+        lambda admin: admin.add_partitions({"t": 2}, 0.5),
+        lambda admin: admin.alter_configs({"t": ConfigChange(set={"a": "b"})}, 0.5),
     ],
-    ids=["cluster id", "topics", "descriptions", "broker configs", "topic configs"],
+    ids=[
+        "cluster id",
+        "topics",
+        "descriptions",
+        "broker configs",
+        "topic configs",
+        "creation",
+        "partitions",
+        "changes",
+    ],
 )
 def test_malformed_metadata_is_a_transient_error(read):
     with malformed_broker.serve() as access:

@@ -1,0 +1,305 @@
+"""Administers one cluster over the runtime's own connections: metadata, topics, configs, groups.
+
+librdkafka can end the process when a broker returns a malformed response, such as a name that is
+not UTF-8. These connections reject such a response with an error.
+"""
+
+from __future__ import annotations
+
+import random
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from connect_runtime.base.errors import ConnectError, RetriableError
+from connect_runtime.base.timing import Clock
+from connect_runtime.kafka import client_errors
+from connect_runtime.kafka.admin_requests import (
+    NOT_CONTROLLER,
+    AdminRequest,
+    AdminRequestClient,
+)
+from connect_runtime.kafka.client_errors import ErrorAdvice
+from connect_runtime.kafka.cluster_access import KafkaClusterAccess
+from connect_runtime.protocol import group_requests, request_builders, topic_requests
+from connect_runtime.protocol.request_builders import (
+    AnyNodeTarget,
+    ControllerTarget,
+    CoordinatorTarget,
+    NodeTarget,
+    OffsetQuery,
+    RequestBuilder,
+    RequestTarget,
+)
+from connect_runtime.protocol.request_errors import (
+    AuthenticationFailed,
+    FailureLayer,
+    TruncatedResponse,
+    UnsupportedVersion,
+)
+from connect_runtime.protocol.topic_requests import ConfigChange, NewTopic
+
+_TOPICS_PER_REQUEST = 250
+
+
+class AdminClient:
+    """Admin client of one cluster. Connects on first use. Not thread-safe.
+
+    A client that is dropped without `close` is closed, like librdkafka's, unless `is_cancelled`
+    refers to it or its owner.
+
+    All methods raise `UnreachableError` after a timeout, `RetriableError` for a malformed response,
+    and `AuthenticationError` as soon as credentials or certificates are rejected. Methods that
+    return response entities (classes of the kio library) return one per topic. Each entity may have
+    an error code, which `translate_entity_error` translates.
+    """
+
+    def __init__(
+        self,
+        access: KafkaClusterAccess,
+        *,
+        client_id: str,
+        clock: Clock,
+        is_cancelled: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """After `is_cancelled` returns True, calls promptly raise `RetriableError`."""
+        self._access = access
+        self._client_id = client_id
+        self._clock = clock
+        self._is_cancelled = is_cancelled
+        self._requests: AdminRequestClient | None = None
+
+    def read_cluster_id(self, timeout_s: float) -> str:
+        """Return the cluster id."""
+        return str(self._read((), timeout_s, doing="reading the cluster id").cluster_id)
+
+    def list_brokers(self, timeout_s: float) -> list[int]:
+        """Return the ids of the brokers."""
+        found = self._read((), timeout_s, doing="listing brokers")
+        return sorted(int(each.node_id) for each in found.brokers)
+
+    def list_topics(self, timeout_s: float) -> frozenset[str]:
+        """Return the names of all visible topics."""
+        found = self._read(None, timeout_s, doing="listing topics")
+        return frozenset(str(each.name) for each in found.topics if each.name is not None)
+
+    def describe_topics(self, names: Sequence[str], timeout_s: float) -> dict[str, Any]:
+        """Return the metadata of each topic as a response entity."""
+        found: dict[str, Any] = {}
+        for chunk, left_s in self._split(names, timeout_s):
+            doing = _describe_chunk("describing topic", chunk)
+            response = self._read(chunk, left_s, doing=doing)
+            entities = {str(each.name): each for each in response.topics}
+            found.update(self._select(chunk, entities, doing=doing))
+        return found
+
+    def describe_topic_configs(self, names: Sequence[str], timeout_s: float) -> dict[str, Any]:
+        """Return the configuration of each topic as a response entity."""
+        found: dict[str, Any] = {}
+        for chunk, left_s in self._split(names, timeout_s):
+            message = topic_requests.describe_configs(topic_requests.TOPIC_RESOURCE, chunk)
+            doing = _describe_chunk("reading configs of", chunk)
+            response = self._send(AnyNodeTarget(), message, left_s, doing=doing)
+            entities = {str(each.resource_name): each for each in response.results}
+            found.update(self._select(chunk, entities, doing=doing))
+        return found
+
+    def describe_broker_configs(self, broker: int, timeout_s: float) -> Any:
+        """Return the configuration of a broker as a response entity."""
+        message = topic_requests.describe_configs(topic_requests.BROKER_RESOURCE, [str(broker)])
+        doing = f"reading configs of broker {broker}"
+        response = self._send(NodeTarget(broker), message, timeout_s, doing=doing)
+        entities = {str(each.resource_name): each for each in response.results}
+        return self._select([str(broker)], entities, doing=doing)[str(broker)]
+
+    def create_topics(
+        self, topics: Sequence[NewTopic], timeout_s: float, *, validate_only: bool = False
+    ) -> dict[str, Any]:
+        """Create topics with one request, and return a response entity per topic.
+
+        The request is repeated if its response is lost. Thus a topic that it has created may be
+        reported as existing.
+        """
+        names = [each.name for each in topics]
+        message = topic_requests.create_topics(
+            topics, timeout_ms=self._limit_timeout_ms(timeout_s), validate_only=validate_only
+        )
+        doing = _describe_chunk("creating topic", names)
+        response = self._send(
+            ControllerTarget(),
+            message,
+            timeout_s,
+            doing=doing,
+            get_error_code=lambda body: _find_controller_error(body.topics),
+        )
+        return self._select(names, {str(each.name): each for each in response.topics}, doing=doing)
+
+    def create_partitions(self, counts: Mapping[str, int], timeout_s: float) -> dict[str, Any]:
+        """Increase topics to these numbers of partitions with one request, and return a response
+        entity per topic."""
+        names = list(counts)
+        message = topic_requests.create_partitions(
+            counts, timeout_ms=self._limit_timeout_ms(timeout_s)
+        )
+        doing = _describe_chunk("adding partitions to", names)
+        response = self._send(
+            ControllerTarget(),
+            message,
+            timeout_s,
+            doing=doing,
+            get_error_code=lambda body: _find_controller_error(body.results),
+        )
+        return self._select(names, {str(each.name): each for each in response.results}, doing=doing)
+
+    def alter_topic_configs(
+        self, changes: Mapping[str, ConfigChange], timeout_s: float
+    ) -> dict[str, Any]:
+        """Change configs of topics with one request, and return a response entity per topic."""
+        names = list(changes)
+        message = topic_requests.alter_topic_configs(changes)
+        doing = _describe_chunk("changing configs of", names)
+        response = self._send(ControllerTarget(), message, timeout_s, doing=doing)
+        entities = {str(each.resource_name): each for each in response.responses}
+        return self._select(names, entities, doing=doing)
+
+    def list_offsets(
+        self,
+        leader: int,
+        queries: Mapping[str, Sequence[OffsetQuery]],
+        timeout_s: float,
+        *,
+        read_committed: bool,
+    ) -> list[Any]:
+        """Look up offsets of partitions by topic that this broker leads. Returns a response entity
+        per partition and topic, in any order."""
+        doing = _describe_chunk("requesting the offsets of", list(queries))
+        message = request_builders.list_offsets(
+            queries, read_committed=read_committed, timeout_ms=self._limit_timeout_ms(timeout_s)
+        )
+        return list(self._send(NodeTarget(leader), message, timeout_s, doing=doing).topics)
+
+    def list_groups(self, timeout_s: float) -> list[Any]:
+        """Return all visible groups as entities of ListGroups responses."""
+        end_s = self._clock.now_s() + timeout_s
+        found: list[Any] = []
+        for broker in self.list_brokers(timeout_s):
+            left_s = max(0.01, end_s - self._clock.now_s())
+            message = group_requests.list_groups()
+            doing = f"listing groups of broker {broker}"
+            found += self._send(NodeTarget(broker), message, left_s, doing=doing).groups
+        return found
+
+    def describe_classic_group(self, group: str, timeout_s: float) -> Any:
+        """Return a group with its members as an entity of a DescribeGroups response."""
+        response = self._send(
+            CoordinatorTarget(request_builders.GROUP_COORDINATOR, group),
+            group_requests.describe_classic_groups(group),
+            timeout_s,
+            doing=f"describing group {group}",
+            get_error_code=group_requests.find_error_code,
+        )
+        entities = {str(each.group_id): each for each in response.groups}
+        return self._select([group], entities, doing=f"describing group {group}")[group]
+
+    def translate_entity_error(
+        self, entity: Any, doing: str, advice: Mapping[int, ErrorAdvice] | None = None
+    ) -> ConnectError:
+        """Translate the error code, and the message if there is one, of a response entity."""
+        return client_errors.translate_error_code(
+            int(entity.error_code),
+            doing,
+            where=self._access.where,
+            broker_message=getattr(entity, "error_message", None),
+            advice_overrides=advice,
+        )
+
+    def close(self) -> None:
+        """Close all connections."""
+        if self._requests is not None:
+            self._requests = None
+            self._close_requests()
+
+    def _split(
+        self, names: Sequence[str], timeout_s: float
+    ) -> Iterator[tuple[Sequence[str], float]]:
+        """Yield the topic names in batches, each with the remaining time in seconds."""
+        end_s = self._clock.now_s() + timeout_s
+        for at in range(0, len(names), _TOPICS_PER_REQUEST):
+            yield names[at : at + _TOPICS_PER_REQUEST], max(0.01, end_s - self._clock.now_s())
+
+    def _select(
+        self, names: Sequence[str], entities: Mapping[str, Any], *, doing: str
+    ) -> dict[str, Any]:
+        """Return the response entities of the requested names. Raises `RetriableError` if an entity
+        is missing."""
+        if any(name not in entities for name in names):
+            raise RetriableError(f"{doing} on {self._access.where}: the response is incomplete")
+        return {name: entities[name] for name in names}
+
+    def _read(self, topics: Sequence[str] | None, timeout_s: float, *, doing: str) -> Any:
+        message = request_builders.request_metadata(topics)
+        return self._send(AnyNodeTarget(), message, timeout_s, doing=doing)
+
+    def _send(
+        self,
+        to: RequestTarget,
+        message: RequestBuilder,
+        timeout_s: float,
+        *,
+        doing: str,
+        get_error_code: Callable[[Any], int] = lambda body: int(getattr(body, "error_code", 0)),
+    ) -> Any:
+        request = AdminRequest(
+            to=to,
+            message=message,
+            doing=f"{doing} on {self._access.where}",
+            get_error_code=get_error_code,
+        )
+        try:
+            return self._connect().send(request, timeout_s)
+        except (AuthenticationFailed, UnsupportedVersion, RetriableError) as error:
+            raise self._translate(error, request.doing) from error
+
+    def _limit_timeout_ms(self, timeout_s: float) -> int:
+        """Return the time in which the controller must finish: at most one request's timeout."""
+        limit_s = self._access.to_connection_settings(self._client_id).request_timeout_s
+        return max(1, round(min(timeout_s, limit_s) * 1000))
+
+    def _connect(self) -> AdminRequestClient:
+        if self._requests is None:
+            self._requests = AdminRequestClient(
+                self._access.to_connection_settings(self._client_id),
+                clock=self._clock,
+                rng=random.Random(),  # noqa: S311  # spreads waits, no secret
+                where=self._access.where,
+                is_cancelled=self._is_cancelled,
+            )
+            self._close_requests = weakref.finalize(self, self._requests.close)
+        return self._requests
+
+    def _translate(self, error: ConnectError, doing: str) -> ConnectError:
+        if self._is_cancelled():
+            return RetriableError(f"{doing} was canceled by shutdown")
+        match error:
+            case AuthenticationFailed(layer=FailureLayer.TLS):
+                kind, advice = client_errors.CERTIFICATE_REFUSED
+            case AuthenticationFailed(layer=FailureLayer.AUTH):
+                kind, advice = client_errors.CREDENTIALS_REFUSED
+            case TruncatedResponse():
+                kind, advice = client_errors.RESPONSE_MALFORMED
+            case UnsupportedVersion():
+                kind, advice = client_errors.BROKERS_TOO_OLD
+            case _:
+                kind, advice = client_errors.NO_RESPONSE
+        return kind(f"{doing}: {error}; {advice}")
+
+
+def _describe_chunk(doing: str, chunk: Sequence[str]) -> str:
+    return f"{doing} {chunk[0]}" + (f" and {len(chunk) - 1} more" if chunk[1:] else "")
+
+
+def _find_controller_error(entities: Sequence[Any]) -> int:
+    """Return NOT_CONTROLLER if a broker that is no longer the controller responded, else 0. Other
+    error codes concern single topics."""
+    codes = {int(each.error_code) for each in entities}
+    return NOT_CONTROLLER if NOT_CONTROLLER in codes else 0
