@@ -33,8 +33,6 @@ from connect_runtime.protocol.request_builders import (
 )
 from connect_runtime.protocol.request_errors import (
     AuthenticationFailed,
-    FailureLayer,
-    TruncatedResponse,
     UnsupportedVersion,
 )
 from connect_runtime.protocol.topic_requests import ConfigChange, NewTopic
@@ -280,18 +278,7 @@ class AdminClient:
     def _translate(self, error: ConnectError, doing: str) -> ConnectError:
         if self._is_cancelled():
             return RetriableError(f"{doing} was canceled by shutdown")
-        match error:
-            case AuthenticationFailed(layer=FailureLayer.TLS):
-                kind, advice = client_errors.CERTIFICATE_REFUSED
-            case AuthenticationFailed(layer=FailureLayer.AUTH):
-                kind, advice = client_errors.CREDENTIALS_REFUSED
-            case TruncatedResponse():
-                kind, advice = client_errors.RESPONSE_MALFORMED
-            case UnsupportedVersion():
-                kind, advice = client_errors.BROKERS_TOO_OLD
-            case _:
-                kind, advice = client_errors.NO_RESPONSE
-        return kind(f"{doing}: {error}; {advice}")
+        return client_errors.translate_failed_request(error, doing)
 
 
 def _describe_chunk(doing: str, chunk: Sequence[str]) -> str:

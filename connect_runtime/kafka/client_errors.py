@@ -1,4 +1,5 @@
-"""Kafka client errors. Only this module translates librdkafka's errors.
+"""Kafka client errors. Only this module translates errors of librdkafka and of the runtime's own
+connections.
 
 Errors that callers distinguish have their own types; all others are plain `RetriableError` or
 `FatalError`. Every message has three parts: what was being done and where, what the cluster or
@@ -15,6 +16,12 @@ from dataclasses import dataclass, field
 from confluent_kafka import KafkaError
 
 from connect_runtime.base.errors import ConnectError, FatalError, RetriableError
+from connect_runtime.protocol.request_errors import (
+    AuthenticationFailed,
+    FailureLayer,
+    TruncatedResponse,
+    UnsupportedVersion,
+)
 
 
 class UnreachableError(RetriableError):
@@ -335,3 +342,22 @@ def translate_error_code(
     `broker_message` replaces the code's usual text."""
     error = KafkaError(code, broker_message) if broker_message else KafkaError(code)
     return translate_error(error, doing, where=where, advice_overrides=advice_overrides)
+
+
+def translate_failed_request(failure: ConnectError, doing: str) -> ConnectError:
+    """Translate the failure of a request on the runtime's own connections, which no broker
+    answered, to an error with a remedy."""
+    match failure:
+        case AuthenticationFailed(layer=FailureLayer.TLS):
+            kind, advice = CERTIFICATE_REFUSED
+        case AuthenticationFailed():
+            kind, advice = CREDENTIALS_REFUSED
+        case TruncatedResponse():
+            kind, advice = RESPONSE_MALFORMED
+        case UnsupportedVersion():
+            kind, advice = BROKERS_TOO_OLD
+        case RetriableError():
+            kind, advice = NO_RESPONSE
+        case _:
+            return failure
+    return kind(f"{doing}: {failure}; {advice}")

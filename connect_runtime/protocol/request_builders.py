@@ -101,6 +101,8 @@ _METADATA_WITH_OPERATIONS = 8
 _METADATA_WITH_CLUSTER_OPERATIONS_LAST = 10
 _LIST_OFFSETS_WITH_TIMEOUT = 10
 _EPOCH_END_WITH_REPLICA = 3
+_ACKS_ALL = -1
+_PRODUCE_BY_NAME_MAX = 12
 _CONSUMER_REPLICA_ID = -1
 """Replica id that identifies the sender of a request as a consumer."""
 
@@ -232,6 +234,23 @@ def init_producer_id(transactional_id: str | None, timeout_ms: int) -> RequestBu
 
     low, high = api_versions.INIT_PRODUCER_ID_VERSIONS
     return RequestBuilder(api="init_producer_id", low=low, high=high, build=build)
+
+
+def produce(topic: str, partition: int, batch: bytes, *, timeout_ms: int) -> RequestBuilder:
+    """Build a request that appends one record batch outside a transaction, acknowledged by all
+    in-sync replicas. Send it to the partition leader."""
+
+    def build(_: int, m: Any) -> Any:
+        data = m.PartitionProduceData(index=partition, records=batch)
+        return m.ProduceRequest(
+            transactional_id=None,
+            acks=_ACKS_ALL,
+            timeout=datetime.timedelta(milliseconds=timeout_ms),
+            topic_data=(m.TopicProduceData(name=topic, partition_data=(data,)),),
+        )
+
+    low, _ = api_versions.PRODUCE_VERSIONS
+    return RequestBuilder(api="produce", low=low, high=_PRODUCE_BY_NAME_MAX, build=build)
 
 
 def add_partitions_to_txn(

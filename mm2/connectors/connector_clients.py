@@ -421,7 +421,9 @@ class KafkaSourceTaskClients:
         name = self._client_properties(role, f"offset-syncs-{topic.location}-producer")[
             client_roles.CLIENT_ID
         ]
-        return KafkaRecordWriter(self._parse_access(role), client_id=name, topic=topic.name)
+        return KafkaRecordWriter(
+            self._parse_access(role), client_id=name, topic=topic.name, clock=self._clock
+        )
 
     def source(self) -> ClusterAccess:
         properties = self._client_properties(client_roles.SOURCE_CONSUMER, "replication-consumer")

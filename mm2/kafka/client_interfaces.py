@@ -362,8 +362,8 @@ class RecordWriter(Protocol):
         """Queue a record for sending. Never blocks."""
 
     def poll(self, timeout_s: float) -> None:
-        """Run due callbacks, waiting up to `timeout_s` for the first callback. Must be called
-        regularly, because it also serves librdkafka's log events."""
+        """Send queued records and run due callbacks, waiting up to `timeout_s` for the first
+        callback. Must be called regularly, because records are sent only meanwhile."""
 
     def close(self, timeout_s: float) -> None:
         """Wait up to `timeout_s` for records in flight, then discard the remaining records and

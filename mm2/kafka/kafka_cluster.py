@@ -93,7 +93,9 @@ class KafkaCluster:
 
     def create_writer(self, topic: str) -> KafkaRecordWriter:
         """Create a producer for one topic."""
-        return KafkaRecordWriter(self._reading, client_id=self._client_id, topic=topic)
+        return KafkaRecordWriter(
+            self._reading, client_id=self._client_id, topic=topic, clock=self._clock
+        )
 
     def create_authorized_operations_client(
         self, *, administering: bool

@@ -40,7 +40,9 @@ def made(
         return
     where = request.getfixturevalue("contract_cluster")
     topic = kafka.create_topic(where.client_properties(), f"written-{next(_UNIQUE)}")
-    real = KafkaRecordWriter(cluster_access.of(where), client_id="test-writer", topic=topic)
+    real = KafkaRecordWriter(
+        cluster_access.of(where), client_id="test-writer", topic=topic, clock=cluster_access.CLOCK
+    )
 
     def stored() -> list[int]:
         found = kafka.read_partition(where.client_properties(), topic)
@@ -76,7 +78,10 @@ def test_closing_waits_for_what_is_under_way(contract_cluster):
     where = contract_cluster.client_properties()
     topic = kafka.create_topic(where, f"closed-{next(_UNIQUE)}")
     writer = KafkaRecordWriter(
-        cluster_access.of(contract_cluster), client_id="test-writer", topic=topic
+        cluster_access.of(contract_cluster),
+        client_id="test-writer",
+        topic=topic,
+        clock=cluster_access.CLOCK,
     )
     answers: _Answers = []
     writer.write(*sync(1), on_written=answers.append)
@@ -87,7 +92,10 @@ def test_closing_waits_for_what_is_under_way(contract_cluster):
 @pytest.mark.integration
 def test_what_cannot_be_written_is_told(contract_cluster):
     writer = KafkaRecordWriter(
-        cluster_access.of(contract_cluster), client_id="test-writer", topic="there is none"
+        cluster_access.of(contract_cluster),
+        client_id="test-writer",
+        topic="there is none",
+        clock=cluster_access.CLOCK,
     )
     answers: _Answers = []
     writer.write(*sync(1), on_written=answers.append)
