@@ -47,6 +47,7 @@ _PARTS_MAX = 100_000
 repetition."""
 _ITEMS_PER_STEP = 8
 _UNBOUNDED_COST = 10**18
+_SHORT_PATTERN_MAX = 256
 _SHOWN_MAX = 80
 
 # Java syntax that Python lacks or interprets differently, with the replacement to suggest.
@@ -140,8 +141,12 @@ def compile_pattern(pattern: str) -> BoundedPattern:
     return _compile_cached(pattern)
 
 
-@functools.lru_cache(maxsize=4096)
 def _compile_cached(pattern: str) -> BoundedPattern:
+    is_short = len(pattern) <= _SHORT_PATTERN_MAX
+    return _compile_short(pattern) if is_short else _compile_long(pattern)
+
+
+def _compile_uncached(pattern: str) -> BoundedPattern:
     _reject_java_syntax(pattern)
     try:
         # ASCII, because Java's \d, \w, \s and (?i) match ASCII only by default.
@@ -166,6 +171,10 @@ def _compile_cached(pattern: str) -> BoundedPattern:
             "groups and possessive repetitions, or use fewer and smaller repetitions",
         )
     return compiled
+
+
+_compile_short = functools.lru_cache(maxsize=4096)(_compile_uncached)
+_compile_long = functools.lru_cache(maxsize=32)(_compile_uncached)  # up to 1.5 MB each
 
 
 def compile_literal(name: str) -> BoundedPattern:
@@ -508,7 +517,7 @@ def _has_backreference(part: Any) -> bool:
     return part is _constants.GROUPREF or part is _constants.GROUPREF_EXISTS
 
 
-@functools.lru_cache(maxsize=1024)
+@functools.lru_cache(maxsize=256)
 def _build_nfa(pattern: str) -> _Nfa | None:
     """Build the NFA of an expression, or return None if the expression needs `re` or is too
     large."""

@@ -31,8 +31,8 @@ _REMEDY = (
 class AllowedHosts:
     """Host names that a server accepts in the `Host` header.
 
-    IP addresses, `localhost` and names without a dot are always accepted, because no public DNS
-    name has these forms.
+    IP addresses and `localhost` are always accepted. Names without a dot are no public DNS names,
+    but a hostile local network can resolve any name: they are accepted for reading only.
     """
 
     names: frozenset[str] = frozenset()
@@ -42,19 +42,21 @@ class AllowedHosts:
     """True to accept every host name."""
 
     def allows(self, host: str | None) -> bool:
-        """Return whether the `Host` header (with or without port) is accepted.
+        """Return whether the `Host` header (with or without port) is accepted for reading.
 
         A missing header (None) is accepted, because browsers always send the header.
         """
+        return self.allows_changes(host) or "." not in (_parse_name(host) or ".")
+
+    def allows_changes(self, host: str | None) -> bool:
+        """Return whether the `Host` header is accepted for a browser's request that makes
+        changes."""
         if host is None or self.allow_all:
             return True
-        match = _HOST_PATTERN.fullmatch(host.strip())
-        if match is None:
-            return False
-        name = match["name"].lower().rstrip(".")
-        return (
+        name = _parse_name(host)
+        return name is not None and (
             _is_address(name)
-            or "." not in name
+            or name == "localhost"
             or name in self.names
             or name.endswith((".localhost", *self.suffixes))
         )
@@ -112,6 +114,12 @@ def _is_url(text: str) -> bool:
 
 def _get_host_and_port(match: re.Match[str], default_port: str) -> tuple[str, str]:
     return match["name"].lower().rstrip("."), match["port"] or default_port
+
+
+def _parse_name(host: str | None) -> str | None:
+    """Return the lower-case name in a `Host` header; None if the header is malformed."""
+    match = _HOST_PATTERN.fullmatch((host or "").strip())
+    return None if match is None else match["name"].lower().rstrip(".")
 
 
 def _is_address(name: str) -> bool:

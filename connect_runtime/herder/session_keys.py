@@ -222,12 +222,23 @@ class SignatureInvalid:
 
 SignatureCheck: TypeAlias = SignatureValid | SignatureInvalid
 
+REQUEST_SIGNATURE_HEADERS = (
+    SIGNATURE_HEADER,
+    ALGORITHM_HEADER,
+    TIMESTAMP_HEADER,
+    NONCE_HEADER,
+    BODY_HEADER,
+)
+"""Headers of a `SignedUserRequest`. Each must occur once, so that nobody can insert another value
+that one part of the receiver verifies and another part uses."""
+
 
 class ReplayGuard:
     """Accepts each `SignedUserRequest` to this worker only once, and only within the replay window.
 
-    Not thread-safe. Nonces are lost when the process ends, so requests that were signed before the
-    process started are refused.
+    Not thread-safe. Nonces are lost when the worker ends, so requests that were signed before the
+    worker started are refused. Clocks differ, so a request that was signed up to `CLOCK_SKEW_MS`
+    before the start, or by a sender whose clock is ahead, can be accepted once more.
     """
 
     def __init__(self, receiver: str, *, started_ms: int) -> None:
@@ -246,10 +257,11 @@ class ReplayGuard:
         key: SessionKey | None,
         settings: SessionKeySettings,
         wall_ms: int,
-    ) -> SignatureCheck:
-        """Verify the headers of a `SignedUserRequest`.
+    ) -> SignedUserRequest | SignatureInvalid:
+        """Verify the headers of a `SignedUserRequest`, and return the request.
 
-        The caller must also compare the digest of the body with `BODY_HEADER`.
+        `headers` has each header once. The caller must also compare the body with the request's
+        digest.
         """
         by_name = {name.lower(): value for name, value in headers.items()}
         signed_at = by_name.get(TIMESTAMP_HEADER.lower(), "")
@@ -270,9 +282,9 @@ class ReplayGuard:
         result = verify_signature(
             request.signed_bytes, headers, key=_derive_request_key(key), settings=settings
         )
-        if isinstance(result, SignatureInvalid):
-            return result
-        return self._check_replay(request, wall_ms)
+        if isinstance(result, SignatureValid):
+            result = self._check_replay(request, wall_ms)
+        return request if isinstance(result, SignatureValid) else result
 
     def _check_replay(self, request: SignedUserRequest, wall_ms: int) -> SignatureCheck:
         while self._expires_ms and next(iter(self._expires_ms.values())) <= wall_ms:

@@ -49,6 +49,9 @@ HEAD_TIMEOUT_S = 5.0
 """Time limit for receiving a request head."""
 REQUEST_TIMEOUT_S = 30.0
 """Time limit for a whole request, until the client has received the response."""
+MAX_UNSENT_BYTES = 64 * 1024 * 1024
+"""Limit for the total size of responses that clients have not read yet. Above it, the connections
+whose responses are oldest are closed."""
 CONNECTION_LIMITS = ClientConnectionLimits(total=256, per_address=64, loopback=64)
 MAX_HEAD_BYTES = 16 * 1024
 _WRITE_CHUNK_BYTES = 1024 * 1024
@@ -102,6 +105,8 @@ class MetricsHttpServer:
         self._opened = opened
         self._respond = respond
         self._held = OpenConnections[asyncio.Task[None]](limits)
+        self._unsent: dict[asyncio.Task[None], bytes] = {}
+        """Bodies that are being sent, in the order in which sending began."""
 
     def run(self, stop: threading.Event) -> None:
         with asyncio.Runner(loop_factory=ServerLoop) as runner:
@@ -120,6 +125,7 @@ class MetricsHttpServer:
 
         def end(_: asyncio.Task[None]) -> None:
             self._held.remove(task)
+            self._unsent.pop(task, None)
             writer.transport.abort()
 
         task.add_done_callback(end)
@@ -148,11 +154,24 @@ class MetricsHttpServer:
         self._held.mark_busy(task)
         answer = await self._respond(request)
         self._held.mark_idle(task)
+        self._limit_unsent(task, answer.body or b"")
         for each in _split_response(answer):
             writer.write(each)
             await writer.drain()
         writer.close()
         await writer.wait_closed()
+
+    def _limit_unsent(self, task: asyncio.Task[None], body: bytes) -> None:
+        """Register a body to be sent, and close the connections whose bodies are oldest until all
+        bodies fit. Responses may share a body."""
+        self._unsent[task] = body
+        while len(self._unsent) > 1:
+            sizes = {id(each): len(each) for each in self._unsent.values()}
+            if sum(sizes.values()) <= MAX_UNSENT_BYTES:
+                break
+            oldest = next(iter(self._unsent))
+            del self._unsent[oldest]
+            oldest.cancel()
 
 
 def parse_request_head(head: bytes) -> MetricsHttpRequest:

@@ -33,7 +33,8 @@ _INTEGER_BITS = {
 _SPECIAL_FLOATS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 _MAX_INTEGER_DIGITS = 20
 _MAX_SCHEMA_DEPTH = 50
-_MAX_CACHED_CHARS = 16_000_000
+_MAX_CACHED_CHARS = 2_000_000
+"""Total length of the cached schema texts. The schemas take about 15 bytes per character."""
 
 
 def create_schema_cache(limit: int) -> LruCache[str, Schema]:

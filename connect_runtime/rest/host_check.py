@@ -73,7 +73,10 @@ class HostCheckMiddleware:
             return request_origin.explain_refused_host(host or "")
         if scope["method"] in _SAFE_METHODS or (origin is not None and self._allows_origin(origin)):
             return ""
-        foreign = request_origin.is_cross_origin(
-            host=host, origin=origin, fetch_site=headers.get("sec-fetch-site")
-        )
-        return request_origin.explain_refused_origin(origin) if foreign else ""
+        site = headers.get("sec-fetch-site")
+        if request_origin.is_cross_origin(host=host, origin=origin, fetch_site=site):
+            return request_origin.explain_refused_origin(origin)
+        from_browser = origin is not None or site is not None
+        if from_browser and not self._hosts.allows_changes(host):
+            return request_origin.explain_refused_host(host or "")
+        return ""

@@ -22,6 +22,7 @@ from connect_runtime.herder.session_keys import (
     SessionKeySettings,
     SignatureCheck,
     SignatureInvalid,
+    SignedUserRequest,
 )
 from connect_runtime.rest import http_request, request_bodies, rest_errors, rest_responses
 from connect_runtime.rest.http_request import RestRequest
@@ -136,8 +137,8 @@ class SignatureMiddleware:
     async def __call__(self, scope: types.Scope, receive: types.Receive, send: types.Send) -> None:
         key = self._herder.config().session_key
         try:
-            digest = self._verify_head(scope, key)
-            body = await self._receive_signed_body(scope, receive, digest)
+            signed = self._verify_head(scope, key)
+            body = await self._receive_signed_body(scope, receive, signed.digest)
         except Exception as error:  # noqa: BLE001 - as all handlers: it is answered
             await rest_errors.respond_error(rest_errors.convert_to_rest_error(error))(
                 scope, receive, send
@@ -158,18 +159,21 @@ class SignatureMiddleware:
             http_request.BODY_SLOTS_SCOPE_KEY: None,
         }
         assert key is not None, "the signature was verified"
-        nonce = datastructures.Headers(scope=scope)[session_keys.NONCE_HEADER]
-        await self._app(verified, receive_again, _sign_response(send, key, nonce))
+        await self._app(verified, receive_again, _sign_response(send, key, signed.nonce))
 
-    def _verify_head(self, scope: types.Scope, key: SessionKey | None) -> str:
-        """Verify the signature of a request's head, and return the digest that the body must match.
+    def _verify_head(self, scope: types.Scope, key: SessionKey | None) -> SignedUserRequest:
+        """Verify the signature of a request's head, and return the request.
 
         The body is not read before the head is verified.
         """
         headers = datastructures.Headers(scope=scope)
         if session_keys.SIGNATURE_HEADER not in headers:
             raise RestError(HTTPStatus.NOT_FOUND, "HTTP 404 Not Found")
-        digest = headers.get(session_keys.BODY_HEADER, "")
+        for name in session_keys.REQUEST_SIGNATURE_HEADERS:
+            if len(headers.getlist(name)) > 1:
+                raise RestError(
+                    HTTPStatus.BAD_REQUEST, f"Forwarded request must have one header {name}"
+                )
         query = scope.get("query_string", b"").decode("latin-1")
         target = f"{scope['path']}?{query}" if query else scope["path"]
         verdict = self._replays.verify(
@@ -182,7 +186,7 @@ class SignatureMiddleware:
         )
         if isinstance(verdict, SignatureInvalid):
             raise RestError(verdict.status, verdict.message)
-        return digest
+        return verdict
 
     async def _receive_signed_body(
         self, scope: types.Scope, receive: types.Receive, digest: str

@@ -49,6 +49,23 @@ def test_other_names_are_not(host):
     assert not HOSTS.allows(host)
 
 
+@pytest.mark.parametrize(
+    ("host", "allowed"),
+    [
+        ("10.1.2.3:8083", True),
+        ("localhost", True),
+        ("named:80", True),
+        ("a.mm2.svc", True),
+        ("connect", False),
+        ("evil.example", False),
+        ("", False),
+        (None, True),
+    ],
+)
+def test_changes_need_a_name_that_is_known(host, allowed):
+    assert HOSTS.allows_changes(host) is allowed
+
+
 def test_a_star_is_every_name():
     assert request_origin.parse_allowed_hosts(["*"]).allows("any.example")
 

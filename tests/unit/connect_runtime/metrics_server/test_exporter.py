@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import contextlib
+import functools
 import gzip
 import logging
 import socket
@@ -24,6 +26,7 @@ from connect_runtime.rest.mounted_pages import (
     PageThreadPool,
 )
 from connect_runtime.system.threads import ThreadPool
+from tests.support import eventually
 
 RECORDS = Metric(
     name="copied_records_total",
@@ -207,6 +210,41 @@ def test_pages_for_people_are_shown_under_own_names_alone(registry):
         for path in ("lives", "metrics"):
             assert told(f"{root}/{path}", headers={"Host": "mm2.mm2.svc"})[0] == 200
     finally:
+        exporter.stop()
+
+
+def test_unread_responses_are_bounded(registry, monkeypatch):
+    monkeypatch.setattr(metrics_server_exporter, "MAX_UNSENT_BYTES", 20_000_000)
+    made = 0
+
+    def large(_: PageRequest) -> PageResponse:
+        nonlocal made
+        made += 1
+        return PageResponse(body=b"%07d " % made * 1_000_000)
+
+    def is_made(count: int) -> bool:
+        return made == count
+
+    exporter = paged(registry, large=large)
+    address = ("127.0.0.1", int(exporter.url.rsplit(":", 1)[1].split("/")[0]))
+    clients = [socket.create_connection(address, timeout=10.0) for _ in range(6)]
+    try:
+        for number, each in enumerate(clients, start=1):
+            each.sendall(b"GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            eventually.eventually(functools.partial(is_made, number), 10.0)
+
+        def read(client: socket.socket) -> int:
+            size = 0
+            with contextlib.suppress(ConnectionResetError):
+                while piece := client.recv(1 << 20):
+                    size += len(piece)
+            return size
+
+        sizes = [read(each) for each in clients]
+        assert [size > 8_000_000 for size in sizes] == [False] * 4 + [True] * 2, sizes
+    finally:
+        for each in clients:
+            each.close()
         exporter.stop()
 
 

@@ -56,6 +56,23 @@ def test_a_page_from_elsewhere_changes_nothing(herder, foreign):
     assert served("GET", "/connectors", headers=foreign).status_code == 200
 
 
+@pytest.mark.parametrize(
+    "sent", [{"Origin": "http://evil:8083"}, {"Sec-Fetch-Site": "same-origin"}]
+)
+def test_a_name_of_the_local_network_lets_no_page_change_anything(herder, sent):
+    """The network may resolve any name without a dot to this address."""
+    host = {"Host": "evil:8083"}
+    served = Rest(herder)
+    answer = served(*RESTART, headers=host | sent)
+    assert answer.status_code == 403
+    assert request_origin.ALLOWED_HOST_NAMES_KEY in answer.json()["message"]
+    assert herder.submitted == []
+    assert served("GET", "/connectors", headers=host | sent).status_code == 200
+    assert served(*RESTART, headers=host).status_code == 204, "no browser: a service's own name"
+    own = Rest(herder, configured=RestSettings(allowed_hosts=("evil",)))
+    assert own(*RESTART, headers=host | sent).status_code == 204
+
+
 def test_origins_that_are_allowed_may_change_things(herder):
     access = CorsSettings(origins="http://panel.example")
     served = Rest(herder, configured=RestSettings(access=access))

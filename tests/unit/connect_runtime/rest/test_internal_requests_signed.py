@@ -92,14 +92,29 @@ def test_who_does_not_sign_finds_nothing_there(served, herder):
         lambda: signed("POST", f"{ONE}/pause"),
         lambda: signed("POST", f"{ONE}/restart?includeTasks=true"),
         lambda: signed("POST", f"{ONE}/restart", b"body"),
-        lambda: signed("POST", f"{ONE}/restart") | {"x-connect-request-timestamp": "1"},
-        lambda: signed("POST", f"{ONE}/restart") | {"x-connect-request-nonce": "0" * 32},
+        lambda: signed("POST", f"{ONE}/restart") | {session_keys.TIMESTAMP_HEADER: "1"},
+        lambda: signed("POST", f"{ONE}/restart") | {session_keys.NONCE_HEADER: "0" * 32},
     ],
 )
 def test_a_signature_is_for_one_request_alone(served, herder, made):
     headers = made()
     answer = rest.ask(served, "POST", f"{ONE}/restart", headers=headers)
     assert answer.status_code == 403
+    assert herder.submitted == []
+
+
+@pytest.mark.parametrize("name", session_keys.REQUEST_SIGNATURE_HEADERS)
+@pytest.mark.parametrize("first", [True, False])
+def test_nobody_on_the_way_adds_a_second_signature_header(served, herder, name, first):
+    """Otherwise one value is verified and the other one used: for the body or the response."""
+    target, other = f"{ONE}/config", b'{"topics": "others"}'
+    headers = [*signed("PUT", target, BODY).items()]
+    forged = dict(signed("PUT", target, other, key=OTHER))[name]
+    headers.insert(0 if first else len(headers), (name, forged))
+    for body in (BODY, other):
+        answer = rest.ask(served, "PUT", target, content=body, headers=headers)
+        assert answer.status_code == 400
+        assert f"one header {name}" in answer.json()["message"]
     assert herder.submitted == []
 
 
