@@ -6,6 +6,7 @@ truncated, as in Kafka's own tools, so that `grep` and `awk` work with the outpu
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterator, Sequence
 
 from connect_runtime.base import terminal_escape
@@ -49,6 +50,18 @@ def format_rate(bytes_s: float) -> str:
         if bytes_s >= factor:
             return f"{bytes_s / factor:g} {unit}/s"
     return f"{bytes_s:g} B/s"
+
+
+def format_time(ms: int | None, timespec: str = "seconds") -> str:
+    """Format a wall-clock time in UTC, for example `2026-11-22T14:40:00Z`. A time outside of the
+    years 1 to 9999, which a record may have, is formatted as `-5 ms` (since 1970)."""
+    if ms is None:
+        return UNKNOWN_NUMBER
+    try:
+        found = datetime.datetime.fromtimestamp(ms / 1000, tz=datetime.UTC)
+    except (ValueError, OverflowError, OSError):
+        return f"{ms} ms"
+    return found.isoformat(timespec=timespec).replace("+00:00", "Z")
 
 
 def format_duration(seconds: float | None) -> str:

@@ -18,8 +18,9 @@ import contextlib
 import functools
 import logging
 import math
+import operator
 import queue
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import confluent_kafka
@@ -292,3 +293,20 @@ def _explain_creation_failure(access: KafkaClusterAccess) -> Iterator[None]:
             f"configuring a client at {access.where}: {error}; a process can have about a thousand"
             " librdkafka clients: run fewer tasks per process"
         ) from None
+
+
+_call_headers = operator.methodcaller("headers")
+
+
+def read_headers(message: confluent_kafka.Message) -> Sequence[tuple[str, bytes | None]] | None:
+    """Return a record's headers; None if a header name is not UTF-8. Call once per message.
+
+    For such a name, the library returns a list with an invalid entry and an exception that is set
+    at the same time. `methodcaller` always detects this. A plain call that the interpreter has
+    optimized does not, and then the process crashes; so does a second call.
+    """
+    try:
+        found: Sequence[tuple[str, bytes | None]] | None = _call_headers(message)
+    except (SystemError, UnicodeDecodeError):
+        return None
+    return found or ()

@@ -34,11 +34,8 @@ MARK_HEADERS: list[tuple[str, str | bytes | None]] = [(_MARK_HEADER, b"")]
 
 def is_own_record(message: confluent_kafka.Message) -> bool:
     """Return whether this implementation, not a Java worker, wrote the record."""
-    try:
-        headers = message.headers() or ()
-    except UnicodeDecodeError:  # this implementation writes no such header names
-        return False
-    return any(each[0] == _MARK_HEADER for each in headers)
+    headers = librdkafka_clients.read_headers(message)
+    return headers is not None and any(each[0] == _MARK_HEADER for each in headers)
 
 
 def read_timestamp_ms(message: confluent_kafka.Message) -> int:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any
 
 import confluent_kafka
 
@@ -430,6 +429,7 @@ def _to_consumed_record(message: confluent_kafka.Message) -> ConsumerRecord:
         confluent_kafka.TIMESTAMP_CREATE_TIME: TimestampType.CREATE_TIME,
         confluent_kafka.TIMESTAMP_LOG_APPEND_TIME: TimestampType.LOG_APPEND_TIME,
     }
+    headers = librdkafka_clients.read_headers(message)
     known = types.get(kind, TimestampType.NO_TIMESTAMP_TYPE)
     return ConsumerRecord(
         topic=topic,
@@ -439,13 +439,10 @@ def _to_consumed_record(message: confluent_kafka.Message) -> ConsumerRecord:
         value=_to_bytes(message.value()),
         timestamp=None if known is TimestampType.NO_TIMESTAMP_TYPE else timestamp,
         timestamp_type=known,
-        headers=tuple((each[0], _to_bytes(each[1])) for each in _message_headers(message)),
+        headers=None
+        if headers is None
+        else tuple((each[0], _to_bytes(each[1])) for each in headers),
     )
-
-
-def _message_headers(message: confluent_kafka.Message) -> Sequence[tuple[str, str | bytes | None]]:
-    found: Any = message.headers()
-    return found or ()
 
 
 def _to_bytes(given: str | bytes | None) -> bytes | None:

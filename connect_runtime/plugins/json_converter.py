@@ -98,12 +98,14 @@ class JsonConverter(PlainConverter):
         node = jackson_json.parse_payload(payload)
         if not self._with_schemas:
             value = (
-                None if node is jackson_json.MISSING_JSON else self._reader.parse_value(None, node)
+                None
+                if node is jackson_json.MISSING_JSON
+                else self._reader.parse_root_value(None, node)
             )
             return SchemaAndValue(None, value)
         if self._fixed is not None:
             absent = node is jackson_json.MISSING_JSON
-            value = self._reader.parse_value(self._fixed, None if absent else node)
+            value = self._reader.parse_root_value(self._fixed, None if absent else node)
             return SchemaAndValue(self._fixed, value)
         if not isinstance(node, dict) or node.keys() != _ENVELOPE_FIELDS:
             raise DataError(
@@ -112,7 +114,7 @@ class JsonConverter(PlainConverter):
                 "data, set schemas.enable=false in your converter configuration."
             )
         described = self._reader.parse_schema(node["schema"])
-        return SchemaAndValue(described, self._reader.parse_value(described, node["payload"]))
+        return SchemaAndValue(described, self._reader.parse_root_value(described, node["payload"]))
 
 
 def _nesting_error() -> DataError:

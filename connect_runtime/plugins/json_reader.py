@@ -33,6 +33,9 @@ _INTEGER_BITS = {
 _SPECIAL_FLOATS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 _MAX_INTEGER_DIGITS = 20
 _MAX_SCHEMA_DEPTH = 50
+_MAX_DEFAULT_VALUES = 100_000
+"""Maximum number of values that a schema or record takes from defaults that are arrays, maps or
+structs. Defaults may be nested, so that a few bytes could stand for any number of values."""
 _MAX_CACHED_CHARS = 2_000_000
 """Total length of the cached schema texts. The schemas take about 15 bytes per character."""
 
@@ -49,6 +52,8 @@ class JsonReader:
 
     default_for_null: bool = True
     schemas: LruCache[str, Schema] = field(default_factory=lambda: create_schema_cache(1000))
+    _default_values: int = 0
+    """Number of values that the current schema or record has taken from defaults."""
 
     # Schemas
 
@@ -56,6 +61,7 @@ class JsonReader:
         """Parse a schema. Whole schemas are cached, up to a total length of their texts."""
         if node is None:
             return None
+        self._default_values = 0
         key = repr(node)
         known = self.schemas.get(key)
         if known is None:
@@ -121,11 +127,17 @@ class JsonReader:
 
     # Values
 
+    def parse_root_value(self, described: Schema | None, node: JsonNode) -> Any:
+        """Parse the value of a record or header."""
+        self._default_values = 0
+        return self.parse_value(described, node)
+
     def parse_value(self, described: Schema | None, node: JsonNode) -> Any:
         if described is None:
             return self._convert_schemaless(node)
         if node is None:
             if described.default is not None and self.default_for_null:
+                self._count_default_values(described.default)
                 return described.default
             if described.optional:
                 return None
@@ -142,6 +154,25 @@ class JsonReader:
             case SchemaType.STRUCT:
                 return self._convert_struct(described, node)
         return _read_scalar(described.type, node)
+
+    def _count_default_values(self, default: Any) -> None:
+        """Count the values in a default. Raises `DataError` above `_MAX_DEFAULT_VALUES`."""
+        if not isinstance(default, (list, dict, Struct)):
+            return
+        pending = [default]
+        while pending:
+            value = pending.pop()
+            self._default_values += 1
+            if self._default_values > _MAX_DEFAULT_VALUES:
+                raise DataError(
+                    f"Default values of schemas contain more than {_MAX_DEFAULT_VALUES:,} values"
+                )
+            if isinstance(value, list):
+                pending += value
+            elif isinstance(value, dict):
+                pending += value.values()
+            elif isinstance(value, Struct):
+                pending += [value.get_without_default(each.name) for each in value.schema.fields]
 
     def _convert_schemaless(self, node: JsonNode) -> Any:
         """Convert a node without a schema: integers to INT64, other numbers to FLOAT64."""

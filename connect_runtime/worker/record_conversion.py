@@ -227,7 +227,8 @@ class RecordConversion:
     def _deserialize(self, consumed: ConsumerRecord) -> SinkRecord:
         run, topic = self._operator.run, consumed.topic
         raw = Headers(
-            Header(name, value, schema.OPTIONAL_BYTES_SCHEMA) for name, value in consumed.headers
+            Header(name, value, schema.OPTIONAL_BYTES_SCHEMA)
+            for name, value in consumed.headers or ()
         )
         key = run(
             ConversionStage.KEY_CONVERTER,
@@ -263,6 +264,8 @@ class RecordConversion:
 
     def _deserialize_headers(self, consumed: ConsumerRecord) -> Headers:
         found = Headers()
+        if consumed.headers is None:
+            raise DataError("a header name is not UTF-8")
         for name, payload in consumed.headers:
             data = _require_schema_and_value(
                 self._converters.header.to_connect_header(consumed.topic, name, payload)

@@ -41,7 +41,8 @@ class ConsumerRecord:
     value: bytes | None
     timestamp: int | None
     timestamp_type: TimestampType
-    headers: RawHeaders = ()
+    headers: RawHeaders | None = ()
+    """None if a header name is not UTF-8."""
 
     @property
     def topic_partition(self) -> TopicPartition:

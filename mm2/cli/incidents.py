@@ -210,10 +210,9 @@ def _print_json(
 
 
 def _format_row(flow: str, one: Incident) -> tuple[str, ...]:
-    from mm2.status import status_tables
 
     return (
-        status_tables.format_utc(one.at_ms),
+        text_format.format_time(one.at_ms),
         flow,
         one.topic or "-",
         "-" if one.partition == incident_records.NO_PARTITION else str(one.partition),

@@ -16,7 +16,7 @@ import click
 
 from connect_runtime.base.timing import Deadline
 from connect_runtime.system.clock import SystemClock
-from mm2 import exit_codes
+from mm2 import exit_codes, text_format
 from mm2.cli import flow_reports, options, terminal
 from mm2.config import config_loader
 from mm2.config.mm2_settings import Mm2Settings
@@ -188,7 +188,7 @@ def _add_operator_actions(
     Only the targets of these flows are read, all within `timeout_s`.
     """
     from mm2.cli import library_logs
-    from mm2.status import status_tables, topic_explanation
+    from mm2.status import topic_explanation
 
     clock = SystemClock()
     end = Deadline.after(timeout_s, now_s=clock.now_s())
@@ -208,7 +208,7 @@ def _add_operator_actions(
                     settings, known, flow, clock=clock, timeout_s=left_s
                 )
         lines = [
-            f"{flow['flow']}: {status_tables.format_utc(each.at_ms)} {each.detail}"
+            f"{flow['flow']}: {text_format.format_time(each.at_ms)} {each.detail}"
             for each in actions
         ]
         as_json = [

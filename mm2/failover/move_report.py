@@ -37,8 +37,8 @@ def format_report(report: Mapping[str, Any], *, file: str) -> Iterator[str]:
     """
     yield ""
     yield f"{report['kind']} {report['from']} -> {report['to']}, flow {report['flow']}"
-    begun = plan_output.format_time(report["begun_at_ms"])
-    ends = f"{begun} to {plan_output.format_time(report['ended_at_ms'])}"
+    begun = text_format.format_time(report["begun_at_ms"])
+    ends = f"{begun} to {text_format.format_time(report['ended_at_ms'])}"
     yield f"done in {text_format.format_duration(report['took_ms'] / 1000)}, {ends}"
     yield plan_output.format_rpo(
         report["to"],
@@ -64,7 +64,7 @@ def format_report(report: Mapping[str, Any], *, file: str) -> Iterator[str]:
 
 def _build_step_row(each: Mapping[str, Any]) -> tuple[str, ...]:
     took = text_format.format_duration(each["took_ms"] / 1000)
-    return each["step"], plan_output.format_time(each["began_at_ms"]), took, each["read_back"]
+    return each["step"], text_format.format_time(each["began_at_ms"]), took, each["read_back"]
 
 
 def _build_group_rows(report: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:

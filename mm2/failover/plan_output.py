@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -58,7 +57,7 @@ def format_plan(
     """
     wanted = plan.request
     yield f"{wanted.kind.value} {wanted.origin} -> {wanted.destination}, flow {plan.flow}"
-    yield f"as of {format_time(plan.at_ms)}"
+    yield f"as of {text_format.format_time(plan.at_ms)}"
     yield ""
     mirrored = [_build_mirror_row(each, plan.at_ms) for each in plan.mirrored]
     yield from text_format.format_columns(_MIRROR_COLUMNS, mirrored)
@@ -180,16 +179,10 @@ def format_rpo(
 ) -> str:
     """Format the recovery point objective of a move to cluster `destination` as one line."""
     if lag_records is None:
-        newest = text_format.UNKNOWN_NUMBER if newest_ms is None else format_time(newest_ms)
+        newest = text_format.format_time(newest_ms)
         return f"RPO: unknown; the newest record on {destination} was written at {newest}"
     seconds = text_format.format_duration(None if lag_ms is None else lag_ms / 1000)
     return f"RPO: {plurals.format_count(lag_records, 'record')}, {seconds}"
-
-
-def format_time(ms: int) -> str:
-    """Format a timestamp as UTC with a resolution of one second."""
-    found = datetime.datetime.fromtimestamp(ms / 1000, tz=datetime.UTC)
-    return found.isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def format_number(value: int | None) -> str:
@@ -321,8 +314,12 @@ def _build_tail_row(each: UnreplicatedRecords) -> tuple[str, ...]:
         str(each.start),
         str(each.end),
         _format_tail_records(each),
-        text_format.UNKNOWN_NUMBER if each.first_ms is None else format_time(each.first_ms),
-        text_format.UNKNOWN_NUMBER if each.last_ms is None else format_time(each.last_ms),
+        text_format.UNKNOWN_NUMBER
+        if each.first_ms is None
+        else text_format.format_time(each.first_ms),
+        text_format.UNKNOWN_NUMBER
+        if each.last_ms is None
+        else text_format.format_time(each.last_ms),
     )
 
 

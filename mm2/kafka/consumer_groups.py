@@ -365,6 +365,7 @@ class KafkaGroups:
     ) -> PerGroupResult[CommittedPositions]:
         doing = "reading the offsets of group"
         end = Deadline.after(timeout_s, now_s=self._clock.now_s())
+        requested = frozenset(groups)  # a response may contain others
         done: dict[str, CommittedPositions] = {}
         same: set[str] = set()
         data: dict[str, bytes] = {}
@@ -374,8 +375,10 @@ class KafkaGroups:
             timeout_s,
             operation=doing,
         ):
-            same.update(body.unchanged)
+            same.update(requested.intersection(body.unchanged))
             for each in body.changed:
+                if each.group not in requested:
+                    continue
                 if each.error_code:
                     self._batches.forget_coordinators([each.group])
                 else:
@@ -404,12 +407,15 @@ class KafkaGroups:
     ) -> PerGroupResult[T]:
         doing = "describing group"
         end = Deadline.after(timeout_s, now_s=self._clock.now_s())
+        requested = frozenset(groups)  # a response may contain others
         done: dict[str, T] = {}
         for body in self._batches.send(
             groups, lambda chunk: message(*chunk), timeout_s, operation=doing
         ):
             for each in body.groups:
                 code = int(each.error_code)
+                if str(each.group_id) not in requested:
+                    continue
                 if code == 0 or code in fine:
                     done[str(each.group_id)] = read(each)
                 else:
@@ -420,7 +426,7 @@ class KafkaGroups:
                 name, message(name), doing=doing, accepted_errors=fine
             ),
             end.remaining_s(self._clock.now_s()),
-            read=lambda body: read(body.groups[0]),
+            read=lambda body: read(_get_only_group(body)),
             others=len(done),
         )
         return PerGroupResult(succeeded={**done, **alone.succeeded}, failed=alone.failed)
@@ -515,22 +521,28 @@ def _to_committed_positions(
     }
 
 
+def _get_only_group(body: Any) -> Any:
+    """Return the group in the response to a request for one group."""
+    if not body.groups:
+        raise RetriableError("the response of the group coordinator contains no group")
+    return body.groups[0]
+
+
 def _find_share_group_error(body: Any) -> int:
     """Return the error code of the group or of one of its partitions, because any error makes the
     result incomplete. Fatal codes take precedence."""
-    code = int(body.groups[0].error_code)
+    group = _get_only_group(body)
+    code = int(group.error_code)
     if code:
         return 0 if code == group_requests.GROUP_ID_NOT_FOUND else code
-    codes = {
-        int(each.error_code) for topic in body.groups[0].topics for each in topic.partitions
-    } - {0}
+    codes = {int(each.error_code) for topic in group.topics for each in topic.partitions} - {0}
     return min(codes - group_requests.RETRIABLE_GROUP_ERRORS or codes, default=0)
 
 
 def _to_share_partitions(body: Any) -> frozenset[TopicPartition]:
     return frozenset(
         TopicPartition(str(topic.topic_name), int(each.partition_index))
-        for topic in body.groups[0].topics
+        for topic in _get_only_group(body).topics
         for each in topic.partitions
     )
 

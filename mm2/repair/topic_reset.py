@@ -9,7 +9,6 @@ starts.
 from __future__ import annotations
 
 import dataclasses
-import datetime
 import enum
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -27,6 +26,7 @@ from connect_runtime.storage import config_records
 from connect_runtime.storage.cluster_config_state import TargetState
 from connect_runtime.storage.config_records import RestartRequest
 from connect_runtime.storage.status_records import RunState
+from mm2 import text_format
 from mm2.clusters import flow_rest_client
 from mm2.clusters.connect_group import ConnectGroupSnapshot
 from mm2.clusters.flow_pair import FlowSide
@@ -112,8 +112,8 @@ def _describe_position(position: str) -> str:
         return (
             f"at source offset {position.removeprefix(offset_map_records.OFFSET_POSITION_PREFIX)}"
         )
-    moment = datetime.datetime.fromtimestamp(int(position) / 1000, tz=datetime.UTC)
-    return f"at the first record at or after {moment.isoformat(timespec='milliseconds')}"
+    moment = text_format.format_time(int(position), "milliseconds")
+    return f"at the first record at or after {moment}"
 
 
 def _describe_cost(position: str, through: int) -> str:

@@ -9,7 +9,7 @@ import confluent_kafka
 
 from connect_runtime.base.ids import TopicPartition
 from connect_runtime.base.timing import Clock, Deadline
-from connect_runtime.kafka import client_errors
+from connect_runtime.kafka import client_errors, librdkafka_clients
 from connect_runtime.system.clock import SystemClock
 from mm2.sandbox import sandbox_clients
 from mm2.sandbox.log_records import RecordChunk
@@ -23,6 +23,9 @@ _CONSUMER_QUEUE_KB = 16_384
 _STALL_TIMEOUT_S = 30.0
 _POLL_TIMEOUT_S = 0.2
 _REQUEST_TIMEOUT_S = 30.0
+
+
+_MALFORMED_HEADERS: Sequence[tuple[str, bytes | None]] = (("(a name that is not UTF-8)", None),)
 
 
 class ConsumerLogReader:
@@ -150,9 +153,19 @@ class ConsumerLogReader:
         return answer
 
 
+def _read_headers(message: Any) -> Sequence[tuple[str, bytes | None]]:
+    found = librdkafka_clients.read_headers(message)
+    return _MALFORMED_HEADERS if found is None else found
+
+
 def _make_chunk(messages: Sequence[Any]) -> RecordChunk:
     contents = [
-        (message.key(), message.value(), message.headers(), message.timestamp())
+        (
+            message.key(),
+            message.value(),
+            _read_headers(message),
+            message.timestamp(),
+        )
         for message in messages
     ]
     keys = sum(len(content[0]) for content in contents if content[0])

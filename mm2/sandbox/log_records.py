@@ -12,12 +12,12 @@ from __future__ import annotations
 import array
 import bisect
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 RawRecord = tuple[
-    bytes | None, bytes | None, list[tuple[str, bytes | None]] | None, tuple[int, int]
+    bytes | None, bytes | None, Sequence[tuple[str, bytes | None]] | None, tuple[int, int]
 ]
 """A record as (key, value, headers or None if empty, (librdkafka timestamp type, timestamp in
 ms))."""

@@ -9,14 +9,13 @@ They are described with the command that ends them.
 
 from __future__ import annotations
 
-import datetime
 import enum
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from connect_runtime.base.ids import TopicPartition
 from connect_runtime.storage.cluster_config_state import ClusterConfigState, TargetState
-from mm2 import operator_commands
+from mm2 import operator_commands, text_format
 from mm2.config import flow_plan, operator_overrides
 from mm2.config.operator_overrides import OperatorOverrides, OverrideKind
 from mm2.connectors.status_registry import (
@@ -315,10 +314,7 @@ def explain_not_serving(seen: WorkerSnapshot, made: FlowStatus, begun: Collectio
 def describe_stopped_flow(resume: str, at_ms: int) -> str:
     """Describe a flow whose connector was stopped at time `at_ms` (-1 if unknown), with the command
     that resumes it."""
-    when = ""
-    if at_ms >= 0:
-        moment = datetime.datetime.fromtimestamp(at_ms / 1000, datetime.UTC)
-        when = f" at {moment:%Y-%m-%dT%H:%M:%SZ}"
+    when = f" at {text_format.format_time(at_ms)}" if at_ms >= 0 else ""
     return f"stopped by failover or REST{when}; resume with: {resume}"
 
 

@@ -7,7 +7,6 @@ value is unknown.
 from __future__ import annotations
 
 import dataclasses
-import datetime
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
@@ -65,18 +64,10 @@ def select_topic_partitions(found: StatusQueryResult, topic: str) -> StatusQuery
     )
 
 
-def format_utc(ms: int | None) -> str:
-    """Format a timestamp in UTC, for example `2026-11-22T14:40:00Z`."""
-    if ms is None:
-        return text_format.UNKNOWN_NUMBER
-    found = datetime.datetime.fromtimestamp(ms / 1000, tz=datetime.UTC)
-    return found.isoformat(timespec="seconds").replace("+00:00", "Z")
-
-
 def _render_headline(each: FlowReport, *, within_s: float) -> str:
     """Format the first line about a flow, for example `east->west RUNNING since …, unhealthy:
     source east unreachable … (seen by process 7)`."""
-    since = "" if each.since_ms is None else f" since {format_utc(each.since_ms)}"
+    since = "" if each.since_ms is None else f" since {text_format.format_time(each.since_ms)}"
     seen_by = ", ".join(each.seen_by)
     verdict = replication_health.evaluate_flow(each, within_s=within_s)
     state = f"{each.state.value}{since}, "
@@ -88,7 +79,7 @@ def _render_headline(each: FlowReport, *, within_s: float) -> str:
 def _render_flow(each: FlowReport, *, within_s: float) -> Iterator[str]:
     yield _render_headline(each, within_s=within_s)
     of_all = status_document.sum_lag(each.partitions, each.at_ms)
-    yield f"  lag: {describe_lag(of_all)}; as of {format_utc(each.at_ms)}"
+    yield f"  lag: {describe_lag(of_all)}; as of {text_format.format_time(each.at_ms)}"
     soonest = status_document.find_soonest_data_loss(each.partitions)
     if soonest is not None:
         yield f"  {retention_estimate.describe_data_loss(soonest)}"
@@ -102,10 +93,11 @@ def _render_flow(each: FlowReport, *, within_s: float) -> Iterator[str]:
         yield f"  warning: {line}"
     for trouble in status_document.list_past_problems(each)[:SHOWN_PROBLEMS_MAX]:
         if trouble.resolved_ms is None:
-            yield f"  {format_utc(trouble.at_ms)}: {trouble.text}"
+            yield f"  {text_format.format_time(trouble.at_ms)}: {trouble.text}"
             continue
         text = operator_commands.split_remedy(trouble.text)[0].rstrip(".")  # the remedy is obsolete
-        yield f"  {format_utc(trouble.at_ms)}: {text} (resolved {format_utc(trouble.resolved_ms)})"
+        resolved = text_format.format_time(trouble.resolved_ms)
+        yield f"  {text_format.format_time(trouble.at_ms)}: {text} (resolved {resolved})"
 
 
 def _render_tasks(each: FlowReport) -> Iterator[str]:
@@ -134,7 +126,7 @@ def _render_halts(each: FlowReport) -> Iterator[str]:
         )
         hidden = len(halt.partitions) - NAMED_PARTITIONS_MAX
         more = f" and {hidden} more" if hidden > 0 else ""
-        since = "" if halt.since_ms is None else f" since {format_utc(halt.since_ms)}"
+        since = "" if halt.since_ms is None else f" since {text_format.format_time(halt.since_ms)}"
         yield f"  halted{since}: {names}{more}: {halt.reason}"
     if len(found) > SHOWN_HALTS_MAX:
         yield f"  … and {plurals.format_count(len(found) - SHOWN_HALTS_MAX, 'more cause')}"

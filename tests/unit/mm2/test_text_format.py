@@ -5,6 +5,23 @@ import pytest
 from mm2 import text_format
 
 
+@pytest.mark.parametrize(
+    ("ms", "text"),
+    [
+        (None, "-"),
+        (0, "1970-01-01T00:00:00Z"),
+        (1_795_358_400_000, "2026-11-22T14:40:00Z"),
+        (-1, "1969-12-31T23:59:59Z"),
+        (253_402_300_800_001, "253402300800001 ms"),
+        (-(10**15), "-1000000000000000 ms"),
+        (2**63 - 1, "9223372036854775807 ms"),
+        (-(2**63), "-9223372036854775808 ms"),
+    ],
+)
+def test_every_timestamp_of_a_record_can_be_shown(ms, text):
+    assert text_format.format_time(ms) == text
+
+
 def test_columns_are_as_wide_as_what_stands_in_them():
     found = list(text_format.format_columns(("TOPIC", "LAG"), [("orders", "1"), ("b", "1000")]))
     assert found == ["TOPIC   LAG", "orders  1", "b       1000"]

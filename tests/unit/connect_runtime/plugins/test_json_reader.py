@@ -252,6 +252,32 @@ def test_schemas_have_at_most_50_levels():
         JsonReader().parse_schema(nested(51))
 
 
+def nested_defaults(depth, nulls):
+    """Each level's default takes the level below that many times."""
+    node = {"type": "int32", "default": 1}
+    for _ in range(depth):
+        node = {"type": "array", "items": node, "default": [None] * nulls}
+    return node
+
+
+@pytest.mark.parametrize(("depth", "nulls"), [(40, 2), (4, 300), (18, 3)])
+def test_nested_defaults_stand_for_a_bounded_number_of_values(depth, nulls):
+    with pytest.raises(DataError, match="more than 100,000 values"):
+        JsonReader().parse_schema(nested_defaults(depth, nulls))
+
+
+def test_a_record_takes_a_bounded_number_of_values_from_defaults():
+    reader = JsonReader()
+    items = reader.parse_schema(nested_defaults(2, 100))
+    assert items is not None
+    described = Builder.array(items).build()
+    assert len(reader.parse_root_value(described, [None] * 5)) == 5
+    with pytest.raises(DataError, match="more than 100,000 values"):
+        reader.parse_root_value(described, [None] * 1_000)
+    scalars = Builder.array(Builder.int32().default(1).build()).build()
+    assert reader.parse_root_value(scalars, [None] * 200_000) == [1] * 200_000
+
+
 def test_only_whole_schemas_of_bounded_size_are_cached():
     """A key for every level would cost the depth times the size."""
     reader = JsonReader()

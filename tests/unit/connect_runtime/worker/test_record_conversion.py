@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import ClassVar
 
 import pytest
@@ -110,6 +111,14 @@ def test_what_a_converter_returns_amiss_fails_the_task():
     read = "VALUE_CONVERTER failed for the record of t-0 at offset 5$"
     with pytest.raises(ConnectError, match=read):
         pipeline("Rubbish").from_kafka(task_clients.consumed(5))
+
+
+def test_a_malformed_header_name_is_an_error_of_one_record():
+    record = dataclasses.replace(task_clients.consumed(6), headers=None)
+    with pytest.raises(ConnectError) as raised:
+        pipeline().from_kafka(record)
+    assert "a header name is not UTF-8" in f"{raised.value} {raised.value.__cause__}"
+    assert pipeline("Rubbish", operator=Skips()).from_kafka(record) is None
 
 
 def test_an_operator_may_leave_records_out():

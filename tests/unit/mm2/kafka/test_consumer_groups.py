@@ -4,6 +4,7 @@ groups that have moved, and of those that are refused."""
 from __future__ import annotations
 
 import threading
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -35,6 +36,7 @@ class Coordinating:
         self.offsets: dict[str, int] = {}
         self.codes: dict[str, list[int]] = {}
         self.silent_below = 0
+        self.uninvited: tuple[Any, ...] = ()
         self.left = threading.Event()
         self.loop = Poller()
         self.broker = ScriptedBroker(self.loop)
@@ -81,7 +83,7 @@ class Coordinating:
                 ),
                 error_code=ErrorCode(self._code(each.group_id)),
             )
-            for each in asked.entity.groups
+            for each in (*asked.entity.groups, *self.uninvited)
         )
         asked.answer(asked.response(groups=groups, **given))
 
@@ -177,6 +179,13 @@ def test_many_are_a_few_questions_and_those_that_have_not_moved_no_news(place, a
     assert asking.fetch_changed_positions(names, WAIT_S, seen=seen).succeeded == {"g100": at(9)}
     assert place.asked() == 6
     assert len(place.broker.requests("find_coordinator")) == 1
+
+
+def test_groups_that_nobody_asked_for_are_ignored(place, asking):
+    place.uninvited = (SimpleNamespace(group_id="victim"),)
+    seen: dict[str, bytes] = {}
+    assert asking.fetch_changed_positions(["a"], WAIT_S, seen=seen).succeeded == {"a": at(7)}
+    assert list(seen) == ["a"]
 
 
 @pytest.mark.parametrize("ranges", [OLD, {"offset_fetch": (0, 7)}, {"find_coordinator": (0, 3)}])

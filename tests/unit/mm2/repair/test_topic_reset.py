@@ -206,7 +206,7 @@ def test_somebody_elses_request_at_the_same_time_is_noticed():
             ["at the end of the source's log", "from offset 100", "mm2 incidents lists them"],
         ),
         ("offset:80", ["at source offset 80", "below offset 100", "duplicates"]),
-        ("1700000000000", ["2023-11-14T22:13:20.000+00:00", "duplicates", "not replicated"]),
+        ("1700000000000", ["2023-11-14T22:13:20.000Z", "duplicates", "not replicated"]),
     ],
 )
 def test_what_it_costs_is_said(position, words):

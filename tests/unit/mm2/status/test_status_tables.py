@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mm2 import operator_commands
+from mm2 import operator_commands, text_format
 from mm2.reachability import ClusterSide, UnreachableCluster
 from mm2.status import status_tables
 from mm2.status.retention_estimate import DeletionCause, RetentionRisk, RiskKind
@@ -186,4 +186,4 @@ def test_one_topic_by_either_name():
 
 
 def test_a_time_that_is_not_known():
-    assert status_tables.format_utc(None) == "-"
+    assert text_format.format_time(None) == "-"
