@@ -12,7 +12,7 @@ from connect_runtime.base.timing import Clock, Deadline
 from connect_runtime.kafka import client_errors, librdkafka_clients
 from connect_runtime.system.clock import SystemClock
 from mm2.sandbox import sandbox_clients
-from mm2.sandbox.log_records import RecordChunk
+from mm2.sandbox.log_records import RawRecord, RecordChunk
 from mm2.sandbox.sandbox_clients import ClientProperties, SandboxClients
 
 READ_COMMITTED = "read_committed"
@@ -159,7 +159,7 @@ def _read_headers(message: Any) -> Sequence[tuple[str, bytes | None]]:
 
 
 def _make_chunk(messages: Sequence[Any]) -> RecordChunk:
-    contents = [
+    contents: list[RawRecord] = [
         (
             message.key(),
             message.value(),
