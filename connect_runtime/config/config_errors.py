@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import pathlib
 import re
+import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from connect_runtime.base import plurals
 from connect_runtime.base.errors import FatalError
+from connect_runtime.system.files import ForeignWriter
 
 HIDDEN_VALUE = "[hidden]"
 
@@ -155,3 +158,39 @@ def _hide_logins(text: str) -> str:
     for pattern in (_URL_PASSWORD, _LOGIN_PASSWORD):
         text = pattern.sub(lambda found: found[1] + HIDDEN_VALUE, text)
     return text
+
+
+_REFERENCE_PATTERN = re.compile(r"\$\{[\w.-]+:")
+
+
+def find_reference_lines(text: str) -> list[int]:
+    """Return the numbers of the lines, other than comments, with a reference such as
+    `${file:/secrets:key}`."""
+    return [
+        number
+        for number, line in enumerate(text.splitlines(), start=1)
+        if _REFERENCE_PATTERN.search(line) and not line.lstrip().startswith(("#", "!"))
+    ]
+
+
+def build_reference_problems(text: str, because: str) -> list[ConfigProblem]:
+    """Build a problem for each reference of a file that another user can change.
+
+    That user could otherwise have any file or variable of this user sent to an address of their
+    choice. `because` is the result of `explain_foreign_writer`.
+    """
+    return [
+        ConfigProblem(line=number, key="", text=f"has a reference to another value, {because}")
+        for number in find_reference_lines(text)
+    ]
+
+
+def explain_foreign_writer(path: pathlib.Path, writer: ForeignWriter) -> tuple[str, str]:
+    """Explain who can change a file through what, and how to prevent it, as two clauses."""
+    who = "other users" if writer.owner is None else f"user id {writer.owner}"
+    what = "this file" if writer.path == path else f"its folder {writer.path}"
+    if writer.owner is None:
+        remedy = f"run: chmod go-w {shlex.quote(str(writer.path))}"
+    else:
+        remedy = "copy the file to a folder that is owned by root or by the user that runs it"
+    return f"{who} can write to {what}", remedy

@@ -6,6 +6,7 @@ first problem of each key and raises all problems together.
 
 from __future__ import annotations
 
+import logging
 import pathlib
 import re
 from collections.abc import Iterable, Mapping
@@ -16,6 +17,9 @@ from connect_runtime.config.config_errors import ConfigProblem, SettingsError
 from connect_runtime.config.config_providers import ConfigProvider, ConfigTransformer, ProviderError
 from connect_runtime.config.java_properties import JavaProperty
 from connect_runtime.system import files
+
+_LOG = logging.getLogger(__name__)
+_PLUGIN_PATH_KEY = "plugin.path"
 
 PropertyPairs = Mapping[str, JavaProperty]
 MAX_FILE_BYTES = 4 * 1024 * 1024
@@ -41,14 +45,31 @@ class ResolvedProperties:
 
 
 def read_text(path: pathlib.Path) -> str:
-    """Read a properties file in Kafka's encoding, ISO-8859-1. Raises `SettingsError` if it cannot
-    be read."""
+    """Read a properties file in Kafka's encoding, ISO-8859-1.
+
+    Raises `SettingsError` if it cannot be read, or if another user can change it and it has
+    `plugin.path`, whose modules are run, or references to other values.
+    """
     try:
-        return files.read_bounded(path, max_bytes=MAX_FILE_BYTES).decode("iso-8859-1")
+        content, writer = files.read_checked(path, max_bytes=MAX_FILE_BYTES)
     except OSError as error:
         raise config_errors.build_unreadable_error(
             str(path), f"cannot be read: {error.strerror}"
         ) from None
+    text = content.decode("iso-8859-1")
+    if writer is not None:
+        can_write, remedy = config_errors.explain_foreign_writer(path, writer)
+        because = f"but {can_write}; to allow it, {remedy}"
+        problems = [
+            ConfigProblem(line=pair.line, key=pair.key, text=f"can run code, {because}")
+            for pair in parse_pairs(text, file=str(path))
+            if pair.key == _PLUGIN_PATH_KEY
+        ]
+        problems += config_errors.build_reference_problems(text, because)
+        if problems:
+            raise SettingsError(str(path), problems)
+        _LOG.warning("%s: %s; to prevent it, %s", path, can_write, remedy)
+    return text
 
 
 def parse_pairs(content: str, *, file: str) -> tuple[JavaProperty, ...]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import shlex
 import tempfile
 import threading
 from collections import deque
@@ -21,6 +22,7 @@ from connect_runtime.storage import offset_file_format
 from connect_runtime.storage.config_records import KeyedRecord
 from connect_runtime.storage.offset_file_format import MalformedOffsetFile
 from connect_runtime.storage.shared_log import LogListener, OnRecorded, SharedLogRecord
+from connect_runtime.system import files
 from connect_runtime.system.threads import PendingWork, ThreadDied, ThreadGroup
 
 
@@ -71,6 +73,7 @@ class MemoryLog:
 _LOG = logging.getLogger(__name__)
 _THREAD_STOP_TIMEOUT_S = 5.0
 _IDLE_WAIT_S = 1.0
+_MAX_FILE_BYTES = 64 * 1024 * 1024
 
 _PendingWrite = tuple[int, KeyedRecord, OnRecorded]
 
@@ -182,7 +185,9 @@ class OffsetFileLog:
 
     def _read_file(self) -> dict[bytes, bytes]:
         try:
-            return offset_file_format.decode_offsets(self._path.read_bytes())
+            content = files.read_own(self._path, max_bytes=_MAX_FILE_BYTES)
+            self._check_write_permissions()
+            return offset_file_format.decode_offsets(content)
         except FileNotFoundError:
             self._write_file({})  # report a missing write permission now
             return {}
@@ -196,6 +201,13 @@ class OffsetFileLog:
                 f"{self._path}: {error}; set another file in offset.storage.file.filename, or move"
                 " this one away, and every source starts from its beginning"
             ) from error
+
+    def _check_write_permissions(self) -> None:
+        if files.others_can_write(self._path):
+            raise FatalError(
+                f"reading offsets from {self._path}: other users can write to the file and thus"
+                f" move every source; run: chmod go-w {shlex.quote(str(self._path))}"
+            )
 
     def _try_write_file(self, offsets: dict[bytes, bytes]) -> ConnectError | None:
         try:
@@ -237,6 +249,7 @@ def _replace_file(path: Path, data: bytes) -> None:
 
 
 def _keep_permissions(path: Path, name: str) -> None:
-    """Copy the permissions of an existing file. A new file is readable only by its owner."""
+    """Copy the read and write permissions of an existing file. A new file is readable only by its
+    owner."""
     with contextlib.suppress(FileNotFoundError):
-        os.chmod(name, path.stat().st_mode & 0o7777)
+        os.chmod(name, path.stat().st_mode & 0o664)

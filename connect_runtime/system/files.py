@@ -110,13 +110,15 @@ def ensure_private(folder: Path) -> Path:
     return folder
 
 
-def check_private(folder: Path, *, uid: int, root_may_use_foreign: bool = False) -> None:
-    """Check that only the user `uid` can access the folder.
+def check_private(
+    folder: Path, *, uid: int, root_may_use_foreign: bool = False, opened: int | None = None
+) -> None:
+    """Check that only the user `uid` can access the folder, of which `opened` is the descriptor.
 
     Raises `ForeignFolderError` if another user can, and `OSError`. `root_may_use_foreign` lets root
     use another user's folder, unless every user can create folders in its parent folder.
     """
-    found = folder.stat()
+    found = folder.stat() if opened is None else os.fstat(opened)
     if stat.S_IMODE(found.st_mode) & 0o077:
         raise ForeignFolderError(
             f"{folder} must be accessible to its owner only: run chmod 700 {folder}"

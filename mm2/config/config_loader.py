@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
-import shlex
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -184,32 +183,26 @@ def load(path: pathlib.Path, *, environment: Mapping[str, str]) -> Mm2Settings:
         )
     else:
         found = parse(text, file=str(path), folder=path.parent, environment=environment)
-    return found if writer is None else _check_write_permissions(found, path, writer)
+    return found if writer is None else _check_write_permissions(found, path, text, writer)
 
 
 def _check_write_permissions(
-    found: Mm2Settings, path: pathlib.Path, writer: ForeignWriter
+    found: Mm2Settings, path: pathlib.Path, text: str, writer: ForeignWriter
 ) -> Mm2Settings:
-    """Warn that another user can modify the file. Raises `SettingsError` instead if a setting of
-    the file can run code."""
-    who = "other users" if writer.owner is None else f"user id {writer.owner}"
-    what = "this file" if writer.path == path else f"its folder {writer.path}"
-    if writer.owner is None:
-        remedy = f"run: chmod go-w {shlex.quote(str(writer.path))}"
-    else:
-        remedy = "copy the file to a folder that is owned by root or by the user that runs mm2"
+    """Warn that another user can change the file. Raises `SettingsError` instead if a setting of
+    the file can run code, or read other files."""
+    can_write, remedy = config_errors.explain_foreign_writer(path, writer)
+    because = f"but {can_write}; to allow the key, {remedy}"
     problems = [
-        ConfigProblem(
-            line=0,
-            key=key,
-            text=f"can run code, but {who} can write to {what}; to allow the key, {remedy}",
-        )
+        ConfigProblem(line=0, key=key, text=f"can run code, {because}")
         for key in _find_command_keys(found, prefix="mm2." if is_properties_file(path) else "")
     ]
+    problems += config_errors.build_reference_problems(text, because)
     if problems:
         raise SettingsError(str(path), problems)
-    text = f"{who} can write to {what} and thus control mm2; to prevent it, {remedy}"
-    warning = ConfigProblem(line=0, key="", text=text)
+    warning = ConfigProblem(
+        line=0, key="", text=f"{can_write} and thus control mm2; to prevent it, {remedy}"
+    )
     return dataclasses.replace(found, warnings=(warning, *found.warnings))
 
 

@@ -19,6 +19,7 @@ from connect_runtime.base import plurals
 from connect_runtime.base.errors import FatalError, RetriableError
 from connect_runtime.base.ids import TopicPartition
 from connect_runtime.base.timing import Clock, Deadline
+from connect_runtime.system import files
 from mm2.copier.blocking_client import BlockingClient
 from mm2.copier.partition_fencer import PartitionFencer
 from mm2.failover import divergence
@@ -128,7 +129,7 @@ def export_records(
     part = path.with_name(path.name + ".part")
     header = {"v": EXPORT_VERSION, "cluster": cluster, "move": move, "records": count}
     try:
-        if path.exists() and not _is_export_of_move(path, move):
+        if os.path.lexists(path) and not _is_export_of_move(path, move):
             raise FatalError(f"{path} already exists: move it away, or use another file")
         part.unlink(missing_ok=True)
         with connect() as questions:
@@ -171,7 +172,11 @@ def _count_lines(path: pathlib.Path) -> int:
 
 
 def _is_export_of_move(path: pathlib.Path, move: str) -> bool:
-    with path.open(encoding="utf-8", errors="replace") as file:
+    try:
+        opened = files.open_own(path, os.O_RDONLY)  # a pipe of another user would block
+    except OSError:
+        return False
+    with os.fdopen(opened, encoding="utf-8", errors="replace") as file:
         first = file.readline(_MAX_HEADER_CHARS)
     try:
         header = json.loads(first)

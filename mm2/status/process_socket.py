@@ -14,6 +14,7 @@ import json
 import os
 import pathlib
 import pwd
+import re
 import select
 import shlex
 import socket
@@ -173,12 +174,7 @@ def query_processes(
     Removes the sockets of processes that no longer exist. Raises `ProcessSocketError` if no process
     responds, or if another user could respond.
     """
-    with contextlib.suppress(FileNotFoundError, PermissionError):  # then no socket is found in it
-        _check_folder_owner(folder, uid=os.geteuid())
-    found = {
-        pid: _query_process(path, request, timeout_s) for pid, path in _find_sockets(file, folder)
-    }
-    answers = {pid: answer for pid, answer in found.items() if answer is not None}
+    answers = _query_folder(file, request, folder=folder, timeout_s=timeout_s)
     if not answers:
         another = "name the file of the running process with --config FILE or MM2_CONFIG"
         if file.exists():
@@ -193,6 +189,29 @@ def query_processes(
             f"no process runs {file.absolute()} on this machine (looked in {folder}): {remedy}"
         )
     return answers
+
+
+def _query_folder(
+    file: pathlib.Path, request: ProcessRequest, *, folder: pathlib.Path, timeout_s: float
+) -> dict[int, ProcessResponse]:
+    """Query each process that has a socket in the folder.
+
+    The folder is opened, then checked and used through its descriptor, so that another user cannot
+    exchange it in between.
+    """
+    try:
+        opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return {}
+    try:
+        _check_folder_owner(folder, uid=os.geteuid(), opened=opened)
+        found = {
+            pid: _query_process(pathlib.Path(f"/proc/self/fd/{opened}", name), request, timeout_s)
+            for pid, name in _find_sockets(file, opened)
+        }
+    finally:
+        os.close(opened)
+    return {pid: answer for pid, answer in found.items() if answer is not None}
 
 
 def _query_process(
@@ -225,11 +244,12 @@ def _query_process(
             return ProcessResponse(code=exit_codes.FAILED, lines=(f"invalid response: {error}",))
 
 
-def _find_sockets(file: pathlib.Path, where: pathlib.Path) -> Iterator[tuple[int, pathlib.Path]]:
-    for path in sorted(where.glob(f"{_make_name_prefix(file)}-*.sock")):
-        pid = path.stem.rpartition("-")[2]
-        if pid.isdigit():
-            yield int(pid), path
+def _find_sockets(file: pathlib.Path, folder: int) -> Iterator[tuple[int, str]]:
+    """Yield the process id and name of each socket of the file in an open folder."""
+    pattern = re.compile(rf"{_make_name_prefix(file)}-([0-9]{{1,10}})\.sock")
+    for name in sorted(os.listdir(folder)):
+        if match := pattern.fullmatch(name):
+            yield int(match[1]), name
 
 
 def _make_name_prefix(file: pathlib.Path) -> str:
@@ -247,14 +267,17 @@ def _create_folder(where: pathlib.Path) -> None:
         raise ProcessSocketError(f"cannot create {where}: {error}") from error
 
 
-def _check_folder_owner(where: pathlib.Path, *, uid: int, ours: bool = False) -> None:
-    """Raise `ProcessSocketError` if a user other than `uid` could listen in the folder.
+def _check_folder_owner(
+    where: pathlib.Path, *, uid: int, ours: bool = False, opened: int | None = None
+) -> None:
+    """Raise `ProcessSocketError` if a user other than `uid` could listen in the folder, of which
+    `opened` is the descriptor.
 
     If `ours` is true, the folder must be owned by user `uid`. Otherwise root may query the folder
     of the user that runs the processes, but not a folder that anybody could have created.
     """
     try:
-        files.check_private(where, uid=uid, root_may_use_foreign=not ours)
+        files.check_private(where, uid=uid, root_may_use_foreign=not ours, opened=opened)
     except ForeignFolderError as error:
         raise ProcessSocketError(
             f"{error}, or set MM2_RUN_DIR to another folder for both mm2 run and this command: "

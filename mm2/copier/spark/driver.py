@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import pickle
 import sys
 from collections.abc import Iterator
 from functools import partial
@@ -17,7 +18,7 @@ from typing import Any
 
 import py4j.protocol  # type: ignore[import-untyped] # it ships no types
 import pyspark
-from pyspark import accumulators, java_gateway
+from pyspark import accumulators, java_gateway, serializers
 
 from mm2.copier.spark import executor_dependencies, executor_job, spark_errors
 from mm2.copier.spark.executor_job import SparkCopyParameters
@@ -38,6 +39,16 @@ def _ignore_accumulator_error(*_: object) -> None:
     """Ignore errors of pyspark's accumulator server, which is not used here and would print a stack
     trace."""
 
+
+class _RejectingSerializer(serializers.CPickleSerializer):
+    """Rejects updates of accumulators, which are not used here. pyspark would unpickle them, and
+    thus run code of any executor in the driver."""
+
+    def _read_with_length(self, stream: Any) -> Any:
+        raise pickle.UnpicklingError("accumulators are not used")
+
+
+accumulators.pickleSer = _RejectingSerializer()
 
 for _server in (accumulators.AccumulatorTCPServer, accumulators.AccumulatorUnixServer):
     _server.handle_error = _ignore_accumulator_error  # type: ignore[assignment, method-assign]
@@ -79,11 +90,15 @@ class SparkDriver:
             rows = self._create_empty_rdd().mapPartitions(
                 partial(executor_job.run_partition, ticket)
             )
-            result: list[tuple[str, str]] = rows.collect()
+            # The driver must not unpickle what an executor returns, because that can run code.
+            rows._jrdd_deserializer = serializers.NoOpSerializer()  # noqa: SLF001
+            result = [executor_job.decode_outcome(row) for row in rows.collect()]
         except py4j.protocol.Py4JJavaError as error:
             with _translate_spark_errors("reading the error of a job"):
                 message = str(error.java_exception.getMessage())
             raise SparkJobError(spark_errors.explain_job_failure(message)) from error
+        except ValueError as error:
+            raise SparkJobError(f"the executor returned an invalid outcome: {error}") from error
         except _JVM_CALL_ERRORS as error:
             raise SparkUnavailableError(
                 f"running {description}: {_describe_exception(error)}"

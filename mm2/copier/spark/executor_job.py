@@ -3,7 +3,7 @@
 This module imports little, so that it can report packages that are missing on a node. The closure
 sent by Spark is a function of this module and a `SparkCopyParameters`: the address of the control
 channel and a single-use token for it. All other data, in particular credentials, is sent over that
-channel. A task returns one row: (outcome, text).
+channel. A task returns one row: outcome and text as a JSON array.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import importlib.util
+import json
 import platform
 import signal
 import socket
@@ -51,10 +52,8 @@ class SparkCopyParameters:
     """Packages that must be installed on the node."""
 
 
-def run_partition(
-    ticket: SparkCopyParameters, _rows: Iterable[object]
-) -> Iterator[tuple[str, str]]:
-    """Run one copy process and return its outcome. This is the function passed to
+def run_partition(ticket: SparkCopyParameters, _rows: Iterable[object]) -> Iterator[bytes]:
+    """Run one copy process and yield its outcome (`decode_outcome`). This is the function passed to
     `mapPartitions`."""
     from pyspark import TaskContext  # available on executors only
 
@@ -62,9 +61,19 @@ def run_partition(
     assert context is not None, "must be called from a Spark task"
     attempt = context.attemptNumber()
     if attempt:
-        yield OUTCOME_SECOND_ATTEMPT, f"attempt {attempt} on {socket.gethostname()}"
+        text = f"attempt {attempt} on {socket.gethostname()}"
+        yield json.dumps([OUTCOME_SECOND_ATTEMPT, text]).encode()
         return
-    yield run_copy(ticket)
+    yield json.dumps(run_copy(ticket)).encode()
+
+
+def decode_outcome(row: bytes) -> tuple[str, str]:
+    """Decode a row to outcome and text. Raises `ValueError`."""
+    found = json.loads(row)
+    if not (isinstance(found, list) and len(found) == 2 and all(isinstance(e, str) for e in found)):
+        raise ValueError("not an array of two strings")
+    outcome, text = found
+    return outcome, text
 
 
 def run_copy(ticket: SparkCopyParameters) -> tuple[str, str]:

@@ -21,6 +21,32 @@ def parse(content: str, folder: pathlib.Path = pathlib.Path("/"), **environment:
     )
 
 
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ("plugin.path=/tmp/x", "w.properties:2: plugin.path: can run code, but other users can write"),
+        ("a=${file:/etc/shadow:root}", "w.properties:2: has a reference to another value, but other"),
+    ],
+)
+def test_a_file_that_others_can_write_runs_and_reads_nothing(tmp_path, line, complaint):
+    path = tmp_path / "w.properties"
+    path.write_text(f"#a=${{env:HOME}}\n{line}\n")
+    path.chmod(0o644)
+    assert properties_file.read_text(path).endswith(f"{line}\n")
+    path.chmod(0o646)
+    with pytest.raises(SettingsError) as raised:
+        properties_file.read_text(path)
+    assert complaint in str(raised.value)
+
+
+def test_of_a_harmless_file_that_others_can_write_is_warned(tmp_path, caplog):
+    path = tmp_path / "w.properties"
+    path.write_text("#a=${env:HOME}\na=b\n")
+    path.chmod(0o646)
+    assert properties_file.read_text(path).endswith("a=b\n")
+    assert "other users can write to this file; to prevent it, run: chmod go-w" in caplog.text
+
+
 def test_placeholders_of_declared_providers_are_filled(tmp_path):
     (tmp_path / "secrets.properties").write_text("password=hush\n")
     given = parse(

@@ -81,6 +81,35 @@ def test_its_permissions_and_its_place_stay(tmp_path, path, opened):
     assert os.listdir(real.parent) == ["offsets"]
 
 
+def test_a_file_that_others_can_write_is_refused(path, opened):
+    path.write_bytes(b"")
+    path.chmod(0o666)
+    with pytest.raises(FatalError, match=r"other users can write .* chmod go-w"):
+        opened(path)
+
+
+def test_the_file_of_another_user_is_refused(path, opened, monkeypatch):
+    path.write_bytes(b"")
+    monkeypatch.setattr(os, "geteuid", lambda: path.stat().st_uid + 4242)
+    if path.stat().st_uid == 0:
+        os.chown(path, 65534, -1)
+    with pytest.raises(FatalError, match="user id"):
+        opened(path)
+
+
+def test_a_pipe_is_refused_and_not_waited_for(path, opened):
+    os.mkfifo(path)
+    with pytest.raises(FatalError, match="not a regular file"):
+        opened(path)
+
+
+def test_no_permission_to_run_it_stays(path, opened):
+    path.write_bytes(b"")
+    path.chmod(0o6755)
+    commit(opened(path), (FILE, {"position": 1}))
+    assert stat.S_IMODE(path.stat().st_mode) == 0o644
+
+
 def test_what_cannot_be_understood_is_refused_with_the_way_on(path, opened):
     path.write_bytes(b"\xac\xed\x00\x05 and something else")
     with pytest.raises(FatalError, match=r"offset.storage.file.filename"):

@@ -190,6 +190,19 @@ def test_commands_of_a_file_that_others_can_write_are_refused(tmp_path):
     )
 
 
+def test_references_of_a_file_that_others_can_write_are_refused(tmp_path):
+    """Otherwise any of our files could be sent to an address in the file."""
+    path = tmp_path / "c.yaml"
+    path.write_text(BASE + "# ${env:HOME} is fine here\nmetrics: {host: '${env:WHO}'}\n")
+    path.chmod(0o646)
+    with pytest.raises(SettingsError) as raised:
+        config_loader.load(path, environment={"WHO": "127.0.0.1"})
+    line = BASE.count("\n") + 2
+    assert f"{path}:{line}: has a reference to another value, but other users can write" in (
+        str(raised.value)
+    )
+
+
 def test_commands_of_a_file_in_a_folder_that_others_can_write_are_refused(tmp_path):
     path = tmp_path / "c.yaml"
     path.write_text(WITH_HOOKS)
@@ -209,7 +222,7 @@ def test_a_file_of_another_user_is_warned_of_and_its_commands_are_refused(tmp_pa
     monkeypatch.setattr(files, "find_foreign_writer", lambda *_: writer)
     assert config_loader.load(path, environment={}).format_warnings() == [
         f"{path}: user id 4242 can write to this file and thus control mm2; to prevent it, copy "
-        "the file to a folder that is owned by root or by the user that runs mm2"
+        "the file to a folder that is owned by root or by the user that runs it"
     ]
     path.write_text(WITH_HOOKS)
     with pytest.raises(

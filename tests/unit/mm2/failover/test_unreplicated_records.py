@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace, TracebackType
@@ -243,6 +244,13 @@ def test_an_export_overwrites_nothing_but_its_own(tmp_path: Path, there_already:
     assert path.read_text() == there_already
     path.unlink()
     assert [exported(path, BORN, tail) for _ in range(2)] == [10, 10]
+
+
+def test_an_export_waits_for_no_pipe_of_another_user(tmp_path: Path):
+    path, tail = tmp_path / "tail.jsonl", find(BORN, NOTHING, begin())
+    os.mkfifo(path)
+    with pytest.raises(FatalError, match="already exists"):
+        exported(path, BORN, tail)
 
 
 def test_an_export_that_lacks_what_was_counted_is_none(tmp_path: Path):

@@ -172,6 +172,25 @@ def test_nobody_is_asked_in_a_folder_of_another_user(serving, where, tmp_path, m
         ask(tmp_path / "c.yaml", where)
 
 
+def test_a_folder_that_is_exchanged_after_the_check_answers_nothing(
+    serving, where, tmp_path, monkeypatch
+):
+    """Another user can exchange the folder itself, but not the one that was opened and checked."""
+    serving(tmp_path / "c.yaml", ProcessResponse(code=0, lines=("a lie",)))
+    own = tmp_path / "own"
+    own.mkdir(mode=0o700)
+    check = process_socket._check_folder_owner
+
+    def exchange(folder, **given):
+        check(folder, **given)
+        own.rename(tmp_path / "away")
+        where.rename(own)
+
+    monkeypatch.setattr(process_socket, "_check_folder_owner", exchange)
+    with pytest.raises(ProcessSocketError, match="no process runs"):
+        ask(tmp_path / "c.yaml", own)
+
+
 def owned_by_no_root(where):
     if os.geteuid() == 0:
         os.chown(where, 4242, -1)

@@ -51,6 +51,12 @@ def test_the_token_is_not_shown():
     assert "token" not in repr(ticket(token=b"hush"))
 
 
+@pytest.mark.parametrize("row", [b"", b"{}", b"[]", b'["ended"]', b'["ended", 1]', b"\x80\x04N."])
+def test_an_outcome_is_two_strings(row):
+    with pytest.raises(ValueError):  # noqa: PT011
+        executor_job.decode_outcome(row)
+
+
 class TaskContext:
     def __init__(self, attempt):
         self.attemptNumber = lambda: attempt
@@ -64,5 +70,5 @@ def test_a_second_attempt_does_nothing(entry, monkeypatch, attempt, outcome, cal
     pyspark = pytest.importorskip("pyspark")
     monkeypatch.setattr(pyspark.TaskContext, "get", classmethod(lambda _: TaskContext(attempt)))
     rows = list(executor_job.run_partition(ticket(entry="entry_of_a_test:run"), []))
-    assert [row[0] for row in rows] == [outcome]
+    assert [executor_job.decode_outcome(row)[0] for row in rows] == [outcome]
     assert len(entry) == calls
