@@ -278,7 +278,7 @@ class AdminClient:
     def _translate(self, error: ConnectError, doing: str) -> ConnectError:
         if self._is_cancelled():
             return RetriableError(f"{doing} was canceled by shutdown")
-        return client_errors.translate_failed_request(error, doing)
+        return client_errors.translate_request_failure(error, doing)
 
 
 def _describe_chunk(doing: str, chunk: Sequence[str]) -> str:

@@ -178,6 +178,7 @@ _RETRIABLE_ERRORS: dict[int, ErrorAdvice] = dict.fromkeys(
         KafkaError.NOT_COORDINATOR,
         KafkaError.REBALANCE_IN_PROGRESS,
         KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.INCONSISTENT_TOPIC_ID,  # the topic was created again
         KafkaError.KAFKA_STORAGE_ERROR,
         KafkaError.LEADER_NOT_AVAILABLE,
         KafkaError.NETWORK_EXCEPTION,
@@ -344,7 +345,7 @@ def translate_error_code(
     return translate_error(error, doing, where=where, advice_overrides=advice_overrides)
 
 
-def translate_failed_request(failure: ConnectError, doing: str) -> ConnectError:
+def translate_request_failure(failure: ConnectError, doing: str) -> ConnectError:
     """Translate the failure of a request on the runtime's own connections, which no broker
     answered, to an error with a remedy."""
     match failure:

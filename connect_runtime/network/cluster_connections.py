@@ -195,6 +195,10 @@ class ClusterConnections:
         available."""
         return self._brokers.connection_errors()
 
+    def metadata_error(self) -> ConnectError | None:
+        """Return why the last metadata response was malformed, or None if it was not."""
+        return self._discovery.rejected_metadata
+
     def last_response_s(self, node_id: int) -> float:
         """Return the time of the broker's last response to any request; -inf before its first
         response."""

@@ -83,7 +83,8 @@ class ClusterDiscovery:
         self._clock = clock
         self._not_before_s = -math.inf
         self._one_by_one = False
-        self._logged_problem = ""
+        self.rejected_metadata: TruncatedResponse | None = None
+        """Why the last metadata response was malformed; None if it was not."""
 
     def wake(self) -> None:
         """Retry immediately, because a connection was opened or closed."""
@@ -136,7 +137,7 @@ class ClusterDiscovery:
             if isinstance(reply.failure, FatalError):
                 self._cluster.fail_calls(None, reply.failure)
             return
-        self._logged_problem = ""
+        self.rejected_metadata = None
         before = self._view.generation
         self._view.apply_response(reply.body, now_s)
         if self._view.generation != before:
@@ -144,9 +145,9 @@ class ClusterDiscovery:
 
     def _log_refused(self, failure: TruncatedResponse) -> None:
         """Log a rejected metadata response, once until the reason changes."""
-        if str(failure) != self._logged_problem:
-            self._logged_problem = str(failure)
+        if str(failure) != str(self.rejected_metadata):
             log.warning("ignoring the cluster's metadata: %s", failure)
+        self.rejected_metadata = failure
 
     # coordinators
 

@@ -17,10 +17,12 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from connect_runtime.protocol import varints
+from connect_runtime.protocol import api_versions, varints
 from connect_runtime.protocol.request_errors import TruncatedResponse
 
 FETCH_MIN_VERSION, FETCH_MAX_VERSION = 12, 17
+TOPIC_NAME_VERSIONS = (12, 12)
+"""Range of Fetch versions that identify topics by name."""
 _REPLICA_IS_TAGGED = 15
 
 # replica_id, max_wait, min_bytes, max_bytes, isolation_level, session_id, session_epoch
@@ -92,6 +94,16 @@ class FetchResponse(NamedTuple):
     error_code: int
     session_id: int
     partitions: list[FetchResponsePartition]
+
+
+def choose_fetch_versions(topic_ids: Iterable[bytes]) -> tuple[int, int]:
+    """Return the lowest and highest Fetch version for a request that reads these topics.
+
+    Topics are read by id, or by name if any topic has no id. Brokers of Kafka 3.1 to 3.9 on
+    ZooKeeper support Fetch versions that require topic ids, but assign no topic ids while
+    inter.broker.protocol.version is below 2.8. Java's consumer does the same (`AbstractFetch`).
+    """
+    return TOPIC_NAME_VERSIONS if varints.NO_TOPIC_ID in topic_ids else api_versions.FETCH_VERSIONS
 
 
 def encode_fetch_request(

@@ -13,7 +13,7 @@ from connect_runtime.protocol.fetch import (
     FetchResponsePartition,
 )
 from connect_runtime.protocol.request_errors import TruncatedResponse
-from mm2.copier import fetcher, offset_lookups
+from mm2.copier import offset_lookups
 from mm2.copier.offset_lookups import LogStartLookup, PendingRequest, RecoveryCluster, ReplyHandler
 from mm2.replication.recovery_instructions import (
     FetchedRecords,
@@ -68,7 +68,7 @@ class BatchReadQueue:
     def _send_fetch(self, side: RecoveryCluster, node_id: int, group: list[PendingRequest]) -> None:
         """Send one fetch if the leader has no fetch in flight. Requeue the requests that do not
         fit."""
-        version_range = fetcher.choose_fetch_versions(
+        version_range = fetch.choose_fetch_versions(
             side.topic_id(question.copy) for question in group
         )
         version = side.cluster.choose_version(node_id, api_versions.FETCH_KEY, *version_range)

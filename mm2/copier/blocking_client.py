@@ -33,7 +33,6 @@ from connect_runtime.protocol.request_builders import (
     RequestTarget,
 )
 from connect_runtime.protocol.request_errors import UnsupportedVersion
-from mm2.copier import fetcher
 
 T = TypeVar("T")
 _Fetched = FetchResponsePartition
@@ -214,7 +213,7 @@ class BlockingClient:
         """Send one fetch request. Return None if the response omits the partition because of
         throttling."""
         node_id = self.leader(topic, partition)
-        version_range = fetcher.choose_fetch_versions([self.topic_id(topic)])
+        version_range = fetch.choose_fetch_versions([self.topic_id(topic)])
         version = self._require_version(node_id, api_versions.FETCH_KEY, version_range)
         chunk = fetch.encode_fetch_request(
             version,

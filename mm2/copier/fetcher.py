@@ -6,21 +6,19 @@ poll). Partitions with a backlog are read on the *backlog* connection. In this w
 does not delay new records, and a delayed fetch does not block a backlog. `PreferredReadReplicas`
 chooses the broker: the leader or a follower (KIP-392).
 
-Topics are read by id, or by name if any topic has no id. Brokers of Kafka 3.1 to 3.9 on ZooKeeper
-support Fetch versions that require topic ids, but assign no topic ids while
-inter.broker.protocol.version is below 2.8. Java's consumer does the same (`AbstractFetch`).
+Topics are read by id, or by name if any topic has no id (`fetch.choose_fetch_versions`).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
 from connect_runtime.base.timing import Clock
 from connect_runtime.network.cluster_connections import ClusterConnections, RawClientResponse
-from connect_runtime.protocol import api_versions, fetch, varints
+from connect_runtime.protocol import api_versions, fetch
 from connect_runtime.protocol.cluster_metadata import PartitionLeader
 from connect_runtime.protocol.fetch import (
     FetchRequestPartition,
@@ -36,14 +34,6 @@ from mm2.replication.memory_budget import MemoryBudget
 from mm2.replication.partition_replicator import PartitionReplicator
 from mm2.replication.recovery_instructions import FetchedRecords, Instruction
 from mm2.replication.throttle import ByteRateLimits
-
-TOPIC_NAME_VERSIONS = (12, 12)
-
-
-def choose_fetch_versions(topic_ids: Iterable[bytes]) -> tuple[int, int]:
-    """Return the lowest and highest Fetch version for a request that reads these topics."""
-    return TOPIC_NAME_VERSIONS if varints.NO_TOPIC_ID in topic_ids else api_versions.FETCH_VERSIONS
-
 
 READ_COMMITTED = 1
 BACKLOG_MAX_WAIT_MS = 20
@@ -131,7 +121,7 @@ class Fetcher:
         self._copies[key] = copy
         self._by_id[(copy.setup.source_topic_id, copy.setup.partition)] = key
         if not copy.setup.has_source_topic_id:
-            self._versions = TOPIC_NAME_VERSIONS
+            self._versions = fetch.TOPIC_NAME_VERSIONS
 
     def update_partition(self, copy: PartitionReplicator) -> None:
         """Move a partition to the appropriate session. Call when its demand for data may have

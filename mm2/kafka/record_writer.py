@@ -136,7 +136,7 @@ class KafkaRecordWriter:
                 self._fail_records(expired, self._last_error or self._create_timeout_error())
 
     def _create_timeout_error(self) -> ConnectError:
-        return client_errors.translate_failed_request(
+        return client_errors.translate_request_failure(
             RetriableError(f"not acknowledged within {_RECORD_TIMEOUT_S:g} s"), self._doing
         )
 
@@ -176,7 +176,7 @@ class KafkaRecordWriter:
     def _handle_response(self, reply: ClientResponse) -> None:
         count, self._in_flight = self._in_flight, 0
         error = (
-            client_errors.translate_failed_request(reply.failure, self._doing)
+            client_errors.translate_request_failure(reply.failure, self._doing)
             if reply.failure is not None
             else self._find_error(reply.body)
         )

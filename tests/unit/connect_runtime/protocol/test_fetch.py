@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 from kio.static.constants import EntityType
 
-from connect_runtime.protocol import fetch
+from connect_runtime.protocol import api_versions, fetch, varints
 from connect_runtime.protocol.fetch import (
     FetchRequestPartition,
     FetchResponse,
@@ -31,6 +31,17 @@ I64 = st.integers(-1, 2**63 - 1)
 NAMES = st.text("abcäöλ.-_0", min_size=1, max_size=200)
 IDS = st.binary(min_size=16, max_size=16).filter(any)
 ASKED = st.builds(FetchRequestPartition, NAMES, IDS, I32, I32, I64, I32, I32)
+
+
+ID = bytes(15) + b"1"
+
+
+def test_topics_with_ids_are_read_in_any_version():
+    assert fetch.choose_fetch_versions([ID, ID]) == api_versions.FETCH_VERSIONS
+
+
+def test_one_topic_without_an_id_makes_them_all_be_named():
+    assert fetch.choose_fetch_versions([ID, varints.NO_TOPIC_ID]) == (12, 12)
 
 
 def kio_module(version: int, kind):

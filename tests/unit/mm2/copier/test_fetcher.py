@@ -21,17 +21,6 @@ from mm2.replication.partition_state import PartitionPhase
 from tests.fakes import copying
 from tests.support import kio_bytes
 
-ID = bytes(15) + b"1"
-
-
-def test_topics_with_ids_are_read_in_any_version():
-    assert fetcher.choose_fetch_versions([ID, ID]) == api_versions.FETCH_VERSIONS
-
-
-def test_one_topic_without_an_id_makes_them_all_be_named():
-    assert fetcher.choose_fetch_versions([ID, varints.NO_TOPIC_ID]) == (12, 12)
-
-
 BUDGET_BYTES = 1 << 20
 
 
