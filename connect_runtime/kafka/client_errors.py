@@ -58,6 +58,9 @@ GROUP_ERRORS = frozenset({KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError._UNK
 OUT_OF_RANGE_ERRORS = frozenset(
     {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._LOG_TRUNCATION}
 )
+OFFSET_OUT_OF_RANGE: int = KafkaError.OFFSET_OUT_OF_RANGE
+UNKNOWN_TOPIC_OR_PARTITION: int = KafkaError.UNKNOWN_TOPIC_OR_PART
+LEADER_NOT_AVAILABLE: int = KafkaError.LEADER_NOT_AVAILABLE
 CORRUPT_BATCH_ERRORS = frozenset({KafkaError._BAD_MSG, KafkaError.INVALID_MSG})
 _WHOLE_REQUEST_ERRORS = frozenset(
     {
@@ -287,7 +290,13 @@ def may_concern_whole_request(code: int) -> bool:
 
 def is_missing_topic(error: KafkaError) -> bool:
     """Return whether the topic is missing, or not yet known to the broker."""
-    return error.code() in _MISSING_TOPIC_ERRORS
+    return is_missing_topic_code(error.code())
+
+
+def is_missing_topic_code(code: int) -> bool:
+    """Return whether an error code means that the topic is missing, or not yet known to the
+    broker."""
+    return code in _MISSING_TOPIC_ERRORS
 
 
 def is_retriable(error: KafkaError) -> bool:

@@ -355,6 +355,8 @@ def _assemble_batch(
 
 # Record bodies
 
+_NO_HEADERS = bytes(1)
+
 
 class RecordFields(NamedTuple):
     """Key, value and headers of a record. Header values may be None, and header names may be
@@ -370,6 +372,8 @@ def decode_body(body: bytes) -> RecordFields:
     try:
         key, at = _read_sized_bytes(body, 0)
         value, at = _read_sized_bytes(body, at)
+        if body[at:] == _NO_HEADERS:
+            return _new(RecordFields, (key, value, ()))
         count, at = primitive_types.read_varint(body, at)
         if not 0 <= count <= len(body):
             raise MalformedRecordsError(f"a record has an invalid header count of {count}")
@@ -404,9 +408,14 @@ def _encode_sized_bytes(content: bytes | None) -> bytes:
 
 
 def _read_sized_bytes(data: bytes, at: int) -> tuple[bytes | None, int]:
-    size, at = primitive_types.read_varint(data, at)
-    if size < 0:
+    raw = data[at]  # a varint: size << 1 | sign
+    if raw < 0x80:
+        at += 1
+    else:
+        raw, at = primitive_types.read_unsigned_varint(data, at)
+    if raw & 1:
         return None, at
+    size = raw >> 1
     end = at + size
     if end > len(data):
         raise MalformedRecordsError(

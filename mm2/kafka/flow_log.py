@@ -54,10 +54,6 @@ class FlowLogReader:
             ]
         raise self._foreign_record_error  # later records were read and are discarded
 
-    def run_callbacks(self) -> None:
-        """Run librdkafka callbacks. No records are fetched between reads."""
-        self._reader.run_callbacks()
-
     def close(self) -> None:
         self._reader.close()
 
@@ -142,7 +138,6 @@ class KafkaFlowLog:
         self._get_writer().append(topic, key, value, on_recorded=on_recorded)
 
     def poll(self, timeout_s: float) -> int:
-        self._get_reader().run_callbacks()
         return self._get_writer().poll(timeout_s)
 
     @property

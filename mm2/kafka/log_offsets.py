@@ -1,111 +1,82 @@
 """Log offset client: fetches start and end offsets with ListOffsets, and reads record timestamps
-with a consumer."""
+from fetched batches."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from concurrent import futures
-from typing import Any
+from collections.abc import Collection, Mapping
 
-import confluent_kafka
-from confluent_kafka import admin as library
-
-from connect_runtime.base.errors import ConnectError, RetriableError
+from connect_runtime.base.errors import ConnectError
 from connect_runtime.base.ids import TopicPartition
 from connect_runtime.base.timing import Clock, Deadline
-from connect_runtime.kafka import client_errors, librdkafka_clients
-from connect_runtime.kafka.client_errors import ConnectionReports
+from connect_runtime.kafka.client_errors import UnreachableError
 from connect_runtime.kafka.cluster_access import KafkaClusterAccess
-from mm2.kafka.batched_admin_requests import BatchedAdminClient
-from mm2.kafka.client_interfaces import PerPartitionResult
+from mm2.formats.record_batch import NO_TIMESTAMP
+from mm2.kafka import log_client
+from mm2.kafka.client_interfaces import LogTruncatedError, PerPartitionResult
+from mm2.kafka.log_client import AcceptBatches, FetchedBatches, LogClient, LogPosition, OffsetSpec
 from mm2.offsets.log_bounds import LogBounds
 
-_EARLIEST = library.OffsetSpec.earliest()  # type: ignore[no-untyped-call]
-_LATEST = library.OffsetSpec.latest()  # type: ignore[no-untyped-call]
-_READ_COMMITTED = confluent_kafka.IsolationLevel.READ_COMMITTED
-_MAX_PARTITIONS_PER_REQUEST = 1000
 _NO_OFFSET = -1
+_PARTITION_BYTES = 16_384
 _TAIL_RECORDS = 16
 """Number of offsets before the end in which the last record is searched first. Each further attempt
 multiplies the range by this number, because the offsets at the end may be transaction markers."""
-_CONSUMER_CONFIG: dict[str, object] = {
-    "enable.auto.commit": False,
-    "enable.auto.offset.store": False,
-    "enable.partition.eof": True,
-    "auto.offset.reset": "earliest",  # retention may delete offsets meanwhile
-    "isolation.level": "read_committed",
-    "fetch.queue.backoff.ms": 10,
-    "fetch.wait.max.ms": 10,
-    "fetch.message.max.bytes": 16_384,
-    "queued.min.messages": 1,
-    "queued.max.messages.kbytes": 16_384,
-}
+# The last stable offset comes last, so records written meanwhile do not count as an open
+# transaction.
+_BOUNDS = (log_client.LOG_START, log_client.HIGH_WATERMARK, log_client.LAST_STABLE_OFFSET)
 
 
 class KafkaLogOffsets:
-    """Implementation of `LogOffsets`. The consumer is created when timestamps are first
-    requested."""
+    """Implementation of `LogOffsets`. Connects on first use."""
 
     def __init__(self, access: KafkaClusterAccess, *, client_id: str, clock: Clock) -> None:
-        self._access = access
-        self._client_id = client_id
         self._clock = clock
-        self._calls = BatchedAdminClient(access, client_id=client_id, clock=clock)
-        self._reports = ConnectionReports()
-        self._consumer: confluent_kafka.Consumer | None = None
+        self._where = access.where
+        self._client = LogClient(access, client_id=client_id, clock=clock)
 
     def fetch_bounds(
         self, partitions: Collection[TopicPartition], timeout_s: float
     ) -> PerPartitionResult[LogBounds]:
         """Fetch the log bounds. `LogOffsets` documents this method and the methods below."""
-        end = Deadline.after(timeout_s, now_s=self._clock.now_s())
-        starts, no_start = self._list_offsets(
-            dict.fromkeys(partitions, _EARLIEST), timeout_s, doing="reading the log start of"
-        )
-        written, no_last = self._list_offsets(
-            dict.fromkeys(starts, _LATEST),
-            end.remaining_s(self._clock.now_s()),
-            doing="reading the log end of",
-            isolation=confluent_kafka.IsolationLevel.READ_UNCOMMITTED,
-        )
-        # The last stable offset comes later, so records written meanwhile do not count as an open
-        # transaction.
-        ends, no_end = self._list_offsets(
-            dict.fromkeys(written, _LATEST),
-            end.remaining_s(self._clock.now_s()),
-            doing="reading the last stable offset of",
+        listed = self._list_offsets(
+            dict.fromkeys(partitions, _BOUNDS), timeout_s, doing="reading the log bounds of"
         )
         found = {
             each: LogBounds(
-                start=starts[each],
-                end=max(starts[each], ends[each]),
-                pending=max(0, written[each] - max(starts[each], ends[each])),
+                start=start, end=max(start, stable), pending=max(0, written - max(start, stable))
             )
-            for each in ends
+            for each, (start, written, stable) in listed.succeeded.items()
         }
-        return PerPartitionResult(succeeded=found, failed={**no_start, **no_last, **no_end})
+        return PerPartitionResult(succeeded=found, failed=listed.failed)
 
     def find_offsets_by_time(
         self, moments_ms: Mapping[TopicPartition, int], timeout_s: float
     ) -> PerPartitionResult[int | None]:
-        specs = {
-            each: library.OffsetSpec.for_timestamp(moment) for each, moment in moments_ms.items()
+        listed = self._list_offsets(
+            {each: (OffsetSpec(moment_ms),) for each, moment_ms in moments_ms.items()},
+            timeout_s,
+            doing="finding a timestamp in",
+        )
+        found = {
+            each: None if offset == _NO_OFFSET else offset
+            for each, (offset,) in listed.succeeded.items()
         }
-        done, failed = self._list_offsets(specs, timeout_s, doing="finding a timestamp in")
-        found = {each: None if at == _NO_OFFSET else at for each, at in done.items()}
-        return PerPartitionResult(succeeded=found, failed=failed)
+        return PerPartitionResult(succeeded=found, failed=listed.failed)
 
     def read_timestamps(
         self, offsets: Mapping[TopicPartition, int], timeout_s: float
     ) -> Mapping[TopicPartition, int]:
         found: dict[TopicPartition, int] = {}
 
-        def accept(place: TopicPartition, message: confluent_kafka.Message) -> bool:
-            if (time_ms := _to_timestamp_ms(message)) is not None:
-                found[place] = time_ms
-            return True
+        def accept(partition: TopicPartition, fetched: FetchedBatches) -> bool:
+            for batch in fetched.batches:
+                for record in log_client.iter_records(batch, doing=self._describe(partition)):
+                    if record.timestamp != NO_TIMESTAMP:
+                        found[partition] = record.timestamp
+                    return True
+            return fetched.next_offset >= fetched.end
 
-        self._consume_records(offsets, Deadline.after(timeout_s, now_s=self._clock.now_s()), accept)
+        self._fetch(offsets, Deadline.after(timeout_s, now_s=self._clock.now_s()), accept)
         return found
 
     def read_newest_timestamps(
@@ -114,10 +85,13 @@ class KafkaLogOffsets:
         end = Deadline.after(timeout_s, now_s=self._clock.now_s())
         found: dict[TopicPartition, int] = {}
 
-        def accept(place: TopicPartition, message: confluent_kafka.Message) -> bool:
-            if (time_ms := _to_timestamp_ms(message)) is not None:
-                found[place] = time_ms
-            return message.error() is not None or (message.offset() or 0) >= ends[place].end - 1
+        def accept(partition: TopicPartition, fetched: FetchedBatches) -> bool:
+            last = ends[partition].end
+            for batch in fetched.batches:
+                for record in log_client.iter_records(batch, doing=self._describe(partition)):
+                    if record.offset < last and record.timestamp != NO_TIMESTAMP:
+                        found[partition] = record.timestamp
+            return fetched.next_offset >= min(last, fetched.end)
 
         positions = {
             each: max(at.start, at.end - _TAIL_RECORDS)
@@ -125,7 +99,7 @@ class KafkaLogOffsets:
             if at.start < at.end
         }
         while positions and not end.is_expired(self._clock.now_s()):
-            self._consume_records(positions, end, accept)
+            self._fetch(positions, end, accept)
             positions = {  # further back if only markers were found
                 each: max(ends[each].start, ends[each].end - _TAIL_RECORDS * (ends[each].end - at))
                 for each, at in positions.items()
@@ -134,105 +108,50 @@ class KafkaLogOffsets:
         return found
 
     def close(self) -> None:
-        self._calls.close()
-        consumer, self._consumer = self._consumer, None
-        if consumer is not None:
-            consumer.close()
-
-    def _consume_records(
-        self,
-        offsets: Mapping[TopicPartition, int],
-        end: Deadline,
-        accept: Callable[[TopicPartition, confluent_kafka.Message], bool],
-    ) -> None:
-        """Read committed records from these offsets. Calls `accept` with each message of a
-        partition until it returns True for that partition."""
-        if not offsets:
-            return
-        consumer = self._get_consumer()
-        consumer.assign(
-            [
-                confluent_kafka.TopicPartition(each.topic, each.partition, offset)
-                for each, offset in offsets.items()
-            ]
-        )
-        waiting = set(offsets)
-        try:
-            while waiting and not end.is_expired(self._clock.now_s()):
-                message = consumer.poll(min(0.1, end.remaining_s(self._clock.now_s())))
-                if message is None:
-                    continue
-                place = TopicPartition(message.topic() or "", message.partition() or 0)
-                if place in waiting and self._is_final_message(message) and accept(place, message):
-                    waiting.discard(place)
-                    consumer.incremental_unassign(
-                        [confluent_kafka.TopicPartition(place.topic, place.partition)]
-                    )
-        finally:
-            consumer.unassign()
-
-    @staticmethod
-    def _is_final_message(message: confluent_kafka.Message) -> bool:
-        """Return True if the message is a record, an end-of-partition event, or a permanent
-        error."""
-        error = message.error()
-        return error is None or not client_errors.is_retriable(error)
-
-    def _get_consumer(self) -> confluent_kafka.Consumer:
-        if self._consumer is None:
-            self._consumer = librdkafka_clients.create_consumer(
-                self._access,
-                client_id=self._client_id,
-                settings={**_CONSUMER_CONFIG, "group.id": self._client_id},
-                reports=self._reports,
-            )
-        return self._consumer
+        self._client.close()
 
     def _list_offsets(
         self,
-        specs: Mapping[TopicPartition, library.OffsetSpec],
+        specs: Mapping[TopicPartition, tuple[OffsetSpec, ...]],
         timeout_s: float,
         *,
         doing: str,
-        isolation: confluent_kafka.IsolationLevel = _READ_COMMITTED,
-    ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, ConnectError]]:
-        def request(
-            chunk: Sequence[TopicPartition], left_s: float
-        ) -> Mapping[TopicPartition, futures.Future[Any]]:
-            waiting = self._calls.client.list_offsets(
-                {
-                    confluent_kafka.TopicPartition(each.topic, each.partition): specs[each]
-                    for each in chunk
-                },
-                isolation_level=isolation,
-                request_timeout=left_s,
-            )
-            return {
-                TopicPartition(each.topic, each.partition): future
-                for each, future in waiting.items()
-            }
+    ) -> PerPartitionResult[tuple[int, ...]]:
+        end = Deadline.after(timeout_s, now_s=self._clock.now_s())
+        listed = self._client.list_offsets(specs, end, doing=doing)
+        unreachable = [
+            each for each in listed.failed.values() if isinstance(each, UnreachableError)
+        ]
+        if unreachable and len(unreachable) == len(specs):
+            raise unreachable[0]
+        return listed
 
-        done, failed = self._calls.send_batched_requests(
-            specs,
-            request,
-            timeout_s,
-            operation=doing,
-            read=_to_offset,
-            batch_size=_MAX_PARTITIONS_PER_REQUEST,
+    def _fetch(
+        self, offsets: Mapping[TopicPartition, int], end: Deadline, accept: AcceptBatches
+    ) -> None:
+        """Read committed records from these offsets until `accept` returns True. Partitions that
+        cannot be read are omitted."""
+        failed = self._fetch_once(offsets, end, accept)
+        gone = [each for each, error in failed.items() if isinstance(error, LogTruncatedError)]
+        starts = self._client.list_offsets(
+            dict.fromkeys(gone, (log_client.LOG_START,)), end, doing="reading the log start of"
         )
-        # For a leader that did not respond, librdkafka returns neither an offset nor an error.
-        for each in [each for each, offset in done.items() if offset < _NO_OFFSET]:
-            del done[each]
-            failed[each] = RetriableError(f"{doing} {each}: the leader did not respond")
-        return done, failed
+        later = {  # retention may delete offsets meanwhile
+            each: start for each, (start,) in starts.succeeded.items() if start > offsets[each]
+        }
+        self._fetch_once(later, end, accept)
 
+    def _fetch_once(
+        self, offsets: Mapping[TopicPartition, int], end: Deadline, accept: AcceptBatches
+    ) -> Mapping[TopicPartition, ConnectError]:
+        return self._client.fetch(
+            {each: LogPosition(offset) for each, offset in offsets.items()},
+            end,
+            accept=accept,
+            doing="reading timestamps of",
+            committed_only=True,
+            partition_bytes=_PARTITION_BYTES,
+        )
 
-def _to_offset(answer: library.ListOffsetsResultInfo) -> int:
-    return int(answer.offset)
-
-
-def _to_timestamp_ms(message: confluent_kafka.Message) -> int | None:
-    kind, timestamp_ms = message.timestamp()
-    if message.error() is not None or kind == confluent_kafka.TIMESTAMP_NOT_AVAILABLE:
-        return None
-    return int(timestamp_ms)
+    def _describe(self, partition: TopicPartition) -> str:
+        return f"reading timestamps of {partition} on {self._where}"

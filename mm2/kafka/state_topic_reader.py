@@ -1,8 +1,7 @@
 """Reads compacted state topics to their end.
 
-The end offsets are determined when reading starts. The consumer does not join a group and does not
-commit offsets. Partitions are assigned only during a read, so an idle reader sends no fetch
-requests and buffers no records.
+The end offsets are determined when reading starts. No consumer group is used and no offsets are
+committed. An idle reader sends no requests and buffers no records.
 """
 
 from __future__ import annotations
@@ -12,52 +11,28 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TypeAlias
 
-import confluent_kafka
-
-from connect_runtime.base.errors import RetriableError
+from connect_runtime.base.errors import FatalError
+from connect_runtime.base.ids import TopicPartition
 from connect_runtime.base.timing import Clock, Deadline
-from connect_runtime.kafka import client_errors, librdkafka_clients
-from connect_runtime.kafka.admin_client import AdminClient
-from connect_runtime.kafka.client_errors import ConnectionReports
 from connect_runtime.kafka.cluster_access import KafkaClusterAccess
+from mm2.formats import records
 from mm2.formats.primitive_types import MalformedRecordError
+from mm2.formats.records import MalformedRecordsError
+from mm2.kafka import log_client
 from mm2.kafka.admin import KafkaAdmin
-from mm2.kafka.client_interfaces import LogTruncatedError, RecordHandler, TopicRecord
+from mm2.kafka.client_interfaces import RecordHandler, TopicRecord
+from mm2.kafka.log_client import FetchedBatches, LogClient, LogPosition
+from mm2.replication.read_committed import SourceBatch
 
-_CONSUMER_CONFIG: dict[str, object] = {
-    "auto.offset.reset": "error",
-    "enable.auto.commit": False,
-    "enable.auto.offset.store": False,
-    "enable.partition.eof": True,  # reports the end even if the last offsets are compacted
-    "isolation.level": "read_uncommitted",
-    "check.crcs": True,
-    "fetch.wait.max.ms": 2,  # the next request waits for the last fetch
-    "fetch.error.backoff.ms": 50,
-    "fetch.queue.backoff.ms": 10,
-    "socket.timeout.ms": 15_000,
-    "queued.max.messages.kbytes": 16_384,  # records that are fetched but not consumed
-}
-_MAX_RECORDS_PER_POLL = 10_000
-_STALL_TIMEOUT_S = 1.0
-_NO_EPOCH = -1
 _NO_MIN_END_OFFSETS: Mapping[str, int] = {}
-_PartitionKey = tuple[str, int]
-"""Topic and partition number."""
-
-
-@dataclasses.dataclass(slots=True)
-class _ReadPosition:
-    """Next offset to read from a partition. Invariant: every record below `next_offset` was passed
-    on or is in `_found`."""
-
-    name: str
-    partition: int = 0
-    next_offset: int | None = None
-    leader_epoch: int = _NO_EPOCH
 
 
 class TopicReader:
-    """Reads topics to their current end with one consumer, repeatedly."""
+    """Reads topics to their current end, repeatedly. Not thread-safe.
+
+    Records of open and aborted transactions are read too (read_uncommitted). Transaction markers
+    are skipped.
+    """
 
     def __init__(
         self,
@@ -71,20 +46,13 @@ class TopicReader:
         """Create a reader without connecting. Each topic has `partitions` partitions."""
         self._where = access.where
         self._clock = clock
-        self._reports = ConnectionReports()
-        self._positions = {
-            (name, number): _ReadPosition(name, number)
-            for name in topics
-            for number in range(partitions)
-        }
+        self._partitions = [
+            TopicPartition(name, number) for name in topics for number in range(partitions)
+        ]
+        self._positions: dict[TopicPartition, LogPosition] = {}
+        """Invariant: every record below a position was passed on or is in `_found`."""
         self._found: list[TopicRecord] = []
-        self._metadata = AdminClient(access, client_id=client_id, clock=clock)
-        self._consumer = librdkafka_clients.create_consumer(
-            access,
-            client_id=client_id,
-            settings={**_CONSUMER_CONFIG, "group.id": client_id},
-            reports=self._reports,
-        )
+        self._client = LogClient(access, client_id=client_id, clock=clock)
 
     def read_to_end(
         self, timeout_s: float, *, at_least: Mapping[str, int] = _NO_MIN_END_OFFSETS
@@ -110,181 +78,76 @@ class TopicReader:
         """Read records like `read_to_end`, but pass each record to `take` once, as soon as it is
         read."""
         end = Deadline.after(timeout_s, now_s=self._clock.now_s())
-        ends = {
-            place: self._find_end_offset(position, end, at_least=at_least.get(position.name, 0))
-            for place, position in self._positions.items()
-        }
-        if self._is_behind(ends):
-            self._assign_partitions()
-            try:
-                self._consume_to_end_offsets(ends, end, take)
-            finally:
-                self._consumer.unassign()
+        ends = self._find_end_offsets(end, at_least)
 
-    def run_callbacks(self) -> None:
-        """Run librdkafka callbacks. No records are fetched between reads."""
-        self._consumer.poll(0)
+        def accept(partition: TopicPartition, fetched: FetchedBatches) -> bool:
+            for batch in fetched.batches:
+                self._pass_on(partition, batch, take)
+            return fetched.next_offset >= ends[partition]
 
-    def close(self) -> None:
-        self._consumer.close()
-        self._metadata.close()
-
-    @property
-    def _format_partition_names(self) -> str:
-        return " and ".join(dict.fromkeys(name for name, _ in self._positions))
-
-    def _is_behind(self, ends: Mapping[_PartitionKey, int]) -> bool:
-        return any(
-            (self._positions[place].next_offset or 0) < offset for place, offset in ends.items()
+        self._client.fetch(
+            {
+                each: position
+                for each, position in self._positions.items()
+                if position.offset < ends[each]
+            },
+            end,
+            accept=accept,
+            doing="reading",
+            all_required=True,
         )
 
-    def _find_end_offset(self, position: _ReadPosition, end: Deadline, *, at_least: int) -> int:
-        """Return the leader's current log end offset, and set the initial position. Stale responses
-        are retried.
+    def close(self) -> None:
+        self._client.close()
+
+    def _find_end_offsets(
+        self, end: Deadline, at_least: Mapping[str, int]
+    ) -> dict[TopicPartition, int]:
+        """Look up the current end offsets, and set the initial positions. Stale responses are
+        retried.
 
         A new leader returns a retriable error until its own view is complete (KIP-207).
         """
-        doing = f"reading the log end of {position.name}"
-        at_least = max(at_least, position.next_offset or 0)
-        partition = confluent_kafka.TopicPartition(position.name, position.partition)
-        while True:
-            left_s = end.remaining_s(self._clock.now_s())
+        found = self._client.list_offsets(
+            dict.fromkeys(self._partitions, (log_client.LOG_START, log_client.HIGH_WATERMARK)),
+            end,
+            doing="reading the log end of",
+            reached={
+                each: self._get_reached_position(each, at_least.get(each.topic, 0))
+                for each in self._partitions
+            },
+            all_required=True,
+        )
+        for partition, (start, high) in found.succeeded.items():
+            position = self._positions.setdefault(
+                partition, LogPosition(start, topic_id=self._client.get_topic_id(partition.topic))
+            )
+            if position.offset < start:
+                raise log_client.create_truncated_error(
+                    f"reading {partition} on {self._where}",
+                    f"the log has offsets {start} to {high}, but the next offset to read is "
+                    f"{position.offset}",
+                )
+        return {each: high for each, (_, high) in found.succeeded.items()}
+
+    def _get_reached_position(self, partition: TopicPartition, at_least: int) -> LogPosition:
+        position = self._positions.get(partition, LogPosition(0))
+        return dataclasses.replace(position, offset=max(at_least, position.offset))
+
+    def _pass_on(self, partition: TopicPartition, batch: SourceBatch, take: RecordHandler) -> None:
+        """Pass the records of a batch to `take`, and advance the position with each."""
+        position, topic = self._positions[partition], partition.topic
+        doing = f"reading {partition} on {self._where}"
+        for offset, time_ms, body in log_client.iter_records(batch, doing=doing):
             try:
-                low, high = self._consumer.get_watermark_offsets(
-                    partition, timeout=max(0.01, min(left_s, 2.0))
-                )
-            except confluent_kafka.KafkaException as error:
-                self._raise_unless_retriable(error.args[0], end, doing=doing)
-            else:
-                self._reports.clear()
-                if high >= at_least:  # lower: a deposed leader that does not know it yet
-                    self._check_position_range(position, low, high)
-                    return high
-                if end.is_expired(self._clock.now_s()):
-                    raise self._create_truncated_error(
-                        position, f"the log ends at offset {high}, below the known end {at_least}"
-                    )
-            self._consumer.poll(0.05)  # nothing is assigned: waits and runs callbacks
-            self._refresh_leader(position.name, end)
-
-    def _check_position_range(self, position: _ReadPosition, low: int, high: int) -> None:
-        if position.next_offset is None:
-            position.next_offset = low
-        elif position.next_offset < low:
-            following = position.next_offset
-            detail = (
-                f"the log has offsets {low} to {high}, but the next offset to read is {following}"
-            )
-            raise self._create_truncated_error(position, detail)
-
-    def _assign_partitions(self) -> None:
-        self._consumer.assign(
-            [
-                confluent_kafka.TopicPartition(
-                    position.name,
-                    position.partition,
-                    position.next_offset or 0,
-                    leader_epoch=position.leader_epoch,
-                )
-                for position in self._positions.values()
-            ]
-        )
-
-    def _consume_to_end_offsets(
-        self, ends: Mapping[_PartitionKey, int], end: Deadline, take: RecordHandler
-    ) -> None:
-        moved_s = self._clock.now_s()
-        while self._is_behind(ends):
-            first = self._consumer.poll(0.1)
-            if first is not None:
-                for message in [first, *self._consumer.consume(_MAX_RECORDS_PER_POLL, 0)]:
-                    self._handle_message(message, end, take)
-                moved_s = self._clock.now_s()
-                continue
-            stalled = self._clock.now_s() - moved_s >= _STALL_TIMEOUT_S
-            if stalled or end.is_expired(self._clock.now_s()):
-                doing = f"reading {self._format_partition_names}"
-                self._raise_unless_retriable(client_errors.create_timeout_error(), end, doing=doing)
-                for name in {name for name, _ in self._positions}:
-                    self._refresh_leader(name, end)
-                moved_s = self._clock.now_s()
-
-    def _handle_message(
-        self, message: confluent_kafka.Message, end: Deadline, take: RecordHandler
-    ) -> None:
-        error = message.error()
-        position = self._positions.get((message.topic() or "", message.partition() or 0))
-        offset = message.offset()
-        if error is not None:
-            if error.code() == client_errors.PARTITION_EOF and position and offset is not None:
-                position.next_offset = max(position.next_offset or 0, offset)
-            else:
-                self._handle_consumer_error(error, position, end)
-            return
-        assert position is not None, message.topic()
-        assert offset is not None
-        take(
-            TopicRecord(
-                topic=position.name,
-                offset=offset,
-                key=message.key(),
-                value=message.value(),
-                time_ms=message.timestamp()[1],
-            )
-        )
-        position.next_offset = offset + 1
-        position.leader_epoch = _convert_epoch(message.leader_epoch())
-
-    def _handle_consumer_error(
-        self,
-        error: confluent_kafka.KafkaError,
-        position: _ReadPosition | None,
-        end: Deadline,
-    ) -> None:
-        if error.code() in client_errors.GROUP_ERRORS:
-            return  # no group is used, so no ACL for one is needed
-        if error.code() in client_errors.OUT_OF_RANGE_ERRORS and position is not None:
-            raise self._create_truncated_error(
-                position, f"the broker returned: {client_errors.get_text(error)}"
-            )
-        name = self._format_partition_names if position is None else position.name
-        self._raise_unless_retriable(error, end, doing=f"reading {name}")
-
-    def _raise_unless_retriable(
-        self, error: confluent_kafka.KafkaError, end: Deadline, *, doing: str
-    ) -> None:
-        """Do nothing if a retry may succeed. Raise permanent errors, and any error after the
-        timeout."""
-        error = self._reports.get_refusal() or error
-        may_retry = client_errors.is_retriable(error) or client_errors.is_missing_topic(error)
-        if not may_retry or end.is_expired(self._clock.now_s()):
-            raise client_errors.translate_error(
-                error, doing, where=self._where, reports=self._reports
-            )
-
-    def _refresh_leader(self, name: str, end: Deadline) -> None:
-        """Make librdkafka look up the leader immediately instead of when its cached metadata
-        expires."""
-        left_s = max(0.01, min(end.remaining_s(self._clock.now_s()), 1.0))
-        try:
-            # Malformed metadata, which would end the process inside the library, is rejected here.
-            self._metadata.describe_topics([name], left_s)
-            self._consumer.list_topics(name, timeout=left_s)
-        except confluent_kafka.KafkaException as error:
-            self._raise_unless_retriable(error.args[0], end, doing=f"finding the leader of {name}")
-        except RetriableError:
-            if end.is_expired(self._clock.now_s()):
-                raise
-
-    def _create_truncated_error(self, position: _ReadPosition, detail: str) -> LogTruncatedError:
-        return LogTruncatedError(
-            f"reading {position.name} on {self._where}: {detail}; the topic was truncated "
-            "(unclean leader election) or recreated, and will be read again from the beginning"
-        )
-
-
-def _convert_epoch(epoch: int | None) -> int:
-    return _NO_EPOCH if epoch is None else epoch
+                key, value, _ = records.decode_body(body)
+            except MalformedRecordsError as error:
+                raise FatalError(
+                    f"{doing}: the record at offset {offset} is malformed: {error}; find the "
+                    "program that wrote it"
+                ) from error
+            take(TopicRecord(topic=topic, offset=offset, key=key, value=value, time_ms=time_ms))
+            position.offset = offset + 1
 
 
 class KafkaStateTopics:

@@ -130,7 +130,8 @@ class Link:
 class ScriptedBroker:
     """Listens on a port of its own. `scripts` by API name; `asked` collects every request.
 
-    deaf: requests stay unread. refuses: connections are closed as soon as they are made.
+    twist_metadata: changes the bytes of metadata responses. deaf: requests stay unread. refuses:
+    connections are closed as soon as they are made.
     """
 
     def __init__(self, loop: Poller, *, node_id: int = 1) -> None:
@@ -144,6 +145,7 @@ class ScriptedBroker:
         self.links: list[Link] = []
         self.ranges: dict[str, tuple[int, int]] = {}
         self.topics: dict[str, tuple[int, ...]] = {}
+        self.twist_metadata: Callable[[bytes], bytes] = bytes
         self.bytes_received = 0
         self.deaf = self.refuses = False
         self.others: list[ScriptedBroker] = []
@@ -209,16 +211,15 @@ class ScriptedBroker:
             for b in (self, *self.others)
         )
         topics = tuple(self._topic(m, str(wanted.name)) for wanted in asked.entity.topics)
-        asked.answer(
-            asked.response(
-                throttle_time=NO_TIME,
-                brokers=brokers,
-                cluster_id="scripted",
-                controller_id=self.node_id,
-                topics=topics,
-                error_code=0,
-            )
+        entity = asked.response(
+            throttle_time=NO_TIME,
+            brokers=brokers,
+            cluster_id="scripted",
+            controller_id=self.node_id,
+            topics=topics,
+            error_code=0,
         )
+        asked.answer(self.twist_metadata(bytes(framing.encode_request_body(entity))))
 
     def _topic(self, m: Any, name: str) -> Any:
         leaders = self.topics.get(name)
