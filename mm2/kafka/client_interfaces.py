@@ -277,8 +277,9 @@ class PerPartitionResult(Generic[T]):
 class LogOffsets(Protocol):
     """Log offsets and timestamps of one cluster.
 
-    All methods raise `UnreachableError` after a timeout and `AuthenticationError` as soon as
-    credentials or certificates are rejected. Needs DESCRIBE; timestamps need READ.
+    All methods raise `AuthenticationError` as soon as credentials or certificates are rejected.
+    Offsets raise `UnreachableError` if no leader responds in time; if other leaders respond, only
+    the partitions of the silent leader fail. Needs DESCRIBE; timestamps need READ.
     """
 
     def fetch_bounds(

@@ -18,7 +18,7 @@ from connect_runtime.kafka.cluster_access import KafkaClusterAccess
 from mm2.formats import records
 from mm2.formats.primitive_types import MalformedRecordError
 from mm2.formats.records import MalformedRecordsError
-from mm2.kafka import log_client
+from mm2.kafka import leader_calls, log_client
 from mm2.kafka.admin import KafkaAdmin
 from mm2.kafka.client_interfaces import RecordHandler, TopicRecord
 from mm2.kafka.log_client import FetchedBatches, LogClient, LogPosition
@@ -123,7 +123,7 @@ class TopicReader:
                 partition, LogPosition(start, topic_id=self._client.get_topic_id(partition.topic))
             )
             if position.offset < start:
-                raise log_client.create_truncated_error(
+                raise leader_calls.create_truncated_error(
                     f"reading {partition} on {self._where}",
                     f"the log has offsets {start} to {high}, but the next offset to read is "
                     f"{position.offset}",
