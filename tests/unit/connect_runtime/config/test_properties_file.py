@@ -24,8 +24,14 @@ def parse(content: str, folder: pathlib.Path = pathlib.Path("/"), **environment:
 @pytest.mark.parametrize(
     ("line", "complaint"),
     [
-        ("plugin.path=/tmp/x", "w.properties:2: plugin.path: can run code, but other users can write"),
-        ("a=${file:/etc/shadow:root}", "w.properties:2: has a reference to another value, but other"),
+        (
+            "plugin.path=/tmp/x",
+            "w.properties:2: plugin.path: can run code, but other users",
+        ),
+        (
+            "a=${file:/etc/shadow:root}",
+            "w.properties:2: has a reference to another value, but",
+        ),
     ],
 )
 def test_a_file_that_others_can_write_runs_and_reads_nothing(tmp_path, line, complaint):
