@@ -1,4 +1,4 @@
-# Every target makes the environment it needs; `make` alone lists them.
+# Every target creates the environment that it needs. `make` without a target lists the targets.
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
@@ -7,36 +7,37 @@ FAST := not integration and not system and not chaos and not full and not bench
 QUICK := not full and not bench
 UNITS := tests/unit tests/model tests/fuzz
 WORKER := tests/unit/connect_runtime
-# They wait more than they compute, the latter for promtool.
+# These tests wait more than they compute; DEPLOY waits for promtool.
 CONNECTORS := tests/unit/mm2/connectors
 DEPLOY := tests/unit/deploy
-# Side by side, and each to its end although another fails.
+# Run targets in parallel, each to its end even if another one fails.
 AT_ONCE = $(MAKE) --no-print-directory --keep-going --jobs=6
 PYTEST_ARGS ?=
-# Who picks tests, as with PYTEST_ARGS="-k word", may find none in one of several runs.
+# With PYTEST_ARGS="-k word", one of several pytest runs may select no test (exit code 5).
 OR_NONE = $(if $(strip $(PYTEST_ARGS)),|| [ $$? -eq 5 ])
 BENCH_ARGS ?=
 FUZZ_ARGS ?=
 SECONDS ?= 60
 ROWS ?=
-# Compiled code is kept, whatever the shell says: without it every run and every child pays anew.
+# Always write compiled bytecode: without it, every run and every child process compiles again.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-full check docs bench fuzz sbom audit clean
 
-help: ## list the targets
+help: ## list all targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: $(READY) ## make .venv with everything in requirements.lock (implied by every target)
+setup: $(READY) ## create .venv with the dependencies in requirements.lock (every target does this first)
 
-demo: $(READY) ## two Kafka clusters on this machine, real traffic, mirrored and proven equal
+demo: $(READY) ## replicate between two Kafka clusters on this machine, compare every record, fail over
 	@$(BIN)/mm2 demo
 
-# Three processes for tests with brokers, whole files at a time, and one beside them for those without:
-# more than there may be processors, since they mostly wait. What the one says comes in one piece. A
-# process that dies ends the run: xdist's second one for its file never comes to an end.
-test: $(READY) ## every test that fits into a coffee break (properties: some examples)
+# Three processes for tests with brokers (each test file runs in one process), and one process for tests
+# without brokers. This may be more than there are cores, because the tests mostly wait. The output of
+# test-units is printed at once. If a process dies, the run ends: a replacement process of xdist would
+# hang.
+test: $(READY) ## all tests except the slow ones (20 minutes; fewer examples per property test)
 	@$(AT_ONCE) test-brokers test-units
 
 .PHONY: test-brokers test-units
@@ -48,13 +49,13 @@ test-units: $(READY)
 	@said=$$($(BIN)/pytest -q -m "$(QUICK)" $(UNITS) $(PYTEST_ARGS) 2>&1 $(OR_NONE)); failed=$$?; \
 	  echo "$$said"; exit $$failed
 
-test-full: $(READY) ## every test, the long ones too
+test-full: $(READY) ## all tests, including the slow ones
 	@$(BIN)/pytest -m "not bench" $(PYTEST_ARGS)
 
-check: $(READY) ## format, lint, types, import contracts, unit and model tests (few examples): no brokers
+check: $(READY) ## format, lint, types, import contracts, unit and model tests, without brokers
 	@$(AT_ONCE) --output-sync=target check-mm2 check-connectors check-deploy check-worker check-types check-style
 
-# Without xdist, whose workers each collect all; it also takes 2 ms to hand on what became of a test.
+# Without xdist: each of its workers collects all tests, and reporting a result takes 2 ms per test.
 .PHONY: check-mm2 check-connectors check-deploy check-worker check-types check-style
 check-mm2 check-connectors check-deploy check-worker: export MM2_EXAMPLES := few
 check-mm2: $(READY)
@@ -74,19 +75,19 @@ check-style: $(READY)
 	@$(BIN)/lint-imports --no-logo
 
 docs: export NO_MKDOCS_2_WARNING := 1
-docs: $(READY) ## the documentation as a site, in site/ (broken links are errors)
+docs: $(READY) ## build the documentation site in site/ (broken links are errors)
 	@$(BIN)/mkdocs build
 
-bench: $(READY) ## this and Java MirrorMaker 2 side by side (long; one row: make bench ROWS=tiny)
+bench: $(READY) ## benchmark mm2 against Java MirrorMaker 2 (slow; a single row: make bench ROWS=tiny)
 	@$(BIN)/python -m tests.bench.run $(addprefix --row ,$(ROWS)) $(BENCH_ARGS)
 
-fuzz: $(READY) ## foreign bytes to every decoder, so many seconds each (make fuzz SECONDS=600 FUZZ_ARGS="--seed 7")
+fuzz: $(READY) ## fuzz every decoder for SECONDS (default 60) each (FUZZ_ARGS="--seed 7")
 	@$(BIN)/python -m tests.fuzz.runner --seconds $(SECONDS) $(FUZZ_ARGS)
 
-sbom: $(READY) ## sbom.json: all that an installed mm2 consists of, from its locks (CycloneDX)
+sbom: $(READY) ## write sbom.json, a CycloneDX SBOM of an installed mm2, from the locks
 	@$(BIN)/python -m deploy.locks.sbom > sbom.json && echo "sbom.json: written"
 
-audit: $(READY) ## known vulnerabilities of all that is locked (asks api.osv.dev)
+audit: $(READY) ## check the locked packages for known vulnerabilities (queries api.osv.dev)
 	@$(BIN)/python -m deploy.locks.audit
 
 clean: ## remove .venv, caches and build output (downloads stay in the user's cache)
@@ -94,7 +95,7 @@ clean: ## remove .venv, caches and build output (downloads stay in the user's ca
 	  .import_linter_cache spark-warehouse metastore_db artifacts
 	@find connect_runtime mm2 tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# Looked up only while the environment is being made, so that `make help` needs nothing.
+# Evaluated only when the environment is created, so that `make help` needs neither Python nor Java.
 find_python = $(shell for p in python3 python3.13 python3.12 python3.11 python3.14; do \
   $$p -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
   && echo $$p && break; done)
@@ -104,7 +105,7 @@ java_is_new = $(shell [ "0$(java_major)" -ge 17 ] && echo yes)
 get_python = Python 3.11 or newer with its venv module is missing: apt install python3-venv, brew install python, or see python.org
 get_java = Java 17 or newer is missing (found: $(or $(java_major),none)): apt install default-jre-headless, brew install openjdk@21, or set JAVA_HOME
 
-# What builds packages has hashes, too: without build isolation, in which pip would fetch the newest.
+# Build tools are pinned by hash, too. Without --no-build-isolation, pip would download their newest versions.
 BUILD_LOCK := deploy/locks/build.lock
 $(READY): pyproject.toml requirements.lock $(BUILD_LOCK)
 	$(if $(find_python),,$(error $(get_python)))

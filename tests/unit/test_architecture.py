@@ -32,19 +32,19 @@ IO_MODULES = ROOT / "tests" / "unit" / "io_modules.txt"
 # One violation for each contract: the module that gets an import it must not have.
 VIOLATIONS: Mapping[str, tuple[str, str]] = {
     "connect_runtime never imports mm2": ("connect_runtime/system/threads.py", "mm2.topics.naming"),
-    "connect_runtime: lower packages never import upper ones; siblings never meet": (
+    "connect_runtime: packages import only packages of lower layers": (
         "connect_runtime/base/ids.py",
         "connect_runtime.config.yaml_file",
     ),
-    "plugins need the plugin API alone, and the API only base types": (
+    "plugins import only the plugin API, and the plugin API imports only base types": (
         "connect_runtime/api/connector.py",
         "connect_runtime.system.clock",
     ),
-    "the Connect worker does not know the Kafka client library": (
+    "the Connect worker does not import the Kafka client library": (
         "connect_runtime/herder/group_interface.py",
         "connect_runtime.kafka.client_errors",
     ),
-    "mm2: lower packages never import upper ones; siblings never meet": (
+    "mm2: packages import only packages of lower layers": (
         "mm2/topics/naming.py",
         "mm2.kafka.admin",
     ),
@@ -52,11 +52,11 @@ VIOLATIONS: Mapping[str, tuple[str, str]] = {
         "mm2/topics/filters.py",
         "threading",
     ),
-    "what copies records does not know the Connect worker": (
+    "copy processes do not import the Connect worker": (
         "mm2/copier/copy_loop.py",
         "connect_runtime.worker.worker",
     ),
-    "each library has its home": ("mm2/topics/flow_config.py", "pyspark"),
+    "each library is imported by its own packages only": ("mm2/topics/flow_config.py", "pyspark"),
 }
 
 
