@@ -42,7 +42,7 @@ _BLOCK = re.compile(r"```sh\n(.*?)```", re.DOTALL)
 _QUOTED = re.compile(r"`([^`]+)`")
 _KEY = re.compile(r"(?<![\w./-])[a-z]+(?:\.[a-z]+)+(?![\w/])")
 _KIND = re.compile(r"[a-z]+(?:-[a-z]+)+")
-POINTER = "[Where to type this](README.md)"
+POINTER = "[Where to run these commands](README.md)"
 
 
 def unknown(page: str) -> Iterator[str]:
