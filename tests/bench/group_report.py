@@ -16,16 +16,16 @@ TITLES = {
 _OURS = results.CONNECT_OF["ours"]
 _SOON_S = 10.0
 _CHANGES = {
-    "add": "a third worker comes",
-    "kill": "one of three is killed",
-    "bounce": "one of three is stopped, and started again",
+    "add": "a third worker joins",
+    "kill": "one of three workers is killed",
+    "bounce": "one of three workers is restarted",
 }
 _Pick = Callable[[Rebalance], float | None]
 _COLUMNS: dict[str, _Pick] = {
     "all run again after, s": lambda one: one.all_run_s,
     "downtime of all tasks, s": lambda one: one.downtime_s,
     "tasks stopped": lambda one: one.stopped,
-    "without need": lambda one: one.unneeded,
+    "unnecessarily": lambda one: one.unneeded,
     "generations": lambda one: one.rounds,
     "uneven by": lambda one: one.uneven,
 }
@@ -33,7 +33,7 @@ _ABOUT = (
     "Groups of Connect workers, one broker beside them, connectors of ten idle tasks each. Times "
     "are from the group coordinator's notice (for a killed worker: when its session expired; for "
     "one that is stopped: when it left) until the last task that had stopped ran again, as the "
-    "broker's clock has it; those of a bounced worker hold its start. *Without need*: tasks that "
+    "broker's clock has it; those of a bounced worker hold its start. *Unnecessarily*: tasks that "
     "were stopped though their worker stayed and who ran them next had not just come. *Uneven*: "
     "how many more tasks the busiest worker has at the end than the idlest."
 )
@@ -51,16 +51,16 @@ def render(measured: Results) -> str:
 
 
 def brief(measured: Results) -> str:
-    """A line for each setting and change: seconds, and tasks that were stopped without need."""
+    """A line for each setting and change: seconds, and tasks that were stopped unnecessarily."""
     keys = _contestants(measured)
-    head = ["tasks keep running when … (medians)"]
+    head = ["seconds until all tasks run again after … (medians)"]
     head += [f"{TITLES[key]}, s" for key in keys]
-    head += [f"{TITLES[key]}, stopped without need" for key in keys]
+    head += [f"{TITLES[key]}, stopped unnecessarily" for key in keys]
     lines = []
     for setting in _settings(measured):
         for change, said in _CHANGES.items():
             cells = [f"{said}; {_said(setting)}"]
-            for pick in (_COLUMNS["all run again after, s"], _COLUMNS["without need"]):
+            for pick in (_COLUMNS["all run again after, s"], _COLUMNS["unnecessarily"]):
                 found = [_of(measured, key, setting, change=change, pick=pick) for key in keys]
                 cells += ["-" if each is None else figures.number(each.median) for each in found]
             lines.append(cells)
@@ -68,7 +68,7 @@ def brief(measured: Results) -> str:
 
 
 def expectations(measured: Results) -> list[Expectation]:
-    """Of ours: soon without a delay; and nothing stopped without need, but for `eager`."""
+    """Of ours: soon without a delay; and nothing stopped unnecessarily, but for `eager`."""
     found = []
     for setting in _settings(measured) if _OURS in _contestants(measured) else ():
         tasks, protocol, delay_ms = setting
@@ -80,7 +80,7 @@ def expectations(measured: Results) -> list[Expectation]:
                 found.append(_at_most(_SOON_S, soon, text, unit=" s"))
             if protocol != "eager":
                 idle = _of(measured, _OURS, setting, change=change, pick=lambda one: one.unneeded)
-                text = f"no task is stopped without need: {what}"
+                text = f"no task is stopped unnecessarily: {what}"
                 found.append(_at_most(0.0, idle, text, unit=" tasks"))
     return found
 
@@ -108,7 +108,7 @@ def _table(measured: Results, setting: tuple[int, str, int]) -> str:
 
 def _said(setting: tuple[int, str, int]) -> str:
     tasks, protocol, delay_ms = setting
-    rests = f"lost tasks rest {delay_ms / 1000:g} s" if delay_ms else "no delay"
+    rests = f"reassignment delay {delay_ms / 1000:g} s" if delay_ms else "no delay"
     return f"{tasks} tasks, {protocol}, {rests}"
 
 

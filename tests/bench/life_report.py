@@ -20,8 +20,8 @@ _TITLES = {
     )
 }
 _STARTS = {
-    "cold": "cold: its topics are made first",
-    "warm": "warm: stopped in order before",
+    "cold": "cold: mirror topics do not exist yet",
+    "warm": "warm: after a graceful stop",
 }
 _SETTINGS = {
     "equal": "the same mm2.properties, no rebalance delay, sessions of 10 s",
@@ -58,9 +58,11 @@ def render(measured: Results) -> str:
         parts.append(_ABOUT_RECOVERY)
     for setting in _settings(measured):
         columns = {
-            "all move again after, s": _of_recovery(measured, setting, lambda one: one.again_s),
-            "partitions that stood still": _of_recovery(measured, setting, lambda one: one.stood),
-            "records twice": _of_recovery(measured, setting, lambda one: one.doubled),
+            "all replicated again after, s": _of_recovery(
+                measured, setting, lambda one: one.again_s
+            ),
+            "interrupted partitions": _of_recovery(measured, setting, lambda one: one.stood),
+            "duplicated records": _of_recovery(measured, setting, lambda one: one.doubled),
             "load of the machine": _of_recovery(measured, setting, lambda one: one.load),
         }
         who = _recoverers(measured)
@@ -79,12 +81,12 @@ def brief(measured: Results) -> str:
         first = _of_start(measured, kind, lambda one: one.first_s)
         lines.append([f"first record after a start, {_STARTS[kind]}", *_medians(who, first)])
         cpu = _of_start(measured, kind, lambda one: one.cpu_s)
-        lines.append(["its CPU-seconds by then, of all processes", *_medians(who, cpu)])
+        lines.append(["CPU seconds until then, all processes", *_medians(who, cpu)])
         load = _of_start(measured, kind, lambda one: one.load)
-        lines.append(["load of the machine, others' for the most part", *_medians(who, load)])
+        lines.append(["load of the machine, mostly from other programs", *_medians(who, load)])
     for setting in _settings(measured):
         again = _of_recovery(measured, setting, lambda one: one.again_s)
-        head = f"every partition moves again after a node's SIGKILL; {_SETTINGS[setting]}"
+        head = f"all partitions are replicated again after a node's SIGKILL; {_SETTINGS[setting]}"
         lines.append([head, *_medians(who, again)])
     titles = ["seconds until … (medians)", *(_TITLES[each] for each in who)]
     return markdown.table(titles, lines) if lines else ""
@@ -101,7 +103,7 @@ def expectations(measured: Results) -> list[Expectation]:
         found += _sooner(text, cpu, _starters(measured), word="with")
     for setting in _settings(measured):
         again = _of_recovery(measured, setting, lambda one: one.again_s)
-        text = f"all move again after a node's SIGKILL, {setting} settings,"
+        text = f"all partitions are replicated again after a node's SIGKILL, {setting} settings,"
         found += _sooner(text, again, _recoverers(measured))
     return found
 

@@ -302,5 +302,5 @@ def told(one: Recovery) -> str:
         return f"{head}: FAULT: {one.fault}"
     return (
         f"{head}: all move again {figures.number(one.again_s)} s after the kill, "
-        f"{one.stood:.0f} stood still, {one.doubled:.0f} records twice"
+        f"{one.stood:.0f} stood still, {one.doubled:.0f} duplicated records"
     )

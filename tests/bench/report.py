@@ -25,7 +25,7 @@ BEGIN = "<!-- bench:begin -->"
 END = "<!-- bench:end -->"
 
 _RELAY_TITLE = "bare relay of the same bytes"
-_ONE_HOP_TITLE = "no mirror: one broker alone"
+_ONE_HOP_TITLE = "no replication: a single broker"
 _FAULT_MARK = " (faulty copy, see below)"
 _OTHERS_CORES_MAX = 0.2
 
@@ -258,7 +258,7 @@ def _latency(setting: Setting, measured: Results) -> str:
         rows.append([title, *cells])
     head = (
         f"End to end at {setting.per_second:g} records/s of "
-        f"{workloads.LATENCY_RECORD_BYTES} B, {setting.latency_s:g} s a round, from an ordinary "
+        f"{workloads.LATENCY_RECORD_BYTES} B, {setting.latency_s:g} s per round, from an ordinary "
         "producer to an ordinary consumer"
     )
     return f"**{head}**\n\n" + markdown.table(["", *_LATENCIES], rows)

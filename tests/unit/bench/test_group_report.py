@@ -41,16 +41,18 @@ def test_both_stand_side_by_side_in_a_table_for_each_setting():
     found.add(rebalance(OURS, protocol="eager", delay_ms=10_000))
     text = group_report.render(found)
     assert "**300 tasks, sessioned, no delay**" in text
-    assert "**300 tasks, eager, lost tasks rest 10 s**" in text
-    assert "| one of three is killed: Java Connect | 9.00 | - | - | 7.00 | - | - |" in text
-    assert "| one of three is killed: connect_runtime | 4.50 | - | - | 0.00 | - | - |" in text
+    assert "**300 tasks, eager, reassignment delay 10 s**" in text
+    assert "| one of three workers is killed: Java Connect | 9.00 | - | - | 7.00 | - | - |" in text
+    assert (
+        "| one of three workers is killed: connect_runtime | 4.50 | - | - | 0.00 | - | - |" in text
+    )
 
 
 def test_in_brief_a_change_is_a_line():
     text = group_report.brief(measured())
     assert (
-        "| one of three is killed; 300 tasks, sessioned, no delay | 9.00 | 4.50 | 7.00 | 0.00 |"
-        in text
+        "| one of three workers is killed; 300 tasks, sessioned, no delay "
+        "| 9.00 | 4.50 | 7.00 | 0.00 |" in text
     )
 
 
@@ -60,13 +62,13 @@ def test_what_holds_is_met():
     assert all(each.met for each in found)
     assert found[0].line == (
         "- met: all 300 tasks run within 10 s: 300 tasks, sessioned, no delay, "
-        "a third worker comes: 4.50 s"
+        "a third worker joins: 4.50 s"
     )
 
 
 @pytest.mark.parametrize(
     ("figure", "value", "word"),
-    [("all_run_s", 10.01, "within 10 s"), ("unneeded", 1.0, "without need")],
+    [("all_run_s", 10.01, "within 10 s"), ("unneeded", 1.0, "unnecessarily")],
 )
 def test_what_does_not_is_not(figure, value, word):
     found = group_report.expectations(measured(**{figure: value}))
@@ -85,4 +87,4 @@ def test_eager_workers_stop_everything_and_delays_take_as_long_as_they_take():
     eager = Results(rebalances=[rebalance(OURS, protocol="eager")])
     assert all("within" in each.text for each in group_report.expectations(eager))
     delayed = Results(rebalances=[rebalance(OURS, delay_ms=10_000)])
-    assert all("without need" in each.text for each in group_report.expectations(delayed))
+    assert all("unnecessarily" in each.text for each in group_report.expectations(delayed))

@@ -71,7 +71,7 @@ def test_every_contestant_and_both_floors_have_their_rows():
     for title in ("Java MirrorMaker 2, defaults", "Java MirrorMaker 2, tuned", "mm2 run"):
         assert text.count(f"\n| {title} |") == 3
     assert text.count("\n| bare relay of the same bytes |") == 2
-    assert text.count("\n| no mirror: one broker alone |") == 1
+    assert text.count("\n| no replication: a single broker |") == 1
     assert "| Java MirrorMaker 2, defaults | 52.0 (51.0-53.0) |" in text
 
 
