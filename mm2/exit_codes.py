@@ -70,7 +70,7 @@ EXIT_CODES: Mapping[int, ExitCode] = {
 }
 
 _NO_PROCESS_ANSWERED = "no mm2 process that runs this configuration responded on this machine"
-_NO_CLUSTER_ANSWERED = "no cluster answered"
+_NO_CLUSTER_ANSWERED = "no cluster responded"
 _WRONG_USAGE = "wrong usage; nothing was done"
 _TEXT_COMMAND_CODES: Mapping[int, str] = {DONE: "the text was printed", BAD_INPUT: _WRONG_USAGE}
 _FLOW_CONTROL_CODES: Mapping[int, str] = {
@@ -86,7 +86,7 @@ _MOVE_CODES: Mapping[int, str] = {
 
 COMMAND_EXIT_CODES: Mapping[str, Mapping[int, str]] = {
     "check": {
-        DONE: "nothing failed; there may be warnings",
+        DONE: "no check failed; there may be warnings",
         FAILED: "at least one check failed",
         UNREACHABLE: _NO_CLUSTER_ANSWERED,
     },
@@ -107,7 +107,7 @@ COMMAND_EXIT_CODES: Mapping[str, Mapping[int, str]] = {
     },
     "docs": _TEXT_COMMAND_CODES,
     "drill": {
-        DONE: "the rehearsed failover passed every check",
+        DONE: "the rehearsed failover passed all checks",
         FAILED: "replicated records were skipped, more were re-read than the report allows, a "
         "planned move lost or repeated records, or a step failed",
     },
@@ -148,7 +148,8 @@ COMMAND_EXIT_CODES: Mapping[str, Mapping[int, str]] = {
         UNREACHABLE: "a cluster did not respond",
     },
     "incidents": {
-        DONE: "every target responded (with --exit-code: and no incident counts)",
+        DONE: "every target was read; with --exit-code: no incident or unreadable record is "
+        "listed (see code 1)",
         FAILED: "with --exit-code: an incident or an unreadable record is listed; "
         "operator-action counts only if --kind selects it",
         UNKNOWN: "a target could not be read; the incidents on the other targets are listed",
@@ -167,12 +168,12 @@ COMMAND_EXIT_CODES: Mapping[str, Mapping[int, str]] = {
         **_FLOW_CONTROL_CODES,
     },
     "run": {
-        DONE: "--until-caught-up: everything was replicated",
+        DONE: "with --until-caught-up: all records were replicated",
         FAILED: "a flow failed, or replication did not catch up within --timeout",
         BAD_INPUT: "wrong usage, an invalid configuration, or the metrics port is in use and "
         "metrics.required is not false; nothing was started",
-        UNKNOWN: "--until-caught-up: other nodes run all tasks of a flow; use mm2 lag to check "
-        "them",
+        UNKNOWN: "with --until-caught-up: other nodes run all tasks of a flow; use mm2 lag to "
+        "check whether it has caught up",
         INTERRUPTED: EXIT_CODES[INTERRUPTED].meaning,
         TERMINATED: EXIT_CODES[TERMINATED].meaning,
     },
@@ -187,7 +188,7 @@ COMMAND_EXIT_CODES: Mapping[str, Mapping[int, str]] = {
         BAD_INPUT: _WRONG_USAGE,
     },
     "sandbox kafka": {
-        DONE: "the tool succeeded; other codes may be the tool's own",
+        DONE: "the tool succeeded; a failed tool may return other codes than those listed here",
         FAILED: "the tool failed, or no sandbox is running",
         BAD_INPUT: "unknown tool or cluster; nothing was done",
     },
@@ -207,7 +208,7 @@ COMMAND_EXIT_CODES: Mapping[str, Mapping[int, str]] = {
         BAD_INPUT: _WRONG_USAGE,
     },
     "status": {
-        DONE: "every flow is healthy: it replicates, and no data loss is imminent",
+        DONE: "every flow is healthy: records are being replicated, and no data loss is imminent",
         FAILED: (
             "a flow is not healthy: a cluster is unreachable, a partition or task has stopped, "
             "data loss is imminent, or the flow is paused, stopped or starting"
@@ -218,23 +219,25 @@ COMMAND_EXIT_CODES: Mapping[str, Mapping[int, str]] = {
     "throttle": {DONE: "the limit is set", **_FLOW_CONTROL_CODES},
     "topic reset": {
         DONE: (
-            "the partitions replicate again, or will replicate when the flow is started or resumed"
+            "the partitions are being replicated again, or will be when the flow is started or "
+            "resumed"
         ),
-        FAILED: "the reset is recorded, but a partition did not replicate within --timeout or its "
-        "task could not be restarted; if only an error is printed, the reset could not be recorded",
+        FAILED: "the reset is recorded, but a partition was not replicated within --timeout or "
+        "its task could not be restarted; if only an error is printed, the reset could not be "
+        "recorded",
         BAD_INPUT: "wrong usage, or the flow does not replicate this topic; nothing was done",
         UNKNOWN: (
-            "the partitions restarted on a node that is not reachable from this machine: whether "
-            "they replicate is unknown"
+            "the partitions were restarted on a node that is not reachable from this machine, so "
+            "it is unknown whether they are being replicated"
         ),
         UNREACHABLE: "the source or the target cluster did not respond; the reset was not recorded",
     },
     "why": {
         DONE: "the command explained how the topic is replicated, or why it is not",
-        BAD_INPUT: "wrong usage, an invalid configuration, or a topic that no flow knows",
+        BAD_INPUT: "wrong usage, an invalid configuration, or no flow knows the topic",
         UNKNOWN: (
-            "no flow that responded knows the topic, and another flow, or a process on this "
-            "machine, did not respond"
+            "no flow that could be queried knows the topic, and another flow or a process on this "
+            "machine did not respond"
         ),
         UNREACHABLE: EXIT_CODES[UNREACHABLE].meaning,
     },
@@ -285,10 +288,11 @@ def render_exit_codes_page() -> str:
     lines = [
         "# Exit codes",
         "",
-        "All `mm2` commands use the same exit codes. A problem (1), an unknown state (3) and an "
-        "unreachable cluster or process (4) have distinct codes, so that scripts never interpret "
-        "a missing response as healthy. `--help` of each command lists its codes. This page is "
-        "generated by `mm2 docs exit-codes`.",
+        "All `mm2` commands use the same exit codes.",
+        "A problem (1), an unknown state (3) and an unreachable cluster or process (4) have "
+        "different codes, so that scripts never interpret a missing response as healthy.",
+        "`--help` of each command lists its codes.",
+        "This page is generated by `mm2 docs exit-codes`.",
         "",
         "| code | name | meaning |",
         "|---|---|---|",
@@ -296,8 +300,10 @@ def render_exit_codes_page() -> str:
         "",
         "A command that checks several flows or clusters exits with 4 if no flow or cluster "
         "responded, with 3 if some did not respond, and with 1 if all responded and a problem was "
-        "found. For `status` and `lag`, a cluster that a flow cannot reach is a problem (1), "
-        "because nothing is replicated. Ctrl-C ends every command with 130.",
+        "found.",
+        "For `status` and `lag`, a cluster that a flow cannot reach is a problem (1), because "
+        "nothing is replicated.",
+        "Ctrl-C ends every command with 130.",
         "",
         "Example script, and its output if the configuration file does not exist:",
         "",

@@ -120,11 +120,13 @@ COMMAND = ApacheCommand(
     "connect-distributed",
     _run_distributed,
     usage="ConnectDistributed worker.properties",
-    help_text="""Run a Kafka Connect worker that shares connectors with the others of its group.
+    help_text="""Run a distributed Kafka Connect worker, which shares tasks with its group.
 
-    The file has the format of Java's worker properties. SIGTERM or Ctrl-C stops cleanly, a second
-    signal at once. The exit code is 1 for wrong arguments or a worker that failed, 2 for invalid
-    settings, 3 if the worker did not start, 130 or 143 after a signal.
+    The file has the same format as in Apache Kafka.
+
+    SIGTERM or Ctrl-C stops the worker gracefully, a second signal immediately. Exit codes: 1 wrong
+    arguments, or the worker failed; 2 invalid settings; 3 the worker did not start; 130 or 143
+    stopped by a signal.
 
     \b
     Examples:

@@ -118,11 +118,13 @@ COMMAND = ApacheCommand(
     usage="ConnectStandalone worker.properties [connector1.properties connector2.json ...]",
     help_text="""Run a standalone Kafka Connect worker with the connectors in the other files.
 
-    Files have the format of Java's. A connector file contains properties with a name, or JSON: the
-    configuration alone, or an object with name, config and initial_state as in the REST API.
-    SIGTERM or Ctrl-C stops cleanly, a second signal at once. The exit code is 1 for wrong arguments
-    or a worker that failed, 2 for invalid settings, 3 if the worker or a connector did not start,
-    130 or 143 after a signal.
+    All files have the same format as in Apache Kafka. A connector file is a properties file with
+    the key name, or a JSON file: either only the configuration, or an object with name, config and
+    initial_state as in the REST API.
+
+    SIGTERM or Ctrl-C stops the worker gracefully, a second signal immediately. Exit codes: 1 wrong
+    arguments, or the worker failed; 2 invalid settings; 3 the worker or a connector did not start;
+    130 or 143 stopped by a signal.
 
     \b
     Examples:

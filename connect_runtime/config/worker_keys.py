@@ -191,9 +191,13 @@ def _add_rest_keys(keys: ConfigDef) -> None:
         default=["http://127.0.0.1:8083"],
     )
     keys.define("admin.listeners", Type.LIST, "Addresses of the admin REST API.", default=None)
-    for name in ("rest.advertised.host.name", "rest.advertised.listener"):
-        keys.define(name, Type.STRING, "Advertised to other workers.", default=None)
-    keys.define("rest.advertised.port", Type.INT, "Advertised to other workers.", default=None)
+    for name, text in (
+        ("rest.advertised.host.name", "Host name at which other workers connect to this worker."),
+        ("rest.advertised.listener", "Protocol with which other workers connect to this worker."),
+    ):
+        keys.define(name, Type.STRING, text, default=None)
+    text = "Port at which other workers connect to this worker."
+    keys.define("rest.advertised.port", Type.INT, text, default=None)
     for name in (
         "access.control.allow.origin",
         "access.control.allow.methods",

@@ -51,7 +51,7 @@ class RequestTimedOut(RetriableError):
     leader."""
 
     def __init__(self, api: str, *, waiting_for: str, after_s: float) -> None:
-        super().__init__(f"{api}: no answer within {after_s:g} s, waiting for {waiting_for}")
+        super().__init__(f"{api}: no response within {after_s:g} s, waiting for {waiting_for}")
         self.api = api
         self.waiting_for = waiting_for
 

@@ -244,4 +244,6 @@ def _decode_json(status: int, body: bytes, what: str) -> Any:
     try:
         return json.loads(body)
     except (ValueError, RecursionError):
-        raise PeerUnavailableError(f"{what}: status {status} with what is no JSON") from None
+        raise PeerUnavailableError(
+            f"{what}: status {status} with a body that is not JSON"
+        ) from None

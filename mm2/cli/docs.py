@@ -44,30 +44,33 @@ _METRICS_INTRO = """# Metrics
 
 `mm2 docs metrics` generates this page.
 
-`mm2 run` serves metrics for Prometheus at `http://127.0.0.1:9464/metrics` (`metrics.host`,
-`metrics.port`). If the port is in use, mm2 does not start and exits with code 2: otherwise probes
-and Prometheus would query another process. With `metrics: {required: false}` mm2 logs a warning
-and runs without metrics and `/health`.
+`mm2 run` serves metrics for Prometheus at `http://127.0.0.1:9464/metrics` (`metrics.host`, \
+`metrics.port`).
+If another process uses the port, mm2 does not start and exits with code 2, because probes and \
+Prometheus would query the other process.
+With `metrics: {required: false}`, mm2 logs a warning and runs without metrics and `/health`.
 
-An unknown value is absent, never 0: alerts must also check for absent metrics. If several nodes
-share a flow, each node reports the tasks that it runs.
+An unknown value is absent, never 0, so alerts must also check for absent metrics.
+If several nodes share a flow, each node reports only the tasks that it runs.
 
 ## Metrics of mm2
 
-The label `flow` is `<source>-><target>`; `topic` is the topic's name on the source.
+The label `flow` is `<source>-><target>`, and `topic` is the topic's name on the source.
 """
 _BUCKETS_SENTENCE = "The upper bounds of the histogram's buckets are {bounds} seconds."
-_BY_PARTITION_SENTENCE = "With `metrics: {by: partition}` mm2 also serves:"
+_BY_PARTITION_SENTENCE = "With `metrics: {by: partition}`, mm2 also serves:"
 _WORKER_METRICS_INTRO = """## Metrics of each flow's Connect worker
 
-Kafka Connect's metrics, named as Strimzi's rules for the JMX exporter name them, with the label
-`flow`.
+These are Kafka Connect's metrics, with the additional label `flow`.
+The names are those of Strimzi's rules for the JMX exporter.
 """
 _JAVA_METRICS_INTRO = """## Metrics with MirrorMaker 2's names
 
-`/metrics/java` serves the metrics that dashboards and alerts for MirrorMaker 2 use, and Connect's
-metrics. It has at least a dozen series per partition. The label `topic` is the topic's name on the
-target. `metric.names.formats` of a flow selects `legacy` or `new` names.
+`/metrics/java` serves the metrics that dashboards and alerts for MirrorMaker 2 use, and Connect's \
+metrics.
+The endpoint has at least a dozen series per partition.
+The label `topic` is the topic's name on the target.
+The key `metric.names.formats` of a flow selects `legacy` or `new` names.
 
 | names | origin |
 |---|---|
@@ -84,16 +87,17 @@ source consumer |
 """
 _HEALTH_INTRO = """## Health
 
-Served on the same port and on the REST servers of `mm2 run`. The status is 200 if healthy and 503
-if not, with the reasons in a JSON body. `?flow=east->west` selects one flow.
+The health endpoints are served on the same port, and on the REST servers of `mm2 run`.
+The HTTP status is 200 if healthy and 503 if not, with the reasons in a JSON body.
+`?flow=east->west` selects one flow.
 
 | path | healthy means |
 |---|---|
-| `/health/live` | the main loop is running: for liveness probes |
+| `/health/live` | the main loop is running. For liveness probes |
 | `/health/ready` | each flow's worker has joined its group, its connectors are configured as in \
 the file, and the tasks assigned to this node have started: their copy processes run, and not all \
-have failed (or an operator has stopped the flow). A restarting task stays ready: for readiness \
-probes |
+have failed (or an operator has stopped the flow). The node remains ready while a task restarts. \
+For readiness probes |
 | `/health/replicating` | every flow is healthy; `mm2 status`, `mm2_flow_healthy` and the status \
 page report the same. Both clusters are reachable, no task has failed, no partition is halted, no \
 partition has waited for more than 10 seconds, no unreplicated record is about to be deleted, and \
@@ -160,27 +164,32 @@ def render_configuration_page() -> str:
 
 _CONFIGURATION_INTRO = """# Configuration
 
-`mm2 docs configuration` generates this page. `mm2 config check` reports every mistake in a file at
-once. `mm2 config show` prints the effective configuration of workers and connectors; each value has
+`mm2 docs configuration` generates this page.
+`mm2 config check` reports all problems of a file in one run.
+`mm2 config show` prints the effective configuration of workers and connectors, each value with \
 its origin (a line of the file, `default` of mm2, or `MM2 default`).
 
-Values may contain `${env:NAME}`, `${file:path:key}` and `${dir:path:file}`; the resolved values are
-never shown. Relative paths start at the file's folder. In `mm2.properties`, keys of the sections
-`spark`, `metrics`, `health` and `drill` have the prefix `mm2.`, such as `mm2.metrics.port`; all
-others are MirrorMaker 2's.
+Values may contain `${env:NAME}`, `${file:path:key}` and `${dir:path:file}`.
+mm2 never shows the resolved values.
+Relative paths are relative to the folder of the file.
+In `mm2.properties`, keys of the sections `spark`, `metrics`, `health` and `drill` have the prefix \
+`mm2.`, such as `mm2.metrics.port`.
+All other keys are those of MirrorMaker 2.
 
-The defaults below are those of `clusters.yaml`. In `mm2.properties`, these keys have MirrorMaker
-2's defaults: {java}.
+The defaults below are those of `clusters.yaml`.
+In `mm2.properties`, the following keys have MirrorMaker 2's defaults: {java}.
 """
-_FLOWS_INTRO = """`flows` is a list with one item per source and target; `defaults` applies to all
-items. Use the prefixes `source.consumer.`, `producer.override.`, `source.admin.` and
-`target.admin.` for client properties of one flow."""
+_FLOWS_INTRO = """`flows` is a list with one item per source and target.
+`defaults` applies to all items.
+Client properties of a single flow have the prefixes `source.consumer.`, `producer.override.`, \
+`source.admin.` and `target.admin.`."""
 _REST_INTRO = "REST server that the nodes of a flow's group use to communicate with each other."
 _WORKER_INTRO = "The Kafka Connect worker of each flow."
 _REFUSED_INTRO = """## Rejected keys
 
-Keys of MirrorMaker 2, Kafka Connect or Kafka's clients that mm2 rejects, with the reason. Any other
-key that is not on this page is rejected as unknown; the error suggests the most similar key.
+mm2 rejects the following keys of MirrorMaker 2, Kafka Connect and Kafka's clients for the reason \
+given.
+mm2 rejects any other key that is not on this page as unknown, and suggests the most similar key.
 """
 
 
@@ -188,7 +197,11 @@ def _render_configuration_lines() -> Iterator[str]:
     served = _collect_options(endpoints_section)
     steps = ", ".join(f"`{each}`" for each in hooks_section.HOOK_NAMES)
     sections = (
-        ("clusters", "One section per cluster; its name is the alias.", _render_cluster_keys()),
+        (
+            "clusters",
+            "One section per cluster, named after the alias of the cluster.",
+            _render_cluster_keys(),
+        ),
         (
             "flows, defaults",
             _FLOWS_INTRO,

@@ -123,7 +123,7 @@ def format_drill_result(result: DrillResult) -> Iterator[str]:
     )
     yield f"RPO          {plurals.format_count(result.lost, 'record')} of {result.sent:,} lost"
     yield f"re-read      {plurals.format_count(result.reread, 'record')}"
-    yield f"             the report said: {result.report['reread']}"
-    yield f"processed    {result.before:,} before, {result.after:,} after"
+    yield f"             failover report: {result.report['reread']}"
+    yield f"processed    {result.before:,} records before, {result.after:,} after the failover"
     for each in result.failures:
         yield f"FAILED       {each}"

@@ -562,8 +562,8 @@ def failover_command(**given: Any) -> int:
     On a terminal, --execute asks you to type the name of the flow; --yes skips the question.
     Scripts, hooks and --resume are never prompted.
 
-    Without --planned the move does not wait for replication to catch up: records that only the
-    origin has count as lost.
+    Without --planned the move does not wait for replication to catch up: records that exist only on
+    the origin are lost.
 
     \b
     COMMITTED       the group's offset on the origin
@@ -599,15 +599,16 @@ def failover_command(**given: Any) -> int:
     ),
 )
 def failback_command(**given: Any) -> int:
-    """Plan returning to the cluster that was left by mm2 failover, or execute the plan.
+    """Plan or execute moving consumer groups back to the cluster that mm2 failover left.
 
     --from is the cluster that applications use now, --to the original one. The flow FROM->TO must
     be configured and running: it replicates what was written since the failover.
 
-    First, records of --to that were never replicated to --from are counted: groups read them after
-    the failback. The rest is a planned move: both clusters are up, producers and consumers are
-    stopped, both clusters are in sync, then the groups move. Without --execute nothing changes.
-    Finding codes, columns and the confirmation are those of mm2 failover.
+    First, mm2 counts records of --to that were never replicated to --from: groups read them after
+    the failback. The remaining steps are those of a planned move: producers and consumers are
+    stopped, mm2 waits until both clusters are in sync, and the groups are moved. Both clusters must
+    be up. Without --execute nothing changes. For the finding codes, the columns and the
+    confirmation, see mm2 failover.
 
     \b
     Examples:

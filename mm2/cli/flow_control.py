@@ -43,7 +43,8 @@ def _topic_option(text: str) -> Callable[[F], F]:
 def pause(*, flow: str, topic: str | None, file: pathlib.Path, as_json: bool) -> int:
     """Pause replication of the running FLOW, or of one topic.
 
-    The pause survives restarts, until mm2 resume. Checkpoints and heartbeats continue.
+    The pause remains in effect across restarts until mm2 resume. Checkpoints and heartbeats are
+    still written.
 
     \b
     Examples:
@@ -56,7 +57,7 @@ def pause(*, flow: str, topic: str | None, file: pathlib.Path, as_json: bool) ->
         else:
             found.pause_topic(topic)
     undo = OperatorCommands(file=str(file)).resume(flow, topic)
-    text = f"paused, also across restarts, until: {undo}"
+    text = f"paused, also across restarts; to resume: {undo}"
     _print_text_or_json(flow, topic, text, {"paused": True}, as_json=as_json)
     return exit_codes.DONE
 
@@ -97,7 +98,7 @@ def throttle(*, flow: str, rate: str, topic: str | None, file: pathlib.Path, as_
     """Limit the running FLOW, or one of its topics, to RATE bytes per second.
 
     RATE is a number with a unit such as 20MB, `none` for no limit, or `default` for the limit of
-    the configuration. The limit survives restarts until it is changed again.
+    the configuration. The limit remains in effect across restarts until it is changed.
 
     \b
     Examples:

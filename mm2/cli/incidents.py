@@ -81,8 +81,8 @@ def incidents_command(
     Incidents of kind operator-action record who paused, resumed, stopped, restarted, throttled,
     reloaded or reconfigured a flow or topic. Only the latest of each such action is kept.
 
-    A record that this release cannot read is listed as "unreadable", whatever --topic and --kind
-    select: it may report a loss. A newer release may be able to read it.
+    A record that this release cannot read is listed as "unreadable", regardless of --topic
+    and --kind, because it may report a loss. A newer release may be able to read it.
 
     The flows need not run: all targets are read in parallel. A target that cannot be read is
     reported on stderr.

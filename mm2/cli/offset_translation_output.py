@@ -100,11 +100,11 @@ def format_notes(answer: TranslationResult) -> Iterator[str]:
         if answer.source_error and isinstance(place.outcome, NotReady):
             yield (
                 f"{place.partition}: whether offset {place.offset} is beyond the log end is "
-                f"unknown, because {answer.origin} did not answer: {answer.source_error}"
+                f"unknown, because {answer.origin} did not respond: {answer.source_error}"
             )
         if place.basis is Basis.TIME_ON_DESTINATION:
             yield (
-                f"{place.partition}: {answer.origin} did not answer, so this is the first offset "
+                f"{place.partition}: {answer.origin} did not respond, so this is the first offset "
                 f"at that time on {answer.destination}"
             )
 

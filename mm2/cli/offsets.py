@@ -97,9 +97,10 @@ def rebuild_command(
 ) -> int:
     """Rebuild a lost or incomplete offset map by comparing both logs, record by record.
 
-    If the map has nothing about a replicated partition, stop the flow first; it resumes there when
-    it is started again. Records that Java MirrorMaker 2 replicated before the takeover are added
-    while the flow runs. Records that cannot be told apart get an upper bound, never a guess.
+    If the map has no entry for a replicated partition, stop the flow before running this command.
+    When the flow is started again, it resumes at the rebuilt position. Records that Java
+    MirrorMaker 2 replicated before the takeover can be added while the flow runs. If identical
+    records cannot be told apart, their offsets are translated to an earlier offset.
 
     \b
     Examples:
@@ -358,7 +359,7 @@ def translate(**given: Any) -> int:
     """Translate offsets of the source cluster to the target cluster, or back.
 
     With --group: every committed offset of the group, or its last checkpoints if the source does
-    not answer. --csv prints the file that kafka-consumer-groups --reset-offsets --from-file reads.
+    not respond. --csv prints the file that kafka-consumer-groups --reset-offsets --from-file reads.
     BASIS names the origin of OFFSET: "committed", "checkpoint" with its age, the offset "as given",
     or the offset of a time.
 

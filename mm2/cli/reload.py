@@ -24,7 +24,7 @@ _JSON_VERSION = 1
 def reload_command(*, file: pathlib.Path, dry_run: bool, as_json: bool, timeout_s: float) -> int:
     """Make the running mm2 read FILE (default: clusters.yaml) again and apply the changes.
 
-    Prints the changes. Flows with unchanged settings are not touched. If the file is invalid,
+    Prints the changes. Flows with unchanged settings keep running. If the file is invalid,
     nothing changes. Sending SIGHUP to the process does the same.
 
     If several nodes share a flow, the leader of the flow's group applies the configuration in its

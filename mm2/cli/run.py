@@ -108,7 +108,7 @@ def _run_selection_options(function: Callable[..., int]) -> Callable[..., int]:
 @click.option(
     "--until-caught-up",
     is_flag=True,
-    help="Exit when all records that the sources have now are replicated.",
+    help="Replicate the records that exist on the sources at the start, then exit.",
 )
 @click.option(
     "--timeout",

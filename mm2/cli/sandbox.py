@@ -71,7 +71,11 @@ def sandbox_group() -> None:
     help="Run Apache's Docker images instead of local Java processes.",
 )
 @click.option(
-    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="A broker setting; repeatable."
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Broker setting, such as message.max.bytes=8000000; repeatable.",
 )
 @_json_option
 @_folder_option

@@ -44,10 +44,10 @@ def why_command(
     selects it, its offsets, and whether batches are passed through, re-encoded (and why), sent in
     transactions or at least once, or why the partition waits or is halted, with the remedy. For a
     topic that is not replicated, shows the reason and whether the topic exists. For a paused or
-    stopped flow or topic, shows who did it and when, if the target has a record of it.
+    stopped flow or topic, shows who paused or stopped it and when, if this was recorded.
 
-    Asks the processes on this machine that run FILE (default: clusters.yaml). Flows that none of
-    them replicates are read from both clusters.
+    Queries the processes on this machine that run FILE (default: clusters.yaml). For flows that
+    none of them replicates, reads both clusters.
 
     \b
     Examples:
@@ -89,7 +89,7 @@ def why_command(
     for line in failed:
         terminal.print_line(line, err=True)
     if found is not None and not as_json and code == exit_codes.DONE:
-        terminal.print_line(f"{note}; the answer was read from the clusters")
+        terminal.print_line(f"{note}; this answer was read from the clusters")
     return code
 
 

@@ -413,7 +413,7 @@ def _read_checkpoints(
         return _GroupCheckpoints(
             table=CheckpointTable(group_filter=takes_group),
             times=times,
-            missing=f"{flow.source} does not answer, and {flow.target} has no topic {topic}: let "
+            missing=f"{flow.source} does not respond, and {flow.target} has no topic {topic}: let "
             "the flow write checkpoints (emit.checkpoints.enabled, the group filter)",
         )
     return _GroupCheckpoints(table=table, times=times)

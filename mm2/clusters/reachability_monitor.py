@@ -36,7 +36,7 @@ MAX_CLOCK_DRIFT_MS = 1_000
 MAX_POLL_S = 0.2
 """Maximum time in seconds until `run` notices a stop request or a due check."""
 
-_NO_ANSWER = "no answer"
+_NO_ANSWER = "no response"
 
 _log = logging.getLogger(__name__)
 
@@ -324,8 +324,8 @@ def _log_reachability_changes(
             _log.warning("%s unreachable since %s%s", what, since, reason)
     for broker in sorted(over):
         if not broker:
-            _log.info("%s answers again", each.alias)
+            _log.info("%s responds again", each.alias)
         elif broker in each.broker_names():
-            _log.info("%s broker %s answers again", each.alias, broker)
+            _log.info("%s broker %s responds again", each.alias, broker)
         else:
             _log.info("%s broker %s is no longer in the cluster's metadata", each.alias, broker)

@@ -275,7 +275,7 @@ class _ClusterWait:
     def describe(self) -> str:
         if self.failure is not None:
             return describe_cluster_failure(self._access, self.failure)
-        return f"{self.name}: no answer yet ({','.join(self._access.bootstrap)})"
+        return f"{self.name}: no response yet ({','.join(self._access.bootstrap)})"
 
     def close(self) -> None:
         probe, self._probe = self._probe, None

@@ -42,7 +42,8 @@ FLOW_HELP: Mapping[str, str] = {
         "factor key. -1: use `default.replication.factor` of the brokers, which must run Kafka "
         "2.4 or newer."
     ),
-    "refresh.topics.enabled": "Whether to detect new topics and partitions.",
+    "refresh.topics.enabled": "Whether to detect new topics and partitions while the flow is "
+    "running.",
     "refresh.topics.interval.seconds": "Seconds between checks for new topics and partitions.",
     "sync.topic.configs.enabled": (
         "Whether configs of mirror topics are kept in sync with the source topics."
@@ -67,7 +68,7 @@ FLOW_HELP: Mapping[str, str] = {
     "sync.group.offsets.enabled": (
         "Whether translated offsets are committed to idle consumer groups on the target."
     ),
-    "sync.group.offsets.interval.seconds": "Seconds between these commits.",
+    "sync.group.offsets.interval.seconds": "Seconds between commits of translated group offsets.",
     "refresh.groups.enabled": "Whether to detect new consumer groups.",
     "refresh.groups.interval.seconds": "Seconds between checks for new consumer groups.",
     "emit.offset-syncs.enabled": (

@@ -108,7 +108,7 @@ def _format_differences(report: Mapping[str, Any]) -> Iterator[str]:
 def _format_next_steps(report: Mapping[str, Any], file: str) -> Iterator[str]:
     flow, there, active = report["flow"], report["to"], report["active"]
     if active is None:
-        yield f"whether the groups have members on {there} is unknown: the cluster did not answer"
+        yield f"whether the groups have members on {there} is unknown: the cluster did not respond"
     else:
         known = set(active)
         idle = [each["group"] for each in report["moved"] if each["group"] not in known]

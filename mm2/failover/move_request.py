@@ -106,7 +106,7 @@ def describe_contradictions(begun: MoveRequest, requested: MoveRequest) -> list[
     if requested.rewind and not begun.rewind:
         found.append("the move was begun without --rewind")
     if requested.groups and requested.groups != begun.groups:
-        said = ", ".join(sorted(begun.groups)) or "all of the flow"
+        said = ", ".join(sorted(begun.groups)) or "all groups of the flow"
         found.append(f"the move was begun for these groups: {said}")
     if requested.export and requested.export != begun.export:
         found.append(f"the move exports records to {begun.export or 'no file'}")

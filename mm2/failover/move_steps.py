@@ -61,7 +61,7 @@ printed for the operator and counts as completed."""
 _PLANNED_ONLY = frozenset({MoveStep.STOP_PRODUCERS, MoveStep.AGREE, MoveStep.IDLE})
 STEP_TEXTS: Mapping[MoveStep, str] = {
     MoveStep.RECORD: "record the state of both clusters",
-    MoveStep.EXPORT: "export records of {destination} that never reached {origin} to {export}",
+    MoveStep.EXPORT: "export to {export} the records of {destination} that {origin} lacks",
     MoveStep.STOP_PRODUCERS: "stop producers on {origin}",
     MoveStep.STOP_CONSUMERS: "stop consumers on {origin}",
     MoveStep.IDLE: "wait until the groups have no members on {origin}",

@@ -224,7 +224,7 @@ def _build_mirror_row(each: MirroredPartition, now_ms: int) -> tuple[str, ...]:
 
 def _describe_missing_mirror(each: MirroredPartition) -> str:
     if each.mirror_error:
-        return " (no answer)"
+        return " (no response)"
     return " (missing)" if each.mirror_bounds is None else ""
 
 
@@ -273,7 +273,7 @@ def _is_position_committed(each: PartitionMove) -> bool:
 def _format_group_state(group: GroupMove, each: PartitionMove) -> str:
     if group.blocking_state is not None:
         return f"not moved: group is {group.blocking_state.value} there"
-    why = each.reason or ("no answer there" if each.unanswered_reason else "")
+    why = each.reason or ("no response there" if each.unanswered_reason else "")
     return each.action.value + (f": {why}" if why else "")
 
 

@@ -240,7 +240,7 @@ def _check_action(
             f", {each.target_offset} by the offset map," if each.target_offset is not None else ""
         )
         text = (
-            f"{wanted.destination} does not answer for {each.mirror} "
+            f"{wanted.destination} does not respond for {each.mirror} "
             f"({each.unanswered_reason}), so the "
             f"position there{place} cannot be checked: try again when its leader is available"
         )
@@ -362,7 +362,7 @@ def check_plan(
         if known or each.code not in _LESS_INFORMATION_CODES:
             yield each
         else:
-            text = f"{each.text}; this was not so when the move began"
+            text = f"{each.text}; this has changed since the move began"
             yield dataclasses.replace(each, severity=_Severity.FORBIDS, text=text)
 
 
@@ -402,7 +402,7 @@ def _check_clusters(wanted: MoveRequest, found: ClusterPairSnapshot) -> Iterator
         yield _PlanFinding(
             severity=_Severity.FORBIDS if wanted.is_planned else _Severity.COSTS,
             code="origin-unreachable",
-            text=f"{here} does not answer ({found.origin_error}): unreplicated records cannot be "
+            text=f"{here} does not respond ({found.origin_error}): unreplicated records cannot be "
             "counted; groups without checkpoints, and all share and streams groups, are unknown"
             + (
                 "; a planned move needs both clusters (omit --planned if it is lost)"
@@ -419,14 +419,15 @@ def _check_clusters(wanted: MoveRequest, found: ClusterPairSnapshot) -> Iterator
         yield _PlanFinding(
             severity=_Severity.COSTS,
             code="unfenced",
-            text=f"{partition}: writers are not fenced ({why}); a process that copies it may go on",
+            text=f"{partition}: writers are not fenced ({why}); a process that is still copying "
+            "it may continue to write",
         )
     if found.loss_count:
         yield _PlanFinding(
             severity=_Severity.NOTE,
             code="earlier-incidents",
-            text=f"{plurals.format_count(found.loss_count, 'incident', 'report')} lost records: "
-            "see mm2 incidents",
+            text=f"{plurals.format_count(found.loss_count, 'incident', 'report')} of lost "
+            "records: see mm2 incidents",
         )
 
 
@@ -436,7 +437,8 @@ def _check_group_list(
     why = found.incomplete_reason
     if found.origin_error and not groups and not why:
         why = (
-            f"it does not answer, and no group of the flow has a checkpoint on {wanted.destination}"
+            f"it does not respond, and no group of the flow has a checkpoint on "
+            f"{wanted.destination}"
         )
     if not why:
         return
@@ -485,7 +487,7 @@ def _check_partly_failing_source(
         yield _PlanFinding(
             severity=_Severity.NOTE,
             code="origin-partly-unreachable",
-            text=f"{here} answers only in part; with --origin-lost it is not queried, and all "
+            text=f"{here} responds only in part; with --origin-lost it is not queried, and all "
             "groups are moved by their last checkpoints",
         )
 
@@ -500,7 +502,7 @@ def _check_mirror(wanted: MoveRequest, each: MirroredPartition) -> Iterator[Plan
         yield _PlanFinding(
             severity=_Severity.FORBIDS,
             code="mirror-unknown",
-            text=f"{name}: {wanted.destination} does not answer for {each.mirror} "
+            text=f"{name}: {wanted.destination} does not respond for {each.mirror} "
             f"({each.mirror_error}): try again when its leader is available. If this is accepted, "
             "groups are moved by the offset map alone, and its writers are not fenced",
         )
@@ -537,7 +539,7 @@ def _check_lag(
             severity=_Severity.FORBIDS if wanted.is_planned else _Severity.COSTS,
             code="lag-unknown",
             text=f"{name}: the number of records on {wanted.origin} that {wanted.destination} "
-            f"lacks is unknown ({each.source_error or 'no answer'})",
+            f"lacks is unknown ({each.source_error or 'no response'})",
         )
         return
     weight, waited = _Severity.COSTS, ""
@@ -574,7 +576,10 @@ def _check_unreplicated(wanted: MoveRequest, each: UnreplicatedRecords) -> Itera
     here, there = wanted.origin, wanted.destination
     least = "at least " if each.records is None else ""
     count = least + plurals.format_count(each.records or each.at_least, "record")
-    text = f"{count} of {there} never reached {here}; consumers that start there read them"
+    text = (
+        f"{count} of {there} were never replicated to {here}; consumers that start on {there} "
+        "read them"
+    )
     if each.records is None and not each.at_least:
         why = each.unknown_reason or "the scan did not reach the end of the log in time"
         text = f"records of {there} that were never replicated to {here} are not counted: {why}"

@@ -47,7 +47,7 @@ class EqualEndsDetector:
             if each.source_bounds is None:
                 if self.ignores_unanswered and heard:
                     continue
-                return self._reset_agreement(f"{each.partition}: the origin does not answer")
+                return self._reset_agreement(f"{each.partition}: the origin does not respond")
             if each.source_bounds.pending:
                 pending = plurals.format_count(each.source_bounds.pending, "offset", "are")
                 return self._reset_agreement(

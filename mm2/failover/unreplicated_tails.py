@@ -214,7 +214,7 @@ class TailScan:
         """Build the tails of partitions whose unreplicated records cannot be counted. `silent` has
         the partitions for which the cluster did not respond, with the reason."""
         others = {
-            each: "replicated by another tool than this flow, without a record of its progress"
+            each: "replicated by a tool other than this flow, without a record of its progress"
             for each in self.target_bounds
             if not self._is_replicated(each) and self._has_foreign_copies(each)
         }

@@ -112,7 +112,7 @@ def fence_partitions(
     if found.unfinished:
         failed = {each: why for each, why in found.unfinished.items() if why}
         raise PartiallyFencedError(
-            f"fencing for {timeout_s:g} s: {found}",
+            f"fencing not finished after {timeout_s:g} s: {found}",
             fenced,
             silent={each: why for each, why in failed.items() if each not in answered},
             refused={each: why for each, why in failed.items() if each in answered},
@@ -322,9 +322,9 @@ class FencingRounds:
             more = len(refused) - MAX_NAMES
             names = ", ".join(map(str, refused[:MAX_NAMES])) + f" and {more} more" * (more > 0)
             raise RetriableError(
-                f"not fenced after {about.wait_s:g} s, although their leader answers: {names} "
-                f"({self._refused[refused[0]]}). Only partitions that do not answer are left "
-                "unfenced"
+                f"not fenced after {about.wait_s:g} s, although their leader responds: {names} "
+                f"({self._refused[refused[0]]}). Only partitions whose leader does not respond "
+                "are left unfenced"
             )
         self._leave_partitions_unfenced(set(self.unfinished), about.read_offset_map())
 
@@ -400,7 +400,7 @@ class FencingRounds:
     def _describe_unanswered_partitions(self) -> str:
         first = min(self.unfinished)
         more = f" and {len(self.unfinished) - 1} more" if len(self.unfinished) > 1 else ""
-        said = f"the mirror of {first}{more} does not answer ({self._unanswered[first]})"
+        said = f"the mirror of {first}{more} does not respond ({self._unanswered[first]})"
         if not self._may_leave:
             return said + self._format_acceptance_hint
         left_s = max(0.0, max(map(self._compute_remaining_s, self.unfinished)))

@@ -104,7 +104,7 @@ class _TargetBrokerCheck:
             yield self._build_finding(
                 "replication-factor-one",
                 f"{key} is 1, {self.target.alias} has {plurals.format_count(brokers, 'broker')}",
-                effect="the loss of any broker loses mirror topic records",
+                effect="if any broker is lost, records of mirror topics are lost",
                 fix=f"set replication.factor of {self.flow} to {_RECOMMENDED_REPLICAS}",
                 severity=CheckSeverity.WARNING,
             )
@@ -184,8 +184,8 @@ class _TargetBrokerCheck:
                 "auto-create",
                 f"{_AUTO_CREATE} is true on {self.target.alias}",
                 effect=(
-                    "a client that uses a mirror topic before mm2 creates it causes the topic to "
-                    "be created with the brokers' default partitions and settings"
+                    "if a client uses a mirror topic before mm2 creates it, the brokers create "
+                    "the topic with their default partition count and settings"
                 ),
                 fix=f"set {_AUTO_CREATE}=false on the brokers",
                 severity=CheckSeverity.WARNING,

@@ -72,8 +72,8 @@ def check_internal_topic(
             severity=severity,
             code="state-topic-partitions",
             text=f"topic {topic.name} has {plurals.format_count(seen.partitions, 'partition')}",
-            effect=f"it must have {topic.partitions}: the order of {topic.content} is lost"
-            + (", and the flow does not start" if topic.is_required else ""),
+            effect=f"with any number other than {topic.partitions}, the order of {topic.content} "
+            "is lost" + (", and the flow does not start" if topic.is_required else ""),
             fix="delete the topic if this flow has never run; it will be created again",
             command=tool.delete_topic(topic.name),
         )
@@ -87,7 +87,7 @@ def check_internal_topic(
             severity=severity,
             code="state-topic-cleanup",
             text=f"topic {topic.name} has {_CLEANUP_POLICY_KEY}={seen.cleanup_policy}",
-            effect=f"{topic.content} are deleted by age"
+            effect=f"{topic.content} are deleted after the retention time"
             + (": the flow does not start" if topic.is_required else ""),
             fix=(
                 f"set {_CLEANUP_POLICY_KEY}={_COMPACT} on the topic; older records may already be "
@@ -112,7 +112,7 @@ def report_refused_topics(flow: str, why: Mapping[str, str]) -> Iterator[CheckFi
             text=f"the cluster refuses to create {what}: {reason}",
             affects=tuple(names) if len(names) > 1 else (),
             effect="the flow does not start",
-            fix="correct what the cluster's error message names",
+            fix="correct the cause that the cluster's error message names",
         )
 
 

@@ -135,7 +135,7 @@ def _check_each_topic(
                 "mirror-refused",
                 f"the cluster refuses to create it: {why.replace(f'topic {mirror}', 'it')}",
                 effect="the topic is not replicated",
-                fix="correct what the cluster's error message names",
+                fix="correct the cause that the cluster's error message names",
             ),
         )
     yield from _check_retention(seen)
@@ -205,10 +205,10 @@ def _check_message_sizes(seen: ObservedMirrors) -> Iterator[tuple[str, CheckFind
                 _build_finding(
                     seen,
                     "buffer-small",
-                    f"{_MAX_MESSAGE_BYTES_KEY} is {largest}, buffer.bytes of the flow "
+                    f"{_MAX_MESSAGE_BYTES_KEY} is {largest}, buffer.memory of the flow is "
                     f"{seen.flow.buffer_bytes}",
-                    effect="a single batch may exceed the memory of a task",
-                    fix=f"set buffer.bytes to at least {2 * largest}",
+                    effect="a batch that must be decoded may halt its partition (batch-too-large)",
+                    fix=f"set buffer.memory to at least {2 * largest}",
                     severity=CheckSeverity.WARNING,
                     word=CheckArea.SETTINGS,
                 ),

@@ -147,7 +147,7 @@ def _describe_empty_node(row: FlowRow) -> str:
 
 
 def _describe_partitions(row: FlowRow) -> str:
-    stopped = f" ({row.stopped} in error)" if row.stopped else ""
+    stopped = f" ({row.stopped} halted)" if row.stopped else ""
     return f"{plurals.format_count(row.partitions, 'partition')}{stopped}"
 
 

@@ -212,7 +212,7 @@ class OperatorLog:
             for each in found:
                 self._enqueue_action(operator, each, self._settings())
             return
-        told = f"rejected with {change.status}" if change.status else "not answered"
+        told = f"rejected with {change.status}" if change.status else "no response"
         fields = {"operator": operator, "flow": found[0].flow}
         _log.warning("operator %s: %s: %s", operator, words, told, extra=fields)
 
@@ -263,7 +263,7 @@ class OperatorLog:
             if self._is_closed:
                 why_not = _ENDED_REASON
             elif len(self._unwritten) >= MAX_PENDING_ACTIONS:
-                why_not = f"{MAX_PENDING_ACTIONS} others are still to be written"
+                why_not = f"{MAX_PENDING_ACTIONS} other actions have not been written yet"
             else:
                 self._unwritten.append(entry)
                 if self._thread is None:

@@ -25,7 +25,7 @@ class ReplicationEvidence(enum.Enum):
     """Kind of evidence that a flow is replicating."""
 
     BATCH = "the target acknowledged a batch"
-    NOTHING_LEFT = "all records of the source were copied, and its brokers answered"
+    NOTHING_LEFT = "all records of the source were replicated, and its brokers responded"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

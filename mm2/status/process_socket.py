@@ -238,7 +238,7 @@ def _query_process(
             text = "the process is busy with other requests: try again"
             return ProcessResponse(code=exit_codes.UNREACHABLE, lines=(text,))
         except TimeoutError:
-            text = f"no answer within {timeout_s:g} s; see its log"
+            text = f"no response within {timeout_s:g} s; see its log"
             return ProcessResponse(code=exit_codes.UNREACHABLE, lines=(text,))
         except (OSError, ValueError, KeyError, TypeError) as error:
             return ProcessResponse(code=exit_codes.FAILED, lines=(f"invalid response: {error}",))

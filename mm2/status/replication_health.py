@@ -175,7 +175,7 @@ def _check_state(report: FlowReport) -> Iterator[_HealthProblem]:
         case State.NOT_RUNNING:
             yield FlowHealth.UNHEALTHY, reason or "no mm2 process is running this flow"
         case State.UNKNOWN:
-            yield FlowHealth.UNKNOWN, reason or "its target cluster does not answer"
+            yield FlowHealth.UNKNOWN, reason or "its target cluster does not respond"
         case State.PAUSED:
             yield FlowHealth.SUSPENDED, reason or "paused by an operator"
         case State.STOPPED:

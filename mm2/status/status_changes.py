@@ -74,7 +74,8 @@ class StatusChangeLog:
                 logging.WARNING,
                 f"{row.flow}: its principal is not authorized for its transactional ids, so zombie "
                 f"writers cannot be fenced: {plurals.format_count(row.unfenced, 'partition')} "
-                "replicated at least once. The remedy grants the right and restarts the tasks, "
+                "replicated at least once. The remedy grants the permission and restarts the "
+                "tasks, "
                 "which then replicate exactly once. "
                 f"{operator_commands.format_remedy(row.fencing_command)}",
             )

@@ -353,7 +353,7 @@ def _list_warnings(
     yield from flow_state.describe_overrides(holds, resume=plan.resume_command)
     if found.loss_count:
         incidents = plurals.format_count(found.loss_count, "incident", "report")
-        yield f"{incidents} lost records; mm2 incidents lists them"
+        yield f"{incidents} of lost records; mm2 incidents lists them"
     wrong = [each for each in partitions if each.reason]
     for each in wrong[:3]:
         yield f"{each.topic}-{each.partition}: {each.reason}"

@@ -386,7 +386,7 @@ def _make_unreported_partition(report: FlowReport, each: PartitionReport) -> Par
         state = topic_rows.PAUSED_STATE
     elif report.state is not ReportedFlowState.RUNNING:
         why = f": {report.reason}" if report.reason else ""
-        reason = f"{reason or 'its logs show no problem'}; the flow is "
+        reason = f"{reason or 'no problem is visible in its logs'}; the flow is "
         reason += f"{report.state.value}{why}"
     elif not reason:
         nodes = f" ({', '.join(report.nodes)})" if report.nodes else ""

@@ -35,7 +35,7 @@ class Place(Protocol):
     ) -> WorkerGroup: ...
 
     def away(self) -> contextlib.AbstractContextManager[None]:
-        """The coordinator does not answer."""
+        """The coordinator does not respond."""
 
 
 class FakePlace:

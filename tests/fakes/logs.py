@@ -62,7 +62,7 @@ class FakeLogs:
     ) -> PerPartitionResult[LogBounds]:
         self._answer()
         if self.unheard.intersection(partitions):
-            raise UnreachableError("its broker does not answer")
+            raise UnreachableError("its broker does not respond")
         return PerPartitionResult(
             succeeded={
                 each: self.logs[each].ends

@@ -64,8 +64,8 @@ def test_a_cluster_is_unreachable_while_its_only_broker_is_killed_or_frozen(
             began_ms = found.since_ms
             assert logged("west unreachable since ") == times
             returns()
-            eventually(lambda: lost() is None, WAIT_S, "west answers again")
-            eventually(lambda: logged("west answers again") == times, WAIT_S)  # noqa: B023
+            eventually(lambda: lost() is None, WAIT_S, "west responds again")
+            eventually(lambda: logged("west responds again") == times, WAIT_S)  # noqa: B023
         assert logged("east") == 0
     finally:
         assert owned.stop_all(10.0) == []

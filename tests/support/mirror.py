@@ -193,7 +193,7 @@ class Mirror:
     # Figures
 
     def metrics(self) -> dict[str, list[tuple[dict[str, str], float]]]:
-        """Every sample that its metrics port shows, by name; empty while it does not answer."""
+        """Every sample that its metrics port shows, by name; empty while it does not respond."""
         try:
             address = f"http://127.0.0.1:{self._port.port}/metrics"
             with urllib.request.urlopen(address, timeout=5.0) as answer:

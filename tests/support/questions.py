@@ -20,7 +20,7 @@ ABOUT_TROUBLE = {
     "mm2_connector_override|mm2:flow:heartbeats_suspended": "an operator who pauses another "
     "connector",
     "mm2:flow:unreported": "a node that is gone with its flow",
-    "mm2:flow:unreachable": "a cluster that does not answer",
+    "mm2:flow:unreachable": "a cluster that does not respond",
     "ALERTS": "an alert",
     "deriv": "a lag that shrinks",
     "mm2:flow:known1[hd]|mm2:flow:known6h": "hours of history",

@@ -209,7 +209,7 @@ def test_a_port_that_never_answers_holds_nothing_up(plain, check):
         took_s = CLOCK.now_s() - began_s
     reserved.release()
     told = only(found, "network", "NETWORK")
-    assert "no answer" in told["text"]
+    assert "no response" in told["text"]
     assert took_s < 20.0  # two rounds of 2 s, on a machine that has much else to do
 
 

@@ -139,7 +139,7 @@ def test_while_a_cluster_is_away_that_is_shown_everywhere_and_gone_when_it_answe
         assert flow["code"] != 0
         assert cause in ready(running)
         away.start()
-        running.await_log(r"INFO \S+: east answers again")
+        running.await_log(r"INFO \S+: east responds again")
         eventually.eventually(lambda: status()["state"] == "RUNNING", 60.0)
         assert "refused" not in status()["reason"]
         eventually.eventually(lambda: '"status": "ok"' in ready(running), 60.0)

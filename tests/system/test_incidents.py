@@ -142,7 +142,7 @@ SOURCE_LOST = Expectation(
     lag=None,
     lag_code=exit_codes.FAILED,
     why=rf"waiting: source east broker 1 \(.*\) {SINCE}",
-    failover=r"east does not answer .*\(origin-unreachable\)[\s\S]*verdict: NO-GO",
+    failover=r"east does not respond .*\(origin-unreachable\)[\s\S]*verdict: NO-GO",
     failover_code=exit_codes.FAILED,
     lost=frozenset({"source"}),
 )

@@ -151,7 +151,9 @@ def test_what_is_said_to_any_node_is_done_on_all(
         begun = nodes.starts()
 
         told = nodes.tell("pause", "--topic", one)
-        assert told.startswith(f"east->west, topic {one}: paused, also across restarts, until: ")
+        assert told.startswith(
+            f"east->west, topic {one}: paused, also across restarts; to resume: "
+        )
         await_still(target, [one])
         await_more(target, [other], nodes.tail)
         large = [

@@ -242,7 +242,7 @@ def test_a_process_that_stands_still_leaves_no_page_that_looks_fresh(
     browser.await_text("#flows", "running")
     assert browser.text("#stale") == ""
     scene.run.freeze()
-    browser.await_text("#stale", "The process does not answer", STALE_S)
+    browser.await_text("#stale", "The process does not respond", STALE_S)
     assert re.search(r"The page shows the state of \S+ \S+Z\.", browser.text("#stale"))
     assert browser.title == "stale · mm2"
     assert re.fullmatch(r"stale: [\d.]+ s old", browser.text("#fresh"))
@@ -250,7 +250,7 @@ def test_a_process_that_stands_still_leaves_no_page_that_looks_fresh(
     eventually.eventually(lambda: browser.text("#stale") == "", STALE_S)
     browser.await_text("#fresh", "as of")
     scene.run.kill()
-    browser.await_text("#stale", "The process does not answer", STALE_S)
+    browser.await_text("#stale", "The process does not respond", STALE_S)
 
 
 def test_what_is_served_changes_nothing(scene: Scene):

@@ -249,7 +249,7 @@ def test_a_page_that_never_got_an_answer_says_so(browser: Browser):
     with made_up_page.served(made) as url:
         browser.open(url)
         browser.await_text("#flows", "running")
-    browser.await_text("#stale", "The process does not answer", SOON_S)
+    browser.await_text("#stale", "The process does not respond", SOON_S)
     assert browser.title == "stale · mm2"
 
 

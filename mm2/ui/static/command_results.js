@@ -50,7 +50,7 @@ export function drawPlan(answer, flow, makePlan) {
   const on = $("plan"), found = answer.result, told = JSON.stringify([answer.result, answer.result_ms, answer.error, answer.running, outdated]);
   if (on.drawnState !== told) {
     on.drawnState = told;
-    const button = element("button", { type: "button", id: "look", disabled: answer.running }, answer.running ? "Making the plan …" : "Make a plan now");
+    const button = element("button", { type: "button", id: "look", disabled: answer.running }, answer.running ? "Planning …" : "Plan a failover now");
     button.addEventListener("click", makePlan);
     const focused = document.activeElement && document.activeElement.id === "look";
     on.replaceChildren(
@@ -68,7 +68,7 @@ function planned(found) {
     ["Re-read", found.reread],
   ];
   if (found.unmoved_groups.length) facts.push(["Not moved", found.unmoved_groups.join(", ")]);
-  if (found.origin_error) facts.push(["Source does not answer", found.origin_error]);
+  if (found.origin_error) facts.push(["Source does not respond", found.origin_error]);
   const list = element("dl", {}, ...facts.flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]));
   const findings = found.findings.map((each) => element("li", {}, element("span", { class: `severity-${each.badge}` }, sign(each.badge)), ` ${each.weight}: ${each.text}`));
   if (found.findings_hidden) findings.push(element("li", {}, `… and ${found.findings_hidden} more`));

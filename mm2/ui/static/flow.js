@@ -34,7 +34,7 @@ export function drawDetail(found) {
   drawNotes(found);
   table($("topics"), TOPIC_COLUMNS, found.topics, (each) => each.topic);
   const hidden = found.topics_found - found.topics.length;
-  text($("topics-more"), hidden > 0 ? `… and ${count(hidden)} more: use the name filter` : found.topics_found ? "" : "No replicated topic has this text in its name.");
+  text($("topics-more"), hidden > 0 ? `… and ${count(hidden)} more: use the name filter` : found.topics_found ? "" : "No replicated topic contains this text in its name.");
   table($("tasks"), TASK_COLUMNS, found.tasks, (each) => String(each.number));
 }
 function drawNotes(found) {
@@ -45,7 +45,7 @@ function drawNotes(found) {
   for (const each of found.warnings) lines.push({ badge: "wait", text: each });
   if (found.partitions_on_other_nodes) lines.push({ badge: "off", text: `${counted(found.partitions_on_other_nodes, "partition")} ${found.partitions_on_other_nodes === 1 ? "is" : "are"} replicated by other nodes (${found.nodes.join(", ")}); see their status pages` });
   for (const each of found.problems) lines.push({ badge: "off", text: `${each.at_ms === null ? "" : `${moment(each.at_ms)}: `}${each.text}${each.resolved_ms === null ? "" : ` (resolved ${moment(each.resolved_ms)})`}` });
-  if (!lines.length) lines.push({ badge: "off", text: "no problems since the start" });
+  if (!lines.length) lines.push({ badge: "off", text: "no problems since mm2 was started" });
   list($("notes"), lines, (each) => each.text, () => element("li"), (on, each) => on.replaceChildren(element("span", { class: `severity-${each.badge}` }, sign(each.badge)), " ", each.text));
 }
 function drawEstimate(estimate) {
@@ -53,7 +53,7 @@ function drawEstimate(estimate) {
   if (on.drawnState === told) return;
   on.drawnState = told;
   on.replaceChildren(
-    element("p", { class: "verdict" }, chip(estimate.badge, estimate.verdict), element("span", { class: "small" }, "current estimate by this process; not a plan")),
+    element("p", { class: "verdict" }, chip(estimate.badge, estimate.verdict), element("span", { class: "small" }, "current estimate by this process; a plan also checks both clusters")),
     element("ul", { class: "plain lines" }, ...estimate.findings.map((each) => element("li", {}, each))),
   );
   $("plan-command").replaceChildren(command(estimate.command));

@@ -1,4 +1,4 @@
-// Shows how old the data is, and warns if the process does not answer.
+// Shows how old the data is, and warns if the process does not respond.
 
 import { REQUEST_TIMEOUT_MS } from "./api_client.js";
 import { $, show, text } from "./elements.js";
@@ -19,7 +19,7 @@ export function recordSuccess(overview) {
   updateFreshness();
 }
 export function recordFailure(error) {
-  last.error = error.name === "AbortError" || error instanceof TypeError ? "no answer in time" : error.message;
+  last.error = error.name === "AbortError" || error instanceof TypeError ? "no response in time" : error.message;
   updateFreshness();
 }
 export function updateFreshness() {
@@ -28,11 +28,11 @@ export function updateFreshness() {
   document.documentElement.classList.toggle("stale", stale);
   show($("stale"), stale);
   if (stale) {
-    const asOf = silent === null ? "No data yet." : `The page shows the state of ${last.dataTime}.`;
-    text($("stale"), `The process does not answer (${last.error || "no answer in time"}). ${asOf} Retrying.`);
+    const asOf = silent === null ? "No data yet." : `The page shows the state as of ${last.dataTime}.`;
+    text($("stale"), `The process does not respond (${last.error || "no response in time"}). ${asOf} Retrying.`);
     text($("fresh"), silent === null ? "stale" : `stale: ${duration(silent)} old`);
   } else {
-    text($("fresh"), silent === null ? "no answer yet" : `as of ${last.dataTime}`);
+    text($("fresh"), silent === null ? "no response yet" : `as of ${last.dataTime}`);
   }
   headline(stale);
 }

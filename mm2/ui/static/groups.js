@@ -13,11 +13,11 @@ const GROUP_COLUMNS = [
 export function drawGroups(found, flow) {
   const shown = found.groups.length;
   const override = found.checkpoints_override ? `Checkpoints are ${found.checkpoints_override} by an operator; resume them with: mm2 resume '${flow.flow}'. ` : "";
-  let note = "No task of this process writes checkpoints of this flow: there is no group yet, they are disabled, or another node writes them. mm2 offsets translate --group NAME queries the clusters.";
+  let note = "No task of this process writes checkpoints of this flow: no consumer group matches, checkpoints are disabled, or another node writes them. To query the clusters, run: mm2 offsets translate --group NAME";
   if (found.local_tasks) {
     const asOf = found.checkpoints_ms === null ? "the first checkpoints are being written" : `checkpoints as of ${moment(found.checkpoints_ms)}`;
     const more = found.groups_found > shown ? `; showing the first ${shown} of ${count(found.groups_found)}: use the name filter` : "";
-    note = `${counted(found.group_count, "group")} here, ${asOf}${more}. Source offset: committed on ${flow.source}; mirror offset: where the group would resume on ${flow.target}.`;
+    note = `${counted(found.group_count, "group")} here, ${asOf}${more}. Source offset: committed offset on ${flow.source}. Mirror offset: where the group would resume on ${flow.target}.`;
   }
   text($("groups-note"), override + note);
   list($("groups"), found.groups, (each) => each.group, () => element("li", {}, element("details", {}, element("summary"), element("table", {}, element("caption", { class: "hidden" }, "Positions")))), (on, each) => {

@@ -18,7 +18,7 @@ function markLocal(each, words) {
 }
 function flowNote(each) {
   const told = [];
-  if (each.slots_missing) told.push(`needs ${counted(each.slots_missing, "more slot")}`);
+  if (each.slots_missing) told.push(`needs ${counted(each.slots_missing, "more Spark slot")}`);
   if (each.warning_count) told.push(counted(each.warning_count, "warning"));
   if (each.data_loss) told.push(each.data_loss);
   return told.length ? element("span", { class: "small" }, told.join(", ")) : null;

@@ -7,8 +7,8 @@ from connect_runtime.base.errors import ConnectError, FatalError, RetriableError
 
 @pytest.mark.parametrize("kind", [RetriableError, FatalError])
 def test_every_operating_error_can_be_caught_as_one(kind):
-    with pytest.raises(ConnectError, match="reading orders-7: no answer"):
-        raise kind("reading orders-7: no answer")
+    with pytest.raises(ConnectError, match="reading orders-7: no response"):
+        raise kind("reading orders-7: no response")
 
 
 def test_an_error_goes_away_by_waiting_or_it_does_not():

@@ -180,7 +180,7 @@ def test_forwards_signed_and_tells_what_the_leader_said(cluster, node, posted):
     ("error", "status"),
     [
         (PeerRefusedError("bad signature", status=403, error_code=403), 403),
-        (PeerUnavailableError("no answer"), None),
+        (PeerUnavailableError("no response"), None),
         (PeerUnavailableError("not signed", unsigned_status=403), 403),
         (ValueError("no url"), None),
     ],

@@ -119,7 +119,7 @@ def test_task_configs_reach_the_leader_whoever_runs_the_connector(cluster, pair)
     "error",
     [
         PeerRefusedError("bad signature", status=403, error_code=403),
-        PeerUnavailableError("no answer"),
+        PeerUnavailableError("no response"),
     ],
 )
 def test_task_configs_that_do_not_reach_the_leader_are_sent_again(cluster, pair, error):

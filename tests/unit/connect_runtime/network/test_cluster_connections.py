@@ -93,7 +93,9 @@ def test_an_unanswered_call_times_out_as_sent_and_takes_its_neighbours_along(wor
     assert 2.0 <= took_s < 3.0
     first, *others = replies
     assert isinstance(first.failure, RequestTimedOut)
-    assert str(first.failure).startswith("init_producer_id: no answer within 2 s, waiting for the")
+    assert str(first.failure).startswith(
+        "init_producer_id: no response within 2 s, waiting for the"
+    )
     assert all(isinstance(each.failure, ConnectionFailed) for each in others)
     assert all(each.sent for each in replies)
     world.settle(100.0)

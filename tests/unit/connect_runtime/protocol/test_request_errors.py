@@ -25,7 +25,7 @@ from connect_runtime.protocol.request_errors import (
         ),
         (
             RequestTimedOut("fetch", waiting_for="the answer of b:1", after_s=1.5),
-            "fetch: no answer within 1.5 s, waiting for the answer of b:1",
+            "fetch: no response within 1.5 s, waiting for the answer of b:1",
         ),
         (
             TruncatedResponse("fetch", 12, "3 unexpected bytes at the end"),

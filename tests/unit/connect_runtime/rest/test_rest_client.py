@@ -201,8 +201,8 @@ def answering() -> Iterator[Callable[..., str]]:
 @pytest.mark.parametrize(
     ("status", "body", "told"),
     [
-        (200, b"<html>", "status 200 with what is no JSON"),
-        (500, b"<html>", "status 500 with what is no JSON"),
+        (200, b"<html>", "status 200 with a body that is not JSON"),
+        (500, b"<html>", "status 500 with a body that is not JSON"),
         (401, b'"User cannot access the resource."', "status 401 without an error message"),
         (302, b"", "Unexpected status code when handling forwarded request: 302"),
     ],

@@ -119,7 +119,7 @@ def begun(tmp_path: pathlib.Path) -> pathlib.Path:
         ({}, {}, ""),
         ({"planned": True}, {}, "not a switch-over"),
         ({"rewind": True}, {}, "begun without --rewind"),
-        ({"groups": ("x",)}, {}, "all of the flow"),
+        ({"groups": ("x",)}, {}, "all groups of the flow"),
         ({}, {"flow": "east->north"}, "its flow is east->west"),
         ({}, {"hooks": frozenset()}, "no longer contains: stop-consumers"),
         (
@@ -163,7 +163,7 @@ def test_what_a_drill_measured():
     said = "\n".join(drill.format_drill_result(result))
     assert "RTO          7.5 s" in said
     assert "12 records of 1,000 lost" in said
-    assert "re-read      2 records\n             the report said: unknown (at least 0" in said
+    assert "re-read      2 records\n             failover report: unknown (at least 0" in said
     assert "FAILED" not in said
     assert result.is_successful
     assert not dataclasses.replace(result, kind=MoveKind.PLANNED).is_successful

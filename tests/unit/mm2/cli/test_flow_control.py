@@ -76,7 +76,7 @@ def live(herder) -> dict[str, str]:
 def test_a_flow_is_paused_and_goes_on(herder, config, capsys):
     undo = f"mm2 resume 'east->west' --config {config}"
     told = run(config, capsys, "pause")
-    assert told == f"east->west: paused, also across restarts, until: {undo}\n"
+    assert told == f"east->west: paused, also across restarts; to resume: {undo}\n"
     assert herder.config().target_state(NAME) is TargetState.PAUSED
     told = run(config, capsys, "resume")
     assert told == "east->west: resumed; replication continues where it was paused\n"
@@ -85,7 +85,9 @@ def test_a_flow_is_paused_and_goes_on(herder, config, capsys):
 
 def test_so_is_a_topic(herder, config, capsys):
     told = run(config, capsys, "pause", "--topic", "orders")
-    assert told.startswith("east->west, topic orders: paused, also across restarts, until: mm2 ")
+    assert told.startswith(
+        "east->west, topic orders: paused, also across restarts; to resume: mm2 "
+    )
     assert "--topic orders" in told
     assert live(herder) == {"live.paused.topic.orders": "true"}
     run(config, capsys, "resume", "--topic", "orders")

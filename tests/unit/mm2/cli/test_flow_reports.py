@@ -38,7 +38,7 @@ class World:
         missing = {each.name for each in accesses} & self.silent
         if missing:
             self.passed_s += timeout_s
-        return {each: RetriableError("no answer") for each in missing}
+        return {each: RetriableError("no response") for each in missing}
 
     def look(self, settings, flow, plan, *, timeout_s, lost, **more):
         self.looks.append({"flow": flow.name, "timeout_s": timeout_s, "lost": set(lost)})

@@ -22,7 +22,7 @@ def test_what_libraries_log_is_kept_where_it_is_asked_for(caplog):
 
 
 @pytest.mark.parametrize(
-    "failure", [RetriableError("west does not answer"), click.UsageError("no"), None]
+    "failure", [RetriableError("west does not respond"), click.UsageError("no"), None]
 )
 def test_a_command_that_fails_leaves_nothing_behind(failure):
     with (

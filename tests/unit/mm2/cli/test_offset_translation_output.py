@@ -95,7 +95,7 @@ def test_a_time_that_was_looked_for_on_the_other_side_is_told():
     found = answer(places=[place(UNSURE, offset=None, basis=Basis.TIME_ON_DESTINATION)])
     table, note = list(offset_translation_output.format_translation(found))[1:]
     assert table.split()[2] == "-"
-    assert note.startswith("orders-3: east did not answer")
+    assert note.startswith("orders-3: east did not respond")
 
 
 def test_of_one_group_as_java_writes_it():
@@ -160,8 +160,7 @@ def test_whether_it_is_beyond_the_log_end_nobody_knows_without_the_source():
     found = answer(places=[place(WAITS)], silent="no route")
     assert list(offset_translation_output.format_translation(found))[-1] == (
         "orders-3: whether offset 50 is beyond the log end is unknown, because east did not "
-        "answer: "
-        "no route"
+        "respond: no route"
     )
 
 

@@ -87,10 +87,10 @@ class Api:
     [
         (Api(0, 2), "restarted tasks 0, 2"),
         (Api(), "all"),
-        (Api(error=FlowRestError("no answer")), "all"),
+        (Api(error=FlowRestError("no response")), "all"),
         (None, "all"),
     ],
-    ids=["tasks have it", "no task has it", "no answer", "no process here"],
+    ids=["tasks have it", "no task has it", "no response", "no process here"],
 )
 def test_where_no_task_has_the_partitions_the_connector_is_restarted(api, restarted):
     asked: list[Any] = []
@@ -126,7 +126,7 @@ DECISION = ResetDecision(
     partition=P0, position="earliest", request="r", partition_map=OffsetMap().get_partition(P0)
 )
 RECORDED = "orders-0: not replicated so far; starts again at the first record of the source's log."
-AWAY = UnreachableError("west does not answer")
+AWAY = UnreachableError("west does not respond")
 
 
 def raising(error):
@@ -193,8 +193,10 @@ def test_what_was_recorded_is_printed_also_if_what_follows_fails(
     assert reset(config, "--json") == exit_codes.FAILED
     told = capsys.readouterr()
     said = json.loads(told.out)
-    assert (said["decisions"], said["error"]) == ([RECORDED], "west does not answer")
-    assert "mm2: the reset is recorded, but a later step failed: west does not answer. " in told.err
+    assert (said["decisions"], said["error"]) == ([RECORDED], "west does not respond")
+    assert (
+        "mm2: the reset is recorded, but a later step failed: west does not respond. " in told.err
+    )
     assert "mm2 restart 'east->west'" in told.err
     assert reset(config) == exit_codes.FAILED
     assert capsys.readouterr().out.startswith(f"{RECORDED}\nrecorded in ")
@@ -204,4 +206,4 @@ def test_what_could_not_be_recorded_is_an_error_alone(config, recorded, monkeypa
     monkeypatch.setattr(topic_reset, "record_decisions", raising(AWAY))
     assert reset(config, "--json") == exit_codes.UNREACHABLE
     told = capsys.readouterr()
-    assert (told.out, "mm2: west does not answer" in told.err) == ("", True)
+    assert (told.out, "mm2: west does not respond" in told.err) == ("", True)

@@ -146,7 +146,7 @@ STOPPED = {"partitions": [{"partition": 0, "state": "unseen"}], "state": "STOPPE
         (PAUSED, [action("pause", 5_000), action("resume", 6_000)], []),
         (STOPPED, [action("pause", 5_000)], []),
         (PAUSED_TOPIC, [action("pause", 5_000, "bills"), action("throttle", 5_000, "orders")], []),
-        (PAUSED, [RetriableError("no answer")], []),
+        (PAUSED, [RetriableError("no response")], []),
     ],
 )
 def test_who_paused_or_stopped_it_is_named(
@@ -241,7 +241,8 @@ def test_nobody_runs_it_and_the_clusters_tell_how_far_it_is(config, capsys, alon
     assert main.run_command(["why", str(config), "east.orders"]) == exit_codes.DONE
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == (
-        "east->west: orders -> east.orders, partition 0: unseen: its logs show no problem; the "
+        "east->west: orders -> east.orders, partition 0: unseen: no problem is visible in its "
+        "logs; the "
         "flow is NOT_RUNNING: nobody"
     )
     assert lines[1] == "east->west: orders is replicated by topics includes .*; lag: 5 records, -"
@@ -267,7 +268,7 @@ def test_a_process_that_does_not_know_it_leaves_it_to_the_clusters(
     assert main.run_command(["why", str(config), "orders"]) == exit_codes.DONE
     printed = capsys.readouterr().out
     assert (
-        "no process on this machine replicates the topic; the answer was read from the clusters"
+        "no process on this machine replicates the topic; this answer was read from the clusters"
         in printed
     )
     assert "the flow is PLANNING: creating topic mm2-configs" in printed, "the process knows best"

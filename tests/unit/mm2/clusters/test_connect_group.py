@@ -83,6 +83,6 @@ def test_a_group_that_may_not_be_described_is_not_told(side):
 
 
 def test_a_cluster_that_does_not_answer_is_raised(side):
-    side.topics.failure = RetriableError("no answer")
+    side.topics.failure = RetriableError("no response")
     with pytest.raises(RetriableError):
         look(side)

@@ -46,7 +46,8 @@ def test_a_leader_that_is_away_holds_up_no_other(side):
     found = look(side, raises=True)
     assert sorted(found.succeeded) == [PLACES[1]]
     assert (
-        log_end_offsets.list_unanswered_partitions(found)[PLACES[2]] == "its broker does not answer"
+        log_end_offsets.list_unanswered_partitions(found)[PLACES[2]]
+        == "its broker does not respond"
     )
 
 
@@ -66,7 +67,7 @@ def test_time_is_shared_among_leaders(side):
 def test_where_none_answers_that_is_raised_to_who_wants_it(side):
     side.logs.unheard = set(PLACES)
     assert look(side).succeeded == {}
-    with pytest.raises(RetriableError, match="does not answer"):
+    with pytest.raises(RetriableError, match="does not respond"):
         look(side, raises=True)
 
 

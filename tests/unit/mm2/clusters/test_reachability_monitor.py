@@ -261,7 +261,7 @@ def test_one_whose_brokers_all_fall_silent_is_lost_since_their_last_answer(scene
         yield 2 * CHECK_S
         assert scene.lost() == [("source east", "", 11)]
         (before,) = scene.watch.unreachable(scene.settings.flows[0])
-        assert before.reason == "no answer"
+        assert before.reason == "no response"
         scene.clock.wall += 300  # the clocks drift apart
         yield 50.0
         assert scene.watch.unreachable(scene.settings.flows[0]) == (before,), "the same moment"
@@ -315,7 +315,7 @@ def test_one_that_answers_again_is_lost_no_more(scene, caplog):
             assert scene.lost() == []
 
     scene.run(script)
-    assert lines(caplog, logging.INFO) == ["east answers again"] * 2
+    assert lines(caplog, logging.INFO) == ["east responds again"] * 2
     assert len(lines(caplog, logging.WARNING)) == 2
 
 
@@ -339,8 +339,8 @@ def test_brokers_that_come_back_one_by_one(scene, caplog):
     assert told == [
         "east",
         "east broker 2 (b2:9092)",
-        "east answers again",
-        "east broker 2 (b2:9092) answers again",
+        "east responds again",
+        "east broker 2 (b2:9092) responds again",
     ]
 
 

@@ -53,7 +53,7 @@ def test_a_silent_port_is_waited_for_until_the_time_is_up(silent):
     found = reachability_probe.wait_for_clusters(
         [access(silent)], timeout_s=7.0, print_line=lines.append, clock=CLOCK
     )
-    assert lines[0].startswith(f"west: no answer yet ({silent}); waiting up to ")
+    assert lines[0].startswith(f"west: no response yet ({silent}); waiting up to ")
     assert (
         reachability_probe.describe_cause(access(silent), found["west"])
         == f"no response within 4 s ({silent})"

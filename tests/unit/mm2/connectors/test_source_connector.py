@@ -441,7 +441,7 @@ def test_where_the_old_configuration_cannot_be_read_all_that_is_new_starts_at_it
     assert running.tasks() == ["orders-0 orders-1", "users-0*"]
 
 
-# A cluster that does not answer
+# A cluster that does not respond
 
 
 def test_before_topics_are_known_there_is_no_answer(running, caplog):

@@ -196,7 +196,7 @@ def test_writers_of_a_partition_that_does_not_answer_are_fenced_too(world: World
     def leave(what: str) -> None:
         if what == "after stop":
             world.sides.target.logs.logs.pop(away, None)
-        if what == "before fence":  # it answers again before the last look
+        if what == "before fence":  # it responds again before the last look
             world.sides.target.log("east.orders", COPIED + DELTA, partition=1)
 
     world.on = leave

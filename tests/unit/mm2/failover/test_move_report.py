@@ -131,7 +131,7 @@ def test_the_way_on_names_the_file():
     [
         (["billing"], ["members on east: billing"]),
         ([], ["no members on east yet: billing"]),
-        (None, ["whether the groups have members on east is unknown: the cluster did not answer"]),
+        (None, ["whether the groups have members on east is unknown: the cluster did not respond"]),
     ],
     ids=str,
 )

@@ -61,7 +61,7 @@ def test_every_step_has_words():
     about = wanted(MoveKind.BACK, "tail.jsonl")
     words = [move_steps.describe_step(step, about, "east->west", same_names=False) for step in Step]
     assert len(set(words)) == len(Step)
-    assert words[1] == "export records of west that never reached east to tail.jsonl"
+    assert words[1] == "export to tail.jsonl the records of west that east lacks"
     assert words[2] == "stop producers on east"
 
 

@@ -140,7 +140,7 @@ def test_a_mirror_that_goes_away_meanwhile_is_told_with_its_code(world: World, t
 
     world.on = leave
     path = tmp_path / "move.jsonl"
-    with pytest.raises(RetriableError, match=r"does not answer.*--accept mirror-unknown"):
+    with pytest.raises(RetriableError, match=r"does not respond.*--accept mirror-unknown"):
         move(world, wanted(Kind.EMERGENCY), path)
     accept(path, "mirror-unknown")
     move(world, wanted(Kind.EMERGENCY), path)

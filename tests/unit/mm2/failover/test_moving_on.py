@@ -58,7 +58,7 @@ def test_groups_of_an_origin_that_dies_meanwhile_are_moved_by_what_was_recorded(
             mm2_records.encode_checkpoint(point)
         ]
     path = tmp_path / "move.jsonl"
-    with pytest.raises(RetriableError, match="not so when the move began"):
+    with pytest.raises(RetriableError, match="has changed since the move began"):
         move(world, wanted(Kind.EMERGENCY), path)
     assert stands(world) == {"ahead": 50}
     with JournalFile(path) as file:

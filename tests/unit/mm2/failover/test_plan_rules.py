@@ -206,7 +206,7 @@ def test_what_never_left_the_cluster_gone_back_to(records, found):
 @pytest.mark.parametrize(
     ("at_least", "why", "words"),
     [
-        (9, "", "at least 9 records of west never reached east"),
+        (9, "", "at least 9 records of west were never replicated to east"),
         (0, "", "are not counted: the scan did not reach the end of the log in time"),
         (0, "it has no leader", "are not counted: it has no leader"),
     ],

@@ -68,9 +68,9 @@ def test_of_a_group_that_stands_where_it_should_there_is_nothing_to_tell():
 )
 def test_a_group_that_was_not_read_tells_less(kind, moves, refused, code, weight):
     """One that we may not read never will, and the right is named."""
-    told = found(*moves, kind=kind, unread_reason="no answer", is_access_denied=refused)
+    told = found(*moves, kind=kind, unread_reason="no response", is_access_denied=refused)
     assert [(each.code, each.severity, each.group) for each in told] == [(code, weight, "g")]
-    assert "(no answer)" in told[0].text
+    assert "(no response)" in told[0].text
     assert ("grant mm2 DESCRIBE" in told[0].text) is refused
 
 
@@ -137,8 +137,8 @@ UNMOVED = {"orders": "east.orders"}
         ({"topics": UNMOVED}, "it reads orders. On west it starts"),
         ({"topics": dict.fromkeys("abcdefg", "x")}, "it reads a, b, c, d, e and 2 more. On"),
         (
-            {"topics": None, "unread_reason": "no answer"},
-            "its topics on east are unknown (no answer)",
+            {"topics": None, "unread_reason": "no response"},
+            "its topics on east are unknown (no response)",
         ),
         ({}, "it has read nothing on east yet"),
     ],
@@ -250,7 +250,7 @@ def test_a_leader_that_is_away_there_is_no_missing_place(to, place):
     )
     (told,) = found(move)
     assert (told.code, told.severity, told.group) == ("mirror-unknown", Weight.FORBIDS, "g")
-    assert "west does not answer for t-1 (it hangs)" in told.text
+    assert "west does not respond for t-1 (it hangs)" in told.text
     assert place in told.text
     assert "try again" in told.text
 

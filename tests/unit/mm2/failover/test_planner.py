@@ -335,7 +335,7 @@ def test_a_leader_that_is_away_leaves_what_others_lead(unheard):
     found = made(sides)
     assert {each.partition: each.lag_records for each in found.mirrored} == {HERE: 0, OTHER: None}
     assert (found.origin_error, codes(found)["lag-unknown"]) == ("", Weight.COSTS)
-    why = "does not answer" if unheard else "it has no leader"
+    why = "does not respond" if unheard else "it has no leader"
     assert why in next(each.text for each in found.findings if each.code == "lag-unknown")
     assert found.groups[0].basis is PositionBasis.COMMITTED
 
@@ -345,7 +345,7 @@ def test_where_no_leader_answers_the_cluster_is_silent():
     checkpoints(sides, "billing", 30)
     sides.source.logs.unheard = {HERE}
     found = made(sides)
-    assert "its broker does not answer; waited for 10 s" in found.origin_error
+    assert "its broker does not respond; waited for 10 s" in found.origin_error
     assert "--snapshot-timeout" in found.origin_error
     assert only(found).target_offset == 30 + DELTA
 
@@ -368,7 +368,7 @@ def test_a_leader_that_hangs_there_is_not_waited_for_on_behalf_of_the_others():
     found = made(sides)
     here, other = found.groups[0].partitions
     assert (here.action, here.unanswered_reason) == (Way.MOVES, "")
-    assert other.unanswered_reason == "its broker does not answer"
+    assert other.unanswered_reason == "its broker does not respond"
 
 
 def test_a_topic_that_is_not_described_is_told():

@@ -125,7 +125,7 @@ def test_a_transaction_that_is_open_begins_it_anew():
 def test_who_does_not_answer_agrees_with_nobody():
     found = EqualEndsDetector(quiescence_s=0.0)
     assert not found.evaluate(mirrored(7, answers=False), 1.0)
-    assert "does not answer" in found.reason
+    assert "does not respond" in found.reason
 
 
 def test_without_a_time_to_settle_one_look_is_enough():
@@ -148,4 +148,4 @@ def test_what_is_not_heard_of_is_passed_over_where_that_is_accepted():
     assert found.evaluate([*mirrored(7), away], 1.0)
     assert found.ends == {TopicPartition("t", 0): 7}
     assert not found.evaluate([away], 2.0)
-    assert "does not answer" in found.reason
+    assert "does not respond" in found.reason

@@ -86,7 +86,7 @@ def test_what_others_have_brought_over_nobody_counts(here, syncs, start):
     assert found.build_scan_starts() == {}
     told = found.build_uncounted_tails({})[NEW].summarize()
     assert (told.records, told.start, told.end) == (None, start, 30)
-    assert "by another tool than this flow, without a record of its progress" in told.unknown_reason
+    assert "by a tool other than this flow, without a record of its progress" in told.unknown_reason
 
 
 def test_under_one_name_a_log_of_that_name_says_nothing():

@@ -44,7 +44,7 @@ from tests.fakes.two_sides import FakeSides
 
 AWAY = TopicPartition("east.orders", 1)
 WAIT_S = 600.0
-HANGS = fencing_results.format_accepted_unfenced_reason("its broker does not answer")
+HANGS = fencing_results.format_accepted_unfenced_reason("its broker does not respond")
 
 
 class Scene:
@@ -116,7 +116,7 @@ class Scene:
         return {each.partition: each.unfenced_reason for each in turns.results.values()}
 
     def close(self) -> dict[TopicPartition, str]:
-        """The same of the whole step, where what does not answer may be left."""
+        """The same of the whole step, where what does not respond may be left."""
         _, about = self.turns(leaves=True)
         asked = wanted(MoveKind.EMERGENCY, accepted=frozenset({"mirror-unknown"}))
         return {each.partition: each.unfenced_reason for each in flow_stop.fence_flow(about, asked)}
@@ -142,14 +142,14 @@ def test_it_is_told_what_is_waited_for_and_for_how_long(scene: Scene):
     scene.run(leaves=True)
     assert len(scene.told) == 5
     assert (
-        "the mirror of orders-1 does not answer (its broker does not answer); "
+        "the mirror of orders-1 does not respond (its broker does not respond); "
         "left unfenced after 25 s more" in scene.told[0]
     )
     assert "; left unfenced after 5 s more, as accepted" in scene.told[-1]
 
 
 def test_where_that_is_not_accepted_it_is_waited_for_and_the_way_on_is_told(scene: Scene):
-    with pytest.raises(RetriableError, match=r"does not answer.*--accept mirror-unknown"):
+    with pytest.raises(RetriableError, match=r"does not respond.*--accept mirror-unknown"):
         scene.run(leaves=False)
     assert scene.clock.s >= WAIT_S
     assert "--accept mirror-unknown" in scene.told[0]
@@ -224,7 +224,7 @@ def test_who_takes_a_partition_meanwhile_is_not_left_it(scene: Scene):
     """He answers: that he may be out of reach is all that was accepted."""
     scene.target.logs.unheard = set()
     scene.contested = {moves.HERE}
-    with pytest.raises(RetriableError, match=r"after 600 s.* answers: orders-0 \(47\)"):
+    with pytest.raises(RetriableError, match=r"after 600 s.* responds: orders-0 \(47\)"):
         scene.close()
 
 
@@ -462,8 +462,8 @@ def test_who_hangs_is_asked_once_for_all_that_he_leads():
     sides.target.logs.failures = {TopicPartition("east.orders", 2): no_right}
     found = writer_fencing.find_unanswered_partitions(sides, led, clock=CLOCK)
     assert {each.partition: why for each, why in found.items()} == {
-        1: "its broker does not answer",
-        3: "its broker does not answer",
+        1: "its broker does not respond",
+        3: "its broker does not respond",
         4: "it has no leader",
     }
 

@@ -126,7 +126,7 @@ def test_a_reload_is_recorded_for_each_flow_of_the_file_as_it_is_and_was(running
     assert other.flow == "b->a"
 
 
-@pytest.mark.parametrize("failure", [None, RetriableError("no answer")])
+@pytest.mark.parametrize("failure", [None, RetriableError("no response")])
 def test_a_reload_that_fails_or_only_looks_is_not_recorded(running, made, failure):
     made.answer_request(DRY)
     running.failure = failure
@@ -176,11 +176,11 @@ def test_a_wrong_file_changes_nothing_and_every_mistake_is_told(running, made, q
 
 def test_what_cannot_be_applied_is_told(running, made):
     running.file = FLOW.replace("to: b", "to: b, topics: x")
-    running.failure = RetriableError("cluster a does not answer")
+    running.failure = RetriableError("cluster a does not respond")
     answer = made.reload(QUESTION)
     assert answer.code == exit_codes.FAILED
-    assert answer.lines == ("cluster a does not answer", config_reload.CONFIG_KEPT_TEXT)
-    assert answer.detail == {"outcome": "failed", "errors": ["cluster a does not answer"]}
+    assert answer.lines == ("cluster a does not respond", config_reload.CONFIG_KEPT_TEXT)
+    assert answer.detail == {"outcome": "failed", "errors": ["cluster a does not respond"]}
 
 
 @pytest.mark.parametrize("question", [ReloadRequest(), ExplainRequest(topic="orders")])

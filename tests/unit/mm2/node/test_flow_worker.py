@@ -155,22 +155,22 @@ def test_its_worker_begins_writes_the_connectors_as_its_leader_and_stops():
 
 def test_a_worker_that_does_not_start_is_tried_again_after_growing_pauses(caplog):
     flow = Flow()
-    refusal = RetriableError("b:1 does not answer")
+    refusal = RetriableError("b:1 does not respond")
     flow.fleet.next.extend(Member(refuses=refusal) for _ in range(8))
     flow.does(*[flow.looks] * 9)
     assert [each.calls for each in flow.members] == [["start"]] * 8 + [["start", "stop"]]
-    assert "the worker has not started: b:1 does not answer" in caplog.text
-    assert {each.reason for each in flow.seen[:8]} == {"b:1 does not answer"}
+    assert "the worker has not started: b:1 does not respond" in caplog.text
+    assert {each.reason for each in flow.seen[:8]} == {"b:1 does not respond"}
     first, *_, last = flow.turns.pauses
     assert first < 2 * flow_worker.MIN_START_DELAY_S < flow_worker.MAX_START_DELAY_S / 2 < last
 
 
 def test_the_same_failure_to_start_is_logged_once(caplog):
     flow = Flow()
-    refusal = RetriableError("b:1 does not answer")
+    refusal = RetriableError("b:1 does not respond")
     flow.fleet.next.extend(Member(refuses=refusal) for _ in range(5))
     flow.does(*[flow.looks] * 6)
-    assert caplog.text.count("the worker has not started: b:1 does not answer") == 1
+    assert caplog.text.count("the worker has not started: b:1 does not respond") == 1
 
 
 def test_what_keeps_a_worker_from_starting_is_the_flows_reason(caplog):

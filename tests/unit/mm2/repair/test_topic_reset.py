@@ -385,7 +385,7 @@ def test_a_node_that_cannot_be_named_is_still_another_one():
     world, decisions = decided()
     world.begin(decisions[0])
     watch = Watch(world, decisions)
-    watch.trouble = RetriableError("west does not answer")
+    watch.trouble = RetriableError("west does not respond")
     assert watch.outcomes() == [
         "orders-0: started again at source offset 0; its state is known only on the node that "
         "has its task: run mm2 status there"

@@ -191,7 +191,7 @@ def test_a_failed_flow_tells_why_and_how_far_it_came():
 
 
 def test_partitions_in_error_are_counted():
-    assert "2 partitions (1 in error)" in flow_line(
+    assert "2 partitions (1 halted)" in flow_line(
         statuses.partition("orders", 0), statuses.partition("orders", 1, phase="halted")
     )
 

@@ -241,7 +241,8 @@ def test_who_logs_never_waits_and_what_waits_is_bounded(warnings):
     (told,) = warnings()
     assert "1 operator action not recorded" in told
     assert told.endswith(
-        ": 1000 others are still to be written. Recorded only in this log: resume east->west"
+        ": 1000 other actions have not been written yet. Recorded only in this log: resume "
+        "east->west"
     )
     gate.set()
     assert len(scene.recorded()) == operator_log.MAX_PENDING_ACTIONS
@@ -279,7 +280,7 @@ def test_a_silent_target_is_asked_last():
     def open_target(settings, flow):
         asked.append(flow.name)
         if flow.name == "east->west":
-            raise RetriableError("no answer")
+            raise RetriableError("no response")
         gate.wait(WAIT_S)
         return contextlib.nullcontext(scene.target)
 

@@ -116,7 +116,7 @@ def test_a_process_that_does_not_answer_is_not_waited_for_longer_than_asked(wher
     silent = ProcessSocket(tmp_path / "c.yaml", folder=where)
     (answer,) = ask(tmp_path / "c.yaml", where, timeout_s=0.1).values()
     assert answer.code == exit_codes.UNREACHABLE
-    assert "no answer within 0.1 s" in answer.lines[0]
+    assert "no response within 0.1 s" in answer.lines[0]
     silent.close()
 
 

@@ -120,7 +120,7 @@ TARGET_LOST = "target west unreachable since 00:00:00Z: refused"
             Health.UNHEALTHY,
             ["no mm2 process is running this flow"],
         ),
-        (report(state=State.UNKNOWN, reason="no answer"), Health.UNKNOWN, ["no answer"]),
+        (report(state=State.UNKNOWN, reason="no response"), Health.UNKNOWN, ["no response"]),
         (
             report(state=State.UNKNOWN, reason="why", unreachable=(lost(Side.TARGET),)),
             Health.UNKNOWN,

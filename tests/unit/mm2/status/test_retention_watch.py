@@ -270,10 +270,10 @@ def test_a_file_that_was_read_again_makes_new_clients(scene):
 
 def test_a_source_that_is_silent_is_told_once(scene, caplog):
     scene.look(statuses.partition(phase="halted"))
-    scene.opened[0].failure = RetriableError("no answer")
+    scene.opened[0].failure = RetriableError("no response")
     for _ in range(3):
         scene.look(statuses.partition(phase="halted"))
-    assert caplog.text.count("no answer") == 1
+    assert caplog.text.count("no response") == 1
     assert scene.partitions()[0].start is None
     scene.opened[0].failure = None
     scene.look(statuses.partition(phase="halted"))
@@ -369,6 +369,6 @@ def test_a_flow_that_came_back_is_told_of_again(scene, caplog):
         scene.running.shown = shown
         scene.watch.collect_snapshots(threading.Event())
         for each in scene.opened:
-            each.failure = RetriableError("no answer")
+            each.failure = RetriableError("no response")
         scene.watch.collect_snapshots(threading.Event())
-    assert caplog.text.count("no answer") == 2
+    assert caplog.text.count("no response") == 2

@@ -273,7 +273,7 @@ def test_how_far_it_is_stands_behind_its_partitions():
         (report(far(reason="its mirror was deleted")), "unseen: its mirror was deleted"),
         (
             report(far(), state=ReportedFlowState.NOT_RUNNING, reason="nobody"),
-            "unseen: its logs show no problem; the flow is NOT_RUNNING: nobody",
+            "unseen: no problem is visible in its logs; the flow is NOT_RUNNING: nobody",
         ),
         (report(far(state="paused")), "paused"),
     ],

@@ -126,13 +126,13 @@ def test_whatever_goes_wrong_it_is_asked_again_later(asked, commands, clock, rai
 def test_what_was_found_stays_beside_why_nothing_newer_was(asked, commands, clock):
     asked.request(INCIDENTS)
     first = settled(asked)
-    commands.says = CommandFailedError("mm2 incidents gave no answer within 30 s")
+    commands.says = CommandFailedError("mm2 incidents gave no response within 30 s")
     clock.now += 100
     clock.wall += 100_000
     asked.request(INCIDENTS)
     second = settled(asked)
     assert (second.output, second.at_ms) == (first.output, first.at_ms)
-    assert second.error == "mm2 incidents gave no answer within 30 s"
+    assert second.error == "mm2 incidents gave no response within 30 s"
     told = command_runner.result_to_json(second)
     assert told["result_ms"] == first.at_ms
     assert (told["running"], told["error"]) == (False, second.error)

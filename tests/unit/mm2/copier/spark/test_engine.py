@@ -70,7 +70,7 @@ def test_the_row_says_how_it_ended(copy, rows, error):
     ("error", "told"),
     [
         (SparkJobError("ValueError: boom"), "ValueError: boom"),
-        (SparkUnavailableError("no answer"), spark_errors.JVM_DIED),
+        (SparkUnavailableError("no response"), spark_errors.JVM_DIED),
     ],
 )
 def test_a_failure_is_the_handles(copy, error, told):
@@ -82,7 +82,7 @@ def test_however_spark_ends_a_cancelled_copy_it_was_cancelled(copy):
     class Cancelling(Driver):
         def run_job(self, ticket, *, group, description):
             copy.cancel()
-            raise SparkUnavailableError("no answer")
+            raise SparkUnavailableError("no response")
 
     copy.run(Cancelling())
     assert copy.error == spark_errors.CANCELLED
