@@ -90,9 +90,7 @@ def _variables(*, topics: bool) -> list[Builder[dashboard.VariableModel]]:
         query = 'label_values(mm2_replication_lag_records{flow=~"$flow"}, topic)'
         found.append(_values("topic", query).label("Topic"))
     where = builders.TextBoxVariable("runbooks").label("Runbooks URL")
-    where.description(
-        "Base URL of your copy of deploy/runbooks; the links of panels start with it."
-    )
+    where.description("Base URL of your copy of deploy/runbooks, used by the links of the panels.")
     return [*found, where.default_value("deploy/runbooks")]
 
 

@@ -30,8 +30,9 @@ _COPIED = '{flow=~"$flow", phase=~"copying|boundary"}'
 CROSSING = number(
     Text(
         title="Time since last replication",
-        about="Time since the target last acknowledged a batch or heartbeat. A flow that is caught "
-        "up counts as replicating while its source answers. Red beyond the objective.",
+        about="Time since the target last acknowledged a batch, including heartbeats. A "
+        "flow that has caught up counts as replicating as long as its source "
+        "responds. Red if the objective is missed.",
         unknown="no data: no node reports the flow",
         runbooks=("Mm2FlowStalled",),
     ),
@@ -44,7 +45,8 @@ CROSSING = number(
 BEHIND = number(
     Text(
         title="Oldest unreplicated record",
-        about="Its age, for the topic that lags most. 0 if everything is replicated.",
+        about="Age of the oldest unreplicated record, for the topic with the largest lag. 0 "
+        "if all records are replicated.",
         unknown="no data: lag is unknown",
         runbooks=("Mm2LagHigh",),
     ),
@@ -57,8 +59,8 @@ BEHIND = number(
 CATCHING_UP = number(
     Text(
         title="Caught up in",
-        about="At the rate of the last ten minutes. Shows no value unless the lag shrinks: it is 0,"
-        " constant or growing. The graphs below tell which.",
+        about="Remaining time at the rate of the last ten minutes. Without a value, the lag "
+        "is 0, constant or growing: see the graphs below.",
         unknown="lag not shrinking, or no data",
         color=QUIET,
         runbooks=("Mm2LagHigh",),
@@ -72,8 +74,8 @@ CATCHING_UP = number(
 STANDING = number(
     Text(
         title="Halted partitions",
-        about="Partitions that are halted or fenced until an operator acts. 0 is normal. The table "
-        "below shows which partitions and the reason.",
+        about="Partitions that are halted or fenced until an operator acts. Normal: 0. The "
+        "table below shows the topics and the reasons.",
         unknown="no data: no partitions reported",
         runbooks=("Mm2PartitionsHalted",),
     ),
@@ -86,7 +88,7 @@ STANDING = number(
 COPIED = graph(
     Text(
         title="Partitions assigned and replicating",
-        about="If the lines differ, some partitions are waiting or halted, or their node is lost.",
+        about="If the lines differ, some partitions are waiting or halted, or a node was lost.",
     ),
     Query(expr=f"max by (flow) (mm2_flow_assigned_partitions{_FLOW})", legend="{{flow}} assigned"),
     Query(expr=f"sum by (flow) (mm2_flow_partitions{_COPIED})", legend="{{flow}} replicating"),
@@ -98,8 +100,8 @@ COPIED = graph(
 HELD = number(
     Text(
         title="Paused or stopped",
-        about="paused: by mm2 pause. stopped: by mm2 failover or REST. mm2 resume continues "
-        "replication.",
+        about="paused: by mm2 pause. stopped: by mm2 failover or through the REST API. mm2 "
+        "resume resumes replication.",
         unknown="not paused, or no data",
         color=QUIET,
         runbooks=("Mm2FlowPausedOrStopped",),
@@ -116,8 +118,8 @@ HELD = number(
 AGES = graph(
     Text(
         title="Age of the mirror",
-        about="Age of the oldest unreplicated record, or time since the last replication. The "
-        "objective is met below the dashed line.",
+        about="Age of the oldest unreplicated record, or time since the last replication. "
+        "Below the dashed line, the objective is met.",
         runbooks=("Mm2FreshnessBurnsFast",),
     ),
     Query(expr=f"mm2:flow:age_seconds{_FLOW}"),
@@ -145,8 +147,8 @@ PHASES = graph(
 LAG_RECORDS = graph(
     Text(
         title="Lag in records, top ten topics",
-        about="Rising: the source receives more than is replicated. An upper bound where logs have "
-        "gaps.",
+        about="If the lag grows, the source receives more records than are replicated. An "
+        "upper bound if logs have gaps.",
         runbooks=("Mm2LagHigh", "Mm2TopicStalled"),
     ),
     Query(expr=f"topk(10, mm2:topic:lag_records{_TOPIC})", legend=_BY_TOPIC),
@@ -156,7 +158,8 @@ LAG_RECORDS = graph(
 LAG_SECONDS = graph(
     Text(
         title="Oldest unreplicated record, top ten topics",
-        about="A line that rises by one second per second: nothing of that topic is replicated.",
+        about="If a line rises by one second per second, no records of the topic are being "
+        "replicated.",
         runbooks=("Mm2TopicStalled",),
     ),
     Query(expr=f"topk(10, mm2:topic:lag_seconds{_TOPIC})", legend=_BY_TOPIC),
@@ -167,8 +170,8 @@ LAG_SECONDS = graph(
 TOPICS = rows(
     Text(
         title="Topics",
-        about="Sorted by age. 'data loss in': time until the source deletes the oldest unreplicated"
-        " record.",
+        about="Sorted by age. 'data loss in': time until the source deletes the oldest "
+        "unreplicated record.",
         unknown="unknown",
         runbooks=("Mm2DataLossImminent", "Mm2DataLossPredicted"),
     ),
@@ -211,7 +214,7 @@ RECORDS = graph(
 SIZE = graph(
     Text(
         title="Bytes per second, top ten topics",
-        about="Bytes of record batches, as compressed, acknowledged by the target.",
+        about="Compressed bytes of record batches that the target acknowledged.",
     ),
     Query(
         expr="topk(10, sum by (flow, topic) "
@@ -233,8 +236,8 @@ def _share(which: str) -> Query:
 LATENCY = graph(
     Text(
         title="Replication latency",
-        about="From a record's timestamp until the target acknowledged its copy: median, 99th and "
-        "99.9th percentile. Values between histogram buckets are interpolated.",
+        about="Time from the timestamp of a record until the target acknowledged its copy: "
+        "median, 99th and 99.9th percentile, interpolated between histogram buckets.",
         unknown="no data: nothing replicated recently",
         runbooks=("Mm2LatencyBurnsFast",),
     ),
@@ -247,8 +250,9 @@ LATENCY = graph(
 PATHS = graph(
     Text(
         title="Batches per second, by path",
-        about="pass-through: copied byte for byte. re-encoded: decoded and encoded again, which "
-        "costs several times as much CPU; the table below shows the reasons.",
+        about="pass-through: copied byte for byte. re-encoded: decoded and encoded again, "
+        "which needs several times as much CPU time. The table below shows the "
+        "reasons.",
     ),
     Query(
         expr=f"sum by (flow, path) (rate(mm2_replicated_batches_total{_TOPIC}[$__rate_interval]))",
@@ -261,8 +265,8 @@ PATHS = graph(
 OPENED = rows(
     Text(
         title="Partitions with re-encoded batches",
-        about="Reasons: gaps left by compaction, filters or transforms, compression codecs, batch "
-        "sizes. mm2 why TOPIC shows details.",
+        about="Possible reasons: compaction gaps, filters, transforms, compression codecs, "
+        "batch sizes. mm2 why TOPIC shows details.",
         unknown="none reported",
     ),
     Column(
@@ -276,7 +280,8 @@ OPENED = rows(
 STOPPED = rows(
     Text(
         title="Halted partitions",
-        about="mm2 why TOPIC shows the finding, the offsets, and the command that resolves it.",
+        about="mm2 why TOPIC shows what happened, the offsets, and the command that "
+        "resolves the halt.",
         unknown="none reported",
         runbooks=("Mm2PartitionsHalted",),
     ),
@@ -293,8 +298,8 @@ STOPPED = rows(
 INCIDENTS = rows(
     Text(
         title="Incidents",
-        about="Records that were lost, or that are or may be duplicated, since the processes "
-        "started. mm2 incidents lists all incidents.",
+        about="Lost and possibly duplicated records since the mm2 processes were started. "
+        "mm2 incidents lists all incidents.",
         unknown="none reported",
         runbooks=("Mm2GapDetected", "Mm2DuplicatesPossible"),
     ),
@@ -311,8 +316,8 @@ INCIDENTS = rows(
 REFUSED = graph(
     Text(
         title="Duplicates prevented, per minute",
-        about="Records that would have been duplicated by a restart or a zombie writer, but were "
-        "not. A few after a restart are normal, a steady rate is not.",
+        about="Records that a restart or a zombie writer would have duplicated, but that "
+        "were detected. A few after a restart are normal, a constant rate is not.",
     ),
     Query(
         expr="60 * sum by (flow, topic) "
@@ -324,9 +329,10 @@ REFUSED = graph(
 
 DELIVERY = graph(
     Text(
-        title="Partitions with special delivery",
-        about="in transactions: their records are old; read_uncommitted consumers may see some of "
-        "them twice after a crash. at least once: older writers cannot be fenced.",
+        title="Partitions with transactional or at-least-once delivery",
+        about="in transactions: the records are old, and after a crash, read_uncommitted "
+        "consumers may receive some of them twice. at least once: older writers "
+        "cannot be fenced.",
         runbooks=("Mm2AtLeastOnce",),
     ),
     Query(
@@ -341,8 +347,8 @@ DELIVERY = graph(
 RESTARTS = graph(
     Text(
         title="Copy process restarts per hour",
-        about="Copy processes that ended unexpectedly. Each restart interrupts its partitions for "
-        "seconds.",
+        about="Restarts of copy processes that ended unexpectedly. Each restart interrupts "
+        "replication of their partitions for a few seconds.",
         runbooks=("Mm2CopyProcessesRestarting",),
     ),
     Query(expr=f"sum by (flow) (increase(mm2_task_restarts_total{_FLOW}[1h]))"),
@@ -353,7 +359,7 @@ RESTARTS = graph(
 HEARTBEAT = graph(
     Text(
         title="Age of the newest heartbeat",
-        about="On the target. Empty if heartbeats are disabled.",
+        about="Age of the newest heartbeat on the target. Empty if heartbeats are disabled.",
         unknown="no data: heartbeats disabled, or not reported",
         runbooks=("Mm2HeartbeatLost",),
     ),
@@ -366,8 +372,8 @@ HEARTBEAT = graph(
 ROUND_TRIP = graph(
     Text(
         title="Heartbeat round trip",
-        about="From writing a heartbeat to the source until the target acknowledged its copy: a "
-        "latency that does not depend on producers.",
+        about="Time from writing a heartbeat to the source until the target acknowledged "
+        "its copy: a latency that does not depend on other producers.",
         unknown="no data: heartbeats disabled, or not reported",
     ),
     Query(expr=f"max by (flow) (mm2_heartbeat_round_trip_seconds{_FLOW})"),
@@ -378,8 +384,8 @@ ROUND_TRIP = graph(
 SKEW = graph(
     Text(
         title="Clock skew",
-        about="Distance of record timestamps into the future. Ages and lags are wrong by this "
-        "amount.",
+        about="Time by which record timestamps are in the future. Ages and lags in seconds "
+        "are wrong by this amount.",
         runbooks=("Mm2ClockSkew",),
     ),
     Query(expr=f"max by (flow) (mm2_clock_skew_seconds{_FLOW})"),

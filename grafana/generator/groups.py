@@ -27,7 +27,7 @@ _CHECKPOINTS = '{flow=~"$flow", connector="MirrorCheckpointConnector"}'
 FOLLOWED = number(
     Text(
         title="Groups with checkpoints",
-        about="Consumer groups of the source that the last round wrote checkpoints for. If it is 0 "
+        about="Consumer groups for which the last round wrote checkpoints. If it is 0 "
         "although groups exist, check groups and groups.exclude in clusters.yaml.",
         unknown="no data: checkpoints disabled, or not reported",
     ),
@@ -40,8 +40,9 @@ FOLLOWED = number(
 SYNC_AGE = number(
     Text(
         title="Age of checkpoints",
-        about="A group that fails over resumes at its position of that time. Before the first "
-        "round: time since the task started. Red beyond the limit.",
+        about="Time since the last complete round of checkpoints, or since the start of the "
+        "task if no round was completed. A group that fails over now resumes at its "
+        "position of that time. Red above the limit.",
         unknown="no data: checkpoints disabled, or not reported",
         runbooks=("Mm2CheckpointsStale", "Mm2CheckpointsMissing"),
     ),
@@ -54,8 +55,9 @@ SYNC_AGE = number(
 MAP_AGE = number(
     Text(
         title="Offset map lag",
-        about="How far the offset map lags behind replication, for the topic that lags most. Groups"
-        " that fail over now re-read the records of this period. Red: avoid a failover.",
+        about="Lag of the offset map behind replication, for the topic with the largest "
+        "lag. Groups that fail over now re-read the records of this period. Red: "
+        "avoid a failover.",
         unknown="no data: no offset map reported",
         runbooks=("Mm2OffsetMapStale",),
     ),
@@ -68,9 +70,9 @@ MAP_AGE = number(
 FOLLOWED_WELL = number(
     Text(
         title="Safe to move groups?",
-        about="Whether the two failover conditions about consumer groups hold: offset map and "
-        "checkpoints are current. Also NO if checkpoints were reported within the last day "
-        "and are not any more.",
+        about="Whether the two failover conditions for consumer groups are met: the offset "
+        "map and the checkpoints are current. Also NO if checkpoints were reported "
+        "within the last day but are not reported now.",
         unknown="no data: no node reports a flow",
         runbooks=("Mm2CheckpointsStale", "Mm2OffsetMapStale"),
     ),
@@ -87,9 +89,10 @@ FOLLOWED_WELL = number(
 HELD = number(
     Text(
         title="Paused or stopped connectors",
-        about="Connectors that an operator paused or stopped over REST. MirrorCheckpointConnector: "
-        "no checkpoints are written. MirrorHeartbeatConnector: no heartbeats are written to "
-        "the flow's target. mm2 resume starts them again.",
+        about="Connectors that an operator paused or stopped through the REST API. While "
+        "MirrorCheckpointConnector is paused, no checkpoints are written; while "
+        "MirrorHeartbeatConnector is paused, no heartbeats are written to the target. "
+        "mm2 resume resumes them.",
         unknown="none, or no data",
         color=QUIET,
         runbooks=("Mm2ConnectorPausedOrStopped",),
@@ -107,7 +110,8 @@ HELD = number(
 SYNC_AGES = graph(
     Text(
         title="Age of checkpoints",
-        about="Drops to 0 with each round. Growing peaks: rounds take longer than the interval.",
+        about="Drops to 0 with each complete round. If the peaks grow, a round takes longer "
+        "than the interval.",
         unknown="no data: checkpoints disabled, or not reported",
         runbooks=("Mm2CheckpointsStale",),
     ),
@@ -119,7 +123,7 @@ SYNC_AGES = graph(
 MAP_AGES = graph(
     Text(
         title="Offset map lag, top ten topics",
-        about="One or two seconds are normal; 0 if the map covers everything that is replicated.",
+        about="Normal: one or two seconds, or 0 if the map covers all replicated records.",
         unknown="no data: no offset map reported",
         runbooks=("Mm2OffsetMapStale",),
     ),
@@ -134,7 +138,7 @@ MAP_AGES = graph(
 GROUPS = graph(
     Text(
         title="Groups with checkpoints",
-        about="If it drops, groups were deleted, have expired, or are now excluded.",
+        about="A drop means that groups were deleted, have expired, or are excluded now.",
         unknown="no data: checkpoints disabled, or not reported",
     ),
     Query(expr=f"sum by (flow) (mm2_checkpointed_groups{_FLOW})"),
@@ -145,8 +149,9 @@ GROUPS = graph(
 WRITTEN = graph(
     Text(
         title="Checkpoints written per minute",
-        about="By MirrorCheckpointConnector: one per group and partition whose position changed. 0 "
-        "while groups read: their positions do not reach the target.",
+        about="Checkpoints that MirrorCheckpointConnector writes: one per group and "
+        "partition whose position has changed. If it is 0 while groups consume, their "
+        "positions do not reach the target.",
         unknown="no data: no checkpoint task runs",
     ),
     Query(
@@ -159,8 +164,9 @@ WRITTEN = graph(
 CONNECTORS = rows(
     Text(
         title="Connectors",
-        about="State on the nodes that run them. MirrorCheckpointConnector writes checkpoints, "
-        "MirrorSourceConnector maintains the offset map.",
+        about="State of the connectors on the nodes that run them. "
+        "MirrorCheckpointConnector writes checkpoints, MirrorSourceConnector "
+        "maintains the offset map.",
         unknown="no data: no connectors reported",
         runbooks=("Mm2TaskFailed",),
     ),
@@ -173,8 +179,8 @@ CONNECTORS = rows(
 COMMITS = graph(
     Text(
         title="Offset commit time",
-        about="Of the checkpoint tasks, to the offsets topic on the target. Seconds: the target is "
-        "slow.",
+        about="Average time in which checkpoint tasks commit offsets to the offsets topic "
+        "on the target. Several seconds mean that the target is slow.",
         unknown="no data: no checkpoint task runs",
     ),
     Query(
@@ -186,7 +192,7 @@ COMMITS = graph(
 BOARD = Board(
     uid="mm2-groups",
     title="mm2 groups and offsets",
-    about="Where would consumer groups resume on the target, and how current is that position?",
+    about="Where would consumer groups resume on the target, and how current are these positions?",
     topics=True,
     rows=(
         Row(

@@ -32,10 +32,11 @@ _STATES = WHOLE - 3 * _NARROW - FIFTH
 READY = number(
     Text(
         title="Safe to fail over?",
-        about="Yes if all conditions in the table next to it hold. Conditions of unknown state and "
-        "nodes that do not respond count as not met; checkpoints count if some were written "
-        "within the last day. Before you move, run mm2 failover --from … --to …: without "
-        "--execute it changes nothing.",
+        about="Yes if all conditions in the adjacent table are met. An unknown condition, "
+        "or a node that does not respond, counts as not met. The condition for "
+        "checkpoints applies only if checkpoints were written within the last day. "
+        "Before a failover, run mm2 failover --from … --to …, which changes nothing "
+        "without --execute.",
         unknown="no data: no node reports a flow",
         runbooks=("Mm2Absent", "Mm2FlowUnreported"),
     ),
@@ -49,10 +50,11 @@ READY = number(
 CONDITIONS = rows(
     Text(
         title="Conditions",
-        about="The conditions behind the verdict. If one is NO or not reported: state and age of "
-        'the flow are on this dashboard, partitions and topics on "mm2 flow", failed tasks on'
-        ' "mm2 workers and rebalances", offsets and checkpoints on "mm2 groups and offsets". '
-        "A flow without topics has neither a fresh mirror nor an offset map.",
+        about="The conditions of the verdict. To find the cause of a NO: state and age of "
+        'the flow are on this dashboard, partitions and topics on "mm2 flow", failed '
+        'tasks on "mm2 workers and rebalances", offsets and checkpoints on "mm2 '
+        'groups and offsets". A flow without topics is never safe to fail over, '
+        "because it has neither a fresh mirror nor an offset map.",
         unknown="no data: no node reports a flow",
         runbooks=(
             "Mm2PartitionsNotReplicating",
@@ -70,8 +72,8 @@ CONDITIONS = rows(
 NODES = number(
     Text(
         title="Nodes up",
-        about="Share of the scrape targets of job mm2 that respond. If a node is missing, the other"
-        " panels may show only part of the flows.",
+        about="Share of the scrape targets of job mm2 that respond. If a node does not "
+        "respond, the other panels may not show all flows.",
         unknown="no data: no scrape targets in job mm2",
         runbooks=("Mm2NodeDown", "Mm2Absent"),
     ),
@@ -83,8 +85,8 @@ NODES = number(
 PAGES = number(
     Text(
         title="Firing pages",
-        about="Alerts with severity page that fire now. 0 is reported only if Prometheus evaluates "
-        "the rules of mm2.",
+        about="Firing alerts with severity page. A value of 0 confirms that Prometheus "
+        "evaluates the rules of mm2; otherwise there is no data.",
         unknown="no data: rules not loaded",
     ),
     Query(
@@ -99,9 +101,10 @@ PAGES = number(
 HEALTHY = number(
     Text(
         title="Healthy",
-        about="The verdict of mm2 status, the status page and /health/replicating: records are "
-        "replicated and no operator is needed. Also NO while the flow is paused, stopped or "
-        "starting. mm2 status shows the reason.",
+        about="The same verdict as in mm2 status, on the status page and at "
+        "/health/replicating: records are being replicated, and no operator needs to "
+        "act. Also NO while the flow is paused, stopped or starting. mm2 status shows "
+        "the reason.",
         unknown="no data: verdict unknown",
         runbooks=("Mm2FlowStalled", "Mm2FlowPausedOrStopped"),
     ),
@@ -115,8 +118,8 @@ HEALTHY = number(
 CLUSTERS = number(
     Text(
         title="Clusters reachable",
-        about="Whether a broker of the source and of the target answers every node. NO after 10 "
-        "seconds without an answer: the flow's lag is then unknown.",
+        about="Whether at least one broker of the cluster responds to every node. NO after "
+        "10 seconds without a response: the lag of the flow is then unknown.",
         unknown="no data: no node reports a flow",
         runbooks=("Mm2ClusterUnreachable",),
     ),
@@ -132,8 +135,9 @@ CLUSTERS = number(
 STATE = number(
     Text(
         title="State",
-        about="RUNNING: on at least one node. FAILED: a node has given up, whatever the other nodes"
-        " report. paused or stopped: by an operator. mm2 status shows the reason.",
+        about="RUNNING: on at least one node. FAILED: at least one node no longer restarts "
+        "the flow, even if other nodes run it. paused or stopped: by an operator or a "
+        "failover. mm2 status shows the reason.",
         unknown="no data: no node reports a flow",
         runbooks=("Mm2FlowNotRunning", "Mm2FlowFailed", "Mm2FlowPausedOrStopped", "Mm2FlowRemoved"),
     ),
@@ -156,8 +160,9 @@ STATE = number(
 AGE = number(
     Text(
         title="Age of the mirror",
-        about="Age of the oldest unreplicated record, or time since the last replication: the data "
-        "you lose if the source is lost now. Red beyond the objective.",
+        about="Age of the oldest unreplicated record, or time since the last replication: "
+        "if the source is lost now, data of this period may be lost. Red if the "
+        "objective is missed.",
         unknown="no data: age unknown",
         runbooks=("Mm2FlowStalled", "Mm2FreshnessBurnsFast", "Mm2MirrorAgeUnknown"),
     ),
@@ -170,8 +175,8 @@ AGE = number(
 LAG_RECORDS = number(
     Text(
         title="Lag in records",
-        about="Source last stable offset minus next offset to replicate; an upper bound where the "
-        "log has gaps. Read it together with the age.",
+        about="Last stable offset of the source minus next offset to replicate; an upper "
+        "bound if the log has gaps. Compare it with the age of the mirror.",
         unknown="no data: lag unknown",
         runbooks=("Mm2LagHigh",),
     ),
@@ -184,8 +189,9 @@ LAG_RECORDS = number(
 NOT_COPIED = number(
     Text(
         title="Partitions not replicating",
-        about="Assigned partitions that are waiting, being acquired, halted, or not reported by any"
-        " node. Expected for a short time after a start or rebalance; 0 is normal.",
+        about="Assigned partitions that are waiting, being acquired, halted, or not "
+        "reported by any node. Normal: 0, except for a short time after a start or "
+        "rebalance.",
         unknown="no data: no assignment reported",
         runbooks=("Mm2PartitionsNotReplicating", "Mm2PartitionsHalted"),
     ),
@@ -201,8 +207,8 @@ NOT_COPIED = number(
 STANDING = number(
     Text(
         title="Halted partitions",
-        about="Partitions that are halted or fenced until an operator acts: mm2 why TOPIC shows the"
-        " reason and the remedy. 0 is normal.",
+        about="Partitions that are halted or fenced until an operator acts. mm2 why TOPIC "
+        "shows the reason and the remedy. Normal: 0.",
         unknown="no data: no partitions reported",
         runbooks=("Mm2PartitionsHalted",),
     ),
@@ -215,8 +221,8 @@ STANDING = number(
 AGES = graph(
     Text(
         title="Age of the mirror",
-        about="The objective is met below the dashed line. A line that ends: no node reports the "
-        "flow any more.",
+        about="Below the dashed line, the objective is met. If a line ends, no node reports "
+        "the flow any more.",
         runbooks=("Mm2FlowStalled", "Mm2LagHigh"),
     ),
     Query(expr=f"mm2:flow:age_seconds{_FLOW}"),
@@ -227,8 +233,8 @@ AGES = graph(
 THROUGHPUT = graph(
     Text(
         title="Bytes per second",
-        about="Bytes of record batches, as compressed, acknowledged by targets. Flat at 0 while "
-        "there is lag: see the dashboard of the flow.",
+        about="Compressed bytes of record batches that the targets acknowledged. If it is 0 "
+        'while there is lag, see the dashboard "mm2 flow".',
     ),
     Query(expr='sum by (flow) (rate(mm2_replicated_bytes_total{flow=~"$flow"}[$__rate_interval]))'),
     unit="Bps",
@@ -237,8 +243,9 @@ THROUGHPUT = graph(
 LOSS = number(
     Text(
         title="Time to data loss",
-        about="The shortest of all topics: time until the source deletes the oldest unreplicated "
-        "record. Short retention makes it short even if all is well.",
+        about="Time until the source deletes the oldest unreplicated record: the minimum of "
+        "all topics. With a short retention, the value is low even if replication "
+        "works normally.",
         unknown="no lag, or unknown",
         color=QUIET,
         runbooks=("Mm2DataLossImminent", "Mm2DataLossPredicted"),
@@ -252,8 +259,8 @@ LOSS = number(
 INCIDENTS = rows(
     Text(
         title="Incidents",
-        about="Records that were lost, or that are or may be duplicated, since the processes "
-        "started. mm2 incidents lists all incidents with their offsets.",
+        about="Lost and possibly duplicated records since the mm2 processes were started. "
+        "mm2 incidents lists all incidents with their offsets.",
         unknown="none reported",
         runbooks=("Mm2GapDetected", "Mm2DuplicatesPossible"),
     ),
@@ -269,9 +276,9 @@ INCIDENTS = rows(
 
 UNFENCED = number(
     Text(
-        title="Replicated at least once",
-        about="Partitions where older writers cannot be fenced: a restart may duplicate records. "
-        "mm2 probe shows the missing permission.",
+        title="Partitions with at-least-once delivery",
+        about="Partitions whose older writers cannot be fenced, so that a restart may "
+        "duplicate records. mm2 probe names the missing permission.",
         unknown="no data: no partitions reported",
         runbooks=("Mm2AtLeastOnce",),
     ),
@@ -284,8 +291,9 @@ UNFENCED = number(
 BUDGET = number(
     Text(
         title="Error budget left",
-        about="The mirror may be stale for 0.1 % of 30 days: 43 minutes. Below 0 the objective is "
-        "missed; -100 % means that or worse. Days without data are not counted.",
+        about="The objective allows a stale mirror during 0.1 % of 30 days: 43 minutes. "
+        "Below 0, the objective is missed; -100 % means -100 % or less. Periods "
+        "without data are not counted.",
         unknown="less than a day of data",
         runbooks=("Mm2FreshnessBurnsSlowly",),
     ),
@@ -300,8 +308,8 @@ BUDGET = number(
 BURN = graph(
     Text(
         title="Error budget burn rate",
-        about="At 1 the budget lasts 30 days. Pages above 14.4 for an hour, or above 6 for six "
-        "hours.",
+        about="At a rate of 1, the error budget lasts 30 days. Alerts page at a rate above "
+        "14.4 over one hour, or above 6 over six hours.",
         runbooks=("Mm2FreshnessBurnsFast", "Mm2FreshnessBurns"),
     ),
     Query(expr=f"mm2:flow:stale_ratio1h{_FLOW} / 0.001", legend="{{flow}}, 1 h"),
@@ -314,8 +322,8 @@ BURN = graph(
 SLOW = graph(
     Text(
         title="Records slower than 10 s",
-        about="Share of records that took longer than 10 s from their timestamp until the target "
-        "acknowledged them; 1 % is allowed. Includes records that were already old when they "
+        about="Share of records that the target acknowledged later than 10 s after their "
+        "timestamp; 1 % is allowed. Includes records that were already old when they "
         "were produced.",
         unknown="no data: nothing replicated recently",
         runbooks=("Mm2LatencyBurnsFast", "Mm2LatencyBurns"),
@@ -328,8 +336,8 @@ SLOW = graph(
 DRILL = number(
     Text(
         title="Time since the last successful drill",
-        about="From the report named by drill.report in clusters.yaml. Without a successful drill, "
-        "the time since the flow was first seen.",
+        about="From the report file that drill.report in clusters.yaml specifies. If no "
+        "drill was successful yet, the time since the flow was first seen.",
         unknown="no data: drill.report not configured",
         runbooks=("Mm2DrillOverdue",),
     ),
@@ -346,7 +354,8 @@ DRILL = number(
 BOARD = Board(
     uid="mm2-overview",
     title="mm2 overview",
-    about="Start here: is a failover safe, do flows run, is data at risk, are objectives met?",
+    about="Start here: is a failover safe, are all flows running, is data at risk, are objectives "
+    "met?",
     rows=(
         Row(title="Failover readiness", panels=(READY, PAGES, NODES, CONDITIONS, AGES)),
         Row(

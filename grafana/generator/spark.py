@@ -18,7 +18,7 @@ _FLOW = '{flow=~"$flow"}'
 ENGINES = number(
     Text(
         title="Spark on each node",
-        about="Whether Spark is up. A node replicates nothing until it is.",
+        about="Whether Spark is running. Until it is running, the node replicates nothing.",
         unknown="no data: no node responds",
         runbooks=("Mm2EngineDown",),
     ),
@@ -31,8 +31,8 @@ ENGINES = number(
 MISSING = number(
     Text(
         title="Missing task slots",
-        about="Slots needed to run all tasks of a flow. 0 is normal; otherwise some partitions are "
-        "not replicated.",
+        about="Additional slots needed to run all tasks of the flow. Normal: 0. If slots "
+        "are missing, some partitions are not replicated.",
         unknown="no data: no node reports a flow",
         runbooks=("Mm2SparkSlotsMissing",),
     ),
@@ -44,8 +44,8 @@ MISSING = number(
 FREE = number(
     Text(
         title="Free task slots",
-        about="Of the Spark applications of all nodes. If none is free, an additional task, or one "
-        "of a lost executor, has to wait.",
+        about="Free slots of the Spark applications of all nodes. If none is free, "
+        "additional tasks, or tasks of a lost executor, must wait.",
         unknown="no data: engine is not Spark, or not reported",
     ),
     Query(expr='sum(mm2_spark_slots{use="free"})', legend="slots"),
@@ -56,7 +56,7 @@ FREE = number(
 WAITING = number(
     Text(
         title="Tasks waiting for a slot",
-        about="Their partitions are not replicated meanwhile. 0 is normal.",
+        about="The partitions of these tasks are not replicated. Normal: 0.",
         unknown="no data: no tasks reported",
         runbooks=("Mm2SparkSlotsMissing",),
     ),
@@ -68,7 +68,8 @@ WAITING = number(
 SLOTS = graph(
     Text(
         title="Spark task slots",
-        about="Used by copy processes, and free. If both drop together, executors were lost.",
+        about="Slots used by copy processes, and free slots. If both decrease at the same "
+        "time, executors were lost.",
         unknown="no data: engine is not Spark, or not reported",
     ),
     Query(expr="sum by (instance, use) (mm2_spark_slots)", legend="{{instance}} {{use}}"),
@@ -80,7 +81,7 @@ SLOTS = graph(
 TASKS = graph(
     Text(
         title="Source tasks by state",
-        about="RUNNING is normal. STARTING: the copy process starts, for seconds.",
+        about="Normal: RUNNING. STARTING: the copy process is starting, which takes a few seconds.",
         runbooks=("Mm2CopyProcessesRestarting",),
     ),
     Query(expr=f"sum by (flow, state) (mm2_flow_tasks{_FLOW}) > 0", legend="{{flow}} {{state}}"),
@@ -92,8 +93,9 @@ TASKS = graph(
 PER_SLOT = graph(
     Text(
         title="Bytes per second and slot",
-        about="Throughput of one slot. One core replicates some hundred MB/s of large batches. Far "
-        "less while there is lag: the network, the target, or re-encoded batches limit it.",
+        about="Throughput of a slot. With large batches, one core replicates several "
+        "hundred MB/s. If it is far lower while there is lag, the limit is the "
+        "network, the target, or re-encoding.",
         unknown="no data: engine is not Spark, or not reported",
     ),
     Query(
@@ -107,8 +109,8 @@ PER_SLOT = graph(
 BATCH = graph(
     Text(
         title="Average batch size",
-        about="Small batches need as many requests as large ones: below 1 KB, raise linger.ms of "
-        "the producers.",
+        about="Small batches need as many requests as large batches. If the average is "
+        "below 1 KB, raise linger.ms of the producers.",
         unknown="no data: nothing replicated recently",
     ),
     Query(
@@ -121,8 +123,8 @@ BATCH = graph(
 PATHS = graph(
     Text(
         title="Share of re-encoded batches",
-        about="They cost several times as much CPU as pass-through. The dashboard of the flow shows"
-        " the reasons.",
+        about="Re-encoded batches need several times as much CPU time as pass-through "
+        'batches. The dashboard "mm2 flow" shows the reasons.',
         unknown="no data: nothing replicated recently",
     ),
     Query(
@@ -137,7 +139,8 @@ PATHS = graph(
 RESTARTS = graph(
     Text(
         title="Copy process restarts per hour",
-        about="Copy processes that ended unexpectedly: lost executors, out of memory, errors.",
+        about="Restarts of copy processes that ended unexpectedly, for example because "
+        "executors were lost or memory ran out.",
         runbooks=("Mm2CopyProcessesRestarting",),
     ),
     Query(expr=f"sum by (flow) (increase(mm2_task_restarts_total{_FLOW}[1h]))"),

@@ -23,7 +23,8 @@ _BY_FLOW_AND_NODE = "{{flow}} {{instance}}"
 NODES = number(
     Text(
         title="Nodes",
-        about="Whether each node responds to Prometheus. Others take over the work of a lost node.",
+        about="Whether each node responds to Prometheus. Other nodes take over the tasks of "
+        "a lost node.",
         unknown="no data: no scrape targets in job mm2",
         runbooks=("Mm2NodeDown", "Mm2Absent"),
     ),
@@ -36,7 +37,7 @@ NODES = number(
 RELEASES = rows(
     Text(
         title="Releases",
-        about="The release that runs on each node. Two during an upgrade.",
+        about="The mm2 release on each node. Two releases are normal during an upgrade.",
         unknown="no data: no node responds",
     ),
     Column(expr="max by (instance, version) (mm2_build_info)"),
@@ -48,7 +49,7 @@ RELEASES = rows(
 FAILED = number(
     Text(
         title="Failed tasks",
-        about="Of all connectors of a flow. 0 is normal.",
+        about="Failed tasks of all connectors of a flow. Normal: 0.",
         unknown="no data: no connectors reported",
         runbooks=("Mm2TaskFailed",),
     ),
@@ -60,7 +61,7 @@ FAILED = number(
 REBALANCING = number(
     Text(
         title="Rebalancing now",
-        about="Whether a Connect group is rebalancing on any node. Normal for a few seconds.",
+        about="Whether the Connect group of the flow is rebalancing. Normal for a few seconds.",
         unknown="no data: no workers reported",
         runbooks=("Mm2FrequentRebalances",),
     ),
@@ -73,8 +74,8 @@ REBALANCING = number(
 CONNECTORS = rows(
     Text(
         title="Connectors by node",
-        about="running is normal; failed and unassigned are not. The tasks of one connector may run"
-        " on several nodes.",
+        about="Normal: running. Not normal: failed, unassigned. The tasks of a connector "
+        "may run on several nodes.",
         unknown="no data: no connectors reported",
         runbooks=("Mm2TaskFailed",),
     ),
@@ -88,8 +89,8 @@ CONNECTORS = rows(
 TASKS = graph(
     Text(
         title="Source tasks by state",
-        about="RUNNING is normal. WAITING_FOR_SLOT: Spark has too few slots. Repeatedly RESTARTING:"
-        " see the node's log.",
+        about="Normal: RUNNING. WAITING_FOR_SLOT: Spark has too few slots. If tasks are "
+        "RESTARTING repeatedly, see the log of the node.",
         runbooks=("Mm2CopyProcessesRestarting", "Mm2SparkSlotsMissing"),
     ),
     Query(expr=f"sum by (flow, state) (mm2_flow_tasks{_FLOW}) > 0", legend="{{flow}} {{state}}"),
@@ -101,8 +102,9 @@ TASKS = graph(
 ASSIGNED = graph(
     Text(
         title="Tasks per node",
-        about="As assigned by the Connect group. Uneven for long: nodes have different files, or "
-        "one joined and got no tasks.",
+        about="Tasks that the Connect group assigned to each node. If the distribution "
+        "remains uneven, the nodes have different configuration files, or a new node "
+        "received no tasks.",
     ),
     Query(
         expr=f"sum by (flow, instance) (kafka_connect_coordinator_assigned_tasks{_FLOW})",
@@ -116,7 +118,8 @@ ASSIGNED = graph(
 REBALANCES = graph(
     Text(
         title="Rebalances per hour",
-        about="Whenever a node joins, leaves or is lost, or the number of tasks changes.",
+        about="A rebalance occurs when a node joins, leaves or is lost, or when the number "
+        "of tasks changes.",
         runbooks=("Mm2FrequentRebalances",),
     ),
     Query(
@@ -131,7 +134,7 @@ REBALANCES = graph(
 HOW_LONG = graph(
     Text(
         title="Rebalance duration",
-        about="The longest of the last hour. Only reassigned tasks stop meanwhile.",
+        about="Longest rebalance of the last hour. Only reassigned tasks are interrupted.",
         unknown="no data: none within the last hour",
     ),
     Query(
@@ -146,8 +149,9 @@ HOW_LONG = graph(
 MEMBERSHIP = graph(
     Text(
         title="Time since the last group heartbeat",
-        about="Heartbeats of the Connect group, not of the flow. Beyond the session timeout (10 s "
-        "by default) the node's tasks are reassigned.",
+        about="Heartbeats that the node sends to the coordinator of its Connect group, not "
+        "MirrorHeartbeatConnector's heartbeats. After the session timeout (10 s by "
+        "default), the tasks of the node are reassigned.",
     ),
     Query(
         expr="max by (flow, instance) "
@@ -161,7 +165,7 @@ MEMBERSHIP = graph(
 RESTARTS = graph(
     Text(
         title="Copy process restarts per hour",
-        about="Copy processes that ended unexpectedly.",
+        about="Restarts of copy processes that ended unexpectedly.",
         runbooks=("Mm2CopyProcessesRestarting",),
     ),
     Query(
@@ -175,7 +179,8 @@ RESTARTS = graph(
 STARTUPS = graph(
     Text(
         title="Failed task starts per hour",
-        about="By the Connect worker of each flow. mm2 status and the log show the task's error.",
+        about="Tasks that the Connect worker of the flow could not start. mm2 status and "
+        "the log show the error.",
         runbooks=("Mm2TaskFailed",),
     ),
     Query(
@@ -190,7 +195,7 @@ STARTUPS = graph(
 ENGINES = number(
     Text(
         title="Spark on each node",
-        about="Whether the engine that runs a node's copy processes is up.",
+        about="Whether the engine that runs the copy processes of the node is running.",
         unknown="no data: no node responds",
         runbooks=("Mm2EngineDown",),
     ),
@@ -203,10 +208,10 @@ ENGINES = number(
 BOARD = Board(
     uid="mm2-workers",
     title="mm2 workers and rebalances",
-    about="Nodes, their Connect workers and tasks: what runs where, and how often it moves.",
+    about="Nodes, their Connect workers and tasks: what runs where, and how often tasks move.",
     rows=(
         Row(title="Nodes and failures", panels=(NODES, ENGINES, FAILED, REBALANCING)),
-        Row(title="What runs where", panels=(CONNECTORS, TASKS, ASSIGNED, RELEASES)),
+        Row(title="Connectors and tasks by node", panels=(CONNECTORS, TASKS, ASSIGNED, RELEASES)),
         Row(title="Rebalances", panels=(REBALANCES, HOW_LONG, MEMBERSHIP)),
         Row(title="Restarts and failed starts", panels=(RESTARTS, STARTUPS)),
     ),
