@@ -171,7 +171,7 @@ def _promised(goal: Goal, of: _RatioOf, *, name: str, workload: Workload) -> Exp
         case Measure.RECORDS:
             actual, what = of.faster(_RECORDS), f"records/s of {name}"
         case Measure.CPU:
-            actual, what = of.cheaper(_CPU), f"less CPU, steady, than {name}"
+            actual, what = of.cheaper(_CPU), f"less steady-state CPU time than {name}"
     return _at_least(goal.factor, actual, f"{what}, {_short(workload)}")
 
 
@@ -184,7 +184,7 @@ def _at_least(factor: float, actual: float | None, what: str) -> Expectation:
 
 
 def _about(setting: Setting) -> str:
-    rounds = "one round" if setting.rounds == 1 else f"up to {setting.rounds} rounds in turns"
+    rounds = "one round" if setting.rounds == 1 else f"up to {setting.rounds} alternating rounds"
     told = (
         f"{setting.machine}. {setting.versions}. Figures are medians of {rounds} "
         "(with the range, where there were several rounds)."
@@ -192,10 +192,11 @@ def _about(setting: Setting) -> str:
     if not setting.produced:
         return told
     return (
-        f"{told} The source broker, the target broker and the mirror share the machine. Unless a "
-        f"row says otherwise, the topic has {workloads.PARTITIONS} partitions and no compression. "
-        "MB and GB are 10^6 and 10^9 bytes of values. CPU and memory (PSS) are totals over all "
-        "processes of a contestant. *Steady* is from the first mirrored record to the last."
+        f"{told} The source broker, the target broker and the replicator share the machine. "
+        f"Unless a row says otherwise, the topic has {workloads.PARTITIONS} partitions and no "
+        "compression. MB and GB are 10^6 and 10^9 bytes of values. CPU and memory (PSS) are totals "
+        "over all processes of mm2 or of MirrorMaker 2. *Steady* means from the first replicated "
+        "record to the last."
     )
 
 

@@ -103,7 +103,7 @@ def test_settings_and_machine_are_told():
     text = report.render(setting(), measured())
     assert "2 cores of a machine. Apache Kafka 4.3.1." in text
     assert "A.consumer.max.poll.records=" in text
-    assert "3 rounds in turns" in text
+    assert "3 alternating rounds" in text
 
 
 def test_expectations_that_hold_are_met():
