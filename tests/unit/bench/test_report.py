@@ -119,7 +119,7 @@ def test_expectations_that_hold_are_met():
     ("figure", "value", "word"),
     [
         ("bytes_s", 5.0 * 52e6 - 1e6, "MB/s"),
-        ("cpu_steady_s_per_gb", 25.0 / 15.0 + 0.01, "less CPU"),
+        ("cpu_steady_s_per_gb", 25.0 / 15.0 + 0.01, "less steady-state CPU time"),
         ("p99_ms", 11.0 / 3.0 + 0.01, "p99"),
         ("first_s", 10.0, "sooner"),
     ],
