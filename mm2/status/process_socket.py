@@ -14,7 +14,6 @@ import json
 import os
 import pathlib
 import pwd
-import re
 import select
 import shlex
 import socket
@@ -246,10 +245,11 @@ def _query_process(
 
 def _find_sockets(file: pathlib.Path, folder: int) -> Iterator[tuple[int, str]]:
     """Yield the process id and name of each socket of the file in an open folder."""
-    pattern = re.compile(rf"{_make_name_prefix(file)}-([0-9]{{1,10}})\.sock")
+    prefix, suffix = f"{_make_name_prefix(file)}-", ".sock"
     for name in sorted(os.listdir(folder)):
-        if match := pattern.fullmatch(name):
-            yield int(match[1]), name
+        pid = name.removeprefix(prefix).removesuffix(suffix)
+        if name == f"{prefix}{pid}{suffix}" and pid.isdecimal():
+            yield int(pid), name
 
 
 def _make_name_prefix(file: pathlib.Path) -> str:

@@ -67,7 +67,8 @@ def _last_offset(each: bytes) -> int:
 
 
 class LogBroker:
-    """A scripted broker with logs. `twists` change the bytes of an API's responses."""
+    """A scripted broker with logs. `twists` change the bytes of an API's responses; instead of
+    the next answer to those in `drop_next`, it hangs up."""
 
     def __init__(self, loop: Poller, logs: dict[tuple[str, int], Log], node_id: int) -> None:
         self.broker = ScriptedBroker(loop, node_id=node_id)
@@ -76,10 +77,14 @@ class LogBroker:
         self.logs = logs
         self.twists: dict[str, Twist] = {}
         self.silent: set[str] = set()
+        self.drop_next: set[str] = set()
         self.end_codes: list[int] = []
 
     def tell(self, asked: Asked, entity: Any) -> None:
-        if asked.api not in self.silent:
+        if asked.api in self.drop_next:
+            self.drop_next.remove(asked.api)
+            asked.link.close()
+        elif asked.api not in self.silent:
             body = bytes(framing.encode_request_body(entity))
             asked.answer(self.twists.get(asked.api, bytes)(body))
 

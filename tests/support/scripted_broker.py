@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime
 import socket
 import struct
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -145,6 +146,7 @@ class ScriptedBroker:
         self.links: list[Link] = []
         self.ranges: dict[str, tuple[int, int]] = {}
         self.topics: dict[str, tuple[int, ...]] = {}
+        self.topic_ids: dict[str, uuid.UUID] = {}
         self.twist_metadata: Callable[[bytes], bytes] = bytes
         self.bytes_received = 0
         self.deaf = self.refuses = False
@@ -226,7 +228,7 @@ class ScriptedBroker:
         return m.MetadataResponseTopic(
             error_code=ErrorCode(3 if leaders is None else 0),
             name=name,
-            topic_id=None,
+            topic_id=self.topic_ids.get(name),
             partitions=tuple(
                 m.MetadataResponsePartition(
                     error_code=ErrorCode.none,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import uuid
+
 import pytest
 
 from connect_runtime.base.errors import ConnectError, FatalError, RetriableError
@@ -9,6 +11,7 @@ from connect_runtime.kafka.client_errors import (
     NotAuthorizedError,
     TopicMissingError,
     UnreachableError,
+    UnsupportedByBrokersError,
 )
 from connect_runtime.kafka.cluster_access import KafkaClusterAccess
 from connect_runtime.system.clock import SystemClock, wait_until
@@ -286,6 +289,35 @@ def test_closing_ends_the_connections(one):
     reader.close()
     links = cluster.brokers[0].broker.links
     assert wait_until(lambda: not any(each.open for each in links), timeout_s=WAIT_S)
+
+
+def test_a_connection_that_breaks_is_made_again(one):
+    cluster, found, reader = one
+    reader.read_to_end(WAIT_S)
+    cluster.brokers[0].drop_next = {"list_offsets", "fetch"}
+    found.batches.append(batch(b"e", at=4))
+    found.end = 5
+    assert keys(reader.read_to_end(WAIT_S)) == [b"e"]
+    assert cluster.brokers[0].drop_next == set()
+
+
+def test_brokers_that_are_too_old_are_named(one):
+    cluster, _, reader = one
+    cluster.brokers[0].broker.ranges = {"fetch": (0, 11)}
+    with pytest.raises(UnsupportedByBrokersError, match=r"reading offsets-0 .* newer brokers"):
+        reader.read_to_end(WAIT_S)
+
+
+def test_a_topic_made_again_is_noticed(one):
+    """By its id, although its log is as long as the old one."""
+    cluster, _, reader = one
+    broker = cluster.brokers[0].broker
+    broker.topic_ids = {TOPIC: uuid.uuid4()}
+    reader.read_to_end(WAIT_S)
+    broker.topic_ids = {TOPIC: uuid.uuid4()}
+    cluster.brokers[0].end_codes = [FENCED_EPOCH] * 40  # until the metadata is read again
+    with pytest.raises(LogTruncatedError, match="another topic has the name now"):
+        reader.read_to_end(WAIT_S)
 
 
 # Hostile brokers
