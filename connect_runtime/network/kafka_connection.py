@@ -44,6 +44,8 @@ from connect_runtime.protocol.request_errors import (
 )
 from connect_runtime.protocol.security_settings import SecuritySettings
 
+_MAX_THROTTLE_S = 60.0
+"""Kafka's quotas throttle for at most some ten seconds."""
 _TLS_RECORD_TYPES = {20, 21, 22, 23}
 _TLS_MAJOR_VERSION = 3
 _CLOSED_ERRORS = (EOFError, ssl.SSLEOFError, ssl.SSLZeroReturnError)
@@ -240,8 +242,9 @@ class KafkaConnection:
         self.next_due_s = min(self.next_due_s, request.deadline_s)
 
     def throttle(self, throttle_ms: int) -> None:
-        """Delay further requests by the throttle time that the broker requested (KIP-219)."""
-        until_s = self._env.clock.now_s() + throttle_ms / 1000
+        """Delay further requests by the throttle time that the broker requested (KIP-219), at most
+        `_MAX_THROTTLE_S`."""
+        until_s = self._env.clock.now_s() + min(throttle_ms / 1000, _MAX_THROTTLE_S)
         self.throttled_until_s = max(self.throttled_until_s, until_s)
 
     def flush(self) -> None:

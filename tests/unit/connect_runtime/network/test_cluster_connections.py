@@ -187,6 +187,20 @@ def test_throttle_times_are_honoured_per_connection(world):
     assert world.until(lambda: len(arrivals) == 4) >= 9.0
 
 
+def test_no_broker_delays_requests_for_longer_than_a_minute(world):
+    broker = world.broker()
+    broker.scripts["init_producer_id"] = lambda asked: init_calls.answer_init(
+        asked, throttle_ms=2**31 - 1
+    )
+    link = world.connect(broker.address)
+    replies = Replies()
+    link.call(NodeTarget(1), init_calls.init(), done=replies.append)
+    world.until(lambda: replies)
+    link.call(NodeTarget(1), init_calls.init(), done=replies.append, timeout_s=100.0)
+    assert 55.0 <= world.until(lambda: len(replies) == 2) <= 65.0
+    assert replies[1].failure is None
+
+
 def test_a_throttled_call_may_still_expire(world):
     broker = world.broker()
     broker.scripts["init_producer_id"] = lambda asked: init_calls.answer_init(
