@@ -87,7 +87,7 @@ def format_columns(names: Sequence[str], rows: Sequence[Sequence[str]]) -> Itera
     """Yield the lines of a table with a header line. Cells are never truncated, so that `grep` and
     `awk` work with the output. A cell longer than `MAX_COLUMN_CHARS` shifts the rest of its row,
     instead of widening every row."""
-    rows = [[terminal_escape.escape(cell) for cell in row] for row in rows]
+    rows = [[terminal_escape.escape_unprintable(cell) for cell in row] for row in rows]
     widths = [
         min(max(map(len, cells)), MAX_COLUMN_CHARS) for cells in zip(names, *rows, strict=True)
     ]

@@ -161,7 +161,7 @@ workers."""
 CommandBody = Callable[[tuple[pathlib.Path, ...], StopSignals], int]
 
 
-class ApacheCommand(click.Command):
+class JavaUsageCommand(click.Command):
     """A click command that shows Java's `usage` text."""
 
     def __init__(self, name: str, body: CommandBody, *, usage: str, help_text: str) -> None:

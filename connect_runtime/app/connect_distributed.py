@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable
 
 from connect_runtime.app import command_line, distributed_settings
-from connect_runtime.app.command_line import ApacheCommand
+from connect_runtime.app.command_line import JavaUsageCommand
 from connect_runtime.app.distributed_settings import DistributedSettings
 from connect_runtime.app.worker_assembly import StartupSnapshot, WorkerGroupDeps, WorkerMode
 from connect_runtime.app.worker_process import WorkerProcess
@@ -72,14 +72,14 @@ def build_worker_mode(
         offset_log=logs.offset,
         fenced_writer=logs.fenced_writer,
         admin=logs.admin,
-        make_group=functools.partial(_build_group, settings),
+        make_group=functools.partial(_build_worker_group, settings),
         connect_protocol=settings.connect_protocol,
         has_peers=True,
         check_startup=functools.partial(_check_conflicting_clusters, config.group_id, logs.admin),
     )
 
 
-def _build_group(settings: DistributedSettings, around: WorkerGroupDeps) -> WorkerGroup:
+def _build_worker_group(settings: DistributedSettings, around: WorkerGroupDeps) -> WorkerGroup:
     rebalances = RebalanceMetrics(clock=SystemClock(), sampling=settings.config.metrics.sampling)
     made = KafkaWorkerGroup(
         settings.build_group_settings(worker_id=around.worker_id, url=around.url),
@@ -107,7 +107,7 @@ def _check_conflicting_clusters(group_id: str, admin: TopicAdmin, seen: StartupS
         _LOG.warning("%s", rival)
 
 
-def _run_distributed(files: tuple[pathlib.Path, ...], stop: StopSignals) -> int:
+def _run_distributed_worker(files: tuple[pathlib.Path, ...], stop: StopSignals) -> int:
     given = distributed_settings.read_settings(files[0])
     for each in given.warnings:
         _LOG.warning("%s", each)
@@ -116,9 +116,9 @@ def _run_distributed(files: tuple[pathlib.Path, ...], stop: StopSignals) -> int:
     return command_line.serve_worker(lambda: build_worker(given), stop)
 
 
-COMMAND = ApacheCommand(
+COMMAND = JavaUsageCommand(
     "connect-distributed",
-    _run_distributed,
+    _run_distributed_worker,
     usage="ConnectDistributed worker.properties",
     help_text="""Run a distributed Kafka Connect worker, which shares tasks with its group.
 

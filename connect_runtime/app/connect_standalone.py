@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 from connect_runtime.api.errors import ConfigError
 from connect_runtime.app import command_line, standalone_settings
-from connect_runtime.app.command_line import ApacheCommand
+from connect_runtime.app.command_line import JavaUsageCommand
 from connect_runtime.app.standalone_settings import ConnectorFile, StandaloneSettings
 from connect_runtime.app.worker_assembly import WorkerGroupDeps, WorkerMode
 from connect_runtime.app.worker_process import WorkerProcess
@@ -84,7 +84,7 @@ def create_connectors(process: WorkerProcess, connectors: Sequence[ConnectorFile
 _LOG = logging.getLogger(__name__)
 
 
-def _run_standalone(files: tuple[pathlib.Path, ...], stop: StopSignals) -> int:
+def _run_standalone_worker(files: tuple[pathlib.Path, ...], stop: StopSignals) -> int:
     given = standalone_settings.read_settings(files[0])
     for each in given.warnings:
         _LOG.warning("%s", each)
@@ -112,9 +112,9 @@ def _read_connector_files(
     return found, len(found) < len(files)
 
 
-COMMAND = ApacheCommand(
+COMMAND = JavaUsageCommand(
     "connect-standalone",
-    _run_standalone,
+    _run_standalone_worker,
     usage="ConnectStandalone worker.properties [connector1.properties connector2.json ...]",
     help_text="""Run a standalone Kafka Connect worker with the connectors in the other files.
 

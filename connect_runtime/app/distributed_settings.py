@@ -63,14 +63,14 @@ def read_settings(
     source = WorkerSettingsSource(
         file=str(path), folder=pathlib.Path.cwd(), environment=environment
     )
-    return parse_settings(properties_file.read_text(path), source)
+    return parse_settings(properties_file.read_properties_text(path), source)
 
 
 def parse_settings(content: str, source: WorkerSettingsSource) -> DistributedSettings:
     """Parse the content of a worker file and import its plugins. Raises `SettingsError` with all
     problems."""
     return _validate_and_build(
-        properties_file.parse_file(
+        properties_file.parse_properties_file(
             content, file=source.file, folder=source.folder, environment=source.environment
         ),
         source,
@@ -104,7 +104,7 @@ def _validate_and_build(
     if parts.rest.settings.basic_auth:
         _require_signed_requests(account)
     if has_own_rest:
-        rest_listeners.warn_exposed_listeners(account, parts.rest, in_group=True)
+        rest_listeners.warn_about_exposed_rest_api(account, parts.rest, in_group=True)
     warnings = account.finish()
     assert topics is not None
     assert parts.security is not None
@@ -140,7 +140,7 @@ def _validate_group_settings(account: ErrorCollector) -> None:
     if account.values.get(_EXACTLY_ONCE_KEY, "").strip().lower() == enabled:
         text = "source records cannot be written in transactions by this version: remove it, or run"
         account.add_problem(_EXACTLY_ONCE_KEY, f"{text} such source connectors elsewhere")
-    if _is_unsigned(account):
+    if _uses_unsigned_protocol(account):
         account.add_warning(
             _PROTOCOL_KEY,
             "REQUESTS BETWEEN WORKERS ARE NOT SIGNED: anyone who can reach the REST API of a worker"
@@ -159,7 +159,7 @@ def _validate_group_settings(account: ErrorCollector) -> None:
             )
 
 
-def _is_unsigned(account: ErrorCollector) -> bool:
+def _uses_unsigned_protocol(account: ErrorCollector) -> bool:
     given = account.values.get(_PROTOCOL_KEY, _SESSIONED).strip().lower()
     return given in worker_keys.PROTOCOLS and given != _SESSIONED
 
@@ -167,7 +167,7 @@ def _is_unsigned(account: ErrorCollector) -> bool:
 def _require_signed_requests(account: ErrorCollector) -> None:
     """Reject protocols without request signatures, because their internal requests would bypass the
     password."""
-    if _is_unsigned(account):
+    if _uses_unsigned_protocol(account):
         account.add_problem(
             _PROTOCOL_KEY,
             "does not sign requests between workers, so anyone could send them without a password:"

@@ -36,7 +36,7 @@ class TextFormatter(logging.Formatter):
         super().__init__("%(utc)s %(levelname)s %(name)s: %(context)s%(message)s")
 
     def format(self, record: logging.LogRecord) -> str:
-        record.utc = format_utc(record.created)
+        record.utc = format_utc_timestamp(record.created)
         record.context = getattr(record, "context", "")
         return terminal_escape.escape_lines(super().format(record), indent=_INDENT)
 
@@ -46,7 +46,7 @@ class JsonFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, str | int] = {
-            "time": format_utc(record.created),
+            "time": format_utc_timestamp(record.created),
             "level": record.levelname,
             "logger": record.name,
             "message": record.getMessage(),
@@ -66,7 +66,7 @@ def _parse_number(value: object) -> int | str:
     return int(text) if text.isdecimal() else text
 
 
-def format_utc(seconds: float) -> str:
+def format_utc_timestamp(seconds: float) -> str:
     """Format seconds since the epoch as ISO-8601 in UTC with milliseconds."""
     moment = datetime.datetime.fromtimestamp(seconds, tz=datetime.UTC)
     return moment.isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"

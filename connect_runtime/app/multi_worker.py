@@ -37,7 +37,7 @@ from connect_runtime.kafka.admin_requests import AdminRequest, AdminRequestClien
 from connect_runtime.protocol import group_requests, request_builders
 from connect_runtime.protocol.request_builders import CoordinatorTarget
 from connect_runtime.rest import host_check, rest_app
-from connect_runtime.rest.audit_log import AuditedRequest, AuditLog
+from connect_runtime.rest.audit_log import AuditedRequest, AuditLogMiddleware
 from connect_runtime.rest.basic_auth import BasicAuthMiddleware
 from connect_runtime.rest.host_check import HostCheckMiddleware
 from connect_runtime.rest.mounted_pages import PagesByPath
@@ -51,7 +51,7 @@ from connect_runtime.rest.rest_tls import HttpsContexts
 from connect_runtime.storage.status_records import StatusSubject
 from connect_runtime.system.clock import SystemClock
 from connect_runtime.system.threads import ThreadDied
-from connect_runtime.worker.worker import StartedItem
+from connect_runtime.worker.worker import StartedConnectorOrTask
 
 _LOG = logging.getLogger(__name__)
 
@@ -79,11 +79,11 @@ MEMBER_CHECK_TIMEOUT_S = 3.0
 """Timeout of the check whether the group has other members."""
 
 
-def join_immediately(_: Callable[[], bool]) -> None:
+def skip_wait_before_joining(_: Callable[[], bool]) -> None:
     """Join the group without waiting for other members. Default of `before_joining`."""
 
 
-def ignore_problem(_: str) -> None:
+def ignore_startup_problem(_: str) -> None:
     """Ignore a problem that delays the start. Default of `on_trouble`."""
 
 
@@ -100,7 +100,7 @@ class FleetMember:
         place: FleetMemberAddress,
         on_leading: Callable[[FleetMember], None],
         before_joining: Callable[[Callable[[], bool]], None],
-        on_trouble: Callable[[str], None] = ignore_problem,
+        on_trouble: Callable[[str], None] = ignore_startup_problem,
     ) -> None:
         """Create the worker without starting it. `WorkerFleet.create_member` describes the
         parameters."""
@@ -178,7 +178,7 @@ class FleetMember:
         return self._core.assignment_offset
 
     @property
-    def started_items(self) -> Mapping[StatusSubject, StartedItem]:
+    def started_items(self) -> Mapping[StatusSubject, StartedConnectorOrTask]:
         """Connectors and tasks that this worker has started, with their configurations and
         statuses."""
         return self._core.started_items
@@ -262,11 +262,11 @@ def _build_member_mode(
     a fleet derives group and topic names."""
     return dataclasses.replace(
         connect_distributed.build_worker_mode(settings, on_broken, on_trouble=on_trouble),
-        check_startup=lambda _: before_joining(functools.partial(_has_members, settings)),
+        check_startup=lambda _: before_joining(functools.partial(_has_group_members, settings)),
     )
 
 
-def _has_members(settings: DistributedSettings) -> bool:
+def _has_group_members(settings: DistributedSettings) -> bool:
     """Return True if the group has visible members. A crashed member counts until its session
     timeout."""
     group = settings.config.group_id
@@ -277,7 +277,7 @@ def _has_members(settings: DistributedSettings) -> bool:
     )
     question = AdminRequest(
         to=CoordinatorTarget(request_builders.GROUP_COORDINATOR, group),
-        message=group_requests.describe_classic_groups(group),
+        message=group_requests.build_describe_classic_groups_request(group),
         doing=f"describing group {group}",
     )
     try:
@@ -314,7 +314,7 @@ class LoopbackApi:
     password: str = field(repr=False)
 
 
-class _AnyUser(Mapping[str, str]):
+class _AnyUserCredentials(Mapping[str, str]):
     """User database of the loopback server: accepts every user name with the same password."""
 
     def __init__(self, password: str) -> None:
@@ -354,8 +354,8 @@ class WorkerFleet:
         self._told_apart = [str(uuid.uuid4())] if internal is None else []
         self._loopback = RestServer(_LOOPBACK_SETTINGS, on_thread_death=_log_thread_death)
         # The audit log comes after the password, so that nobody else can fill it or give a name.
-        audited = AuditLog(self._own, on_change)
-        guarded = BasicAuthMiddleware(audited, users=_AnyUser(self._password))
+        audited = AuditLogMiddleware(self._own, on_change)
+        guarded = BasicAuthMiddleware(audited, users=_AnyUserCredentials(self._password))
         hosts = host_check.collect_allowed_hosts(
             _LOOPBACK_SETTINGS if internal is None else internal.settings
         )
@@ -399,8 +399,8 @@ class WorkerFleet:
         namespace: tuple[str, str],
         prefix: str,
         on_leading: Callable[[FleetMember], None],
-        before_joining: Callable[[Callable[[], bool]], None] = join_immediately,
-        on_trouble: Callable[[str], None] = ignore_problem,
+        before_joining: Callable[[Callable[[], bool]], None] = skip_wait_before_joining,
+        on_trouble: Callable[[str], None] = ignore_startup_problem,
     ) -> FleetMember:
         """Create a worker without starting it.
 

@@ -30,7 +30,7 @@ _MAX_FILE_BYTES = 4 * 1024 * 1024
 _JAAS_OPTION = "-Djava.security.auth.login.config="
 
 
-def read_users(environment: Mapping[str, str], folder: pathlib.Path) -> dict[str, str]:
+def read_rest_users(environment: Mapping[str, str], folder: pathlib.Path) -> dict[str, str]:
     """Read the passwords by user. If the result is empty, every user is admitted. Raises
     `ConfigError`."""
     jaas = folder / _find_jaas_file(environment.get(JVM_OPTIONS_VARIABLE, ""))
@@ -60,7 +60,7 @@ def _find_jaas_file(options: str) -> str:
 
 def _read_text(file: pathlib.Path, encoding: str) -> str:
     try:
-        return files.read_bounded(file, max_bytes=_MAX_FILE_BYTES).decode(encoding)
+        return files.read_file_bounded(file, max_bytes=_MAX_FILE_BYTES).decode(encoding)
     except OSError as error:
         raise ConfigError(f"basic authentication: cannot read {file}: {error.strerror}") from None
     except UnicodeDecodeError:
@@ -92,8 +92,10 @@ def read_rest_configuration(
     """Read the REST configuration. Problems are added to the error collector `account`, and invalid
     values are omitted."""
     found = _read_rest_settings(account)
-    main = _read_https(account, found.needs_https(), prefix=rest_tls.LISTENERS_PREFIX, files=files)
-    admin = _read_https(
+    main = _read_https_contexts(
+        account, found.needs_https(), prefix=rest_tls.LISTENERS_PREFIX, files=files
+    )
+    admin = _read_https_contexts(
         account, found.needs_admin_https(), prefix=rest_tls.ADMIN_LISTENERS_PREFIX, files=files
     )
     return RestConfiguration(
@@ -118,8 +120,8 @@ def _read_rest_settings(account: ErrorCollector) -> RestSettings:
     while True:
         try:
             found = rest_settings.read_rest_settings(properties)
-            cors.parse_origins(found.access.origins)
-            response_headers.parse_rules(found.response_headers)
+            cors.parse_allowed_origins(found.access.origins)
+            response_headers.parse_header_rules(found.response_headers)
         except ConfigError as error:
             key, _, text = str(error).partition(": ")
             account.add_problem(key, text)
@@ -129,7 +131,7 @@ def _read_rest_settings(account: ErrorCollector) -> RestSettings:
             return found
 
 
-def _read_https(
+def _read_https_contexts(
     account: ErrorCollector, needed: bool, *, prefix: str, files: StoreFiles
 ) -> HttpsContexts | None:
     if not needed:
@@ -147,7 +149,7 @@ def _read_basic_auth_users(
 ) -> Mapping[str, str]:
     found: Mapping[str, str] = {}
     try:
-        found = read_users(environment, folder)
+        found = read_rest_users(environment, folder)
     except ConfigError as error:
         account.add_problem(_EXTENSIONS_KEY, str(error))
     else:
@@ -159,7 +161,7 @@ def _read_basic_auth_users(
 _LISTENERS_KEY, _ADMIN_LISTENERS_KEY = "listeners", "admin.listeners"
 
 
-def warn_exposed_listeners(
+def warn_about_exposed_rest_api(
     account: ErrorCollector, rest: RestConfiguration, *, in_group: bool
 ) -> None:
     """Warn once about `listeners` and once about `admin.listeners` if they are exposed.
@@ -170,8 +172,10 @@ def warn_exposed_listeners(
         return
     has_users = bool(rest.users)
     found = rest.settings
-    _warn_exposed(account, _LISTENERS_KEY, found.listeners, rest.https, has_users=has_users)
-    _warn_exposed(
+    _warn_about_exposed_listeners(
+        account, _LISTENERS_KEY, found.listeners, rest.https, has_users=has_users
+    )
+    _warn_about_exposed_listeners(
         account,
         _ADMIN_LISTENERS_KEY,
         found.admin_listeners or (),
@@ -187,7 +191,7 @@ def warn_exposed_listeners(
         )
 
 
-def _warn_exposed(
+def _warn_about_exposed_listeners(
     account: ErrorCollector,
     key: str,
     listeners: Sequence[RestListener],

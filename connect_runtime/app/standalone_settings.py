@@ -42,7 +42,7 @@ class ConnectorFile:
 def read_connector_file(path: pathlib.Path) -> ConnectorFile:
     """Read a connector file. Raises `ConfigError`; its message contains no configuration values."""
     try:
-        content = files.read_bounded(path, max_bytes=_MAX_FILE_BYTES)
+        content = files.read_file_bounded(path, max_bytes=_MAX_FILE_BYTES)
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
     try:
@@ -114,17 +114,17 @@ def read_settings(
     source = WorkerSettingsSource(
         file=str(path), folder=pathlib.Path.cwd(), environment=environment
     )
-    return parse_settings(properties_file.read_text(path), source)
+    return parse_settings(properties_file.read_properties_text(path), source)
 
 
 def parse_settings(content: str, source: WorkerSettingsSource) -> StandaloneSettings:
     """Parse the content of a worker file and import its plugins. Raises `SettingsError` with all
     problems."""
-    given = properties_file.parse_file(
+    given = properties_file.parse_properties_file(
         content, file=source.file, folder=source.folder, environment=source.environment
     )
     account, parts = worker_settings.read_common_settings(source, given, worker_keys.STANDALONE)
-    rest_listeners.warn_exposed_listeners(account, parts.rest, in_group=False)
+    rest_listeners.warn_about_exposed_rest_api(account, parts.rest, in_group=False)
     warnings = account.finish()
     config = worker_config.parse_standalone_config(parts.properties)
     return StandaloneSettings(

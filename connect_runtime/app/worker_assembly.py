@@ -54,7 +54,7 @@ from connect_runtime.system.threads import ThreadPool
 from connect_runtime.worker.connector_offsets import ConnectorOffsetRequests
 from connect_runtime.worker.connector_validation import ConnectorValidator
 from connect_runtime.worker.task_factory import WorkerDeps
-from connect_runtime.worker.worker import StartedItem, Worker
+from connect_runtime.worker.worker import StartedConnectorOrTask, Worker
 from connect_runtime.worker.worker_metrics import WorkerMetrics
 
 _LOG = logging.getLogger(__name__)
@@ -128,7 +128,7 @@ def _do_nothing() -> None:
     """Do nothing; default callback."""
 
 
-class _EventPoster:
+class _HerderEventPoster:
     """Posts worker events to the herder's inbox (`WorkerListener`)."""
 
     def __init__(self, posts: HerderInbox) -> None:
@@ -213,7 +213,7 @@ class WorkerAssembly:
         return self._standing.config_offset
 
     @property
-    def started_items(self) -> Mapping[StatusSubject, StartedItem]:
+    def started_items(self) -> Mapping[StatusSubject, StartedConnectorOrTask]:
         """Connectors and tasks that this worker has started, with their configurations and
         statuses."""
         return {} if self._worker is None else self._worker.started_items.snapshot()
@@ -246,7 +246,7 @@ class WorkerAssembly:
             )
         )
         around = self._build_worker_deps(home, self.metrics, member)
-        self._worker = Worker(around, _EventPoster(self._inbox))
+        self._worker = Worker(around, _HerderEventPoster(self._inbox))
         checks = ConnectorValidator(
             installed=settings.plugins,
             worker=self.kind.config,

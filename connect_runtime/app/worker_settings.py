@@ -60,7 +60,7 @@ def validate_broker_security(
 ) -> SecuritySettings | None:
     """Parse the broker security settings. Return None if they are invalid, and add the problem to
     the error collector `account`."""
-    parsed = security_settings.parse_security(values, files=files)
+    parsed = security_settings.parse_security_settings(values, files=files)
     for each in parsed.errors:
         account.add_problem(each.key, each.problem, allowed=each.allowed)
     if parsed.security is None:
@@ -84,7 +84,9 @@ def warn_about_client_security(
         if not any(key.startswith(_SECURITY_PREFIXES) for key in own):
             continue
         inherited = values if kind is _CLIENT_KINDS.ADMIN else {}
-        for each in security_settings.parse_security({**inherited, **own}, files=files).errors:
+        for each in security_settings.parse_security_settings(
+            {**inherited, **own}, files=files
+        ).errors:
             text = f"{each.problem}; {each.allowed}: tasks cannot create such a client unless"
             text += " the connector overrides this"
             account.add_warning(f"{kind.value}{each.key}", text)
@@ -264,7 +266,7 @@ def build_common_settings(
 
 
 def _validate_keys(account: ErrorCollector, definition: ConfigDef) -> None:
-    for each in worker_config.find_problems(account.values, definition):
+    for each in worker_config.find_property_problems(account.values, definition):
         account.add_problem(each.key, each.text)
     for key in worker_config.find_unknown_properties(account.values, definition):
         if key in _CLIENT_KEYS or key.startswith("security."):
@@ -282,7 +284,7 @@ def _validate_keys(account: ErrorCollector, definition: ConfigDef) -> None:
 def _discover_plugins(account: ErrorCollector, discover: DiscoverPlugins) -> PluginRegistry:
     """Discover the plugins in `plugin.path`, and reject configured converters that are not
     installed."""
-    found = discover(_split_list(account, "plugin.path"), _read_file_paths(account))
+    found = discover(_split_list(account, "plugin.path"), _read_absolute_paths(account))
     for key, kind in _KIND_BY_CONVERTER_KEY.items():
         name = account.values.get(key, "").strip()
         if not name:
@@ -294,7 +296,7 @@ def _discover_plugins(account: ErrorCollector, discover: DiscoverPlugins) -> Plu
     return found
 
 
-def _read_file_paths(account: ErrorCollector) -> list[str]:
+def _read_absolute_paths(account: ErrorCollector) -> list[str]:
     """Read a list of paths that must be absolute and exist, like Java's `allowed.paths`
     (KIP-993)."""
     found = _split_list(account, worker_keys.FILE_PATHS_KEY)

@@ -71,7 +71,7 @@ class OpenConnections(Generic[T]):
         """
         client = identify_client(host)
         victim = None
-        if self._is_full(client) and (victim := self._select_victim(client)) is None:
+        if self._is_client_at_limit(client) and (victim := self._select_victim(client)) is None:
             return connection
         if victim is not None:
             self.remove(victim)
@@ -103,7 +103,7 @@ class OpenConnections(Generic[T]):
     def __len__(self) -> int:
         return len(self._client)
 
-    def _is_full(self, client: str) -> bool:
+    def _is_client_at_limit(self, client: str) -> bool:
         if client == LOOPBACK:
             return self._counts[client] >= self.limits.loopback
         others = len(self._client) - self._counts[LOOPBACK]

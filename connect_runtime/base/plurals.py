@@ -19,16 +19,16 @@ def format_count(number: int, noun: str, verb: str = "") -> str:
 
     `noun` is singular; its last word is pluralized. `verb` is plural (`wait`, `are`).
     """
-    things = noun if number == 1 else _pluralize(noun)
-    return f"{number:,} {things} {conjugate(number, verb)}".rstrip()
+    things = noun if number == 1 else _pluralize_noun(noun)
+    return f"{number:,} {things} {conjugate_verb(number, verb)}".rstrip()
 
 
-def conjugate(number: int, verb: str) -> str:
+def conjugate_verb(number: int, verb: str) -> str:
     """Return the form of a plural verb for `number`: `is` or `are`, `waits` or `wait`."""
     return _IRREGULAR_VERBS.get(verb, verb and verb + "s") if number == 1 else verb
 
 
-def _pluralize(noun: str) -> str:
+def _pluralize_noun(noun: str) -> str:
     if noun.endswith(_SIBILANT_ENDINGS):
         return noun + "es"
     if noun.endswith("y") and noun[-2] not in "aeiou":

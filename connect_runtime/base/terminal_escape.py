@@ -20,7 +20,7 @@ braille blank."""
 _MARKS_MAX = 3
 
 
-def escape(text: str) -> str:
+def escape_unprintable(text: str) -> str:
     r"""Escape each unprintable character, e.g. as `\n`, `\x1b`, `\u202e`. The result is one line.
 
     Unprintable characters are control and format characters, line separators, lone surrogates,
@@ -38,9 +38,9 @@ def escape(text: str) -> str:
 
 
 def escape_lines(text: str, *, indent: str = "") -> str:
-    """Escape a text like `escape`, but keep line breaks.
+    """Escape a text like `escape_unprintable`, but keep line breaks.
 
     Lines after the first start with `indent`, so that they cannot be mistaken for separate entries.
     Tabs become spaces.
     """
-    return f"\n{indent}".join(escape(each.expandtabs(4)) for each in text.split("\n"))
+    return f"\n{indent}".join(escape_unprintable(each.expandtabs(4)) for each in text.split("\n"))

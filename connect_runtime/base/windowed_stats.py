@@ -31,7 +31,7 @@ class SampleWindows:
 
 
 @dataclass(slots=True)
-class _Window:
+class _SampleWindow:
     begun_s: float
     last_s: float
     count: int = 0
@@ -74,7 +74,7 @@ class WindowedStat:
 
     sampling: SampleWindows
     total: float = 0.0
-    _windows: list[_Window] = field(default_factory=list)
+    _windows: list[_SampleWindow] = field(default_factory=list)
 
     def observe(self, value: float, now_s: float) -> None:
         """Observe one value."""
@@ -87,7 +87,7 @@ class WindowedStat:
         assert count > 0, count
         windows = self._windows
         if not windows or now_s - windows[-1].begun_s >= self.sampling.window_s:
-            windows.append(_Window(now_s, now_s))
+            windows.append(_SampleWindow(now_s, now_s))
             del windows[: -self.sampling.windows - 1]
         window = windows[-1]
         window.count += count

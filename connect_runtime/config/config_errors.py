@@ -41,13 +41,13 @@ class ConfigProblem:
         """Format the problem as one line: `file:line: key: problem`."""
         place = f"{file}:{self.line}" if self.line else file
         key = self.key if self.key.isprintable() else repr(self.key)
-        text = f"{place}: {key + ': ' if key else ''}{_hide_logins(self.text)}"
+        text = f"{place}: {key + ': ' if key else ''}{_redact_url_passwords(self.text)}"
         if self.given is not None:
-            text += f"; given: {_quote(hide_secrets(self.given))}"
+            text += f"; given: {_quote_value(hide_secrets(self.given))}"
         if self.allowed is not None:
             text += f"; allowed: {self.allowed}"
         if self.nearest is not None:
-            text += f"; did you mean {_quote(self.nearest)}?"
+            text += f"; did you mean {_quote_value(self.nearest)}?"
         return text
 
 
@@ -93,7 +93,7 @@ def find_nearest_name(name: str, known: Iterable[str]) -> str | None:
     return by_lower[found[0]] if found else None
 
 
-def _quote(text: str) -> str:
+def _quote_value(text: str) -> str:
     """Quote a value as in the file, escaping it if it contains control characters."""
     if text == HIDDEN_VALUE:
         return text
@@ -139,7 +139,7 @@ _LOGIN_PASSWORD = re.compile(
 `User:alice@REALM` and JDBC addresses contain no password in this place."""
 
 
-def is_sensitive(name: str) -> bool:
+def is_sensitive_key(name: str) -> bool:
     """Return whether the key's name indicates that its value is a secret."""
     lower = name.lower()
     if lower.endswith(_SECRET_SUFFIXES):
@@ -149,11 +149,11 @@ def is_sensitive(name: str) -> bool:
 
 def hide_secrets(value: str) -> str:
     """Replace the secrets that a value of a key that is not sensitive contains."""
-    value = _URL_SIGNATURE.sub(lambda found: found[1] + HIDDEN_VALUE, _hide_logins(value))
+    value = _URL_SIGNATURE.sub(lambda found: found[1] + HIDDEN_VALUE, _redact_url_passwords(value))
     return _SECRET_ASSIGNMENT.sub(lambda found: found[1] + HIDDEN_VALUE, value)
 
 
-def _hide_logins(text: str) -> str:
+def _redact_url_passwords(text: str) -> str:
     """Replace the passwords of `user:password@host`."""
     for pattern in (_URL_PASSWORD, _LOGIN_PASSWORD):
         text = pattern.sub(lambda found: found[1] + HIDDEN_VALUE, text)

@@ -206,7 +206,7 @@ class ConfigTransformer:
             raise ProviderError(f"${{file:{key}}} names no key: write ${{file:path:key}}")
         file = _resolve_path(self._folder / path, provider)
         if file not in self._properties:
-            content = self._read_file(file)
+            content = self._read_provider_file(file)
             try:
                 self._properties[file] = java_properties.parse_properties(content)
             except ValueError as error:
@@ -223,12 +223,12 @@ class ConfigTransformer:
         # Editors and `kubectl create secret --from-file` append an unintended line break.
         file = _resolve_path(self._folder / path / name, provider)
         if file not in self._contents:
-            self._contents[file] = self._read_file(file).rstrip("\r\n")
+            self._contents[file] = self._read_provider_file(file).rstrip("\r\n")
         return self._contents[file]
 
-    def _read_file(self, file: pathlib.Path) -> str:
+    def _read_provider_file(self, file: pathlib.Path) -> str:
         try:
-            content = files.read_bounded(file, max_bytes=_MAX_FILE_BYTES, regular_only=True)
+            content = files.read_file_bounded(file, max_bytes=_MAX_FILE_BYTES, regular_only=True)
         except OSError as error:
             raise ProviderError(f"cannot read {file}: {error.strerror}") from None
         self._read_bytes += len(content)

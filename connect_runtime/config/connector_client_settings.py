@@ -137,7 +137,7 @@ def _build_sink_config(
     return _build_config(worker, config, kind=ClientKind.CONSUMER, base=base, client_id=client_id)
 
 
-def find_overrides(config: Iterable[str], kind: ClientKind) -> dict[str, str]:
+def find_client_overrides(config: Iterable[str], kind: ClientKind) -> dict[str, str]:
     """Return a connector's overrides for a kind of client: the client's key by the connector's
     key."""
     prefix = kind.override_prefix
@@ -155,7 +155,7 @@ def find_refused_overrides(
     return {
         name: f"The '{worker.override_policy.value}' policy does not allow '{key}' to be overridden"
         " in the connector configuration."
-        for name, key in find_overrides(config, kind).items()
+        for name, key in find_client_overrides(config, kind).items()
         if not _is_override_allowed(worker, key)
     }
 

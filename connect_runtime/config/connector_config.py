@@ -189,7 +189,7 @@ def find_unsupported_settings(parsed: Mapping[str, Any], names: Iterable[str]) -
     return messages
 
 
-def _tolerates_all(value: Any) -> bool:
+def _tolerates_all_errors(value: Any) -> bool:
     return isinstance(value, str) and value != ErrorTolerance.NONE.value
 
 
@@ -202,7 +202,7 @@ _UNSUPPORTED_SETTINGS: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
     ("predicates", bool, "This version does not support predicates: remove predicates."),
     (
         "errors.tolerance",
-        _tolerates_all,
+        _tolerates_all_errors,
         "This version does not support error tolerance: set errors.tolerance to none.",
     ),
     (
@@ -280,7 +280,7 @@ def check_null_values(values: ConfigValues, config: ConnectorProps) -> None:
             add_error(values, name, "Null value can not be supplied as the configuration value.")
 
 
-def check_sink_topics(values: ConfigValues, config: ConnectorProps) -> None:
+def check_sink_topic_settings(values: ConfigValues, config: ConnectorProps) -> None:
     """Add errors for conflicting topic settings of a sink."""
     for name, message in find_sink_topic_problems(config).items():
         add_error(values, name, message)
@@ -329,7 +329,8 @@ def check_token_endpoints(
         worker, config
     ).items():
         if not any(
-            name in connector_client_settings.find_overrides([name], kind) for kind in _ClientKind
+            name in connector_client_settings.find_client_overrides([name], kind)
+            for kind in _ClientKind
         ):
             add_error(values, name, message, value=config.get(name))
 
@@ -345,12 +346,12 @@ def check_client_overrides(
             **connector_client_settings.find_refused_token_endpoints(worker, config),
             **connector_client_settings.find_refused_overrides(worker, config, kind),
         }
-        for name, key in connector_client_settings.find_overrides(config, kind).items():
+        for name, key in connector_client_settings.find_client_overrides(config, kind).items():
             value = ConfigValueInfo(
                 name=name,
                 value=(
                     config_types.HIDDEN_PASSWORD
-                    if config_errors.is_sensitive(key)
+                    if config_errors.is_sensitive_key(key)
                     else config[name]
                 ),
                 recommended_values=(),

@@ -112,7 +112,7 @@ def explain_invalid_name(name: str) -> str:
     return ""
 
 
-def _check_name(name: str, value: Any) -> None:
+def _check_connector_name(name: str, value: Any) -> None:
     NonEmptyStringWithoutControlChars().ensure_valid(name, value)
     refused = explain_invalid_name(value or "")
     if refused:
@@ -128,7 +128,7 @@ def _define_connector_keys() -> ConfigDef:
         Type.STRING,
         "Unique name of the connector.",
         group=_COMMON,
-        validator=Lambda(_check_name, str(NonEmptyStringWithoutControlChars())),
+        validator=Lambda(_check_connector_name, str(NonEmptyStringWithoutControlChars())),
         display_name="Connector name",
         width=Width.MEDIUM,
     )
@@ -313,7 +313,7 @@ def _define_source_keys(base: ConfigDef) -> ConfigDef:
         "Transaction interval in milliseconds; the worker's flush interval by default.",
         group=once,
         default=None,
-        validator=Lambda(_check_interval, "null or [0,...]"),
+        validator=Lambda(_check_transaction_interval, "null or [0,...]"),
         importance=Importance.LOW,
         display_name="Transaction boundary interval",
         width=Width.SHORT,
@@ -332,7 +332,7 @@ def _define_source_keys(base: ConfigDef) -> ConfigDef:
     return builder.keys
 
 
-def _check_interval(name: str, value: Any) -> None:
+def _check_transaction_interval(name: str, value: Any) -> None:
     if value is not None:
         Range(at_least=0).ensure_valid(name, value)
 

@@ -33,10 +33,10 @@ def parse_properties(text: str) -> dict[str, str]:
 
     Raises `ValueError` with the line number (never the content) for a malformed `\\uXXXX`.
     """
-    return {found.key: found.value for found in parse_entries(text)}
+    return {found.key: found.value for found in parse_property_entries(text)}
 
 
-def parse_entries(text: str) -> tuple[JavaProperty, ...]:
+def parse_property_entries(text: str) -> tuple[JavaProperty, ...]:
     """Parse properties text into all pairs in file order, including duplicate keys.
 
     Raises `ValueError` as `parse_properties` does.
@@ -45,7 +45,9 @@ def parse_entries(text: str) -> tuple[JavaProperty, ...]:
     for number, line in _join_logical_lines(text):
         key, value = _split_line(line)
         try:
-            pair = JavaProperty(key=_unescape(key), value=_unescape(value), line=number)
+            pair = JavaProperty(
+                key=_unescape_property_text(key), value=_unescape_property_text(value), line=number
+            )
         except ValueError:
             raise ValueError(f"line {number}: \\u needs four hexadecimal digits") from None
         found.append(pair)
@@ -64,8 +66,8 @@ def find_non_ascii_lines(text: str) -> list[int]:
 
 def format_property(key: str, value: str) -> str:
     """Format a key-value pair as one ASCII line that parses to the same pair."""
-    escaped = _escape(key, all_blanks=True, also="=:#!")
-    return f"{escaped} = {_escape(value)}" if value else f"{escaped} ="
+    escaped = _escape_property_text(key, all_blanks=True, also="=:#!")
+    return f"{escaped} = {_escape_property_text(value)}" if value else f"{escaped} ="
 
 
 def _join_logical_lines(text: str) -> Iterator[tuple[int, str]]:
@@ -103,7 +105,7 @@ def _split_line(line: str) -> tuple[str, str]:
     return key, rest
 
 
-def _unescape(text: str) -> str:
+def _unescape_property_text(text: str) -> str:
     def replace(match: re.Match[str]) -> str:
         code, broken, char = match.groups()
         if broken:
@@ -120,7 +122,7 @@ def _unescape(text: str) -> str:
     return found
 
 
-def _escape(text: str, *, all_blanks: bool = False, also: str = "") -> str:
+def _escape_property_text(text: str, *, all_blanks: bool = False, also: str = "") -> str:
     return "".join(
         _escape_char(char, blank=all_blanks or at == 0, also=also) for at, char in enumerate(text)
     )

@@ -41,7 +41,7 @@ class WorkerMetricsSettings:
     """Address of the metrics listener; None if metrics are not served."""
 
 
-def validate_listener(name: str, value: Any) -> None:
+def validate_metrics_listener(name: str, value: Any) -> None:
     """Validate `prometheus.listener`. Raises `ConfigError`."""
     if value and _parse_listener(value) is None:
         raise config_types.build_invalid_value_error(

@@ -72,17 +72,17 @@ def read_text(path: pathlib.Path) -> str:
     return text
 
 
-def parse_pairs(content: str, *, file: str) -> tuple[JavaProperty, ...]:
+def parse_property_pairs(content: str, *, file: str) -> tuple[JavaProperty, ...]:
     """Parse all pairs, including duplicate keys. Raises `SettingsError`."""
     try:
-        return java_properties.parse_entries(content)
+        return java_properties.parse_property_entries(content)
     except ValueError as error:
         line, _, words = str(error).removeprefix("line ").partition(": ")
         problem = ConfigProblem(line=int(line), key="", text=words)
         raise SettingsError(file, [problem]) from None
 
 
-def parse_file(
+def parse_properties_file(
     content: str, *, file: str, folder: pathlib.Path, environment: Mapping[str, str]
 ) -> ResolvedProperties:
     """Parse and resolve a properties file. Relative paths are relative to `folder`.
@@ -93,7 +93,7 @@ def parse_file(
         _build_non_ascii_warning(line) for line in java_properties.find_non_ascii_lines(content)
     ]
     found: dict[str, JavaProperty] = {}
-    for pair in parse_pairs(content, file=file):
+    for pair in parse_property_pairs(content, file=file):
         earlier = found.pop(pair.key, None)
         if earlier is not None:
             words = f"has no effect: the key is repeated on line {pair.line}"
@@ -127,7 +127,7 @@ def _resolve_pairs(
         found, refuse=refused.append, warn=warned.append
     )
     providers = ConfigTransformer(environment=environment, folder=folder, declared=declared)
-    filler = _PlaceholderFiller(providers)
+    filler = _PlaceholderResolver(providers)
     for pair in found.values():
         filler.fill_pair(pair)
         warned += [
@@ -150,7 +150,7 @@ def _resolve_pairs(
     )
 
 
-class _PlaceholderFiller:
+class _PlaceholderResolver:
     def __init__(self, providers: ConfigTransformer) -> None:
         self._providers = providers
         self.values: dict[str, str] = {}
@@ -212,9 +212,9 @@ class ErrorCollector:
             ConfigProblem(
                 line=self._get_line(key),
                 key=key,
-                text=self._redact(key, text),
+                text=self._redact_message(key, text),
                 given=self._get_shown_value(key),
-                allowed=None if allowed is None else self._redact(key, allowed),
+                allowed=None if allowed is None else self._redact_message(key, allowed),
             )
         )
 
@@ -222,7 +222,10 @@ class ErrorCollector:
         """Record a warning about a setting that has no effect or an unexpected effect."""
         self._warnings.append(
             ConfigProblem(
-                line=self._get_line(key), key=key, text=self._redact(key, text), nearest=nearest
+                line=self._get_line(key),
+                key=key,
+                text=self._redact_message(key, text),
+                nearest=nearest,
             )
         )
 
@@ -246,21 +249,21 @@ class ErrorCollector:
         pair = self._given.pairs.get(key)
         if pair is None:
             return None
-        return config_errors.HIDDEN_VALUE if config_errors.is_sensitive(key) else pair.value
+        return config_errors.HIDDEN_VALUE if config_errors.is_sensitive_key(key) else pair.value
 
-    def _redact(self, key: str, text: str) -> str:
+    def _redact_message(self, key: str, text: str) -> str:
         """Replace the message if it contains a secret or a value from a provider."""
-        for each in self._secret_keys():
+        for each in self._list_secret_keys():
             least = 1 if each == key else _MIN_REDACTED_LENGTH
             if any(len(part) >= least for part in _find_repeated_parts(self.values[each], text)):
                 return "has an invalid value, which is not shown because it is a secret"
         return text
 
-    def _secret_keys(self) -> Iterable[str]:
+    def _list_secret_keys(self) -> Iterable[str]:
         return (
             each
             for each in self.values
-            if each in self._given.provided_keys or config_errors.is_sensitive(each)
+            if each in self._given.provided_keys or config_errors.is_sensitive_key(each)
         )
 
 

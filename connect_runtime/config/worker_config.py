@@ -120,14 +120,14 @@ def parse_distributed_config(properties: Mapping[str, str]) -> DistributedConfig
         **_parse_common_config(properties, found),
         group_id=found["group.id"],
         protocol=found["connect.protocol"].lower(),
-        session_timeout_s=_get_seconds(found, "session.timeout.ms"),
-        heartbeat_interval_s=_get_seconds(found, "heartbeat.interval.ms"),
-        rebalance_timeout_s=_get_seconds(found, "rebalance.timeout.ms"),
-        rebalance_delay_s=_get_seconds(found, "scheduled.rebalance.max.delay.ms"),
-        sync_timeout_s=_get_seconds(found, "worker.sync.timeout.ms"),
-        sync_retry_backoff_s=_get_seconds(found, "worker.unsync.backoff.ms"),
+        session_timeout_s=_get_duration_s(found, "session.timeout.ms"),
+        heartbeat_interval_s=_get_duration_s(found, "heartbeat.interval.ms"),
+        rebalance_timeout_s=_get_duration_s(found, "rebalance.timeout.ms"),
+        rebalance_delay_s=_get_duration_s(found, "scheduled.rebalance.max.delay.ms"),
+        sync_timeout_s=_get_duration_s(found, "worker.sync.timeout.ms"),
+        sync_retry_backoff_s=_get_duration_s(found, "worker.unsync.backoff.ms"),
         exactly_once=ExactlyOnceSourceMode(found["exactly.once.source.support"].lower()),
-        key_ttl_s=_get_seconds(found, "inter.worker.key.ttl.ms"),
+        key_ttl_s=_get_duration_s(found, "inter.worker.key.ttl.ms"),
         key_algorithm=found["inter.worker.key.generation.algorithm"],
         key_size=found["inter.worker.key.size"],
         signature_algorithm=found["inter.worker.signature.algorithm"],
@@ -163,9 +163,9 @@ def _parse_common_config(properties: Mapping[str, str], found: Mapping[str, Any]
         "value_converter": found["value.converter"],
         "header_converter": found["header.converter"],
         "plugin_path": tuple(found["plugin.path"] or ()),
-        "graceful_stop_s": _get_seconds(found, "task.shutdown.graceful.timeout.ms"),
-        "flush_interval_s": _get_seconds(found, "offset.flush.interval.ms"),
-        "flush_timeout_s": _get_seconds(found, "offset.flush.timeout.ms"),
+        "graceful_stop_s": _get_duration_s(found, "task.shutdown.graceful.timeout.ms"),
+        "flush_interval_s": _get_duration_s(found, "offset.flush.interval.ms"),
+        "flush_timeout_s": _get_duration_s(found, "offset.flush.timeout.ms"),
         "override_policy": _parse_override_policy(found["connector.client.config.override.policy"]),
         "override_allowed": frozenset(found["connector.client.config.override.allowlist"]),
         "oauth_urls": frozenset(found[worker_keys.OAUTH_URLS_KEY]),
@@ -192,7 +192,7 @@ class PropertyProblem:
         return f"{self.key}: {self.text}"
 
 
-def find_problems(
+def find_property_problems(
     properties: Mapping[str, str], definition: ConfigDef
 ) -> tuple[PropertyProblem, ...]:
     """Return problems of the properties, at most one per key."""
@@ -261,5 +261,5 @@ def _find_unusable_algorithms(found: Mapping[str, Any]) -> Iterator[PropertyProb
         )
 
 
-def _get_seconds(found: Mapping[str, Any], key: str) -> float:
+def _get_duration_s(found: Mapping[str, Any], key: str) -> float:
     return float(found[key]) / 1000.0

@@ -241,7 +241,7 @@ def _add_client_keys(keys: ConfigDef) -> ConfigDef:
         Type.STRING,
         "Listener for Prometheus, as http://host:port; empty disables it.",
         default="",
-        validator=Lambda(metrics_settings.validate_listener, "http://host:port"),
+        validator=Lambda(metrics_settings.validate_metrics_listener, "http://host:port"),
     )
     return keys
 

@@ -166,7 +166,7 @@ class _NodeReader:
         if self._count > _MAX_NODES or id(node) in self._open:
             raise _AliasExplosionError(line)
         if node.tag.startswith("!"):
-            self._add_problem(line, f"has a tag: {_quoting_hint('!')}")
+            self._add_problem(line, f"has a tag: {_get_quoting_hint('!')}")
         self._open.add(id(node))
         found = self._convert_node(node, line)
         self._open.discard(id(node))
@@ -212,8 +212,10 @@ def _describe_syntax_error(error: yaml.YAMLError) -> YamlProblem:
 
 def _describe_parser_message(message: str) -> str:
     found = next((words for words in _SIGN_BY_ERROR if words in message), None)
-    return message if found is None else f"found {found}: {_quoting_hint(_SIGN_BY_ERROR[found])}"
+    return (
+        message if found is None else f"found {found}: {_get_quoting_hint(_SIGN_BY_ERROR[found])}"
+    )
 
 
-def _quoting_hint(sign: str) -> str:
+def _get_quoting_hint(sign: str) -> str:
     return f"text that begins with {sign} must be quoted"

@@ -81,8 +81,8 @@ class MemberLoads:
     def assign_evenly(self, items: Iterable[WorkItem]) -> None:
         """Assign items to the least loaded members, balancing connectors and tasks separately."""
         fresh = ConnectorsAndTasks.from_items(items)
-        spread_evenly(self.connectors, fresh.connectors)
-        spread_evenly(self.tasks, fresh.tasks)
+        assign_evenly_to_members(self.connectors, fresh.connectors)
+        assign_evenly_to_members(self.tasks, fresh.tasks)
 
     def find_surplus_work(self, configured: ConnectorsAndTasks) -> dict[str, frozenset[WorkItem]]:
         """Return the work to revoke from each member so that all configured work can be balanced.
@@ -91,8 +91,8 @@ class MemberLoads:
         """
         if not configured or len(self.idle) == len(self.members):
             return {}
-        connectors = find_surplus(self.connectors, len(configured.connectors))
-        tasks = find_surplus(self.tasks, len(configured.tasks))
+        connectors = find_surplus_assignments(self.connectors, len(configured.connectors))
+        tasks = find_surplus_assignments(self.tasks, len(configured.tasks))
         return {
             member: frozenset((*connectors.get(member, ()), *tasks.get(member, ())))
             for member in self.members
@@ -106,7 +106,7 @@ class MemberLoads:
         )
 
 
-def spread_evenly(held: Mapping[str, list[T]], items: Sequence[T]) -> None:
+def assign_evenly_to_members(held: Mapping[str, list[T]], items: Sequence[T]) -> None:
     """Assign items one by one to the member with the fewest items. Ties are resolved by member
     id."""
     order = sorted(
@@ -124,7 +124,7 @@ def spread_evenly(held: Mapping[str, list[T]], items: Sequence[T]) -> None:
             given += 1
 
 
-def find_surplus(held: Mapping[str, Sequence[T]], total: int) -> dict[str, Sequence[T]]:
+def find_surplus_assignments(held: Mapping[str, Sequence[T]], total: int) -> dict[str, Sequence[T]]:
     """Return the first items of each member that exceeds its share of `total`.
 
     `total` includes unassigned items. If `total` is not divisible, the first members may have one
@@ -334,9 +334,9 @@ def _compare_with_last_round(
     previous = _select_previous_items(round_, state, active=active)
     deleted = previous - configured
     return _RoundComparison(
-        withdrawn=deleted | _find_duplicates(reported, active),
-        missing=connectors_and_tasks.sort_items(previous - active - deleted),
-        created=connectors_and_tasks.sort_items(configured - previous - active),
+        withdrawn=deleted | _find_duplicate_assignments(reported, active),
+        missing=connectors_and_tasks.sort_connectors_and_tasks(previous - active - deleted),
+        created=connectors_and_tasks.sort_connectors_and_tasks(configured - previous - active),
     )
 
 
@@ -353,7 +353,9 @@ def _select_previous_items(
     return state.previous if state.generation == round_.last_completed else frozenset()
 
 
-def _find_duplicates(reported: list[WorkItem], active: frozenset[WorkItem]) -> frozenset[WorkItem]:
+def _find_duplicate_assignments(
+    reported: list[WorkItem], active: frozenset[WorkItem]
+) -> frozenset[WorkItem]:
     if len(reported) == len(active):
         return frozenset()
     counts = collections.Counter(reported)
@@ -405,7 +407,7 @@ def _build_plan(
     for member, held in round_.members.items():
         withdrawn = [item for item in held.items if item in compared.withdrawn]
         revoked[member] = ConnectorsAndTasks.from_items(
-            [*withdrawn, *connectors_and_tasks.sort_items(to_revoke.get(member, ()))]
+            [*withdrawn, *connectors_and_tasks.sort_connectors_and_tasks(to_revoke.get(member, ()))]
         )
     scheduled_ms = state.delayed_rebalance.scheduled_ms
     known = itertools.chain(compared.missing, *(held.items for held in running.values()))

@@ -101,7 +101,7 @@ def make_java_sort_key(name: str) -> bytes:
     return name.encode("utf-16-be", "surrogatepass")
 
 
-def sort_items(items: Iterable[WorkItem]) -> list[WorkItem]:
+def sort_connectors_and_tasks(items: Iterable[WorkItem]) -> list[WorkItem]:
     """Sort connectors by name, then tasks by connector and number."""
     work = ConnectorsAndTasks.from_items(items)
     places = {each.connector: make_java_sort_key(each.connector) for each in work.tasks}

@@ -151,8 +151,12 @@ class CoordinatorLookup:
         """Build the FindCoordinator request."""
         group_id = self.settings.group_id
         if self._one_by_one:
-            return request_builders.find_coordinator(request_builders.GROUP_COORDINATOR, group_id)
-        return request_builders.find_coordinators(request_builders.GROUP_COORDINATOR, [group_id])
+            return request_builders.build_find_coordinator_request(
+                request_builders.GROUP_COORDINATOR, group_id
+            )
+        return request_builders.build_find_coordinators_request(
+            request_builders.GROUP_COORDINATOR, [group_id]
+        )
 
     @property
     def work_deadline_s(self) -> float:

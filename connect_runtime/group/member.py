@@ -84,7 +84,7 @@ class GroupMember:
         """Time to send `MemberTick` if no other event occurs; inf if none is needed."""
         if self.state not in member_state.ACTIVE_STATES:
             return math.inf
-        join_s = self._join_not_before_s if self._may_prepare else math.inf
+        join_s = self._join_not_before_s if self._may_prepare_join else math.inf
         return min(
             self.heartbeat_timer.due_s(),
             self.coordinator_lookup.due_s(),
@@ -123,10 +123,10 @@ class GroupMember:
     def _handle_event(self, event: MemberEvent, now_s: float) -> None:
         match event:
             case CloseRequested(reason):
-                self._close(reason)
+                self._begin_closing(reason)
             case GroupResponseReceived() | GroupRequestFailed() if event.token == self._leave_token:
                 self._leave_token = None
-                self._finish_close()
+                self._finish_closing()
             case RejoinRequested(reason) if self.state is MemberState.LEFT:
                 self._rejoin_reason, self.state = reason, MemberState.UNJOINED
             case _ if self.state in member_state.ACTIVE_STATES:
@@ -148,7 +148,8 @@ class GroupMember:
                 self._preparing = None
                 self._send_join(event.protocols)
             case AssignmentsComputed() if (
-                self._awaits_assignments and event.generation == self.generation.number
+                self._is_waiting_for_leader_assignments
+                and event.generation == self.generation.number
             ):
                 self._round_token = self._out.send_sync(event.assignments)
             case GroupResponseReceived():
@@ -185,18 +186,18 @@ class GroupMember:
         elif searching:
             self.coordinator_lookup.on_failed(now_s)
         else:
-            self._lose_coordinator(str(event.failure), now_s)
+            self._handle_coordinator_loss(str(event.failure), now_s)
 
     # due actions
 
     @property
-    def _awaits_assignments(self) -> bool:
+    def _is_waiting_for_leader_assignments(self) -> bool:
         """True if this member is the leader and the generation is waiting for the assignments that
         it computes."""
         return self.state is MemberState.SYNCING and self._round_token is None
 
     @property
-    def _may_join(self) -> bool:
+    def _may_send_join(self) -> bool:
         """True if JoinGroup can be sent.
 
         A coordinator that does not respond to heartbeats would not respond to JoinGroup either, but
@@ -210,8 +211,8 @@ class GroupMember:
         return waits and answers and self.coordinator_lookup.node is not None
 
     @property
-    def _may_prepare(self) -> bool:
-        return self._may_join and self._preparing is None
+    def _may_prepare_join(self) -> bool:
+        return self._may_send_join and self._preparing is None
 
     @property
     def _coordinator_timeout_s(self) -> float:
@@ -224,12 +225,12 @@ class GroupMember:
             self._leave_for_slow_tick()
         if now_s >= self.heartbeat_timer.session_deadline_s:
             timeout_s = self._options.session_timeout_s
-            self._lose_coordinator(f"no response to heartbeats for {timeout_s:g} s", now_s)
+            self._handle_coordinator_loss(f"no response to heartbeats for {timeout_s:g} s", now_s)
         if now_s >= self._coordinator_timeout_s:
             self._stop_work("the group's coordinator was unavailable for too long")
         if now_s >= self.coordinator_lookup.due_s():
             self.coordinator_lookup.pending_token = self._out.send_find_coordinator()
-        if self._may_prepare and now_s >= self._join_not_before_s:
+        if self._may_prepare_join and now_s >= self._join_not_before_s:
             if self._has_work and now_s >= self.heartbeat_timer.reassigned_at_s(
                 was_leader=self._is_leader
             ):
@@ -268,7 +269,7 @@ class GroupMember:
             case _:
                 self._fail_with_code("finding the coordinator", code)
 
-    def _lose_coordinator(self, reason: str, now_s: float) -> None:
+    def _handle_coordinator_loss(self, reason: str, now_s: float) -> None:
         if self.coordinator_lookup.node is not None:
             self._out.add_log_line(
                 f"broker {self.coordinator_lookup.node} is no longer the coordinator: {reason}"
@@ -283,7 +284,7 @@ class GroupMember:
     # rebalances
 
     def _send_join(self, protocols: tuple[tuple[str, bytes], ...]) -> None:
-        if not self._may_join:
+        if not self._may_send_join:
             return  # repeated when there is a coordinator
         self._out.add_log_line(f"joining the group ({self._rejoin_reason})")
         self._stop_heartbeats(MemberState.JOINING)
@@ -299,7 +300,7 @@ class GroupMember:
             self._on_rebalance_error("joining the group", code, action=action, now_s=now_s)
             return
         self.coordinator_lookup.on_response()
-        if self._is_foreign(body, "protocol_type", self._options.protocol_type):
+        if self._is_foreign_group_response(body, "protocol_type", self._options.protocol_type):
             return
         self._out.generation = GroupGeneration(
             number=int(body.generation_id), member_id=body.member_id, protocol=body.protocol_name
@@ -330,8 +331,12 @@ class GroupMember:
             self._on_rebalance_error("syncing the group", code, action=action, now_s=now_s)
             return
         self.coordinator_lookup.on_response()
-        foreign_type = self._is_foreign(body, "protocol_type", self._options.protocol_type)
-        if foreign_type or self._is_foreign(body, "protocol_name", self.generation.protocol):
+        foreign_type = self._is_foreign_group_response(
+            body, "protocol_type", self._options.protocol_type
+        )
+        if foreign_type or self._is_foreign_group_response(
+            body, "protocol_name", self.generation.protocol
+        ):
             return
         self.state = MemberState.STABLE
         self._retry.reset()
@@ -346,7 +351,7 @@ class GroupMember:
             )
         )
 
-    def _is_foreign(self, body: Any, name: str, expected: str) -> bool:
+    def _is_foreign_group_response(self, body: Any, name: str, expected: str) -> bool:
         """Return whether the response is from another kind of group, and fail the membership if so.
 
         Responses of older versions do not contain the kind of group.
@@ -367,7 +372,7 @@ class GroupMember:
         if action is CoordinatorErrorAction.FATAL:
             self._fail_with_code(doing, code)
         elif action is CoordinatorErrorAction.FIND_COORDINATOR:
-            self._lose_coordinator(reason, now_s)
+            self._handle_coordinator_loss(reason, now_s)
         else:
             self.coordinator_lookup.on_response()
             self._reset_membership(reason, action)
@@ -391,7 +396,7 @@ class GroupMember:
             case CoordinatorErrorAction.RETRY_LATER:
                 self.heartbeat_timer.on_failed(now_s)
             case CoordinatorErrorAction.FIND_COORDINATOR:
-                self._lose_coordinator(reason, now_s)
+                self._handle_coordinator_loss(reason, now_s)
             case CoordinatorErrorAction.FATAL:
                 self._fail_with_code("sending a heartbeat", code)
             case _:
@@ -429,7 +434,7 @@ class GroupMember:
         self._preparing = None
         self._stop_heartbeats(MemberState.UNJOINED)
 
-    def _close(self, reason: str) -> None:
+    def _begin_closing(self, reason: str) -> None:
         if self.state in {MemberState.CLOSING, MemberState.CLOSED}:
             return
         self._preparing = None
@@ -438,9 +443,9 @@ class GroupMember:
             self._out.add_log_line(f"leaving the group: {reason}")
             self._leave_token = self._out.send_leave(reason)
         else:
-            self._finish_close()
+            self._finish_closing()
 
-    def _finish_close(self) -> None:
+    def _finish_closing(self) -> None:
         self.state = MemberState.CLOSED
         self._out.add_instruction(MembershipClosed())
 

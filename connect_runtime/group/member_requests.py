@@ -33,7 +33,7 @@ _SYNC_WITH_PROTOCOL = 5
 _MAX_REASON_CHARS = 255
 
 
-def join_group(
+def build_join_group_request(
     group_id: str,
     *,
     member_id: str,
@@ -69,7 +69,7 @@ def join_group(
     return RequestBuilder(api="join_group", low=5, high=9, build=build)
 
 
-def sync_group(
+def build_sync_group_request(
     group_id: str,
     *,
     member_id: str,
@@ -102,7 +102,7 @@ def sync_group(
     return RequestBuilder(api="sync_group", low=3, high=5, build=build)
 
 
-def heartbeat(group_id: str, *, member_id: str, generation: int) -> RequestBuilder:
+def build_heartbeat_request(group_id: str, *, member_id: str, generation: int) -> RequestBuilder:
     """Build a Heartbeat request, which reports that the member is alive."""
 
     def build(version: int, m: Any) -> Any:
@@ -111,7 +111,7 @@ def heartbeat(group_id: str, *, member_id: str, generation: int) -> RequestBuild
     return RequestBuilder(api="heartbeat", low=3, high=4, build=build)
 
 
-def leave_group(group_id: str, *, member_id: str, reason: str) -> RequestBuilder:
+def build_leave_group_request(group_id: str, *, member_id: str, reason: str) -> RequestBuilder:
     """Build a LeaveGroup request."""
 
     def build(version: int, m: Any) -> Any:
@@ -158,7 +158,7 @@ class MemberStepOutput:
 
     def send_find_coordinator(self) -> int:
         timeout_s = self.settings.request_timeout_s
-        return self._send(
+        return self._send_group_request(
             self.coordinator_lookup.build_request(),
             AnyNodeTarget(),
             lane=member_events.GROUP_PURPOSE,
@@ -166,7 +166,7 @@ class MemberStepOutput:
         )
 
     def send_join(self, protocols: Sequence[tuple[str, bytes]], *, reason: str) -> int:
-        message = join_group(
+        message = build_join_group_request(
             self.settings.group_id,
             member_id=self.generation.member_id,
             protocol_type=self.settings.protocol_type,
@@ -178,7 +178,7 @@ class MemberStepOutput:
         return self._send_to_round(message)
 
     def send_sync(self, answers: Mapping[str, bytes]) -> int:
-        message = sync_group(
+        message = build_sync_group_request(
             self.settings.group_id,
             member_id=self.generation.member_id,
             generation=self.generation.number,
@@ -189,7 +189,7 @@ class MemberStepOutput:
         return self._send_to_round(message)
 
     def send_heartbeat(self) -> int:
-        message = heartbeat(
+        message = build_heartbeat_request(
             self.settings.group_id,
             member_id=self.generation.member_id,
             generation=self.generation.number,
@@ -197,33 +197,33 @@ class MemberStepOutput:
         return self._send_to_group(message)
 
     def send_leave(self, reason: str) -> int:
-        message = leave_group(
+        message = build_leave_group_request(
             self.settings.group_id, member_id=self.generation.member_id, reason=reason
         )
         return self._send_to_group(message)
 
     def _send_to_round(self, message: RequestBuilder) -> int:
-        return self._send(
+        return self._send_group_request(
             message,
-            self._coordinator,
+            self._coordinator_target,
             lane=member_events.JOIN_PURPOSE,
             timeout_s=self.settings.join_timeout_s,
         )
 
     def _send_to_group(self, message: RequestBuilder) -> int:
-        return self._send(
+        return self._send_group_request(
             message,
-            self._coordinator,
+            self._coordinator_target,
             lane=member_events.GROUP_PURPOSE,
             timeout_s=self.settings.session_timeout_s,
         )
 
     @property
-    def _coordinator(self) -> RequestTarget:
+    def _coordinator_target(self) -> RequestTarget:
         assert self.coordinator_lookup.node is not None
         return NodeTarget(self.coordinator_lookup.node)
 
-    def _send(
+    def _send_group_request(
         self, message: RequestBuilder, to: RequestTarget, *, lane: str, timeout_s: float
     ) -> int:
         token = next(self._tokens)

@@ -168,7 +168,7 @@ class LeaderAssignments:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConfigSnapshots:
+class ConfiguredWorkSnapshots:
     """The configured work as of this worker's last join, and the newest configured work."""
 
     at_join: ConfiguredWork
@@ -177,7 +177,7 @@ class ConfigSnapshots:
 
 def perform_assignment(
     election: LeaderElection,
-    snapshots: ConfigSnapshots,
+    snapshots: ConfiguredWorkSnapshots,
     state: AssignorState,
     *,
     times: RebalanceTimes,
@@ -257,7 +257,7 @@ def _plan_assignment(
 
 def _answer_config_mismatch(
     election: LeaderElection,
-    snapshots: ConfigSnapshots,
+    snapshots: ConfiguredWorkSnapshots,
     state: AssignorState,
     *,
     states: Mapping[str, WorkerMetadata],

@@ -88,7 +88,7 @@ class _GeneratedConfigs:
 
 
 @dataclass(slots=True, kw_only=True)
-class _PendingCall:
+class _TimedOutGenerationCall:
     """A task config generation call that exceeded its time limit."""
 
     answer: futures.Future[_GeneratedConfigs | None]
@@ -113,7 +113,7 @@ class TaskConfigGenerator:
         self._worker = worker
         self._calls = calls
         self._resolve = resolve
-        self._pending: dict[str, _PendingCall] = {}
+        self._pending: dict[str, _TimedOutGenerationCall] = {}
         self._applied: dict[str, _AppliedConfig] = {}
 
     def forget_pending_call(self, name: str) -> None:
@@ -128,14 +128,14 @@ class TaskConfigGenerator:
 
     def generate(self, name: str, view: ClusterConfigState) -> ActionOutcome:
         """Execute `GenerateTaskConfigs`. Raises `RetriableError` if the thread pool is full."""
-        self._forget_removed(view)
+        self._forget_removed_connectors(view)
         config = view.config(name)
         if config is None:
             return ConnectorNotRunning()
         call, timeout_s = self._pending.pop(name, None), 0.0
         if call is None or (call.outdated and call.answer.done()):
             answer = self._calls.submit(self._prepare_call(name, config, view))
-            call, timeout_s = _PendingCall(answer=answer), GENERATE_TIMEOUT_S
+            call, timeout_s = _TimedOutGenerationCall(answer=answer), GENERATE_TIMEOUT_S
         if futures.wait([call.answer], timeout=timeout_s).done:
             return self._build_outcome(name, call.answer)
         self._pending[name] = call
@@ -192,7 +192,7 @@ class TaskConfigGenerator:
             self._applied[name] = answer.applied
         return TaskConfigsGenerated(configs=answer.configs, config_applied=answer.is_applied)
 
-    def _forget_removed(self, view: ClusterConfigState) -> None:
+    def _forget_removed_connectors(self, view: ClusterConfigState) -> None:
         """Drop resolved configurations of removed connectors, because they contain secrets."""
         for name in [name for name in self._applied if not view.has_connector(name)]:
             del self._applied[name]
@@ -271,7 +271,7 @@ class BlockingActionRunner:
                 deps.worker.stop(what)
                 return ActionDone()
             case StartConnectorsAndTasks(what):
-                return self._start_items(what)
+                return self._start_connectors_and_tasks(what)
             case OfferTaskConfigs(tasks):
                 return self._offer_task_configs(tasks)
             case GenerateTaskConfigs(name):
@@ -323,14 +323,14 @@ class BlockingActionRunner:
     def _generate_session_key(self, created_ms: int) -> SessionKey:
         settings = self._deps.session_key_settings
         entropy = secrets.token_bytes(settings.key_bytes)
-        return session_keys.generate_key(settings, entropy=entropy, wall_ms=created_ms)
+        return session_keys.build_session_key(settings, entropy=entropy, wall_ms=created_ms)
 
-    def _start_items(self, what: ConnectorsAndTasks) -> ActionOutcome:
+    def _start_connectors_and_tasks(self, what: ConnectorsAndTasks) -> ActionOutcome:
         view = self._deps.configs.snapshot()
         failed: list[tuple[WorkItem, str]] = []
         for item in what.items:
             try:
-                self._start_item(item, view)
+                self._start_connector_or_task(item, view)
             except ConnectError as error:
                 _LOG.error("failed to start %s: %s", item, error)
                 failed.append((item, str(error)))
@@ -346,7 +346,7 @@ class BlockingActionRunner:
         to_restart = self._deps.worker.offer_task_configs(configured)
         return TaskConfigsOffered(to_restart | (set(tasks) - configured.keys()))
 
-    def _start_item(self, item: WorkItem, view: ClusterConfigState) -> None:
+    def _start_connector_or_task(self, item: WorkItem, view: ClusterConfigState) -> None:
         name = item if isinstance(item, str) else item.connector
         config, state = view.config(name), view.target_state(name)
         if config is None:

@@ -76,7 +76,7 @@ from connect_runtime.storage.config_topic import (
 )
 
 
-def record_change(herder: HerderState, change: ConfigChange) -> None:
+def record_config_change(herder: HerderState, change: ConfigChange) -> None:
     """Record a config topic change until the herder handles it."""
     changes = herder.changes
     match change:
@@ -125,9 +125,9 @@ def run_requested_restarts(herder: HerderState) -> HerderScript[None]:
         if not own_items:
             continue
         yield WriteLogLine(f"{plan}; on this worker: {own_items}")
-        yield from herder_state.stop_items(herder, own_items, for_good=False)
+        yield from herder_state.stop_connectors_and_tasks(herder, own_items, for_good=False)
         yield PublishRestarting(own_items)
-        yield from herder_state.start_items(herder, own_items)
+        yield from herder_state.start_connectors_and_tasks(herder, own_items)
 
 
 def apply_config_changes(herder: HerderState) -> HerderScript[bool]:
@@ -145,7 +145,9 @@ def apply_config_changes(herder: HerderState) -> HerderScript[bool]:
         yield from _apply_target_states(herder, changes.states)
         yield from _offer_task_configs(herder, {task.connector for task in changes.tasks})
     if changes.needs_rebalance:
-        yield from herder_state.rejoin_group(herder, "connectors or task configs have changed")
+        yield from herder_state.request_group_rejoin(
+            herder, "connectors or task configs have changed"
+        )
         return False
     return True
 
@@ -153,10 +155,12 @@ def apply_config_changes(herder: HerderState) -> HerderScript[bool]:
 def _restart_connectors(herder: HerderState, names: set[str]) -> HerderScript[None]:
     own_items = tuple(name for name in herder.running.connectors if name in names)
     remaining = tuple(name for name in own_items if herder.config.has_connector(name))
-    yield from herder_state.stop_items(
+    yield from herder_state.stop_connectors_and_tasks(
         herder, ConnectorsAndTasks(connectors=own_items), for_good=False
     )
-    yield from herder_state.start_items(herder, ConnectorsAndTasks(connectors=remaining))
+    yield from herder_state.start_connectors_and_tasks(
+        herder, ConnectorsAndTasks(connectors=remaining)
+    )
 
 
 def _apply_target_states(herder: HerderState, names: set[str]) -> HerderScript[None]:
@@ -176,7 +180,9 @@ def _offer_task_configs(herder: HerderState, connectors: set[str]) -> HerderScri
         outcome.to_restart if isinstance(outcome, TaskConfigsOffered) else frozenset(running)
     )
     refusing = tuple(task for task in running if task in to_restart)
-    yield from herder_state.stop_items(herder, ConnectorsAndTasks(tasks=refusing), for_good=False)
+    yield from herder_state.stop_connectors_and_tasks(
+        herder, ConnectorsAndTasks(tasks=refusing), for_good=False
+    )
     herder.tasks_to_restart.update(refusing)
 
 
@@ -247,7 +253,7 @@ class DistributedHerder:
             case StoresLoaded():
                 herder.stores_loaded, herder.config = True, herder.snapshot.config
             case ConfigRecordRead(change):
-                record_change(herder, change)
+                record_config_change(herder, change)
             case JoinRequested(stop):
                 herder.requested_stop = stop
             case AssignmentReceived():
@@ -299,7 +305,7 @@ class DistributedHerder:
     def _run_script(self, outcome: ActionOutcome | None, actions: list[HerderAction]) -> None:
         """Run the procedure until it blocks or sleeps, then start the next procedure if new events
         have arrived."""
-        if not self._is_awake():
+        if not self._is_procedure_awake():
             return
         while self._script is not None or self._has_new_events:
             if self._script is None:
@@ -315,7 +321,7 @@ class DistributedHerder:
             outcome = None
             if isinstance(action, SleepUntil):
                 self._sleeps_until_s = action.until_s
-                if not self._is_awake():
+                if not self._is_procedure_awake():
                     return
                 continue
             actions.append(action)
@@ -326,7 +332,7 @@ class DistributedHerder:
                 self._blocking_action = action
                 return
 
-    def _is_awake(self) -> bool:
+    def _is_procedure_awake(self) -> bool:
         """Return True if the procedure is not sleeping. Shutdown or coordinator loss ends a sleep
         early."""
         if self._sleeps_until_s is None:
@@ -357,13 +363,15 @@ class DistributedHerder:
         ):
             return True
         if herder.has_left:
-            yield from herder_state.rejoin_group(herder, "the config topic can be read again")
+            yield from herder_state.request_group_rejoin(
+                herder, "the config topic can be read again"
+            )
         if herder.requested_stop is not None:
             stop, herder.requested_stop = herder.requested_stop, None
             yield from rebalance.prepare_to_join(herder, stop)
         if not herder.is_joined:
             return False
-        return (yield from self._tick_joined())
+        return (yield from self._tick_as_member())
 
     def _handle_group_events(self) -> HerderScript[None]:
         herder = self._state
@@ -374,7 +382,7 @@ class DistributedHerder:
             arrived, herder.new_assignment = herder.new_assignment, None
             yield from rebalance.accept_assignment(herder, arrived)
 
-    def _tick_joined(self) -> HerderScript[bool]:
+    def _tick_as_member(self) -> HerderScript[bool]:
         herder = self._state
         if not (yield from rebalance.apply_assignment(herder)):
             return not herder.is_config_topic_readable
@@ -411,7 +419,7 @@ class DistributedHerder:
 
     def _shut_down(self) -> HerderScript[None]:
         herder = self._state
-        yield from herder_state.stop_items(herder, herder.running)
+        yield from herder_state.stop_connectors_and_tasks(herder, herder.running)
         yield from request_service.refuse_all_requests(herder)
         herder.last_rebalance, herder.is_joined = None, False
         yield FlushStatuses()

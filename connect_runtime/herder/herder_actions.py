@@ -79,8 +79,8 @@ class WriteRestartRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteSessionKey:
-    """Write a new session key of random bytes (`session_keys.generate_key`). Requires the leader's
-    write privilege (see `FenceConfigWriters`)."""
+    """Write a new session key of random bytes (`session_keys.build_session_key`). Requires the
+    leader's write privilege (see `FenceConfigWriters`)."""
 
     created_ms: int
 

@@ -178,7 +178,7 @@ class HerderLoop:
     def start(self) -> None:
         """Join the group and start the thread. Raises `FatalError` for invalid group settings."""
         self._deps.group.start(self._deps.inbox.wake, self._read_configured_work)
-        self._thread = self._threads.start("herder", self._run)
+        self._thread = self._threads.start("herder", self._run_herder_thread)
 
     @property
     def has_started(self) -> bool:
@@ -198,7 +198,7 @@ class HerderLoop:
         counts = {name: len(view.tasks(name)) for name in view.connectors()}
         return ConfiguredWork(offset=view.offset, task_counts=counts)
 
-    def _run(self, stop: threading.Event) -> None:
+    def _run_herder_thread(self, stop: threading.Event) -> None:
         try:
             self._process_event(StoresLoaded())
             self._begin_stage(herder_actions.STAGE_JOINING)
@@ -293,9 +293,9 @@ class HerderLoop:
     def _process_event(self, event: HerderEvent) -> None:
         for action in self._herder.step(event, self._take_snapshot()):
             if not isinstance(action, herder_actions.BLOCKING_ACTIONS):
-                self._execute(action)
+                self._execute_herder_action(action)
 
-    def _execute(self, action: BackgroundAction) -> None:
+    def _execute_herder_action(self, action: BackgroundAction) -> None:
         group = self._deps.group
         match action:
             case ConfirmJoinPrepared():

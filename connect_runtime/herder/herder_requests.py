@@ -44,7 +44,7 @@ def explain_too_many_keys(config: Mapping[str, Any]) -> str | None:
     return f"has {len(config):,} keys; allowed: at most {CONFIG_KEYS_MAX:,}"
 
 
-def explain_other_name(connector: str, config: Mapping[str, Any]) -> str | None:
+def explain_conflicting_name(connector: str, config: Mapping[str, Any]) -> str | None:
     """Return the reason if a configuration has another `name` than the connector's, otherwise
     None."""
     name = config.get("name")
@@ -315,7 +315,7 @@ class RequestQueue:
     def pop_reconfigurations(self, connector: str) -> list[ReconfigureConnectorTasks]:
         """Remove and return all reconfigurations of a connector, because a new one replaces
         them."""
-        taken = self._remove_own(ReconfigureConnectorTasks, connector)
+        taken = self._remove_scheduled_requests(ReconfigureConnectorTasks, connector)
         return [each for each in taken if isinstance(each, ReconfigureConnectorTasks)]
 
     def drop_scheduled_restart(self, connector: str) -> None:
@@ -323,9 +323,9 @@ class RequestQueue:
 
         See `config.action.reload`.
         """
-        self._remove_own(RestartConnector, connector)
+        self._remove_scheduled_requests(RestartConnector, connector)
 
-    def _remove_own(
+    def _remove_scheduled_requests(
         self, kind: type[ReconfigureConnectorTasks | RestartConnector], connector: str
     ) -> list[ReconfigureConnectorTasks | RestartConnector]:
         kept, taken = [], []

@@ -202,14 +202,14 @@ class HerderState:
         self.queue.check_invariants()
 
 
-def rejoin_group(herder: HerderState, reason: str) -> HerderScript[None]:
+def request_group_rejoin(herder: HerderState, reason: str) -> HerderScript[None]:
     """Request a rebalance. The current assignment is no longer acted on."""
     herder.is_joined = False
     herder.has_left = False
     yield RejoinGroup(reason)
 
 
-def stop_items(
+def stop_connectors_and_tasks(
     herder: HerderState, items: ConnectorsAndTasks, *, for_good: bool = True
 ) -> HerderScript[None]:
     """Stop connectors and tasks.
@@ -225,7 +225,9 @@ def stop_items(
         herder.tasks_to_restart -= set(items.tasks)
 
 
-def start_items(herder: HerderState, items: ConnectorsAndTasks) -> HerderScript[WorkStarted]:
+def start_connectors_and_tasks(
+    herder: HerderState, items: ConnectorsAndTasks
+) -> HerderScript[WorkStarted]:
     """Start connectors and tasks."""
     if not items:
         return WorkStarted()
@@ -243,7 +245,7 @@ def read_config_topic(herder: HerderState) -> HerderScript[bool]:
     return herder.is_config_topic_readable
 
 
-def write_config(herder: HerderState, write: ConfigWrite) -> HerderScript[str | None]:
+def write_to_config_topic(herder: HerderState, write: ConfigWrite) -> HerderScript[str | None]:
     """Write to the config topic. Return the reason if the write failed, otherwise None."""
     outcome = yield WriteConfigTopic(write)
     if isinstance(outcome, ActionFailed):

@@ -85,7 +85,9 @@ def compute_key_rotation_time_s(herder: HerderState) -> float:
 
 def _rotate_session_key(herder: HerderState) -> HerderScript[bool]:
     created_ms = herder.snapshot.wall_ms
-    failure = yield from herder_state.write_config(herder, WriteSessionKey(created_ms=created_ms))
+    failure = yield from herder_state.write_to_config_topic(
+        herder, WriteSessionKey(created_ms=created_ms)
+    )
     if failure is None:
         return True
     yield WriteLogLine(f"failed to write a new session key: {failure}", is_warning=True)

@@ -104,7 +104,7 @@ def build_task_configs_request(
         method="POST",
         path=build_connector_path(connector, "tasks"),
         body=body,
-        signature=session_keys.build_headers(key, body, algorithm=algorithm),
+        signature=session_keys.build_signature_headers(key, body, algorithm=algorithm),
     )
 
 
@@ -121,5 +121,5 @@ def build_fence_request(
         url=leader_url,
         method="PUT",
         path=build_connector_path(connector, "fence"),
-        signature=session_keys.build_headers(key, b"", algorithm=algorithm),
+        signature=session_keys.build_signature_headers(key, b"", algorithm=algorithm),
     )

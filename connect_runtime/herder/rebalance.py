@@ -43,7 +43,7 @@ def _release_work(herder: HerderState, stop: ConnectorsAndTasks) -> HerderScript
     """Stop work and flush its statuses, so that other workers can start the released items."""
     if not stop:
         return
-    yield from herder_state.stop_items(herder, stop)
+    yield from herder_state.stop_connectors_and_tasks(herder, stop)
     if herder.settings.topics_tracked:
         names = {*stop.connectors, *(task.connector for task in stop.tasks)}
         for name in sorted(names):
@@ -109,7 +109,9 @@ def apply_assignment(herder: HerderState) -> HerderScript[bool]:
     """
     if herder.rejoin_due_s is not None and herder.snapshot.now_s >= herder.rejoin_due_s:
         herder.rejoin_due_s = None
-        yield from herder_state.rejoin_group(herder, "the scheduled rebalance delay has expired")
+        yield from herder_state.request_group_rejoin(
+            herder, "the scheduled rebalance delay has expired"
+        )
         return False
     if herder.is_assignment_started:
         return True
@@ -121,25 +123,25 @@ def apply_assignment(herder: HerderState) -> HerderScript[bool]:
     ):
         return False
     if assignment.failed:
-        yield from herder_state.rejoin_group(
+        yield from herder_state.request_group_rejoin(
             herder, "the rebalance failed: another worker had read more of the config topic"
         )
         return False
     if herder.config.offset != assignment.config_offset:
-        yield from herder_state.rejoin_group(
+        yield from herder_state.request_group_rejoin(
             herder,
             f"the assignment is based on config offset {assignment.config_offset}, but this worker"
             f" has read to {herder.config.offset}",
         )
         return False
-    yield from _start_assigned(herder)
+    yield from _start_assigned_work(herder)
     herder.is_assignment_started = True
     if assignment.revoked:
         herder.last_rebalance = dataclasses.replace(
             herder.last_rebalance,
             assignment=dataclasses.replace(assignment, revoked=connectors_and_tasks.NO_WORK),
         )
-        yield from herder_state.rejoin_group(
+        yield from herder_state.request_group_rejoin(
             herder, "revoked connectors and tasks have stopped and can be reassigned"
         )
         return False
@@ -149,11 +151,13 @@ def apply_assignment(herder: HerderState) -> HerderScript[bool]:
     return True
 
 
-def _start_assigned(herder: HerderState) -> HerderScript[None]:
+def _start_assigned_work(herder: HerderState) -> HerderScript[None]:
     yield from _release_work(herder, herder.running.without(herder.assigned.items))
     herder.running = herder.running.without(herder.tasks_to_restart)
     herder.tasks_to_restart.clear()
-    yield from herder_state.start_items(herder, herder.assigned.without(herder.running.items))
+    yield from herder_state.start_connectors_and_tasks(
+        herder, herder.assigned.without(herder.running.items)
+    )
 
 
 def sync_config_topic(herder: HerderState) -> HerderScript[bool]:
@@ -169,7 +173,7 @@ def sync_config_topic(herder: HerderState) -> HerderScript[bool]:
         return True
     if not herder.has_left:
         if herder.is_leader or herder.is_eager or herder.settings.rebalance_delay_max_s == 0:
-            yield from _revoke_everything(herder)
+            yield from _revoke_all_work(herder)
         herder.has_left, herder.is_joined, herder.requested_stop = True, False, None
         yield LeaveGroup("timed out reading the config topic to its end")
     yield from _wait_before_retry(herder)
@@ -192,10 +196,10 @@ def _wait_before_retry(herder: HerderState) -> HerderScript[None]:
         "stopping all work: failed to read the config topic in "
         f"{herder_state.MAX_SYNC_ATTEMPTS} attempts"
     )
-    yield from _revoke_everything(herder)
+    yield from _revoke_all_work(herder)
 
 
-def _revoke_everything(herder: HerderState) -> HerderScript[None]:
+def _revoke_all_work(herder: HerderState) -> HerderScript[None]:
     """Stop all work and join without an assignment."""
     yield from _release_work(herder, herder.running)
     yield RevokeAssignment()

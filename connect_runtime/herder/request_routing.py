@@ -55,12 +55,12 @@ class RoutingState:
 
 
 @dataclass(frozen=True, slots=True)
-class HandleLocally:
+class HandleRequestLocally:
     """This worker handles the request now."""
 
 
-HANDLE_LOCALLY = HandleLocally()
-RoutingDecision: TypeAlias = HandleLocally | ForwardRequest | RequestRefused
+HANDLE_LOCALLY = HandleRequestLocally()
+RoutingDecision: TypeAlias = HandleRequestLocally | ForwardRequest | RequestRefused
 
 _REFUSED_WHILE_REBALANCE_PENDING = (
     DescribeConnector,
@@ -85,7 +85,7 @@ def route_request(request: HerderRequest, state: RoutingState) -> RoutingDecisio
         case DescribeConnector() | ReadConnectorOffsets():
             return _require_connector(request.connector, state)
         case PutConnector():
-            return _route_put(request, state)
+            return _route_put_connector(request, state)
         case StopConnector():
             name, what = request.connector, "transition connectors to the STOPPED state"
             return _route_to_leader_if_exists(
@@ -114,9 +114,9 @@ def _route_leader_request(
 ) -> RoutingDecision:
     """Route a request for an existing connector that only the leader may handle."""
     decision = _require_leader(state, _LEADER_REQUESTS[type(request)])
-    if isinstance(decision, HandleLocally):
+    if isinstance(decision, HandleRequestLocally):
         decision = _require_connector(request.connector, state)
-    if not isinstance(decision, HandleLocally):
+    if not isinstance(decision, HandleRequestLocally):
         return decision
     match request:
         case PutTaskConfigs():
@@ -157,11 +157,11 @@ def _require_leader(state: RoutingState, what: str) -> RoutingDecision:
     return ForwardRequest(state.leader_url, f"Only the leader can {what}.")
 
 
-def _route_put(request: PutConnector, state: RoutingState) -> RoutingDecision:
+def _route_put_connector(request: PutConnector, state: RoutingState) -> RoutingDecision:
     if request.invalid is not None:
         return RequestRefused(BAD_REQUEST_STATUS, request.invalid)
     decision = _require_leader(state, "set connector configs")
-    if not isinstance(decision, HandleLocally):
+    if not isinstance(decision, HandleRequestLocally):
         return decision
     if not request.replace and state.config.has_connector(request.connector):
         return RequestRefused(CONFLICT_STATUS, f"Connector {request.connector} already exists")

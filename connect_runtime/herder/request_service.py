@@ -50,7 +50,7 @@ from connect_runtime.herder.herder_requests import (
     StopConnector,
 )
 from connect_runtime.herder.herder_state import HerderScript, HerderState
-from connect_runtime.herder.request_routing import HandleLocally
+from connect_runtime.herder.request_routing import HandleRequestLocally
 from connect_runtime.herder.zombie_fencing import (
     FencePreviousProducers,
     FencingNotNeeded,
@@ -67,7 +67,7 @@ NO_TICKET = -1
 def handle_request(herder: HerderState, queued: QueuedRequest) -> HerderScript[None]:
     """Execute one request, and reply if the request has a ticket."""
     if isinstance(queued.request, ReconfigureConnectorTasks):
-        yield from task_reconfiguration.run_reconfiguration(herder, queued.request)
+        yield from task_reconfiguration.reconfigure_connector_tasks(herder, queued.request)
         return
     reply = yield from _execute_request(herder, queued)
     if reply is not None and queued.ticket is not None:
@@ -80,7 +80,7 @@ def _execute_request(
     """Execute a request and return its reply; None if the reply is sent later or by another
     thread."""
     decision = request_routing.route_request(waiting.request, herder.routing_state())
-    if not isinstance(decision, HandleLocally):
+    if not isinstance(decision, HandleRequestLocally):
         return decision
     match waiting.request:
         case DescribeConnector(name):
@@ -89,7 +89,7 @@ def _execute_request(
             return (yield from _put_connector(herder, request))
         case DeleteConnector(name):
             return _build_write_reply(
-                (yield from herder_state.write_config(herder, RemoveConnectorConfig(name)))
+                (yield from herder_state.write_to_config_topic(herder, RemoveConnectorConfig(name)))
             )
         case StopConnector(name):
             return (yield from _stop_connector(herder, name))
@@ -97,7 +97,9 @@ def _execute_request(
             return (yield from _restart_connector_and_tasks(herder, request))
         case PutTaskConfigs(connector=name, configs=configs):
             write = WriteTaskConfigs(connector=name, configs=configs)
-            return _build_write_reply((yield from herder_state.write_config(herder, write)))
+            return _build_write_reply(
+                (yield from herder_state.write_to_config_topic(herder, write))
+            )
         case RestartTask() as request:
             return (yield from _restart_task(herder, request))
         case _:
@@ -116,7 +118,7 @@ def _start_deferred_request(
             refused = (
                 f"the configuration {too_many}"
                 if too_many
-                else herder_requests.explain_other_name(request.connector, config)
+                else herder_requests.explain_conflicting_name(request.connector, config)
             )
             if refused:
                 return RequestRefused(request_routing.BAD_REQUEST_STATUS, refused)
@@ -136,10 +138,10 @@ def _start_deferred_request(
 
 
 def _build_write_reply(failure: str | None) -> HerderReply:
-    return RequestAccepted() if failure is None else _build_failure(failure)
+    return RequestAccepted() if failure is None else _build_refusal(failure)
 
 
-def _build_failure(reason: str) -> RequestRefused:
+def _build_refusal(reason: str) -> RequestRefused:
     return RequestRefused(INTERNAL_ERROR_STATUS, reason)
 
 
@@ -158,14 +160,14 @@ def _describe_connector(herder: HerderState, name: str) -> HerderReply:
 def _put_connector(herder: HerderState, request: PutConnector) -> HerderScript[HerderReply]:
     created = not herder.snapshot.config.has_connector(request.connector)
     tasks = tuple(herder.snapshot.config.tasks(request.connector))
-    failure = yield from herder_state.write_config(
+    failure = yield from herder_state.write_to_config_topic(
         herder,
         WriteConnectorConfig(
             connector=request.connector, config=request.config, target_state=request.target_state
         ),
     )
     if failure is not None:
-        return _build_failure(failure)
+        return _build_refusal(failure)
     return PutConnectorResult(
         connector=request.connector, config=request.config, tasks=tasks, created=created
     )
@@ -187,9 +189,9 @@ def _stop_connector(herder: HerderState, name: str) -> HerderScript[HerderReply]
         WriteTargetState(connector=name, state=TargetState.STOPPED),
     )
     for write in writes:
-        failure = yield from herder_state.write_config(herder, write)
+        failure = yield from herder_state.write_to_config_topic(herder, write)
         if failure is not None:
-            return _build_failure(failure)
+            return _build_refusal(failure)
     if not (yield from herder_state.read_config_topic(herder)):
         yield WriteLogLine(
             f"connector {name} is stopped, but reading the config topic timed out", is_warning=True
@@ -200,9 +202,11 @@ def _stop_connector(herder: HerderState, name: str) -> HerderScript[HerderReply]
 def _restart_connector_and_tasks(
     herder: HerderState, request: RestartConnectorAndTasks
 ) -> HerderScript[HerderReply]:
-    failure = yield from herder_state.write_config(herder, WriteRestartRequest(request.request))
+    failure = yield from herder_state.write_to_config_topic(
+        herder, WriteRestartRequest(request.request)
+    )
     if failure is not None:
-        return _build_failure(failure)
+        return _build_refusal(failure)
     plan = restart_plan.plan_restart(request.request, herder.snapshot.statuses)
     if plan is None:
         name = request.request.connector
@@ -216,23 +220,23 @@ def _restart_connector(
     herder: HerderState, name: str, ticket: int | None
 ) -> HerderScript[HerderReply | None]:
     items = ConnectorsAndTasks(connectors=(name,))
-    yield from herder_state.stop_items(herder, items, for_good=False)
+    yield from herder_state.stop_connectors_and_tasks(herder, items, for_good=False)
     if ticket is not None:
         herder.restart_tickets.setdefault(name, []).append(ticket)
-    started = yield from herder_state.start_items(herder, items)
+    started = yield from herder_state.start_connectors_and_tasks(herder, items)
     if not started.failed:
         return None
     if ticket is not None:
         herder.restart_tickets[name].remove(ticket)
-    return _build_failure(f"Failed to start connector: {name}: {started.failed[0][1]}")
+    return _build_refusal(f"Failed to start connector: {name}: {started.failed[0][1]}")
 
 
 def _restart_task(herder: HerderState, request: RestartTask) -> HerderScript[HerderReply]:
     items = ConnectorsAndTasks(tasks=(request.task,))
-    yield from herder_state.stop_items(herder, items, for_good=False)
-    started = yield from herder_state.start_items(herder, items)
+    yield from herder_state.stop_connectors_and_tasks(herder, items, for_good=False)
+    started = yield from herder_state.start_connectors_and_tasks(herder, items)
     if started.failed:
-        return _build_failure(f"Failed to start task: {request.task}: {started.failed[0][1]}")
+        return _build_refusal(f"Failed to start task: {request.task}: {started.failed[0][1]}")
     return RequestAccepted()
 
 
@@ -240,15 +244,17 @@ def _fence_zombie_tasks(
     herder: HerderState, name: str, ticket: int
 ) -> HerderScript[HerderReply | None]:
     if not (yield from herder_state.read_config_topic(herder)):
-        return _build_failure(
+        return _build_refusal(
             "Failed to read to end of config topic before performing zombie fencing"
         )
-    match zombie_fencing.plan_fencing(herder.snapshot.config, name):
+    match zombie_fencing.plan_producer_fencing(herder.snapshot.config, name):
         case FencingNotNeeded():
             return RequestAccepted()
         case RecordTaskCount(tasks):
             write = WriteTaskCount(connector=name, tasks=tasks)
-            return _build_write_reply((yield from herder_state.write_config(herder, write)))
+            return _build_write_reply(
+                (yield from herder_state.write_to_config_topic(herder, write))
+            )
         case FencePreviousProducers() as plan:
             yield FenceZombieProducers(
                 ticket=ticket,
@@ -264,11 +270,11 @@ def _modify_offsets(
     herder: HerderState, request: ModifyConnectorOffsets, ticket: int
 ) -> HerderScript[HerderReply | None]:
     if not (yield from herder_state.read_config_topic(herder)):
-        return _build_failure(
+        return _build_refusal(
             "Failed to read to end of config topic before modifying connector offsets"
         )
     decision = request_routing.check_offsets_modifiable(request.connector, herder.snapshot.config)
-    if not isinstance(decision, HandleLocally):
+    if not isinstance(decision, HandleRequestLocally):
         return decision
     yield HandleOffsetsRequest(ticket=ticket, request=request)
     return None
@@ -283,7 +289,7 @@ def handle_connector_state_reached(
     """
     waiting = tuple(herder.restart_tickets.pop(event.connector, ()))
     if event.error is not None:
-        reply: HerderReply = _build_failure(
+        reply: HerderReply = _build_refusal(
             f"Failed to start connector: {event.connector}: {event.error}"
         )
     elif event.state is TargetState.STARTED:
@@ -306,4 +312,4 @@ def refuse_all_requests(herder: HerderState) -> HerderScript[None]:
         tickets += waiting
     herder.restart_tickets.clear()
     for ticket in tickets:
-        yield SendReply(ticket, _build_failure(SHUTTING_DOWN_MESSAGE))
+        yield SendReply(ticket, _build_refusal(SHUTTING_DOWN_MESSAGE))

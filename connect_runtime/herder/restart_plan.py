@@ -54,17 +54,17 @@ def plan_restart(request: RestartRequest, statuses: StatusSnapshot) -> RestartPl
     tasks = statuses.tasks(request.connector)
     return RestartPlan(
         request=request,
-        connector=_mark_restarting(connector, restarts=_matches_request(request, connector)),
+        connector=_mark_restarting(connector, restarts=_is_restart_requested(request, connector)),
         tasks={
             task: _mark_restarting(
-                each, restarts=request.include_tasks and _matches_request(request, each)
+                each, restarts=request.include_tasks and _is_restart_requested(request, each)
             )
             for task, each in tasks.items()
         },
     )
 
 
-def _matches_request(request: RestartRequest, status: RunStatus) -> bool:
+def _is_restart_requested(request: RestartRequest, status: RunStatus) -> bool:
     return not request.only_failed or status.state is RunState.FAILED
 
 

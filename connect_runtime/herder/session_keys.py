@@ -109,14 +109,14 @@ def compute_rotation_time_ms(key: SessionKey | None, settings: SessionKeySetting
     return key.created_ms + settings.ttl_ms
 
 
-def generate_key(settings: SessionKeySettings, *, entropy: bytes, wall_ms: int) -> SessionKey:
+def build_session_key(settings: SessionKeySettings, *, entropy: bytes, wall_ms: int) -> SessionKey:
     """Build a session key from `entropy`, which is `key_bytes` bytes from a cryptographically
     secure source."""
     assert len(entropy) == settings.key_bytes, len(entropy)
     return SessionKey(key=entropy, algorithm=settings.generation_algorithm, created_ms=wall_ms)
 
 
-def sign_body(key: SessionKey, body: bytes, *, algorithm: str) -> str:
+def sign_request_body(key: SessionKey, body: bytes, *, algorithm: str) -> str:
     """Sign a request body and return the value of the signature header. A missing body counts as
     empty.
 
@@ -129,13 +129,15 @@ def _compute_hmac(key: SessionKey, body: bytes, *, algorithm: str) -> bytes:
     return hmac.digest(key.key, body, _get_hash_name(algorithm))
 
 
-def build_headers(key: SessionKey | None, body: bytes, *, algorithm: str) -> dict[str, str]:
+def build_signature_headers(
+    key: SessionKey | None, body: bytes, *, algorithm: str
+) -> dict[str, str]:
     """Build the signature headers. Without a key they are empty, and the receiver refuses the
     request."""
     if key is None:
         return {}
     return {
-        SIGNATURE_HEADER: sign_body(key, body, algorithm=algorithm),
+        SIGNATURE_HEADER: sign_request_body(key, body, algorithm=algorithm),
         ALGORITHM_HEADER: algorithm,
     }
 
@@ -187,7 +189,9 @@ class SignedUserRequest:
 
     def build_headers(self, key: SessionKey | None, *, algorithm: str) -> dict[str, str]:
         """Build the signature headers with time, nonce and body digest; empty without a key."""
-        signature = build_headers(_derive_request_key(key), self.signed_bytes, algorithm=algorithm)
+        signature = build_signature_headers(
+            _derive_request_key(key), self.signed_bytes, algorithm=algorithm
+        )
         return signature and {
             **signature,
             TIMESTAMP_HEADER: str(self.signed_ms),

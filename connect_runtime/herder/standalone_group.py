@@ -132,20 +132,20 @@ class StandaloneGroup:
         """Do nothing, because no rebalance waits for this worker."""
 
     def confirm_prepared(self) -> None:
-        self._execute(ConfirmJoinPrepared())
+        self._execute_herder_action(ConfirmJoinPrepared())
 
     def rejoin(self, reason: str) -> None:
-        self._execute(RejoinGroup(reason))
+        self._execute_herder_action(RejoinGroup(reason))
 
     def leave(self, reason: str) -> None:
-        self._execute(LeaveGroup(reason))
+        self._execute_herder_action(LeaveGroup(reason))
 
     def revoke_all(self) -> None:
-        self._execute(RevokeAssignment())
+        self._execute_herder_action(RevokeAssignment())
 
     def close(self, timeout_s: float) -> None:
         del timeout_s  # closing does not block
-        self._execute(CloseGroup())
+        self._execute_herder_action(CloseGroup())
         self._events.clear()
 
     def last_heartbeat_s(self) -> float:
@@ -154,7 +154,7 @@ class StandaloneGroup:
     def request_heartbeat(self) -> None:
         """Do nothing, because membership never expires."""
 
-    def _execute(self, order: BackgroundAction) -> None:
+    def _execute_herder_action(self, order: BackgroundAction) -> None:
         if self._on_event is not None:
             self._add_events(self._machine.execute_action(order, self._config()))
 

@@ -112,18 +112,20 @@ def schedule_reconfiguration(
     herder.queue.add(request, ticket=None, due_s=herder.snapshot.now_s)
 
 
-def run_reconfiguration(
+def reconfigure_connector_tasks(
     herder: HerderState, request: ReconfigureConnectorTasks
 ) -> HerderScript[None]:
     """Generate the task configs, publish them if they changed, and reply to the pending tickets."""
-    failure = yield from _generate_and_publish(herder, dataclasses.replace(request, tickets=()))
+    failure = yield from _generate_and_publish_task_configs(
+        herder, dataclasses.replace(request, tickets=())
+    )
     if failure is not None:
         yield from _schedule_retry(herder, request, failure)
     for ticket in request.tickets:
         yield SendReply(ticket, RequestAccepted())
 
 
-def _generate_and_publish(
+def _generate_and_publish_task_configs(
     herder: HerderState, request: ReconfigureConnectorTasks
 ) -> HerderScript[str | None]:
     """Generate and publish task configs. Return the reason for a retry, or None on success."""
@@ -151,7 +153,7 @@ def _publish_task_configs(
     name, configs = request.connector, generated.configs
     if herder.is_leader:
         write = WriteTaskConfigs(connector=name, configs=configs)
-        return (yield from herder_state.write_config(herder, write))
+        return (yield from herder_state.write_to_config_topic(herder, write))
     if herder.leader_url is None:
         return "the leader's URL is unknown"
     herder.last_forward_token += 1

@@ -149,13 +149,17 @@ class WorkerHerder:
         return future
 
     def set_target_state(self, connector: str, state: TargetState) -> futures.Future[None]:
-        return self._write(lambda: self._deps.configs.put_target_state(connector, state))
+        return self._write_to_internal_topic(
+            lambda: self._deps.configs.put_target_state(connector, state)
+        )
 
     def reset_topics(self, connector: str) -> futures.Future[None]:
-        return self._write(lambda: self._deps.statuses.forget_topics(connector))
+        return self._write_to_internal_topic(lambda: self._deps.statuses.forget_topics(connector))
 
     def set_cluster_logger_level(self, namespace: str, level: str) -> futures.Future[None]:
-        return self._write(lambda: self._deps.configs.put_logger_level(namespace, level))
+        return self._write_to_internal_topic(
+            lambda: self._deps.configs.put_logger_level(namespace, level)
+        )
 
     def validate(self, config: RawConfig) -> futures.Future[ConfigInfos]:
         deps = self._deps
@@ -169,7 +173,7 @@ class WorkerHerder:
             deps.plugin_thread_pool, lambda: deps.plugin_validator.plugin_config(plugin, version)
         )
 
-    def _write(self, run: Callable[[], None]) -> futures.Future[None]:
+    def _write_to_internal_topic(self, run: Callable[[], None]) -> futures.Future[None]:
         """Run a write to an internal topic in the thread pool. Fails if the stores are not loaded
         yet."""
         if self._deps.loop.has_started:

@@ -41,7 +41,7 @@ class FencePreviousProducers:
 FencingPlan: TypeAlias = FencingNotNeeded | RecordTaskCount | FencePreviousProducers
 
 
-def plan_fencing(view: ClusterConfigState, connector: str) -> FencingPlan:
+def plan_producer_fencing(view: ClusterConfigState, connector: str) -> FencingPlan:
     """Decide which producers to fence. `view`, the state of the config topic, must include every
     record up to the topic's end."""
     if not view.fencing_pending(connector):

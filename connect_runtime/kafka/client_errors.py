@@ -233,8 +233,8 @@ class ConnectionReports:
         A TLS 1.3 broker rejects a client certificate after the handshake. librdkafka reports this
         as a broken connection, but it is recorded as a TLS error.
         """
-        if error.code() == KafkaError._TRANSPORT and _TLS_REFUSAL.search(get_text(error)):
-            error = KafkaError(KafkaError._SSL, get_text(error))
+        if error.code() == KafkaError._TRANSPORT and _TLS_REFUSAL.search(get_error_text(error)):
+            error = KafkaError(KafkaError._SSL, get_error_text(error))
         if error.code() in _AUTHENTICATION_ERRORS or error.code() in _NETWORK_ERRORS:
             self._latest[error.code()] = error
 
@@ -274,7 +274,7 @@ def create_malformed_response_error(cause: UnicodeDecodeError) -> KafkaError:
     return KafkaError(_MALFORMED_RESPONSE, f"a response contains malformed text ({cause.reason})")
 
 
-def get_text(error: KafkaError) -> str:
+def get_error_text(error: KafkaError) -> str:
     """Return the error's text. Text of brokers that is not UTF-8, which the library cannot return,
     is replaced by the error's name."""
     try:
@@ -329,7 +329,7 @@ def translate_error(
     kind, advice = (advice_overrides or {}).get(error.code()) or _ADVICE_BY_CODE.get(
         error.code(), _UNKNOWN_ERROR_ADVICE
     )
-    text = _strip_local_detail(get_text(error)).strip().rstrip(".")
+    text = _strip_local_detail(get_error_text(error)).strip().rstrip(".")
     return kind(f"{doing} on {where}: {text} ({error.name().lstrip('_')}); {advice}")
 
 

@@ -22,7 +22,7 @@ _INT_MAX = 2_147_483_647
 
 
 @dataclass(frozen=True, slots=True)
-class LibrdkafkaNumber:
+class LibrdkafkaIntegerSetting:
     """An integer librdkafka setting with its bounds."""
 
     name: str
@@ -42,17 +42,19 @@ class LibrdkafkaNumber:
             ) from None
 
 
-NUMBER_SETTINGS: Mapping[str, LibrdkafkaNumber] = {
-    "connections.max.idle.ms": LibrdkafkaNumber("connections.max.idle.ms", 0, _INT_MAX),
-    "metadata.max.age.ms": LibrdkafkaNumber("topic.metadata.refresh.interval.ms", 10, 3_600_000),
-    "receive.buffer.bytes": LibrdkafkaNumber("socket.receive.buffer.bytes", 0, 100_000_000),
-    "reconnect.backoff.max.ms": LibrdkafkaNumber("reconnect.backoff.max.ms", 0, 3_600_000),
-    "reconnect.backoff.ms": LibrdkafkaNumber("reconnect.backoff.ms", 0, 3_600_000),
-    "request.timeout.ms": LibrdkafkaNumber("socket.timeout.ms", 1_000, 300_000),
-    "retry.backoff.max.ms": LibrdkafkaNumber("retry.backoff.max.ms", 1, 300_000),
-    "retry.backoff.ms": LibrdkafkaNumber("retry.backoff.ms", 1, 300_000),
-    "send.buffer.bytes": LibrdkafkaNumber("socket.send.buffer.bytes", 0, 100_000_000),
-    "socket.connection.setup.timeout.ms": LibrdkafkaNumber(
+NUMBER_SETTINGS: Mapping[str, LibrdkafkaIntegerSetting] = {
+    "connections.max.idle.ms": LibrdkafkaIntegerSetting("connections.max.idle.ms", 0, _INT_MAX),
+    "metadata.max.age.ms": LibrdkafkaIntegerSetting(
+        "topic.metadata.refresh.interval.ms", 10, 3_600_000
+    ),
+    "receive.buffer.bytes": LibrdkafkaIntegerSetting("socket.receive.buffer.bytes", 0, 100_000_000),
+    "reconnect.backoff.max.ms": LibrdkafkaIntegerSetting("reconnect.backoff.max.ms", 0, 3_600_000),
+    "reconnect.backoff.ms": LibrdkafkaIntegerSetting("reconnect.backoff.ms", 0, 3_600_000),
+    "request.timeout.ms": LibrdkafkaIntegerSetting("socket.timeout.ms", 1_000, 300_000),
+    "retry.backoff.max.ms": LibrdkafkaIntegerSetting("retry.backoff.max.ms", 1, 300_000),
+    "retry.backoff.ms": LibrdkafkaIntegerSetting("retry.backoff.ms", 1, 300_000),
+    "send.buffer.bytes": LibrdkafkaIntegerSetting("socket.send.buffer.bytes", 0, 100_000_000),
+    "socket.connection.setup.timeout.ms": LibrdkafkaIntegerSetting(
         "socket.connection.setup.timeout.ms", 1_000, _INT_MAX
     ),
 }
@@ -76,7 +78,7 @@ def translate_client_settings(properties: Mapping[str, str]) -> dict[str, object
     return settings
 
 
-def translate_security(given: SecuritySettings) -> dict[str, object]:
+def translate_security_settings(given: SecuritySettings) -> dict[str, object]:
     """Translate security settings to librdkafka settings. The result contains secrets."""
     settings: dict[str, object] = {"security.protocol": given.protocol}
     if given.oauth is not None:
@@ -144,7 +146,7 @@ class KafkaClusterAccess:
     @property
     def settings(self) -> dict[str, object]:
         """librdkafka settings, including secrets. Raises `FatalError` for an invalid number."""
-        security = translate_security(self.security)
+        security = translate_security_settings(self.security)
         return translate_client_settings(self.properties) | security
 
     def to_connection_settings(self, client_id: str) -> ConnectionSettings:
@@ -169,14 +171,14 @@ def parse_cluster_access(
 
     `files` reads certificates. Raises a `FatalError` that names every unsupported setting.
     """
-    parsed = security_settings.parse_security(properties, files=files)
+    parsed = security_settings.parse_security_settings(properties, files=files)
     if parsed.security is None:
         problems = "; ".join(str(each) for each in parsed.errors)
         raise FatalError(f"reading client settings: {problems}")
     translate_client_settings(properties)
     return KafkaClusterAccess(
         name=name,
-        bootstrap=_parse_bootstrap(properties),
+        bootstrap=_parse_bootstrap_servers(properties),
         security=parsed.security,
         properties={key: value for key, value in properties.items() if key in _KEPT_KEYS},
     )
@@ -191,7 +193,7 @@ def shorten_request_timeout(access: KafkaClusterAccess) -> KafkaClusterAccess:
     return dataclasses.replace(access, properties=properties)
 
 
-def _parse_bootstrap(properties: Mapping[str, str]) -> tuple[str, ...]:
+def _parse_bootstrap_servers(properties: Mapping[str, str]) -> tuple[str, ...]:
     """Parse and validate the bootstrap addresses (host:port). Ignores protocol prefixes, as Java
     does."""
     given = (each.strip() for each in properties.get(_BOOTSTRAP_KEY, "").split(","))

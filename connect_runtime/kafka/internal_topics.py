@@ -146,7 +146,7 @@ class InternalTopicManager:
             found = self._count_partitions(topic, end)
             return found is not None
 
-        clock.wait_until(find_topic, timeout_s=self._wait_limit_s(end))
+        clock.wait_until(find_topic, timeout_s=self._compute_wait_limit_s(end))
         if found is None:
             raise self._create_missing_error(topic)
         return found
@@ -168,11 +168,11 @@ class InternalTopicManager:
                 return False
             return True
 
-        if not clock.wait_until(read_policy, timeout_s=self._wait_limit_s(end)):
+        if not clock.wait_until(read_policy, timeout_s=self._compute_wait_limit_s(end)):
             raise self._create_missing_error(topic)
         return found
 
-    def _wait_limit_s(self, end: Deadline) -> float:
+    def _compute_wait_limit_s(self, end: Deadline) -> float:
         return min(_METADATA_PROPAGATION_S, end.remaining_s(self.clock.now_s()))
 
     def _create_missing_error(self, topic: InternalTopic) -> ConnectError:

@@ -154,9 +154,9 @@ class SharedLogReader:
     def run(self, stop: threading.Event) -> None:
         """Read until stopped, then close the consumer."""
         try:
-            self._check_replayed()
+            self._check_replay_completed()
             while not stop.is_set():
-                messages = self._poll(stop)
+                messages = self._poll_messages(stop)
                 if messages:
                     self._handle_messages(messages, stop)
                 else:
@@ -164,7 +164,7 @@ class SharedLogReader:
         finally:
             self._consumer.close()
 
-    def _poll(self, stop: threading.Event) -> list[confluent_kafka.Message]:
+    def _poll_messages(self, stop: threading.Event) -> list[confluent_kafka.Message]:
         """Return the next messages. After a failure, in which the library may have lost messages,
         wait a moment and continue from the known positions."""
         try:
@@ -188,18 +188,18 @@ class SharedLogReader:
 
     def wait_until_replayed(self, end: Deadline) -> None:
         """Wait until the initial content has been read. Raises the errors of `SharedLog.start`."""
-        self._wait_until(lambda: self._replay_to is None, end)
+        self._wait_until_progress(lambda: self._replay_to is None, end)
 
     def wait_until_read(self, ends: Mapping[int, int], end: Deadline) -> None:
         """Wait until all records before `ends` have been read. Raises the errors of
         `SharedLog.read_to_end`."""
-        self._wait_until(lambda: self._has_read_to(ends), end)
+        self._wait_until_progress(lambda: self._has_read_to_offsets(ends), end)
 
-    def _wait_until(self, reached: Callable[[], bool], end: Deadline) -> None:
+    def _wait_until_progress(self, reached: Callable[[], bool], end: Deadline) -> None:
         with self._moved:
             troubles = self._failure_count
             self._moved.wait_for(
-                lambda: reached() or self._cannot_succeed(troubles),
+                lambda: reached() or self._has_permanent_failure(troubles),
                 timeout=end.remaining_s(self._clock.now_s()),
             )
             if reached():
@@ -215,13 +215,13 @@ class SharedLogReader:
             self._reports.get_reason() or client_errors.create_timeout_error()
         )
 
-    def _cannot_succeed(self, troubles: int) -> bool:
+    def _has_permanent_failure(self, troubles: int) -> bool:
         """Return whether waiting cannot succeed because the reader has ended or was refused
         access."""
         refused = isinstance(self._failure, AuthenticationError | NotAuthorizedError)
         return self._ended is not None or (refused and self._failure_count > troubles)
 
-    def _has_read_to(self, ends: Mapping[int, int]) -> bool:
+    def _has_read_to_offsets(self, ends: Mapping[int, int]) -> bool:
         return all(self._positions.get(each, 0) >= offset for each, offset in ends.items())
 
     def _assign_offsets(self, span: LogOffsetRanges) -> None:
@@ -249,12 +249,12 @@ class SharedLogReader:
             elif error.code() == client_errors.PARTITION_EOF:
                 self._advance_position(message.partition(), message.offset())
             elif error.code() in client_errors.OUT_OF_RANGE_ERRORS:
-                self._start_over(error, stop)
-                self._check_replayed()
+                self._restart_from_beginning(error, stop)
+                self._check_replay_completed()
                 break  # the remaining messages were read before the reset
             else:
                 self._handle_error(error, message)
-            self._check_replayed()
+            self._check_replay_completed()
         with self._moved:
             self._moved.notify_all()
 
@@ -280,14 +280,16 @@ class SharedLogReader:
             self._positions[partition] = max(self._positions.get(partition, 0), offset)
             self._reports.clear()
 
-    def _check_replayed(self) -> None:
-        if self._replay_to is not None and self._has_read_to(self._replay_to):
+    def _check_replay_completed(self) -> None:
+        if self._replay_to is not None and self._has_read_to_offsets(self._replay_to):
             self._listener.on_replayed()
             with self._moved:
                 self._replay_to = None
                 self._moved.notify_all()
 
-    def _start_over(self, error: confluent_kafka.KafkaError, stop: threading.Event) -> None:
+    def _restart_from_beginning(
+        self, error: confluent_kafka.KafkaError, stop: threading.Event
+    ) -> None:
         _LOG.error(
             "%s: records that were already read no longer exist because the topic was truncated, "
             "or deleted and recreated. Rereading it from the beginning",
@@ -319,7 +321,7 @@ class SharedLogReader:
                 self._topic,
                 message.partition(),
                 message.offset(),
-                client_errors.get_text(error),
+                client_errors.get_error_text(error),
             )
             return
         self._record_error(error)

@@ -271,7 +271,7 @@ def _redact_errors(
         return on_error
     return lambda error: on_error(
         confluent_kafka.KafkaError(
-            error.code(), librdkafka_log.redact_secrets(client_errors.get_text(error), forms)
+            error.code(), librdkafka_log.redact_secrets(client_errors.get_error_text(error), forms)
         )
     )
 

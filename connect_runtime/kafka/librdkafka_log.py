@@ -36,9 +36,11 @@ def get_cluster_logger(access: KafkaClusterAccess) -> logging.Logger:
     found = LIBRDKAFKA_LOGGER.getChild(
         access.name or hashlib.sha256(addresses.encode()).hexdigest()[:8]
     )
-    redaction = next((each for each in found.filters if isinstance(each, _RedactingFilter)), None)
+    redaction = next(
+        (each for each in found.filters if isinstance(each, _SecretRedactingFilter)), None
+    )
     if redaction is None:
-        redaction = _RedactingFilter()
+        redaction = _SecretRedactingFilter()
         found.addFilter(redaction)
     redaction.forms = redaction.forms | list_secret_forms(access)
     return found
@@ -91,7 +93,7 @@ def _keep_error_code(answer: str) -> str:
     return shown if status is None else shown + status[0]
 
 
-class _RedactingFilter(logging.Filter):
+class _SecretRedactingFilter(logging.Filter):
     """Redacts secrets of a cluster's clients, and suppresses repeated lines.
 
     `forms` also contains former secrets, because clients may still use them. While brokers are

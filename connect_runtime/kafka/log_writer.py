@@ -180,13 +180,13 @@ class SharedLogWriter:
     ) -> None:
         if error is None:
             self._reports.clear()
-            self._update_end(message)
+            self._update_end_offset(message)
         try:
             on_recorded(None if error is None else self._translate_error(error))
         finally:
             self._waiting.end(number)
 
-    def _update_end(self, message: confluent_kafka.Message) -> None:
+    def _update_end_offset(self, message: confluent_kafka.Message) -> None:
         partition, offset = message.partition(), message.offset()
         if partition is not None and offset is not None:
             with self._lock:

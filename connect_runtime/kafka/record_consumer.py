@@ -61,12 +61,16 @@ class TopicPatternMatcher:
         """
         self._due_s = now_s + self._refresh_s
         matching = tuple(
-            sorted(each for each in names if each not in _INTERNAL_TOPICS and self._is_match(each))
+            sorted(
+                each
+                for each in names
+                if each not in _INTERNAL_TOPICS and self._matches_topic_name(each)
+            )
         )
         changed, self.topics = matching != self.topics, matching
         return changed
 
-    def _is_match(self, name: str) -> bool:
+    def _matches_topic_name(self, name: str) -> bool:
         return self._pattern.fullmatch(name, key="topics.regex")
 
 
@@ -135,15 +139,15 @@ class KafkaRecordConsumer:
         methods."""
 
         def assigned(_: object, partitions: list[confluent_kafka.TopicPartition]) -> None:
-            self._assign(partitions, listener.on_assigned)
+            self._assign_partitions(partitions, listener.on_assigned)
 
         def revoked(_: object, partitions: list[confluent_kafka.TopicPartition]) -> None:
             self._revoked.update(_from_library_partitions(partitions))
-            self._call_listener(listener.on_revoked, partitions)
+            self._call_rebalance_listener(listener.on_revoked, partitions)
 
         def lost(_: object, partitions: list[confluent_kafka.TopicPartition]) -> None:
             self._revoked.update(_from_library_partitions(partitions))
-            self._call_listener(listener.on_lost, partitions)
+            self._call_rebalance_listener(listener.on_lost, partitions)
 
         def choose(names: Sequence[str]) -> None:
             self._consumer.subscribe(
@@ -183,13 +187,13 @@ class KafkaRecordConsumer:
         for message in messages:
             wrong = message.error()
             if wrong is None:
-                found.append(_to_consumed_record(message))
+                found.append(_convert_to_consumer_record(message))
             elif not client_errors.is_retriable(wrong) and not _is_transient_poll_error(wrong):
                 raise self._translate_error(wrong, f"consuming {message.topic()}")
         if found:
             self._reports.clear()
         elif not self._has_joined:
-            self._raise_refusal()
+            self._raise_connection_refusal()
         return found
 
     def positions(self, partitions: Collection[_Partition]) -> Mapping[_Partition, int]:
@@ -232,18 +236,18 @@ class KafkaRecordConsumer:
         if self._start_offsets is not None:
             self._start_paused.update(partitions)
         elif partitions:
-            self._consumer.pause(_to_library_partitions(partitions))
+            self._consumer.pause(_convert_to_library_partitions(partitions))
 
     def resume(self, partitions: Collection[_Partition]) -> None:
         if self._start_offsets is not None:
             self._start_paused.difference_update(partitions)
         elif partitions:
-            self._consumer.resume(_to_library_partitions(partitions))
+            self._consumer.resume(_convert_to_library_partitions(partitions))
 
     def commit(self, offsets: Mapping[_Partition, int], *, on_committed: OnCommitted) -> None:
         self._commits[frozenset(offsets.items())] = on_committed
         try:
-            self._consumer.commit(offsets=_to_library_offsets(offsets), asynchronous=True)
+            self._consumer.commit(offsets=_convert_to_library_offsets(offsets), asynchronous=True)
         except confluent_kafka.KafkaException as error:
             del self._commits[frozenset(offsets.items())]
             raise self._translate_error(error.args[0], "committing offsets") from error
@@ -254,7 +258,7 @@ class KafkaRecordConsumer:
         del timeout_s
         try:
             answers = self._consumer.commit(
-                offsets=_to_library_offsets(offsets), asynchronous=False
+                offsets=_convert_to_library_offsets(offsets), asynchronous=False
             )
         except confluent_kafka.KafkaException as error:
             raise self._translate_error(error.args[0], "committing offsets") from error
@@ -280,9 +284,9 @@ class KafkaRecordConsumer:
             return first
         self._revoked.clear()
         more = self._consumer.consume(self._records_max - 1, 0)
-        return [each for each in first if _partition_of_message(each) not in self._revoked] + more
+        return [each for each in first if _get_message_partition(each) not in self._revoked] + more
 
-    def _raise_refusal(self) -> None:
+    def _raise_connection_refusal(self) -> None:
         """Raise an error if the credentials or certificates have been rejected.
 
         Call only before the consumer has first joined the group. Later rejections (issuer
@@ -292,7 +296,7 @@ class KafkaRecordConsumer:
         if refused is not None:
             raise self._translate_error(refused, "joining the group")
 
-    def _assign(
+    def _assign_partitions(
         self, partitions: list[confluent_kafka.TopicPartition], callback: _RebalanceCallback
     ) -> None:
         """Assign partitions with the offsets and pauses that the listener sets in its callback."""
@@ -300,19 +304,19 @@ class KafkaRecordConsumer:
         try:
             self._start_offsets = dict(self.positions(_from_library_partitions(partitions)))
             self._start_paused = set()
-            self._call_listener(callback, partitions)
+            self._call_rebalance_listener(callback, partitions)
             if self._cooperative:
-                self._consumer.incremental_assign(_to_library_offsets(self._start_offsets))
+                self._consumer.incremental_assign(_convert_to_library_offsets(self._start_offsets))
             else:
-                self._consumer.assign(_to_library_offsets(self._start_offsets))
+                self._consumer.assign(_convert_to_library_offsets(self._start_offsets))
             if self._start_paused:
-                self._consumer.pause(_to_library_partitions(self._start_paused))
+                self._consumer.pause(_convert_to_library_partitions(self._start_paused))
         except (confluent_kafka.KafkaException, ConnectError) as error:
             self._raised = self._raised or error
         finally:
             self._start_offsets = None
 
-    def _call_listener(
+    def _call_rebalance_listener(
         self, callback: _RebalanceCallback, partitions: list[confluent_kafka.TopicPartition]
     ) -> None:
         """Call the listener and store its exception, which must not propagate into librdkafka."""
@@ -330,7 +334,7 @@ class KafkaRecordConsumer:
         """
         left_s = end.remaining_s(self._clock.now_s())
         committed = self._consumer.committed(
-            _to_library_partitions(partitions), timeout=min(_REQUEST_TIMEOUT_S, left_s)
+            _convert_to_library_partitions(partitions), timeout=min(_REQUEST_TIMEOUT_S, left_s)
         )
         for each in committed:
             if each.error is not None:
@@ -398,7 +402,7 @@ def _from_library_partitions(
     return [TopicPartition(each.topic, each.partition) for each in partitions]
 
 
-def _partition_of_message(message: confluent_kafka.Message) -> _Partition | None:
+def _get_message_partition(message: confluent_kafka.Message) -> _Partition | None:
     """Return the partition of a message; None if it is not a record."""
     topic, partition = message.topic(), message.partition()
     if topic is None or partition is None:
@@ -406,20 +410,22 @@ def _partition_of_message(message: confluent_kafka.Message) -> _Partition | None
     return TopicPartition(topic, partition)
 
 
-def _to_library_partitions(
+def _convert_to_library_partitions(
     partitions: Collection[_Partition],
 ) -> list[confluent_kafka.TopicPartition]:
     return [confluent_kafka.TopicPartition(each.topic, each.partition) for each in partitions]
 
 
-def _to_library_offsets(offsets: Mapping[_Partition, int]) -> list[confluent_kafka.TopicPartition]:
+def _convert_to_library_offsets(
+    offsets: Mapping[_Partition, int],
+) -> list[confluent_kafka.TopicPartition]:
     return [
         confluent_kafka.TopicPartition(each.topic, each.partition, offset)
         for each, offset in offsets.items()
     ]
 
 
-def _to_consumed_record(message: confluent_kafka.Message) -> ConsumerRecord:
+def _convert_to_consumer_record(message: confluent_kafka.Message) -> ConsumerRecord:
     kind, timestamp = message.timestamp()
     topic, partition, offset = message.topic(), message.partition(), message.offset()
     assert topic is not None, "a consumed record has a topic"
@@ -435,8 +441,8 @@ def _to_consumed_record(message: confluent_kafka.Message) -> ConsumerRecord:
         topic=topic,
         partition=partition,
         offset=offset,
-        key=_to_bytes(message.key()),
-        value=_to_bytes(message.value()),
+        key=_convert_to_bytes(message.key()),
+        value=_convert_to_bytes(message.value()),
         timestamp=None if known is TimestampType.NO_TIMESTAMP_TYPE else timestamp,
         timestamp_type=known,
         headers=None

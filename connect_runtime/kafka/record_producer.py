@@ -116,11 +116,11 @@ class KafkaRecordProducer:
             if self._producer is None:
                 self._producer = made = self._create_producer()
                 self._threads.start(
-                    f"{self._client_id}-reports", lambda stop: self._poll(made, stop)
+                    f"{self._client_id}-reports", lambda stop: self._poll_producer(made, stop)
                 )
             return self._producer
 
-    def _poll(self, producer: confluent_kafka.Producer, stop: threading.Event) -> None:
+    def _poll_producer(self, producer: confluent_kafka.Producer, stop: threading.Event) -> None:
         while not stop.is_set():
             some = self._waiting.wait_for_any(_STOP_CHECK_INTERVAL_S)
             producer.poll(_POLL_TIMEOUT_S if some else 0)
@@ -151,7 +151,7 @@ class KafkaRecordProducer:
             else:
                 self._has_delivered = True
                 self._reports.clear()
-                on_delivered(_to_record_metadata(message, topic), None)
+                on_delivered(_convert_to_record_metadata(message, topic), None)
         finally:
             self._waiting.end(number)
 
@@ -168,7 +168,7 @@ class KafkaRecordProducer:
         return client_errors.translate_error(error, doing, where=self._where, reports=self._reports)
 
 
-def _to_record_metadata(message: confluent_kafka.Message, topic: str) -> RecordMetadata:
+def _convert_to_record_metadata(message: confluent_kafka.Message, topic: str) -> RecordMetadata:
     partition, offset = message.partition(), message.offset()
     return RecordMetadata(
         topic=topic,

@@ -21,7 +21,7 @@ from connect_runtime.config.connector_client_settings import ClientConfig
 from connect_runtime.kafka import cluster_access, record_consumer
 from connect_runtime.kafka.admin_requests import AdminRequest, AdminRequestClient
 from connect_runtime.kafka.client_errors import ErrorAdvice
-from connect_runtime.kafka.cluster_access import LibrdkafkaNumber
+from connect_runtime.kafka.cluster_access import LibrdkafkaIntegerSetting
 from connect_runtime.kafka.record_consumer import KafkaRecordConsumer
 from connect_runtime.kafka.record_producer import KafkaRecordProducer
 from connect_runtime.network.cluster_connections import ConnectionSettings
@@ -66,7 +66,7 @@ class KafkaGroupOffsets:
         methods."""
         doing = f"reading the offsets of group {group}"
         body = self._send_request(
-            group, group_requests.fetch_offsets(group), timeout_s, doing=doing
+            group, group_requests.build_fetch_offsets_request(group), timeout_s, doing=doing
         )
         found = group_requests.read_fetched_offsets(body)
         return {place: each.offset for place, each in found.items() if each.offset >= 0}
@@ -75,7 +75,7 @@ class KafkaGroupOffsets:
         doing = f"changing offsets of group {group}"
         given = {place: CommittedOffset(offset) for place, offset in offsets.items()}
         self._send_request(
-            group, group_requests.commit_offsets(group, given), timeout_s, doing=doing
+            group, group_requests.build_commit_offsets_request(group, given), timeout_s, doing=doing
         )
 
     def delete_offsets(
@@ -83,13 +83,16 @@ class KafkaGroupOffsets:
     ) -> None:
         doing = f"removing offsets of group {group}"
         self._send_request(
-            group, group_requests.delete_offsets(group, partitions), timeout_s, doing=doing
+            group,
+            group_requests.build_delete_offsets_request(group, partitions),
+            timeout_s,
+            doing=doing,
         )
 
     def delete_group(self, group: str, timeout_s: float) -> None:
         self._send_request(
             group,
-            group_requests.delete_group(group),
+            group_requests.build_delete_group_request(group),
             timeout_s,
             doing=f"deleting group {group}",
             fine=frozenset({group_requests.GROUP_ID_NOT_FOUND}),
@@ -119,9 +122,9 @@ class KafkaGroupOffsets:
 
 _LOG = logging.getLogger(__name__)
 _INT_MAX = 2_147_483_647
-_NumberSetting = LibrdkafkaNumber
+_NumberSetting = LibrdkafkaIntegerSetting
 
-_PRODUCER_NUMBERS: Mapping[str, LibrdkafkaNumber] = {
+_PRODUCER_NUMBERS: Mapping[str, LibrdkafkaIntegerSetting] = {
     "batch.size": _NumberSetting("batch.size", 1, _INT_MAX),
     "delivery.timeout.ms": _NumberSetting("message.timeout.ms", 1, _INT_MAX),
     "linger.ms": _NumberSetting("linger.ms", 0, 900_000),
@@ -131,7 +134,7 @@ _PRODUCER_NUMBERS: Mapping[str, LibrdkafkaNumber] = {
     "max.request.size": _NumberSetting("message.max.bytes", 1_000, 1_000_000_000),
     "retries": _NumberSetting("retries", 0, _INT_MAX),
 }
-_CONSUMER_NUMBERS: Mapping[str, LibrdkafkaNumber] = {
+_CONSUMER_NUMBERS: Mapping[str, LibrdkafkaIntegerSetting] = {
     "fetch.max.bytes": _NumberSetting("fetch.max.bytes", 1_000_000, _INT_MAX - 512),
     "fetch.max.wait.ms": _NumberSetting("fetch.wait.max.ms", 0, 300_000),
     "fetch.min.bytes": _NumberSetting("fetch.min.bytes", 1, 100_000_000),
@@ -208,7 +211,7 @@ class KafkaTaskClients:
             client_id=plan.client_id,
             settings={
                 **_translate_properties(plan.properties, _CONSUMER_NUMBERS, _CONSUMER_PASSED_KEYS),
-                **_translate_strategy(plan.properties),
+                **_translate_assignment_strategy(plan.properties),
                 **_translate_offset_reset(plan.properties),
             },
             records_max=poll_max.convert(
@@ -230,7 +233,7 @@ class KafkaTaskClients:
         )
 
 
-def _translate_strategy(properties: Mapping[str, str]) -> dict[str, object]:
+def _translate_assignment_strategy(properties: Mapping[str, str]) -> dict[str, object]:
     """Translate Java's assignor classes to librdkafka strategies.
 
     Eager assignors take precedence, as in Java.
@@ -262,7 +265,7 @@ def _translate_offset_reset(properties: Mapping[str, str]) -> dict[str, object]:
 
 def _translate_properties(
     properties: Mapping[str, str],
-    numbers: Mapping[str, LibrdkafkaNumber],
+    numbers: Mapping[str, LibrdkafkaIntegerSetting],
     named: tuple[str, ...],
 ) -> dict[str, object]:
     settings: dict[str, object] = {

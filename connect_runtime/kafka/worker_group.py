@@ -35,7 +35,7 @@ from connect_runtime.group.member_events import (
     SendGroupRequest,
     WorkerLoopTicked,
 )
-from connect_runtime.group.rebalance_rounds import ConfigSnapshots, LeaderAssignments
+from connect_runtime.group.rebalance_rounds import ConfiguredWorkSnapshots, LeaderAssignments
 from connect_runtime.herder.group_interface import GetConfiguredWork, GroupEvent, OnGroupEvent
 from connect_runtime.herder.group_session import (
     AssignmentRequested,
@@ -319,7 +319,7 @@ class KafkaWorkerGroup:
         self, asked: AssignmentRequested, remembered: AssignorState
     ) -> LeaderAssignments:
         assert self._configured is not None
-        snapshots = ConfigSnapshots(at_join=asked.joined_with, newest=self._configured())
+        snapshots = ConfiguredWorkSnapshots(at_join=asked.joined_with, newest=self._configured())
         times = RebalanceTimes(
             now_ms=round(self._clock.now_s() * 1000),
             delay_max_ms=self._settings.session.max_rebalance_delay_ms,

@@ -110,9 +110,9 @@ class MetricsHttpServer:
 
     def run(self, stop: threading.Event) -> None:
         with asyncio.Runner(loop_factory=ServerLoop) as runner:
-            runner.run(self._serve(stop))
+            runner.run(self._serve_until_stopped(stop))
 
-    async def _serve(self, stop: threading.Event) -> None:
+    async def _serve_until_stopped(self, stop: threading.Event) -> None:
         served = await asyncio.start_server(
             self._on_connect, sock=self._opened, limit=MAX_HEAD_BYTES
         )
@@ -138,11 +138,11 @@ class MetricsHttpServer:
     ) -> None:
         try:
             async with asyncio.timeout(REQUEST_TIMEOUT_S):
-                await self._handle_exchange(reader, writer)
+                await self._handle_http_exchange(reader, writer)
         except (TimeoutError, EOFError, OSError, asyncio.LimitOverrunError, BadRequestError):
             _log.debug("a client disconnected or timed out", exc_info=True)
 
-    async def _handle_exchange(
+    async def _handle_http_exchange(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         writer.transport.set_write_buffer_limits(0)  # `drain` returns once everything was sent
@@ -276,7 +276,7 @@ class MetricsExporter:
                 f"cannot serve metrics at {self._host}, port {self._port}: {why}"
             ) from error
         self._port = int(self._opened.getsockname()[1])
-        served = MetricsHttpServer(self._opened, self._respond)
+        served = MetricsHttpServer(self._opened, self._respond_with_page)
         self._threads.start("metrics", served.run)
 
     def stop(self) -> None:
@@ -287,7 +287,7 @@ class MetricsExporter:
         self._opened.close()
         self._lanes.stop(_STOP_TIMEOUT_S)
 
-    async def _respond(self, request: MetricsHttpRequest) -> MetricsHttpResponse:
+    async def _respond_with_page(self, request: MetricsHttpRequest) -> MetricsHttpResponse:
         """Render and compress a page on the page's thread pool."""
         make = self._scrape if request.path == METRICS_PATH else self._beside.get(request.path)
         if request.method not in ("GET", "HEAD"):
@@ -308,7 +308,7 @@ class MetricsExporter:
         try:
             if make is self._scrape:
                 return await self._render_metrics(request)
-            return await self._render(make, request)
+            return await self._render_page(make, request)
         except (ThreadPoolFull, TimeoutError):
             busy = _build_text_page(
                 HTTPStatus.SERVICE_UNAVAILABLE, "the page could not be rendered in time"
@@ -321,7 +321,9 @@ class MetricsExporter:
                 _build_text_page(HTTPStatus.INTERNAL_SERVER_ERROR, told), request
             )
 
-    async def _render(self, make: PageRenderer, request: MetricsHttpRequest) -> MetricsHttpResponse:
+    async def _render_page(
+        self, make: PageRenderer, request: MetricsHttpRequest
+    ) -> MetricsHttpResponse:
         return await self._lanes.render(
             mounted_pages.get_thread_pool(make),
             lambda: _to_http_response(make(_to_page_request(request)), request),
@@ -333,7 +335,7 @@ class MetricsExporter:
         encodings = request.headers.get("accept-encoding", "")
         same = (request.method, exposition.gzip_accepted(encodings))
         if same not in self._scrapes:
-            task = asyncio.get_running_loop().create_task(self._render(self._scrape, request))
+            task = asyncio.get_running_loop().create_task(self._render_page(self._scrape, request))
             self._scrapes[same] = task
 
             def forget(done: asyncio.Task[MetricsHttpResponse]) -> None:

@@ -160,7 +160,7 @@ class BrokerConnections:
         link = self.connection
         if link is None:
             if (self._queue or self._wanted) and now_s >= self.retry_at_s:
-                self._connect(now_s)
+                self._connect_to_broker(now_s)
             return
         if self._failure_logged and link.has_responded:
             self._log_recovery()
@@ -217,7 +217,7 @@ class BrokerConnections:
 
     # connecting
 
-    def _connect(self, now_s: float) -> None:
+    def _connect_to_broker(self, now_s: float) -> None:
         if self._env.tokens is not None:
             token = self._env.tokens.get_or_request_token()
             if token is None:

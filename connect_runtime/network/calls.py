@@ -113,7 +113,7 @@ class VersionedCall(ClientCall):
             chunks=[framing.encode_request_body(self.message.build_entity(version))],
             deadline_s=self.deadline_s,
             queued_s=self.queued_s,
-            done=lambda outcome: self._finish(
+            done=lambda outcome: self._finish_call(
                 outcome, version, node_id=node_id, on_throttle=on_throttle
             ),
         )
@@ -122,7 +122,7 @@ class VersionedCall(ClientCall):
         self.waiting = False
         self.done(ClientResponse(None, NO_VERSION, failure, False, node_id, 0.0))
 
-    def _finish(
+    def _finish_call(
         self,
         outcome: RequestOutcome,
         version: int,

@@ -271,7 +271,7 @@ class ClusterConnections:
         for call in self._deadlines.pop_expired(now_s):
             failure = RequestTimedOut(
                 call.api,
-                waiting_for=self._describe_wait(call),
+                waiting_for=self._describe_waiting_call(call),
                 after_s=round(now_s - call.queued_s, 3),
             )
             call.fail(failure)
@@ -282,8 +282,8 @@ class ClusterConnections:
             if (waiting := [call for call in parked if call.waiting])
         }
 
-    def _describe_wait(self, call: ClientCall) -> str:
-        node_id = self._find_node(call)
+    def _describe_waiting_call(self, call: ClientCall) -> str:
+        node_id = self._find_target_node(call)
         if node_id is not None:
             return self._brokers.get_lane(node_id, call.lane).describe_wait()
         what = str(call.to)
@@ -298,7 +298,7 @@ class ClusterConnections:
 
     # routing
 
-    def _find_node(self, call: ClientCall) -> int | None:
+    def _find_target_node(self, call: ClientCall) -> int | None:
         """Return the broker for a call's target, or None while it is unknown."""
         match call.to:
             case NodeTarget(node_id):
@@ -316,7 +316,7 @@ class ClusterConnections:
                 return node if node in self.view.brokers else None
 
     def _route_call(self, call: ClientCall) -> None:
-        node_id = self._find_node(call)
+        node_id = self._find_target_node(call)
         if node_id is not None:
             self._brokers.get_lane(node_id, call.lane).submit(call)
             return

@@ -122,18 +122,18 @@ class ClusterDiscovery:
         topics = self._view.start_refresh()
         self._cluster.call(
             NodeTarget(node_id),
-            request_builders.request_metadata(topics),
-            done=self._on_metadata,
+            request_builders.build_metadata_request(topics),
+            done=self._on_metadata_response,
             timeout_s=DISCOVERY_TIMEOUT_S,
             lane=METADATA_PURPOSE,
         )
 
-    def _on_metadata(self, reply: ClientResponse) -> None:
+    def _on_metadata_response(self, reply: ClientResponse) -> None:
         now_s = self._clock.now_s()
         if reply.failure is not None or int(getattr(reply.body, "error_code", 0)):
             self._view.on_refresh_failed(now_s)
             if isinstance(reply.failure, TruncatedResponse):
-                self._log_refused(reply.failure)
+                self._log_refused_metadata(reply.failure)
             if isinstance(reply.failure, FatalError):
                 self._cluster.fail_calls(None, reply.failure)
             return
@@ -143,7 +143,7 @@ class ClusterDiscovery:
         if self._view.generation != before:
             self._cluster.request_routing()
 
-    def _log_refused(self, failure: TruncatedResponse) -> None:
+    def _log_refused_metadata(self, failure: TruncatedResponse) -> None:
         """Log a rejected metadata response, once until the reason changes."""
         if str(failure) != str(self.rejected_metadata):
             log.warning("ignoring the cluster's metadata: %s", failure)
@@ -154,22 +154,30 @@ class ClusterDiscovery:
     def _look_up_coordinators(self, batch: Sequence[CoordinatorTarget]) -> None:
         if not self._one_by_one:
             keys = [coordinator.key for coordinator in batch]
-            self._send_lookup(request_builders.find_coordinators(batch[0].kind, keys), batch)
+            self._send_coordinator_lookup(
+                request_builders.build_find_coordinators_request(batch[0].kind, keys), batch
+            )
             return
         for coordinator in batch:
-            message = request_builders.find_coordinator(coordinator.kind, coordinator.key)
-            self._send_lookup(message, (coordinator,))
+            message = request_builders.build_find_coordinator_request(
+                coordinator.kind, coordinator.key
+            )
+            self._send_coordinator_lookup(message, (coordinator,))
 
-    def _send_lookup(self, message: RequestBuilder, batch: Sequence[CoordinatorTarget]) -> None:
+    def _send_coordinator_lookup(
+        self, message: RequestBuilder, batch: Sequence[CoordinatorTarget]
+    ) -> None:
         self._cluster.call(
             AnyNodeTarget(),
             message,
-            done=lambda reply: self._on_coordinators(batch, reply),
+            done=lambda reply: self._on_coordinators_found(batch, reply),
             timeout_s=DISCOVERY_TIMEOUT_S,
             lane=METADATA_PURPOSE,
         )
 
-    def _on_coordinators(self, batch: Sequence[CoordinatorTarget], reply: ClientResponse) -> None:
+    def _on_coordinators_found(
+        self, batch: Sequence[CoordinatorTarget], reply: ClientResponse
+    ) -> None:
         if isinstance(reply.failure, UnsupportedVersion):
             self._one_by_one = True  # a broker before 3.0 (KIP-699)
         if reply.failure is not None:

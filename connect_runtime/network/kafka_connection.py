@@ -53,7 +53,7 @@ _CLOSED_ERRORS = (EOFError, ssl.SSLEOFError, ssl.SSLZeroReturnError)
 alert."""
 
 
-def describe_stage(*, connected: bool, ready: bool, pending: int) -> str:
+def describe_connection_stage(*, connected: bool, ready: bool, pending: int) -> str:
     """Describe what a connection is doing. `pending` is its number of unanswered requests."""
     if not connected:
         return "connecting"
@@ -62,7 +62,7 @@ def describe_stage(*, connected: bool, ready: bool, pending: int) -> str:
     return f"waiting for {pending} responses" if pending else "idle"
 
 
-def explain_failure(
+def explain_connection_failure(
     error: Exception,
     *,
     address: str,
@@ -72,8 +72,8 @@ def explain_failure(
 ) -> ConnectError:
     """Convert a socket, TLS or framing error to a failure. ConnectErrors are returned unchanged.
 
-    `stage` is from `describe_stage`. `has_responded` is True if the broker has responded after the
-    handshake. If it is False, a closed connection often indicates wrong settings.
+    `stage` is from `describe_connection_stage`. `has_responded` is True if the broker has responded
+    after the handshake. If it is False, a closed connection often indicates wrong settings.
     """
     if isinstance(error, ConnectError):
         return error
@@ -269,7 +269,7 @@ class KafkaConnection:
         """
         now_s = self._env.clock.now_s()
         self._opening_ends_s = now_s + self._env.limits.connect_timeout_s
-        self._dialling.resolve(now_s, ends_s=self._opening_ends_s, resolved=self._on_resolved)
+        self._dialling.resolve(now_s, ends_s=self._opening_ends_s, resolved=self._on_host_resolved)
         self.next_due_s = self._compute_due_s()
 
     def close(self, failure: ConnectError | None = None) -> None:
@@ -304,7 +304,7 @@ class KafkaConnection:
         elif self.state is ConnectionState.READY and now_s >= self._session.renew_at_s:
             self._renew_session(now_s)
         if self._transport is not None and self._transport.has_buffered_bytes():
-            self._read()
+            self._read_frames()
         self._close_if_expired(now_s)
         self.next_due_s = self._compute_due_s()
 
@@ -346,7 +346,7 @@ class KafkaConnection:
 
     # connecting
 
-    def _on_resolved(self) -> None:
+    def _on_host_resolved(self) -> None:
         self._try_next_address(self._env.clock.now_s(), OSError("no address"))
 
     def _try_next_address(self, now_s: float, error: Exception) -> None:
@@ -358,7 +358,7 @@ class KafkaConnection:
         self._transport = found
         self.next_due_s = self._dialling.attempt_ends_s
         self._polled_for = found.interest
-        self._env.poller.register(found.socket, found.interest, handler=self._on_event)
+        self._env.poller.register(found.socket, found.interest, handler=self._on_socket_event)
 
     def _drop_transport(self) -> None:
         if self._transport is not None:
@@ -388,11 +388,11 @@ class KafkaConnection:
         if connected:
             self.state = ConnectionState.OPENING
             self._dialling.on_connected()
-            self._authenticate(None)
+            self._start_authentication(None)
 
     # handshake and session renewal
 
-    def _authenticate(self, known: NodeApiVersions | None) -> None:
+    def _start_authentication(self, known: NodeApiVersions | None) -> None:
         """Start the handshake. If the API versions are `known`, only authenticate again."""
         tokens = self._env.tokens
         if tokens is not None:
@@ -404,7 +404,7 @@ class KafkaConnection:
         if known is None:
             self._conversation = handshake.perform_handshake(security, address=address, token=token)
         else:
-            self._conversation = handshake.authenticate(
+            self._conversation = handshake.authenticate_connection(
                 security, address=address, known=known, token=token
             )
         self._continue_conversation(None)
@@ -465,20 +465,20 @@ class KafkaConnection:
             return
         assert self.versions is not None
         self._session.start_renewal()
-        self._authenticate(self.versions)
+        self._start_authentication(self.versions)
 
     # events
 
-    def _on_event(self, mask: int) -> None:
+    def _on_socket_event(self, mask: int) -> None:
         if self.state is ConnectionState.CONNECTING:
             self._continue_connecting()
             return
         if mask & transport.WRITABLE:
             self.flush()
         if mask & transport.READABLE and self._transport is not None:
-            self._read()
+            self._read_frames()
 
-    def _read(self) -> None:
+    def _read_frames(self) -> None:
         self.last_used_s = self._env.clock.now_s()
         budget = _MAX_READ_PER_EVENT_BYTES
         while self._transport is not None and budget > 0:
@@ -522,13 +522,13 @@ class KafkaConnection:
             self.last_response_s = self.last_used_s
 
     def _close_after_error(self, error: Exception) -> None:
-        stage = describe_stage(
+        stage = describe_connection_stage(
             connected=self._transport is not None and self._transport.connected,
             ready=self.state is ConnectionState.READY,
             pending=len(self._pending),
         )
         self.close(
-            explain_failure(
+            explain_connection_failure(
                 error,
                 address=self.address,
                 stage=stage,

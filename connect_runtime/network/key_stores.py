@@ -34,7 +34,7 @@ def _resolve_path(folder: Path, path: str) -> Path:
 
 
 def _read_file(file: Path) -> bytes:
-    return files.read_bounded(file, max_bytes=MAX_STORE_FILE_BYTES, regular_only=True)
+    return files.read_file_bounded(file, max_bytes=MAX_STORE_FILE_BYTES, regular_only=True)
 
 
 def _read_pkcs12_store(file: Path, password: str) -> KeyStoreContent:

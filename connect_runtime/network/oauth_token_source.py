@@ -78,7 +78,7 @@ class HttpRequest:
     def start(self, now_s: float) -> None:
         """Resolve the host name and start to connect."""
         self._ends_s = now_s + self._limits.connect_timeout_s
-        self._dialling.resolve(now_s, ends_s=self._ends_s, resolved=self._on_resolved)
+        self._dialling.resolve(now_s, ends_s=self._ends_s, resolved=self._on_host_resolved)
 
     def tick(self, now_s: float) -> None:
         """Enforce the time limits."""
@@ -101,7 +101,7 @@ class HttpRequest:
             self._transport.close()
             self._transport = None
 
-    def _on_resolved(self) -> None:
+    def _on_host_resolved(self) -> None:
         self._try_next_address(self._clock.now_s(), OSError("no address"))
 
     def _try_next_address(self, now_s: float, error: Exception) -> None:
@@ -111,9 +111,9 @@ class HttpRequest:
             self._fail_request(found)
             return
         self._transport = found
-        self._poller.register(found.socket, found.interest, handler=self._on_event)
+        self._poller.register(found.socket, found.interest, handler=self._on_socket_event)
 
-    def _on_event(self, mask: int) -> None:
+    def _on_socket_event(self, mask: int) -> None:
         if not self._open:
             self._continue_connecting()
             return
@@ -291,12 +291,12 @@ class OAuthTokenSource:
             ),
             poller=self._poller,
             clock=self._clock,
-            on_answer=self._on_answer,
+            on_answer=self._on_response_data,
             on_failure=self._on_request_done,
         )
         self._request.start(now_s)
 
-    def _on_answer(self, piece: bytes, ended: bool) -> None:
+    def _on_response_data(self, piece: bytes, ended: bool) -> None:
         try:
             token = self._answer.feed(piece, ended=ended, wall_ms=self._clock.wall_ms())
         except ConnectError as failure:

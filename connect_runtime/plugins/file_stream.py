@@ -196,13 +196,13 @@ class FileStreamSourceTask(SourceTask):
 
     def poll(self) -> Sequence[SourceRecord] | None:
         if self._stream is None:
-            self._stream = self._open()
+            self._stream = self._open_source_file()
         if self._stream is None:
             self.context.wait(IDLE_POLL_INTERVAL_S)
             return None
         found = self._convert_lines()
         while len(found) < self._config[BATCH_SIZE_CONFIG] and not self._lines.is_too_long:
-            chunk = self._read(self._stream)
+            chunk = self._read_available_bytes(self._stream)
             if not chunk:
                 break
             self._lines.add(chunk)
@@ -212,7 +212,7 @@ class FileStreamSourceTask(SourceTask):
             self.context.wait(IDLE_POLL_INTERVAL_S)
         return found or None
 
-    def _open(self) -> BinaryIO | None:
+    def _open_source_file(self) -> BinaryIO | None:
         """Open the file; return None while it does not exist."""
         name = self._config[FILE_CONFIG]
         position = self._read_stored_position(name)
@@ -239,7 +239,7 @@ class FileStreamSourceTask(SourceTask):
             )
         return position
 
-    def _read(self, stream: BinaryIO) -> bytes:
+    def _read_available_bytes(self, stream: BinaryIO) -> bytes:
         """Read up to `READ_CHUNK_BYTES` that are currently available, without blocking."""
         try:
             if self._config[FILE_CONFIG]:

@@ -53,15 +53,15 @@ def _format_embedded(described: Schema | None, value: Any) -> str:
     if isinstance(value, (int, decimal.Decimal)):
         return str(value)
     if isinstance(value, str):
-        return _quote(value)
+        return _quote_string(value)
     if isinstance(value, (bytes, bytearray, memoryview)):
-        return _quote(base64.b64encode(value).decode())
+        return _quote_string(base64.b64encode(value).decode())
     if isinstance(value, (datetime.date, datetime.time)):
         return _format_temporal(value)
     return _format_container(described, value)
 
 
-def _quote(text: str) -> str:
+def _quote_string(text: str) -> str:
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 
@@ -79,7 +79,7 @@ def _format_container(described: Schema | None, value: Any) -> str:
         return f"{{{','.join(pairs)}}}"
     if isinstance(value, Struct):
         pairs = (
-            f"{_quote(each.name)}:{_format_embedded(each.schema, value.get(each.name))}"
+            f"{_quote_string(each.name)}:{_format_embedded(each.schema, value.get(each.name))}"
             for each in value.schema.fields
         )
         return f"{{{','.join(pairs)}}}"
@@ -169,10 +169,10 @@ class _ValueParser:
             return self._parse_array(depth)
         if self._accept_token("{"):
             return self._parse_map(depth)
-        found = self._join_temporal()
+        found = self._parse_temporal_tokens()
         if found is not None:
             return found
-        word = self._peek()
+        word = self._peek_token()
         self._at += 1
         if word in _KEYWORDS:
             return _KEYWORDS[word]
@@ -181,7 +181,7 @@ class _ValueParser:
             raise _NoValueError
         return found
 
-    def _peek(self) -> str:
+    def _peek_token(self) -> str:
         """Return the next nonblank token, stripped."""
         while self._at < len(self._tokens):
             token = self._tokens[self._at].strip()
@@ -191,7 +191,7 @@ class _ValueParser:
         raise _NoValueError
 
     def _accept_token(self, expected: str) -> bool:
-        found = self._peek() == expected
+        found = self._peek_token() == expected
         self._at += found
         return found
 
@@ -203,10 +203,10 @@ class _ValueParser:
         self._at += 1
         return parse_temporal(content) or SchemaAndValue(schema.STRING_SCHEMA, content)
 
-    def _join_temporal(self) -> ParsedValue:
+    def _parse_temporal_tokens(self) -> ParsedValue:
         """Parse a date, time or timestamp from several tokens, because colons are separate
         tokens."""
-        self._peek()
+        self._peek_token()
         joined = "".join(self._tokens[self._at : self._at + 5]).strip()
         found = parse_temporal(joined)
         if found is not None:
@@ -220,7 +220,7 @@ class _ValueParser:
             found = self.value(depth + 1)
             element.add(found)
             items.append(None if found is None else found.value)
-            if self._peek() != "]" and not self._accept_token(","):
+            if self._peek_token() != "]" and not self._accept_token(","):
                 raise _NoValueError
         described = Schema(type=SchemaType.ARRAY, elements=element.schema)
         return SchemaAndValue(described, [element.align_value(each) for each in items])
@@ -236,7 +236,7 @@ class _ValueParser:
             self._accept_token(",")
             keys.add(key)
             values.add(value)
-            entries.append((_to_map_key(key.value), None if value is None else value.value))
+            entries.append((_convert_to_map_key(key.value), None if value is None else value.value))
         described = Schema(
             type=SchemaType.MAP,
             keys=keys.schema,
@@ -289,10 +289,10 @@ def _rank_number_type(described: Schema) -> int:
     )
 
 
-def _to_map_key(value: Any) -> Any:
+def _convert_to_map_key(value: Any) -> Any:
     if isinstance(value, dict):
         raise _NoValueError
-    return tuple(_to_map_key(each) for each in value) if isinstance(value, list) else value
+    return tuple(_convert_to_map_key(each) for each in value) if isinstance(value, list) else value
 
 
 def parse_number(text: str) -> ParsedValue:

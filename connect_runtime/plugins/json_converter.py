@@ -83,18 +83,18 @@ class JsonConverter(PlainConverter):
                 described = self._writer.format_schema(data.schema)
                 payload = f'{{"schema":{described},"payload":{payload}}}'
         except RecursionError:
-            raise _nesting_error() from None
+            raise _create_nesting_error() from None
         return payload.encode()
 
     def decode(self, payload: bytes | None) -> SchemaAndValue:
         if payload is None:
             return schema.NULL_SCHEMA_AND_VALUE
         try:
-            return self._decode(payload)
+            return self._decode_payload(payload)
         except RecursionError:
-            raise _nesting_error() from None
+            raise _create_nesting_error() from None
 
-    def _decode(self, payload: bytes) -> SchemaAndValue:
+    def _decode_payload(self, payload: bytes) -> SchemaAndValue:
         node = jackson_json.parse_payload(payload)
         if not self._with_schemas:
             value = (
@@ -117,7 +117,7 @@ class JsonConverter(PlainConverter):
         return SchemaAndValue(described, self._reader.parse_root_value(described, node["payload"]))
 
 
-def _nesting_error() -> DataError:
+def _create_nesting_error() -> DataError:
     return DataError("Arrays, objects or schemas are nested too deeply to convert.")
 
 

@@ -211,8 +211,8 @@ class JsonReader:
                 raise DataError(
                     f"Found invalid map entry, expected length 2 but found :{len(entry)}"
                 )
-            found[_to_map_key(self.parse_value(described.key_schema, entry[0]))] = self.parse_value(
-                values, entry[1]
+            found[_convert_to_map_key(self.parse_value(described.key_schema, entry[0]))] = (
+                self.parse_value(values, entry[1])
             )
         return found
 
@@ -274,7 +274,7 @@ def _read_integer(of: SchemaType, node: JsonNode) -> int:
         whole = node.to_integral_value()
         node = int(whole) if whole == node else node
     if not isinstance(node, int) or isinstance(node, bool):
-        raise _type_mismatch_error(of, node)
+        raise _create_type_mismatch_error(of, node)
     bits = _INTEGER_BITS[of]
     if not -(1 << bits - 1) <= node < 1 << bits - 1:
         raise DataError(f"Invalid value for {of} field: the number does not fit in {bits} bits")
@@ -285,7 +285,7 @@ def _read_float(of: SchemaType, node: JsonNode) -> float:
     if isinstance(node, str) and node in _SPECIAL_FLOATS:
         return _SPECIAL_FLOATS[node]
     if not isinstance(node, (int, decimal.Decimal)) or isinstance(node, bool):
-        raise _type_mismatch_error(of, node)
+        raise _create_type_mismatch_error(of, node)
     try:
         value = float(node)
     except OverflowError:
@@ -295,7 +295,7 @@ def _read_float(of: SchemaType, node: JsonNode) -> float:
 
 def _read_bytes(of: SchemaType | str, node: JsonNode) -> bytes:
     if not isinstance(node, str):
-        raise _type_mismatch_error(of, node)
+        raise _create_type_mismatch_error(of, node)
     try:
         return base64.b64decode(node, validate=True)
     except (binascii.Error, ValueError) as error:
@@ -304,10 +304,10 @@ def _read_bytes(of: SchemaType | str, node: JsonNode) -> bytes:
 
 def _check_node_class(node: JsonNode, kind: type, of: SchemaType) -> None:
     if not isinstance(node, kind):
-        raise _type_mismatch_error(of, node)
+        raise _create_type_mismatch_error(of, node)
 
 
-def _type_mismatch_error(of: SchemaType | str, node: JsonNode) -> DataError:
+def _create_type_mismatch_error(of: SchemaType | str, node: JsonNode) -> DataError:
     return DataError(f"Invalid value for {of} field: found {_get_jackson_node_type(node)}")
 
 
@@ -321,10 +321,10 @@ def _get_jackson_node_type(node: JsonNode) -> str:
     return "NUMBER"
 
 
-def _to_map_key(value: Any) -> Any:
+def _convert_to_map_key(value: Any) -> Any:
     """Convert lists to tuples, because lists cannot be keys of a dict."""
     if isinstance(value, list):
-        return tuple(_to_map_key(each) for each in value)
+        return tuple(_convert_to_map_key(each) for each in value)
     if isinstance(value, dict):
         raise DataError("A map cannot be a key of another map.")
     return value

@@ -131,14 +131,14 @@ class JsonWriter:
 
     def format_array(self, described: Schema | None, value: Any) -> str:
         if not isinstance(value, (list, tuple)):
-            raise _type_mismatch_error(SchemaType.ARRAY, value)
+            raise _create_type_mismatch_error(SchemaType.ARRAY, value)
         element = None if described is None else described.elements
         return f"[{','.join(self.format_value(element, each) for each in value)}]"
 
     def format_map(self, described: Schema | None, value: Any) -> str:
         """Format a map as a JSON object if its keys are strings, otherwise as an array of pairs."""
         if not isinstance(value, Mapping):
-            raise _type_mismatch_error(SchemaType.MAP, value)
+            raise _create_type_mismatch_error(SchemaType.MAP, value)
         keys = None if described is None else described.keys
         values = None if described is None else described.elements
         if keys is None:
@@ -164,7 +164,7 @@ class JsonWriter:
 
     def format_struct(self, described: Schema | None, value: Any) -> str:
         if not isinstance(value, Struct):
-            raise _type_mismatch_error(SchemaType.STRUCT, value)
+            raise _create_type_mismatch_error(SchemaType.STRUCT, value)
         if described is None or not structs.is_compatible_struct(value.schema, described):
             raise DataError("Mismatching schema.")
         entries = (
@@ -176,8 +176,12 @@ class JsonWriter:
 
     def format_decimal(self, described: Schema, value: Any) -> str:
         if not isinstance(value, decimal.Decimal):
-            raise _type_mismatch_error("Decimal", value)
-        stored = logical_types.decimal_from_logical(described, value) if self._uses_base64 else None
+            raise _create_type_mismatch_error("Decimal", value)
+        stored = (
+            logical_types.decimal_from_logical(described, value)
+            if self._uses_base64_decimals
+            else None
+        )
         if stored is not None:
             return _write_base64(stored)
         if not value.is_finite():
@@ -185,11 +189,11 @@ class JsonWriter:
         return str(value)
 
     @property
-    def _uses_base64(self) -> bool:
+    def _uses_base64_decimals(self) -> bool:
         return self.decimal_format is DecimalFormat.BASE64
 
 
-def _type_mismatch_error(of: SchemaType | str, value: Any) -> DataError:
+def _create_type_mismatch_error(of: SchemaType | str, value: Any) -> DataError:
     return DataError(f"Invalid type for {of}: {type(value).__name__}")
 
 
@@ -223,19 +227,19 @@ def _write_number(text: str) -> str:
 
 def _write_date(_: JsonWriter, described: Schema, value: Any) -> str:
     if not isinstance(value, datetime.date):
-        raise _type_mismatch_error("Date", value)
+        raise _create_type_mismatch_error("Date", value)
     return str(logical_types.date_from_logical(described, value))
 
 
 def _write_time(_: JsonWriter, described: Schema, value: Any) -> str:
     if not isinstance(value, datetime.time):
-        raise _type_mismatch_error("Time", value)
+        raise _create_type_mismatch_error("Time", value)
     return str(logical_types.time_from_logical(described, value))
 
 
 def _write_timestamp(_: JsonWriter, described: Schema, value: Any) -> str:
     if not isinstance(value, datetime.datetime):
-        raise _type_mismatch_error("Timestamp", value)
+        raise _create_type_mismatch_error("Timestamp", value)
     return str(logical_types.timestamp_from_logical(described, value))
 
 

@@ -86,10 +86,10 @@ class DiscoveredPlugins:
         raise ConfigError(self._describe_missing_plugin(name, kinds))
 
     def list_installed(self) -> Sequence[InstalledPlugin]:
-        return self._installed_plugins
+        return self._list_installed_plugins
 
     @functools.cached_property
-    def _installed_plugins(self) -> tuple[InstalledPlugin, ...]:
+    def _list_installed_plugins(self) -> tuple[InstalledPlugin, ...]:
         """List the installed plugins. Each plugin is instantiated once to read its version."""
         found = {
             (kind, plugin.java_name): InstalledPlugin(
@@ -148,17 +148,21 @@ def discover_plugins(
     `folders` is the worker's `plugin.path`, and `file_paths` its `file.stream.allowed.paths`. If
     `file_paths` is empty, the FileStream connectors are omitted.
     """
-    found = [*_load_shipped(), *_load_file_streams(file_paths), *_load_entry_points()]
+    found = [
+        *_load_shipped_plugins(),
+        *_load_file_stream_plugins(file_paths),
+        *_load_entry_point_plugins(),
+    ]
     for folder in folders:
         found += _load_folder(pathlib.Path(folder))
     return DiscoveredPlugins(found)
 
 
-def _load_shipped() -> list[tuple[ShippedPlugin, type[Any]]]:
+def _load_shipped_plugins() -> list[tuple[ShippedPlugin, type[Any]]]:
     return [(each, config_types.load_class(each.target)) for each in plugin_aliases.SHIPPED_PLUGINS]
 
 
-def _load_file_streams(paths: Sequence[str]) -> list[tuple[ShippedPlugin, type[Any]]]:
+def _load_file_stream_plugins(paths: Sequence[str]) -> list[tuple[ShippedPlugin, type[Any]]]:
     if not paths:
         return []
     allowed = AllowedPaths(paths)
@@ -168,7 +172,7 @@ def _load_file_streams(paths: Sequence[str]) -> list[tuple[ShippedPlugin, type[A
     ]
 
 
-def _load_entry_points() -> list[tuple[ShippedPlugin, type[Any]]]:
+def _load_entry_point_plugins() -> list[tuple[ShippedPlugin, type[Any]]]:
     found: list[tuple[ShippedPlugin, type[Any]]] = []
     for point in importlib.metadata.entry_points(group=ENTRY_POINT_GROUP):
         try:
@@ -183,7 +187,7 @@ def _load_entry_points() -> list[tuple[ShippedPlugin, type[Any]]]:
                 "skipping plugin %s of %s: not a plugin", point.name, _describe_origin(point)
             )
             continue
-        found += _name_plugin(of, point.name if "." in point.name else None)
+        found += _create_plugin_entries(of, point.name if "." in point.name else None)
     return found
 
 
@@ -212,7 +216,7 @@ def _load_folder(folder: pathlib.Path) -> list[tuple[ShippedPlugin, type[Any]]]:
             continue
         for _, of in inspect.getmembers(module, inspect.isclass):
             if of.__module__.partition(".")[0] == info.name:
-                found += _name_plugin(of, None)
+                found += _create_plugin_entries(of, None)
     if found:
         names = ", ".join(sorted({plugin.java_name for plugin, _ in found}))
         _LOG.info("plugin.path: plugins in %s: %s", folder, names)
@@ -221,7 +225,9 @@ def _load_folder(folder: pathlib.Path) -> list[tuple[ShippedPlugin, type[Any]]]:
     return found
 
 
-def _name_plugin(of: type[Any], name: str | None) -> list[tuple[ShippedPlugin, type[Any]]]:
+def _create_plugin_entries(
+    of: type[Any], name: str | None
+) -> list[tuple[ShippedPlugin, type[Any]]]:
     target = f"{of.__module__}:{of.__qualname__}"
     return [
         (ShippedPlugin(kind, name or _to_dotted_name(target), target), of)

@@ -50,7 +50,7 @@ class AclDescription:
     permission: str
 
 
-def describe_topic_acls() -> RequestBuilder:
+def build_describe_topic_acls_request() -> RequestBuilder:
     """Build a request that lists all topic ACLs of any pattern type."""
 
     def build(_: int, m: Any) -> Any:
@@ -67,7 +67,7 @@ def describe_topic_acls() -> RequestBuilder:
     return RequestBuilder(api="describe_acls", low=1, high=3, build=build)
 
 
-def create_acls(bindings: Iterable[AclDescription]) -> RequestBuilder:
+def build_create_acls_request(bindings: Iterable[AclDescription]) -> RequestBuilder:
     """Build a request that creates ACLs. The response contains one result per ACL, in the same
     order."""
     given = tuple(bindings)
@@ -92,7 +92,7 @@ def create_acls(bindings: Iterable[AclDescription]) -> RequestBuilder:
 
 
 def decode_acls(body: Any) -> list[AclDescription]:
-    """Decode the response to `describe_topic_acls` into ACLs."""
+    """Decode the response to `build_describe_topic_acls_request` into ACLs."""
     return [
         AclDescription(
             resource=_get_enum_name(RESOURCE_TYPES, found.resource_type),
@@ -109,8 +109,8 @@ def decode_acls(body: Any) -> list[AclDescription]:
 
 
 def decode_creation_errors(body: Any) -> list[int]:
-    """Decode the response to `create_acls` into one error code per ACL; 0 if the ACL was created or
-    already existed."""
+    """Decode the response to `build_create_acls_request` into one error code per ACL; 0 if the ACL
+    was created or already existed."""
     return [int(each.error_code) for each in body.results]
 
 
@@ -128,7 +128,7 @@ _METADATA_WITH_TOPIC_IDS = 10
 _METADATA_WITH_CLUSTER_OPERATIONS_LAST = 10
 
 
-def describe_topic_operations(names: Sequence[str]) -> RequestBuilder:
+def build_topic_operations_request(names: Sequence[str]) -> RequestBuilder:
     """Build a request for the client's authorized operations on topics. The topics need not exist.
     A topic that the client may not DESCRIBE has an error code in the response."""
 
@@ -152,7 +152,7 @@ def describe_topic_operations(names: Sequence[str]) -> RequestBuilder:
     return RequestBuilder(api="metadata", low=8, high=13, build=build)
 
 
-def describe_group_operations(name: str) -> RequestBuilder:
+def build_group_operations_request(name: str) -> RequestBuilder:
     """Build a request for the client's authorized operations on a group. The group need not exist.
     Send the request to the group's coordinator."""
 
@@ -162,7 +162,7 @@ def describe_group_operations(name: str) -> RequestBuilder:
     return RequestBuilder(api="describe_groups", low=3, high=5, build=build)
 
 
-def describe_cluster_operations() -> RequestBuilder:
+def build_cluster_operations_request() -> RequestBuilder:
     """Build a request for the client's authorized operations on the cluster (brokers 2.8 and
     later)."""
 

@@ -165,7 +165,7 @@ class ClusterMetadata:
                 self._apply_topic(topic, now_s)
         if before != (self.brokers, self.controller_id, self._topics):
             self.generation += 1
-        is_complete = again_s == math.inf and self._is_complete()
+        is_complete = again_s == math.inf and self._is_metadata_complete()
         self._due_s = now_s + self._max_age_s if is_complete else self._not_before_s
 
     def _start_backoff(self, now_s: float) -> None:
@@ -174,7 +174,7 @@ class ClusterMetadata:
         self._last_s = now_s
         self._not_before_s = now_s + self._retry.next_delay_s(self._rng)
 
-    def _is_complete(self) -> bool:
+    def _is_metadata_complete(self) -> bool:
         """Return True if every requested topic exists and every partition has a leader."""
         if not self.brokers or self._older_since_s:
             return False

@@ -169,10 +169,10 @@ def decode_fetch_response(version: int, body: memoryview) -> FetchResponse:
 
 def _decode_response_body(version: int, body: memoryview) -> FetchResponse:
     throttle_ms, error_code, session_id = _RESPONSE_HEAD.unpack_from(body)
-    found, position = varints.read_topics(
+    found, position = varints.decode_topic_partitions(
         body, _RESPONSE_HEAD.size, _decode_partition, version=version
     )
-    position = varints.skip_tags(body, position)
+    position = varints.skip_tagged_fields(body, position)
     if position != len(body):
         raise ValueError(f"{len(body) - position} unexpected bytes at the end")
     return FetchResponse(throttle_ms, error_code, session_id, found)
@@ -188,7 +188,7 @@ def _decode_partition(
     if count <= 1:
         position += 1
     else:
-        aborted, position = _decode_aborted(body, position)
+        aborted, position = _decode_aborted_transactions(body, position)
     (replica,) = _REPLICA.unpack_from(body, position)
     size, position = varints.read_varint(body, position + 4)
     end = position + size - 1 if size else position
@@ -208,7 +208,9 @@ def _decode_partition(
     ), position  # fmt: skip
 
 
-def _decode_aborted(body: memoryview, position: int) -> tuple[list[tuple[int, int]], int]:
+def _decode_aborted_transactions(
+    body: memoryview, position: int
+) -> tuple[list[tuple[int, int]], int]:
     count, position = varints.read_varint(body, position)
     aborted: list[tuple[int, int]] = []
     for _ in range(count - 1):
@@ -216,7 +218,7 @@ def _decode_aborted(body: memoryview, position: int) -> tuple[list[tuple[int, in
         aborted.append((producer_id, first_offset))
         position += _ABORTED.size
         if tags:
-            position = varints.skip_tags(body, position - 1)
+            position = varints.skip_tagged_fields(body, position - 1)
     return aborted, position
 
 
@@ -225,7 +227,7 @@ def _decode_partition_tags(
 ) -> tuple[int, int, tuple[int, int] | None, int]:
     """Decode a partition's tagged fields. Returns (diverging epoch, diverging end offset, current
     leader, next position)."""
-    fields, position = varints.read_tags(body, position)
+    fields, position = varints.read_tagged_fields(body, position)
     epoch, end_offset, leader = -1, -1, None
     if _TAG_DIVERGING in fields:
         epoch, end_offset = _DIVERGING.unpack_from(fields[_TAG_DIVERGING])
@@ -313,11 +315,11 @@ class FetchSession:
         assert request is not None, "response without a request"
         if response.error_code != 0:
             gone = response.error_code == SESSION_NOT_FOUND
-            self._restart(NO_SESSION_ID if gone else request.session_id)
+            self._restart_session(NO_SESSION_ID if gone else request.session_id)
         elif request.session_epoch == INITIAL_SESSION_EPOCH:
             self._on_session_opened(request, response)
         elif response.session_id == NO_SESSION_ID:
-            self._restart(NO_SESSION_ID)  # the broker closed it
+            self._restart_session(NO_SESSION_ID)  # the broker closed it
         else:
             self._epoch = 1 if self._epoch == _MAX_SESSION_EPOCH else self._epoch + 1
 
@@ -326,7 +328,7 @@ class FetchSession:
         session state is unknown."""
         request, self._in_flight = self._in_flight, None
         assert request is not None, "failure without a request"
-        self._restart(request.session_id)
+        self._restart_session(request.session_id)
 
     def check_invariants(self) -> None:
         if self._epoch == INITIAL_SESSION_EPOCH and self._in_flight is None:
@@ -362,12 +364,12 @@ class FetchSession:
     def _on_session_opened(self, request: FetchSessionRequest, response: FetchResponse) -> None:
         if response.session_id == NO_SESSION_ID:
             # The broker's session cache is full, or it throttles: every request must be full.
-            self._restart(NO_SESSION_ID)
+            self._restart_session(NO_SESSION_ID)
         elif len(response.partitions) != len(request.partitions):
-            self._restart(response.session_id)
+            self._restart_session(response.session_id)
         else:
             self._session_id, self._epoch = response.session_id, 1
 
-    def _restart(self, session_id: int) -> None:
+    def _restart_session(self, session_id: int) -> None:
         self._session_id, self._epoch = session_id, INITIAL_SESSION_EPOCH
         self._known.clear()

@@ -59,7 +59,7 @@ _I16 = struct.Struct(">h")
 _I32 = struct.Struct(">i")
 
 
-def check_shape(entity_type: Any, body: memoryview) -> memoryview:
+def check_response_shape(entity_type: Any, body: memoryview) -> memoryview:
     """Validate that `body` contains exactly one valid entity, and return the bytes for kio to
     decode.
 
@@ -163,7 +163,7 @@ def _make_tags_validator(known: dict[int, FieldValidator]) -> FieldValidator:
         if body[position] == 0:
             return position + 1
         start, first_edit, removed = position, len(edits), 0
-        count, position = varints.read_tag_count(body, position)
+        count, position = varints.read_tagged_field_count(body, position)
         after_count = position
         for _ in range(count):
             field_start = position
@@ -286,7 +286,7 @@ def encode_request_header(
     api_key: int, version: int, correlation_id: int, *, client_id: bytes, body_size: int
 ) -> bytes:
     """Encode the size field and the header of a request whose body is `body_size` bytes long."""
-    tags = b"\x00" if has_tagged_headers(api_key, version)[0] else b""
+    tags = b"\x00" if has_tagged_header_fields(api_key, version)[0] else b""
     size = _HEADER_BYTES_AFTER_SIZE + len(client_id) + len(tags) + body_size
     fixed = _REQUEST_HEADER.pack(size, api_key, version, correlation_id, len(client_id))
     return fixed + client_id + tags
@@ -307,12 +307,12 @@ def read_correlation_id(frame: memoryview) -> int:
 
 def strip_response_header(frame: memoryview, api_key: int, version: int) -> memoryview:
     """Strip the header from a response frame and return the body. Raises TruncatedResponse."""
-    if not has_tagged_headers(api_key, version)[1]:
+    if not has_tagged_header_fields(api_key, version)[1]:
         return frame[4:]
     if len(frame) > 4 and frame[4] == 0:
         return frame[5:]
     try:
-        position = varints.skip_tags(frame, 4)
+        position = varints.skip_tagged_fields(frame, 4)
     except (IndexError, ValueError) as error:
         name = api_versions.API_NAMES.get(api_key, f"API {api_key}")
         raise TruncatedResponse(name, version, f"bad header: {error}") from error
@@ -336,7 +336,7 @@ def decode_response(entity_type: type[Any], body: memoryview) -> Any:
             f"it has {body.nbytes} bytes, but at most {DECODED_RESPONSE_BYTES_MAX} are accepted",
         )
     try:
-        data = check_shape(entity_type, body)
+        data = check_response_shape(entity_type, body)
         entity, _ = entity_reader(entity_type)(data.toreadonly(), 0)
     except Exception as error:
         raise TruncatedResponse(name, version, f"cannot be decoded: {error}") from error
@@ -344,7 +344,7 @@ def decode_response(entity_type: type[Any], body: memoryview) -> Any:
 
 
 @functools.cache
-def has_tagged_headers(api_key: int, version: int) -> tuple[bool, bool]:
+def has_tagged_header_fields(api_key: int, version: int) -> tuple[bool, bool]:
     """Return whether the request header and the response header of an API version have tagged
     fields, as a pair."""
     request = kio.index.load_request_schema(api_key, version)

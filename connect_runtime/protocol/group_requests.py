@@ -49,7 +49,7 @@ class CommittedOffset:
     metadata: str = ""
 
 
-def list_groups() -> RequestBuilder:
+def build_list_groups_request() -> RequestBuilder:
     """Build a request that lists the groups that a broker coordinates. Send it to every broker."""
 
     def build(version: int, m: Any) -> Any:
@@ -63,7 +63,7 @@ def list_groups() -> RequestBuilder:
     return RequestBuilder(api="list_groups", low=0, high=5, build=build)
 
 
-def describe_consumer_groups(*groups: str) -> RequestBuilder:
+def build_describe_consumer_groups_request(*groups: str) -> RequestBuilder:
     """Build a request that describes groups that use the KIP-848 protocol. Groups of other types
     are reported as not found."""
 
@@ -73,7 +73,7 @@ def describe_consumer_groups(*groups: str) -> RequestBuilder:
     return RequestBuilder(api="consumer_group_describe", low=0, high=1, build=build)
 
 
-def describe_classic_groups(*groups: str) -> RequestBuilder:
+def build_describe_classic_groups_request(*groups: str) -> RequestBuilder:
     """Build a request that describes classic groups. Missing groups and groups of other types have
     the state "Dead"."""
 
@@ -86,7 +86,7 @@ def describe_classic_groups(*groups: str) -> RequestBuilder:
     return RequestBuilder(api="describe_groups", low=0, high=5, build=build)
 
 
-def describe_share_group_offsets(group: str) -> RequestBuilder:
+def build_describe_share_group_offsets_request(group: str) -> RequestBuilder:
     """Build a request that fetches a share group's start offset (KIP-932) for every partition that
     the group has read."""
 
@@ -97,7 +97,7 @@ def describe_share_group_offsets(group: str) -> RequestBuilder:
     return RequestBuilder(api="describe_share_group_offsets", low=0, high=0, build=build)
 
 
-def fetch_offsets(group: str, *, stable: bool = False) -> RequestBuilder:
+def build_fetch_offsets_request(group: str, *, stable: bool = False) -> RequestBuilder:
     """Build a request that fetches all committed offsets of a group. With `stable`, partitions with
     an open transaction return error 88 if the broker supports it."""
 
@@ -108,7 +108,9 @@ def fetch_offsets(group: str, *, stable: bool = False) -> RequestBuilder:
     return RequestBuilder(api="offset_fetch", low=2, high=7, build=build)
 
 
-def commit_offsets(group: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> RequestBuilder:
+def build_commit_offsets_request(
+    group: str, offsets: Mapping[TopicPartition, CommittedOffset]
+) -> RequestBuilder:
     """Build a request that commits offsets for a group."""
 
     def build(version: int, m: Any) -> Any:
@@ -139,7 +141,9 @@ def commit_offsets(group: str, offsets: Mapping[TopicPartition, CommittedOffset]
     return RequestBuilder(api="offset_commit", low=2, high=9, build=build)
 
 
-def delete_offsets(group: str, partitions: Collection[TopicPartition]) -> RequestBuilder:
+def build_delete_offsets_request(
+    group: str, partitions: Collection[TopicPartition]
+) -> RequestBuilder:
     """Build a request that deletes a group's committed offsets of these partitions."""
 
     def build(_: int, m: Any) -> Any:
@@ -159,7 +163,7 @@ def delete_offsets(group: str, partitions: Collection[TopicPartition]) -> Reques
     return RequestBuilder(api="offset_delete", low=0, high=0, build=build)
 
 
-def delete_group(group: str) -> RequestBuilder:
+def build_delete_group_request(group: str) -> RequestBuilder:
     """Build a request that deletes a group and all its committed offsets."""
 
     def build(_: int, m: Any) -> Any:
@@ -196,8 +200,8 @@ def read_partition_errors(body: Any) -> dict[TopicPartition, int]:
 
 
 def read_fetched_offsets(body: Any) -> dict[TopicPartition, CommittedOffset]:
-    """Decode an error-free response to `fetch_offsets` into the committed offset of each
-    partition."""
+    """Decode an error-free response to `build_fetch_offsets_request` into the committed offset of
+    each partition."""
     return {
         TopicPartition(topic.name, each.partition_index): CommittedOffset(
             int(each.committed_offset), each.metadata or ""
@@ -230,7 +234,7 @@ class FetchedGroupOffsets:
 
 @dataclass(frozen=True, slots=True)
 class FetchedOffsetsOfGroups:
-    """Result of `fetch_offsets_of_groups`: changed and unchanged groups."""
+    """Result of `build_fetch_offsets_of_groups_request`: changed and unchanged groups."""
 
     changed: Sequence[FetchedGroupOffsets]
     """Groups whose bytes changed since the previous response."""
@@ -238,7 +242,7 @@ class FetchedOffsetsOfGroups:
     """Ids of the groups whose bytes are unchanged since the previous response."""
 
 
-def fetch_offsets_of_groups(
+def build_fetch_offsets_of_groups_request(
     groups: Sequence[str], *, stable: bool = False, seen: Mapping[str, bytes] | None = None
 ) -> RequestBuilder:
     """Build a request that fetches the offsets of many groups with the same coordinator. The
@@ -296,7 +300,7 @@ def _read_groups_response(
         data, end = framing.check_entity_shape(group_type, body, at)
         found.append(_read_group_offsets(read_group(data, 0)[0], bytes(body[at:end])))
         at = end
-    at = varints.skip_tags(body, at)
+    at = varints.skip_tagged_fields(body, at)
     if at != len(body):
         raise ValueError(f"{len(body) - at} unexpected bytes at the end")
     return FetchedOffsetsOfGroups(found, same)

@@ -2,8 +2,8 @@
 
 A handshake is a generator without a socket: it yields a kio request, receives the response body,
 and finally returns the negotiated result. The order is ApiVersions, SaslHandshake, then
-SaslAuthenticate until the exchange is complete. `authenticate` alone re-authenticates before the
-broker ends the session.
+SaslAuthenticate until the exchange is complete. `authenticate_connection` alone re-authenticates
+before the broker ends the session.
 """
 
 from __future__ import annotations
@@ -100,13 +100,13 @@ def perform_handshake(
     known = yield from _request_versions(address)
     if not security.uses_sasl:
         return HandshakeResult(versions=known, session_lifetime_s=None)
-    return (yield from authenticate(security, address=address, known=known, token=token))
+    return (yield from authenticate_connection(security, address=address, known=known, token=token))
 
 
 def _request_versions(
     address: str,
 ) -> Generator[Any, memoryview, NodeApiVersions]:
-    message = request_builders.request_api_versions(software_version=_SOFTWARE_VERSION)
+    message = request_builders.build_api_versions_request(software_version=_SOFTWARE_VERSION)
     body = yield message.build_entity(message.high)
     asked = message.high
     # A broker that does not know version 3 (before 2.4) answers error 35 in version 0 (KIP-511).
@@ -124,7 +124,7 @@ def _request_versions(
     return NodeApiVersions(address=address, ranges=ranges)
 
 
-def authenticate(
+def authenticate_connection(
     security: SecuritySettings,
     *,
     address: str,

@@ -49,7 +49,7 @@ class LoginModule:
 def parse_jaas_config(text: str) -> LoginModule:
     """Parse a JAAS configuration with exactly one entry. Raises JaasConfigError if it is
     malformed."""
-    tokens = _tokenize(text)
+    tokens = _tokenize_jaas_config(text)
     if not tokens or tokens[-1] != (";", True):
         raise JaasConfigError("the entry must end with a semicolon")
     entry = tokens[:-1]
@@ -59,10 +59,10 @@ def parse_jaas_config(text: str) -> LoginModule:
         raise JaasConfigError(
             f"the entry must start with a login module class and one of {', '.join(CONTROL_FLAGS)}"
         )
-    return LoginModule(class_name=entry[0][0], options=_parse_options(entry[2:]))
+    return LoginModule(class_name=entry[0][0], options=_parse_module_options(entry[2:]))
 
 
-def _parse_options(tokens: list[tuple[str, bool]]) -> dict[str, str]:
+def _parse_module_options(tokens: list[tuple[str, bool]]) -> dict[str, str]:
     options: dict[str, str] = {}
     if len(tokens) % 3:
         raise JaasConfigError('options must have the form key=value or key="value"')
@@ -74,7 +74,7 @@ def _parse_options(tokens: list[tuple[str, bool]]) -> dict[str, str]:
     return options
 
 
-def _tokenize(text: str) -> list[tuple[str, bool]]:
+def _tokenize_jaas_config(text: str) -> list[tuple[str, bool]]:
     """Split a JAAS configuration into (token, True if the token is '=' or ';'), resolving quotes
     and escapes."""
     tokens: list[tuple[str, bool]] = []
@@ -84,14 +84,14 @@ def _tokenize(text: str) -> list[tuple[str, bool]]:
         if match is None:
             raise JaasConfigError("a closing quotation mark is missing")
         if match["quoted"] is not None:
-            tokens.append((_unescape(match["quoted"][1:-1]), False))
+            tokens.append((_unescape_quoted_text(match["quoted"][1:-1]), False))
         else:
             tokens.append((match["mark"] or match["word"], match["mark"] is not None))
         position = match.end()
     return tokens
 
 
-def _unescape(text: str) -> str:
+def _unescape_quoted_text(text: str) -> str:
     return re.sub(r"\\(.)", lambda m: _ESCAPES.get(m[1], m[1]), text, flags=re.DOTALL)
 
 

@@ -132,7 +132,7 @@ def read_oauth_settings(
 
     Errors are collected in `reader`. Missing values remain empty.
     """
-    _check_classes(reader)
+    _reject_unsupported_classes(reader)
     _check_options(reader, options)
     endpoint = _read_endpoint(reader)
     client_id = _read_credential(reader, _CLIENT_ID_KEY, option=("clientId", options))
@@ -176,7 +176,7 @@ def _read_timeout_s(reader: PropertyReader, key: str) -> float:
     return reader.get_integer(key, 10_000, minimum=1, maximum=_INT_MAX) / 1000
 
 
-def _check_classes(reader: PropertyReader) -> None:
+def _reject_unsupported_classes(reader: PropertyReader) -> None:
     for key, ours in _ACCEPTED_CLASSES.items():
         name = reader.get(key)
         if not name or name in ours:

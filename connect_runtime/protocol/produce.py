@@ -134,9 +134,9 @@ def decode_produce_response(version: int, body: memoryview) -> ProduceResponse:
     assert PRODUCE_MIN_VERSION <= version <= PRODUCE_MAX_VERSION, version
     try:
         decoded = (
-            _decode_flexible(version, body)
+            _decode_flexible_response(version, body)
             if version >= _FIRST_FLEXIBLE_VERSION
-            else _decode_legacy(version, body)
+            else _decode_legacy_response(version, body)
         )
     except (struct.error, IndexError, ValueError) as error:
         raise TruncatedResponse("produce", version, str(error)) from error
@@ -147,10 +147,10 @@ def decode_produce_response(version: int, body: memoryview) -> ProduceResponse:
     return response
 
 
-def _decode_flexible(version: int, body: memoryview) -> tuple[ProduceResponse, int]:
-    found, position = varints.read_topics(body, 0, _decode_partition, version=version)
+def _decode_flexible_response(version: int, body: memoryview) -> tuple[ProduceResponse, int]:
+    found, position = varints.decode_topic_partitions(body, 0, _decode_partition, version=version)
     (throttle_ms,) = _INDEX.unpack_from(body, position)
-    return ProduceResponse(throttle_ms, found), varints.skip_tags(body, position + 4)
+    return ProduceResponse(throttle_ms, found), varints.skip_tagged_fields(body, position + 4)
 
 
 def _decode_partition(
@@ -169,7 +169,7 @@ def _decode_partition(
     if body[position] == 0:
         position += 1
     else:
-        fields, position = varints.read_tags(body, position)
+        fields, position = varints.read_tagged_fields(body, position)
         if _TAG_LEADER in fields:
             leader = _LEADER.unpack_from(fields[_TAG_LEADER])
     part = (topic, topic_id, *fixed, message, leader, errors)
@@ -186,12 +186,12 @@ def _decode_record_errors(
     for _ in range(count - 1):
         (index,) = _INDEX.unpack_from(body, position)
         message, position = varints.read_compact_string(body, position + 4)
-        position = varints.skip_tags(body, position)
+        position = varints.skip_tagged_fields(body, position)
         errors.append((index, message))
     return tuple(errors), position
 
 
-def _decode_legacy(version: int, body: memoryview) -> tuple[ProduceResponse, int]:
+def _decode_legacy_response(version: int, body: memoryview) -> tuple[ProduceResponse, int]:
     """Decode a Produce response of version 7 or 8, for brokers before 2.8."""
     found: list[ProduceResponsePartition] = []
     topics, position = _read_count(body, 0)
@@ -206,24 +206,24 @@ def _decode_legacy(version: int, body: memoryview) -> tuple[ProduceResponse, int
             if version >= _VERSION_WITH_RECORD_ERRORS:
                 failed, position = _read_count(body, position)
                 for _ in range(failed):
-                    index, position = _read_i32(body, position)
+                    index, position = _read_int32(body, position)
                     text, position = _read_string(body, position)
                     errors.append((index, text))
                 message, position = _read_string(body, position)
             part = (topic or "", varints.NO_TOPIC_ID, *fixed, message, None, tuple(errors))
             found.append(ProduceResponsePartition(*part))
-    throttle_ms, position = _read_i32(body, position)
+    throttle_ms, position = _read_int32(body, position)
     return ProduceResponse(throttle_ms, found), position
 
 
-def _read_i32(body: memoryview, position: int) -> tuple[int, int]:
+def _read_int32(body: memoryview, position: int) -> tuple[int, int]:
     (value,) = _INDEX.unpack_from(body, position)
     return value, position + 4
 
 
 def _read_count(body: memoryview, position: int) -> tuple[int, int]:
     """Read the length of a non-nullable array."""
-    count, after = _read_i32(body, position)
+    count, after = _read_int32(body, position)
     if count < 0:
         raise ValueError(f"null at position {position} for a non-nullable array")
     return count, after

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SettingError:
+class InvalidSettingError:
     """An invalid setting: its key, the problem, and the allowed values or the remedy."""
 
     key: str
@@ -27,7 +27,7 @@ class PropertyReader:
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         self.properties = {key: str(value).strip() for key, value in properties.items()}
-        self.errors: list[SettingError] = []
+        self.errors: list[InvalidSettingError] = []
 
     def get(self, key: str, default: str = "") -> str:
         """Return a property value or the default. An empty value counts as missing."""
@@ -35,7 +35,7 @@ class PropertyReader:
 
     def add_error(self, key: str, problem: str, allowed: str) -> None:
         """Record an invalid setting."""
-        self.errors.append(SettingError(key=key, problem=problem, allowed=allowed))
+        self.errors.append(InvalidSettingError(key=key, problem=problem, allowed=allowed))
 
     def get_integer(self, key: str, default: int, *, minimum: int, maximum: int) -> int:
         """Return an integer property that is within bounds. If it is invalid, record an error and

@@ -142,7 +142,7 @@ class RequestBuilder:
         return kio.index.load_response_schema(self.api_key, version)
 
 
-def request_api_versions(*, software_version: str) -> RequestBuilder:
+def build_api_versions_request(*, software_version: str) -> RequestBuilder:
     """Build a request for the API versions that a broker supports."""
 
     def build(version: int, m: Any) -> Any:
@@ -153,7 +153,7 @@ def request_api_versions(*, software_version: str) -> RequestBuilder:
     return RequestBuilder(api="api_versions", low=3, high=3, build=build)
 
 
-def request_metadata(topics: Sequence[str] | None) -> RequestBuilder:
+def build_metadata_request(topics: Sequence[str] | None) -> RequestBuilder:
     """Build a request for metadata of brokers, controller and these topics, without auto-creating
     missing topics. None requests all topics."""
 
@@ -213,7 +213,7 @@ def find_coordinators(kind: int, keys: Sequence[str]) -> RequestBuilder:
     return RequestBuilder(api="find_coordinator", low=4, high=6, build=build)
 
 
-def find_coordinator(kind: int, key: str) -> RequestBuilder:
+def build_find_coordinator_request(kind: int, key: str) -> RequestBuilder:
     """Build a request that finds the coordinator of one key, for brokers before 3.0."""
 
     def build(version: int, m: Any) -> Any:
@@ -222,7 +222,7 @@ def find_coordinator(kind: int, key: str) -> RequestBuilder:
     return RequestBuilder(api="find_coordinator", low=1, high=3, build=build)
 
 
-def init_producer_id(transactional_id: str | None, timeout_ms: int) -> RequestBuilder:
+def build_init_producer_id_request(transactional_id: str | None, timeout_ms: int) -> RequestBuilder:
     """Build a request for a producer id and epoch. The request fences older producers with the
     transactional id."""
 
@@ -274,7 +274,7 @@ def add_partitions_to_txn(
     return RequestBuilder(api="add_partitions_to_txn", low=low, high=high, build=build)
 
 
-def end_txn(
+def build_end_txn_request(
     transactional_id: str, *, producer_id: int, epoch: int, committed: bool
 ) -> RequestBuilder:
     """Build a request that commits or aborts the current transaction."""
@@ -301,7 +301,7 @@ class OffsetQuery:
     leader_epoch: int = -1
 
 
-def list_offsets(
+def build_list_offsets_request(
     topics: Mapping[str, Sequence[OffsetQuery]], *, read_committed: bool, timeout_ms: int = 30_000
 ) -> RequestBuilder:
     """Build a request that looks up offsets by timestamp. Send the request to partition leaders.
@@ -347,7 +347,9 @@ class EpochEndQuery:
     leader_epoch: int
 
 
-def offsets_for_leader_epochs(topics: Mapping[str, Sequence[EpochEndQuery]]) -> RequestBuilder:
+def build_offsets_for_leader_epochs_request(
+    topics: Mapping[str, Sequence[EpochEndQuery]],
+) -> RequestBuilder:
     """Build a request that looks up the end offsets of leader epochs (KIP-320). Send the request to
     partition leaders. The end offset is -1 if the leader does not know the epoch."""
 
@@ -373,7 +375,7 @@ def offsets_for_leader_epochs(topics: Mapping[str, Sequence[EpochEndQuery]]) -> 
     return RequestBuilder(api="offset_for_leader_epoch", low=2, high=4, build=build)
 
 
-def describe_producers(topics: Mapping[str, Collection[int]]) -> RequestBuilder:
+def build_describe_producers_request(topics: Mapping[str, Collection[int]]) -> RequestBuilder:
     """Build a request that lists active producers and open transactions of partitions (KIP-664).
     Send the request to partition leaders."""
 

@@ -1,8 +1,8 @@
 """Reads a client's `security.*`, `sasl.*` and `ssl.*` properties into `SecuritySettings`.
 
-`parse_security` returns either the settings or the complete list of errors. Keys that Java would
-use are never ignored: an unsupported key is reported with the alternative. `tls_settings` reads TLS
-keys, `oauthbearer` reads OAUTHBEARER keys.
+`parse_security_settings` returns either the settings or the complete list of errors. Keys that Java
+would use are never ignored: an unsupported key is reported with the alternative. `tls_settings`
+reads TLS keys, `oauthbearer` reads OAUTHBEARER keys.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def _read_login_module(reader: PropertyReader, expected: str, *, form: str) -> L
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _PREFIXES = ("security.", "sasl.", "ssl.")
 
-SettingError: TypeAlias = property_reader.SettingError
+SettingError: TypeAlias = property_reader.InvalidSettingError
 OAuthSettings: TypeAlias = oauthbearer.OAuthSettings
 
 
@@ -152,7 +152,7 @@ class SecuritySettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedSecurity:
-    """Result of `parse_security`: either `security`, or None and at least one error."""
+    """Result of `parse_security_settings`: either `security`, or None and at least one error."""
 
     security: SecuritySettings | None
     errors: tuple[SettingError, ...]
@@ -195,7 +195,7 @@ _REFUSED_PREFIXES = {
 _CALLBACK_KEY = "sasl.client.callback.handler.class"
 
 
-def parse_security(properties: Mapping[str, str], *, files: StoreFiles) -> ParsedSecurity:
+def parse_security_settings(properties: Mapping[str, str], *, files: StoreFiles) -> ParsedSecurity:
     """Parse the security.*, sasl.* and ssl.* properties of a client. Other keys are ignored."""
     reader = PropertyReader(properties)
     _reject_unsupported_keys(reader)

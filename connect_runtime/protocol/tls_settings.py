@@ -124,7 +124,7 @@ class _TlsSettingsReader:
             return self._check_pem(name, given, needs=_CERTIFICATE_MARK)
         if not self._is_store_configured("truststore"):
             return None
-        if self._read_type("truststore") == "PEM":
+        if self._read_store_type("truststore") == "PEM":
             return self._read_pem_file("truststore", needs=_CERTIFICATE_MARK)
         store = self._read_store("truststore")
         if store is None:
@@ -150,7 +150,7 @@ class _TlsSettingsReader:
             return found, self._check_key(key_name, key) if key else None, password
         if not self._is_store_configured("keystore"):
             return None, None, None
-        if self._read_type("keystore") != "PEM":
+        if self._read_store_type("keystore") != "PEM":
             return self._read_client_store()
         text = self._read_pem_file("keystore", needs=_CERTIFICATE_MARK)
         if text is None:
@@ -180,7 +180,7 @@ class _TlsSettingsReader:
         found = (self._reader.get(f"ssl.{store}.{key}") for key in ("location", "type"))
         return any(found)
 
-    def _read_type(self, store: str) -> str:
+    def _read_store_type(self, store: str) -> str:
         key = f"ssl.{store}.type"
         kind = self._reader.get(key, "JKS").upper()
         if kind not in _STORE_TYPES:

@@ -69,7 +69,7 @@ def read_compact_string(buffer: ReadBuffer, position: int) -> tuple[str | None, 
     return data.decode(), position
 
 
-def read_tag_count(buffer: ReadBuffer, position: int) -> tuple[int, int]:
+def read_tagged_field_count(buffer: ReadBuffer, position: int) -> tuple[int, int]:
     """Read the number of tagged fields that follow. Returns (count, next position).
 
     Raises ValueError if there are more than `MAX_TAGGED_FIELDS`.
@@ -82,10 +82,10 @@ def read_tag_count(buffer: ReadBuffer, position: int) -> tuple[int, int]:
     return count, after
 
 
-def read_tags(buffer: ReadBuffer, position: int) -> tuple[dict[int, bytes], int]:
+def read_tagged_fields(buffer: ReadBuffer, position: int) -> tuple[dict[int, bytes], int]:
     """Read the tagged fields at `position` as raw bytes by tag number. The section is usually
     empty."""
-    count, position = read_tag_count(buffer, position)
+    count, position = read_tagged_field_count(buffer, position)
     fields: dict[int, bytes] = {}
     for _ in range(count):
         tag, position = read_varint(buffer, position)
@@ -94,11 +94,11 @@ def read_tags(buffer: ReadBuffer, position: int) -> tuple[dict[int, bytes], int]
     return fields, position
 
 
-def skip_tags(buffer: ReadBuffer, position: int) -> int:
+def skip_tagged_fields(buffer: ReadBuffer, position: int) -> int:
     """Return the position after the tagged fields at `position` without copying them."""
     if buffer[position] == 0:  # the usual case: no tagged fields
         return position + 1
-    count, position = read_tag_count(buffer, position)
+    count, position = read_tagged_field_count(buffer, position)
     for _ in range(count):
         _, position = read_varint(buffer, position)
         size, position = read_varint(buffer, position)
@@ -115,7 +115,7 @@ FIRST_VERSION_BY_TOPIC_ID = 13
 """First version of Fetch and Produce that identifies topics by id instead of by name."""
 
 
-def read_topics(
+def decode_topic_partitions(
     body: memoryview,
     position: int,
     decode: Callable[[memoryview, int, str, bytes], tuple[T, int]],
@@ -139,7 +139,7 @@ def read_topics(
         for _ in range(count):
             part, position = decode(body, position, topic or "", topic_id)
             found.append(part)
-        position = skip_tags(body, position)
+        position = skip_tagged_fields(body, position)
     return found, position
 
 

@@ -58,20 +58,20 @@ class AccessLogMiddleware:
         target = scope.get(namespace_router.NAMESPACE_SCOPE_KEY, "") + target
         _log.info(
             '%s - - [%s] "%s %s HTTP/%s" %d %d "%s" "%s" %d',
-            _shorten(client[0]) if client else "-",
+            _shorten_and_escape(client[0]) if client else "-",
             at,
-            _shorten(scope["method"]),
-            _shorten(f"{target}?{query}" if query else target),
+            _shorten_and_escape(scope["method"]),
+            _shorten_and_escape(f"{target}?{query}" if query else target),
             scope.get("http_version", "1.1"),
             status,
             size,
-            _shorten(headers.get("referer", "-")),
-            _shorten(headers.get("user-agent", "-")),
+            _shorten_and_escape(headers.get("referer", "-")),
+            _shorten_and_escape(headers.get("user-agent", "-")),
             took_ms,
         )
 
 
-def _shorten(text: str) -> str:
+def _shorten_and_escape(text: str) -> str:
     """Limit the length, and escape unprintable characters, so that clients can neither fill the log
     nor inject line breaks into it."""
     end = "..." if len(text) > MAX_FIELD_LENGTH else ""

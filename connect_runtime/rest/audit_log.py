@@ -34,7 +34,7 @@ class AuditedRequest:
     """HTTP status of the response; 0 if no response was sent."""
 
 
-class AuditLog:
+class AuditLogMiddleware:
     """ASGI middleware that calls `report` on the server's thread after each response."""
 
     def __init__(self, app: types.ASGIApp, report: Callable[[AuditedRequest], None]) -> None:

@@ -21,7 +21,7 @@ from connect_runtime.herder import session_keys
 from connect_runtime.protocol import jaas
 from connect_runtime.protocol.jaas import JaasConfigError
 from connect_runtime.rest import http_request
-from connect_runtime.rest.http_request import BodySlots
+from connect_runtime.rest.http_request import RequestBodySlots
 
 _JAAS_ENTRY = "KafkaConnect"
 _LOGIN_MODULE = "PropertyFileLoginModule"
@@ -110,12 +110,12 @@ class BasicAuthMiddleware:
         self._app = app
         self._users = users
         self._signs_internal_requests = signs_internal_requests
-        self._unverified_slots = BodySlots()
+        self._unverified_slots = RequestBodySlots()
         """Slots for large bodies without a password, so that they do not occupy slots for users'
         bodies."""
 
     async def __call__(self, scope: types.Scope, receive: types.Receive, send: types.Send) -> None:
-        if scope["type"] != "http" or not self._users or self._has_password(scope):
+        if scope["type"] != "http" or not self._users or self._has_valid_password(scope):
             await self._app(scope, receive, send)
             return
         if self._may_be_signed(scope):
@@ -126,7 +126,7 @@ class BasicAuthMiddleware:
         refusal = responses.PlainTextResponse("User cannot access the resource.", status_code=401)
         await refusal(scope, receive, send)
 
-    def _has_password(self, scope: types.Scope) -> bool:
+    def _has_valid_password(self, scope: types.Scope) -> bool:
         given = parse_credentials(datastructures.Headers(scope=scope).get("authorization"))
         if given is None:
             return False

@@ -51,7 +51,7 @@ class ConnectorPluginsResource:
         found.sort(
             key=lambda each: (_PLUGIN_TYPE_ORDER[each.type], each.class_name, each.version or "")
         )
-        return rest_responses.respond_json(
+        return rest_responses.build_json_response(
             [rest_responses.encode_plugin_info(each) for each in found]
         )
 
@@ -63,7 +63,7 @@ class ConnectorPluginsResource:
                 None if version == _LATEST_VERSION else version,
             )
         )
-        return rest_responses.respond_json(
+        return rest_responses.build_json_response(
             [rest_responses.encode_config_key_info(each) for each in keys]
         )
 
@@ -78,7 +78,7 @@ class ConnectorPluginsResource:
                 f"Included connector type {included} does not match request type {plugin}",
             )
         infos = await self._asks.wait(self._herder.validate(config))
-        return rest_responses.respond_json(rest_responses.encode_config_infos(infos))
+        return rest_responses.build_json_response(rest_responses.encode_config_infos(infos))
 
 
 def _strip_connector_suffix(name: str) -> str:

@@ -81,13 +81,13 @@ class ConnectorsResource:
         view = self._herder.config()
         values = request.get_query_values("expand")
         if not values:
-            return rest_responses.respond_json(view.connectors())
+            return rest_responses.build_json_response(view.connectors())
         # As in Java, unknown values have no effect.
         expansions = [each for each in dict.fromkeys(values) if each in ("status", "info")]
         expanded = {
             name: self._expand_connector(name, view, expansions) for name in view.connectors()
         }
-        return rest_responses.respond_json(
+        return rest_responses.build_json_response(
             {name: each for name, each in expanded.items() if each is not None}
         )
 
@@ -114,14 +114,18 @@ class ConnectorsResource:
         found = await self._describe_connector(request)
         numbers = range(len(found.task_configs))
         tasks = [ConnectorTaskId(found.connector, number) for number in numbers]
-        return rest_responses.respond_json(self._encode_info(found.connector, found.config, tasks))
+        return rest_responses.build_json_response(
+            self._encode_info(found.connector, found.config, tasks)
+        )
 
     async def config(self, request: RestRequest) -> responses.Response:
-        return rest_responses.respond_json(dict((await self._describe_connector(request)).config))
+        return rest_responses.build_json_response(
+            dict((await self._describe_connector(request)).config)
+        )
 
     async def tasks(self, request: RestRequest) -> responses.Response:
         found = await self._describe_connector(request)
-        return rest_responses.respond_json(
+        return rest_responses.build_json_response(
             [
                 rest_responses.encode_task_info(ConnectorTaskId(found.connector, number), config)
                 for number, config in enumerate(found.task_configs)
@@ -138,20 +142,20 @@ class ConnectorsResource:
         status = self._encode_status(name)
         if status is None:
             raise RestError(HTTPStatus.NOT_FOUND, f"No status found for connector {name}")
-        return rest_responses.respond_json(status)
+        return rest_responses.build_json_response(status)
 
     async def task_status(self, request: RestRequest) -> responses.Response:
         task = ConnectorTaskId(request.connector, request.task)
         status = self._herder.statuses().task(task)
         if status is None:
             raise RestError(HTTPStatus.NOT_FOUND, f"No status found for task {task}")
-        return rest_responses.respond_json(rest_responses.encode_task_state(task, status))
+        return rest_responses.build_json_response(rest_responses.encode_task_state(task, status))
 
     # Active topics
 
     async def topics(self, request: RestRequest) -> responses.Response:
         self._require_topic_tracking()
-        return rest_responses.respond_json(
+        return rest_responses.build_json_response(
             rest_responses.encode_active_topics(request.connector, self._herder.statuses())
         )
 
@@ -160,7 +164,7 @@ class ConnectorsResource:
         if not self._settings.topic_reset:
             raise RestError(HTTPStatus.FORBIDDEN, "Topic tracking reset is disabled.")
         await self._asks.wait(self._herder.reset_topics(request.connector))
-        return rest_responses.respond_empty(HTTPStatus.ACCEPTED)
+        return rest_responses.build_empty_response(HTTPStatus.ACCEPTED)
 
     def _require_topic_tracking(self) -> None:
         if not self._settings.topic_tracking:
@@ -223,9 +227,9 @@ class ConnectorsResource:
             created = reply.created if created is None else created
             told = self._encode_info(name, reply.config, reply.tasks)
         if not created:
-            return rest_responses.respond_json(told)
+            return rest_responses.build_json_response(told)
         location = request.absolute_url(peer_requests.build_connector_path(name))
-        return rest_responses.respond_json(
+        return rest_responses.build_json_response(
             told, status=HTTPStatus.CREATED, headers={"Location": location}
         )
 
@@ -236,7 +240,7 @@ class ConnectorsResource:
             ForwardedRequest(method="DELETE", path=peer_requests.build_connector_path(name)),
             rest_request=request,
         )
-        return rest_responses.respond_empty(HTTPStatus.NO_CONTENT)
+        return rest_responses.build_empty_response(HTTPStatus.NO_CONTENT)
 
     # Documents that need data of the herder
 
@@ -261,7 +265,7 @@ class ConnectorsResource:
 
 
 def _set_connector_name(name: str, config: dict[str, str | None]) -> None:
-    refused = herder_requests.explain_other_name(name, config)
+    refused = herder_requests.explain_conflicting_name(name, config)
     if refused:
         raise RestError(HTTPStatus.BAD_REQUEST, refused)
     if config.get(_NAME_KEY) is None:
@@ -309,7 +313,7 @@ class ConnectorLifecycleResource:
                 ForwardedRequest(method="POST", path=path),
                 rest_request=request,
             )
-            return rest_responses.respond_empty(HTTPStatus.NO_CONTENT)
+            return rest_responses.build_empty_response(HTTPStatus.NO_CONTENT)
         flags = {
             "includeTasks": str(wanted.include_tasks).lower(),
             "onlyFailed": str(wanted.only_failed).lower(),
@@ -319,7 +323,7 @@ class ConnectorLifecycleResource:
             ForwardedRequest(method="POST", path=path, query=flags),
             rest_request=request,
         )
-        return rest_responses.respond_json(
+        return rest_responses.build_json_response(
             self._encode_restart_plan(name, reply), status=HTTPStatus.ACCEPTED
         )
 
@@ -342,7 +346,7 @@ class ConnectorLifecycleResource:
         if not self._herder.config().has_connector(connector):
             raise RestError(HTTPStatus.NOT_FOUND, f"Unknown connector {connector}")
         await self._asks.wait(self._herder.set_target_state(connector, state))
-        return rest_responses.respond_empty(HTTPStatus.ACCEPTED)
+        return rest_responses.build_empty_response(HTTPStatus.ACCEPTED)
 
     async def stop(self, request: RestRequest) -> responses.Response:
         name = request.connector
@@ -351,7 +355,7 @@ class ConnectorLifecycleResource:
             ForwardedRequest(method="PUT", path=peer_requests.build_connector_path(name, "stop")),
             rest_request=request,
         )
-        return rest_responses.respond_empty(HTTPStatus.NO_CONTENT)
+        return rest_responses.build_empty_response(HTTPStatus.NO_CONTENT)
 
     async def restart_task(self, request: RestRequest) -> responses.Response:
         task = ConnectorTaskId(request.connector, request.task)
@@ -361,7 +365,7 @@ class ConnectorLifecycleResource:
         await self._asks.submit_or_forward(
             RestartTask(task), ForwardedRequest(method="POST", path=path), rest_request=request
         )
-        return rest_responses.respond_empty(HTTPStatus.NO_CONTENT)
+        return rest_responses.build_empty_response(HTTPStatus.NO_CONTENT)
 
 
 class ConnectorOffsetsResource:
@@ -381,7 +385,7 @@ class ConnectorOffsetsResource:
     async def read(self, request: RestRequest) -> responses.Response:
         reply = await self._asks.submit(ReadConnectorOffsets(request.connector))
         assert isinstance(reply, ConnectorOffsets), reply
-        return rest_responses.respond_json(rest_responses.encode_connector_offsets(reply))
+        return rest_responses.build_json_response(rest_responses.encode_connector_offsets(reply))
 
     async def alter(self, request: RestRequest) -> responses.Response:
         offsets = await request.parse_offsets()
@@ -409,6 +413,6 @@ class ConnectorOffsetsResource:
             rest_request=request,
         )
         if isinstance(reply, PeerResponse):
-            return rest_responses.respond_json(reply.value)
+            return rest_responses.build_json_response(reply.value)
         assert isinstance(reply, ConnectorOffsetsModified), reply
-        return rest_responses.respond_json({"message": reply.message})
+        return rest_responses.build_json_response({"message": reply.message})

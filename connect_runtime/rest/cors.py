@@ -29,7 +29,7 @@ _REGULAR_EXPRESSION = re.compile(r"[\\\[(|^$+?]|\.\*")
 expression."""
 
 
-def parse_origins(text: str) -> tuple[BoundedPattern, ...]:
+def parse_allowed_origins(text: str) -> tuple[BoundedPattern, ...]:
     """Parse `access.control.allow.origin`. Raises `ConfigError` if an entry is invalid."""
     return tuple(_compile_origin(each) for each in _split_list(text))
 
@@ -40,7 +40,7 @@ def build_origin_check(access: CorsSettings) -> Callable[[str], bool]:
     An origin that cannot be matched within the time limit is rejected. Only the first such origin
     is logged.
     """
-    everybody, patterns = "*" in _split_list(access.origins), parse_origins(access.origins)
+    everybody, patterns = "*" in _split_list(access.origins), parse_allowed_origins(access.origins)
     is_limit_logged = False
 
     def allowed(origin: str) -> bool:

@@ -61,7 +61,7 @@ class HostCheckMiddleware:
         if not why:
             await self._app(scope, receive, send)
             return
-        answer = rest_errors.respond_error(RestError(HTTPStatus.FORBIDDEN, why))
+        answer = rest_errors.build_error_response(RestError(HTTPStatus.FORBIDDEN, why))
         await answer(scope, receive, send)
 
     def _explain_refusal(self, scope: types.Scope) -> str:

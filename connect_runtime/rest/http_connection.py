@@ -122,7 +122,7 @@ class ServerConnections:
         return self._accepted[transport.get_extra_info("socket").fileno()]
 
 
-class _LimitedParser(h11.Connection):
+class _LimitedHttpParser(h11.Connection):
     """HTTP parser that rejects request heads that are too long, bodies with two lengths, and bodies
     with too many small chunks."""
 
@@ -158,7 +158,7 @@ class HttpConnection(h11_impl.H11Protocol):
 
     def __init__(self, *args: Any, shared: ServerConnections, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.conn = _LimitedParser()
+        self.conn = _LimitedHttpParser()
         self.logger = cast("logging.Logger", shared.client_errors)
         self._shared = shared
         self._accepted: AcceptedConnection
@@ -199,7 +199,7 @@ class HttpConnection(h11_impl.H11Protocol):
     def send_400_response(self, msg: str) -> None:
         """Send a 400 response, unless a response has already been started, and close the
         connection."""
-        if self._is_serving():
+        if self._is_serving_request():
             self.cycle.disconnected = True
             self.cycle.message_event.set()
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
@@ -223,7 +223,7 @@ class HttpConnection(h11_impl.H11Protocol):
         else:
             self.transport.close()
 
-    def _is_serving(self) -> bool:
+    def _is_serving_request(self) -> bool:
         """Return True if a request is being served."""
         cycle = cast("h11_impl.RequestResponseCycle | None", self.cycle)
         return cycle is not None and not cycle.response_complete
@@ -232,14 +232,14 @@ class HttpConnection(h11_impl.H11Protocol):
         """Set the deadline for what the client must do next: send a request, send a body or receive
         a response."""
         deadlines = self._shared.deadlines
-        self._asked = self._asked or self._is_serving()
-        if self._is_serving() and not self.cycle.more_body:
+        self._asked = self._asked or self._is_serving_request()
+        if self._is_serving_request() and not self.cycle.more_body:
             self._shared.open_connections.mark_busy(self._accepted)
         else:
             self._shared.open_connections.mark_idle(self._accepted)
         if self.transport.is_closing() or self.transport.get_write_buffer_size():
             self._set_deadline("taken", deadlines.response_s)
-        elif self._is_serving():
+        elif self._is_serving_request():
             self._set_deadline("", 0.0)  # reading the body and serving have their own deadlines
         elif self.conn.their_state is h11.SEND_BODY:
             self._set_deadline("rest", deadlines.unread_body_s)

@@ -1,8 +1,8 @@
 """An HTTP request in the form that handlers use: decoded names, flags parsed as in Java, and a
 size-limited body.
 
-`BodySlots` limits the number of large bodies that a server reads concurrently, whatever the number
-of clients.
+`RequestBodySlots` limits the number of large bodies that a server reads concurrently, whatever the
+number of clients.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from connect_runtime.rest.request_bodies import (
 from connect_runtime.rest.rest_errors import RestError
 
 BODY_SLOTS_SCOPE_KEY = "connect_runtime.body_slots"
-"""Key of the server's `BodySlots` (limit of concurrently read bodies) in an ASGI scope."""
+"""Key of the server's `RequestBodySlots` (limit of concurrently read bodies) in an ASGI scope."""
 SMALL_BODY_BYTES = 64 * 1024
 """Maximum size of a body that needs no body slot, because the server reads this much of each
 request ahead anyway."""
 
 
 @dataclass(slots=True)
-class BodySlots:
+class RequestBodySlots:
     """Limits the number of large request bodies that are read concurrently on an event loop. A
     request keeps its slot until the response is sent."""
 
@@ -169,7 +169,7 @@ class RestRequest:
         return parse_body(request_bodies.parse_create_request, await self.read_body())
 
     async def parse_offsets(self) -> list[OffsetChange]:
-        return parse_body(request_bodies.parse_offsets, await self.read_body())
+        return parse_body(request_bodies.parse_offset_changes, await self.read_body())
 
     async def read_body(self, *, bytes_max: int = MAX_BODY_BYTES) -> bytes:
         """Read the request body. Raises `RestError` if the content type is missing, or if the body

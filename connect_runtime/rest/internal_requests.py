@@ -66,7 +66,7 @@ class InternalConnectResource:
             ),
             rest_request=request,
         )
-        return rest_responses.respond_empty(HTTPStatus.NO_CONTENT)
+        return rest_responses.build_empty_response(HTTPStatus.NO_CONTENT)
 
     async def fence_zombies(self, request: RestRequest) -> responses.Response:
         await self._read_verified_body(request, bytes_max=0)
@@ -77,7 +77,7 @@ class InternalConnectResource:
             ForwardedRequest(method="PUT", path=peer_requests.build_connector_path(name, "fence")),
             rest_request=request,
         )
-        return rest_responses.respond_empty(HTTPStatus.NO_CONTENT)
+        return rest_responses.build_empty_response(HTTPStatus.NO_CONTENT)
 
     async def _read_verified_body(self, request: RestRequest, *, bytes_max: int) -> bytes:
         """Read the body and verify its signature. Java workers sign only the body.
@@ -140,7 +140,7 @@ class SignatureMiddleware:
             signed = self._verify_head(scope, key)
             body = await self._receive_signed_body(scope, receive, signed.digest)
         except Exception as error:  # noqa: BLE001 - as all handlers: it is answered
-            await rest_errors.respond_error(rest_errors.convert_to_rest_error(error))(
+            await rest_errors.build_error_response(rest_errors.convert_to_rest_error(error))(
                 scope, receive, send
             )
             return
@@ -205,7 +205,7 @@ class SignatureMiddleware:
         return body
 
 
-def _sign_response(send: types.Send, key: SessionKey, nonce: str) -> types.Send:
+def _wrap_send_to_sign_response(send: types.Send, key: SessionKey, nonce: str) -> types.Send:
     """Wrap the ASGI function `send`: hold the response until it is complete, then add its signature
     and send it."""
     start: types.Message = {}

@@ -42,7 +42,7 @@ class LoggingResource:
 
     async def list_all(self, _request: RestRequest) -> responses.Response:
         found = self._levels.list_levels()
-        return rest_responses.respond_json(
+        return rest_responses.build_json_response(
             {name: rest_responses.encode_logger_level(each) for name, each in found.items()}
         )
 
@@ -51,7 +51,7 @@ class LoggingResource:
         found = self._levels.get_level(name)
         if found is None:
             raise RestError(HTTPStatus.NOT_FOUND, f"Logger {name} not found.")
-        return rest_responses.respond_json(rest_responses.encode_logger_level(found))
+        return rest_responses.build_json_response(rest_responses.encode_logger_level(found))
 
     async def set_level(self, request: RestRequest) -> responses.Response:
         namespace, level = (
@@ -70,7 +70,7 @@ class LoggingResource:
         scope = request.query("scope") or _WORKER_SCOPE
         if scope.lower() == _CLUSTER_SCOPE:
             await self._asks.wait(self._herder.set_cluster_logger_level(namespace, level.upper()))
-            return rest_responses.respond_empty(HTTPStatus.NO_CONTENT)
+            return rest_responses.build_empty_response(HTTPStatus.NO_CONTENT)
         if scope.lower() != _WORKER_SCOPE:
             _log.warning("unknown scope '%s': changing %s on this worker only", scope, namespace)
-        return rest_responses.respond_json(list(self._levels.set_level(namespace, level)))
+        return rest_responses.build_json_response(list(self._levels.set_level(namespace, level)))

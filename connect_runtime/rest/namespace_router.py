@@ -55,7 +55,7 @@ class NamespaceRouter:
         names = path.split("/")[1 : self._depth + 1]
         app = self._apps.get(tuple(parse.unquote(each) for each in names))
         if app is None:
-            answer = rest_errors.respond_error(RestError(404, "HTTP 404 Not Found"))
+            answer = rest_errors.build_error_response(RestError(404, "HTTP 404 Not Found"))
             await answer(scope, receive, send)
             return
         prefix = "".join(f"/{each}" for each in names)

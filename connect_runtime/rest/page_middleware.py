@@ -56,7 +56,7 @@ class PageMiddleware:
                 make
             ) is PageThreadPool.PEOPLE and not self._hosts.allows(host):
                 told = request_origin.explain_refused_host(host or "")
-                answer = rest_errors.respond_error(RestError(HTTPStatus.FORBIDDEN, told))
+                answer = rest_errors.build_error_response(RestError(HTTPStatus.FORBIDDEN, told))
                 await answer(scope, receive, send)
                 return
             page = await self._render_page(make, _build_page_request(scope))
@@ -110,5 +110,5 @@ def _build_error_page(error: Exception) -> PageResponse:
         told = RestError(HTTPStatus.SERVICE_UNAVAILABLE, "The page could not be rendered in time")
     else:
         told = RestError(HTTPStatus.INTERNAL_SERVER_ERROR, "The page could not be rendered")
-    answer = rest_errors.respond_error(told)
+    answer = rest_errors.build_error_response(told)
     return PageResponse(body=bytes(answer.body), status=answer.status_code)

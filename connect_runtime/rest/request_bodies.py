@@ -111,7 +111,7 @@ def _parse_initial_state(given: Any) -> TargetState | None:
     return state
 
 
-def parse_offsets(data: bytes) -> list[OffsetChange]:
+def parse_offset_changes(data: bytes) -> list[OffsetChange]:
     """Parse the body of an alter-offsets request into (partition, new offset) pairs. An offset of
     None deletes the stored offset.
 

@@ -36,16 +36,16 @@ class HeaderRule:
     """Offset of a date header from the current time in milliseconds; None for other headers."""
 
 
-def parse_rules(text: str) -> tuple[HeaderRule, ...]:
+def parse_header_rules(text: str) -> tuple[HeaderRule, ...]:
     """Parse all header rules. Raises `ConfigError` if a rule is invalid."""
     if not text.strip():
         return ()
     line = re.sub(r"[\r\n]", " ", text)
     found = next(csv.reader([line], skipinitialspace=True))
-    return tuple(_parse_rule(each.strip()) for each in found)
+    return tuple(_parse_header_rule(each.strip()) for each in found)
 
 
-def _parse_rule(text: str) -> HeaderRule:
+def _parse_header_rule(text: str) -> HeaderRule:
     action, header, *_ = (*text.split(maxsplit=1), "", "")
     actions = {each.lower(): each for each in _ACTIONS}
     if action.lower() not in actions:
@@ -90,12 +90,12 @@ class ResponseHeadersMiddleware:
         async def send_with(message: types.Message) -> None:
             if message["type"] == "http.response.start":
                 message.setdefault("headers", [])
-                self._apply_rules(datastructures.MutableHeaders(scope=message))
+                self._apply_header_rules(datastructures.MutableHeaders(scope=message))
             await send(message)
 
         await self._app(scope, receive, send_with)
 
-    def _apply_rules(self, headers: datastructures.MutableHeaders) -> None:
+    def _apply_header_rules(self, headers: datastructures.MutableHeaders) -> None:
         for rule in self._rules:
             value = rule.value
             if rule.offset_ms is not None:

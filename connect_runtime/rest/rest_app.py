@@ -176,7 +176,7 @@ def _build_main_application(
     app = _add_host_check(app, configured)
     if configured.access.origins.strip():
         app = CorsMiddleware(app, access=configured.access)
-    rules = response_headers.parse_rules(configured.response_headers)
+    rules = response_headers.parse_header_rules(configured.response_headers)
     if rules:
         app = ResponseHeadersMiddleware(app, rules=rules, wall_ms=parts.clock.wall_ms)
     return _add_access_log(app, parts)

@@ -219,7 +219,7 @@ def _require_signed_response(
 
 def _read_reply(status: int, body: bytes, what: str) -> PeerResponse:
     if status >= HTTPStatus.BAD_REQUEST:
-        raise _build_refusal(status, body, what)
+        raise _build_refusal_error(status, body, what)
     if not HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
         raise PeerUnavailableError(
             f"{what}: Unexpected status code when handling forwarded request: {status}"
@@ -229,7 +229,7 @@ def _read_reply(status: int, body: bytes, what: str) -> PeerResponse:
     return PeerResponse(status=status, value=_decode_json(status, body, what))
 
 
-def _build_refusal(status: int, body: bytes, what: str) -> Exception:
+def _build_refusal_error(status: int, body: bytes, what: str) -> Exception:
     told = _decode_json(status, body, what)
     if not isinstance(told, dict) or not isinstance(told.get("error_code"), int):
         return PeerUnavailableError(f"{what}: status {status} without an error message")

@@ -66,8 +66,8 @@ def convert_to_rest_error(error: Exception) -> RestError:
             )
 
 
-def respond_error(error: RestError) -> responses.Response:
-    return rest_responses.respond_json(
+def build_error_response(error: RestError) -> responses.Response:
+    return rest_responses.build_json_response(
         rest_responses.encode_error(error.code, str(error)), status=error.status
     )
 
@@ -76,7 +76,7 @@ async def handle_framework_error(
     _request: requests.Request, error: Exception
 ) -> responses.Response:
     """Build the error response for an unknown path or method, keeping headers such as Allow."""
-    answer = respond_error(convert_to_rest_error(error))
+    answer = build_error_response(convert_to_rest_error(error))
     headers = getattr(error, "headers", None) or {}
     answer.headers.update(headers)
     return answer

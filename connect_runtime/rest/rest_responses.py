@@ -26,7 +26,7 @@ JsonValue: TypeAlias = Any
 """A JSON value that `json.dumps` accepts."""
 
 
-def respond_json(
+def build_json_response(
     value: JsonValue, *, status: int = HTTPStatus.OK, headers: Mapping[str, str] | None = None
 ) -> responses.Response:
     """Build a compact JSON response. As in Java, a lone surrogate is replaced by a question
@@ -40,7 +40,7 @@ def respond_json(
     )
 
 
-def respond_empty(status: int) -> responses.Response:
+def build_empty_response(status: int) -> responses.Response:
     """Build a response with an empty body."""
     return responses.Response(status_code=status)
 

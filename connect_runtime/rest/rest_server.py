@@ -29,7 +29,7 @@ from connect_runtime.rest.http_connection import (
     HttpConnection,
     ServerConnections,
 )
-from connect_runtime.rest.http_request import BodySlots
+from connect_runtime.rest.http_request import RequestBodySlots
 from connect_runtime.rest.rest_app import RestApplications
 from connect_runtime.rest.rest_errors import RestError
 from connect_runtime.rest.rest_settings import RestListener, RestSettings
@@ -55,7 +55,7 @@ class RestServerError(FatalError):
 class _AttachableApplication:
     """ASGI application that delegates to `app`. Responds with 404 until `app` is set."""
 
-    def __init__(self, slots: BodySlots) -> None:
+    def __init__(self, slots: RequestBodySlots) -> None:
         self.app: types.ASGIApp | None = None
         self._slots = slots
 
@@ -64,7 +64,7 @@ class _AttachableApplication:
         if self.app is not None:
             await self.app(scope, receive, send)
         else:
-            answer = rest_errors.respond_error(RestError(404, "HTTP 404 Not Found"))
+            answer = rest_errors.build_error_response(RestError(404, "HTTP 404 Not Found"))
             await answer(scope, receive, send)
 
 
@@ -100,7 +100,7 @@ class RestServer:
         self._settings = settings
         self._main_https = main_https
         self._admin_https = admin_https
-        slots = BodySlots()
+        slots = RequestBodySlots()
         self._main, self._admin = _AttachableApplication(slots), _AttachableApplication(slots)
         self._bound: list[_BoundListener] = []
         self._admin_bound: list[_BoundListener] = []
@@ -120,7 +120,7 @@ class RestServer:
         except RestServerError:
             self._close_sockets()
             raise
-        self._threads.start("rest", self._run)
+        self._threads.start("rest", self._run_server_thread)
         _log.info("REST API listening on %s", self.advertised_url)
         if self.admin_url not in (None, self.advertised_url):
             _log.info("admin REST API listening on %s", self.admin_url)
@@ -137,7 +137,7 @@ class RestServer:
         bound = self._advertised_listener
         told = self._settings.advertised
         host = told.host or _get_reachable_host(bound.listener.host)
-        return _format_url(self._scheme, host, told.port or bound.port)
+        return _format_url(self._url_scheme, host, told.port or bound.port)
 
     @property
     def worker_id(self) -> str:
@@ -157,7 +157,7 @@ class RestServer:
         )
 
     @property
-    def _scheme(self) -> str:
+    def _url_scheme(self) -> str:
         if self._settings.advertised.scheme is not None:
             return self._settings.advertised.scheme.lower()
         schemes = {each.listener.scheme for each in self._bound}
@@ -166,7 +166,7 @@ class RestServer:
     @property
     def _advertised_listener(self) -> _BoundListener:
         assert self._bound, "call start first"
-        fitting = [each for each in self._bound if each.listener.scheme == self._scheme]
+        fitting = [each for each in self._bound if each.listener.scheme == self._url_scheme]
         return (fitting or self._bound)[0]
 
     def stop(self, graceful_s: int = GRACEFUL_STOP_TIMEOUT_S) -> bool:
@@ -187,11 +187,11 @@ class RestServer:
         for each in (*self._bound, *self._admin_bound):
             each.socket.close()
 
-    def _run(self, stop: threading.Event) -> None:
+    def _run_server_thread(self, stop: threading.Event) -> None:
         with asyncio.Runner(loop_factory=ServerLoop) as runner:
-            runner.run(self._serve(stop))
+            runner.run(self._serve_listeners(stop))
 
-    async def _serve(self, stop: threading.Event) -> None:
+    async def _serve_listeners(self, stop: threading.Event) -> None:
         shared = ServerConnections(
             open_connections=OpenConnections(self._limits),
             deadlines=self._deadlines,

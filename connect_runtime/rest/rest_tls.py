@@ -60,7 +60,9 @@ def read_https_contexts(
     if clients not in _CLIENT_AUTH_MODES:
         text = f"{clients} is not supported; allowed are {', '.join(_CLIENT_AUTH_MODES)}"
         raise HttpsConfigError([(f"{named}{_CLIENT_AUTH_CONFIG}", text)])
-    parsed = security_settings.parse_security({**chosen, "security.protocol": "SSL"}, files=files)
+    parsed = security_settings.parse_security_settings(
+        {**chosen, "security.protocol": "SSL"}, files=files
+    )
     if parsed.security is None:
         raise HttpsConfigError(
             (f"{named}{each.key}", f"{each.problem}; {each.allowed}") for each in parsed.errors

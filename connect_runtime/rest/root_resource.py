@@ -42,7 +42,7 @@ class RootResource:
         ]
 
     async def info(self, _request: RestRequest) -> responses.Response:
-        return rest_responses.respond_json(
+        return rest_responses.build_json_response(
             {
                 "version": self._identity.version,
                 "commit": self._identity.commit,
@@ -61,16 +61,16 @@ class RootResource:
             stage = self._herder.stage()
             doing = "" if stage is None else f" {stage}"
             if self._herder.ready():
-                return _respond_health(
+                return _build_health_response(
                     HTTPStatus.INTERNAL_SERVER_ERROR, "unhealthy", _UNHEALTHY_MESSAGE + doing
                 )
-            return _respond_health(
+            return _build_health_response(
                 HTTPStatus.SERVICE_UNAVAILABLE, "starting", _STARTING_MESSAGE + doing
             )
         if isinstance(reply, RequestRefused):
             raise RestError(reply.status, reply.message)
-        return _respond_health(HTTPStatus.OK, "healthy", _HEALTHY_MESSAGE)
+        return _build_health_response(HTTPStatus.OK, "healthy", _HEALTHY_MESSAGE)
 
 
-def _respond_health(status: int, word: str, message: str) -> responses.Response:
-    return rest_responses.respond_json({"status": word, "message": message}, status=status)
+def _build_health_response(status: int, word: str, message: str) -> responses.Response:
+    return rest_responses.build_json_response({"status": word, "message": message}, status=status)

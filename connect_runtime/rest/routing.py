@@ -61,7 +61,7 @@ def _build_route(
             _check_accept_headers(request.headers.getlist("accept"))
             return await handle(rest_request)
         except Exception as error:  # noqa: BLE001 - plugins may raise anything; answer with 500
-            return rest_errors.respond_error(rest_errors.convert_to_rest_error(error))
+            return rest_errors.build_error_response(rest_errors.convert_to_rest_error(error))
         finally:
             await rest_request.release_body_slot()
 
@@ -80,11 +80,11 @@ def _check_content_type(content_type: str | None) -> None:
 def _check_accept_headers(headers: list[str]) -> None:
     """Raise `RestError` (406) if the client does not accept JSON."""
     ranges = [part.strip() for header in headers for part in header.split(",") if part.strip()]
-    if ranges and not any(_accepts_json(each) for each in ranges):
+    if ranges and not any(_is_json_media_range(each) for each in ranges):
         raise RestError(HTTPStatus.NOT_ACCEPTABLE, "HTTP 406 Not Acceptable")
 
 
-def _accepts_json(media_range: str) -> bool:
+def _is_json_media_range(media_range: str) -> bool:
     kind, *parameters = (part.strip().lower() for part in media_range.split(";"))
     quality = next((each[2:] for each in parameters if each.startswith("q=")), "1")
     return kind in _JSON_RANGES and quality.rstrip("0") not in {"", "."}

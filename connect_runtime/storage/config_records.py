@@ -102,7 +102,7 @@ def encode_connector_creation(
 
 def encode_task_configs(name: str, configs: Sequence[RawConfig]) -> tuple[KeyedRecord, ...]:
     """Encode the record `task-C-N` for each task N of connector C. The task configs take effect
-    with `encode_commit`.
+    with `encode_task_config_commit`.
 
     Write the commit record only after these records have been read back.
     """
@@ -114,7 +114,7 @@ def encode_task_configs(name: str, configs: Sequence[RawConfig]) -> tuple[KeyedR
     )
 
 
-def encode_commit(name: str, tasks: int) -> KeyedRecord:
+def encode_task_config_commit(name: str, tasks: int) -> KeyedRecord:
     """Encode the record `commit-C`, which states that the task configs written before this record
     are complete, with this number of tasks."""
     return _encode_record(ConfigRecordKind.COMMIT.value + name, {"tasks": tasks})
@@ -169,7 +169,7 @@ class InvalidRecord(Exception):
     may be secret."""
 
 
-def split_key(key: str) -> tuple[ConfigRecordKind, str]:
+def split_record_key(key: str) -> tuple[ConfigRecordKind, str]:
     """Split a key into its record kind and the part after the prefix, usually a name. Raises
     `InvalidRecord`."""
     for kind in ConfigRecordKind:
@@ -192,7 +192,7 @@ def parse_task_id(rest: str, *, key_prefix: str = "task-") -> ConnectorTaskId:
     return ConnectorTaskId(name, int(number))
 
 
-def read_fields(value: Json) -> RecordFields:
+def decode_record_fields(value: Json) -> RecordFields:
     """Return the fields of a value, which must be a JSON object. Raises `InvalidRecord`."""
     if not isinstance(value, Mapping):
         raise InvalidRecord(f"the value is {java_json.name_json_type(value)}, not an object")
@@ -202,7 +202,7 @@ def read_fields(value: Json) -> RecordFields:
 def read_properties(value: Json) -> RawConfig:
     """Decode a connector or task configuration: strings or nulls by name. Raises
     `InvalidRecord`."""
-    config = read_fields(value).get("properties")
+    config = decode_record_fields(value).get("properties")
     if not isinstance(config, Mapping):
         raise InvalidRecord(f"'properties' is {java_json.name_json_type(config)}, not an object")
     for name, each in config.items():
@@ -213,9 +213,9 @@ def read_properties(value: Json) -> RawConfig:
     return {name: each for name, each in config.items() if isinstance(each, str | None)}
 
 
-def read_count(value: Json, name: str) -> int:
+def decode_task_count(value: Json, name: str) -> int:
     """Parse the task count from field `name` of a config record. Raises `InvalidRecord`."""
-    number = java_json.read_integer(read_fields(value).get(name))
+    number = java_json.get_integer_or_none(decode_record_fields(value).get(name))
     if number is None or not 0 <= number <= _MAX_INT32:
         raise InvalidRecord(f"'{name}' is not a valid number of tasks")
     return number
@@ -224,9 +224,9 @@ def read_count(value: Json, name: str) -> int:
 def read_target_state(value: Json) -> TargetState:
     """Decode the target state from `state.v2`, or from `state` in a record of an older worker.
     Raises `InvalidRecord`."""
-    given = read_fields(value).get("state.v2")
+    given = decode_record_fields(value).get("state.v2")
     if not isinstance(given, str):
-        given = read_fields(value).get("state")
+        given = decode_record_fields(value).get("state")
     if not isinstance(given, str):
         raise InvalidRecord(f"'state' is {java_json.name_json_type(given)}, not a string")
     try:
@@ -239,7 +239,7 @@ def read_target_state(value: Json) -> TargetState:
 def read_restart_request(name: str, value: Json) -> RestartRequest:
     """Decode a restart request. As in Java, non-boolean values count as false. Raises
     `InvalidRecord`."""
-    given = read_fields(value)
+    given = decode_record_fields(value)
     return RestartRequest(
         connector=name,
         include_tasks=given.get("include-tasks") is True,
@@ -249,9 +249,9 @@ def read_restart_request(name: str, value: Json) -> RestartRequest:
 
 def read_session_key(value: Json) -> SessionKey:
     """Decode a session key. Raises `InvalidRecord`."""
-    given = read_fields(value)
+    given = decode_record_fields(value)
     key, algorithm = given.get("key"), given.get("algorithm")
-    created_ms = java_json.read_integer(given.get("creation-timestamp"))
+    created_ms = java_json.get_integer_or_none(given.get("creation-timestamp"))
     if not isinstance(key, str) or not isinstance(algorithm, str) or created_ms is None:
         raise InvalidRecord("a session key needs 'key', 'algorithm' and 'creation-timestamp'")
     try:
@@ -265,7 +265,7 @@ def read_session_key(value: Json) -> SessionKey:
 
 def read_logger_level(value: Json) -> str:
     """Decode a logger level. Raises `InvalidRecord`."""
-    level = read_fields(value).get("level")
+    level = decode_record_fields(value).get("level")
     if not isinstance(level, str):
         raise InvalidRecord(f"'level' is {java_json.name_json_type(level)}, not a string")
     return level

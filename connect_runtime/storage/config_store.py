@@ -62,7 +62,7 @@ class ConfigBackingStore:
         self._view: FoldedTopic[ConfigTopicFold, ConfigChange] = FoldedTopic(
             create_fold=ConfigTopicFold,
             on_change=on_change,
-            on_replayed=self._on_replayed,
+            on_replayed=self._on_replay_completed,
             apply_record=_apply_config_record,
         )
 
@@ -99,11 +99,13 @@ class ConfigBackingStore:
         target_state: TargetState | None = None,
     ) -> None:
         """Write a connector's configuration, preceded by its target state if given."""
-        self._write_as_leader(config_records.encode_connector_creation(name, config, target_state))
+        self._write_config_as_leader(
+            config_records.encode_connector_creation(name, config, target_state)
+        )
 
     def remove_connector(self, name: str) -> None:
         """Delete a connector and its target state."""
-        self._write_as_leader(config_records.encode_connector_deletion(name))
+        self._write_config_as_leader(config_records.encode_connector_deletion(name))
 
     def put_task_configs(self, name: str, configs: Sequence[RawConfig]) -> None:
         """Write the configurations of all tasks, which take effect together.
@@ -114,20 +116,22 @@ class ConfigBackingStore:
         end = self._create_deadline()
         self._log.read_to_end(self._get_remaining_s(end))
         if configs:
-            self._write_as_leader(config_records.encode_task_configs(name, configs), end)
-        self._write_as_leader((config_records.encode_commit(name, len(configs)),), end)
+            self._write_config_as_leader(config_records.encode_task_configs(name, configs), end)
+        self._write_config_as_leader(
+            (config_records.encode_task_config_commit(name, len(configs)),), end
+        )
 
     def put_restart(self, request: RestartRequest) -> None:
         """Request the restart of a connector."""
-        self._write_as_leader((config_records.encode_restart(request),))
+        self._write_config_as_leader((config_records.encode_restart(request),))
 
     def put_session_key(self, key: SessionKey) -> None:
         """Replace the session key."""
-        self._write_as_leader((config_records.encode_session_key(key),))
+        self._write_config_as_leader((config_records.encode_session_key(key),))
 
     def put_fencing_count(self, name: str, tasks: int) -> None:
         """Record the number of fenced producers."""
-        self._write_as_leader((config_records.encode_fencing_count(name, tasks),))
+        self._write_config_as_leader((config_records.encode_fencing_count(name, tasks),))
 
     def put_target_state(self, name: str, state: TargetState) -> None:
         """Write a connector's target state, which any worker may do.
@@ -153,7 +157,7 @@ class ConfigBackingStore:
     def _get_remaining_s(self, end: Deadline) -> float:
         return end.remaining_s(self._clock.now_s())
 
-    def _write_as_leader(
+    def _write_config_as_leader(
         self,
         records: Sequence[KeyedRecord],
         end: Deadline | None = None,
@@ -185,7 +189,7 @@ class ConfigBackingStore:
             return None
         return LeaderlessPeriod(from_ms=from_ms, to_ms=self._found_ms)
 
-    def _on_replayed(self, before: ConfigTopicFold | None, now: ConfigTopicFold) -> None:
+    def _on_replay_completed(self, before: ConfigTopicFold | None, now: ConfigTopicFold) -> None:
         now.finish_replay()
         if before is None:
             self._found_key, self._found_ms = now.snapshot().session_key, self._clock.wall_ms()

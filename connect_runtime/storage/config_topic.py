@@ -180,7 +180,7 @@ class ConfigTopicFold:
         self._offset = offset + 1
         self._snapshot = None
         try:
-            change = self._apply_value(name, decoded, wall_ms)
+            change = self._apply_record_value(name, decoded, wall_ms)
         except InvalidRecord as error:
             return SkippedRecord(f"'{name}': {error}")
         return None if self.replaying else change
@@ -212,8 +212,8 @@ class ConfigTopicFold:
             )
         return self._snapshot
 
-    def _apply_value(self, key: str, value: Json, wall_ms: int) -> ConfigChange | None:
-        kind, rest = config_records.split_key(key)
+    def _apply_record_value(self, key: str, value: Json, wall_ms: int) -> ConfigChange | None:
+        kind, rest = config_records.split_record_key(key)
         match kind:
             case ConfigRecordKind.TARGET_STATE:
                 return self._apply_target_state(rest, value, wall_ms)
@@ -256,7 +256,7 @@ class ConfigTopicFold:
     def _apply_connector(self, name: str, value: Json) -> ConfigChange | None:
         entry = self._get_entry(name)
         if value is None:
-            self._remove(name)
+            self._remove_connector(name)
             self._removed.add(name)
             return ConnectorRemoved(name, existed=entry.config is not None)
         config = MappingProxyType(dict(config_records.read_properties(value)))
@@ -268,7 +268,7 @@ class ConfigTopicFold:
         )
         return ConnectorConfigured(name, created=entry.config is None)
 
-    def _remove(self, name: str) -> None:
+    def _remove_connector(self, name: str) -> None:
         """Delete a connector. As in Java, its target state, generation and fencing state are
         kept."""
         self._uncommitted.pop(name, None)
@@ -297,9 +297,9 @@ class ConfigTopicFold:
         """
         entry = self._get_entry(name)
         if entry.config is None and (not self.replaying or name in self._removed):
-            self._remove(name)
+            self._remove_connector(name)
             return None
-        count = config_records.read_count(value, "tasks")
+        count = config_records.decode_task_count(value, "tasks")
         deferred = self._uncommitted.pop(name, {})
         complete = all(number in deferred for number in range(count)) if count else True
         entry = dataclasses.replace(
@@ -318,7 +318,7 @@ class ConfigTopicFold:
         return TasksCommitted(name, tuple(ConnectorTaskId(name, each) for each in applied))
 
     def _apply_fencing_count(self, name: str, value: Json) -> None:
-        count = config_records.read_count(value, "task-count")
+        count = config_records.decode_task_count(value, "task-count")
         self._entries[name] = dataclasses.replace(
             self._get_entry(name), fencing_count=count, fencing_pending=False
         )

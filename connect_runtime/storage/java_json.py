@@ -185,7 +185,7 @@ def _reject_constant(name: str) -> float:
 _DECODER = json.JSONDecoder(parse_constant=_reject_constant)
 
 
-def read_integer(value: Json) -> int | None:
+def get_integer_or_none(value: Json) -> int | None:
     """Return the value if it is an integer (not a boolean), otherwise None."""
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 

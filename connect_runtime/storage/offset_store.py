@@ -145,7 +145,7 @@ class LogOffsetBackingStore:
         if not records:
             on_done(None)
             return
-        combined = _CombinedResult(len(records), on_done)
+        combined = _CombinedWriteResult(len(records), on_done)
         for record in records:
             try:
                 self._log.send(record, on_recorded=combined.record_result)
@@ -166,7 +166,7 @@ class LogOffsetBackingStore:
         return records
 
 
-class _CombinedResult:
+class _CombinedWriteResult:
     """Combines the results of several writes. Reports the first error after all writes are
     complete."""
 

@@ -43,7 +43,9 @@ class SourceOffsetKey:
 
 def encode_offset_key(connector: str, partition: SourcePartition | None) -> bytes:
     """Encode an offset key. Raises `InvalidSourceOffset` if the partition is not a flat map."""
-    checked = None if partition is None else _check_flat(partition, f"a partition of '{connector}'")
+    checked = (
+        None if partition is None else _check_flat_map(partition, f"a partition of '{connector}'")
+    )
     return _encode_bytes([connector, checked], f"a partition of '{connector}'")
 
 
@@ -53,7 +55,7 @@ def encode_offset_value(offset: SourceOffset | None, *, connector: str = "") -> 
     if offset is None:
         return None
     what = f"an offset of '{connector}'"
-    return _encode_bytes(_check_flat(offset, what), what)
+    return _encode_bytes(_check_flat_map(offset, what), what)
 
 
 def _encode_bytes(value: Json, what: str) -> bytes:
@@ -63,7 +65,7 @@ def _encode_bytes(value: Json, what: str) -> bytes:
         raise InvalidSourceOffset(f"{what}: {error}") from error
 
 
-def _check_flat(value: object, what: str) -> dict[str, OffsetPrimitive]:
+def _check_flat_map(value: object, what: str) -> dict[str, OffsetPrimitive]:
     if not isinstance(value, Mapping):
         raise InvalidSourceOffset(f"{what} is {type(value).__name__}; it must be a map")
     for name, each in value.items():
@@ -102,7 +104,7 @@ def decode_offset_key(key: bytes | None) -> SourceOffsetKey:
     if partition is None:
         return SourceOffsetKey(connector, None)
     return SourceOffsetKey(
-        connector, _check_flat(partition, f"a stored partition of '{connector}'")
+        connector, _check_flat_map(partition, f"a stored partition of '{connector}'")
     )
 
 
@@ -116,7 +118,7 @@ def decode_offset_value(
         raise InvalidSourceOffset(
             f"a stored offset of '{connector}' is not JSON: {error}"
         ) from error
-    return None if offset is None else _check_flat(offset, f"a stored offset of '{connector}'")
+    return None if offset is None else _check_flat_map(offset, f"a stored offset of '{connector}'")
 
 
 def make_canonical_key(key: SourceOffsetKey) -> Hashable:
@@ -187,7 +189,7 @@ class OffsetTopicFold:
             return SkippedRecord(str(error))
         assert key is not None
         if value is None:
-            self._remove_key(canonical, key, connector=parsed.connector)
+            self._remove_offset_key(canonical, key, connector=parsed.connector)
         else:
             same = self._same.setdefault(canonical, _EquivalentKeys(parsed))
             same.written.pop(key, None)
@@ -201,7 +203,7 @@ class OffsetTopicFold:
         else:
             self._raw[key] = value
 
-    def _remove_key(self, canonical: Hashable, key: bytes, *, connector: str) -> None:
+    def _remove_offset_key(self, canonical: Hashable, key: bytes, *, connector: str) -> None:
         same = self._same.get(canonical)
         if same is None:
             return

@@ -109,7 +109,7 @@ class OffsetFileLog:
         del timeout_s  # the file is read at once
         self._offsets = self._read_file()
         for key, value in self._offsets.items():
-            self._deliver(listener, key, value)
+            self._deliver_to_listener(listener, key, value)
         listener.on_replayed()
         self._listener = listener
         self._threads.start(f"writes {self._path.name}", self._run_writer)
@@ -171,11 +171,11 @@ class OffsetFileLog:
             self._offsets = offsets
         for number, record, on_recorded in batch:
             if failure is None:
-                self._deliver(listener, record.key, record.value)
+                self._deliver_to_listener(listener, record.key, record.value)
             on_recorded(failure)
             self._outstanding.end(number)
 
-    def _deliver(self, listener: LogListener, key: bytes, value: bytes | None) -> None:
+    def _deliver_to_listener(self, listener: LogListener, key: bytes, value: bytes | None) -> None:
         listener.on_record(
             SharedLogRecord(
                 topic=self.name, partition=0, offset=self._delivered_count, key=key, value=value
@@ -240,7 +240,7 @@ def _replace_file(path: Path, data: bytes) -> None:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        _keep_permissions(path, name)
+        _copy_file_permissions(path, name)
         os.replace(name, path)
     except BaseException:
         with contextlib.suppress(OSError):

@@ -121,7 +121,7 @@ def _encode_topic_key(key: TopicStatusKey) -> bytes:
 # Decoding
 
 
-def split_key(key: str) -> StatusSubject | TopicStatusKey:
+def split_status_key(key: str) -> StatusSubject | TopicStatusKey:
     """Parse the key of a status topic record into what the status describes. Raises
     `InvalidRecord`."""
     if key.startswith(CONNECTOR_KEY_PREFIX):
@@ -146,8 +146,8 @@ def _require_name(name: str, what: str) -> str:
 
 def read_status(value: Json) -> RunStatus:
     """Decode a status. Raises `InvalidRecord`."""
-    given = config_records.read_fields(value)
-    generation = java_json.read_integer(given.get("generation"))
+    given = config_records.decode_record_fields(value)
+    generation = java_json.get_integer_or_none(given.get("generation"))
     if generation is None:
         raise InvalidRecord("'generation' is not an integer")
     return RunStatus(
@@ -177,9 +177,11 @@ def _read_text(given: Mapping[str, Json], name: str) -> str | None:
 
 def read_topic_status(value: Json) -> TopicStatus:
     """Decode a topic status. Raises `InvalidRecord`."""
-    given = config_records.read_fields(config_records.read_fields(value).get("topic"))
-    task = java_json.read_integer(given.get("task"))
-    discovered_ms = java_json.read_integer(given.get("discoverTimestamp"))
+    given = config_records.decode_record_fields(
+        config_records.decode_record_fields(value).get("topic")
+    )
+    task = java_json.get_integer_or_none(given.get("task"))
+    discovered_ms = java_json.get_integer_or_none(given.get("discoverTimestamp"))
     if task is None or discovered_ms is None:
         raise InvalidRecord("'task' and 'discoverTimestamp' of a topic must be integers")
     return TopicStatus(

@@ -160,17 +160,19 @@ class StatusBackingStore:
         Threads that acquire the two locks in a different order would deadlock.
         """
         with self._view.lock:
-            self._send_to_log(
+            self._send_record_to_log(
                 _PendingRetry(record=record, ticket=ticket, number=self._outstanding.begin())
             )
 
-    def _send_to_log(self, retry: _PendingRetry) -> None:
+    def _send_record_to_log(self, retry: _PendingRetry) -> None:
         try:
-            self._log.send(retry.record, on_recorded=lambda error: self._on_recorded(retry, error))
+            self._log.send(
+                retry.record, on_recorded=lambda error: self._on_record_written(retry, error)
+            )
         except ConnectError as error:
-            self._on_recorded(retry, error)
+            self._on_record_written(retry, error)
 
-    def _on_recorded(self, retry: _PendingRetry, error: ConnectError | None) -> None:
+    def _on_record_written(self, retry: _PendingRetry, error: ConnectError | None) -> None:
         if isinstance(error, RetriableError):
             with self._view.lock:
                 self._retries.append(retry)
@@ -195,12 +197,12 @@ class StatusBackingStore:
                 due, self._retries = self._retries, []
                 self._refused.clear()
                 for each in due:
-                    if self._may_retry(each):
-                        self._send_to_log(each)
+                    if self._may_retry_write(each):
+                        self._send_record_to_log(each)
                     else:
                         self._outstanding.end(each.number)
 
-    def _may_retry(self, retry: _PendingRetry) -> bool:
+    def _may_retry_write(self, retry: _PendingRetry) -> bool:
         if retry.ticket is None:
             return True
         return self._writes.may_retry(retry.ticket, known=self._view.fold.snapshot())

@@ -50,7 +50,7 @@ class StatusWriter:
 
 
 @dataclass(frozen=True, slots=True)
-class _ForeignRun:
+class _JavaTaskRun:
     """The last run of a task by a Java worker."""
 
     seen: ForeignTaskRun
@@ -61,7 +61,7 @@ class _ForeignRun:
 
 
 @dataclass(frozen=True, slots=True)
-class _OwnRun:
+class _OwnTaskRun:
     """The last run of a task by a worker of this implementation, from its first RUNNING status
     on."""
 
@@ -78,8 +78,8 @@ class TaskRunHistory:
     Invariant: no task is both in `_ours` and in `_others`.
     """
 
-    _ours: dict[ConnectorTaskId, _OwnRun] = field(default_factory=dict)
-    _others: dict[ConnectorTaskId, _ForeignRun] = field(default_factory=dict)
+    _ours: dict[ConnectorTaskId, _OwnTaskRun] = field(default_factory=dict)
+    _others: dict[ConnectorTaskId, _JavaTaskRun] = field(default_factory=dict)
 
     def apply(self, task: ConnectorTaskId, status: RunStatus | None, author: StatusWriter) -> None:
         """Apply the next status of a task; None if the status was deleted."""
@@ -113,7 +113,7 @@ class TaskRunHistory:
         if status.state is RunState.RUNNING:
             self._others.pop(task, None)
             if run is None or run.ended or run.worker_id != status.worker_id:
-                self._ours[task] = _OwnRun(status.worker_id, author.wall_ms)
+                self._ours[task] = _OwnTaskRun(status.worker_id, author.wall_ms)
         elif (
             status.state in _ENDED_STATES and run is not None and run.worker_id == status.worker_id
         ):
@@ -129,7 +129,7 @@ class TaskRunHistory:
                 self._others[task] = replace(before, paused=paused)
                 return
         self._ours.pop(task, None)
-        self._others[task] = _ForeignRun(
+        self._others[task] = _JavaTaskRun(
             ForeignTaskRun(
                 worker_id=status.worker_id, started_ms=author.wall_ms, overlaps=open_before
             ),
@@ -279,7 +279,7 @@ class StatusTopicFold:
         del offset  # unused, for the common signature of folds
         name = "" if key is None else key.decode("utf-8", "replace")
         try:
-            change = self._apply_value(status_records.split_key(name), value, author)
+            change = self._apply_value(status_records.split_status_key(name), value, author)
         except (InvalidRecord, MalformedJson) as error:
             return SkippedRecord(f"'{name}': {error}")
         if change is not None:
@@ -329,7 +329,7 @@ class StatusTopicFold:
         """
         if value is None:
             self.runs.apply(task, None, author)
-            _remove_entry(self._tasks, task.connector, task.task)
+            _remove_table_entry(self._tasks, task.connector, task.task)
             self._task_views.pop(task.connector, None)
             return StatusRemoved(task)
         status = status_records.read_status(java_json.decode_json(value))
@@ -348,7 +348,7 @@ class StatusTopicFold:
 
     def _apply_topic(self, key: TopicStatusKey, value: bytes | None) -> StatusChange:
         if value is None:
-            _remove_entry(self._topics, key.connector, key.topic)
+            _remove_table_entry(self._topics, key.connector, key.topic)
         else:
             status = status_records.read_topic_status(java_json.decode_json(value))
             self._topics.setdefault(key.connector, {})[key.topic] = status
@@ -374,7 +374,7 @@ def _copy_changed_tables(
     return MappingProxyType(dict(views))
 
 
-def _remove_entry(tables: dict[str, dict[K, V]], name: str, key: K) -> None:
+def _remove_table_entry(tables: dict[str, dict[K, V]], name: str, key: K) -> None:
     """Remove an entry from a table, and the table itself once it is empty."""
     table = tables.get(name)
     if table is not None:

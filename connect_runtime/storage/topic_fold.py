@@ -126,8 +126,8 @@ def write_records(log: SharedLog, records: Sequence[KeyedRecord], timeout_s: flo
             raise RetriableError(
                 f"writing to {log.name}: {missing} of "
                 f"{plurals.format_count(len(records), 'record')} "
-                f"{plurals.conjugate(missing, 'were')} not acknowledged within {timeout_s:.0f} s; "
-                "they may still have been written"
+                f"{plurals.conjugate_verb(missing, 'were')} not acknowledged within "
+                f"{timeout_s:.0f} s; they may still have been written"
             )
         failed = [error for error in answers if error is not None]
     if failed:

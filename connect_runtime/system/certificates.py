@@ -40,12 +40,12 @@ class CertificateAuthority:
         """Create a self-signed certificate authority that is valid from one hour before
         `wall_ms`."""
         key = ec.generate_private_key(ec.SECP256R1())
-        name = _x509_name(common_name)
-        builder = _certificate_builder(name, key, wall_ms=wall_ms, valid_days=valid_days)
+        name = _build_x509_name(common_name)
+        builder = _create_certificate_builder(name, key, wall_ms=wall_ms, valid_days=valid_days)
         certificate = (
             builder.issuer_name(name)
             .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-            .add_extension(_key_usage(signs_certificates=True), critical=True)
+            .add_extension(_build_key_usage(signs_certificates=True), critical=True)
             .sign(key, hashes.SHA256())
         )
         pem = certificate.public_bytes(serialization.Encoding.PEM)
@@ -62,12 +62,12 @@ class CertificateAuthority:
         key = ec.generate_private_key(ec.SECP256R1())
         authority = x509.load_pem_x509_certificate(self.certificate_pem)
         builder = (
-            _certificate_builder(
-                _x509_name(common_name), key, wall_ms=wall_ms, valid_days=valid_days
+            _create_certificate_builder(
+                _build_x509_name(common_name), key, wall_ms=wall_ms, valid_days=valid_days
             )
             .issuer_name(authority.subject)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-            .add_extension(_key_usage(signs_certificates=False), critical=True)
+            .add_extension(_build_key_usage(signs_certificates=False), critical=True)
             .add_extension(
                 x509.ExtendedKeyUsage(
                     [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
@@ -80,7 +80,9 @@ class CertificateAuthority:
             )
         )
         if hosts:
-            names = x509.SubjectAlternativeName([_subject_alternative_name(host) for host in hosts])
+            names = x509.SubjectAlternativeName(
+                [_build_subject_alternative_name(host) for host in hosts]
+            )
             builder = builder.add_extension(names, critical=False)
         certificate = builder.sign(self._key, hashes.SHA256())
         return Certificate(
@@ -93,7 +95,7 @@ class CertificateAuthority:
         )
 
 
-def _certificate_builder(
+def _create_certificate_builder(
     subject: x509.Name, key: ec.EllipticCurvePrivateKey, *, wall_ms: int, valid_days: int
 ) -> x509.CertificateBuilder:
     now = datetime.datetime.fromtimestamp(wall_ms / 1000, tz=datetime.UTC)
@@ -108,18 +110,18 @@ def _certificate_builder(
     )
 
 
-def _x509_name(common_name: str) -> x509.Name:
+def _build_x509_name(common_name: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
 
 
-def _subject_alternative_name(host: str) -> x509.GeneralName:
+def _build_subject_alternative_name(host: str) -> x509.GeneralName:
     try:
         return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:
         return x509.DNSName(host)
 
 
-def _key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
+def _build_key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
     return x509.KeyUsage(
         digital_signature=True,
         content_commitment=False,

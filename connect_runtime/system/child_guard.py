@@ -24,14 +24,14 @@ _PR_SET_PDEATHSIG = 1
 _NOT_STARTED_EXIT_CODE = 127
 
 
-def _die_with_parent(guard_pid: int) -> None:
+def _set_parent_death_signal(guard_pid: int) -> None:
     """Set SIGKILL as this process's parent-death signal."""
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != guard_pid:
         os._exit(_NOT_STARTED_EXIT_CODE)  # the parent died before the signal was set
 
 
-def _spawn(argv: list[str], report_fd: int) -> int:
+def _spawn_child(argv: list[str], report_fd: int) -> int:
     """Start the child and return its process id. If the start fails, report the error to the
     program."""
     guard_pid = os.getpid()
@@ -39,7 +39,7 @@ def _spawn(argv: list[str], report_fd: int) -> int:
     if pid:
         return pid
     try:
-        _die_with_parent(guard_pid)
+        _set_parent_death_signal(guard_pid)
         os.execvp(argv[0], argv)  # noqa: S606 - started without a shell on purpose
     except OSError as error:
         os.write(report_fd, f"!{argv[0]}: {error.strerror}\n".encode())
@@ -84,7 +84,7 @@ def main(arguments: list[str]) -> int:
     signal.set_wakeup_fd(wakeup_write)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     watched = _watch_parent(life_fd, parent_pid)
-    child_pid = _spawn(arguments[3:], report_fd)
+    child_pid = _spawn_child(arguments[3:], report_fd)
     os.write(report_fd, f"{child_pid}\n".encode())
     os.close(report_fd)
     status = _wait_for_child(child_pid, watched, wakeup_read)

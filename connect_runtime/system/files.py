@@ -20,30 +20,33 @@ _MAX_SYMBOLIC_LINKS = 40
 """Maximum number of symbolic links that are followed in one path. Same limit as in Linux."""
 
 
-def read_bounded(file: Path, *, max_bytes: int, regular_only: bool = False) -> bytes:
+def read_file_bounded(file: Path, *, max_bytes: int, regular_only: bool = False) -> bytes:
     """Read a whole file. Raises `OSError`, also if the file has more than `max_bytes` bytes (a
     multiple of 1 MiB) or is not a regular file, because a pipe or device may block or never end.
 
     A path below `/dev` or `/proc` may refer to a pipe, as a shell's `<(…)` does, unless
     `regular_only` is set.
     """
-    opened = _open_readable(file, regular_only=regular_only)
+    opened = _open_file_for_reading(file, regular_only=regular_only)
     try:
         return _read_descriptor(opened, max_bytes)
     finally:
         os.close(opened)
 
 
-def read_checked(file: Path, *, max_bytes: int) -> tuple[bytes, ForeignWriter | None]:
-    """Read a whole file as `read_bounded` does, and find out who else can change what was read."""
-    opened = _open_readable(file, regular_only=False)
+def read_file_and_check_writers(
+    file: Path, *, max_bytes: int
+) -> tuple[bytes, ForeignWriter | None]:
+    """Read a whole file as `read_file_bounded` does, and find out who else can change what was
+    read."""
+    opened = _open_file_for_reading(file, regular_only=False)
     try:
         return _read_descriptor(opened, max_bytes), find_foreign_writer(file, opened)
     finally:
         os.close(opened)
 
 
-def _open_readable(file: Path, *, regular_only: bool) -> int:
+def _open_file_for_reading(file: Path, *, regular_only: bool) -> int:
     may_be_pipe = not regular_only and any(map(file.is_relative_to, ("/dev", "/proc")))
     opened = os.open(file, os.O_RDONLY | os.O_CLOEXEC | (0 if may_be_pipe else os.O_NONBLOCK))
     mode = os.fstat(opened).st_mode
@@ -54,10 +57,10 @@ def _open_readable(file: Path, *, regular_only: bool) -> int:
     return opened
 
 
-def read_own(file: Path, *, max_bytes: int) -> bytes:
+def read_own_file(file: Path, *, max_bytes: int) -> bytes:
     """Read a regular file that belongs to this user or root. Limits and errors are those of
-    `open_own` and `read_bounded`."""
-    opened = open_own(file, os.O_RDONLY)
+    `open_own_file` and `read_file_bounded`."""
+    opened = open_own_file(file, os.O_RDONLY)
     try:
         return _read_descriptor(opened, max_bytes)
     finally:
@@ -72,7 +75,7 @@ def _read_descriptor(opened: int, max_bytes: int) -> bytes:
     return data
 
 
-def open_own(file: Path, flags: int) -> int:
+def open_own_file(file: Path, flags: int) -> int:
     """Open a regular file that belongs to this user or root, or create a file (`O_CREAT | O_EXCL`).
     Return its descriptor.
 
@@ -100,13 +103,13 @@ class ForeignFolderError(OSError):
     """Another user could read or change the content of a folder."""
 
 
-def ensure_private(folder: Path) -> Path:
+def ensure_private_folder(folder: Path) -> Path:
     """Create a folder with mode 0700, or check that an existing folder is private.
 
     Raises `ForeignFolderError` if it is not private, and `OSError`.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    check_private(folder, uid=os.geteuid())
+    check_private_folder(folder, uid=os.geteuid())
     return folder
 
 
@@ -131,23 +134,23 @@ def check_private(
         raise ForeignFolderError(f"{folder} belongs to user id {other} instead of {uid}: remove it")
 
 
-def others_can_write(path: Path) -> bool:
+def can_others_write(path: Path) -> bool:
     """Return whether a user other than the owner and root can change a file or folder.
 
     A group that has this user's name and no other members counts as the user. Raises `OSError`.
     """
-    return _others_can_write(path.stat())
+    return _is_writable_by_others(path.stat())
 
 
-def _others_can_write(found: os.stat_result) -> bool:
+def _is_writable_by_others(found: os.stat_result) -> bool:
     if found.st_mode & stat.S_IWOTH:
         return True
     return bool(found.st_mode & stat.S_IWGRP) and not _is_own_group(found.st_gid)
 
 
-def is_trusted(folder: Path) -> bool:
+def is_trusted_folder(folder: Path) -> bool:
     """Return whether only this user or root can write to the folder. Raises `OSError`."""
-    return folder.stat().st_uid in (0, os.geteuid()) and not others_can_write(folder)
+    return folder.stat().st_uid in (0, os.geteuid()) and not can_others_write(folder)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,7 +191,7 @@ def _find_writer(path: Path, found: os.stat_result) -> ForeignWriter | None:
         return ForeignWriter(path=path, owner=found.st_uid)
     is_link = stat.S_ISLNK(found.st_mode)  # its owner can redirect it, its mode says nothing
     is_sticky = stat.S_ISDIR(found.st_mode) and bool(found.st_mode & stat.S_ISVTX)
-    if _others_can_write(found) and not is_link and not is_sticky:
+    if _is_writable_by_others(found) and not is_link and not is_sticky:
         return ForeignWriter(path=path, owner=None)
     return None
 
@@ -256,4 +259,4 @@ def _find_home() -> Path:
     try:
         return Path.home()
     except RuntimeError:
-        return ensure_private(Path(tempfile.gettempdir()) / f"mm2-home-{os.geteuid()}")
+        return ensure_private_folder(Path(tempfile.gettempdir()) / f"mm2-home-{os.geteuid()}")

@@ -65,7 +65,7 @@ class ChildProcess:
                 os.kill(self.pid, number)
             if number is signal.SIGSTOP:
                 clock.wait_until(
-                    lambda: self.poll() is not None or _is_stopped(self.pid),
+                    lambda: self.poll() is not None or _is_process_stopped(self.pid),
                     timeout_s=_PAUSE_TIMEOUT_S,
                     interval_s=_PAUSE_POLL_INTERVAL_S,
                 )
@@ -135,7 +135,7 @@ def start_process(
     return _wait_for_report(guard, argv[0], report_fd=report_read, life_fd=life_write)
 
 
-def is_alive(pid: int) -> bool:
+def is_process_alive(pid: int) -> bool:
     """Return whether a process of any user exists and has not ended. A zombie counts as ended."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
@@ -148,7 +148,7 @@ def _wait_for_report(
     guard: subprocess.Popen[bytes], program: str, *, report_fd: int, life_fd: int
 ) -> ChildProcess:
     try:
-        lines = _read_to_end(report_fd).splitlines()
+        lines = _read_guard_report(report_fd).splitlines()
     finally:
         os.close(report_fd)
     failures = [line[1:] for line in lines if line.startswith("!")]
@@ -163,7 +163,7 @@ def _wait_for_report(
     return ChildProcess(guard, pid=pids[0], life_fd=life_fd)
 
 
-def _read_to_end(report_fd: int) -> str:
+def _read_guard_report(report_fd: int) -> str:
     """Read the guard's report. It ends when the child's exec closes the last write end of the
     pipe."""
     report = b""
@@ -175,7 +175,7 @@ def _read_to_end(report_fd: int) -> str:
     return report.decode()
 
 
-def _is_stopped(pid: int) -> bool:
+def _is_process_stopped(pid: int) -> bool:
     """Return whether every thread of a process is stopped; True if the system has no /proc."""
     try:
         states = [

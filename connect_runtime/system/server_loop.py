@@ -122,7 +122,7 @@ class _ListeningSocket(socket.socket):
         """Accept a connection. Raises `BlockingIOError` if no connection can be accepted now."""
         for _ in range(_RESETS_PER_ITERATION):
             accepted, address = super().accept()
-            if self._may_accept(accepted, address):
+            if self._may_accept_connection(accepted, address):
                 if self._admission is None:
                     return accepted, address
                 accepted = AcceptedConnection(accepted, str(address[0]), self._admission.on_closed)
@@ -132,7 +132,7 @@ class _ListeningSocket(socket.socket):
             accepted.close()
         raise BlockingIOError
 
-    def _may_accept(self, accepted: socket.socket, address: Any) -> bool:
+    def _may_accept_connection(self, accepted: socket.socket, address: Any) -> bool:
         second = int(self._now_s())
         if second != self._second:
             self._second = second

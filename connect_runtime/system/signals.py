@@ -85,7 +85,7 @@ class ReloadSignal:
     def __init__(self) -> None:
         self.reload_requested = SignalFlag()
         self._previous: Any = None
-        self._had_terminal = _has_terminal()
+        self._had_terminal = _has_controlling_terminal()
 
     def __enter__(self) -> ReloadSignal:
         self._previous = signal.signal(signal.SIGHUP, self._handle_signal)
@@ -95,13 +95,13 @@ class ReloadSignal:
         signal.signal(signal.SIGHUP, self._previous)
 
     def _handle_signal(self, number: int, frame: FrameType | None) -> None:
-        if not self._had_terminal or _has_terminal():
+        if not self._had_terminal or _has_controlling_terminal():
             self.reload_requested.set()
         elif self._previous is not signal.SIG_IGN:
             os.kill(os.getpid(), signal.SIGTERM)
 
 
-def _has_terminal() -> bool:
+def _has_controlling_terminal() -> bool:
     """Return whether this process has a controlling terminal."""
     try:
         os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC))

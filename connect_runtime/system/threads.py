@@ -233,14 +233,16 @@ class PendingWork:
         timeout."""
         with self._changed:
             last = self._begun
-            return self._changed.wait_for(lambda: self._find_oldest() > last, timeout=timeout_s)
+            return self._changed.wait_for(
+                lambda: self._find_oldest_operation() > last, timeout=timeout_s
+            )
 
     def wait_for_any(self, timeout_s: float) -> bool:
         """Wait until an operation is in progress. Return False after a timeout."""
         with self._changed:
             return self._changed.wait_for(lambda: bool(self._numbers), timeout=timeout_s)
 
-    def _find_oldest(self) -> int:
+    def _find_oldest_operation(self) -> int:
         return next(iter(self._numbers), self._begun + 1)
 
 

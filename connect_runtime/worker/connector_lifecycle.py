@@ -41,7 +41,7 @@ class ConnectorThreadStarted:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetStateRequested:
     """Event: a target state (running, paused or stopped) was requested. The action
-    `CompleteRequest` with this `token` follows."""
+    `CompleteTargetStateRequest` with this `token` follows."""
 
     state: TargetState
     token: int
@@ -85,7 +85,7 @@ ConnectorLifecycleEvent: TypeAlias = (
 
 
 @dataclass(frozen=True, slots=True)
-class CallInitialize:
+class CallConnectorInitialize:
     """Action: open the offset reader of a source connector and initialize the connector.
 
     `ConnectorCallReturned` follows.
@@ -93,12 +93,12 @@ class CallInitialize:
 
 
 @dataclass(frozen=True, slots=True)
-class CallStart:
+class CallConnectorStart:
     """Action: start the connector. `ConnectorCallReturned` follows."""
 
 
 @dataclass(frozen=True, slots=True)
-class CallStop:
+class CallConnectorStop:
     """Action: stop the connector. `ConnectorCallReturned` follows."""
 
 
@@ -118,7 +118,7 @@ class PublishConnectorStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CompleteRequest:
+class CompleteTargetStateRequest:
     """Action: complete a request for a target state. `error` is the reason why the state was not
     reached."""
 
@@ -128,12 +128,12 @@ class CompleteRequest:
 
 
 ConnectorLifecycleAction: TypeAlias = (
-    CallInitialize
-    | CallStart
-    | CallStop
+    CallConnectorInitialize
+    | CallConnectorStart
+    | CallConnectorStop
     | CloseConnector
     | PublishConnectorStatus
-    | CompleteRequest
+    | CompleteTargetStateRequest
 )
 
 _PHASE_AND_STATUS = {
@@ -152,7 +152,7 @@ class ConnectorLifecycle:
 
     def __init__(self) -> None:
         self._phase = ConnectorPhase.NEW
-        self._call: CallInitialize | CallStart | CallStop | None = None
+        self._call: CallConnectorInitialize | CallConnectorStart | CallConnectorStop | None = None
         self._request: TargetStateRequested | None = None
         self._next: TargetStateRequested | None = None
         self._shutdown = False
@@ -166,7 +166,9 @@ class ConnectorLifecycle:
     @property
     def is_running(self) -> bool:
         """True if the connector can generate task configs."""
-        return self._phase is ConnectorPhase.STARTED and not isinstance(self._call, CallStop)
+        return self._phase is ConnectorPhase.STARTED and not isinstance(
+            self._call, CallConnectorStop
+        )
 
     def step(self, event: ConnectorLifecycleEvent) -> list[ConnectorLifecycleAction]:
         actions = self._handle_event(event)
@@ -180,12 +182,12 @@ class ConnectorLifecycle:
         match event:
             case ConnectorThreadStarted():
                 assert self._phase is ConnectorPhase.NEW, self._phase
-                self._phase, self._call = ConnectorPhase.INIT, CallInitialize()
-                return [CallInitialize()]
+                self._phase, self._call = ConnectorPhase.INIT, CallConnectorInitialize()
+                return [CallConnectorInitialize()]
             case TargetStateRequested():
                 return self._queue_request(event)
             case ConnectorFailed(trace):
-                return self._fail(trace)
+                return self._publish_failure(trace)
             case ConnectorShutdownRequested():
                 self._shutdown = True
                 return []
@@ -208,7 +210,7 @@ class ConnectorLifecycle:
             _build_request_failure(superseded, f"superseded by a request for {request.state.value}")
         ]
 
-    def _fail(self, trace: str) -> list[ConnectorLifecycleAction]:
+    def _publish_failure(self, trace: str) -> list[ConnectorLifecycleAction]:
         """Publish FAILED. Only the first failure is published."""
         if self._phase in (ConnectorPhase.FAILED, ConnectorPhase.ENDED):
             return []
@@ -217,16 +219,16 @@ class ConnectorLifecycle:
 
     def _finish_call(self, trace: str | None) -> list[ConnectorLifecycleAction]:
         call, self._call = self._call, None
-        self._started = isinstance(call, CallStart) and trace is None
-        if isinstance(call, CallInitialize):
-            return [] if trace is None else self._fail(trace)
+        self._started = isinstance(call, CallConnectorStart) and trace is None
+        if isinstance(call, CallConnectorInitialize):
+            return [] if trace is None else self._publish_failure(trace)
         if self._shutdown and self._request is None:
-            return self._end(trace)
+            return self._end_lifecycle(trace)
         request, self._request = self._request, None
         assert request is not None, call
         if trace is None or request.state is TargetState.STOPPED:
             return self._complete_request(request)  # it counts as stopped even if `stop` raised
-        return [*self._fail(trace), _build_request_failure(request, trace)]
+        return [*self._publish_failure(trace), _build_request_failure(request, trace)]
 
     def _complete_request(self, request: TargetStateRequested) -> list[ConnectorLifecycleAction]:
         if self._phase is ConnectorPhase.FAILED and request.state is not TargetState.STOPPED:
@@ -236,7 +238,7 @@ class ConnectorLifecycle:
         self._phase, state = _PHASE_AND_STATUS[request.state]
         return [
             PublishConnectorStatus(state=state),
-            CompleteRequest(token=request.token, state=request.state),
+            CompleteTargetStateRequest(token=request.token, state=request.state),
         ]
 
     def _start_next_action(self) -> list[ConnectorLifecycleAction]:
@@ -247,14 +249,14 @@ class ConnectorLifecycle:
             return []
         phase, _ = _PHASE_AND_STATUS[request.state]
         if self._phase is phase:
-            return [CompleteRequest(token=request.token, state=request.state)]
+            return [CompleteTargetStateRequest(token=request.token, state=request.state)]
         if self._phase is ConnectorPhase.FAILED and request.state is not TargetState.STOPPED:
             return [_build_request_failure(request, "the connector has failed")]
-        call: CallStart | CallStop | None = None
+        call: CallConnectorStart | CallConnectorStop | None = None
         if request.state is TargetState.STARTED:
-            call = CallStart()
+            call = CallConnectorStart()
         elif self._started:
-            call = CallStop()
+            call = CallConnectorStop()
         if call is None:
             return self._complete_request(request)
         self._request, self._call = request, call
@@ -266,11 +268,11 @@ class ConnectorLifecycle:
             actions.append(_build_request_failure(self._next, "the connector is shutting down"))
             self._next = None
         if self._started:
-            self._call = CallStop()
-            return [*actions, CallStop()]
-        return actions + self._end(None)
+            self._call = CallConnectorStop()
+            return [*actions, CallConnectorStop()]
+        return actions + self._end_lifecycle(None)
 
-    def _end(self, trace: str | None) -> list[ConnectorLifecycleAction]:
+    def _end_lifecycle(self, trace: str | None) -> list[ConnectorLifecycleAction]:
         self._phase = ConnectorPhase.ENDED
         if trace is not None:
             return [
@@ -280,5 +282,7 @@ class ConnectorLifecycle:
         return [PublishConnectorStatus(state=State.UNASSIGNED, safe=True), CloseConnector()]
 
 
-def _build_request_failure(request: TargetStateRequested, reason: str) -> CompleteRequest:
-    return CompleteRequest(token=request.token, state=request.state, error=reason)
+def _build_request_failure(
+    request: TargetStateRequested, reason: str
+) -> CompleteTargetStateRequest:
+    return CompleteTargetStateRequest(token=request.token, state=request.state, error=reason)

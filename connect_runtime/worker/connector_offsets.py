@@ -43,7 +43,7 @@ class ConnectorRole(enum.Enum):
     SINK = "sink"
 
 
-class OffsetChange(enum.Enum):
+class OffsetChangeKind(enum.Enum):
     """Kind of offset change. The value contains the verb and its past participle, for messages."""
 
     ALTER = ("alter", "altered")
@@ -58,7 +58,7 @@ class OffsetChange(enum.Enum):
         return self.value[1]
 
 
-def format_success(change: OffsetChange, *, by_connector_too: bool) -> str:
+def format_change_success(change: OffsetChangeKind, *, by_connector_too: bool) -> str:
     """Format the message for a successful offset change. `by_connector_too` is the result of the
     connector's `alter_offsets`."""
     if by_connector_too:
@@ -71,7 +71,7 @@ def format_success(change: OffsetChange, *, by_connector_too: bool) -> str:
     )
 
 
-def format_unsupported(connector: str) -> str:
+def format_changes_unsupported(connector: str) -> str:
     """Format the error that the connector does not support offset changes."""
     return (
         f"Failed to modify offsets for connector {connector} because it doesn't support external "
@@ -79,25 +79,25 @@ def format_unsupported(connector: str) -> str:
     )
 
 
-def format_read_failure(kind: ConnectorRole, connector: str) -> str:
+def format_offset_read_failure(kind: ConnectorRole, connector: str) -> str:
     """Format the error that the offsets cannot be read."""
     what = "consumer group offsets" if kind is ConnectorRole.SINK else "offsets"
     return f"Failed to retrieve {what} for {kind.value} connector {connector}"
 
 
-def format_change_failure(kind: ConnectorRole, connector: str) -> str:
+def format_offset_change_failure(kind: ConnectorRole, connector: str) -> str:
     """Format the error for a failed offset change that has no more specific message."""
     return f"Failed to modify offsets for {kind.value} connector {connector}"
 
 
-def format_connector_timeout(kind: ConnectorRole, connector: str) -> str:
+def format_alter_offsets_timeout(kind: ConnectorRole, connector: str) -> str:
     """Format the error that the connector's `alter_offsets` exceeded the time limit."""
     return (
         f"Timed out while calling the 'alterOffsets' method for {kind.value} connector {connector}"
     )
 
 
-def format_topic_read_timeout(connector: str) -> str:
+def format_offset_read_timeout(connector: str) -> str:
     """Format the error that reading a source connector's offsets exceeded the time limit."""
     return (
         "Timed out while trying to read to the end of the offsets topic prior to modifying offsets "
@@ -105,23 +105,23 @@ def format_topic_read_timeout(connector: str) -> str:
     )
 
 
-def format_write_timeout(connector: str) -> str:
+def format_offset_write_timeout(connector: str) -> str:
     """Format the error that writing a source connector's offsets exceeded the time limit."""
     return f"Timed out while attempting to modify offsets for source connector {connector}"
 
 
-def format_list_failure(connector: str) -> str:
+def format_group_offsets_list_failure(connector: str) -> str:
     """Format the error that the offsets of a sink connector's consumer group cannot be listed."""
     return f"Failed to list offsets prior to resetting offsets for sink connector {connector}"
 
 
-def format_group_failure(change: OffsetChange, connector: str) -> str:
+def format_group_offsets_change_failure(change: OffsetChangeKind, connector: str) -> str:
     """Format the error that the offsets of a sink connector's consumer group cannot be changed."""
-    sink = "sink " if change is OffsetChange.RESET else ""
+    sink = "sink " if change is OffsetChangeKind.RESET else ""
     return f"Failed to {change.verb} consumer group offsets for {sink}connector {connector}"
 
 
-def format_group_in_use(change: OffsetChange, connector: str) -> str:
+def format_consumer_group_in_use(change: OffsetChangeKind, connector: str) -> str:
     """Format the error that a sink connector's consumer group still has members, so its offsets
     cannot be changed."""
     return (
@@ -159,7 +159,7 @@ class ConnectorOffsetRequests:
         Java."""
         props = self._deps.resolve_for_plugin(config)
         made = self._create_connector(name, props)
-        with _wrap_unexpected_errors(format_read_failure(_get_connector_role(made), name)):
+        with _wrap_unexpected_errors(format_offset_read_failure(_get_connector_role(made), name)):
             if isinstance(made, SinkConnector):
                 return _build_offsets_reply(_SinkOffsetRequests(name, props, self._deps).read())
             return _build_offsets_reply(self._deps.offsets.read_all(name, REQUEST_TIMEOUT_S))
@@ -175,15 +175,15 @@ class ConnectorOffsetRequests:
         """
         props = self._deps.resolve_for_plugin(config)
         made = self._create_connector(name, props)
-        change = OffsetChange.RESET if offsets is None else OffsetChange.ALTER
-        with _wrap_unexpected_errors(format_change_failure(_get_connector_role(made), name)):
+        change = OffsetChangeKind.RESET if offsets is None else OffsetChangeKind.ALTER
+        with _wrap_unexpected_errors(format_offset_change_failure(_get_connector_role(made), name)):
             if isinstance(made, SinkConnector):
                 done = _SinkOffsetRequests(name, props, self._deps).modify(made, offsets)
             else:
                 assert isinstance(made, SourceConnector), made
                 done = _SourceOffsetRequests(name, props, self._deps).modify(made, offsets)
         _LOG.info("offsets of connector %s: %s", name, change.past_participle)
-        return ConnectorOffsetsModified(format_success(change, by_connector_too=done))
+        return ConnectorOffsetsModified(format_change_success(change, by_connector_too=done))
 
     def _create_connector(self, name: str, props: ResolvedConfig) -> Connector:
         """Instantiate the connector without validating its other settings."""
@@ -217,7 +217,7 @@ class _SinkOffsetRequests:
         kind = ConnectorRole.SINK
         with (
             self._open_admin_client() as admin,
-            _replace_error_message(format_read_failure(kind, self._name)),
+            _replace_error_message(format_offset_read_failure(kind, self._name)),
         ):
             return offset_parsing.format_sink_offsets(admin.fetch(self._group, REQUEST_TIMEOUT_S))
 
@@ -229,46 +229,49 @@ class _SinkOffsetRequests:
             requested = (
                 self._list_group_offsets(admin) if given is None else _parse_sink_request(given)
             )
-            with _require_support(self._name):
+            with _require_alter_offsets_support(self._name):
                 done = bool(made.alter_offsets(self._props, requested))
-            self._time.raise_if_expired(format_connector_timeout(kind, self._name))
+            self._time.raise_if_expired(format_alter_offsets_timeout(kind, self._name))
             if given is None:
-                self._reset(admin)
+                self._reset_group_offsets(admin)
             else:
-                self._alter(admin, requested)
+                self._alter_group_offsets(admin, requested)
         return done
 
     def _list_group_offsets(self, admin: GroupOffsetsClient) -> SinkOffsetChanges:
-        with _replace_error_message(format_list_failure(self._name)):
+        with _replace_error_message(format_group_offsets_list_failure(self._name)):
             return dict.fromkeys(admin.fetch(self._group, self._time.remaining_s))
 
-    def _reset(self, admin: GroupOffsetsClient) -> None:
-        with self._translate_group_errors(OffsetChange.RESET):
+    def _reset_group_offsets(self, admin: GroupOffsetsClient) -> None:
+        with self._translate_group_errors(OffsetChangeKind.RESET):
             admin.delete_group(self._group, self._time.remaining_s)
 
-    def _alter(self, admin: GroupOffsetsClient, requested: SinkOffsetChanges) -> None:
+    def _alter_group_offsets(self, admin: GroupOffsetsClient, requested: SinkOffsetChanges) -> None:
         """Commit offsets first, then delete offsets. Nothing is deleted if the commit fails."""
         negative = offset_parsing.find_negative_offset(requested)
         if negative is not None:
             _LOG.error("offsets of %s: the offset of %s must not be negative", self._name, negative)
-            raise ConnectError(format_change_failure(ConnectorRole.SINK, self._name))
+            raise ConnectError(format_offset_change_failure(ConnectorRole.SINK, self._name))
         kept = {each: offset for each, offset in requested.items() if offset is not None}
         gone = requested.keys() - kept.keys()
-        with self._translate_group_errors(OffsetChange.ALTER):
+        with self._translate_group_errors(OffsetChangeKind.ALTER):
             if kept:
                 admin.commit(self._group, kept, self._time.remaining_s)
             if gone:
                 admin.delete_offsets(self._group, gone, self._time.remaining_s)
 
     @contextlib.contextmanager
-    def _translate_group_errors(self, change: OffsetChange) -> Iterator[None]:
+    def _translate_group_errors(self, change: OffsetChangeKind) -> Iterator[None]:
         try:
             with _replace_error_message(
-                format_group_failure(change, self._name), but=(ConsumerGroupInUseError,)
+                format_group_offsets_change_failure(change, self._name),
+                but=(ConsumerGroupInUseError,),
             ):
                 yield
         except ConsumerGroupInUseError as error:
-            raise _log_and_build_error(format_group_in_use(change, self._name), error) from error
+            raise _log_and_build_error(
+                format_consumer_group_in_use(change, self._name), error
+            ) from error
 
     def _open_admin_client(self) -> contextlib.closing[GroupOffsetsClient]:
         plan = connector_client_settings.build_offsets_admin_config(
@@ -291,19 +294,19 @@ class _SourceOffsetRequests:
 
     def modify(self, made: SourceConnector, given: OffsetPairs | None) -> bool:
         """Modify the stored offsets. Return True if the connector handled the offsets too."""
-        known = self._partitions()
+        known = self._list_stored_partitions()
         pairs: list[NormalizedSourceOffset] = [(each, None) for each in known]
         if given is not None:
             pairs = offset_parsing.normalize_source_offsets(given)
-        with _require_support(self._name):
+        with _require_alter_offsets_support(self._name):
             asked = [SourceOffset(partition, offset) for partition, offset in pairs]
             done = bool(made.alter_offsets(self._props, asked))
-        self._time.raise_if_expired(format_connector_timeout(ConnectorRole.SOURCE, self._name))
+        self._time.raise_if_expired(format_alter_offsets_timeout(ConnectorRole.SOURCE, self._name))
         if pairs:
             self._write_offsets(pairs)
         return done
 
-    def _partitions(self) -> Sequence[SourcePartition]:
+    def _list_stored_partitions(self) -> Sequence[SourcePartition]:
         """Read the stored partitions.
 
         They are always read, because existing record keys are reused when offsets are written.
@@ -312,7 +315,7 @@ class _SourceOffsetRequests:
             return self._offsets.partitions(self._name, self._time.remaining_s)
         except ConnectError as error:
             if self._time.is_expired:
-                raise _log_and_build_error(format_topic_read_timeout(self._name), error) from error
+                raise _log_and_build_error(format_offset_read_timeout(self._name), error) from error
             raise
 
     def _write_offsets(self, pairs: offset_store.OffsetPairs) -> None:
@@ -321,9 +324,9 @@ class _SourceOffsetRequests:
                 self._offsets, self._name, pairs, timeout_s=self._time.remaining_s
             )
         except ConnectError as error:
-            text = format_change_failure(ConnectorRole.SOURCE, self._name)
+            text = format_offset_change_failure(ConnectorRole.SOURCE, self._name)
             if self._time.is_expired:
-                text = format_write_timeout(self._name)
+                text = format_offset_write_timeout(self._name)
             raise _log_and_build_error(text, error) from error
 
 
@@ -380,11 +383,11 @@ def _replace_error_message(
 
 
 @contextlib.contextmanager
-def _require_support(name: str) -> Iterator[None]:
+def _require_alter_offsets_support(name: str) -> Iterator[None]:
     try:
         yield
     except UnsupportedOperationError as error:
-        raise _log_and_build_error(format_unsupported(name), error) from error
+        raise _log_and_build_error(format_changes_unsupported(name), error) from error
 
 
 def _log_and_build_error(text: str, cause: Exception | None) -> ConnectError:

@@ -456,7 +456,7 @@ class _ConnectorConfigValidation:
         """Run the checks that involve more than one key."""
         worker, config = self._worker, self._config
         if self._sink:
-            connector_config.check_sink_topics(values, config)
+            connector_config.check_sink_topic_settings(values, config)
         if isinstance(worker, DistributedConfig):
             if self._sink:
                 connector_config.check_consumer_group(values, config, worker_group=worker.group_id)
@@ -479,7 +479,7 @@ class _ConnectorConfigValidation:
             can = installed_plugins.call_plugin(
                 made,
                 "can_define_transaction_boundaries",
-                lambda: made.can_define_transaction_boundaries(self._props()),
+                lambda: made.can_define_transaction_boundaries(self._get_plugin_props()),
             )
         except ConnectError as error:
             message = f"An unexpected error occurred during validation: {error}"
@@ -499,7 +499,7 @@ class _ConnectorConfigValidation:
     ) -> ConfigInfos:
         """Call the connector's own `validate` method and add its results."""
         own = installed_plugins.get_config_def(self._made)
-        found = installed_plugins.validate_connector_config(self._made, self._props())
+        found = installed_plugins.validate_connector_config(self._made, self._get_plugin_props())
         collect = functools.partial(
             config_infos.build_config_infos,
             name,
@@ -509,7 +509,7 @@ class _ConnectorConfigValidation:
         )
         return installed_plugins.call_plugin(self._made, "validate", collect)
 
-    def _props(self) -> dict[str, str]:
+    def _get_plugin_props(self) -> dict[str, str]:
         """Return the configuration that is passed to the plugin, without null values."""
         return {name: value for name, value in self._config.items() if value is not None}
 

@@ -57,7 +57,7 @@ def reconfigure_tasks(wanted: Iterable[TaskReconfiguration]) -> frozenset[Connec
     to_restart: set[ConnectorTaskId] = set()
     offers: dict[futures.Future[bool], TaskReconfiguration] = {}
     for each in wanted:
-        match _decide_for_task(each):
+        match _decide_task_reconfiguration(each):
             case ReconfigureDecision.RESTART:
                 to_restart.add(each.running_task.task)
             case ReconfigureDecision.OFFER:
@@ -79,7 +79,7 @@ def reconfigure_tasks(wanted: Iterable[TaskReconfiguration]) -> frozenset[Connec
     return frozenset(to_restart)
 
 
-def _decide_for_task(wanted: TaskReconfiguration) -> ReconfigureDecision:
+def _decide_task_reconfiguration(wanted: TaskReconfiguration) -> ReconfigureDecision:
     """Decide how to reconfigure a task. A failed task is restarted, as in Java."""
     of = wanted.running_task
     if wanted.new_origin is None or of.worker_task.has_ended:

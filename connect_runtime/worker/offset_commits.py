@@ -77,7 +77,7 @@ class SourceOffsetCommitter:
         """
         now_s = self._clock.now_s()
         if self._attempt is not None:
-            return self._check_attempt(self._attempt, now_s)
+            return self._check_commit_attempt(self._attempt, now_s)
         if now_s < self._due_s:
             return False
         self._due_s = now_s + self._timing.interval_s
@@ -92,7 +92,7 @@ class SourceOffsetCommitter:
             on_done=lambda error: self._record_result(attempt, error),
         )
         self._attempt, self._pending = attempt, submitted_offsets.NOTHING_COMMITTABLE
-        return self._check_attempt(attempt, now_s)
+        return self._check_commit_attempt(attempt, now_s)
 
     def commit_all(self) -> None:
         """Commit all committable offsets and wait for completion. Raises an error if the commit
@@ -114,7 +114,7 @@ class SourceOffsetCommitter:
         with self._lock:
             attempt.answered, attempt.error = True, error
 
-    def _check_attempt(self, attempt: _CommitAttempt, now_s: float) -> bool:
+    def _check_commit_attempt(self, attempt: _CommitAttempt, now_s: float) -> bool:
         with self._lock:
             answered, error = attempt.answered, attempt.error
         if answered and error is None:

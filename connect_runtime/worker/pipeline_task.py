@@ -64,7 +64,7 @@ class WorkerPipelineTask:
         self.on_status_changed: Callable[[], None] = lambda: None
         self._deps = deps
         self._task = deps.task
-        self._context = deps.make_context(self._report)
+        self._context = deps.make_context(self._report_progress)
         self._start_attempted = False
         self._paused = False
         self._lock = threading.Lock()
@@ -74,7 +74,7 @@ class WorkerPipelineTask:
         self._commits = SourceOffsetCommitter(
             deps.connector,
             offsets=deps.offsets,
-            take_committable=self._take_committable,
+            take_committable=self._take_committable_offsets,
             timing=replace(deps.timing, interval_s=min(deps.timing.interval_s, COMMIT_INTERVAL_S)),
             metrics=deps.metrics,
             clock=deps.clock,
@@ -92,7 +92,7 @@ class WorkerPipelineTask:
             self._task.resume()
             self._paused = False
         self._task.run_once(_ITERATION_INTERVAL_S)
-        self._commit()
+        self._commit_offsets()
 
     def stay_idle(self) -> None:
         if not self._start_attempted:
@@ -101,7 +101,7 @@ class WorkerPipelineTask:
             self._task.pause()
             self._paused = True
         self._task.run_once(_ITERATION_INTERVAL_S)
-        self._commit()
+        self._commit_offsets()
 
     def reconfigure(self, props: Mapping[str, str]) -> bool:
         """Offer the configuration to the task, and return True if it accepts. Runs on the task's
@@ -133,7 +133,7 @@ class WorkerPipelineTask:
         self._context.close()
         steps.raise_first()
 
-    def _report(self, progress: PipelineProgress) -> None:
+    def _report_progress(self, progress: PipelineProgress) -> None:
         if not isinstance(progress, PipelineProgress):
             raise ConnectError(
                 f"report() requires a PipelineProgress, not {type(progress).__name__}"
@@ -149,10 +149,10 @@ class WorkerPipelineTask:
         if (before.state, before.reason) != (progress.state, progress.reason):
             self.on_status_changed()
 
-    def _take_committable(self) -> CommittableOffsets:
+    def _take_committable_offsets(self) -> CommittableOffsets:
         with self._lock:
             return self._reported.take_committable()
 
-    def _commit(self) -> None:
+    def _commit_offsets(self) -> None:
         if not self._deps.given_up.is_set():
             self._commits.commit_if_due()

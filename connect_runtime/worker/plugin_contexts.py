@@ -51,13 +51,13 @@ class WorkerPluginContext:
         return self._deps.stopping.wait(max(0.0, timeout_s))
 
     def add_metrics(self, read: ReadMetrics) -> None:
-        self._require_open(self._deps.on_metrics)(lambda: () if self._closed else read())
+        self._require_open_context(self._deps.on_metrics)(lambda: () if self._closed else read())
 
     def close(self) -> None:
         """Close the context. Later calls by the plugin raise an error."""
         self._closed = True
 
-    def _require_open(self, answer: _Answer) -> _Answer:
+    def _require_open_context(self, answer: _Answer) -> _Answer:
         if self._closed:
             raise IllegalWorkerStateError("the context cannot be used after the plugin was stopped")
         return answer
@@ -83,16 +83,16 @@ class WorkerConnectorContext(WorkerPluginContext):
 
     @property
     def offset_reader(self) -> OffsetReader:
-        return self._require_open(self._offset_reader)
+        return self._require_open_context(self._offset_reader)
 
     def task_configs(self) -> Sequence[Mapping[str, str]]:
-        return self._require_open(self._published)()
+        return self._require_open_context(self._published)()
 
     def request_task_reconfiguration(self) -> None:
-        self._require_open(self._on_reconfiguration)()
+        self._require_open_context(self._on_reconfiguration)()
 
     def raise_error(self, error: Exception) -> None:
-        self._require_open(self._on_error)(error)
+        self._require_open_context(self._on_error)(error)
 
 
 class WorkerTaskContext(WorkerPluginContext):
@@ -114,7 +114,7 @@ class WorkerTaskContext(WorkerPluginContext):
         return self._task
 
     def configs(self) -> Mapping[str, str]:
-        return self._require_open(self._resolve)()
+        return self._require_open_context(self._resolve)()
 
 
 class WorkerSourceTaskContext(WorkerTaskContext):
@@ -133,7 +133,7 @@ class WorkerSourceTaskContext(WorkerTaskContext):
 
     @property
     def offset_reader(self) -> OffsetReader:
-        return self._require_open(self._offset_reader)
+        return self._require_open_context(self._offset_reader)
 
     @property
     def transaction_context(self) -> TransactionContext | None:
@@ -181,10 +181,10 @@ class WorkerPipelineTaskContext(WorkerSourceTaskContext):
         self._membership.request_heartbeat()
 
     def last_runs(self) -> LastTaskRuns:
-        return self._require_open(self._last_runs)()
+        return self._require_open_context(self._last_runs)()
 
     def report(self, progress: PipelineProgress) -> None:
-        self._require_open(self._on_report)(progress)
+        self._require_open_context(self._on_report)(progress)
 
 
 _Partitions = frozenset[TopicPartition]
@@ -214,27 +214,27 @@ class WorkerSinkTaskContext(WorkerTaskContext):
     def assignment(self) -> frozenset[TopicPartition]:
         """Partitions assigned to the task. This and the following members are documented in
         `api.plugin_context`."""
-        return self._require_open(self.assigned)
+        return self._require_open_context(self.assigned)
 
     def rewind(self, offsets: Mapping[TopicPartition, int]) -> None:
-        self._require_open(self._rewinds).update(offsets)
+        self._require_open_context(self._rewinds).update(offsets)
 
     def set_retry_delay_ms(self, timeout_ms: int) -> None:
-        self._require_open(None)
+        self._require_open_context(None)
         self._retry_s = timeout_ms / 1000.0
 
     def pause(self, *partitions: TopicPartition) -> None:
-        selected = self._require_assigned("pausing", partitions)
+        selected = self._require_assigned_partitions("pausing", partitions)
         self.paused |= selected
         self.on_pause(selected, True)
 
     def resume(self, *partitions: TopicPartition) -> None:
-        selected = self._require_assigned("resuming", partitions)
+        selected = self._require_assigned_partitions("resuming", partitions)
         self.paused -= selected
         self.on_pause(selected, False)
 
     def request_commit(self) -> None:
-        self._require_open(None)
+        self._require_open_context(None)
         self._commit_requested = True
 
     @property
@@ -259,8 +259,10 @@ class WorkerSinkTaskContext(WorkerTaskContext):
         requested, self._commit_requested = self._commit_requested, False
         return requested
 
-    def _require_assigned(self, doing: str, partitions: Collection[TopicPartition]) -> _Partitions:
-        selected = self._require_open(frozenset(partitions))
+    def _require_assigned_partitions(
+        self, doing: str, partitions: Collection[TopicPartition]
+    ) -> _Partitions:
+        selected = self._require_open_context(frozenset(partitions))
         foreign = sorted(selected - self.assigned)
         if foreign:
             raise IllegalWorkerStateError(

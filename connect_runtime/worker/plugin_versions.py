@@ -34,9 +34,12 @@ class _VersionInterval:
     high_included: bool
 
     def contains(self, version: str) -> bool:
-        after = self.low is None or _is_ordered(self.low, version, included=self.low_included)
+        after = self.low is None or _are_bounds_ordered(
+            self.low, version, included=self.low_included
+        )
         return after and (
-            self.high is None or _is_ordered(version, self.high, included=self.high_included)
+            self.high is None
+            or _are_bounds_ordered(version, self.high, included=self.high_included)
         )
 
     def __str__(self) -> str:
@@ -100,7 +103,7 @@ def _parse_interval(text: str, part: re.Match[str]) -> _VersionInterval:
     )
 
 
-def _is_ordered(first: str, second: str, *, included: bool) -> bool:
+def _are_bounds_ordered(first: str, second: str, *, included: bool) -> bool:
     order = _compare_versions(first, second)
     return order < 0 or (order == 0 and included)
 

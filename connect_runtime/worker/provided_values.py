@@ -63,13 +63,13 @@ class ProvidedValues:
             for key, given in config.items():
                 value = resolved.get(key)
                 if given is not None and value is not None and value != given:
-                    self._add_references(given, value)
+                    self._add_provider_references(given, value)
             self._by_start = {}
             for each in sorted(self._references, key=len, reverse=True):
                 self._by_start.setdefault(each[:HIDDEN_LENGTH_MIN], []).append(each)
         return resolved
 
-    def _add_references(self, given: str, resolved: str) -> None:
+    def _add_provider_references(self, given: str, resolved: str) -> None:
         if self._has_too_many:
             return
         found = _find_provided_parts(given, resolved)
@@ -78,7 +78,9 @@ class ProvidedValues:
         except _TooManyPartsError:
             self._has_too_many = True
             return
-        self._references.update({_to_lower(value): reference for value, reference in parts})
+        self._references.update(
+            {_lowercase_same_length(value): reference for value, reference in parts}
+        )
         self._has_too_many = max(len(parts), len(self._references)) > HIDDEN_VALUES_MAX
 
     def hide(self, text: str) -> str:
@@ -93,7 +95,7 @@ class ProvidedValues:
             return text
         if len(text) > SEARCHED_TEXT_MAX:
             return UNSEARCHED_TEXT
-        lowered, pieces, end, comparisons = _to_lower(text), list[str](), 0, 0
+        lowered, pieces, end, comparisons = _lowercase_same_length(text), list[str](), 0, 0
         for at in range(len(lowered)):
             for value in by_start.get(lowered[at : at + HIDDEN_LENGTH_MIN], ()):
                 if at + len(value) <= end:
@@ -101,7 +103,7 @@ class ProvidedValues:
                 comparisons += 1
                 if comparisons > _COMPARISONS_MAX:
                     return UNSEARCHED_TEXT
-                if _is_at(value, lowered, at):
+                if _occurs_at_position(value, lowered, at):
                     pieces += [text[end:at], references[value]]
                     end = at + len(value)
                     break
@@ -132,7 +134,7 @@ def _list_cause_texts(error: BaseException) -> Iterator[str]:
         error = cause
 
 
-def _to_lower(text: str) -> str:
+def _lowercase_same_length(text: str) -> str:
     """Convert a text to lower case without changing its length: characters such as "İ", whose lower
     case is longer, are kept."""
     lowered = text.lower()
@@ -141,7 +143,7 @@ def _to_lower(text: str) -> str:
     return "".join(low if len(low := each.lower()) == 1 else each for each in text)
 
 
-def _is_at(value: str, text: str, at: int) -> bool:
+def _occurs_at_position(value: str, text: str, at: int) -> bool:
     """Return whether the value occurs in the text at this position. A short value must be a whole
     word."""
     if not text.startswith(value, at):
@@ -172,8 +174,8 @@ def _find_provided_parts(given: str, resolved: str) -> Iterator[tuple[str, str]]
     between = {given[one.end : two.start] for one, two in itertools.pairwise(found)}
     if len(between) > _LITERALS_MAX:
         raise _TooManyPartsError
-    yield from _quote_forms(resolved, given)
-    yield from _quote_forms(os.path.normpath(resolved), given)
+    yield from _list_quoted_forms(resolved, given)
+    yield from _list_quoted_forms(os.path.normpath(resolved), given)
     values = [provided]
     for literal in sorted(filter(None, between)):
         values = [part for value in values for part in value.split(literal)]
@@ -182,16 +184,16 @@ def _find_provided_parts(given: str, resolved: str) -> Iterator[tuple[str, str]]
     items = [item for item in items if item in values or not item.isalpha()]
     strings = [string for value in values for string in _QUOTED_STRING.findall(value)]
     for part in dict.fromkeys([provided, os.path.normpath(provided), *values, *items, *strings]):
-        yield from _quote_forms(part, reference)
+        yield from _list_quoted_forms(part, reference)
     # The word around the references, as "x${f:p}y" in a list.
     before = _SEPARATOR.split(given[:first])[-1]
     after = _SEPARATOR.split(given[last:])[0]
     pieces = _SEPARATOR.split(word := before + provided + after)
     for part in {word, pieces[0], pieces[-1]} - {before, after, *items}:
-        yield from _quote_forms(part, before + reference + after)
+        yield from _list_quoted_forms(part, before + reference + after)
 
 
-def _quote_forms(value: str, reference: str) -> Iterator[tuple[str, str]]:
+def _list_quoted_forms(value: str, reference: str) -> Iterator[tuple[str, str]]:
     """Yield the forms in which the value may appear in a text (plain, as a Python literal, in
     JSON), each with its reference."""
     if len(value) >= HIDDEN_LENGTH_MIN:

@@ -137,7 +137,7 @@ class RecordConversion:
                 lambda: self._transforms.apply(record),
                 record=record,
             )
-            return None if changed is None else self._serialize(changed)
+            return None if changed is None else self._serialize_record(changed)
         except RecordSkippedError:
             return None
 
@@ -148,7 +148,7 @@ class RecordConversion:
         Raises `ConnectError`.
         """
         try:
-            record = self._deserialize(consumed)
+            record = self._deserialize_record(consumed)
             return self._operator.run(
                 ConversionStage.TRANSFORMATION,
                 lambda: self._transforms.apply(record),
@@ -175,7 +175,7 @@ class RecordConversion:
     def _list_converters(self) -> tuple[Converter | HeaderConverter, ...]:
         return self._converters.key, self._converters.value, self._converters.header
 
-    def _serialize(self, record: SourceRecord) -> ProducerRecord:
+    def _serialize_record(self, record: SourceRecord) -> ProducerRecord:
         """Serialize a record. Headers are serialized last, because key and value converters may add
         headers."""
         key = self._operator.run(
@@ -224,7 +224,7 @@ class RecordConversion:
             for each in record.headers
         )
 
-    def _deserialize(self, consumed: ConsumerRecord) -> SinkRecord:
+    def _deserialize_record(self, consumed: ConsumerRecord) -> SinkRecord:
         run, topic = self._operator.run, consumed.topic
         raw = Headers(
             Header(name, value, schema.OPTIONAL_BYTES_SCHEMA)

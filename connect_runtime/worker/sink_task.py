@@ -181,15 +181,15 @@ class WorkerSinkTask:
     def run_once(self) -> None:
         self._set_consumer_paused(resting=False)
         self._commit_if_due()
-        self._append_to_batch(self._poll(self._compute_poll_timeout_s()))
+        self._append_to_batch(self._poll_consumer(self._compute_poll_timeout_s()))
         if not (self._is_retrying and self._batch and self._deps.clock.now_s() < self._retry_at_s):
-            self._put(self._batch)
+            self._deliver_batch(self._batch)
 
     def stay_idle(self) -> None:
         if self._start_attempted:
             self._set_consumer_paused(resting=True)
             self._commit_if_due()
-            self._append_to_batch(self._poll(0.0))
+            self._append_to_batch(self._poll_consumer(0.0))
 
     def get_status(self) -> tuple[RunState, str | None]:
         return RunState.RUNNING, None
@@ -246,7 +246,7 @@ class WorkerSinkTask:
         known = self._offsets.assigned.intersection(partitions)
         if known:
             try:
-                self._close(known)
+                self._close_partitions(known)
             finally:
                 self._remove_partitions(known)
 
@@ -264,7 +264,7 @@ class WorkerSinkTask:
         wait_s = min(_POLL_TIMEOUT_S, max(0.0, self._next_commit_s - now_s))
         return min(wait_s, self._retry_at_s - now_s) if now_s < self._retry_at_s else wait_s
 
-    def _poll(self, timeout_s: float) -> Sequence[ConsumerRecord]:
+    def _poll_consumer(self, timeout_s: float) -> Sequence[ConsumerRecord]:
         self._rewind()
         return self._get_consumer().poll(timeout_s)
 
@@ -279,7 +279,7 @@ class WorkerSinkTask:
         items = [(each, self._deps.pipeline.from_kafka(each)) for each in consumed]
         self._batch = [*self._batch, *items]
 
-    def _put(self, batch: list[_BatchItem]) -> None:
+    def _deliver_batch(self, batch: list[_BatchItem]) -> None:
         """Deliver a batch. Skipped records count as delivered after all earlier records are
         delivered."""
         consumer = self._get_consumer()
@@ -407,9 +407,9 @@ class WorkerSinkTask:
         if closing fails."""
         try:
             wanted = self._collect_last_offsets(partitions)
-            self._close(partitions)
+            self._close_partitions(partitions)
             if not self._deps.given_up.is_set():
-                self._commit_now(wanted)
+                self._commit_offsets_now(wanted)
         finally:
             self._remove_partitions(partitions)
 
@@ -428,7 +428,7 @@ class WorkerSinkTask:
             self._deps.metrics.record_commit(took_s=None)
             return {}
 
-    def _commit_now(self, wanted: Mapping[TopicPartition, int]) -> None:
+    def _commit_offsets_now(self, wanted: Mapping[TopicPartition, int]) -> None:
         commit = self._begin_commit(wanted, self._deps.clock.now_s())
         try:
             if wanted:
@@ -438,7 +438,7 @@ class WorkerSinkTask:
         else:
             self._on_commit_completed(commit, None)
 
-    def _close(self, partitions: frozenset[TopicPartition]) -> None:
+    def _close_partitions(self, partitions: frozenset[TopicPartition]) -> None:
         if self._start_attempted:
             self._task.close(sorted(partitions))
 

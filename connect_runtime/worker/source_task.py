@@ -77,7 +77,7 @@ class WorkerSourceTask:
         self._commits = SourceOffsetCommitter(
             deps.context.task_id.connector,
             offsets=deps.offsets,
-            take_committable=self._take_committable,
+            take_committable=self._take_committable_offsets,
             timing=deps.timing,
             metrics=deps.metrics,
             clock=deps.clock,
@@ -93,15 +93,15 @@ class WorkerSourceTask:
 
     def run_once(self) -> None:
         self._raise_failure()
-        self._commit()
+        self._commit_offsets()
         if not self._to_send:
             self._to_send.extend(self._poll())
-        self._send_all()
+        self._send_records()
 
     def stay_idle(self) -> None:
         if self._start_attempted:
             self._raise_failure()
-            self._commit()
+            self._commit_offsets()
 
     def get_status(self) -> tuple[RunState, str | None]:
         return RunState.RUNNING, None
@@ -119,7 +119,7 @@ class WorkerSourceTask:
         self._deps.stopping.set()
         steps = CloseSteps(str(self._deps.context.task_id))
         if self._producer is not None:
-            steps.run("committing its last offsets", self._commit_last, is_fatal=False)
+            steps.run("committing its last offsets", self._commit_final_offsets, is_fatal=False)
         if self._start_attempted:
             steps.run("stopping it", self._task.stop)
         self._deps.context.close()
@@ -153,15 +153,15 @@ class WorkerSourceTask:
         self._deps.metrics.record_poll(len(polled), took_s=took_s)
         return polled
 
-    def _send_all(self) -> None:
+    def _send_records(self) -> None:
         while self._to_send and not self._deps.given_up.is_set():
             self._raise_failure()
-            if not self._send(self._to_send[0]):
+            if not self._send_record(self._to_send[0]):
                 self._deps.stopping.wait(_SEND_RETRY_DELAY_S)
                 return
             self._to_send.popleft()
 
-    def _send(self, record: SourceRecord) -> bool:
+    def _send_record(self, record: SourceRecord) -> bool:
         """Send one record. Return False if the record must be sent again later."""
         written = self._deps.pipeline.to_kafka(record)
         if written is None:
@@ -220,24 +220,24 @@ class WorkerSourceTask:
         if failure is not None:
             raise ConnectError("Unrecoverable exception from producer send") from failure
 
-    def _take_committable(self) -> CommittableOffsets:
+    def _take_committable_offsets(self) -> CommittableOffsets:
         with self._lock:
             return self._submitted.take_committable()
 
-    def _commit(self) -> None:
+    def _commit_offsets(self) -> None:
         if not self._deps.given_up.is_set() and self._commits.commit_if_due():
-            self._notify_committed()
+            self._notify_offsets_committed()
 
-    def _commit_last(self) -> None:
+    def _commit_final_offsets(self) -> None:
         if self._deps.given_up.is_set() or self._producer is None:
             return
         if not self._producer.flush(self._deps.timing.timeout_s):
             _LOG.warning("records are still in flight: their offsets are not committed")
         if not self._deps.given_up.is_set():
             self._commits.commit_all()
-            self._notify_committed()
+            self._notify_offsets_committed()
 
-    def _notify_committed(self) -> None:
+    def _notify_offsets_committed(self) -> None:
         try:
             self._task.commit()
         except BaseException:  # noqa: BLE001 - of a plugin: it is logged, as in Java

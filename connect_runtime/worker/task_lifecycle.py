@@ -57,7 +57,7 @@ class TaskTargetStateRequested:
 
 
 @dataclass(frozen=True, slots=True)
-class ReconfigureOffered:
+class ReconfigurationOffered:
     """Event: a new configuration was offered. The task may accept it without a restart.
 
     Only one offer is pending at a time.
@@ -65,8 +65,8 @@ class ReconfigureOffered:
 
 
 @dataclass(frozen=True, slots=True)
-class ReconfigureDone:
-    """Event: the action `Reconfigure` is complete. The task has accepted or refused the
+class ReconfigurationDone:
+    """Event: the action `ReconfigureTask` is complete. The task has accepted or refused the
     configuration."""
 
 
@@ -94,8 +94,8 @@ TaskLifecycleEvent: TypeAlias = (
     | TaskStarted
     | IterationDone
     | TaskTargetStateRequested
-    | ReconfigureOffered
-    | ReconfigureDone
+    | ReconfigurationOffered
+    | ReconfigurationDone
     | TaskStopRequested
     | TaskAbandoned
     | TaskEnded
@@ -111,22 +111,22 @@ class StartTask:
 
 
 @dataclass(frozen=True, slots=True)
-class RunOnce:
+class RunTaskOnce:
     """Action: poll or deliver records once. `IterationDone` follows."""
 
 
 @dataclass(frozen=True, slots=True)
-class StayIdle:
+class KeepTaskIdle:
     """Action: keep client sessions alive, but process no records until the next action."""
 
 
 @dataclass(frozen=True, slots=True)
-class Reconfigure:
-    """Action: offer the new configuration to the task. `ReconfigureDone` follows."""
+class ReconfigureTask:
+    """Action: offer the new configuration to the task. `ReconfigurationDone` follows."""
 
 
 @dataclass(frozen=True, slots=True)
-class Shutdown:
+class ShutDownTask:
     """Action: commit offsets, stop the task if its start was attempted, and close everything.
 
     `TaskEnded` follows.
@@ -144,7 +144,7 @@ class PublishStatus:
 
 
 TaskLifecycleAction: TypeAlias = (
-    StartTask | RunOnce | StayIdle | Reconfigure | Shutdown | PublishStatus
+    StartTask | RunTaskOnce | KeepTaskIdle | ReconfigureTask | ShutDownTask | PublishStatus
 )
 
 
@@ -182,26 +182,26 @@ class TaskLifecycle:
             return []
         match event:
             case TaskEnded(trace):
-                return self._end(trace)
+                return self._end_lifecycle(trace)
             case TaskAbandoned() | TaskTargetStateRequested() | TaskStopRequested():
                 return self._apply_request(event)
-            case ReconfigureOffered():
+            case ReconfigurationOffered():
                 self._offered = True
-                return self._stay_idle() if self._is_idle and not self._reconfiguring else []
-            case ReconfigureDone():
+                return self._stay_idle() if self._is_task_idle and not self._reconfiguring else []
+            case ReconfigurationDone():
                 self._reconfiguring = False
                 return (
                     self._apply_when_idle() or self._stay_idle()
-                    if self._is_idle
+                    if self._is_task_idle
                     else self._next_iteration()
                 )
             case TaskThreadStarted():
                 assert self._phase is TaskPhase.NEW, self._phase
-                return self._start_or_hold()
+                return self._start_or_hold_task()
             case TaskStarted():
                 assert self._phase is TaskPhase.STARTING, self._phase
                 if self.is_stopping:
-                    return self._close()
+                    return self._begin_shutdown()
                 self._phase = TaskPhase.RUNNING
                 return [PublishStatus(state=State.RUNNING), *self._next_iteration()]
             case IterationDone():
@@ -222,9 +222,9 @@ class TaskLifecycle:
                     self._target = state
         return self._apply_when_idle()
 
-    def _start_or_hold(self) -> list[TaskLifecycleAction]:
+    def _start_or_hold_task(self) -> list[TaskLifecycleAction]:
         if self.is_stopping:
-            return self._close()
+            return self._begin_shutdown()
         if self._target is TargetState.PAUSED:
             self._phase = TaskPhase.HELD
             return [PublishStatus(state=State.PAUSED), *self._stay_idle()]
@@ -232,46 +232,46 @@ class TaskLifecycle:
         return [StartTask()]
 
     @property
-    def _is_idle(self) -> bool:
+    def _is_task_idle(self) -> bool:
         return self._phase in (TaskPhase.HELD, TaskPhase.PAUSED)
 
     def _stay_idle(self) -> list[TaskLifecycleAction]:
-        return self._start_reconfiguration() if self._offered else [StayIdle()]
+        return self._start_reconfiguration() if self._offered else [KeepTaskIdle()]
 
     def _start_reconfiguration(self) -> list[TaskLifecycleAction]:
         self._offered, self._reconfiguring = False, True
-        return [Reconfigure()]
+        return [ReconfigureTask()]
 
     def _next_iteration(self) -> list[TaskLifecycleAction]:
         if self.is_stopping:
-            return self._close()
+            return self._begin_shutdown()
         if self._offered:
             return self._start_reconfiguration()
         if self._target is TargetState.PAUSED:
             self._phase = TaskPhase.PAUSED
-            return [PublishStatus(state=State.PAUSED), StayIdle()]
-        return [RunOnce()]
+            return [PublishStatus(state=State.PAUSED), KeepTaskIdle()]
+        return [RunTaskOnce()]
 
     def _apply_when_idle(self) -> list[TaskLifecycleAction]:
         """Apply requests to an idle task immediately. A running task applies them after its
         iteration."""
-        if not self._is_idle or self._reconfiguring:
+        if not self._is_task_idle or self._reconfiguring:
             return []
         if self.is_stopping:
-            return self._close()
+            return self._begin_shutdown()
         if self._target is not TargetState.STARTED:
             return []
         if self._phase is TaskPhase.HELD:
             self._phase = TaskPhase.STARTING
             return [StartTask()]
         self._phase = TaskPhase.RUNNING
-        return [PublishStatus(state=State.RUNNING), RunOnce()]
+        return [PublishStatus(state=State.RUNNING), RunTaskOnce()]
 
-    def _close(self) -> list[TaskLifecycleAction]:
+    def _begin_shutdown(self) -> list[TaskLifecycleAction]:
         self._phase = TaskPhase.CLOSING
-        return [Shutdown()]
+        return [ShutDownTask()]
 
-    def _end(self, trace: str | None) -> list[TaskLifecycleAction]:
+    def _end_lifecycle(self, trace: str | None) -> list[TaskLifecycleAction]:
         """Publish the final status. Exceptions during a requested stop do not fail the task."""
         failed = trace is not None and not self.is_stopping
         self._phase = TaskPhase.ENDED

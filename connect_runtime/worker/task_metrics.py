@@ -115,23 +115,23 @@ class SourceTaskStats:
         """Record a poll that returned `size` records."""
         self._polled.observe(size, now_s)
         self._polls_ms.observe(took_s * _MS, now_s)
-        self._add_active(size, now_s)
+        self._add_active_records(size, now_s)
 
     def record_write(self, now_s: float) -> None:
         """Record an acknowledged record."""
         self._written.observe(1.0, now_s)
-        self._add_active(-1, now_s)
+        self._add_active_records(-1, now_s)
 
     def record_skipped(self, now_s: float) -> None:
         """Record a record that was filtered or skipped."""
-        self._add_active(-1, now_s)
+        self._add_active_records(-1, now_s)
 
     def record_pipeline_progress(self, size: int, now_s: float) -> None:
         """Record that a pipeline task has stored `size` records in the target."""
         self._polled.observe(size, now_s)
         self._written.observe(size, now_s)
 
-    def _add_active(self, change: int, now_s: float) -> None:
+    def _add_active_records(self, change: int, now_s: float) -> None:
         self._active = max(0, self._active + change)
         self._actives.observe(self._active, now_s)
 

@@ -3,8 +3,8 @@
 A plugin failure is published as the status of its connector or task and affects nothing else. A
 plugin that does not stop in time is abandoned and publishes no more statuses. Java: Worker.
 
-`StartedItems` records each connector's and task's configuration at its last start, and its last
-status. The status topic also has the status, but later and without the configuration.
+`StartedConnectorsAndTasks` records each connector's and task's configuration at its last start, and
+its last status. The status topic also has the status, but later and without the configuration.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from connect_runtime.worker.worker_task import WorkerTask, WriteTaskStatus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StartedItem:
+class StartedConnectorOrTask:
     """The most recent start of a connector or task on this worker, with its last status."""
 
     config: RawConfig = field(repr=False)
@@ -56,19 +56,19 @@ class StartedItem:
     """Stack trace if the item failed; otherwise None."""
 
 
-class StartedItems:
+class StartedConnectorsAndTasks:
     """Most recent start and status of each connector and task. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._items: dict[StatusSubject, StartedItem] = {}
+        self._items: dict[StatusSubject, StartedConnectorOrTask] = {}
 
     def record_start(self, subject: StatusSubject, config: RawConfig) -> None:
         """Record a start attempt."""
         with self._lock:
             before = self._items.get(subject)
             times = 1 if before is None else before.times + 1
-            self._items[subject] = StartedItem(config=config, times=times)
+            self._items[subject] = StartedConnectorOrTask(config=config, times=times)
 
     def record_reconfiguration(self, subject: StatusSubject, config: RawConfig) -> None:
         """Record a configuration that was accepted without a restart."""
@@ -82,7 +82,7 @@ class StartedItems:
                 self._items[subject], state=state, trace=trace
             )
 
-    def snapshot(self) -> Mapping[StatusSubject, StartedItem]:
+    def snapshot(self) -> Mapping[StatusSubject, StartedConnectorOrTask]:
         """Return the current items. A connector or task that has stopped on this worker is
         UNASSIGNED."""
         with self._lock:
@@ -105,7 +105,7 @@ class Worker:
     def __init__(self, deps: WorkerDeps, listener: WorkerListener) -> None:
         self._deps = deps
         self._listener = listener
-        self.started_items = StartedItems()
+        self.started_items = StartedConnectorsAndTasks()
         self._connectors: dict[str, WorkerConnector] = {}
         self._tasks: dict[ConnectorTaskId, RunningTask] = {}
         self._threads = ThreadGroup(on_unexpected_end=_log_thread_death)
@@ -328,7 +328,7 @@ class Worker:
     ) -> ConnectError:
         """Publish FAILED for a connector or task that could not be created, and return the error to
         raise."""
-        trace = worker_task.format_trace(error, hide=provided.hide)
+        trace = worker_task.format_exception_trace(error, hide=provided.hide)
         write_status = self._build_status_writer(
             subject,
             None,

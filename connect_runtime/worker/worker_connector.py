@@ -15,11 +15,11 @@ from connect_runtime.storage.cluster_config_state import TargetState
 from connect_runtime.system.threads import OwnedThread, ThreadGroup
 from connect_runtime.worker import worker_task
 from connect_runtime.worker.connector_lifecycle import (
-    CallInitialize,
-    CallStart,
-    CallStop,
+    CallConnectorInitialize,
+    CallConnectorStart,
+    CallConnectorStop,
     CloseConnector,
-    CompleteRequest,
+    CompleteTargetStateRequest,
     ConnectorAbandoned,
     ConnectorCallReturned,
     ConnectorFailed,
@@ -80,7 +80,7 @@ class WorkerConnector:
 
     def start(self, owner: ThreadGroup, state: TargetState) -> None:
         self.request_state(state)
-        self._thread = owner.start(f"connector-thread-{self.name}", self._run)
+        self._thread = owner.start(f"connector-thread-{self.name}", self._run_connector_thread)
 
     def request_state(self, state: TargetState) -> None:
         """Request a target state."""
@@ -100,7 +100,7 @@ class WorkerConnector:
     def fail(self, error: Exception) -> None:
         """Mark the connector as failed, because it reported an error or returned an invalid
         result."""
-        trace = worker_task.format_trace(error, hide=self._deps.hide)
+        trace = worker_task.format_exception_trace(error, hide=self._deps.hide)
         self._process_event(ConnectorFailed(trace))
 
     def request_stop(self) -> None:
@@ -121,13 +121,13 @@ class WorkerConnector:
         self._context.close()
         self._process_event(ConnectorAbandoned())
 
-    def _run(self, stop: threading.Event) -> None:
+    def _run_connector_thread(self, stop: threading.Event) -> None:
         with log_context.bind_fields(connector=self.name):
             self._process_event(ConnectorThreadStarted())
             while self._machine.phase is not ConnectorPhase.ENDED:
                 call = self._next_action()
                 if call is not None:
-                    self._execute(call)
+                    self._execute_lifecycle_action(call)
             self._context.close()
 
     def _next_action(self) -> ConnectorLifecycleAction | None:
@@ -138,23 +138,23 @@ class WorkerConnector:
     def _has_actions(self) -> bool:
         return len(self._todo) > 0 or self._machine.phase is ConnectorPhase.ENDED
 
-    def _execute(self, call: ConnectorLifecycleAction) -> None:
+    def _execute_lifecycle_action(self, call: ConnectorLifecycleAction) -> None:
         trace = None
         try:
             self._call_connector(call)
         except BaseException as error:  # noqa: BLE001 - of plugins, which may raise anything
             hide = self._deps.hide
             worker_task.log_failure(_LOG, f"connector {self.name}", error, hide=hide)
-            trace = worker_task.format_trace(error, hide=hide)
+            trace = worker_task.format_exception_trace(error, hide=hide)
         self._process_event(ConnectorCallReturned(trace))
 
     def _call_connector(self, call: ConnectorLifecycleAction) -> None:
         match call:
-            case CallInitialize():
+            case CallConnectorInitialize():
                 self._connector.initialize(self._context)
-            case CallStart():
+            case CallConnectorStart():
                 self._connector.start(self._deps.props())
-            case CallStop():
+            case CallConnectorStop():
                 self._connector.stop()
             case _:
                 raise FatalError(f"unexpected action {call}")
@@ -165,7 +165,7 @@ class WorkerConnector:
                 match each:
                     case PublishConnectorStatus(state=state, trace=trace, safe=safe):
                         self._deps.write_status(state, trace, safe=safe)
-                    case CompleteRequest(state=state, error=error):
+                    case CompleteTargetStateRequest(state=state, error=error):
                         self._deps.on_target_state_reached(state, error)
                     case CloseConnector():
                         pass  # the thread closes it when it ends

@@ -24,13 +24,13 @@ from connect_runtime.system.threads import OwnedThread, ThreadGroup
 from connect_runtime.worker.provided_values import HideValues
 from connect_runtime.worker.task_lifecycle import (
     IterationDone,
+    KeepTaskIdle,
     PublishStatus,
-    Reconfigure,
-    ReconfigureDone,
-    ReconfigureOffered,
-    RunOnce,
+    ReconfigurationDone,
+    ReconfigurationOffered,
+    ReconfigureTask,
+    RunTaskOnce,
     StartTask,
-    StayIdle,
     TaskAbandoned,
     TaskEnded,
     TaskLifecycle,
@@ -44,11 +44,11 @@ from connect_runtime.worker.task_lifecycle import (
 )
 
 
-def format_trace(error: BaseException, *, hide: HideValues) -> str:
+def format_exception_trace(error: BaseException, *, hide: HideValues) -> str:
     """Format an exception: the error message on the first line, for short displays, then the stack
     trace. `hide` replaces config provider values in a text."""
     said = "".join(traceback.format_exception_only(error)).strip()
-    return hide(f"{said}\n{_format_stack(error)}")
+    return hide(f"{said}\n{_format_exception_stack(error)}")
 
 
 def log_failure(
@@ -56,7 +56,7 @@ def log_failure(
 ) -> None:
     """Log that `subject` failed. Expected errors are logged without a stack trace, except at DEBUG.
     `hide` replaces config provider values in a text."""
-    stack = _format_stack(error)
+    stack = _format_exception_stack(error)
     hidden = hide(stack)
     more, exc_info = ("", error) if hidden == stack else (f"\n{hidden}", None)
     if isinstance(error, ConnectError):
@@ -66,7 +66,7 @@ def log_failure(
         logger.error("%s failed with an unexpected error%s", subject, more, exc_info=exc_info)
 
 
-def _format_stack(error: BaseException) -> str:
+def _format_exception_stack(error: BaseException) -> str:
     return "".join(traceback.format_exception(error))
 
 
@@ -175,7 +175,7 @@ class WorkerTask:
         return self.task
 
     def start(self, owner: ThreadGroup) -> None:
-        self._thread = owner.start(f"task-thread-{self.task}", self._run)
+        self._thread = owner.start(f"task-thread-{self.task}", self._run_task_thread)
 
     def set_target_state(self, state: TargetState) -> None:
         self._process_event(TaskTargetStateRequested(state))
@@ -190,12 +190,12 @@ class WorkerTask:
         """
         answer: futures.Future[bool] = futures.Future()
         with self._changed:
-            self._decline_offer()
+            self._decline_reconfiguration_offer()
             if self._machine.phase is TaskPhase.ENDED:
                 answer.set_result(False)
             else:
                 self._offer = (take_up, answer)
-                self._process_event(ReconfigureOffered())
+                self._process_event(ReconfigurationOffered())
         return answer
 
     @property
@@ -231,40 +231,42 @@ class WorkerTask:
         """
         with self._changed:
             if self._machine.phase is TaskPhase.RUNNING and not self._machine.is_stopping:
-                self._publish_running(safe=False)
+                self._publish_running_status(safe=False)
 
-    def _run(self, stop: threading.Event) -> None:
+    def _run_task_thread(self, stop: threading.Event) -> None:
         with log_context.bind_fields(connector=self.task.connector, task=self.task.task):
             self._process_event(TaskThreadStarted())
             while self._machine.phase is not TaskPhase.ENDED:
-                self._process_event(self._execute(self._next_action()))
+                self._process_event(self._execute_lifecycle_action(self._next_action()))
             with self._changed:
-                self._decline_offer()
+                self._decline_reconfiguration_offer()
 
     def _next_action(self) -> TaskLifecycleAction:
         with self._changed:
             return self._todo.popleft()
 
-    def _execute(self, instruction: TaskLifecycleAction) -> TaskLifecycleEvent | None:
+    def _execute_lifecycle_action(
+        self, instruction: TaskLifecycleAction
+    ) -> TaskLifecycleEvent | None:
         try:
             match instruction:
                 case StartTask():
                     self._body.start_up()
                     return TaskStarted()
-                case RunOnce():
+                case RunTaskOnce():
                     self._body.run_once()
                     return IterationDone()
-                case StayIdle():
+                case KeepTaskIdle():
                     self._stay_idle()
                     return None
-                case Reconfigure():
-                    self._run_offer()
-                    return ReconfigureDone()
+                case ReconfigureTask():
+                    self._run_reconfiguration_offer()
+                    return ReconfigurationDone()
                 case _:
-                    return self._close()
+                    return self._close_task()
         except BaseException as error:  # noqa: BLE001 - of plugins, which may raise anything
             self._record_error(error)
-        return self._close()
+        return self._close_task()
 
     def _stay_idle(self) -> None:
         while True:
@@ -274,7 +276,7 @@ class WorkerTask:
                 if self._todo:
                     return
 
-    def _run_offer(self) -> None:
+    def _run_reconfiguration_offer(self) -> None:
         with self._changed:
             offer, self._offer = self._offer, None
         if offer is None:
@@ -288,13 +290,13 @@ class WorkerTask:
         finally:
             answer.set_result(taken)
 
-    def _decline_offer(self) -> None:
+    def _decline_reconfiguration_offer(self) -> None:
         """Decline a pending reconfiguration offer. The caller must hold the lock."""
         offer, self._offer = self._offer, None
         if offer is not None:
             offer[1].set_result(False)
 
-    def _close(self) -> TaskEnded:
+    def _close_task(self) -> TaskEnded:
         try:
             self._body.shut_down()
         except BaseException as error:  # noqa: BLE001 - of plugins, which may raise anything
@@ -305,7 +307,7 @@ class WorkerTask:
         """Log an error. Only the first error is published."""
         log_failure(_LOG, f"task {self.task}", error, hide=self._hide)
         if self._trace is None:
-            self._trace = format_trace(error, hide=self._hide)
+            self._trace = format_exception_trace(error, hide=self._hide)
 
     def _process_event(self, event: TaskLifecycleEvent | None) -> None:
         if event is None:
@@ -315,11 +317,11 @@ class WorkerTask:
                 if not isinstance(each, PublishStatus):
                     self._todo.append(each)
                 elif each.state is RunState.RUNNING:
-                    self._publish_running(safe=each.safe)
+                    self._publish_running_status(safe=each.safe)
                 else:
                     self._write_status(each.state, each.trace, safe=each.safe)
             self._changed.notify_all()
 
-    def _publish_running(self, *, safe: bool) -> None:
+    def _publish_running_status(self, *, safe: bool) -> None:
         state, trace = self._body.get_status()
         self._write_status(state, trace, safe=safe)

@@ -401,7 +401,9 @@ class MetricsPortError(click.ClickException):
     exit_code = exit_codes.BAD_INPUT
 
     def show(self, file: IO[Any] | None = None) -> None:
-        click.echo(terminal_escape.escape(f"mm2: {self.format_message()}"), err=True, file=file)
+        click.echo(
+            terminal_escape.escape_unprintable(f"mm2: {self.format_message()}"), err=True, file=file
+        )
 
 
 def _describe_port_error(error: ExporterError) -> str:

@@ -14,7 +14,7 @@ from connect_runtime.base import terminal_escape
 
 def print_line(line: str, *, err: bool = False) -> None:
     """Print exactly one line. Line feeds and control characters in the text are escaped."""
-    click.echo(terminal_escape.escape(line), err=err)
+    click.echo(terminal_escape.escape_unprintable(line), err=err)
 
 
 def print_lines(text: str, *, err: bool = False) -> None:

@@ -80,7 +80,7 @@ class MetadataProbe:
             self._asked = True
             self._connections.call(
                 AnyNodeTarget(),
-                request_builders.request_metadata(()),
+                request_builders.build_metadata_request(()),
                 done=self._handle_metadata_response,
                 timeout_s=ANSWER_TIMEOUT_S,
             )

@@ -54,7 +54,9 @@ def describe_rereads(
     active = sum(each["state"] == GroupState.ACTIVE.value for each in _select_moved_groups(groups))
     if planned or not active:
         return known
-    still = f"{plurals.format_count(active, 'group')} still {plurals.conjugate(active, 'consume')}"
+    still = (
+        f"{plurals.format_count(active, 'group')} still {plurals.conjugate_verb(active, 'consume')}"
+    )
     return f"{known}, plus what {still} from now on"
 
 

@@ -193,7 +193,7 @@ def _read_property(
         found.broken.add(name)
         return
     text = resolved.text.strip()
-    secret = resolved.is_secret or config_errors.is_sensitive(name)
+    secret = resolved.is_secret or config_errors.is_sensitive_key(name)
     kind = client_keys.SUPPORTED_PROPERTIES.get(name)
     if kind is not None and not _is_valid_value(kind, text):
         shown = config_errors.HIDDEN_VALUE if secret else text
@@ -276,7 +276,7 @@ def _read_security_settings(
     """Read the TLS and SASL settings, including certificate files. Reports problems and returns
     None if there are any."""
     unread = any(name.startswith(client_keys.SECURITY_PREFIXES) for name in found.broken)
-    parsed = security_settings.parse_security(
+    parsed = security_settings.parse_security_settings(
         found.texts, files=key_stores.create_store_files(collector.folder)
     )
     for error in parsed.errors:

@@ -236,9 +236,11 @@ def read_text(path: pathlib.Path) -> str:
 
 
 def _read_text_and_find_writers(path: pathlib.Path) -> tuple[str, ForeignWriter | None]:
-    """Read the file as `read_text` does, and find out who else can change it."""
+    """Read the file as `read_properties_text` does, and find out who else can change it."""
     try:
-        content, writer = files.read_checked(path, max_bytes=properties_file.MAX_FILE_BYTES)
+        content, writer = files.read_file_and_check_writers(
+            path, max_bytes=properties_file.MAX_FILE_BYTES
+        )
         return content.decode("iso-8859-1" if is_properties_file(path) else "utf-8"), writer
     except OSError as error:
         raise config_errors.build_unreadable_error(

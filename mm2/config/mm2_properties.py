@@ -321,7 +321,7 @@ class TranslatedProperties:
 def translate_properties(text: str) -> TranslatedProperties:
     """Translate the text of a properties file. Problems are part of the result."""
     try:
-        entries = java_properties.parse_entries(text)
+        entries = java_properties.parse_property_entries(text)
     except ValueError as error:
         line, _, words = str(error).removeprefix("line ").partition(": ")
         return _create_empty_translation(Problem(line=int(line), key="", text=words))

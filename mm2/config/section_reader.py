@@ -314,7 +314,7 @@ def _read_entry(
         if resolved is None:
             return None
         texts = _split_list(resolved.text) if is_list else (resolved.text,)
-        secret = resolved.is_secret or config_errors.is_sensitive(entry.key)
+        secret = resolved.is_secret or config_errors.is_sensitive_key(entry.key)
         return _SettingTexts(texts, secret=secret, line=entry.line, path=path)
     if is_list and isinstance(node, YamlList):
         return _read_items(collector, node, path)

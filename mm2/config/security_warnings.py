@@ -101,6 +101,6 @@ def _build_secrets_warning(flat: FlatProperties, keys: set[str], who: str) -> li
 def _has_secret(key: str, value: str) -> bool:
     if key.endswith(_CERTIFICATE_SUFFIXES) or key.startswith(_REST_PREFIXES):
         return False
-    if config_errors.is_sensitive(key):
+    if config_errors.is_sensitive_key(key):
         return bool(value.strip())
     return config_errors.hide_secrets(value) != value

@@ -208,7 +208,7 @@ class SourceTopicWatcher:
             self._log_partition_count(
                 f"{plurals.format_count(len(copyable), 'partition')} of "
                 f"{plurals.format_count(len({each.topic for each in copyable}), 'topic')} "
-                f"{plurals.conjugate(len(copyable), 'are')} mirrored"
+                f"{plurals.conjugate_verb(len(copyable), 'are')} mirrored"
             )
         else:
             for line in topic_refresh.describe_new_partitions(

@@ -155,7 +155,7 @@ class BlockingClient:
     def find_any_node(self) -> int:
         """Return the lowest broker id of the cluster."""
 
-        brokers = self.request(AnyNodeTarget(), request_builders.request_metadata(())).brokers
+        brokers = self.request(AnyNodeTarget(), request_builders.build_metadata_request(())).brokers
         if not brokers:
             raise RetriableError("the cluster metadata lists no brokers")
         return min(int(each.node_id) for each in brokers)

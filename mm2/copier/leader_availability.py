@@ -80,7 +80,7 @@ class LeaderMonitor:
         self._probed.add(node_id)
         self._connections.call(
             NodeTarget(node_id),
-            request_builders.request_api_versions(software_version=PROBE_SOFTWARE_VERSION),
+            request_builders.build_api_versions_request(software_version=PROBE_SOFTWARE_VERSION),
             done=lambda _: self._probed.discard(node_id),
             timeout_s=self.unreachable_after_s,
         )

@@ -225,7 +225,9 @@ class PartitionLogReader:
         partition = self._partition
         node = NodeTarget(self._client.leader(partition.topic, partition.partition))
         query = OffsetQuery(partition=partition.partition, timestamp=timestamp)
-        message = request_builders.list_offsets({partition.topic: [query]}, read_committed=True)
+        message = request_builders.build_list_offsets_request(
+            {partition.topic: [query]}, read_committed=True
+        )
         ((result,),) = (each.partitions for each in self._client.request(node, message).topics)
         if int(result.error_code):
             raise RetriableError(

@@ -201,7 +201,7 @@ class OffsetLookups:
             topics[side.topic(each.copy)].append(query)
         side.cluster.call(
             NodeTarget(node_id),
-            request_builders.list_offsets(topics, read_committed=not side.is_target),
+            request_builders.build_list_offsets_request(topics, read_committed=not side.is_target),
             done=lambda reply: self._reply_to_group(
                 side, group, reply, partitions=_index_by_name(reply.body), make=_read_offset
             ),
@@ -225,7 +225,7 @@ class OffsetLookups:
             topics[self._target.topic(each.copy)].append(query)
         self._target.cluster.call(
             NodeTarget(node_id),
-            request_builders.offsets_for_leader_epochs(topics),
+            request_builders.build_offsets_for_leader_epochs_request(topics),
             done=lambda reply: self._reply_to_group(
                 self._target,
                 group,
@@ -252,7 +252,7 @@ class OffsetLookups:
         self._describing.add(node_id)
         self._target.cluster.call(
             NodeTarget(node_id),
-            request_builders.describe_producers(topics),
+            request_builders.build_describe_producers_request(topics),
             done=lambda reply: self._handle_producers(node_id, group, reply),
             timeout_s=REQUEST_TIMEOUT_S,
             lane=LOOKUP_CONNECTION_NAME,

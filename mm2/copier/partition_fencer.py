@@ -85,12 +85,14 @@ class PartitionFencer:
         """Send InitProducerId with the transactional id."""
         return self._init_producer(
             self._coordinator,
-            request_builders.init_producer_id(self._coordinator.key, _TRANSACTION_TIMEOUT_MS),
+            request_builders.build_init_producer_id_request(
+                self._coordinator.key, _TRANSACTION_TIMEOUT_MS
+            ),
         )
 
     def init_idempotent_producer(self) -> ProducerIdAndEpoch | BrokerRefusal:
         """Send InitProducerId without a transactional id. Such a producer cannot be fenced."""
-        message = request_builders.init_producer_id(None, _TRANSACTION_TIMEOUT_MS)
+        message = request_builders.build_init_producer_id_request(None, _TRANSACTION_TIMEOUT_MS)
         return self._init_producer(AnyNodeTarget(), message)
 
     def commit_empty_transaction(self, owner: ProducerIdAndEpoch) -> BrokerRefusal | None:
@@ -98,7 +100,7 @@ class PartitionFencer:
         topics = {self.partition.topic: [self.partition.partition]}
         added = self._request_with_retry(
             self._coordinator,
-            request_builders.add_partitions_to_txn(
+            request_builders.build_add_partitions_to_txn_request(
                 self._coordinator.key, producer_id=owner.id, epoch=owner.epoch, topics=topics
             ),
         )
@@ -106,7 +108,7 @@ class PartitionFencer:
             return added
         ended = self._request_with_retry(
             self._coordinator,
-            request_builders.end_txn(
+            request_builders.build_end_txn_request(
                 self._coordinator.key, producer_id=owner.id, epoch=owner.epoch, committed=True
             ),
         )
@@ -167,7 +169,9 @@ class PartitionFencer:
         partition = self.partition
         node = NodeTarget(self.client.leader(partition.topic, partition.partition))
         query = OffsetQuery(partition=partition.partition, timestamp=timestamp)
-        message = request_builders.list_offsets({partition.topic: [query]}, read_committed=False)
+        message = request_builders.build_list_offsets_request(
+            {partition.topic: [query]}, read_committed=False
+        )
         ((result,),) = (each.partitions for each in self.client.request(node, message).topics)
         if int(result.error_code):
             raise BrokerResponseError(

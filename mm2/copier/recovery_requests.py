@@ -101,18 +101,20 @@ def _find_coordinator(where: PartitionSetup, instruction: Any) -> RequestTarget:
 def _build_request(where: PartitionSetup, instruction: Any) -> RequestBuilder:
     match instruction:
         case InitProducer():
-            return request_builders.init_producer_id(where.transactional_id, TRANSACTION_TIMEOUT_MS)
+            return request_builders.build_init_producer_id_request(
+                where.transactional_id, TRANSACTION_TIMEOUT_MS
+            )
         case InitIdempotentProducer():
-            return request_builders.init_producer_id(None, TRANSACTION_TIMEOUT_MS)
+            return request_builders.build_init_producer_id_request(None, TRANSACTION_TIMEOUT_MS)
         case AddToTransaction(producer=producer):
-            return request_builders.add_partitions_to_txn(
+            return request_builders.build_add_partitions_to_txn_request(
                 where.transactional_id,
                 producer_id=producer.id,
                 epoch=producer.epoch,
                 topics={where.remote_topic: [where.partition]},
             )
         case CommitTransaction(producer=producer):
-            return request_builders.end_txn(
+            return request_builders.build_end_txn_request(
                 where.transactional_id,
                 producer_id=producer.id,
                 epoch=producer.epoch,

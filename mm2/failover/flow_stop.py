@@ -120,7 +120,7 @@ def _write_stop_records(
         record
         for name in names
         for record in (
-            config_records.encode_commit(name, 0),
+            config_records.encode_task_config_commit(name, 0),
             config_records.encode_target_state(name, _STOPPED_STATE),
         )
     ]

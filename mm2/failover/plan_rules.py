@@ -318,7 +318,7 @@ def _check_rereads(
         count = plurals.format_count(each.unreplicated, "record")
         if each.basis is not PositionBasis.COMMITTED:
             count = f"at least {count}"
-        are = plurals.conjugate(each.unreplicated, "are")
+        are = plurals.conjugate_verb(each.unreplicated, "are")
         text = f"{count} that it has read {are} not on {wanted.destination}{waited}"
         yield weight, "read-unreplicated", text
     if each.deleted:
@@ -551,7 +551,8 @@ def _check_lag(
             severity=weight,
             code="lag",
             text=f"{name}: {plurals.format_count(each.lag_records, 'record')} of {wanted.origin} "
-            f"{plurals.conjugate(each.lag_records, 'are')} not on {wanted.destination}{waited}",
+            f"{plurals.conjugate_verb(each.lag_records, 'are')} not on "
+            f"{wanted.destination}{waited}",
         )
     if here.pending:
         yield _PlanFinding(

@@ -232,12 +232,12 @@ def find_denied_transactional_ids(connect: ConnectClient, names: Sequence[str]) 
         return []
     with connect() as questions:
         try:
-            message = request_builders.find_coordinators(
+            message = request_builders.build_find_coordinators_request(
                 request_builders.TRANSACTION_COORDINATOR, names
             )
             found = questions.request(AnyNodeTarget(), message).coordinators
         except UnsupportedVersion:
-            message = request_builders.find_coordinator(
+            message = request_builders.build_find_coordinator_request(
                 request_builders.TRANSACTION_COORDINATOR, names[0]
             )
             answer = questions.request(AnyNodeTarget(), message)

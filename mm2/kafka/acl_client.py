@@ -54,7 +54,7 @@ class KafkaAclAdmin:
         """Return all topic ACLs. `AclAdmin` documents this method and the methods below."""
         request = AdminRequest(
             to=AnyNodeTarget(),
-            message=acl_requests.describe_topic_acls(),
+            message=acl_requests.build_describe_topic_acls_request(),
             doing="reading the ACLs of topics",
         )
         answer = self._calls.send(request, timeout_s)
@@ -88,7 +88,7 @@ class KafkaAclAdmin:
     def _build_creation_request(self, chunk: Collection[TopicAcl]) -> AdminRequest:
         return AdminRequest(
             to=ControllerTarget(),
-            message=acl_requests.create_acls(map(_to_wire_binding, chunk)),
+            message=acl_requests.build_create_acls_request(map(_to_wire_binding, chunk)),
             doing=f"creating {len(chunk)} ACLs",
             get_error_code=_ignore_request_error,
         )

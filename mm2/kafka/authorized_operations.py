@@ -52,7 +52,7 @@ class AuthorizedOperationsClient:
         questions = [
             AdminRequest(
                 to=AnyNodeTarget(),
-                message=acl_requests.describe_topic_operations(chunk),
+                message=acl_requests.build_topic_operations_request(chunk),
                 doing=f"reading the authorized operations on topics of {self._where}",
                 get_error_code=_ignore_request_error,
             )
@@ -77,7 +77,7 @@ class AuthorizedOperationsClient:
         questions = [
             AdminRequest(
                 to=CoordinatorTarget(request_builders.GROUP_COORDINATOR, name),
-                message=acl_requests.describe_group_operations(name),
+                message=acl_requests.build_group_operations_request(name),
                 doing=f"reading the authorized operations on group {name} of {self._where}",
                 get_error_code=_ignore_request_error,
             )
@@ -100,7 +100,7 @@ class AuthorizedOperationsClient:
         Raises the same errors as `read_for_topics`."""
         question = AdminRequest(
             to=AnyNodeTarget(),
-            message=acl_requests.describe_cluster_operations(),
+            message=acl_requests.build_cluster_operations_request(),
             doing=f"reading the authorized operations on the cluster {self._where}",
         )
         try:

@@ -123,7 +123,7 @@ class BatchedGroupRequests:
         questions = [
             AdminRequest(
                 to=AnyNodeTarget(),
-                message=request_builders.find_coordinators(
+                message=request_builders.build_find_coordinators_request(
                     request_builders.GROUP_COORDINATOR, chunk
                 ),
                 doing="finding the coordinators of groups",
@@ -223,14 +223,14 @@ class KafkaGroups:
         doing = f"listing groups on {self._where}"
         end = Deadline.after(timeout_s, now_s=self._clock.now_s())
         cluster = AdminRequest(
-            to=AnyNodeTarget(), message=request_builders.request_metadata(()), doing=doing
+            to=AnyNodeTarget(), message=request_builders.build_metadata_request(()), doing=doing
         )
         brokers = self._calls.send(cluster, timeout_s).brokers
         answers = self._calls.send_all(
             [
                 AdminRequest(
                     to=NodeTarget(int(each.node_id)),
-                    message=group_requests.list_groups(),
+                    message=group_requests.build_list_groups_request(),
                     doing=f"{doing}, broker {each.node_id}",
                 )
                 for each in brokers
@@ -252,7 +252,7 @@ class KafkaGroups:
         end = Deadline.after(timeout_s, now_s=self._clock.now_s())
         consumers = self._describe_groups(
             groups,
-            group_requests.describe_consumer_groups,
+            group_requests.build_describe_consumer_groups_request,
             timeout_s,
             fine=_WRONG_GROUP_TYPE_CODES,
             read=_to_consumer_group_state,
@@ -265,7 +265,7 @@ class KafkaGroups:
         others = [group for group, state in consumers.succeeded.items() if state is None]
         classic = self._describe_groups(
             [*older, *others],
-            group_requests.describe_classic_groups,
+            group_requests.build_describe_classic_groups_request,
             end.remaining_s(self._clock.now_s()),
             fine=frozenset({group_requests.GROUP_ID_NOT_FOUND}),
             read=_to_classic_group_state,
@@ -283,7 +283,7 @@ class KafkaGroups:
     ) -> PerGroupResult[tuple[str, ...]]:
         return self._describe_groups(
             groups,
-            group_requests.describe_classic_groups,
+            group_requests.build_describe_classic_groups_request,
             timeout_s,
             fine=frozenset({group_requests.GROUP_ID_NOT_FOUND}),
             read=_get_member_hosts,
@@ -292,7 +292,7 @@ class KafkaGroups:
     def list_assignors(self, groups: Collection[str], timeout_s: float) -> PerGroupResult[str]:
         return self._describe_groups(
             groups,
-            group_requests.describe_classic_groups,
+            group_requests.build_describe_classic_groups_request,
             timeout_s,
             fine=frozenset({group_requests.GROUP_ID_NOT_FOUND}),
             read=lambda group: str(group.protocol_data),
@@ -310,7 +310,7 @@ class KafkaGroups:
             groups,
             lambda name: _build_group_request(
                 name,
-                group_requests.describe_share_group_offsets(name),
+                group_requests.build_describe_share_group_offsets_request(name),
                 doing="reading the offsets of share group",
                 get_error_code=_find_share_group_error,
             ),
@@ -333,7 +333,7 @@ class KafkaGroups:
             }
             return _build_group_request(
                 group,
-                group_requests.commit_offsets(group, given),
+                group_requests.build_commit_offsets_request(group, given),
                 doing="changing the offsets of group",
                 get_error_code=_find_common_partition_error,
                 retry=False,
@@ -371,7 +371,9 @@ class KafkaGroups:
         data: dict[str, bytes] = {}
         for body in self._batches.send(
             groups,
-            lambda chunk: group_requests.fetch_offsets_of_groups(chunk, stable=stable, seen=seen),
+            lambda chunk: group_requests.build_fetch_offsets_of_groups_request(
+                chunk, stable=stable, seen=seen
+            ),
             timeout_s,
             operation=doing,
         ):
@@ -387,7 +389,7 @@ class KafkaGroups:
         alone = self._request_groups_individually(
             set(groups) - done.keys() - same,
             lambda name: _build_group_request(
-                name, group_requests.fetch_offsets(name, stable=stable), doing=doing
+                name, group_requests.build_fetch_offsets_request(name, stable=stable), doing=doing
             ),
             end.remaining_s(self._clock.now_s()),
             read=lambda body: _to_committed_positions(group_requests.read_fetched_offsets(body)),

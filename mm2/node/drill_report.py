@@ -72,7 +72,7 @@ def _replace_file(path: pathlib.Path, content: bytes) -> None:
 def read_drill_results(path: pathlib.Path) -> Mapping[str, Mapping[str, Any]]:
     """Read the drill results by flow. Raises `DrillReportError`."""
     try:
-        document = json.loads(files.read_own(path, max_bytes=MAX_FILE_BYTES))
+        document = json.loads(files.read_own_file(path, max_bytes=MAX_FILE_BYTES))
         version, flows = document["version"], document["flows"]
         if version != FORMAT_VERSION:
             raise DrillReportError(

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from connect_runtime.group.connectors_and_tasks import WorkItem
 from connect_runtime.storage.cluster_config_state import ClusterConfigState, RawConfig
 from connect_runtime.storage.status_records import RunState, StatusSubject
-from connect_runtime.worker.worker import StartedItem
+from connect_runtime.worker.worker import StartedConnectorOrTask
 from mm2.config import flow_plan, operator_overrides
 from mm2.config.flow_plan import FlowPlan
 from mm2.status import flow_state
@@ -159,7 +159,7 @@ class RunningItem:
     """A connector or task that is assigned to this node and has been started."""
 
     item: WorkItem
-    started: StartedItem
+    started: StartedConnectorOrTask
     config_origin: ConfigOrigin
 
     @property
@@ -187,7 +187,7 @@ class RestartDecision:
 
 def list_running_items(
     assigned: Iterable[WorkItem],
-    started: Mapping[StatusSubject, StartedItem],
+    started: Mapping[StatusSubject, StartedConnectorOrTask],
     *,
     config: ClusterConfigState,
     plan: FlowPlan,

@@ -174,7 +174,9 @@ class _AddressChecks:
             return reply.failure if reply is not None else next(iter(troubles.values()), None)
 
         for address, each in self._by_address.items():
-            each.call(AnyNodeTarget(), request_builders.request_metadata(()), done=asking(address))
+            each.call(
+                AnyNodeTarget(), request_builders.build_metadata_request(()), done=asking(address)
+            )
         found = self._poll_until_done(
             self._by_address,
             lambda address: bool(self._by_address[address].view.brokers),
@@ -198,7 +200,9 @@ class _AddressChecks:
             return lambda reply: replies.update({node: reply})
 
         for node in addresses:
-            known.call(NodeTarget(node), request_builders.request_metadata(()), done=asking(node))
+            known.call(
+                NodeTarget(node), request_builders.build_metadata_request(()), done=asking(node)
+            )
 
         def failed(node: int) -> ConnectError | None:
             reply = replies.get(node)

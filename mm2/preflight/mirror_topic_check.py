@@ -102,7 +102,7 @@ def _check_each_topic(
         )
     for name, partitions in sorted(seen.leaderless.items()):
         numbers = ", ".join(map(str, sorted(partitions)[:_MAX_NAMES]))
-        have = plurals.conjugate(len(partitions), "have")
+        have = plurals.conjugate_verb(len(partitions), "have")
         yield (
             name,
             _build_finding(

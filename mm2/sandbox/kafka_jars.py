@@ -235,7 +235,7 @@ def _check_writers(base: Path, folder: Path) -> None:
     """
     present = [base, folder, *(folder.iterdir() if folder.is_dir() else ())]
     for path in filter(Path.exists, present):
-        if files.is_trusted(path):
+        if files.is_trusted_folder(path):
             continue
         owner = path.stat().st_uid
         own_folder = "set MM2_CACHE to a folder that belongs to this user"

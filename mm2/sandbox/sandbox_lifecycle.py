@@ -263,7 +263,7 @@ def _end_supervisor(home: SandboxFolder, number: signal.Signals) -> bool:
     with suppress(ProcessLookupError):
         os.kill(pid, number)
     return clock.wait_until(
-        lambda: not home.is_supervisor_running() and not processes.is_alive(pid),
+        lambda: not home.is_supervisor_running() and not processes.is_process_alive(pid),
         timeout_s=_SANDBOX_STOP_TIMEOUT_S,
     )
 

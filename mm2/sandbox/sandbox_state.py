@@ -139,7 +139,7 @@ class SandboxFolder:
         """Create the sandbox folder. Raises `SandboxError` if the folder exists and is not
         private."""
         try:
-            files.ensure_private(self.folder)
+            files.ensure_private_folder(self.folder)
         except OSError as error:
             raise SandboxError(f"cannot use the sandbox folder: {error}") from error
 
@@ -150,7 +150,7 @@ class SandboxFolder:
         to.
         """
         try:
-            files.check_private(self.folder, uid=os.geteuid())
+            files.check_private_folder(self.folder, uid=os.geteuid())
         except FileNotFoundError:
             return
         except OSError as error:

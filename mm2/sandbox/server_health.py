@@ -75,7 +75,7 @@ def check_servers(state: SandboxState) -> list[ServerHealth]:
                     cluster=cluster.name,
                     name="zookeeper",
                     address="",
-                    health="up" if processes.is_alive(keeper.pid) else "dead",
+                    health="up" if processes.is_process_alive(keeper.pid) else "dead",
                     pid=keeper.pid,
                     log=keeper.log,
                 )
@@ -85,12 +85,12 @@ def check_servers(state: SandboxState) -> list[ServerHealth]:
 
 def _check_broker(properties: Mapping[str, str], broker: RunningBroker) -> ServerHealthStatus:
     """Check a broker by requesting metadata from its address only."""
-    if not processes.is_alive(broker.pid):
+    if not processes.is_process_alive(broker.pid):
         return "dead"
     alone = {**properties, "bootstrap.servers": broker.address}
     admin = SandboxClients(alone, alias=f"broker {broker.node_id}").admin("mm2-sandbox-status")
     try:
         admin.list_topics(timeout=_HEALTH_TIMEOUT_S)
     except confluent_kafka.KafkaException:
-        return "not answering" if processes.is_alive(broker.pid) else "dead"
+        return "not answering" if processes.is_process_alive(broker.pid) else "dead"
     return "up"

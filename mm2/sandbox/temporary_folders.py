@@ -50,7 +50,7 @@ def make_private_folder(kind: str) -> Path:
     user owns it."""
     folder = Path(tempfile.gettempdir()) / f"{kind}-{os.geteuid()}"
     try:
-        return files.ensure_private(folder)
+        return files.ensure_private_folder(folder)
     except OSError as error:
         raise SandboxError(f"cannot use a private folder: {error}") from error
 

@@ -204,7 +204,7 @@ def render_table(frame: TableFrame, *, width: int, height: int) -> console.Group
         line = text.Text.assemble(
             (row.flow, "bold"),
             "  ",
-            (terminal_escape.escape(describe_flow(row)), _find_flow_style(row)),
+            (terminal_escape.escape_unprintable(describe_flow(row)), _find_flow_style(row)),
         )
         parts.append(line)
     if frame.overview.topics:
@@ -252,7 +252,7 @@ def _make_topic_table(
 
 
 def _make_text(words: str, *, style: str = "") -> text.Text:
-    return text.Text(terminal_escape.escape(words), style=style)
+    return text.Text(terminal_escape.escape_unprintable(words), style=style)
 
 
 def _make_cells(row: TopicRow) -> list[text.Text]:

@@ -94,7 +94,7 @@ class Running:
 
     def _end(self, family: Sequence[int]) -> None:
         for pid in family:
-            if processes.is_alive(pid):
+            if processes.is_process_alive(pid):
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
 

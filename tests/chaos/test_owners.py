@@ -52,7 +52,7 @@ def test_frozen_copies_wake_up_when_another_run_has_taken_over(tmp_path, two_clu
         others, copies = orphan(weather)
         weather.start()
         weather.move_on()
-        assert all(map(processes.is_alive, copies))
+        assert all(map(processes.is_process_alive, copies))
         mirror.send(signal.SIGCONT, copies)
         weather.move_on()
         mirror.send(signal.SIGCONT, others)

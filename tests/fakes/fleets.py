@@ -16,7 +16,7 @@ from connect_runtime.herder import request_routing
 from connect_runtime.herder.herder_api import WorkerReply
 from connect_runtime.herder.herder_requests import HerderRequest, RequestRefused
 from connect_runtime.storage.status_records import RunState, StatusSubject
-from connect_runtime.worker.worker import StartedItem
+from connect_runtime.worker.worker import StartedConnectorOrTask
 from tests.fakes.rest_herder import FakeHerder
 
 
@@ -57,7 +57,7 @@ class Member:
         default_factory=lambda: ConnectorsAndTasks.from_items(())
     )
     assignment_offset: int = 10**6
-    started_items: dict[StatusSubject, StartedItem] = field(default_factory=dict)
+    started_items: dict[StatusSubject, StartedConnectorOrTask] = field(default_factory=dict)
     all_families: tuple[MetricFamily, ...] = ()
     own_metrics: tuple[MetricFamily, ...] = ()
     rebalance_count: int = 0
@@ -98,7 +98,7 @@ class Member:
         config = view.config(item) if isinstance(item, str) else view.task_config(item)
         before = self.started_items.get(item)
         times = 1 if before is None else before.times + 1
-        self.started_items[item] = StartedItem(
+        self.started_items[item] = StartedConnectorOrTask(
             config=config or {}, times=times, state=state, trace=trace
         )
 

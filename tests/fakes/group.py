@@ -18,7 +18,7 @@ from connect_runtime.group.connect_protocol import ConnectProtocol
 from connect_runtime.group.connectors_and_tasks import ConfiguredWork
 from connect_runtime.group.rebalance_rounds import (
     AssignmentOwners,
-    ConfigSnapshots,
+    ConfiguredWorkSnapshots,
     LeaderAssignments,
     LeaderElection,
     MemberAssignment,
@@ -251,7 +251,7 @@ class FakeGroup:
         self._tell(CoordinatorLost("the test says so"))
 
     def lead(self, election: LeaderElection, *, delay_max_ms: int) -> LeaderAssignments:
-        snapshots = ConfigSnapshots(at_join=self._joined_with, newest=self._configured())
+        snapshots = ConfiguredWorkSnapshots(at_join=self._joined_with, newest=self._configured())
         times = RebalanceTimes(now_ms=round(_CLOCK.now_s() * 1000), delay_max_ms=delay_max_ms)
         made = rebalance_rounds.perform_assignment(election, snapshots, self._state, times=times)
         self._state = made.state

@@ -18,7 +18,7 @@ from connect_runtime.group.assignor import AssignorState, RebalanceTimes
 from connect_runtime.group.connect_protocol import ConnectProtocol
 from connect_runtime.group.connectors_and_tasks import ConfiguredWork, ConnectorsAndTasks, WorkItem
 from connect_runtime.group.rebalance_rounds import (
-    ConfigSnapshots,
+    ConfiguredWorkSnapshots,
     LeaderAssignments,
     LeaderElection,
     MemberAssignment,
@@ -312,7 +312,7 @@ class Cluster:
             case WriteTaskConfigs():
                 records = (
                     *config_records.encode_task_configs(write.connector, write.configs),
-                    config_records.encode_commit(write.connector, len(write.configs)),
+                    config_records.encode_task_config_commit(write.connector, len(write.configs)),
                 )
             case WriteTargetState():
                 records = (config_records.encode_target_state(write.connector, write.state),)
@@ -445,7 +445,7 @@ class Cluster:
                 last_completed=leading.member.last_generation,
                 members=dict(self.metadata),
             ),
-            ConfigSnapshots(
+            ConfiguredWorkSnapshots(
                 at_join=self.configured[self.leading],
                 newest=configured(leading.log.snapshot()),
             ),

@@ -47,7 +47,7 @@ from connect_runtime.herder.herder_requests import (
     RestartConnectorAndTasks,
     StopConnector,
 )
-from connect_runtime.herder.request_routing import HandleLocally, RoutingState
+from connect_runtime.herder.request_routing import HandleRequestLocally, RoutingState
 from connect_runtime.herder.session_keys import SessionKeySettings, SignatureCheck, SignatureValid
 from connect_runtime.storage import config_records, status_records
 from connect_runtime.storage.cluster_config_state import (
@@ -289,7 +289,7 @@ class FakeHerder:
         stopped = state is TargetState.STOPPED
         count = 0 if stopped else int(config.get("tasks.max") or 1)
         self.write(config_records.encode_task_configs(name, [config | {"task": "x"}] * count))
-        self.write([config_records.encode_commit(name, count)])
+        self.write([config_records.encode_task_config_commit(name, count)])
         for task in self.statuses().tasks(name):
             self.say(task, RunState.DESTROYED)
         self.say(name, _STATES[state])
@@ -322,7 +322,7 @@ class FakeHerder:
             if refusal is not None:
                 return refusal
         verdict = request_routing.route_request(request, self._standing())
-        if not isinstance(verdict, HandleLocally):
+        if not isinstance(verdict, HandleRequestLocally):
             return verdict
         return self._carry_out(request)
 
@@ -358,7 +358,7 @@ class FakeHerder:
                 self.set_target_state(name, TargetState.STOPPED)
             case PutTaskConfigs(connector=name, configs=configs):
                 self.write(config_records.encode_task_configs(name, configs))
-                self.write([config_records.encode_commit(name, len(configs))])
+                self.write([config_records.encode_task_config_commit(name, len(configs))])
             case RestartConnectorAndTasks(wanted):
                 plan = restart_plan.plan_restart(wanted, self.statuses())
                 assert plan is not None
@@ -383,7 +383,7 @@ class FakeHerder:
 
     def _modify(self, request: ModifyConnectorOffsets) -> WorkerReply:
         verdict = request_routing.check_offsets_modifiable(request.connector, self.config())
-        if not isinstance(verdict, HandleLocally):
+        if not isinstance(verdict, HandleRequestLocally):
             return verdict
         what = "reset" if request.offsets is None else "altered"
         self.offsets[request.connector] = [

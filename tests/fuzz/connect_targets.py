@@ -126,7 +126,7 @@ for name, read, seed in (
     ("configs", request_bodies.parse_task_configs, [{"a": "b"}, {"c": 1}]),
     (
         "offsets",
-        request_bodies.parse_offsets,
+        request_bodies.parse_offset_changes,
         {"offsets": [{"partition": {"a": 1}, "offset": {"p": 5}}]},
     ),
 ):
@@ -228,7 +228,8 @@ targets.register(
     "printable",
     _text(
         lambda text: (
-            terminal_escape.escape(text).encode() + terminal_escape.escape_lines(text).encode()
+            terminal_escape.escape_unprintable(text).encode()
+            + terminal_escape.escape_lines(text).encode()
         )
     ),
     seeds=[b"\x1b]52;c;aGk=\x07\n", "größe\u202e".encode()],

@@ -68,7 +68,7 @@ def _security(text: str) -> None:
     lines = (line.partition("=") for line in text.split("\n"))
     properties = {key: value for key, _, value in lines if key}
     files = StoreFiles(read_text=no_text, read_store=no_store)
-    for error in security_settings.parse_security(properties, files=files).errors:
+    for error in security_settings.parse_security_settings(properties, files=files).errors:
         str(error)
 
 

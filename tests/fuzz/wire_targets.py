@@ -130,9 +130,9 @@ targets.register(
     _versioned(
         8,
         9,
-        lambda version, body: group_requests.fetch_offsets_of_groups(["g", "h"]).decode_response(
-            version, body
-        ),
+        lambda version, body: group_requests.build_fetch_offsets_of_groups_request(
+            ["g", "h"]
+        ).decode_response(version, body),
     ),
     seeds=_bodies("offset_fetch", 8, 9),
     allowed=TRUNCATED,
@@ -201,7 +201,7 @@ def _authenticate(security: SecuritySettings) -> Callable[[bytes], object]:
     def call(data: bytes) -> None:
         size = data[0] if data else 0
         answers = [data[1 : 1 + size], data[1 + size :], data[1 + size :], data]
-        _converse(handshake.authenticate(security, address="h:1", known=KNOWN), answers)
+        _converse(handshake.authenticate_connection(security, address="h:1", known=KNOWN), answers)
 
     return call
 

@@ -61,7 +61,7 @@ class Partition:
         return answers[-1]
 
     def new_owner(self) -> Owner:
-        found = self._ask(request_builders.init_producer_id(self._to.key, 60_000))
+        found = self._ask(request_builders.build_init_producer_id_request(self._to.key, 60_000))
         return Owner(
             id=int(found.producer_id),
             epoch=int(found.producer_epoch),
@@ -70,7 +70,7 @@ class Partition:
 
     def begin(self, owner: Owner) -> None:
         self._ask(
-            request_builders.add_partitions_to_txn(
+            request_builders.build_add_partitions_to_txn_request(
                 self._to.key, producer_id=owner.id, epoch=owner.epoch, topics={self.topic: [0]}
             )
         )
@@ -79,7 +79,7 @@ class Partition:
         """Returns when the marker can be read."""
         before = self.end
         self._ask(
-            request_builders.end_txn(
+            request_builders.build_end_txn_request(
                 self._to.key, producer_id=owner.id, epoch=owner.epoch, committed=True
             )
         )

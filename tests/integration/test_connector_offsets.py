@@ -22,7 +22,7 @@ from connect_runtime.storage import cluster_config_state, internal_topic_setting
 from connect_runtime.storage.offset_store import LogOffsetBackingStore
 from connect_runtime.system.clock import SystemClock
 from connect_runtime.worker import connector_offsets
-from connect_runtime.worker.connector_offsets import ConnectorOffsetRequests, OffsetChange
+from connect_runtime.worker.connector_offsets import ConnectorOffsetRequests, OffsetChangeKind
 from connect_runtime.worker.task_client_interfaces import ConsumerGroupInUseError
 from connect_runtime.worker.task_factory import WorkerDeps
 from connect_runtime.worker.worker_metrics import WorkerMetrics
@@ -38,8 +38,8 @@ pytestmark = pytest.mark.integration
 CLOCK = SystemClock()
 FILES = key_stores.create_store_files(pathlib.Path())
 WAIT_S = 30.0
-ALTERED = connector_offsets.format_success(OffsetChange.ALTER, by_connector_too=True)
-RESET = connector_offsets.format_success(OffsetChange.RESET, by_connector_too=True)
+ALTERED = connector_offsets.format_change_success(OffsetChangeKind.ALTER, by_connector_too=True)
+RESET = connector_offsets.format_change_success(OffsetChangeKind.RESET, by_connector_too=True)
 """What both file connectors have a part in."""
 
 
@@ -166,13 +166,15 @@ def test_whoever_is_in_the_group_keeps_others_out(world, east, topic):
         lambda: consumer.poll(0.1) is None and consumer.assignment(), WAIT_S, "it joins"
     )
     for change, act in (
-        (OffsetChange.ALTER, lambda: world.alter(config, (place(name, 0), at(6)))),
-        (OffsetChange.ALTER, lambda: world.alter(config, (place(name, 0), None))),
-        (OffsetChange.RESET, lambda: world.reset(config)),
+        (OffsetChangeKind.ALTER, lambda: world.alter(config, (place(name, 0), at(6)))),
+        (OffsetChangeKind.ALTER, lambda: world.alter(config, (place(name, 0), None))),
+        (OffsetChangeKind.RESET, lambda: world.reset(config)),
     ):
         with pytest.raises(ConnectError) as raised:
             act()
-        assert str(raised.value) == connector_offsets.format_group_in_use(change, config["name"])
+        assert str(raised.value) == connector_offsets.format_consumer_group_in_use(
+            change, config["name"]
+        )
         assert isinstance(raised.value.__cause__, ConsumerGroupInUseError)
     consumer.close()
     assert world.read(config) == [(place(name, 0), at(5))]

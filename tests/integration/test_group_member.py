@@ -116,7 +116,7 @@ def test_a_member_that_the_group_forgot_joins_anew(workers, join, east, group):
     workers.until(lambda: workers.share([one, two], 6))
     was = two.group.member_id
     with Driver(east.client_properties()) as driver:
-        gone = member_requests.leave_group(group, member_id=was, reason="thrown out")
+        gone = member_requests.build_leave_group_request(group, member_id=was, reason="thrown out")
         coordinator = CoordinatorTarget(request_builders.GROUP_COORDINATOR, group)
         assert int(driver.ask(coordinator, gone).error_code) == 0
     workers.until(lambda: two.joined and two.group.member_id not in {"", was})

@@ -172,9 +172,9 @@ def test_a_broker_dies_with_its_parent_even_by_sigkill(broker_state):
     try:
         assert parent.stdout is not None
         pid, folder = parent.stdout.readline().split()
-        assert processes.is_alive(int(pid))
+        assert processes.is_process_alive(int(pid))
         parent.send_signal(signal.SIGKILL)
-        eventually(lambda: not processes.is_alive(int(pid)), 5, "the broker has gone")
+        eventually(lambda: not processes.is_process_alive(int(pid)), 5, "the broker has gone")
         eventually(lambda: not support_processes.mentioning(folder), 5, "its guard has gone too")
     finally:
         parent.kill()

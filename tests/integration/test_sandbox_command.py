@@ -65,7 +65,7 @@ def test_up_serves_and_down_leaves_nothing(home):
     down = _run(home, "down")
     assert (down.returncode, down.stderr.strip()) == (0, "sandbox stopped and removed")
     assert len(pids) == 5, "a supervisor, and a broker and its guard for each cluster"
-    assert not any(processes.is_alive(pid) for pid in pids)
+    assert not any(processes.is_process_alive(pid) for pid in pids)
     assert not home.clusters.exists()
     assert _run(home, "status").returncode == 1
     assert _run(home, "down").stderr.strip() == "no sandbox was running"
@@ -195,7 +195,7 @@ def test_status_shows_a_broker_that_is_dead_and_one_that_does_not_answer(home):
     os.kill(east, signal.SIGKILL)
     os.kill(west, signal.SIGSTOP)
     try:
-        eventually(lambda: not processes.is_alive(east), 10, "it has ended")
+        eventually(lambda: not processes.is_process_alive(east), 10, "it has ended")
         said = _run(home, "status")
     finally:
         os.kill(west, signal.SIGCONT)

@@ -266,7 +266,7 @@ def test_a_transaction_of_our_own_is_committed_and_fences_the_one_before(east, t
             return found[0]
 
         def init() -> tuple[int, int]:
-            body = settled(request_builders.init_producer_id(to.key, 60_000))
+            body = settled(request_builders.build_init_producer_id_request(to.key, 60_000))
             assert body.error_code == 0  # type: ignore[attr-defined]
             return int(body.producer_id), int(body.producer_epoch)  # type: ignore[attr-defined]
 
@@ -274,7 +274,7 @@ def test_a_transaction_of_our_own_is_committed_and_fences_the_one_before(east, t
         producer_id, epoch = init()
         assert (producer_id, epoch) == (old[0], old[1] + 1)
         added = settled(
-            request_builders.add_partitions_to_txn(
+            request_builders.build_add_partitions_to_txn_request(
                 to.key, producer_id=producer_id, epoch=epoch, topics={target: [0]}
             )
         )
@@ -288,11 +288,15 @@ def test_a_transaction_of_our_own_is_committed_and_fences_the_one_before(east, t
         )
         assert (acked.error_code, acked.base_offset) == (0, 0)
         zombie = settled(
-            request_builders.end_txn(to.key, producer_id=old[0], epoch=old[1], committed=True)
+            request_builders.build_end_txn_request(
+                to.key, producer_id=old[0], epoch=old[1], committed=True
+            )
         )
         assert int(zombie.error_code) in {47, 90}  # type: ignore[attr-defined]
         done = settled(
-            request_builders.end_txn(to.key, producer_id=producer_id, epoch=epoch, committed=True)
+            request_builders.build_end_txn_request(
+                to.key, producer_id=producer_id, epoch=epoch, committed=True
+            )
         )
         assert done.error_code == 0  # type: ignore[attr-defined]
         driver.until(lambda: driver.fetch(target).last_stable_offset == 5)
@@ -308,12 +312,12 @@ def test_offsets_and_epochs_can_be_asked_for(east, topic):
         queries = [OffsetQuery(partition=0, timestamp=t) for t in (-1,)]
         body = driver.ask(
             LeaderTarget(name, 0),
-            request_builders.list_offsets({name: queries}, read_committed=True),
+            request_builders.build_list_offsets_request({name: queries}, read_committed=True),
         )
         assert body.topics[0].partitions[0].offset == 9
         ends = driver.ask(
             LeaderTarget(name, 0),
-            request_builders.offsets_for_leader_epochs(
+            request_builders.build_offsets_for_leader_epochs_request(
                 {name: [EpochEndQuery(partition=0, current_epoch=0, leader_epoch=0)]}
             ),
         )

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.integration
 
 def offsets_of(name: str) -> RequestBuilder:
     query = OffsetQuery(partition=0, timestamp=-1)
-    return request_builders.list_offsets({name: [query]}, read_committed=False)
+    return request_builders.build_list_offsets_request({name: [query]}, read_committed=False)
 
 
 def end_of(driver: Driver, name: str) -> int:

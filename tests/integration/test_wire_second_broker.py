@@ -80,20 +80,25 @@ def test_a_moved_leader_is_found(second, driver, held):
 def test_a_coordinator_that_is_not_one_is_looked_up_again(second, driver):
     to = CoordinatorTarget(request_builders.TRANSACTION_COORDINATOR, "tx-1")
     fault = second.fault("init_producer_id", error=NOT_COORDINATOR)
-    refused = driver.ask(to, request_builders.init_producer_id("tx-1", 1000))
+    refused = driver.ask(to, request_builders.build_init_producer_id_request("tx-1", 1000))
     assert (int(refused.error_code), second.hits(fault)) == (NOT_COORDINATOR, 1)
     driver.connections.forget_coordinator(request_builders.TRANSACTION_COORDINATOR, "tx-1")
     second.rehash()
-    assert int(driver.ask(to, request_builders.init_producer_id("tx-1", 1000)).error_code) == 0
+    assert (
+        int(
+            driver.ask(to, request_builders.build_init_producer_id_request("tx-1", 1000)).error_code
+        )
+        == 0
+    )
 
 
 def test_a_throttled_connection_pauses_as_it_is_asked_to(second, driver):
     to = CoordinatorTarget(request_builders.TRANSACTION_COORDINATOR, "tx-2")
-    driver.ask(to, request_builders.init_producer_id("tx-2", 1000))
+    driver.ask(to, request_builders.build_init_producer_id_request("tx-2", 1000))
     second.throttle("init_producer_id", ms=700)
-    driver.ask(to, request_builders.init_producer_id("tx-2", 1000))
+    driver.ask(to, request_builders.build_init_producer_id_request("tx-2", 1000))
     started_s = driver.clock.now_s()
-    driver.ask(to, request_builders.init_producer_id("tx-2", 1000))
+    driver.ask(to, request_builders.build_init_producer_id_request("tx-2", 1000))
     assert driver.clock.now_s() - started_s >= 0.6
 
 

@@ -140,7 +140,7 @@ def test_an_id_that_acls_hide_is_refused_by_name(guarded):
     with Driver(guarded.client_properties("alice")) as driver:
         to = CoordinatorTarget(request_builders.TRANSACTION_COORDINATOR, "mm2-secret")
         reply = driver.call(
-            to, request_builders.init_producer_id("mm2-secret", 1000), timeout_s=10.0
+            to, request_builders.build_init_producer_id_request("mm2-secret", 1000), timeout_s=10.0
         )
         if reply.failure is None:
             assert int(reply.body.error_code) == 53

@@ -109,7 +109,9 @@ def leave_open(target: Properties, topic: str, *, transactional_id: str) -> int:
             """Asking renews what is known: so it is left alone for long enough each time."""
             until_s = driver.clock.now_s() + 2 * EXPIRY_S
             driver.until(lambda: driver.clock.now_s() >= until_s)
-            found = driver.ask(to, request_builders.init_producer_id(transactional_id, 60_000))
+            found = driver.ask(
+                to, request_builders.build_init_producer_id_request(transactional_id, 60_000)
+            )
             return not int(found.error_code) and int(found.producer_id) != last.producer_id
 
         eventually.eventually(another_id, SOON_S, "the transactional id is forgotten")

@@ -19,7 +19,11 @@ from connect_runtime.group import connect_protocol, connectors_and_tasks, rebala
 from connect_runtime.group.assignor import AssignorState, RebalanceTimes
 from connect_runtime.group.connect_protocol import ConnectAssignment, ConnectProtocol
 from connect_runtime.group.connectors_and_tasks import ConfiguredWork, ConnectorsAndTasks
-from connect_runtime.group.rebalance_rounds import ConfigSnapshots, LeaderElection, MemberAssignment
+from connect_runtime.group.rebalance_rounds import (
+    ConfiguredWorkSnapshots,
+    LeaderElection,
+    MemberAssignment,
+)
 from tests.interop import java_assignors
 
 pytestmark = pytest.mark.integration
@@ -107,7 +111,7 @@ class Group:
                 )
                 self.members[name] = told.member
 
-    def snapshots(self) -> ConfigSnapshots:
+    def snapshots(self) -> ConfiguredWorkSnapshots:
         """The leader may be behind when it joins, and still be behind when it leads."""
         joined_with = newest = self.configured()
         if self.rng.random() < 0.15:
@@ -116,9 +120,9 @@ class Group:
                 newest = joined_with
         elif self.rng.random() < 0.15:
             newest = ConfiguredWork(offset=self.offset + 1, task_counts={"new": 2})
-        return ConfigSnapshots(at_join=joined_with, newest=newest)
+        return ConfiguredWorkSnapshots(at_join=joined_with, newest=newest)
 
-    def election(self, snapshots: ConfigSnapshots) -> LeaderElection:
+    def election(self, snapshots: ConfiguredWorkSnapshots) -> LeaderElection:
         said = {}
         for name in sorted(self.members):
             offset = self.offset - (self.rng.random() < 0.2)
@@ -135,7 +139,7 @@ class Group:
         )
 
     def ask(
-        self, election: LeaderElection, snapshots: ConfigSnapshots, *, new_leader: bool
+        self, election: LeaderElection, snapshots: ConfiguredWorkSnapshots, *, new_leader: bool
     ) -> None:
         self.rounds.append(
             {

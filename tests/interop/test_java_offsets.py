@@ -173,7 +173,9 @@ class Ours:
                     self.requests.read(name, config)
                 )
             given = (
-                None if body is None else request_bodies.parse_offsets(json.dumps(body).encode())
+                None
+                if body is None
+                else request_bodies.parse_offset_changes(json.dumps(body).encode())
             )
             return 200, {"message": self.requests.modify(name, config, given).message}
         except ConnectRestError as error:

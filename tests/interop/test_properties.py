@@ -194,7 +194,7 @@ def test_nothing_is_ignored_without_a_word(place, shape):
     """Taken out one by one, each key changes what is in force, or the lines that are told."""
     text = config_loader.read_text(place / shape.name)
     whole = summary(text, place)
-    pairs = {pair.key: pair for pair in java_properties.parse_entries(text)}
+    pairs = {pair.key: pair for pair in java_properties.parse_property_entries(text)}
     silent = []
     for key in pairs:
         others = (pair for name, pair in pairs.items() if name != key)

@@ -190,14 +190,16 @@ def test_ten_thousand_tasks_are_planned_for_a_hundred_members():
 
 
 def keeping_what_runs_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(assignor, "_find_duplicates", lambda reported, active: frozenset())
+    monkeypatch.setattr(
+        assignor, "_find_duplicate_assignments", lambda reported, active: frozenset()
+    )
 
 
 def giving_all_to_one(monkeypatch: pytest.MonkeyPatch) -> None:
     def unfair(held, items):
         next(iter(held.values())).extend(items)
 
-    monkeypatch.setattr(assignor, "spread_evenly", unfair)
+    monkeypatch.setattr(assignor, "assign_evenly_to_members", unfair)
 
 
 @pytest.mark.parametrize("plant", [keeping_what_runs_twice, giving_all_to_one])

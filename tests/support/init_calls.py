@@ -10,7 +10,7 @@ from tests.support.scripted_broker import Asked
 
 
 def init() -> RequestBuilder:
-    return request_builders.init_producer_id("tx", 1000)
+    return request_builders.build_init_producer_id_request("tx", 1000)
 
 
 def answer_init(asked: Asked, *, error: int = 0, throttle_ms: int = 0) -> None:

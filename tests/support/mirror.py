@@ -376,7 +376,7 @@ def _children(pid: int) -> list[int]:
         for task in tasks:
             with suppress(OSError):
                 listed += [int(child) for child in (task / "children").read_text().split()]
-        return [child for child in sorted(listed) if processes.is_alive(child)]
+        return [child for child in sorted(listed) if processes.is_process_alive(child)]
     return []
 
 

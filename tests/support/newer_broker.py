@@ -44,7 +44,7 @@ class NewerBroker:
             return frame
         if not response_type.__flexible__:
             return frame
-        header = 5 if framing.has_tagged_headers(api_key, version)[1] else 4
+        header = 5 if framing.has_tagged_header_fields(api_key, version)[1] else 4
         entity = framing.decode_response(response_type, memoryview(bytearray(frame[header:])))
         entity = self._readdressed(entity)
         self.tagged[api_key] += 1

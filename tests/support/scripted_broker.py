@@ -63,7 +63,7 @@ class Asked:
         body: bytes = answer if isinstance(answer, bytes) else framing.encode_request_body(answer)
         tags = (
             b"\0"
-            if framing.has_tagged_headers(api_versions.API_KEYS[self.api], self.version)[1]
+            if framing.has_tagged_header_fields(api_versions.API_KEYS[self.api], self.version)[1]
             else b""
         )
         frame = struct.pack(">i", self.correlation_id) + tags + body
@@ -176,8 +176,8 @@ class ScriptedBroker:
     def handle(self, link: Link, frame: bytes) -> None:
         key, version, correlation_id, client = struct.unpack_from(">hhih", frame)
         position = 10 + max(0, client)
-        if framing.has_tagged_headers(key, version)[0]:
-            _, position = varints.read_tags(frame, position)
+        if framing.has_tagged_header_fields(key, version)[0]:
+            _, position = varints.read_tagged_fields(frame, position)
         asked = Asked(
             link=link,
             api=api_versions.API_NAMES[key],

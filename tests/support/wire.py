@@ -40,7 +40,7 @@ def broker_settings(node_id: int) -> RequestBuilder:
 
 
 def security_of(properties: Mapping[str, str]) -> SecuritySettings:
-    parsed = security_settings.parse_security(
+    parsed = security_settings.parse_security_settings(
         properties, files=key_stores.create_store_files(Path())
     )
     assert parsed.security is not None, parsed.errors

@@ -84,7 +84,7 @@ class Demo:
                     entry / "environ"
                 ).read_bytes().split(b"\0"):
                     found.append(int(entry.name))
-        return [pid for pid in found if processes.is_alive(pid)]
+        return [pid for pid in found if processes.is_process_alive(pid)]
 
     def bootstrap(self, name: str) -> dict[str, str]:
         found = re.search(rf"{name} at (127\.0\.0\.1:\d+)", self.stderr)

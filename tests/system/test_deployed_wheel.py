@@ -265,7 +265,7 @@ def test_the_health_check_sees_a_process_that_serves_nothing(image, tmp_path):
         assert image.inside(first, *image.last.healthcheck).returncode == 1
     finally:
         child.kill()
-    eventually.eventually(lambda: not processes.is_alive(first), 10.0)
+    eventually.eventually(lambda: not processes.is_process_alive(first), 10.0)
 
 
 @pytest.fixture(scope="module")

@@ -78,7 +78,7 @@ def test_processes_share_a_cluster_and_leave_it_when_they_die(cluster):
         assert others["slots"] == [2, 2, 0, 0]
         one.kill()
         left = [seen["jvm"], *seen["pids"]]
-        eventually.eventually(lambda: not any(map(processes.is_alive, left)), 30.0)
+        eventually.eventually(lambda: not any(map(processes.is_process_alive, left)), 30.0)
         assert spark_processes.answer(other, "look")["states"] == ["RUNNING", "RUNNING"]
     eventually.eventually(
         lambda: not any(worker.executor_pids() for worker in cluster.workers),

@@ -134,7 +134,9 @@ def test_copies_end_with_the_daemon_that_forked_them_and_new_ones_start(start):
     for copy in doomed:
         assert copy.handle.wait(10.0)
         assert copy.handle.error == "the copy process was killed or crashed"
-    eventually.eventually(lambda: not any(processes.is_alive(each["pid"]) for each in described))
+    eventually.eventually(
+        lambda: not any(processes.is_process_alive(each["pid"]) for each in described)
+    )
     eventually.eventually(lambda: start().connects(), 30.0, "a copy starts from a new daemon")
 
 
@@ -157,7 +159,7 @@ def test_cancel_ends_a_copy_that_does_not_listen(start):
     copy.handle.cancel()
     assert copy.handle.wait(10.0)
     assert copy.handle.error == "cancelled"
-    eventually.eventually(lambda: not processes.is_alive(pid), 10.0)
+    eventually.eventually(lambda: not processes.is_process_alive(pid), 10.0)
 
 
 def test_a_copy_cancelled_at_once_never_stays(start):

@@ -55,4 +55,4 @@ class ProgressPrinter:
 
 def _escape_text(text: str) -> str:
     """Escape control sequences and `rich` markup so that the text is printed literally."""
-    return escape(terminal_escape.escape(text))
+    return escape(terminal_escape.escape_unprintable(text))

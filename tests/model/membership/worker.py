@@ -33,7 +33,11 @@ from connect_runtime.group.member_events import (
     WorkerLoopTicked,
 )
 from connect_runtime.group.member_state import GroupRebalanceConfig, MemberState
-from connect_runtime.group.rebalance_rounds import ConfigSnapshots, LeaderElection, MemberAssignment
+from connect_runtime.group.rebalance_rounds import (
+    ConfiguredWorkSnapshots,
+    LeaderElection,
+    MemberAssignment,
+)
 from tests.model.membership.world import World
 
 TICK_S = 1.0
@@ -151,7 +155,7 @@ class Worker:
             last_completed=self.part.last_generation,
             members=asked.members,
         )
-        snapshots = ConfigSnapshots(at_join=self.snapshot, newest=self.snapshot)
+        snapshots = ConfiguredWorkSnapshots(at_join=self.snapshot, newest=self.snapshot)
         now_ms = round(self.world.now_s * 1000)
         times = RebalanceTimes(now_ms=now_ms, delay_max_ms=self.delay_max_ms)
         lead = rebalance_rounds.perform_assignment(election, snapshots, self.state, times=times)

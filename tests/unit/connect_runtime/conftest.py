@@ -93,7 +93,9 @@ def refused(in_group: Read) -> Callable[..., list[str]]:
 def an_account(tmp_path: pathlib.Path) -> Callable[[Mapping[str, str]], ErrorCollector]:
     def make(properties: Mapping[str, str]) -> ErrorCollector:
         return ErrorCollector(
-            properties_file.parse_file(text(properties), file="w", folder=tmp_path, environment={})
+            properties_file.parse_properties_file(
+                text(properties), file="w", folder=tmp_path, environment={}
+            )
         )
 
     return make

@@ -40,7 +40,7 @@ class RawLog:
     raise `SandboxError` on failure."""
 
     def __init__(self, properties: ClientProperties, *, alias: str = "source") -> None:
-        parsed = security_settings.parse_security(
+        parsed = security_settings.parse_security_settings(
             properties, files=key_stores.create_store_files(Path())
         )
         assert parsed.security is not None, parsed.errors

@@ -33,7 +33,7 @@ def record(message: str = "hello", seconds: float = 0.0) -> logging.LogRecord:
     ],
 )
 def test_moments_are_utc_with_milliseconds(seconds, text):
-    assert log_format.format_utc(seconds) == text
+    assert log_format.format_utc_timestamp(seconds) == text
 
 
 def test_text_lines(stream):

@@ -121,8 +121,8 @@ def folder(tmp_path: pathlib.Path) -> pathlib.Path:
 
 def test_users_come_from_the_file_that_kafka_opts_leads_to(folder):
     expected = {"anna": "hüsh", "bob": ""}
-    assert rest_listeners.read_users(options("jaas.conf"), folder) == expected
-    assert rest_listeners.read_users(options(f"={folder}/jaas.conf"), folder) == expected
+    assert rest_listeners.read_rest_users(options("jaas.conf"), folder) == expected
+    assert rest_listeners.read_rest_users(options(f"={folder}/jaas.conf"), folder) == expected
 
 
 @pytest.mark.parametrize(
@@ -136,13 +136,13 @@ def test_users_come_from_the_file_that_kafka_opts_leads_to(folder):
 )
 def test_what_is_missing_on_the_way_is_named(folder, environment, told):
     with pytest.raises(ConfigError, match=told):
-        rest_listeners.read_users(environment, folder)
+        rest_listeners.read_rest_users(environment, folder)
 
 
 def test_a_broken_file_of_users_is_refused_without_its_content(folder):
     (folder / "users.properties").write_text("anna=hush\\u12\n")
     with pytest.raises(ConfigError, match="line 1") as raised:
-        rest_listeners.read_users(options("jaas.conf"), folder)
+        rest_listeners.read_rest_users(options("jaas.conf"), folder)
     assert "hush" not in str(raised.value)
 
 

@@ -29,12 +29,12 @@ from connect_runtime.base import terminal_escape
     ],
 )
 def test_what_is_not_printable_is_seen(text, escaped):
-    assert terminal_escape.escape(text) == escaped
+    assert terminal_escape.escape_unprintable(text) == escaped
 
 
 def test_nothing_that_controls_a_terminal_is_left():
     every = "".join(map(chr, range(sys.maxunicode + 1)))
-    shown = terminal_escape.escape(every)
+    shown = terminal_escape.escape_unprintable(every)
     assert shown.isprintable()
     shown.encode()
 

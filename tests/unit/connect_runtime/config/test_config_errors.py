@@ -95,7 +95,7 @@ def test_the_nearest_known_name(name, expected):
     ],
 )
 def test_secrets_are_known_by_name(name, expected):
-    assert config_errors.is_sensitive(name) is expected
+    assert config_errors.is_sensitive_key(name) is expected
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_secrets_inside_a_value_are_hidden(value, shown):
     ],
 )
 def test_other_words_for_passwords_are_known(name):
-    assert config_errors.is_sensitive(name)
+    assert config_errors.is_sensitive_key(name)
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ Kind = ProviderKind
 def read(content: str):
     refused: list[ConfigProblem] = []
     warned: list[ConfigProblem] = []
-    pairs = {each.key: each for each in java_properties.parse_entries(content)}
+    pairs = {each.key: each for each in java_properties.parse_property_entries(content)}
     found = config_providers.read_declared_providers(
         pairs, refuse=refused.append, warn=warned.append
     )
@@ -264,7 +264,7 @@ def test_a_file_is_read_once_for_a_configuration(tmp_path, monkeypatch):
         reads.append(file)
         return file.read_bytes()
 
-    monkeypatch.setattr(files, "read_bounded", read)
+    monkeypatch.setattr(files, "read_file_bounded", read)
     providers = limited(tmp_path)
     for text in ("${dir:.:s}${dir:./.:s}", "${file:s:k}", "${dir:.:s}", "${file:x/../s:k}"):
         providers.resolve(text)

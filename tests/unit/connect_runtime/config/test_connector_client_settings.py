@@ -131,7 +131,7 @@ def test_only_what_a_client_would_use_is_judged():
     ours = worker(connector_client_config_override_policy="None")
     config = {"consumer.override.a": "1", "producer.override.": "1", "producer.overrides": "1"}
     assert connector_client_settings.find_refused_overrides(ours, config, PRODUCER) == {}
-    assert connector_client_settings.find_overrides(config, ClientKind.CONSUMER) == {
+    assert connector_client_settings.find_client_overrides(config, ClientKind.CONSUMER) == {
         "consumer.override.a": "a"
     }
     connector_client_settings.build_source_producer_config(ours, config, TASK)

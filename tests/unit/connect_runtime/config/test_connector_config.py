@@ -118,7 +118,7 @@ def test_nulls_are_errors_wherever_they_stand():
 def test_topics_at_odds(more, keys):
     config = {**SINK, **more}
     found = values(config)
-    connector_config.check_sink_topics(found, config)
+    connector_config.check_sink_topic_settings(found, config)
     assert set(wrong(found)) == keys
 
 

@@ -47,7 +47,7 @@ def test_a_broken_escape_is_told_by_its_line_without_its_content():
 
 
 def test_every_pair_is_kept_with_its_line():
-    found = java_properties.parse_entries("# top\na=1\nb=one\\\n two\na=2\n")
+    found = java_properties.parse_property_entries("# top\na=1\nb=one\\\n two\na=2\n")
     assert [(each.key, each.value, each.line) for each in found] == [
         ("a", "1", 2),
         ("b", "onetwo", 3),

@@ -16,7 +16,7 @@ config.providers.file.class=org.apache.kafka.common.config.provider.FileConfigPr
 
 
 def parse(content: str, folder: pathlib.Path = pathlib.Path("/"), **environment: str):
-    return properties_file.parse_file(
+    return properties_file.parse_properties_file(
         content, file="w.properties", folder=folder, environment=environment
     )
 
@@ -107,14 +107,14 @@ def test_a_broken_escape_is_refused():
 def test_files_are_read_as_kafka_does(tmp_path):
     file = tmp_path / "w.properties"
     file.write_bytes(b"a=\xfc\n")
-    assert properties_file.read_text(file) == "a=ü\n"
+    assert properties_file.read_properties_text(file) == "a=ü\n"
     with pytest.raises(SettingsError, match="cannot be read: No such file"):
-        properties_file.read_text(tmp_path / "gone")
+        properties_file.read_properties_text(tmp_path / "gone")
     with pytest.raises(SettingsError, match="cannot be read"):
-        properties_file.read_text(tmp_path)
+        properties_file.read_properties_text(tmp_path)
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(SettingsError, match="cannot be read: not a regular file"):
-        properties_file.read_text(tmp_path / "pipe")
+        properties_file.read_properties_text(tmp_path / "pipe")
 
 
 CONTENT = """config.providers=env
@@ -129,7 +129,7 @@ topic=${env:GONE}
 
 @pytest.fixture
 def made() -> ErrorCollector:
-    given = properties_file.parse_file(
+    given = properties_file.parse_properties_file(
         CONTENT,
         file="w",
         folder=pathlib.Path("/"),
@@ -196,7 +196,7 @@ def test_what_a_provider_filled_in_is_shown_as_it_stands(made):
 
 
 def test_warnings_come_in_the_order_of_the_file():
-    given = properties_file.parse_file(
+    given = properties_file.parse_properties_file(
         "a=1\nb=2\n", file="w", folder=pathlib.Path("/"), environment={}
     )
     made = ErrorCollector(given)

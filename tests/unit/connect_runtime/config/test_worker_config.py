@@ -87,7 +87,7 @@ def test_all_mistakes_are_told_at_once():
         "inter.worker.key.size": "8",
         "heartbeat.interval.ms": "10000",
     }
-    found = worker_config.find_problems(given, worker_keys.DISTRIBUTED)
+    found = worker_config.find_property_problems(given, worker_keys.DISTRIBUTED)
     assert [each.key for each in found] == [
         "key.converter",
         "group.id",
@@ -106,9 +106,9 @@ def test_all_mistakes_are_told_at_once():
 
 def test_a_mistake_hides_what_cannot_be_judged_for_it():
     given = {**GROUP, "session.timeout.ms": "long", "heartbeat.interval.ms": "20000"}
-    found = worker_config.find_problems(given, worker_keys.DISTRIBUTED)
+    found = worker_config.find_property_problems(given, worker_keys.DISTRIBUTED)
     assert [each.key for each in found] == ["session.timeout.ms"]
-    assert worker_config.find_problems(GROUP, worker_keys.DISTRIBUTED) == ()
+    assert worker_config.find_property_problems(GROUP, worker_keys.DISTRIBUTED) == ()
 
 
 def test_unknown_properties_are_named():

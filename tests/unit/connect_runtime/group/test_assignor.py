@@ -92,7 +92,7 @@ def loads(**held: ConnectorsAndTasks) -> MemberLoads:
 def test_even_members_take_turns_in_the_order_of_their_ids():
     """As the peer's test: two each, five more."""
     held = {"w0": numbered(0, 1), "w1": numbered(2, 3), "w2": numbered(4, 5)}
-    assignor.spread_evenly(held, numbered(6, 10))
+    assignor.assign_evenly_to_members(held, numbered(6, 10))
     assert held == {
         "w0": ["c0", "c1", "c6", "c9"],
         "w1": ["c2", "c3", "c7", "c10"],
@@ -102,7 +102,7 @@ def test_even_members_take_turns_in_the_order_of_their_ids():
 
 def test_uneven_members_are_filled_up_from_the_least_loaded():
     held = {"w0": numbered(0, 1), "w1": numbered(2, 4), "w2": numbered(5, 8), "w3": []}
-    assignor.spread_evenly(held, numbered(9, 23))
+    assignor.assign_evenly_to_members(held, numbered(9, 23))
     assert [len(each) for each in held.values()] == [6, 6, 6, 6]
 
 
@@ -125,7 +125,7 @@ def test_connectors_and_tasks_are_handed_out_apart():
 )
 def test_nobody_gets_an_item_who_has_more_than_another(sizes, count):
     held = {member: ["old"] * size for member, size in sizes.items()}
-    assignor.spread_evenly(held, ["new"] * count)
+    assignor.assign_evenly_to_members(held, ["new"] * count)
     assert sum(len(each) for each in held.values()) == sum(sizes.values()) + count
     raised = [len(each) for each in held.values() if "new" in each]
     if raised:
@@ -153,7 +153,7 @@ def test_nobody_gets_an_item_who_has_more_than_another(sizes, count):
 )
 def test_what_is_above_a_members_part_is_taken_from_its_front(sizes, total, expected):
     held = {f"w{at}": list(range(size)) for at, size in enumerate(sizes)}
-    found = assignor.find_surplus(held, total)
+    found = assignor.find_surplus_assignments(held, total)
     assert [len(found.get(member, ())) for member in held] == expected
     for member, taken in found.items():
         assert list(taken) == held[member][: len(taken)]

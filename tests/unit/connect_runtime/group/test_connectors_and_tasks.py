@@ -48,7 +48,7 @@ def test_names_are_ordered_as_java_orders_them():
     ]
     assert sorted(["\uff5e", "\U0001f600"]) != ["\U0001f600", "\uff5e"]
     numbered = tasks("c-10", "c-9")
-    assert connectors_and_tasks.sort_items([*numbered, "\uff5e", "\U0001f600"]) == [
+    assert connectors_and_tasks.sort_connectors_and_tasks([*numbered, "\uff5e", "\U0001f600"]) == [
         "\U0001f600",
         "\uff5e",
         *reversed(numbered),

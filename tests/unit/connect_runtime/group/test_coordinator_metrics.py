@@ -9,11 +9,11 @@ from connect_runtime.group import member_requests
 from connect_runtime.group.coordinator_metrics import CoordinatorMetrics
 from connect_runtime.worker import metrics_registry
 
-HEARTBEAT = member_requests.heartbeat("g", member_id="m", generation=1).api
-SYNC = member_requests.sync_group(
+HEARTBEAT = member_requests.build_heartbeat_request("g", member_id="m", generation=1).api
+SYNC = member_requests.build_sync_group_request(
     "g", member_id="m", generation=1, protocol_type="connect", protocol="p", assignments={}
 ).api
-JOIN = member_requests.join_group(
+JOIN = member_requests.build_join_group_request(
     "g",
     member_id="m",
     protocol_type="connect",

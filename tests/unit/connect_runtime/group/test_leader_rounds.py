@@ -14,7 +14,11 @@ from connect_runtime.group import connect_protocol, rebalance_rounds
 from connect_runtime.group.assignor import AssignorState, RebalanceTimes
 from connect_runtime.group.connect_protocol import ConnectAssignment, ConnectProtocol
 from connect_runtime.group.connectors_and_tasks import ConfiguredWork, ConnectorsAndTasks
-from connect_runtime.group.rebalance_rounds import ConfigSnapshots, LeaderElection, MemberAssignment
+from connect_runtime.group.rebalance_rounds import (
+    ConfiguredWorkSnapshots,
+    LeaderElection,
+    MemberAssignment,
+)
 
 D_MS = 300_000
 OFFSET = 10
@@ -55,7 +59,7 @@ class Group:
             last_completed=self.generation - 1,
             members=said,
         )
-        snapshots = ConfigSnapshots(at_join=self.configured, newest=self.configured)
+        snapshots = ConfiguredWorkSnapshots(at_join=self.configured, newest=self.configured)
         times = RebalanceTimes(now_ms=self.now_ms, delay_max_ms=D_MS)
         found = rebalance_rounds.perform_assignment(election, snapshots, self.state, times=times)
         self.state = found.state

@@ -74,7 +74,7 @@ def test_requests_go_where_they_belong_with_the_time_that_they_may_take(box):
     assert {each.to for each in sent.values()} == {NodeTarget(3)}
 
 
-JOIN = member_requests.join_group(
+JOIN = member_requests.build_join_group_request(
     "g",
     member_id="m",
     protocol_type="connect",
@@ -83,12 +83,12 @@ JOIN = member_requests.join_group(
     rebalance_timeout_s=60.0,
     reason="r" * 300,
 )
-SYNC = member_requests.sync_group(
+SYNC = member_requests.build_sync_group_request(
     "g", member_id="m", generation=7, protocol_type="connect", protocol="sessioned",
     assignments={"m": b"a", "n": b"b"},
 )  # fmt: skip
-BEAT = member_requests.heartbeat("g", member_id="m", generation=7)
-LEAVE = member_requests.leave_group("g", member_id="m", reason="r" * 300)
+BEAT = member_requests.build_heartbeat_request("g", member_id="m", generation=7)
+LEAVE = member_requests.build_leave_group_request("g", member_id="m", reason="r" * 300)
 EVERY = [
     (message, version)
     for message in (JOIN, SYNC, BEAT, LEAVE)

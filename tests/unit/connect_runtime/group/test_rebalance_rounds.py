@@ -15,7 +15,7 @@ from connect_runtime.group.connect_protocol import (
 from connect_runtime.group.connectors_and_tasks import ConfiguredWork, ConnectorsAndTasks
 from connect_runtime.group.rebalance_rounds import (
     AssignmentChange,
-    ConfigSnapshots,
+    ConfiguredWorkSnapshots,
     LeaderAssignments,
     LeaderElection,
     MemberAssignment,
@@ -231,7 +231,7 @@ def led(
     knows = knows or configured()
     found = rebalance_rounds.perform_assignment(
         elected(members, version),
-        ConfigSnapshots(at_join=knows, newest=newest or knows),
+        ConfiguredWorkSnapshots(at_join=knows, newest=newest or knows),
         state or AssignorState(generation=4),
         times=TIMES,
     )

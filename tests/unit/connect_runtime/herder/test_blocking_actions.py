@@ -210,7 +210,8 @@ class Topic:
 
     def publish(self):
         return self.write(
-            *config_records.encode_task_configs("c", [TASK]), config_records.encode_commit("c", 1)
+            *config_records.encode_task_configs("c", [TASK]),
+            config_records.encode_task_config_commit("c", 1),
         )
 
     @property

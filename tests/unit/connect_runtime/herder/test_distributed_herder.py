@@ -88,7 +88,7 @@ def test_new_task_configs_restart_that_connectors_tasks_alone(world, worker):
     before = len(worker.said)
     world.write(
         *config_records.encode_task_configs("c", [{"n": "x"}, {"n": "y"}]),
-        config_records.encode_commit("c", 2),
+        config_records.encode_task_config_commit("c", 2),
     )
     stopped = [
         each.work for each in worker.said[before:] if isinstance(each, StopConnectorsAndTasks)
@@ -104,7 +104,7 @@ def test_a_task_to_which_new_configs_make_no_difference_goes_on(world, worker):
     before, rounds = len(worker.said), world.rounds
     world.write(
         *config_records.encode_task_configs("c", [{"n": "0"}, {"n": "y"}]),
-        config_records.encode_commit("c", 2),
+        config_records.encode_task_config_commit("c", 2),
     )
     said = worker.said[before:]
     assert [each for each in said if isinstance(each, StopConnectorsAndTasks)] == [
@@ -122,7 +122,7 @@ def test_a_task_that_takes_its_configuration_up_goes_on(world, worker):
     before = len(worker.said)
     world.write(
         *config_records.encode_task_configs("c", [{"n": "x"}, {"n": "1"}]),
-        config_records.encode_commit("c", 2),
+        config_records.encode_task_config_commit("c", 2),
     )
     assert not [each for each in worker.said[before:] if isinstance(each, StopConnectorsAndTasks)]
     assert sorted(world.owners()) == ["c", "c-0", "c-1", "d", "d-0"]
@@ -136,7 +136,7 @@ def test_a_task_that_waits_to_be_started_is_not_asked_again(world, worker):
     for each in sets:
         records = (
             *config_records.encode_task_configs("c", each),
-            config_records.encode_commit("c", 2),
+            config_records.encode_task_config_commit("c", 2),
         )
         world.topic += [(record.key, record.value) for record in records]
         world._read(worker)

@@ -52,23 +52,29 @@ def run(script, *outcomes):
 
 
 def test_work_is_remembered_from_its_start_to_its_stop(m):
-    assert run(herder_state.start_items(m, WORK), WorkStarted())[0] == [
+    assert run(herder_state.start_connectors_and_tasks(m, WORK), WorkStarted())[0] == [
         StartConnectorsAndTasks(WORK)
     ]
     assert m.running == WORK
     tasks = ConnectorsAndTasks(tasks=(TASK,))
-    run(herder_state.stop_items(m, tasks, for_good=False), ActionDone())
+    run(herder_state.stop_connectors_and_tasks(m, tasks, for_good=False), ActionDone())
     assert m.running == WORK
     m.tasks_to_restart.add(TASK)
     m.check_invariants()
-    run(herder_state.stop_items(m, tasks), ActionDone())
+    run(herder_state.stop_connectors_and_tasks(m, tasks), ActionDone())
     assert m.running == ConnectorsAndTasks(connectors=("c",))
     assert m.tasks_to_restart == set()
 
 
 def test_nothing_is_asked_about_no_work(m):
-    assert run(herder_state.start_items(m, connectors_and_tasks.NO_WORK)) == ([], WorkStarted())
-    assert run(herder_state.stop_items(m, connectors_and_tasks.NO_WORK)) == ([], None)
+    assert run(herder_state.start_connectors_and_tasks(m, connectors_and_tasks.NO_WORK)) == (
+        [],
+        WorkStarted(),
+    )
+    assert run(herder_state.stop_connectors_and_tasks(m, connectors_and_tasks.NO_WORK)) == (
+        [],
+        None,
+    )
 
 
 def test_reading_configs_takes_up_what_was_read(m):
@@ -81,20 +87,22 @@ def test_reading_configs_takes_up_what_was_read(m):
 
 def test_a_write_says_why_it_failed_and_whether_the_right_is_lost(m):
     write = RemoveConnectorConfig("c")
-    assert run(herder_state.write_config(m, write), ActionDone()) == (
+    assert run(herder_state.write_to_config_topic(m, write), ActionDone()) == (
         [WriteConfigTopic(write)],
         None,
     )
-    assert run(herder_state.write_config(m, write), ActionFailed(reason="slow"))[1] == "slow"
+    assert (
+        run(herder_state.write_to_config_topic(m, write), ActionFailed(reason="slow"))[1] == "slow"
+    )
     assert not m.lost_write_privilege
-    run(herder_state.write_config(m, write), ActionFailed(reason="fenced", is_fenced=True))
-    run(herder_state.write_config(m, write), ActionFailed(reason="slow"))
+    run(herder_state.write_to_config_topic(m, write), ActionFailed(reason="fenced", is_fenced=True))
+    run(herder_state.write_to_config_topic(m, write), ActionFailed(reason="slow"))
     assert m.lost_write_privilege
 
 
 def test_asking_for_another_round_ends_this_one(m):
     m.is_joined, m.has_left = True, True
-    assert run(herder_state.rejoin_group(m, "why"))[0] == [RejoinGroup("why")]
+    assert run(herder_state.request_group_rejoin(m, "why"))[0] == [RejoinGroup("why")]
     assert (m.is_joined, m.has_left) == (False, False)
 
 

@@ -25,7 +25,7 @@ from connect_runtime.herder.herder_requests import (
     RestartTask,
     StopConnector,
 )
-from connect_runtime.herder.request_routing import HandleLocally, RoutingState
+from connect_runtime.herder.request_routing import HandleRequestLocally, RoutingState
 from connect_runtime.storage.cluster_config_state import (
     ClusterConfigState,
     ConnectorConfigEntry,
@@ -95,7 +95,7 @@ def modify(name):
 
 def shown(verdict):
     match verdict:
-        case HandleLocally():
+        case HandleRequestLocally():
             return "proceed"
         case ForwardRequest(url):
             return url

@@ -25,15 +25,15 @@ SIGNED = "K9wTd/9wCAUEFCuD9HP/dQ4KE+q4E46XwIm7Ij5RDwc="
     ("body", "signature"), [(BODY, SIGNED), (b"", "eWzTB4rxRjZ1PSaztVVUIv9Vo+Jhz4R7SOlTcbm9CqI=")]
 )
 def test_signatures_are_javas(body, signature):
-    assert session_keys.sign_body(KEY, body, algorithm="HmacSHA256") == signature
-    assert session_keys.build_headers(KEY, body, algorithm="HmacSHA256") == {
+    assert session_keys.sign_request_body(KEY, body, algorithm="HmacSHA256") == signature
+    assert session_keys.build_signature_headers(KEY, body, algorithm="HmacSHA256") == {
         "X-Connect-Authorization": signature,
         "X-Connect-Request-Signature-Algorithm": "HmacSHA256",
     }
 
 
 def test_without_a_key_nothing_is_signed():
-    assert session_keys.build_headers(None, BODY, algorithm="HmacSHA256") == {}
+    assert session_keys.build_signature_headers(None, BODY, algorithm="HmacSHA256") == {}
 
 
 def verify(given, key=KEY, body=BODY):
@@ -49,7 +49,7 @@ def test_a_signature_of_the_peers_own_test_is_found_genuine():
         "X-Connect-Authorization": "Kv1/OSsxzdVIwvZ4e30avyRIVrngDfhzVUm/kAZEKc4=",
         "X-Connect-Request-Signature-Algorithm": "HmacSHA256",
     }
-    assert session_keys.build_headers(key, body, algorithm="HmacSHA256") == signed
+    assert session_keys.build_signature_headers(key, body, algorithm="HmacSHA256") == signed
     assert verify(signed, key, body) == SignatureValid()
     other = b'[{"different_config":"different_value"}]'
     bad = signed | {"X-Connect-Authorization": "YmFkIHNpZ25hdHVyZQ=="}
@@ -59,7 +59,7 @@ def test_a_signature_of_the_peers_own_test_is_found_genuine():
 
 
 def test_what_was_signed_is_genuine_whatever_the_case_of_headers():
-    given = session_keys.build_headers(KEY, BODY, algorithm="HmacSHA256")
+    given = session_keys.build_signature_headers(KEY, BODY, algorithm="HmacSHA256")
     assert verify(given) == SignatureValid()
     assert verify({name.upper(): value for name, value in given.items()}) == SignatureValid()
 
@@ -78,7 +78,7 @@ def test_what_was_signed_is_genuine_whatever_the_case_of_headers():
     ],
 )
 def test_what_is_wrong_decides_the_status(change, key, status):
-    given = session_keys.build_headers(KEY, BODY, algorithm="HmacSHA256") | change
+    given = session_keys.build_signature_headers(KEY, BODY, algorithm="HmacSHA256") | change
     given = {name: value for name, value in given.items() if value is not None}
     verdict = verify(given, key)
     assert isinstance(verdict, SignatureInvalid)
@@ -86,7 +86,7 @@ def test_what_is_wrong_decides_the_status(change, key, status):
 
 
 def test_another_body_or_another_key_is_forbidden():
-    given = session_keys.build_headers(KEY, BODY, algorithm="HmacSHA256")
+    given = session_keys.build_signature_headers(KEY, BODY, algorithm="HmacSHA256")
     other = SessionKey(key=b"x" * 32, algorithm="HmacSHA256", created_ms=0)
     for verdict in (verify(given, body=BODY + b" "), verify(given, key=other)):
         assert verdict == SignatureInvalid(403, "Internal request contained invalid signature.")
@@ -112,7 +112,7 @@ def test_a_key_is_renewed_when_missing_expired_or_of_another_kind():
 )
 def test_a_new_key_has_the_length_that_java_gives_it(settings, length):
     assert settings.key_bytes == length
-    key = session_keys.generate_key(settings, entropy=b"k" * length, wall_ms=7)
+    key = session_keys.build_session_key(settings, entropy=b"k" * length, wall_ms=7)
     assert (key.algorithm, key.created_ms) == (settings.generation_algorithm, 7)
     assert session_keys.compute_rotation_time_ms(key, settings) == 7 + settings.ttl_ms
 

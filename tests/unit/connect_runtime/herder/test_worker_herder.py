@@ -268,7 +268,7 @@ def test_signatures_are_looked_at_where_the_group_signs(node):
     until(lambda: node.herder.config().session_key is not None)
     body = b"[]"
     key = node.herder.config().session_key
-    signed = session_keys.build_headers(key, body, algorithm="HmacSHA256")
+    signed = session_keys.build_signature_headers(key, body, algorithm="HmacSHA256")
     assert node.herder.verify(body, signed) == SignatureValid()
     assert node.herder.verify(b"[1]", signed).status == 403
     assert node.herder.verify(body, {}).status == 400

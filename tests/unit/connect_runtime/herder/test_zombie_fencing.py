@@ -28,4 +28,4 @@ def test_only_producers_that_nobody_else_fences_are_fenced(pending, producers, t
         config={}, task_count=tasks, generation=5, fencing_pending=pending, fencing_count=producers
     )
     view = ClusterConfigState(entries={"c": entry})
-    assert zombie_fencing.plan_fencing(view, "c") == plan
+    assert zombie_fencing.plan_producer_fencing(view, "c") == plan

@@ -95,7 +95,7 @@ def asking(deleting, leaving):
 def question(group: str, **more: Any) -> AdminRequest:
     return AdminRequest(
         to=AnyNodeTarget(),
-        message=group_requests.delete_group(group),
+        message=group_requests.build_delete_group_request(group),
         doing=f"deleting {group}",
         **more,
     )

@@ -144,7 +144,7 @@ def test_the_library_asks_the_issuer_itself():
         urlencode=True,
         extensions={"a": "b", "c": "d"},
     )
-    found = cluster_access.translate_security(
+    found = cluster_access.translate_security_settings(
         SecuritySettings(protocol="SASL_SSL", mechanism="OAUTHBEARER", username="mm2", oauth=oauth)
     )
     assert "sasl.username" not in found
@@ -169,7 +169,7 @@ def test_scram_over_tls():
         key_pem="KEY",
         key_password="KP",
     )
-    assert cluster_access.translate_security(security) == {
+    assert cluster_access.translate_security_settings(security) == {
         "security.protocol": "SASL_SSL",
         "sasl.mechanism": "SCRAM-SHA-512",
         "sasl.username": "u",
@@ -184,8 +184,8 @@ def test_scram_over_tls():
 
 def test_host_names_are_checked_unless_told_otherwise():
     name = "ssl.endpoint.identification.algorithm"
-    tls = cluster_access.translate_security(SecuritySettings(protocol="SSL"))
+    tls = cluster_access.translate_security_settings(SecuritySettings(protocol="SSL"))
     careless = SecuritySettings(protocol="SSL", check_hostname=False)
     assert tls[name] == "https"
-    assert cluster_access.translate_security(careless)[name] == "none"
+    assert cluster_access.translate_security_settings(careless)[name] == "none"
     assert "ssl.ca.pem" not in tls

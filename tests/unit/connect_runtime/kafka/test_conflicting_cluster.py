@@ -49,7 +49,7 @@ def topics(*, worker_id: str | None = None, state=RUNNING, configured: bool = Tr
     records = [
         *config_records.encode_connector_creation("c", {"name": "c"}, None),
         *config_records.encode_task_configs("c", [{"n": "0"}]),
-        config_records.encode_commit("c", 1),
+        config_records.encode_task_config_commit("c", 1),
     ]
     for offset, each in enumerate(records if configured else ()):
         configs.apply(each.key, each.value, offset=offset)

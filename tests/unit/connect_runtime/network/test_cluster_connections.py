@@ -59,7 +59,7 @@ def test_max_version_caps_and_an_empty_range_fails_by_name(world):
     link = world.connect(broker.address)
     replies = Replies()
     link.call(AnyNodeTarget(), init_calls.init(), done=replies.append, max_version=1)
-    end = request_builders.end_txn("tx", producer_id=1, epoch=0, committed=True)
+    end = request_builders.build_end_txn_request("tx", producer_id=1, epoch=0, committed=True)
     link.call(AnyNodeTarget(), end, done=replies.append)
     world.until(lambda: len(replies) == 2)
     by_failure = {reply.failure is None: reply for reply in replies}
@@ -450,7 +450,7 @@ def test_garbage_for_a_message_is_a_failure_of_that_call_alone(world):
     link = world.connect(broker.address)
     replies = Replies()
     link.call(NodeTarget(1), init_calls.init(), done=replies.append)
-    end = request_builders.end_txn("tx", producer_id=1, epoch=0, committed=True)
+    end = request_builders.build_end_txn_request("tx", producer_id=1, epoch=0, committed=True)
     link.call(NodeTarget(1), end, done=replies.append)
     world.until(lambda: len(replies) == 2)
     assert isinstance(replies[0].failure, TruncatedResponse)

@@ -49,7 +49,11 @@ def test_coordinators_are_looked_up_together_and_cached(world):
     for _ in range(2):
         replies.clear()
         for name in nodes:
-            link.call(tx(name), request_builders.init_producer_id(name, 1), done=replies.append)
+            link.call(
+                tx(name),
+                request_builders.build_init_producer_id_request(name, 1),
+                done=replies.append,
+            )
         world.until(lambda: len(replies) == len(nodes))
         assert replies.count_failures() == 0
     for broker in (one, two):

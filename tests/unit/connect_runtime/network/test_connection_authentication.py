@@ -56,7 +56,7 @@ def speak_plain(
 
 
 def init() -> RequestBuilder:
-    return request_builders.init_producer_id("tx", 1000)
+    return request_builders.build_init_producer_id_request("tx", 1000)
 
 
 def test_every_connection_authenticates_before_anything_else(world):

@@ -34,7 +34,7 @@ def verification(message: str) -> ssl.SSLCertVerificationError:
 
 
 def explain(error: Exception, *, stage="opening", security=PLAINTEXT, answered=False):
-    return kafka_connection.explain_failure(
+    return kafka_connection.explain_connection_failure(
         error, address="b:1", stage=stage, security=security, has_responded=answered
     )
 

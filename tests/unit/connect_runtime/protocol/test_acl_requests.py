@@ -18,7 +18,7 @@ from connect_runtime.protocol.request_builders import RequestBuilder
 
 @pytest.mark.parametrize("version", range(8, 14))
 def test_rights_on_topics_are_asked_for_in_every_version(version):
-    request = acl_requests.describe_topic_operations(["a", "b"]).build_entity(version)
+    request = acl_requests.build_topic_operations_request(["a", "b"]).build_entity(version)
     assert [each.name for each in request.topics] == ["a", "b"]
     assert request.include_topic_authorized_operations
     assert not request.allow_auto_topic_creation
@@ -26,14 +26,14 @@ def test_rights_on_topics_are_asked_for_in_every_version(version):
 
 @pytest.mark.parametrize("version", range(3, 6))
 def test_rights_on_a_group_are_asked_for_in_every_version(version):
-    request = acl_requests.describe_group_operations("g").build_entity(version)
+    request = acl_requests.build_group_operations_request("g").build_entity(version)
     assert request.groups == ("g",)
     assert request.include_authorized_operations
 
 
 def test_rights_on_the_cluster_are_asked_for():
     assert (
-        acl_requests.describe_cluster_operations()
+        acl_requests.build_cluster_operations_request()
         .build_entity(0)
         .include_cluster_authorized_operations
     )
@@ -89,14 +89,16 @@ def response(message: RequestBuilder, version: int) -> Any:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_all_acls_of_topics_are_asked_for(version):
-    entity = written(acl_requests.describe_topic_acls(), version)
+    entity = written(acl_requests.build_describe_topic_acls_request(), version)
     assert (entity.resource_type_filter, entity.pattern_type_filter) == (2, 1)
     assert (entity.operation, entity.permission_type, entity.resource_name_filter) == (1, 1, None)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_what_is_created_is_said_in_numbers(version):
-    first, second = written(acl_requests.create_acls([ONE, STRANGE]), version).creations
+    first, second = written(
+        acl_requests.build_create_acls_request([ONE, STRANGE]), version
+    ).creations
     assert (first.resource_type, first.resource_pattern_type) == (2, 4)
     assert (first.operation, first.permission_type) == (10, 2)
     assert (second.operation, second.resource_name, second.host) == (77, "*", "::1")
@@ -104,7 +106,7 @@ def test_what_is_created_is_said_in_numbers(version):
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_answers_are_told_in_words(version):
-    m = response(acl_requests.describe_topic_acls(), version)
+    m = response(acl_requests.build_describe_topic_acls_request(), version)
 
     def resource(kind: int, name: str, pattern: int, *acls: tuple[str, str, int, int]) -> Any:
         return m.DescribeAclsResource(
@@ -131,7 +133,7 @@ def test_answers_are_told_in_words(version):
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_each_creation_has_its_answer(version):
-    m = response(acl_requests.create_acls([]), version)
+    m = response(acl_requests.build_create_acls_request([]), version)
     body = m.CreateAclsResponse(
         throttle_time=NO_TIME,
         results=tuple(

@@ -22,7 +22,7 @@ from tests.support import kio_bytes
 
 @pytest.mark.parametrize(("version", "header_type"), [(8, HeaderV1), (9, HeaderV2)])
 def test_requests_carry_size_header_and_entity(version, header_type):
-    entity = request_builders.request_metadata(["t"]).build_entity(version)
+    entity = request_builders.build_metadata_request(["t"]).build_entity(version)
     header = header_type(
         request_api_key=3, request_api_version=version, correlation_id=77, client_id="mm2-ä"
     )
@@ -45,7 +45,7 @@ def test_requests_carry_size_header_and_entity(version, header_type):
     ],
 )
 def test_which_headers_have_tagged_fields(api, version, tagged):
-    assert framing.has_tagged_headers(api_versions.API_KEYS[api], version) == tagged
+    assert framing.has_tagged_header_fields(api_versions.API_KEYS[api], version) == tagged
 
 
 def test_the_response_body_starts_after_the_header_tags():
@@ -88,12 +88,12 @@ def test_what_kio_writes_has_the_shape_and_every_truncation_has_not(api_key, ver
     entity_type = kio.index.load_response_schema(api_key, version)
     for _ in range(2):
         body = kio_bytes.written(kio_bytes.random_entity(entity_type, rng))
-        assert framing.check_shape(entity_type, memoryview(body)) == body
+        assert framing.check_response_shape(entity_type, memoryview(body)) == body
         with pytest.raises(ValueError, match="unexpected bytes at the end"):
-            framing.check_shape(entity_type, memoryview(body + b"\x00"))
+            framing.check_response_shape(entity_type, memoryview(body + b"\x00"))
         for end in rng.sample(range(len(body)), min(10, len(body))):
             with pytest.raises((IndexError, ValueError)):
-                framing.check_shape(entity_type, memoryview(body[:end]))
+                framing.check_response_shape(entity_type, memoryview(body[:end]))
 
 
 @pytest.mark.parametrize("version", range(7, 14))
@@ -116,7 +116,7 @@ def test_an_array_that_claims_more_items_than_there_are_bytes_is_refused_at_once
     entity_type = kio.index.load_response_schema(3, 12)
     hostile = bytes(4) + b"\xff\xff\xff\xff\x0f" + bytes(50)
     with pytest.raises(IndexError, match="bytes claimed at 9, 50 left"):
-        framing.check_shape(entity_type, memoryview(hostile))
+        framing.check_response_shape(entity_type, memoryview(hostile))
 
 
 def _metadata_with_tags(tags: bytes) -> bytes:
@@ -153,4 +153,4 @@ def test_unknown_tagged_fields_side_by_side_are_one_edit():
     edits: list[BodyEdit] = []
     assert framing._make_entity_validator(entity_type)(body, 0, edits) == len(body)
     assert len(edits) == 1
-    assert framing.check_shape(entity_type, body) == _metadata_with_tags(b"\x00")
+    assert framing.check_response_shape(entity_type, body) == _metadata_with_tags(b"\x00")

@@ -54,7 +54,7 @@ def version(request):
 
 
 def test_all_are_asked_for_at_once(version):
-    message = group_requests.fetch_offsets_of_groups(["a", "b"], stable=True)
+    message = group_requests.build_fetch_offsets_of_groups_request(["a", "b"], stable=True)
     entity = message.build_entity(version)
     data = framing.encode_request_body(entity)
     (read, _) = entity_reader(type(entity))(data, 0)
@@ -67,13 +67,15 @@ def test_who_has_not_moved_is_the_same_and_who_has_is_read(version):
     m = VERSIONS[version]
     names = ["a", "b", "c"]
     before = body_of(m, group_of(m, "a", 5), group_of(m, "b", 6), group_of(m, "c", 7))
-    first = group_requests.fetch_offsets_of_groups(names).decode_response(version, before)
+    first = group_requests.build_fetch_offsets_of_groups_request(names).decode_response(
+        version, before
+    )
     assert [each.offsets for each in first.changed] == [committed(at) for at in (5, 6, 7)]
     seen = {each.group: each.data for each in first.changed}
     after = body_of(
         m, group_of(m, "a", 5), group_of(m, "b", 8, metadata="note"), group_of(m, "c", 7)
     )
-    second = group_requests.fetch_offsets_of_groups(names, seen=seen).decode_response(
+    second = group_requests.build_fetch_offsets_of_groups_request(names, seen=seen).decode_response(
         version, after
     )
     assert second.unchanged == ["a", "c"]
@@ -85,11 +87,11 @@ def test_another_order_or_fewer_groups_confuse_nobody(version):
     m = VERSIONS[version]
     seen = {
         each.group: each.data
-        for each in group_requests.fetch_offsets_of_groups(["a", "b"])
+        for each in group_requests.build_fetch_offsets_of_groups_request(["a", "b"])
         .decode_response(version, body_of(m, group_of(m, "a", 5), group_of(m, "b", 6)))
         .changed
     }
-    ask = group_requests.fetch_offsets_of_groups(["a", "b"], seen=seen)
+    ask = group_requests.build_fetch_offsets_of_groups_request(["a", "b"], seen=seen)
     turned = ask.decode_response(version, body_of(m, group_of(m, "b", 6), group_of(m, "a", 5)))
     assert {each.group: each.offsets for each in turned.changed} == {
         "a": committed(5),
@@ -104,14 +106,16 @@ def test_error_codes_of_groups_and_partitions(version):
     m = VERSIONS[version]
     body = body_of(m, group_of(m, "a", 5, code=16), group_of(m, "b", 6, partition_code=88))
     found = (
-        group_requests.fetch_offsets_of_groups(["a", "b"]).decode_response(version, body).changed
+        group_requests.build_fetch_offsets_of_groups_request(["a", "b"])
+        .decode_response(version, body)
+        .changed
     )
     assert [each.error_code for each in found] == [16, 88]
 
 
 def test_no_groups_is_an_answer(version):
     assert (
-        group_requests.fetch_offsets_of_groups([])
+        group_requests.build_fetch_offsets_of_groups_request([])
         .decode_response(version, body_of(VERSIONS[version]))
         .changed
         == []
@@ -121,10 +125,10 @@ def test_no_groups_is_an_answer(version):
 def test_garbage_is_refused(version):
     m = VERSIONS[version]
     body = body_of(m, group_of(m, "a", 5))
-    ask = group_requests.fetch_offsets_of_groups(["a"])
+    ask = group_requests.build_fetch_offsets_of_groups_request(["a"])
     seen = {"a": ask.decode_response(version, body).changed[0].data}
     for at in range(5, len(body)):
-        for asking in (ask, group_requests.fetch_offsets_of_groups(["a"], seen=seen)):
+        for asking in (ask, group_requests.build_fetch_offsets_of_groups_request(["a"], seen=seen)):
             with pytest.raises(TruncatedResponse):
                 asking.decode_response(version, body[:at])
     with pytest.raises(TruncatedResponse):
@@ -132,8 +136,8 @@ def test_garbage_is_refused(version):
 
 
 A0, A1, B0 = (TopicPartition(*each) for each in (("a", 0), ("a", 1), ("b", 0)))
-FETCH = group_requests.fetch_offsets("g")
-COMMIT = group_requests.commit_offsets(
+FETCH = group_requests.build_fetch_offsets_request("g")
+COMMIT = group_requests.build_commit_offsets_request(
     "g",
     {
         B0: CommittedOffset(7),
@@ -141,11 +145,11 @@ COMMIT = group_requests.commit_offsets(
         A0: CommittedOffset(5),
     },
 )
-FORGET = group_requests.delete_offsets("g", [B0, A1, A0])
-DELETE = group_requests.delete_group("g")
-LISTING = group_requests.list_groups()
-CLASSIC = group_requests.describe_classic_groups("g")
-CONSUMER = group_requests.describe_consumer_groups("g")
+FORGET = group_requests.build_delete_offsets_request("g", [B0, A1, A0])
+DELETE = group_requests.build_delete_group_request("g")
+LISTING = group_requests.build_list_groups_request()
+CLASSIC = group_requests.build_describe_classic_groups_request("g")
+CONSUMER = group_requests.build_describe_consumer_groups_request("g")
 EVERY = [
     (message, version)
     for message in (FETCH, COMMIT, FORGET, DELETE, CLASSIC, CONSUMER)

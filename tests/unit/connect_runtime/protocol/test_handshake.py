@@ -124,7 +124,7 @@ def test_plain_authenticates_and_learns_how_long_the_session_lasts():
 
 def test_authenticating_alone_renews_a_session_on_an_old_broker_without_lifetimes():
     known = NodeApiVersions(address="b:1", ranges={36: ApiVersionRange(0, 0)})
-    talk = handshake.authenticate(PLAIN, address="b:1", known=known)
+    talk = handshake.authenticate_connection(PLAIN, address="b:1", known=known)
     next(talk)
     asked = talk.send(body(17, 1, error_code=ErrorCode.none, mechanisms=("PLAIN",)))
     assert asked.__version__ == 0

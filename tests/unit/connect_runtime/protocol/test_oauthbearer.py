@@ -50,7 +50,7 @@ def parse(*, jaas: str = JAAS, url: str = URL, **properties: str) -> ParsedSecur
     }
     given |= {f"sasl.{key.replace('__', '.')}": value for key, value in properties.items()}
     files = StoreFiles(read_text=read_text, read_store=no_store)
-    return security_settings.parse_security(given, files=files)
+    return security_settings.parse_security_settings(given, files=files)
 
 
 def accepted(**properties: str) -> OAuthSettings:

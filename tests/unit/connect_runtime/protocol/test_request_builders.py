@@ -35,22 +35,22 @@ def test_targets_read_well_in_messages_and_compare_by_value():
 
 
 ALL = {
-    "api_versions": request_builders.request_api_versions(software_version="1"),
-    "metadata": request_builders.request_metadata(["a", "b"]),
-    "find_coordinators": request_builders.find_coordinators(1, ["x", "y"]),
-    "find_coordinator": request_builders.find_coordinator(0, "x"),
-    "init_producer_id": request_builders.init_producer_id("tx", 60_000),
-    "add_partitions_to_txn": request_builders.add_partitions_to_txn(
+    "api_versions": request_builders.build_api_versions_request(software_version="1"),
+    "metadata": request_builders.build_metadata_request(["a", "b"]),
+    "find_coordinators": request_builders.build_find_coordinators_request(1, ["x", "y"]),
+    "find_coordinator": request_builders.build_find_coordinator_request(0, "x"),
+    "init_producer_id": request_builders.build_init_producer_id_request("tx", 60_000),
+    "add_partitions_to_txn": request_builders.build_add_partitions_to_txn_request(
         "tx", producer_id=1, epoch=2, topics={"t": [0, 1]}
     ),
-    "end_txn": request_builders.end_txn("tx", producer_id=1, epoch=2, committed=True),
-    "list_offsets": request_builders.list_offsets(
+    "end_txn": request_builders.build_end_txn_request("tx", producer_id=1, epoch=2, committed=True),
+    "list_offsets": request_builders.build_list_offsets_request(
         {"t": [OffsetQuery(partition=0, timestamp=-1)]}, read_committed=True
     ),
-    "epochs": request_builders.offsets_for_leader_epochs(
+    "epochs": request_builders.build_offsets_for_leader_epochs_request(
         {"t": [EpochEndQuery(partition=0, current_epoch=4, leader_epoch=3)]}
     ),
-    "describe_producers": request_builders.describe_producers({"t": [0, 1]}),
+    "describe_producers": request_builders.build_describe_producers_request({"t": [0, 1]}),
 }
 
 

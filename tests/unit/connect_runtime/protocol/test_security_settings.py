@@ -7,7 +7,7 @@ import json
 import pytest
 
 from connect_runtime.protocol import security_settings
-from connect_runtime.protocol.property_reader import PropertyReader, SettingError
+from connect_runtime.protocol.property_reader import InvalidSettingError, PropertyReader
 from connect_runtime.protocol.security_settings import (
     ParsedSecurity,
     SaslSettings,
@@ -22,7 +22,7 @@ def no_file(*_: str) -> KeyStoreContent:
     raise AssertionError(_)
 
 
-def read(**properties: str) -> tuple[SaslSettings, list[SettingError]]:
+def read(**properties: str) -> tuple[SaslSettings, list[InvalidSettingError]]:
     given = {f"sasl.{key.replace('__', '.')}": value for key, value in properties.items()}
     account = PropertyReader(given)
     files = StoreFiles(read_text=lambda path: "", read_store=no_file)
@@ -93,7 +93,7 @@ def no_store(path: str, password: str) -> KeyStoreContent:
 
 def parse(**properties: str) -> ParsedSecurity:
     spelled = {key.replace("__", "."): value for key, value in properties.items()}
-    return security_settings.parse_security(
+    return security_settings.parse_security_settings(
         spelled, files=StoreFiles(read_text=read_text, read_store=no_store)
     )
 

@@ -47,14 +47,14 @@ def test_the_end_of_the_buffer_is_an_index_error(data):
 
 def test_tags_come_raw_by_number():
     tags = b"\x02" + b"\x00\x02ab" + b"\x05\x00" + b"rest"
-    assert varints.read_tags(tags, 0) == ({0: b"ab", 5: b""}, 7)
-    assert varints.skip_tags(tags, 0) == 7
-    assert varints.skip_tags(b"\x01\x00", 1) == 2
+    assert varints.read_tagged_fields(tags, 0) == ({0: b"ab", 5: b""}, 7)
+    assert varints.skip_tagged_fields(tags, 0) == 7
+    assert varints.skip_tagged_fields(b"\x01\x00", 1) == 2
     with pytest.raises(IndexError, match="9 bytes expected"):
-        varints.read_tags(b"\x01\x00\x09ab", 0)
+        varints.read_tagged_fields(b"\x01\x00\x09ab", 0)
 
 
-@pytest.mark.parametrize("read", [varints.read_tags, varints.skip_tags])
+@pytest.mark.parametrize("read", [varints.read_tagged_fields, varints.skip_tagged_fields])
 def test_more_tagged_fields_than_a_section_may_have_are_refused_before_the_first_is_read(read):
     most = varints.MAX_TAGGED_FIELDS
     section = varints.encode_varint(most) + b"\x64\x00" * most
@@ -65,7 +65,7 @@ def test_more_tagged_fields_than_a_section_may_have_are_refused_before_the_first
 
 def test_skipping_a_tagged_field_ends_at_the_end_of_the_buffer():
     with pytest.raises(IndexError, match="9 bytes expected"):
-        varints.skip_tags(b"\x01\x00\x09ab", 0)
+        varints.skip_tagged_fields(b"\x01\x00\x09ab", 0)
 
 
 ID = bytes(range(16))
@@ -97,10 +97,10 @@ def partition(body: memoryview, position: int, topic: str, topic_id: bytes):
 )
 def test_partitions_have_their_topics_name_or_id(version, topic, name, number):
     body = memoryview(b"head" + answer(topic, 3, 7))
-    found, position = varints.read_topics(body, 4, partition, version=version)
+    found, position = varints.decode_topic_partitions(body, 4, partition, version=version)
     assert found == [(name, number, 3), (name, number, 7)]
     assert body[position] == 0xFF, "what follows is for others"
 
 
 def test_an_answer_may_hold_nothing():
-    assert varints.read_topics(memoryview(b"\x01"), 0, partition, version=12) == ([], 1)
+    assert varints.decode_topic_partitions(memoryview(b"\x01"), 0, partition, version=12) == ([], 1)

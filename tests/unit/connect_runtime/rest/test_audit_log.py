@@ -9,7 +9,7 @@ import httpx
 from starlette import responses, types
 
 from connect_runtime.rest import audit_log
-from connect_runtime.rest.audit_log import AuditedRequest, AuditLog
+from connect_runtime.rest.audit_log import AuditedRequest, AuditLogMiddleware
 
 HEADERS = {"Authorization": "Basic " + base64.b64encode(b"root (uid 0, pid 7):secret").decode()}
 
@@ -23,7 +23,7 @@ async def app(scope: types.Scope, receive: types.Receive, send: types.Send) -> N
 
 def ask(method: str, path: str, body: bytes = b"") -> tuple[bytes, list[AuditedRequest]]:
     found: list[AuditedRequest] = []
-    transport = httpx.ASGITransport(app=AuditLog(app, found.append))
+    transport = httpx.ASGITransport(app=AuditLogMiddleware(app, found.append))
 
     async def asked() -> httpx.Response:
         async with httpx.AsyncClient(transport=transport, base_url="http://h") as client:

@@ -88,7 +88,7 @@ def test_workers_sign_their_two_requests_instead(
     content = b"[]" if "tasks" in path else b""
     headers = {
         "Content-Type": "application/json",
-        **session_keys.build_headers(KEY, content, algorithm="HmacSHA256"),
+        **session_keys.build_signature_headers(KEY, content, algorithm="HmacSHA256"),
     }
     ask = Rest(herder, users=USERS)
     assert ask(method, path, content=content, headers=headers).status_code == status

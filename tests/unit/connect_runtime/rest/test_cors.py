@@ -78,7 +78,7 @@ def test_errors_are_readable_too() -> None:
 
 def test_a_broken_expression_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"allow.origin: '\(' is not a valid pattern"):
-        cors.parse_origins("http://a,(")
+        cors.parse_allowed_origins("http://a,(")
 
 
 def test_an_expression_that_takes_too_long_allows_nothing() -> None:

@@ -80,7 +80,9 @@ def ask(node, endpoint, *, signature, has_password, users):
     headers = {**JSON, **(PASSWORD if has_password else {})}
     if signature != "none":
         key = key_of(node) if signature == "right" else None
-        headers |= session_keys.build_headers(key or FOREIGN_KEY, body, algorithm="HmacSHA256")
+        headers |= session_keys.build_signature_headers(
+            key or FOREIGN_KEY, body, algorithm="HmacSHA256"
+        )
     answer = Rest(node.herder, users=users)(method, path, content=body, headers=headers)
     is_json = answer.headers.get("content-type", "").startswith("application/json")
     return answer.status_code, answer.json()["message"] if is_json else answer.text

@@ -24,7 +24,7 @@ def herder() -> FakeHerder:
 
 
 def signed(body: bytes) -> dict[str, str]:
-    return session_keys.build_headers(KEY, body, algorithm="HmacSHA256")
+    return session_keys.build_signature_headers(KEY, body, algorithm="HmacSHA256")
 
 
 def test_task_configs_are_taken_when_their_very_bytes_are_signed(

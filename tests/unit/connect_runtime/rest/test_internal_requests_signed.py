@@ -10,7 +10,7 @@ from connect_runtime.herder import session_keys
 from connect_runtime.herder.herder_requests import PutConnector, RestartConnectorAndTasks
 from connect_runtime.herder.session_keys import SessionKeySettings, SignedUserRequest
 from connect_runtime.rest import http_request, internal_requests, rest_app
-from connect_runtime.rest.http_request import BodySlots
+from connect_runtime.rest.http_request import RequestBodySlots
 from connect_runtime.rest.rest_settings import RestSettings
 from connect_runtime.storage.cluster_config_state import SessionKey
 from connect_runtime.system.clock import SystemClock
@@ -219,7 +219,7 @@ def test_a_signature_of_the_body_alone_is_accepted_only_while_java_is_in_the_gro
         read.append(1)
         yield body
 
-    by_java = session_keys.build_headers(KEY, body, algorithm="HmacSHA256")
+    by_java = session_keys.build_signature_headers(KEY, body, algorithm="HmacSHA256")
     headers = {"content-type": "application/json", **by_java}
     herder.signs_whole = True
     refused = rest.ask(served, method, path, content=sent(), headers=headers)
@@ -266,7 +266,7 @@ def test_a_recorded_request_is_not_forwarded_by_another_worker(herder):
 
 
 def test_task_configs_with_a_signed_head_may_be_as_long_as_any_body_and_need_no_slot(served):
-    path, slots = f"{ONE}/tasks", BodySlots(total=0, wait_s=0.01)
+    path, slots = f"{ONE}/tasks", RequestBodySlots(total=0, wait_s=0.01)
 
     async def with_slots(scope, receive, send):
         await served({**scope, http_request.BODY_SLOTS_SCOPE_KEY: slots}, receive, send)

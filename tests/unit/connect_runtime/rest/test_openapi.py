@@ -9,7 +9,7 @@ from tests.fakes.rest_herder import FakeHerder
 from tests.support import rest
 from tests.support.rest import Rest
 
-DOCUMENT = openapi.build_document(WorkerIdentity())
+DOCUMENT = openapi.build_openapi_document(WorkerIdentity())
 
 
 def test_it_describes_every_public_endpoint_and_no_other() -> None:

@@ -55,7 +55,7 @@ def test_what_is_no_configuration_is_unreadable(data: bytes, told: str) -> None:
         request_bodies.parse_config,
         request_bodies.parse_create_request,
         request_bodies.parse_task_configs,
-        request_bodies.parse_offsets,
+        request_bodies.parse_offset_changes,
     ],
 )
 def test_values_are_not_told(read: Callable[[bytes], Any]) -> None:
@@ -129,7 +129,7 @@ def test_task_configs_are_a_list() -> None:
 def test_offsets_keep_their_types() -> None:
     entry = {"partition": {"p": 1, "q": "1", "r": None}, "offset": {"o": [1.5, True, 2**63]}}
     data = json.dumps({"offsets": [entry]}).encode()
-    assert request_bodies.parse_offsets(data) == [(entry["partition"], entry["offset"])]
+    assert request_bodies.parse_offset_changes(data) == [(entry["partition"], entry["offset"])]
 
 
 def test_the_last_offset_of_a_partition_counts() -> None:
@@ -139,7 +139,7 @@ def test_the_last_offset_of_a_partition_counts() -> None:
         {"partition": {"b": 2, "a": 1}, "offset": None},
         {"partition": None, "offset": {"o": 3}},
     ]
-    assert request_bodies.parse_offsets(json.dumps({"offsets": entries}).encode()) == [
+    assert request_bodies.parse_offset_changes(json.dumps({"offsets": entries}).encode()) == [
         ({"b": 2, "a": 1}, None),
         ({"a": "1", "b": 2}, {"o": 2}),
         (None, {"o": 3}),
@@ -162,7 +162,7 @@ def test_the_last_offset_of_a_partition_counts() -> None:
 )
 def test_what_are_no_offsets_is_unreadable(data: bytes, told: str) -> None:
     with pytest.raises(UnreadableBody, match=told):
-        request_bodies.parse_offsets(data)
+        request_bodies.parse_offset_changes(data)
 
 
 def test_a_file_may_hold_more_than_a_request() -> None:
@@ -198,7 +198,7 @@ def test_a_name_that_no_url_can_hold_is_unreadable(name: str) -> None:
         request_bodies.parse_config,
         request_bodies.parse_task_configs,
         request_bodies.parse_create_request,
-        request_bodies.parse_offsets,
+        request_bodies.parse_offset_changes,
     ],
 )
 def test_a_body_of_very_many_values_is_not_parsed(parse: Callable[..., Any], data: bytes) -> None:
@@ -228,4 +228,4 @@ def test_the_offsets_of_70_000_partitions_are_accepted() -> None:
         for at in range(70_000)
     ]
     data = json.dumps({"offsets": entries}).encode()
-    assert len(request_bodies.parse_offsets(data)) == 70_000
+    assert len(request_bodies.parse_offset_changes(data)) == 70_000

@@ -36,7 +36,7 @@ R = HeaderRule
     ],
 )
 def test_rules_are_read(text: str, rules: tuple[HeaderRule, ...]) -> None:
-    assert response_headers.parse_rules(text) == rules
+    assert response_headers.parse_header_rules(text) == rules
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_rules_are_read(text: str, rules: tuple[HeaderRule, ...]) -> None:
 )
 def test_blanks_and_line_breaks_mean_nothing(text: str, expected: HeaderRule) -> None:
     """RestServerConfigTest.testValidHeaderConfigs."""
-    assert response_headers.parse_rules(text) == (expected,)
+    assert response_headers.parse_header_rules(text) == (expected,)
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_blanks_and_line_breaks_mean_nothing(text: str, expected: HeaderRule) ->
 )
 def test_wrong_rules_are_refused(text: str, told: str) -> None:
     with pytest.raises(ConfigError, match=told):
-        response_headers.parse_rules(text)
+        response_headers.parse_header_rules(text)
 
 
 def test_rules_are_applied_to_every_answer() -> None:
@@ -104,8 +104,8 @@ def test_dates_count_from_now() -> None:
     async def nothing(*_: object) -> None:
         return None
 
-    rules = response_headers.parse_rules("setDate Expires:86400000")
+    rules = response_headers.parse_header_rules("setDate Expires:86400000")
     served = ResponseHeadersMiddleware(nothing, rules=rules, wall_ms=lambda: 0)
     headers: list[tuple[bytes, bytes]] = []
-    served._apply_rules(datastructures.MutableHeaders(raw=headers))
+    served._apply_header_rules(datastructures.MutableHeaders(raw=headers))
     assert headers == [(b"expires", b"Fri, 02 Jan 1970 00:00:00 GMT")]

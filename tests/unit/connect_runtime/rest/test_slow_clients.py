@@ -19,7 +19,7 @@ from connect_runtime.base.connection_limits import ClientConnectionLimits
 from connect_runtime.herder.session_keys import SessionKeySettings
 from connect_runtime.rest import http_connection, http_request, rest_app
 from connect_runtime.rest.http_connection import ClientDeadlines
-from connect_runtime.rest.http_request import BodySlots, RestRequest
+from connect_runtime.rest.http_request import RequestBodySlots, RestRequest
 from connect_runtime.rest.request_forwarding import RestDeadlines
 from connect_runtime.rest.rest_app import RestApplications, RestDependencies
 from connect_runtime.rest.rest_server import RestServer
@@ -253,7 +253,7 @@ def _patient(self: RestRequest, request: Any, *, body_timeout_s: float) -> None:
 
 @OF_USERS
 def test_who_gets_no_slot_in_time_is_told_to_come_again(running, monkeypatch):
-    monkeypatch.setattr(BodySlots, "_is_slot_free", lambda self, client: False)
+    monkeypatch.setattr(RequestBodySlots, "_is_slot_free", lambda self, client: False)
     monkeypatch.setattr(RestRequest, "__init__", _patient)
     with running() as made, connect(made) as client:
         made._main._slots.wait_s = SHORT_S

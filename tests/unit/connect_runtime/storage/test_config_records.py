@@ -26,7 +26,7 @@ KEY = SessionKey(
          "target-state-c", '{"state":"STARTED","state.v2":"STARTED"}'),
         (config_records.encode_target_state("c", TargetState.STOPPED),
          "target-state-c", '{"state":"PAUSED","state.v2":"STOPPED"}'),
-        (config_records.encode_commit("c", 2), "commit-c", '{"tasks":2}'),
+        (config_records.encode_task_config_commit("c", 2), "commit-c", '{"tasks":2}'),
         (config_records.encode_restart(RestartRequest(connector="c", include_tasks=True)),
          "restart-connector-c", '{"include-tasks":true,"only-failed":false}'),
         (config_records.encode_fencing_count("c", 3), "tasks-fencing-c", '{"task-count":3}'),
@@ -42,8 +42,8 @@ def test_records_are_written_as_java_writes_them(record, key, value):
 
 
 def test_a_key_is_utf_8_whatever_the_name_is():
-    assert config_records.encode_commit("ü😀", 0).key == "commit-ü😀".encode()
-    assert config_records.encode_commit("\ud800", 0).key == b"commit-?"
+    assert config_records.encode_task_config_commit("ü😀", 0).key == "commit-ü😀".encode()
+    assert config_records.encode_task_config_commit("\ud800", 0).key == b"commit-?"
 
 
 def test_task_configs_are_numbered_from_zero():
@@ -86,13 +86,13 @@ def test_a_creation_writes_a_wanted_target_state_before_the_connector():
     ],
 )
 def test_a_key_says_what_the_record_is_about(key, kind, rest):
-    assert config_records.split_key(key) == (kind, rest)
+    assert config_records.split_record_key(key) == (kind, rest)
 
 
 @pytest.mark.parametrize("key", ["", "session-key-2", "tasks-x", "Connector-x", "restart-x"])
 def test_other_keys_are_invalid(key):
     with pytest.raises(InvalidRecord):
-        config_records.split_key(key)
+        config_records.split_record_key(key)
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_values_that_say_nothing_are_invalid_and_are_not_quoted(reader, value, r
 @pytest.mark.parametrize("tasks", [-1, 2**31, True, "2", 1.0, None])
 def test_a_count_is_an_integer_that_java_can_hold(tasks):
     with pytest.raises(InvalidRecord, match="not a valid number of tasks"):
-        config_records.read_count({"tasks": tasks}, "tasks")
+        config_records.decode_task_count({"tasks": tasks}, "tasks")
 
 
 def test_missing_fields_of_a_restart_are_false():

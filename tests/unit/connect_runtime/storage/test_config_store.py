@@ -143,7 +143,7 @@ def test_a_whole_set_resolves_what_was_inconsistent(store, topic):
     for record in (
         config_records.encode_connector("c", {}),
         task1,
-        config_records.encode_commit("c", 2),
+        config_records.encode_task_config_commit("c", 2),
         task0,
     ):
         topic.append(record.key, record.value)

@@ -41,7 +41,7 @@ def view(*records):
 def tasks(name, *configs):
     return (
         *config_records.encode_task_configs(name, configs),
-        config_records.encode_commit(name, len(configs)),
+        config_records.encode_task_config_commit(name, len(configs)),
     )
 
 

@@ -147,7 +147,7 @@ def test_any_bytes_are_read_or_malformed(data):
      ("3", None, "a string"), ([], None, "an array"), ({}, None, "an object")],
 )  # fmt: skip
 def test_integers_are_told_from_what_only_looks_like_them(value, integer, kind):
-    assert java_json.read_integer(value) == integer
+    assert java_json.get_integer_or_none(value) == integer
     assert java_json.name_json_type(value) == kind
 
 

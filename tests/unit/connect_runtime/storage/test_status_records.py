@@ -55,7 +55,7 @@ def test_deletions_have_no_value():
     ],
 )
 def test_keys_say_whose_status_it_is(key, about):
-    assert status_records.split_key(key) == about
+    assert status_records.split_status_key(key) == about
 
 
 @pytest.mark.parametrize(
@@ -65,13 +65,13 @@ def test_keys_say_whose_status_it_is(key, about):
 )  # fmt: skip
 def test_other_keys_are_invalid(key):
     with pytest.raises(InvalidRecord):
-        status_records.split_key(key)
+        status_records.split_status_key(key)
 
 
 @pytest.mark.parametrize("status", [RUNNING, FAILED])
 def test_what_was_written_is_read_back(status):
     record = status_records.encode_status(TASK, status)
-    assert status_records.split_key(record.key.decode()) == TASK
+    assert status_records.split_status_key(record.key.decode()) == TASK
     assert status_records.read_status(java_json.decode_json(record.value)) == status
 
 

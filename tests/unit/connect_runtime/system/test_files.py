@@ -14,29 +14,29 @@ from connect_runtime.system.files import ForeignFolderError, ForeignWriter
 
 def test_it_is_made_for_this_user_alone(tmp_path):
     folder = tmp_path / "a" / "b"
-    assert files.ensure_private(folder) == folder
+    assert files.ensure_private_folder(folder) == folder
     assert folder.stat().st_mode & 0o777 == 0o700
-    assert files.ensure_private(folder) == folder
+    assert files.ensure_private_folder(folder) == folder
 
 
 @pytest.mark.parametrize("mode", [0o755, 0o770, 0o701])
 def test_one_that_others_can_enter_is_refused(tmp_path, mode):
     tmp_path.chmod(mode)
     with pytest.raises(ForeignFolderError, match=f"chmod 700 {tmp_path}"):
-        files.ensure_private(tmp_path)
+        files.ensure_private_folder(tmp_path)
 
 
 def test_one_of_another_user_is_refused_also_behind_a_link(tmp_path):
     tmp_path.chmod(0o700)
     with pytest.raises(ForeignFolderError, match="belongs to user id"):
-        files.check_private(tmp_path, uid=os.geteuid() + 1)
+        files.check_private_folder(tmp_path, uid=os.geteuid() + 1)
     link = tmp_path / "link"
     link.symlink_to(tmp_path)
-    files.check_private(link, uid=os.geteuid())
+    files.check_private_folder(link, uid=os.geteuid())
     if os.geteuid() == 0:  # nobody else may give a link away
         os.chown(link, 4242, -1, follow_symlinks=False)
         with pytest.raises(ForeignFolderError, match="belongs to user id 4242"):
-            files.check_private(link, uid=0)
+            files.check_private_folder(link, uid=0)
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_one_of_another_user_is_refused_also_behind_a_link(tmp_path):
 )
 def test_who_can_write(tmp_path, mode, written):
     tmp_path.chmod(mode)
-    assert files.others_can_write(tmp_path) is written
+    assert files.can_others_write(tmp_path) is written
 
 
 def test_a_group_counts_unless_it_is_the_users_own(tmp_path, monkeypatch):
@@ -56,21 +56,21 @@ def test_a_group_counts_unless_it_is_the_users_own(tmp_path, monkeypatch):
         gr_mem: list[str] = []  # noqa: RUF012 - as in `grp`
 
     monkeypatch.setattr(grp, "getgrgid", lambda _: Group)
-    assert not files.others_can_write(tmp_path)
+    assert not files.can_others_write(tmp_path)
     Group.gr_mem = ["another"]
-    assert files.others_can_write(tmp_path)
+    assert files.can_others_write(tmp_path)
     Group.gr_name, Group.gr_mem = "staff", []
-    assert files.others_can_write(tmp_path)
+    assert files.can_others_write(tmp_path)
 
 
 def test_only_folders_of_this_user_and_root_are_trusted(tmp_path, monkeypatch):
     tmp_path.chmod(0o755)
-    assert files.is_trusted(tmp_path)
+    assert files.is_trusted_folder(tmp_path)
     tmp_path.chmod(0o757)
-    assert not files.is_trusted(tmp_path)
+    assert not files.is_trusted_folder(tmp_path)
     tmp_path.chmod(0o755)
     monkeypatch.setattr(os, "geteuid", lambda: 4242)
-    assert files.is_trusted(tmp_path) is (tmp_path.stat().st_uid == 0)
+    assert files.is_trusted_folder(tmp_path) is (tmp_path.stat().st_uid == 0)
 
 
 @pytest.fixture
@@ -136,7 +136,7 @@ def test_a_file_that_is_exchanged_while_it_is_read_is_judged_as_it_was_read(conf
 
     monkeypatch.setattr(files, "_read_descriptor", read_and_exchange)
     expected = (b"foreign", ForeignWriter(path=config, owner=None))
-    assert files.read_checked(config, max_bytes=MB) == expected
+    assert files.read_file_and_check_writers(config, max_bytes=MB) == expected
 
 
 def test_links_that_lead_nowhere_or_in_a_circle_are_errors(config, tmp_path):
@@ -219,8 +219,8 @@ MB = 1 << 20
 def test_a_file_is_read_whole(tmp_path):
     file = tmp_path / "file"
     file.write_bytes(b"\xff" * MB)
-    assert files.read_bounded(file, max_bytes=MB) == b"\xff" * MB
-    assert files.read_bounded(file, max_bytes=MB, regular_only=True) == b"\xff" * MB
+    assert files.read_file_bounded(file, max_bytes=MB) == b"\xff" * MB
+    assert files.read_file_bounded(file, max_bytes=MB, regular_only=True) == b"\xff" * MB
 
 
 @pytest.mark.parametrize("regular", [False, True])
@@ -229,14 +229,14 @@ def test_what_is_too_large_is_not_read_to_its_end(tmp_path, regular):
     with file.open("wb") as large:
         large.truncate(1 << 40)
     with pytest.raises(OSError, match="larger than 2 MiB"):
-        files.read_bounded(file, max_bytes=2 * MB, regular_only=regular)
+        files.read_file_bounded(file, max_bytes=2 * MB, regular_only=regular)
 
 
 @pytest.mark.parametrize("name", ["pipe", "/dev/zero", "."])
 def test_what_may_never_end_is_not_read_where_only_files_will_do(tmp_path, name):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(OSError, match="not a regular file"):
-        files.read_bounded(tmp_path / name, max_bytes=MB, regular_only=True)
+        files.read_file_bounded(tmp_path / name, max_bytes=MB, regular_only=True)
 
 
 def test_shells_hand_over_pipes_as_files():
@@ -244,7 +244,7 @@ def test_shells_hand_over_pipes_as_files():
     os.write(writing, b"said")
     os.close(writing)
     try:
-        assert files.read_bounded(Path(f"/dev/fd/{reading}"), max_bytes=MB) == b"said"
+        assert files.read_file_bounded(Path(f"/dev/fd/{reading}"), max_bytes=MB) == b"said"
     finally:
         os.close(reading)
 
@@ -254,16 +254,16 @@ def test_other_pipes_and_devices_are_refused_at_once(tmp_path, target):
     os.mkfifo(tmp_path / "pipe")
     link = tmp_path / "link"
     link.symlink_to(target)
-    for read in (files.read_bounded, files.read_checked):
+    for read in (files.read_file_bounded, files.read_file_and_check_writers):
         with pytest.raises(OSError, match="not a regular file"):
             read(link, max_bytes=MB)
 
 
 def test_a_folder_and_nothing_are_told_apart(tmp_path):
     with pytest.raises(IsADirectoryError):
-        files.read_bounded(tmp_path, max_bytes=MB)
+        files.read_file_bounded(tmp_path, max_bytes=MB)
     with pytest.raises(FileNotFoundError):
-        files.read_bounded(tmp_path / "nothing", max_bytes=MB)
+        files.read_file_bounded(tmp_path / "nothing", max_bytes=MB)
 
 
 NAMELESS = 54_321

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[4]
 
 
 def _gone(pid: int) -> bool:
-    return clock.wait_until(lambda: not processes.is_alive(pid), timeout_s=5)
+    return clock.wait_until(lambda: not processes.is_process_alive(pid), timeout_s=5)
 
 
 def test_output_and_status_of_the_child_come_back(tmp_path):
@@ -138,7 +138,7 @@ def _parent_of_a_child(*words: str) -> tuple[subprocess.Popen[str], list[int]]:
 def test_the_child_dies_with_its_parent(number, state):
     parent, pids = _parent_of_a_child(state)
     try:
-        assert processes.is_alive(pids[-1])
+        assert processes.is_process_alive(pids[-1])
         parent.send_signal(number)
         assert _gone(pids[-1])
     finally:
@@ -160,6 +160,6 @@ def test_the_child_dies_with_its_guard():
 
 def test_a_zombie_is_not_alive():
     with subprocess.Popen(["true"]) as ended:
-        assert clock.wait_until(lambda: not processes.is_alive(ended.pid), timeout_s=5)
-    assert not processes.is_alive(ended.pid)
-    assert processes.is_alive(os.getpid())
+        assert clock.wait_until(lambda: not processes.is_process_alive(ended.pid), timeout_s=5)
+    assert not processes.is_process_alive(ended.pid)
+    assert processes.is_process_alive(os.getpid())

@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 from connect_runtime.storage.cluster_config_state import TargetState
 from connect_runtime.storage.status_records import RunState
 from connect_runtime.worker.connector_lifecycle import (
-    CallInitialize,
-    CallStart,
-    CallStop,
+    CallConnectorInitialize,
+    CallConnectorStart,
+    CallConnectorStop,
     CloseConnector,
-    CompleteRequest,
+    CompleteTargetStateRequest,
     ConnectorAbandoned,
     ConnectorCallReturned,
     ConnectorFailed,
@@ -36,7 +36,7 @@ def wish(state, token=1):
 
 
 def told(state, token=1, error=None):
-    return CompleteRequest(token=token, state=state, error=error)
+    return CompleteTargetStateRequest(token=token, state=state, error=error)
 
 
 def run(*events):
@@ -47,13 +47,13 @@ def run(*events):
 def test_a_connector_is_initialised_started_and_shut_down():
     said, connector = run(ConnectorThreadStarted(), OK, wish(Target.STARTED), OK)
     assert said == [
-        [CallInitialize()],
+        [CallConnectorInitialize()],
         [],
-        [CallStart()],
+        [CallConnectorStart()],
         [PublishConnectorStatus(state=State.RUNNING), told(Target.STARTED)],
     ]
     assert connector.is_running
-    assert connector.step(ConnectorShutdownRequested()) == [CallStop()]
+    assert connector.step(ConnectorShutdownRequested()) == [CallConnectorStop()]
     assert not connector.is_running
     assert connector.step(OK) == [UNASSIGNED, CloseConnector()]
     assert connector.phase is ConnectorPhase.ENDED
@@ -79,10 +79,10 @@ def test_a_running_one_is_stopped_and_started_again(state):
         wish(Target.STARTED, 3),
         OK,
     )
-    assert said[4] == [CallStop()]
+    assert said[4] == [CallConnectorStop()]
     assert said[5][-1] == told(state, 2)
     assert said[6:] == [
-        [CallStart()],
+        [CallConnectorStart()],
         [PublishConnectorStatus(state=State.RUNNING), told(Target.STARTED, 3)],
     ]
 
@@ -113,7 +113,7 @@ def test_what_throws_in_the_beginning_fails_it_and_later_wishes_with_it():
         PublishConnectorStatus(state=State.STOPPED),
         told(Target.STOPPED, 3),
     ]
-    assert connector.step(wish(Target.STARTED, 4)) == [CallStart()]
+    assert connector.step(wish(Target.STARTED, 4)) == [CallConnectorStart()]
 
 
 def test_what_throws_while_starting_or_pausing_fails_it():
@@ -143,7 +143,7 @@ def test_its_own_failure_is_told_once_and_it_is_left_alone():
     )
     assert said[4:] == [[FAILED], []]
     assert not connector.is_running
-    assert connector.step(ConnectorShutdownRequested()) == [CallStop()]
+    assert connector.step(ConnectorShutdownRequested()) == [CallConnectorStop()]
     assert connector.step(OK) == [UNASSIGNED, CloseConnector()]
 
 
@@ -158,7 +158,7 @@ def test_a_failed_one_that_was_started_is_stopped_before_it_counts_as_stopped():
         OK,
     )
     assert said[5:] == [
-        [CallStop()],
+        [CallConnectorStop()],
         [PublishConnectorStatus(state=State.STOPPED), told(Target.STOPPED, 2)],
     ]
 
@@ -216,7 +216,10 @@ def test_every_wish_is_told_of_exactly_once(steps):
     def tell(event):
         nonlocal calls
         new = connector.step(event)
-        calls += sum(isinstance(each, CallInitialize | CallStart | CallStop) for each in new)
+        calls += sum(
+            isinstance(each, CallConnectorInitialize | CallConnectorStart | CallConnectorStop)
+            for each in new
+        )
         assert calls <= 1
         said.extend(new)
 
@@ -232,7 +235,7 @@ def test_every_wish_is_told_of_exactly_once(steps):
         elif calls:
             calls = 0
             tell(OK if step == "ok" else OUCH)
-    tokens = [each.token for each in said if isinstance(each, CompleteRequest)]
+    tokens = [each.token for each in said if isinstance(each, CompleteTargetStateRequest)]
     assert sorted(tokens) == list(range(1, wishes + 1))
     assert said[-1] == CloseConnector()
     assert connector.phase is ConnectorPhase.ENDED

@@ -26,7 +26,7 @@ from connect_runtime.worker import connector_offsets
 from connect_runtime.worker.connector_offsets import (
     ConnectorOffsetRequests,
     ConnectorRole,
-    OffsetChange,
+    OffsetChangeKind,
 )
 from connect_runtime.worker.task_client_interfaces import ConsumerGroupInUseError
 from connect_runtime.worker.task_factory import WorkerDeps
@@ -152,8 +152,8 @@ def world():
     return World()
 
 
-ALTERED = connector_offsets.format_success(OffsetChange.ALTER, by_connector_too=True)
-RESET = connector_offsets.format_success(OffsetChange.RESET, by_connector_too=True)
+ALTERED = connector_offsets.format_change_success(OffsetChangeKind.ALTER, by_connector_too=True)
+RESET = connector_offsets.format_change_success(OffsetChangeKind.RESET, by_connector_too=True)
 
 
 # sources
@@ -200,12 +200,12 @@ def test_what_a_source_cannot_store_is_refused_before_it_is_asked(world):
 
 def test_who_keeps_no_offsets_elsewhere_may_still_have_to_be_told(world):
     world.plugin.answer = lambda: False
-    assert world.alter(SOURCE, ({"f": "a"}, {"n": 1})) == connector_offsets.format_success(
-        OffsetChange.ALTER, by_connector_too=False
+    assert world.alter(SOURCE, ({"f": "a"}, {"n": 1})) == connector_offsets.format_change_success(
+        OffsetChangeKind.ALTER, by_connector_too=False
     )
     silent = {**SINK, "connector.class": "Silent"}
-    assert world.reset(silent) == connector_offsets.format_success(
-        OffsetChange.RESET, by_connector_too=False
+    assert world.reset(silent) == connector_offsets.format_change_success(
+        OffsetChangeKind.RESET, by_connector_too=False
     )
 
 
@@ -219,7 +219,7 @@ def raising(error):
 @pytest.mark.parametrize(
     ("error", "message"),
     [
-        (UnsupportedOperationError("no"), connector_offsets.format_unsupported("c")),
+        (UnsupportedOperationError("no"), connector_offsets.format_changes_unsupported("c")),
         (ConnectError("this offset is odd"), "this offset is odd"),
         (RuntimeError("out of paper"), "Failed to modify offsets for {kind} connector c"),
     ],
@@ -261,7 +261,7 @@ def test_a_store_that_cannot_be_read_is_told_by_its_own_words_or_the_clocks(worl
     world.store.partitions = partitions
     with pytest.raises(ConnectError) as raised:
         world.reset(SOURCE)
-    assert str(raised.value) == connector_offsets.format_topic_read_timeout("c")
+    assert str(raised.value) == connector_offsets.format_offset_read_timeout("c")
 
 
 def test_a_write_that_fails_is_told(world):
@@ -283,7 +283,7 @@ def test_a_write_that_is_not_acknowledged_in_time_is_told(world):
     world.store.write = write
     with pytest.raises(ConnectError) as raised:
         world.alter(SOURCE, ({"f": "a"}, {"n": 1}))
-    assert str(raised.value) == connector_offsets.format_write_timeout("c")
+    assert str(raised.value) == connector_offsets.format_offset_write_timeout("c")
 
 
 # sinks
@@ -349,15 +349,50 @@ def resetting(world):
 @pytest.mark.parametrize(
     ("act", "fails", "error", "message"),
     [
-        (reading, 0, REFUSED, connector_offsets.format_read_failure(ConnectorRole.SINK, "c")),
-        (reading, 0, BUSY, connector_offsets.format_read_failure(ConnectorRole.SINK, "c")),
-        (altering, 0, REFUSED, connector_offsets.format_group_failure(OffsetChange.ALTER, "c")),
-        (altering, 1, REFUSED, connector_offsets.format_group_failure(OffsetChange.ALTER, "c")),
-        (altering, 0, BUSY, connector_offsets.format_group_in_use(OffsetChange.ALTER, "c")),
-        (altering, 1, BUSY, connector_offsets.format_group_in_use(OffsetChange.ALTER, "c")),
-        (resetting, 0, REFUSED, connector_offsets.format_list_failure("c")),
-        (resetting, 1, REFUSED, connector_offsets.format_group_failure(OffsetChange.RESET, "c")),
-        (resetting, 1, BUSY, connector_offsets.format_group_in_use(OffsetChange.RESET, "c")),
+        (
+            reading,
+            0,
+            REFUSED,
+            connector_offsets.format_offset_read_failure(ConnectorRole.SINK, "c"),
+        ),
+        (reading, 0, BUSY, connector_offsets.format_offset_read_failure(ConnectorRole.SINK, "c")),
+        (
+            altering,
+            0,
+            REFUSED,
+            connector_offsets.format_group_offsets_change_failure(OffsetChangeKind.ALTER, "c"),
+        ),
+        (
+            altering,
+            1,
+            REFUSED,
+            connector_offsets.format_group_offsets_change_failure(OffsetChangeKind.ALTER, "c"),
+        ),
+        (
+            altering,
+            0,
+            BUSY,
+            connector_offsets.format_consumer_group_in_use(OffsetChangeKind.ALTER, "c"),
+        ),
+        (
+            altering,
+            1,
+            BUSY,
+            connector_offsets.format_consumer_group_in_use(OffsetChangeKind.ALTER, "c"),
+        ),
+        (resetting, 0, REFUSED, connector_offsets.format_group_offsets_list_failure("c")),
+        (
+            resetting,
+            1,
+            REFUSED,
+            connector_offsets.format_group_offsets_change_failure(OffsetChangeKind.RESET, "c"),
+        ),
+        (
+            resetting,
+            1,
+            BUSY,
+            connector_offsets.format_consumer_group_in_use(OffsetChangeKind.RESET, "c"),
+        ),
     ],
 )
 def test_what_the_cluster_refuses_is_told_as_java_does(world, act, fails, error, message):

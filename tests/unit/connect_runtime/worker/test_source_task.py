@@ -125,7 +125,7 @@ def test_after_a_record_that_failed_nothing_more_is_sent(world):
 def test_a_task_hears_of_a_record_before_its_offset_may_be_committed(world):
     """Else `commit` might say that all is stored which `commit_record` has not told of yet."""
     world.plugin.polls.append([record(1), record(2)])
-    world.plugin.committable = lambda: world.body._take_committable().committable_records
+    world.plugin.committable = lambda: world.body._take_committable_offsets().committable_records
     world.body.run_once()
     assert world.plugin.told == [(1, 0), (2, 1)]
     world.body.shut_down()

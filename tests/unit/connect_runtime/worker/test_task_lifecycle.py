@@ -8,14 +8,14 @@ from connect_runtime.storage.cluster_config_state import TargetState
 from connect_runtime.storage.status_records import RunState
 from connect_runtime.worker.task_lifecycle import (
     IterationDone,
+    KeepTaskIdle,
     PublishStatus,
-    Reconfigure,
-    ReconfigureDone,
-    ReconfigureOffered,
-    RunOnce,
-    Shutdown,
+    ReconfigurationDone,
+    ReconfigurationOffered,
+    ReconfigureTask,
+    RunTaskOnce,
+    ShutDownTask,
     StartTask,
-    StayIdle,
     TaskAbandoned,
     TaskEnded,
     TaskLifecycle,
@@ -33,9 +33,9 @@ Target = TargetState
 State = RunState
 BEGUN, UP, ROUND = TaskThreadStarted(), TaskStarted(), IterationDone()
 STOP, GIVEN_UP, OVER = TaskStopRequested(), TaskAbandoned(), TaskEnded()
-START_UP, GO_ON, REST = StartTask(), RunOnce(), StayIdle()
-CLOSE = Shutdown()
-OFFER, CONSIDERED, TAKE_UP = ReconfigureOffered(), ReconfigureDone(), Reconfigure()
+START_UP, GO_ON, REST = StartTask(), RunTaskOnce(), KeepTaskIdle()
+CLOSE = ShutDownTask()
+OFFER, CONSIDERED, TAKE_UP = ReconfigurationOffered(), ReconfigurationDone(), ReconfigureTask()
 
 
 def target(state):

@@ -418,7 +418,7 @@ def test_a_connector_sees_what_was_published_for_its_tasks(world, plan):
     records_ = (
         config_records.encode_connector("c", CONFIG),
         *config_records.encode_task_configs("c", [{"n": "0", "gone": None}, {"n": "${p:k}"}]),
-        config_records.encode_commit("c", 2),
+        config_records.encode_task_config_commit("c", 2),
     )
     for offset, each in enumerate(records_):
         log.apply(each.key, each.value, offset=offset)

@@ -16,7 +16,7 @@ LOG = logging.getLogger("traces")
 def test_what_went_wrong_comes_first():
     error = ValueError("no topic in the configuration")
     error.__cause__ = KeyError("topic")
-    told = worker_task.format_trace(error, hide=str).splitlines()
+    told = worker_task.format_exception_trace(error, hide=str).splitlines()
     assert told[0] == "ValueError: no topic in the configuration"
     assert "KeyError: 'topic'" in told
     assert told[-1] == told[0]
@@ -48,7 +48,7 @@ def test_what_a_provider_gave_is_neither_logged_nor_in_a_trace(caplog, error):
 
     with caplog.at_level(logging.DEBUG):
         worker_task.log_failure(LOG, "task a-0", error, hide=hide)
-    told = caplog.text + worker_task.format_trace(error, hide=hide)
+    told = caplog.text + worker_task.format_exception_trace(error, hide=hide)
     assert "HUSH" not in told
     assert told.count("${p:k}") >= 3
     assert type(error).__name__ in caplog.text

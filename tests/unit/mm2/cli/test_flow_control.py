@@ -30,7 +30,7 @@ def herder(config, tmp_path, monkeypatch):
     made = FakeHerder()
     made.make(NAME)
     made.write(config_records.encode_task_configs(NAME, [{"task.assigned.partitions": "orders-0"}]))
-    made.write([config_records.encode_commit(NAME, 1)])
+    made.write([config_records.encode_task_config_commit(NAME, 1)])
     folder = tmp_path / "run"
     folder.mkdir(mode=0o700)
     monkeypatch.setenv("MM2_RUN_DIR", str(folder))

@@ -27,7 +27,7 @@ OWN_TEXT = {
         "offsets.py",
         "offset_translation_output.translation_to_csv(answer)",
     ): "leaves out groups with such names",
-    ("run.py", "terminal_escape.escape(f'mm2: {self.format_message()}')"): "escaped",
+    ("run.py", "terminal_escape.escape_unprintable(f'mm2: {self.format_message()}')"): "escaped",
     ("sandbox.py", "shell_variables.render_exports(found, shell=shell)"): "quoted for a shell",
     ("command_line.py", "terminal_escape.escape_lines(str(error))"): "escaped",
     ("command_line.py", "terminal_escape.escape_lines(shown.getvalue())"): "escaped",

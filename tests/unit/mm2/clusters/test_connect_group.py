@@ -29,7 +29,7 @@ def side():
     records = [
         config_records.encode_connector(NAME, {"name": NAME}),
         *config_records.encode_task_configs(NAME, [{}]),
-        config_records.encode_commit(NAME, 1),
+        config_records.encode_task_config_commit(NAME, 1),
         config_records.encode_target_state(NAME, TargetState.PAUSED),
     ]
     made.topics.topics["configs"] = [(each.key, each.value) for each in records]

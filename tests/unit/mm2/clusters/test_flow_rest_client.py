@@ -27,7 +27,7 @@ def herder() -> FakeHerder:
     shares = ("orders-0,users-1", "orders-1")
     configs = [{"task.assigned.partitions": each} for each in shares]
     made.write(config_records.encode_task_configs(NAME, configs))
-    made.write([config_records.encode_commit(NAME, 2)])
+    made.write([config_records.encode_task_config_commit(NAME, 2)])
     return made
 
 

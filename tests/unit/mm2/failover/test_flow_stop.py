@@ -36,7 +36,7 @@ def side(*names: str) -> FakeSide:
         records += [
             config_records.encode_connector(name, {"name": name}),
             *config_records.encode_task_configs(name, [{}]),
-            config_records.encode_commit(name, 1),
+            config_records.encode_task_config_commit(name, 1),
         ]
         statuses.append(ConnectorTaskId(name, 0))
     made.topics.topics["configs"] = [(each.key, each.value) for each in records]

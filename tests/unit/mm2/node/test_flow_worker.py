@@ -134,7 +134,7 @@ def configured(member: Member, of: FlowPlan) -> None:
     )
     task = {**config, "task.assigned.partitions": "t-0"}
     member.herder.write(config_records.encode_task_configs(flow_plan.SOURCE_CONNECTOR, [task]))
-    member.herder.write([config_records.encode_commit(flow_plan.SOURCE_CONNECTOR, 1)])
+    member.herder.write([config_records.encode_task_config_commit(flow_plan.SOURCE_CONNECTOR, 1)])
 
 
 def test_its_worker_begins_writes_the_connectors_as_its_leader_and_stops():

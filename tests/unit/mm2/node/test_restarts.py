@@ -12,7 +12,7 @@ import pytest
 from connect_runtime.base.ids import ConnectorTaskId
 from connect_runtime.storage import config_records
 from connect_runtime.storage.status_records import RunState
-from connect_runtime.worker.worker import StartedItems
+from connect_runtime.worker.worker import StartedConnectorsAndTasks
 from mm2.config import config_loader, flow_plan
 from mm2.node import restarts
 from mm2.node.restarts import FailureTracker, RestartDecision, RestartPlanner, RunAttempt
@@ -155,7 +155,7 @@ class Flow:
         (self.plan,) = flow_plan.plan_flows(found, flow_plan.ALL_FLOWS, environment={})
         self.leads = leads
         self.herder = FakeHerder()
-        self.worker = StartedItems()
+        self.worker = StartedConnectorsAndTasks()
         self.failures = FailureTracker(RestartPlanner(most))
         self.now_s = 0.0
 
@@ -165,7 +165,7 @@ class Flow:
         self.herder.write(config_records.encode_connector_creation(NAME, dict(config), None))
         tasks = [{**config, "task.assigned.partitions": f"t-{each.task}"} for each in TASKS]
         self.herder.write(config_records.encode_task_configs(NAME, tasks))
-        self.herder.write([config_records.encode_commit(NAME, len(tasks))])
+        self.herder.write([config_records.encode_task_config_commit(NAME, len(tasks))])
 
     def begin(self, item, state=None) -> None:
         view = self.herder.config()

@@ -290,7 +290,7 @@ def test_the_group_says_which_node_has_a_partition():
                 {assignment.PARTITIONS_KEY: "orders-2"},
             ],
         ),
-        config_records.encode_commit(flow_rest_client.SOURCE_CONNECTOR, 2),
+        config_records.encode_task_config_commit(flow_rest_client.SOURCE_CONNECTOR, 2),
     ]
     for offset, each in enumerate(written):
         configs.apply(each.key, each.value, offset=offset)

@@ -67,7 +67,7 @@ def write(of: Member, config, partitions: str) -> None:
     of.herder.write(config_records.encode_connector_creation(NAME, dict(config), None))
     task = {**config, "task.assigned.partitions": partitions}
     of.herder.write(config_records.encode_task_configs(NAME, [task]))
-    of.herder.write([config_records.encode_commit(NAME, 1)])
+    of.herder.write([config_records.encode_task_config_commit(NAME, 1)])
 
 
 def see(member: Member | None, plan, snapshot=NOWHERE, view=None) -> WorkerSnapshot:
