@@ -93,7 +93,7 @@ def serve_worker(
     try:
         code = _get_start_exit_code(starting.failure)
         if not code and after_start is not None and not stop.stop_requested.is_set():
-            code = _run_after_start(made, after_start)
+            code = _run_after_start_callback(made, after_start)
         return code or _wait_for_signal_or_failure(made, stop)
     finally:
         _LOG.info("Kafka Connect stopping")
@@ -130,7 +130,7 @@ def _get_start_exit_code(failure: BaseException | None) -> int:
     raise failure
 
 
-def _run_after_start(made: R, begin: Callable[[R], None]) -> int:
+def _run_after_start_callback(made: R, begin: Callable[[R], None]) -> int:
     try:
         begin(made)
     except ConnectError as error:
@@ -187,7 +187,7 @@ class JavaUsageCommand(click.Command):
                     help="Minimum level of log lines.",
                 ),
             ],
-            callback=self._run_body,
+            callback=self._run_command_body,
             help=help_text,
             add_help_option=False,
         )
@@ -197,7 +197,7 @@ class JavaUsageCommand(click.Command):
     def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         formatter.write(f"Usage: {self._usage}\n")
 
-    def _run_body(
+    def _run_command_body(
         self,
         *,
         files: tuple[pathlib.Path, ...],
@@ -227,11 +227,13 @@ def run_command(command: click.Command, arguments: list[str]) -> int:
     except click.ClickException as error:
         shown = io.StringIO()
         error.show(shown)
-        click.echo(terminal_escape.escape_lines(shown.getvalue()), err=True, nl=False)
+        click.echo(
+            terminal_escape.escape_unprintable_except_newlines(shown.getvalue()), err=True, nl=False
+        )
         return EXIT_USAGE
     except SettingsError as error:
         error.consequence = "nothing was started"
-        click.echo(terminal_escape.escape_lines(str(error)), err=True)
+        click.echo(terminal_escape.escape_unprintable_except_newlines(str(error)), err=True)
         return EXIT_BAD_SETTINGS
     except (click.Abort, KeyboardInterrupt):
         return EXIT_SIGNAL_BASE + signal.SIGINT

@@ -88,8 +88,8 @@ def _build_worker_group(settings: DistributedSettings, around: WorkerGroupDeps) 
         on_taken=rebalances.record_event,
     )
     around.metrics.rebalances = lambda: rebalances.count
-    for each in (rebalances.readings, made.readings):
-        around.metrics.add_readings(each)
+    for each in (rebalances.get_metric_readings, made.get_metric_readings):
+        around.metrics.add_metric_readings(each)
     return made
 
 

@@ -72,7 +72,7 @@ def create_connectors(process: WorkerProcess, connectors: Sequence[ConnectorFile
         )
         what = f"creating connector {each.name}"
         try:
-            reply = process.core.herder.submit(request).result(CREATE_CONNECTOR_TIMEOUT_S)
+            reply = process.core.herder.submit_request(request).result(CREATE_CONNECTOR_TIMEOUT_S)
         except TimeoutError:
             raise FatalError(f"{what}: no result within {CREATE_CONNECTOR_TIMEOUT_S:g} s") from None
         except ConnectError as error:

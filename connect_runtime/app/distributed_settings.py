@@ -105,7 +105,7 @@ def _validate_and_build(
         _require_signed_requests(account)
     if has_own_rest:
         rest_listeners.warn_about_exposed_rest_api(account, parts.rest, in_group=True)
-    warnings = account.finish()
+    warnings = account.raise_errors_or_get_warnings()
     assert topics is not None
     assert parts.security is not None
     config = worker_config.parse_distributed_config(parts.properties)

@@ -26,7 +26,7 @@ class InternalRestSettings:
     """Warnings to log once."""
 
 
-def read_internal_rest(
+def read_internal_rest_settings(
     properties: Mapping[str, str], source: WorkerSettingsSource
 ) -> InternalRestSettings:
     """Read `listeners`, `rest.advertised.*` and `listeners.https.*` (or `ssl.*`) of `source.file`.
@@ -44,5 +44,5 @@ def read_internal_rest(
         environment=source.environment,
         folder=source.folder,
     )
-    warnings = account.finish()
+    warnings = account.raise_errors_or_get_warnings()
     return InternalRestSettings(settings=found.settings, https=found.https, warnings=warnings)

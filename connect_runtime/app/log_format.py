@@ -38,7 +38,9 @@ class TextFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         record.utc = format_utc_timestamp(record.created)
         record.context = getattr(record, "context", "")
-        return terminal_escape.escape_lines(super().format(record), indent=_INDENT)
+        return terminal_escape.escape_unprintable_except_newlines(
+            super().format(record), indent=_INDENT
+        )
 
 
 class JsonFormatter(logging.Formatter):
@@ -54,14 +56,14 @@ class JsonFormatter(logging.Formatter):
         for name in log_context.FIELDS:
             value = getattr(record, name, None)
             if value not in (None, ""):
-                line[name] = _parse_number(value) if name in _NUMERIC_FIELDS else str(value)
+                line[name] = _parse_numeric_field(value) if name in _NUMERIC_FIELDS else str(value)
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
         text = json.dumps(line, ensure_ascii=False)
         return text if text.isprintable() else json.dumps(line)
 
 
-def _parse_number(value: object) -> int | str:
+def _parse_numeric_field(value: object) -> int | str:
     text = str(value)
     return int(text) if text.isdecimal() else text
 

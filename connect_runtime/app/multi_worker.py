@@ -127,11 +127,11 @@ class FleetMember:
         try:
             core.look_up_cluster()
             peers = None if place.internal_router is None else self._create_peer_client()
-            parts = core.assemble(
+            parts = core.build_rest_dependencies(
                 WorkerAddress(worker_id=place.worker_id, url=place.url, peers=peers)
             )
             self._served.append(
-                place.loopback_router.mount(
+                place.loopback_router.mount_application(
                     self.namespace, rest_app.build_applications(parts, _API_SETTINGS).main
                 )
             )
@@ -144,7 +144,7 @@ class FleetMember:
                     receiver=place.url,
                     must_be_signed=self._settings.connect_protocol.signs_requests,
                 )
-                self._served.append(place.internal_router.mount(self.namespace, shared))
+                self._served.append(place.internal_router.mount_application(self.namespace, shared))
             core.join_group()
         except BaseException:
             self.stop()
@@ -178,10 +178,10 @@ class FleetMember:
         return self._core.assignment_offset
 
     @property
-    def started_items(self) -> Mapping[StatusSubject, StartedConnectorOrTask]:
+    def started_connectors_and_tasks(self) -> Mapping[StatusSubject, StartedConnectorOrTask]:
         """Connectors and tasks that this worker has started, with their configurations and
         statuses."""
-        return self._core.started_items
+        return self._core.started_connectors_and_tasks
 
     @property
     def failure(self) -> str | None:
@@ -194,7 +194,7 @@ class FleetMember:
         return () if self._core.metrics is None else self._core.metrics.all_families
 
     @property
-    def own_metrics(self) -> tuple[MetricFamily, ...]:
+    def own_metric_families(self) -> tuple[MetricFamily, ...]:
         """Current metrics of the worker itself, without its plugins' metrics."""
         return () if self._core.metrics is None else self._core.metrics.worker_families
 
@@ -228,7 +228,7 @@ class FleetMember:
         """Sign a request to another worker, including its method, path, time and body digest. The
         response must be signed unless a Java worker may be in the group. Raises
         `PeerUnavailableError` if the group's key is needed and not known yet."""
-        key = self.herder.config().session_key
+        key = self.herder.get_config_state().session_key
         must_be_signed = self.herder.signs_whole_requests()
         if must_be_signed and key is None:
             raise PeerUnavailableError(
@@ -281,7 +281,9 @@ def _has_group_members(settings: DistributedSettings) -> bool:
         doing=f"describing group {group}",
     )
     try:
-        return any(each.members for each in asked.send(question, MEMBER_CHECK_TIMEOUT_S).groups)
+        return any(
+            each.members for each in asked.send_request(question, MEMBER_CHECK_TIMEOUT_S).groups
+        )
     except ConnectError as error:
         _LOG.info("cannot determine the members of the group: %s", error)
         return False
@@ -352,7 +354,7 @@ class WorkerFleet:
         self._shared, self._own = NamespaceRouter(), NamespaceRouter()
         self._password = secrets.token_urlsafe(_PASSWORD_BYTES)
         self._told_apart = [str(uuid.uuid4())] if internal is None else []
-        self._loopback = RestServer(_LOOPBACK_SETTINGS, on_thread_death=_log_thread_death)
+        self._loopback = RestServer(_LOOPBACK_SETTINGS, on_thread_death=_log_server_thread_death)
         # The audit log comes after the password, so that nobody else can fill it or give a name.
         audited = AuditLogMiddleware(self._own, on_change)
         guarded = BasicAuthMiddleware(audited, users=_AnyUserCredentials(self._password))
@@ -365,7 +367,9 @@ class WorkerFleet:
         self._internal: RestServer | None = None
         if internal is not None:
             self._internal = RestServer(
-                internal.settings, main_https=internal.https, on_thread_death=_log_thread_death
+                internal.settings,
+                main_https=internal.https,
+                on_thread_death=_log_server_thread_death,
             )
 
     def open(self) -> None:
@@ -374,15 +378,17 @@ class WorkerFleet:
         try:
             if self._internal is not None:
                 self._internal.start()
-                self._internal.attach(RestApplications(main=self._outer_shared, admin=None))
+                self._internal.attach_applications(
+                    RestApplications(main=self._outer_shared, admin=None)
+                )
             self._loopback.start()
         except ConnectError:
             self.close()
             raise
-        self._loopback.attach(RestApplications(main=self._outer_own, admin=None))
+        self._loopback.attach_applications(RestApplications(main=self._outer_own, admin=None))
 
     @property
-    def loopback(self) -> LoopbackApi:
+    def loopback_api(self) -> LoopbackApi:
         """Address of the loopback API. Valid after `open`."""
         url = self._loopback.advertised_url.rstrip("/")
         return LoopbackApi(url=url, user=_LOOPBACK_USER, password=self._password)
@@ -445,5 +451,5 @@ class WorkerFleet:
                 last_first.callback(self._internal.stop, graceful_s)
 
 
-def _log_thread_death(ended: ThreadDied) -> None:
+def _log_server_thread_death(ended: ThreadDied) -> None:
     _LOG.error("%s failed: %r; requests are no longer answered", ended.name, ended.error)

@@ -34,9 +34,9 @@ def read_rest_users(environment: Mapping[str, str], folder: pathlib.Path) -> dic
     """Read the passwords by user. If the result is empty, every user is admitted. Raises
     `ConfigError`."""
     jaas = folder / _find_jaas_file(environment.get(JVM_OPTIONS_VARIABLE, ""))
-    users = folder / basic_auth.find_users_file(_read_text(jaas, "utf-8"))
+    users = folder / basic_auth.find_users_file(_read_text_file(jaas, "utf-8"))
     try:
-        return java_properties.parse_properties(_read_text(users, "iso-8859-1"))
+        return java_properties.parse_properties(_read_text_file(users, "iso-8859-1"))
     except ValueError as error:
         raise ConfigError(f"basic authentication: {users}: {error}") from None
 
@@ -58,7 +58,7 @@ def _find_jaas_file(options: str) -> str:
     return found[-1].removeprefix("=")
 
 
-def _read_text(file: pathlib.Path, encoding: str) -> str:
+def _read_text_file(file: pathlib.Path, encoding: str) -> str:
     try:
         return files.read_file_bounded(file, max_bytes=_MAX_FILE_BYTES).decode(encoding)
     except OSError as error:

@@ -125,7 +125,7 @@ def parse_settings(content: str, source: WorkerSettingsSource) -> StandaloneSett
     )
     account, parts = worker_settings.read_common_settings(source, given, worker_keys.STANDALONE)
     rest_listeners.warn_about_exposed_rest_api(account, parts.rest, in_group=False)
-    warnings = account.finish()
+    warnings = account.raise_errors_or_get_warnings()
     config = worker_config.parse_standalone_config(parts.properties)
     return StandaloneSettings(
         **worker_settings.build_common_settings(source, parts, warnings),

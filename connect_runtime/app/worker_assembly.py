@@ -137,10 +137,10 @@ class _HerderEventPoster:
     def on_target_state_reached(
         self, connector: str, state: TargetState, error: str | None
     ) -> None:
-        self._inbox.post(ConnectorStateReached(connector=connector, state=state, error=error))
+        self._inbox.post_event(ConnectorStateReached(connector=connector, state=state, error=error))
 
     def on_reconfiguration_requested(self, connector: str) -> None:
-        self._inbox.post(TaskReconfigurationRequested(connector))
+        self._inbox.post_event(TaskReconfigurationRequested(connector))
 
 
 BuildWorkerMode = Callable[[Callable[[str], None]], WorkerMode]
@@ -148,8 +148,9 @@ BuildWorkerMode = Callable[[Callable[[str], None]], WorkerMode]
 
 
 class WorkerAssembly:
-    """Builds and runs a worker without REST servers. Call `look_up_cluster`, `assemble`,
-    `join_group` and `stop` from one thread; properties may be read from any thread."""
+    """Builds and runs a worker without REST servers. Call `look_up_cluster`,
+    `build_rest_dependencies`, `join_group` and `stop` from one thread; properties may be read from
+    any thread."""
 
     def __init__(
         self, build_mode: BuildWorkerMode, *, on_leading: Callable[[], None] = _do_nothing
@@ -158,7 +159,7 @@ class WorkerAssembly:
         leader. Raises `FatalError` if the client library rejects the settings."""
         self._ended = threading.Event()
         self._broken: str | None = None
-        self.kind = kind = build_mode(self.fail)
+        self.kind = kind = build_mode(self.report_failure)
         self._on_leading = on_leading
         self._clock = SystemClock()
         self._calls = ThreadPool(
@@ -213,7 +214,7 @@ class WorkerAssembly:
         return self._standing.config_offset
 
     @property
-    def started_items(self) -> Mapping[StatusSubject, StartedConnectorOrTask]:
+    def started_connectors_and_tasks(self) -> Mapping[StatusSubject, StartedConnectorOrTask]:
         """Connectors and tasks that this worker has started, with their configurations and
         statuses."""
         return {} if self._worker is None else self._worker.started_items.snapshot()
@@ -224,7 +225,7 @@ class WorkerAssembly:
         self._cluster_id = self.kind.admin.get_cluster_id(end)
         _LOG.info("connected to Kafka cluster %s", self._cluster_id)
 
-    def assemble(self, home: WorkerAddress) -> RestDependencies:
+    def build_rest_dependencies(self, home: WorkerAddress) -> RestDependencies:
         """Build the herder and return the dependencies of the REST API.
 
         From then on, requests can be submitted, but they are rejected until the worker is ready.
@@ -283,7 +284,7 @@ class WorkerAssembly:
         """Wait for up to `timeout_s`; return True if the worker has failed (see `failure`)."""
         return self._ended.wait(timeout_s)
 
-    def fail(self, reason: str) -> None:
+    def report_failure(self, reason: str) -> None:
         """Report the failure of a vital component, which ends `wait`. Thread-safe."""
         _LOG.error("this worker cannot continue: %s", reason)
         self._broken = self._broken or reason
@@ -304,7 +305,7 @@ class WorkerAssembly:
             if not self._loop.join(self.kind.config.graceful_stop_s + _HERDER_STOP_MARGIN_S):
                 _LOG.error("the herder did not stop in time and is abandoned")
         self._inbox.close()
-        self._tickets.refuse_all(background_actions.SHUTTING_DOWN_REPLY)
+        self._tickets.refuse_all_requests(background_actions.SHUTTING_DOWN_REPLY)
 
     def _stop_thread_pools(self) -> None:
         for calls in (self._calls, self._plugin_calls):
@@ -348,7 +349,7 @@ class WorkerAssembly:
             offsets=ConnectorOffsetRequests(around),
             peer_client=peers,
             signature_algorithm=self.kind.settings.herder.session_keys.signature_algorithm,
-            validate=checks.validate,
+            validate=checks.validate_connector_config,
             thread_pool=self._calls,
             plugin_thread_pool=self._plugin_calls,
             log_levels=levels,
@@ -356,7 +357,9 @@ class WorkerAssembly:
             generation=around.generation,
             on_leadership_acquired=self._on_leading,
         )
-        return BackgroundActionRunner(hands, pending_replies=self._tickets, post=self._inbox.post)
+        return BackgroundActionRunner(
+            hands, pending_replies=self._tickets, post=self._inbox.post_event
+        )
 
     def _build_worker_deps(
         self, home: WorkerAddress, metrics: WorkerMetrics, membership: WorkerGroup
@@ -412,4 +415,4 @@ class WorkerAssembly:
         )
 
     def _on_config_change(self, change: ConfigChange) -> None:
-        self._inbox.post(ConfigRecordRead(change))
+        self._inbox.post_event(ConfigRecordRead(change))

@@ -52,7 +52,7 @@ class WorkerProcess:
         try:
             self.core.look_up_cluster()
             self._rest.start()
-            parts = self.core.assemble(
+            parts = self.core.build_rest_dependencies(
                 WorkerAddress(
                     worker_id=self._rest.worker_id,
                     url=self._rest.advertised_url,
@@ -61,7 +61,7 @@ class WorkerProcess:
             )
             assert self.core.metrics is not None
             self._serve_metrics(self.core.metrics)
-            self._rest.attach(rest_app.build_applications(parts, kind.settings.rest))
+            self._rest.attach_applications(rest_app.build_applications(parts, kind.settings.rest))
             self.core.join_group()
         except BaseException:
             self.stop()
@@ -92,4 +92,4 @@ class WorkerProcess:
         return RestClient(tls=None if https is None else https.client)
 
     def _on_thread_death(self, ended: ThreadDied) -> None:
-        self.core.fail(f"thread {ended.name} failed: {ended.error!r}")
+        self.core.report_failure(f"thread {ended.name} failed: {ended.error!r}")

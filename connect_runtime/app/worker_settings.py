@@ -215,9 +215,9 @@ def read_common_settings(
     source: WorkerSettingsSource, given: ResolvedProperties, definition: ConfigDef
 ) -> tuple[ErrorCollector, WorkerSettingsParts]:
     """Read and validate all common settings. Problems are added to the error collector `account`,
-    whose `finish` raises them."""
+    whose `raise_errors_or_get_warnings` raises them."""
     account = ErrorCollector(given)
-    _validate_keys(account, definition)
+    _validate_worker_keys(account, definition)
     files = key_stores.create_store_files(source.folder)
     rest = rest_listeners.read_rest_configuration(
         account, files=files, environment=source.environment, folder=source.folder
@@ -265,7 +265,7 @@ def build_common_settings(
     }
 
 
-def _validate_keys(account: ErrorCollector, definition: ConfigDef) -> None:
+def _validate_worker_keys(account: ErrorCollector, definition: ConfigDef) -> None:
     for each in worker_config.find_property_problems(account.values, definition):
         account.add_problem(each.key, each.text)
     for key in worker_config.find_unknown_properties(account.values, definition):
@@ -290,7 +290,7 @@ def _discover_plugins(account: ErrorCollector, discover: DiscoverPlugins) -> Plu
         if not name:
             continue
         try:
-            found.find(name, kind)
+            found.find_plugin_class(name, kind)
         except ConfigError as error:
             account.add_problem(key, str(error))
     return found

@@ -161,7 +161,9 @@ def _compile_uncached(pattern: str) -> BoundedPattern:
         is_bounded = compiled.estimate_steps(NAME_LENGTH_MAX) <= STEPS_MAX
         if not is_bounded:
             program = _build_nfa(pattern)
-            is_bounded = program is not None and program.max_re_steps(NAME_LENGTH_MAX) <= STEPS_MAX
+            is_bounded = (
+                program is not None and program.compute_max_re_steps(NAME_LENGTH_MAX) <= STEPS_MAX
+            )
     except (re.error, ValueError, OverflowError, RecursionError) as error:
         raise PatternError(pattern, f"not a regular expression: {error}") from None
     if not is_bounded:
@@ -323,9 +325,9 @@ class _Nfa:
         self._compiled: dict[str, Callable[[str, int], re.Match[str] | None]] = {}
         self._steps = [_NfaState(None, None, ())]
         self._parts = _PARTS_MAX
-        self._first = self._add_sequence(list(parsed), parsed.state.flags, 0)
+        self._first = self._add_pattern_sequence(list(parsed), parsed.state.flags, 0)
 
-    def max_re_steps(self, length: int) -> int:
+    def compute_max_re_steps(self, length: int) -> int:
         """Return an upper bound of the steps of any single part that only `re` can match."""
         parts = [
             each.part for each in self._steps if each.match is not None and each.lookahead is None
@@ -345,14 +347,14 @@ class _Nfa:
         self._steps.append(step)
         return len(self._steps) - 1
 
-    def _add_sequence(self, items: Sequence[Any], flags: int, following: int) -> int:
+    def _add_pattern_sequence(self, items: Sequence[Any], flags: int, following: int) -> int:
         """Add states for a sequence of parts that continues in state `following`. Return the first
         state."""
         for op, argument in reversed(items):
-            following = self._add_part(op, argument, flags, following)
+            following = self._add_pattern_part(op, argument, flags, following)
         return following
 
-    def _add_part(self, op: Any, argument: Any, flags: int, following: int) -> int:
+    def _add_pattern_part(self, op: Any, argument: Any, flags: int, following: int) -> int:
         self._parts -= 1
         if self._parts < 0:
             raise _UnsupportedError
@@ -360,9 +362,11 @@ class _Nfa:
             _, more, fewer, inner = argument
             if more & _parser.TYPE_FLAGS:
                 flags &= ~_parser.TYPE_FLAGS
-            return self._add_sequence(list(inner), (flags | more) & ~fewer, following)
+            return self._add_pattern_sequence(list(inner), (flags | more) & ~fewer, following)
         if op is _constants.BRANCH:
-            begins = [self._add_sequence(list(each), flags, following) for each in argument[1]]
+            begins = [
+                self._add_pattern_sequence(list(each), flags, following) for each in argument[1]
+            ]
             return self._add_state(_NfaState(None, None, tuple(begins)))
         if op in _SINGLE_END_OPS:
             part = (op, argument)
@@ -370,7 +374,7 @@ class _Nfa:
             if op in (_constants.ASSERT, _constants.ASSERT_NOT) and argument[0] > 0:
                 lookahead = self._add_lookahead(list(argument[1]), flags)
             return self._add_state(
-                _NfaState(self._compile_part(part, flags), part, (following,), lookahead)
+                _NfaState(self._compile_pattern_part(part, flags), part, (following,), lookahead)
             )
         if op in _REPEAT_OPS:
             least, most, inner = argument
@@ -383,7 +387,7 @@ class _Nfa:
         count = len(self._steps)
         try:
             end = self._add_state(_NfaState(None, None, ()))
-            return self._add_sequence(inner, flags, end), end
+            return self._add_pattern_sequence(inner, flags, end), end
         except _UnsupportedError:
             del self._steps[count:]
             return None
@@ -394,22 +398,24 @@ class _Nfa:
         begin = following
         if most is _constants.MAXREPEAT:
             begin = self._add_state(_NfaState(None, None, ()))
-            once = self._add_sequence(inner, flags, begin)
+            once = self._add_pattern_sequence(inner, flags, begin)
             self._steps[begin] = _NfaState(None, None, (once, following))
         else:
             for _ in range(int(most) - least):
-                once = self._add_sequence(inner, flags, begin)
+                once = self._add_pattern_sequence(inner, flags, begin)
                 if once == begin:  # an empty expression: repeating it changes nothing
                     break
                 begin = self._add_state(_NfaState(None, None, (once, following)))
         for _ in range(least):
-            once = self._add_sequence(inner, flags, begin)
+            once = self._add_pattern_sequence(inner, flags, begin)
             if once == begin:
                 break
             begin = once
         return begin
 
-    def _compile_part(self, part: Any, flags: int) -> Callable[[str, int], re.Match[str] | None]:
+    def _compile_pattern_part(
+        self, part: Any, flags: int
+    ) -> Callable[[str, int], re.Match[str] | None]:
         name = f"{flags} {part}"
         if name not in self._compiled:
             if _has_backreference(part):

@@ -31,7 +31,7 @@ class ClientConnectionLimits:
     """Maximum loopback connections."""
 
 
-def identify_client(host: str) -> str:
+def get_client_key(host: str) -> str:
     """Return the client key of a host: an IPv4 address, the /64 network of an IPv6 address, or
     `LOOPBACK`.
 
@@ -53,7 +53,7 @@ def identify_client(host: str) -> str:
 class OpenConnections(Generic[T]):
     """The open connections of one server. Not thread-safe.
 
-    Call `admit` when a connection is accepted and `remove` when it is closed.
+    Call `admit_connection` when a connection is accepted and `remove_connection` when it is closed.
     """
 
     limits: ClientConnectionLimits
@@ -62,35 +62,38 @@ class OpenConnections(Generic[T]):
     _idle: dict[T, None] = field(default_factory=dict)
     """Idle connections, longest idle first."""
 
-    def admit(self, connection: T, host: str) -> T | None:
+    def admit_connection(self, connection: T, host: str) -> T | None:
         """Register a new connection as idle.
 
         Returns None if there is room; otherwise the connection to close, which is already
         unregistered. Returns `connection` itself if it is rejected because no other connection is
         idle.
         """
-        client = identify_client(host)
+        client = get_client_key(host)
         victim = None
-        if self._is_client_at_limit(client) and (victim := self._select_victim(client)) is None:
+        if (
+            self._is_client_at_limit(client)
+            and (victim := self._select_connection_to_close(client)) is None
+        ):
             return connection
         if victim is not None:
-            self.remove(victim)
+            self.remove_connection(victim)
         self._client[connection] = client
         self._counts[client] += 1
         self._idle[connection] = None
         return victim
 
-    def mark_idle(self, connection: T) -> None:
+    def mark_connection_idle(self, connection: T) -> None:
         """Mark the connection idle: the server is waiting for a request, or for the client to read
         the response. Idempotent."""
         if connection in self._client and connection not in self._idle:
             self._idle[connection] = None
 
-    def mark_busy(self, connection: T) -> None:
+    def mark_connection_busy(self, connection: T) -> None:
         """Mark the connection busy: its request is being answered."""
         self._idle.pop(connection, None)
 
-    def remove(self, connection: T) -> None:
+    def remove_connection(self, connection: T) -> None:
         """Unregister a closed connection. Idempotent."""
         client = self._client.pop(connection, None)
         self._idle.pop(connection, None)
@@ -109,7 +112,7 @@ class OpenConnections(Generic[T]):
         others = len(self._client) - self._counts[LOOPBACK]
         return self._counts[client] >= self.limits.per_address or others >= self.limits.total
 
-    def _select_victim(self, client: str) -> T | None:
+    def _select_connection_to_close(self, client: str) -> T | None:
         """Select the connection to close, or None if no suitable connection is idle.
 
         Selects the longest idle connection of `client` if the client is at its own limit; otherwise

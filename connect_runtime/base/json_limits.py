@@ -6,7 +6,7 @@ from __future__ import annotations
 _VALUE_MARKS = (b",", b"[", b"{")
 
 
-def has_more_values(data: bytes, limit: int) -> bool:
+def exceeds_json_value_limit(data: bytes, limit: int) -> bool:
     """Return True if a JSON text has more than `limit` values, without parsing it."""
     if sum(map(data.count, _VALUE_MARKS)) <= limit:
         return False

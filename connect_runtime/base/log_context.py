@@ -1,8 +1,8 @@
 """Adds the current flow, connector and task to log records.
 
-`with bind_fields(flow="east->west", task=3):` applies to every line that this thread or coroutine
-logs inside the block. `LogContextFilter` sets the attribute `context` for the text format (""
-without fields). For the JSON format, it sets one attribute for each bound field of `FIELDS`.
+`with bind_log_fields(flow="east->west", task=3):` applies to every line that this thread or
+coroutine logs inside the block. `LogContextFilter` sets the attribute `context` for the text format
+("" without fields). For the JSON format, it sets one attribute for each bound field of `FIELDS`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import logging
 from collections.abc import Iterator
 
 FIELDS = ("flow", "connector", "task", "topic", "partition", "operator")
-"""Context fields of a log record, set by `bind_fields` or by `extra` of the logging call."""
+"""Context fields of a log record, set by `bind_log_fields` or by `extra` of the logging call."""
 
 _current: contextvars.ContextVar[tuple[tuple[str, str], ...]] = contextvars.ContextVar(
     "log_context", default=()
@@ -21,7 +21,7 @@ _current: contextvars.ContextVar[tuple[tuple[str, str], ...]] = contextvars.Cont
 
 
 @contextlib.contextmanager
-def bind_fields(**parts: object) -> Iterator[None]:
+def bind_log_fields(**parts: object) -> Iterator[None]:
     """Bind context fields in a `with` block. Inner values replace outer values of the same
     field."""
     merged = dict(_current.get())
@@ -37,10 +37,10 @@ def bind_current_flow() -> contextlib.AbstractContextManager[None]:
     """Return a context manager that binds the caller's flow, if any, in a thread that the caller
     starts."""
     flow = dict(_current.get()).get("flow")
-    return contextlib.nullcontext() if flow is None else bind_fields(flow=flow)
+    return contextlib.nullcontext() if flow is None else bind_log_fields(flow=flow)
 
 
-def format_prefix() -> str:
+def format_log_prefix() -> str:
     """Format the bound fields as Kafka Connect does: `[east->west|task 3] ` (the flow without its
     field name)."""
     parts = [value if name == "flow" else f"{name} {value}" for name, value in _current.get()]
@@ -57,7 +57,7 @@ class LogContextFilter(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Add the bound fields to the record. Always returns True."""
-        record.context = format_prefix()
+        record.context = format_log_prefix()
         for name, value in _current.get():
             if not hasattr(record, name):
                 setattr(record, name, value)

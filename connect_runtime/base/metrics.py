@@ -108,7 +108,7 @@ class MetricRegistry:
     _metrics: dict[str, Metric] = field(default_factory=dict)
     _changed: set[str] = field(default_factory=set)
 
-    def declare(self, metric: Metric) -> Metric:
+    def declare_metric(self, metric: Metric) -> Metric:
         """Declare a metric, whose name must be new."""
         assert metric.name not in self._metrics, f"{metric.name} is declared twice"
         self._metrics[metric.name] = metric
@@ -122,7 +122,9 @@ class MetricRegistry:
         """All declared metrics, in order of declaration."""
         return tuple(self._metrics.values())
 
-    def add(self, metric: Metric, amount: float, *, labels: tuple[str, ...] = ()) -> None:
+    def increase_counter(
+        self, metric: Metric, amount: float, *, labels: tuple[str, ...] = ()
+    ) -> None:
         """Increase a counter. An amount of 0 only creates the series."""
         assert metric.kind is MetricKind.COUNTER, metric.name
         assert amount >= 0, (metric.name, amount)
@@ -132,7 +134,7 @@ class MetricRegistry:
             series[labels] = series.get(labels, 0.0) + amount
             self._changed.add(metric.name)
 
-    def observe(
+    def add_observations(
         self, metric: Metric, added: HistogramValue, *, labels: tuple[str, ...] = ()
     ) -> None:
         """Add observations to a histogram. An empty `added` only creates the series."""
@@ -148,7 +150,7 @@ class MetricRegistry:
         series[labels] = added
         self._changed.add(metric.name)
 
-    def set_series(self, metric: Metric, series: Series) -> None:
+    def set_gauge_series(self, metric: Metric, series: Series) -> None:
         """Replace all series of a gauge. Series that are missing in `series` are removed."""
         assert metric.kind is MetricKind.GAUGE, metric.name
         assert all(len(labels) == len(metric.labels) for labels in series), metric.name
@@ -167,7 +169,7 @@ class MetricRegistry:
                 del values[series_labels]
                 self._changed.add(metric.name)
 
-    def publish(self) -> None:
+    def publish_values(self) -> None:
         """Replace `all_families` with the current values."""
         before = {each.metric.name: each for each in self.all_families}
         self.all_families = tuple(

@@ -37,7 +37,7 @@ def escape_unprintable(text: str) -> str:
     return "".join(shown)
 
 
-def escape_lines(text: str, *, indent: str = "") -> str:
+def escape_unprintable_except_newlines(text: str, *, indent: str = "") -> str:
     """Escape a text like `escape_unprintable`, but keep line breaks.
 
     Lines after the first start with `indent`, so that they cannot be mistaken for separate entries.

@@ -54,7 +54,7 @@ class WindowedValues(NamedTuple):
     min: float
 
     @property
-    def share(self) -> float:
+    def share_of_ones(self) -> float:
         """Fraction of ones among recent values of a 0/1 statistic; 0 without recent values."""
         return 0.0 if math.isnan(self.avg) else self.avg
 
@@ -99,7 +99,7 @@ class WindowedStat:
             window.min = minimum
         self.total += total
 
-    def compute(self, now_s: float) -> WindowedValues:
+    def compute_statistics(self, now_s: float) -> WindowedValues:
         """Compute the statistics of the last `windows` x `window_s` seconds."""
         count, added, most, least, begun_s = 0, 0.0, -math.inf, math.inf, now_s
         for each in self._windows:

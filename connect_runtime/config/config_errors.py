@@ -71,7 +71,7 @@ class SettingsError(FatalError):
 
 
 @contextlib.contextmanager
-def add_consequence(text: str) -> Iterator[None]:
+def append_consequence_to_errors(text: str) -> Iterator[None]:
     """Append a consequence to a `SettingsError` that is raised in this context."""
     try:
         yield
@@ -80,7 +80,7 @@ def add_consequence(text: str) -> Iterator[None]:
         raise
 
 
-def build_unreadable_error(file: str, text: str, *, line: int = 0) -> SettingsError:
+def build_unreadable_file_error(file: str, text: str, *, line: int = 0) -> SettingsError:
     """Build an error for a problem that concerns the whole file."""
     return SettingsError(file, [ConfigProblem(line=line, key="", text=text)])
 

@@ -126,7 +126,7 @@ class ConfigTransformer:
         processes should not inherit."""
         return frozenset(self._names)
 
-    def resolve(self, text: str) -> ResolvedText:
+    def resolve_placeholders(self, text: str) -> ResolvedText:
         """Replace the placeholders in a text. Placeholders within provided values are not replaced.
 
         Raises `ProviderError`.
@@ -140,18 +140,18 @@ class ConfigTransformer:
 
         if not self.has_placeholders(text):
             return ResolvedText(text, is_secret=False)
-        self._count_length(len(text))
+        self._check_total_length(len(text))
 
         def fill(found: Placeholder) -> str:
             filled = self._resolve_placeholder(found)
             if filled is None:
                 return text[found.start : found.end]
-            self._count_length(len(filled))
+            self._check_total_length(len(filled))
             return filled
 
         return ResolvedText(config_placeholders.replace_placeholders(text, fill), is_secret=True)
 
-    def _count_length(self, length: int) -> None:
+    def _check_total_length(self, length: int) -> None:
         self._resolved_length += length
         if self._resolved_length > RESOLVED_LENGTH_MAX:
             raise ProviderError(
@@ -204,7 +204,7 @@ class ConfigTransformer:
     def _read_properties_value(self, path: str, key: str, *, provider: ConfigProvider) -> str:
         if not path:
             raise ProviderError(f"${{file:{key}}} names no key: write ${{file:path:key}}")
-        file = _resolve_path(self._folder / path, provider)
+        file = _resolve_allowed_path(self._folder / path, provider)
         if file not in self._properties:
             content = self._read_provider_file(file)
             try:
@@ -221,7 +221,7 @@ class ConfigTransformer:
         if name in ("", "..") or pathlib.PurePath(name).name != name:
             raise ProviderError(f"{name!r} must be a file name in {path}, without folders")
         # Editors and `kubectl create secret --from-file` append an unintended line break.
-        file = _resolve_path(self._folder / path / name, provider)
+        file = _resolve_allowed_path(self._folder / path / name, provider)
         if file not in self._contents:
             self._contents[file] = self._read_provider_file(file).rstrip("\r\n")
         return self._contents[file]
@@ -243,7 +243,7 @@ class ConfigTransformer:
             raise ProviderError(f"{file} is not UTF-8 text") from None
 
 
-def _resolve_path(file: pathlib.Path, provider: ConfigProvider) -> pathlib.Path:
+def _resolve_allowed_path(file: pathlib.Path, provider: ConfigProvider) -> pathlib.Path:
     """Resolve `..` and symbolic links, and check the path against `allowed.paths`.
 
     Returns the resolved path, so that the opened file is the one that was checked.
@@ -288,7 +288,7 @@ def read_declared_providers(
     found: dict[str, ConfigProvider] = {}
     for name in filter(None, names):
         assert listed is not None
-        provider = _read_provider(name, pairs, listed=listed, refuse=refuse)
+        provider = _read_provider_declaration(name, pairs, listed=listed, refuse=refuse)
         if provider is not None:
             found[name] = provider
     known = {
@@ -305,7 +305,7 @@ def read_declared_providers(
     return found
 
 
-def _read_provider(
+def _read_provider_declaration(
     name: str,
     pairs: Mapping[str, JavaProperty],
     *,
@@ -383,7 +383,7 @@ class ConnectorConfigTransformer:
         found: dict[str, str | None] = {}
         for key, value in config.items():
             try:
-                found[key] = None if value is None else source.resolve(value).text
+                found[key] = None if value is None else source.resolve_placeholders(value).text
             except ProviderError as error:
                 raise ConfigError(f"{key} cannot be resolved: {error}") from None
         return found

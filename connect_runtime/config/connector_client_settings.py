@@ -61,7 +61,7 @@ def build_source_producer_config(
     task: ConnectorTaskId,
 ) -> ClientConfig:
     """Build the configuration of the producer for a source task's records."""
-    return _build_config(
+    return _build_client_config(
         worker,
         config,
         kind=ClientKind.PRODUCER,
@@ -77,7 +77,7 @@ def build_sink_consumer_config(
 ) -> ClientConfig:
     """Build the configuration of a sink task's consumer, which joins the connector's group and does
     not auto-commit."""
-    plan = _build_sink_config(worker, config, task.connector, client_id=f"consumer-{task}")
+    plan = _build_sink_client_config(worker, config, task.connector, client_id=f"consumer-{task}")
     return ClientConfig(
         client_id=plan.client_id, properties={**plan.properties, "enable.auto.commit": "false"}
     )
@@ -87,7 +87,7 @@ def get_sink_group_id(
     worker: WorkerConfig, config: Mapping[str, str | None], connector: str
 ) -> str:
     """Return the consumer group of a sink connector's tasks."""
-    return _build_sink_config(worker, config, connector, client_id="consumer").properties[
+    return _build_sink_client_config(worker, config, connector, client_id="consumer").properties[
         "group.id"
     ]
 
@@ -117,7 +117,7 @@ def _build_admin_config_as(
         for name, value in worker.raw.items()
         if not name.startswith(tuple(each.value for each in ClientKind))
     }
-    return _build_config(
+    return _build_client_config(
         worker,
         config,
         kind=ClientKind.ADMIN,
@@ -126,7 +126,7 @@ def _build_admin_config_as(
     )
 
 
-def _build_sink_config(
+def _build_sink_client_config(
     worker: WorkerConfig,
     config: Mapping[str, str | None],
     connector: str,
@@ -134,7 +134,9 @@ def _build_sink_config(
     client_id: str,
 ) -> ClientConfig:
     base = {**_CONSUMER_DEFAULTS, "group.id": f"connect-{connector}"}
-    return _build_config(worker, config, kind=ClientKind.CONSUMER, base=base, client_id=client_id)
+    return _build_client_config(
+        worker, config, kind=ClientKind.CONSUMER, base=base, client_id=client_id
+    )
 
 
 def find_client_overrides(config: Iterable[str], kind: ClientKind) -> dict[str, str]:
@@ -191,7 +193,7 @@ def _is_override_allowed(worker: WorkerConfig, key: str) -> bool:
             return key in worker.override_allowed
 
 
-def _build_config(
+def _build_client_config(
     worker: WorkerConfig,
     config: Mapping[str, str | None],
     *,
@@ -212,7 +214,7 @@ def _build_config(
         **base,
         "client.id": f"connector-{client_id}",
         "bootstrap.servers": worker.bootstrap_servers,
-        **worker.get_prefixed(kind.value),
+        **worker.get_properties_with_prefix(kind.value),
         **overrides,
     }
     return ClientConfig(client_id=properties["client.id"], properties=properties)

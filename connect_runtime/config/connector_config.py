@@ -193,7 +193,7 @@ def _tolerates_all_errors(value: Any) -> bool:
     return isinstance(value, str) and value != ErrorTolerance.NONE.value
 
 
-def _is_required(value: Any) -> bool:
+def _is_required_value(value: Any) -> bool:
     return isinstance(value, str) and value.lower() == "required"
 
 
@@ -217,7 +217,7 @@ _UNSUPPORTED_SETTINGS: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
     ),
     (
         "exactly.once.support",
-        _is_required,
+        _is_required_value,
         "This worker does not have exactly-once source support enabled."
         " Set exactly.once.support to requested.",
     ),
@@ -268,7 +268,9 @@ _ClientKind = ClientKind
 _GROUP_ID_OVERRIDE = f"{_ClientKind.CONSUMER.override_prefix}group.id"
 
 
-def add_error(values: ConfigValues, name: str, message: str, *, value: str | None = None) -> None:
+def add_config_error(
+    values: ConfigValues, name: str, message: str, *, value: str | None = None
+) -> None:
     """Add an error to a key, even if the key has no definition."""
     found = values.setdefault(name, ConfigValue(name=name, value=value))
     found.error_messages.append(message)
@@ -277,13 +279,15 @@ def add_error(values: ConfigValues, name: str, message: str, *, value: str | Non
 def check_null_values(values: ConfigValues, config: ConnectorProps) -> None:
     for name, value in config.items():
         if value is None:
-            add_error(values, name, "Null value can not be supplied as the configuration value.")
+            add_config_error(
+                values, name, "Null value can not be supplied as the configuration value."
+            )
 
 
 def check_sink_topic_settings(values: ConfigValues, config: ConnectorProps) -> None:
     """Add errors for conflicting topic settings of a sink."""
     for name, message in find_sink_topic_problems(config).items():
-        add_error(values, name, message)
+        add_config_error(values, name, message)
 
 
 def check_consumer_group(
@@ -295,14 +299,14 @@ def check_consumer_group(
         group = config[_GROUP_ID_OVERRIDE]
         if group == worker_group:
             message = f"Consumer group {group} conflicts with Connect worker group {worker_group}"
-            add_error(values, _GROUP_ID_OVERRIDE, message, value=group)
+            add_config_error(values, _GROUP_ID_OVERRIDE, message, value=group)
     elif f"connect-{values['name'].value}" == worker_group:
         name = values["name"].value
         message = (
             f"Consumer group for sink connector named {name} conflicts with Connect worker group"
             f" {worker_group}"
         )
-        add_error(values, "name", message)
+        add_config_error(values, "name", message)
 
 
 def check_unsupported_settings(
@@ -315,7 +319,7 @@ def check_unsupported_settings(
     found = {name: each.value for name, each in values.items() if not each.error_messages}
     for name, message in find_unsupported_settings(found, config).items():
         if name not in self_applied_keys:
-            add_error(values, name, message, value=config.get(name))
+            add_config_error(values, name, message, value=config.get(name))
 
 
 def check_token_endpoints(
@@ -332,7 +336,7 @@ def check_token_endpoints(
             name in connector_client_settings.find_client_overrides([name], kind)
             for kind in _ClientKind
         ):
-            add_error(values, name, message, value=config.get(name))
+            add_config_error(values, name, message, value=config.get(name))
 
 
 def check_client_overrides(
@@ -341,7 +345,7 @@ def check_client_overrides(
     """Return every client override of the connector, with errors for overrides the worker's policy
     does not allow."""
     found = []
-    for kind in _client_kinds(config, sink=sink):
+    for kind in _list_client_kinds(config, sink=sink):
         refused = {
             **connector_client_settings.find_refused_token_endpoints(worker, config),
             **connector_client_settings.find_refused_overrides(worker, config, kind),
@@ -362,7 +366,7 @@ def check_client_overrides(
     return found
 
 
-def _client_kinds(config: ConnectorProps, *, sink: bool) -> list[ClientKind]:
+def _list_client_kinds(config: ConnectorProps, *, sink: bool) -> list[ClientKind]:
     """Return the kinds of clients that a connector with this configuration uses."""
     if sink:
         dead_letters = (config.get(DEAD_LETTER_TOPIC) or "").strip()

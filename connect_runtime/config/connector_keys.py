@@ -35,14 +35,14 @@ _CONVERTER_BASES = {
 }
 
 
-def _check_aliases(name: str, value: Any) -> None:
+def _check_alias_list(name: str, value: Any) -> None:
     if value is not None and len(set(value)) != len(value):
         raise config_types.build_invalid_value_error(name, value, "Duplicate alias provided.")
 
 
 _ALIASES_VALIDATOR = Composite(
     NonNull(),
-    Lambda(_check_aliases, "unique aliases"),
+    Lambda(_check_alias_list, "unique aliases"),
 )
 
 
@@ -61,7 +61,7 @@ def _build_class_validator(base: type, word: str) -> Validator:
     return Lambda(check, f"A concrete subclass of {word}")
 
 
-def _check_pattern(name: str, value: Any) -> None:
+def _check_regex_value(name: str, value: Any) -> None:
     try:
         bounded_regex.compile_pattern(value or "")
     except PatternError as error:
@@ -356,7 +356,7 @@ def _define_sink_keys(base: ConfigDef) -> ConfigDef:
         "Regular expression that must match the whole name of the topics to consume.",
         group=_COMMON,
         default="",
-        validator=Lambda(_check_pattern, "valid regex"),
+        validator=Lambda(_check_regex_value, "valid regex"),
         display_name="Topics regex",
         width=Width.LONG,
         order_in_group=_TOPIC_KEY_COUNT,

@@ -43,7 +43,7 @@ def parse_property_entries(text: str) -> tuple[JavaProperty, ...]:
     """
     found: list[JavaProperty] = []
     for number, line in _join_logical_lines(text):
-        key, value = _split_line(line)
+        key, value = _split_property_line(line)
         try:
             pair = JavaProperty(
                 key=_unescape_property_text(key), value=_unescape_property_text(value), line=number
@@ -95,7 +95,7 @@ def _join_logical_lines(text: str) -> Iterator[tuple[int, str]]:
         yield started, pending
 
 
-def _split_line(line: str) -> tuple[str, str]:
+def _split_property_line(line: str) -> tuple[str, str]:
     at = 0
     while at < len(line) and line[at] not in f"=:{_BLANKS}":
         at += 2 if line[at] == "\\" else 1

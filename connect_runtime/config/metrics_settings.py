@@ -43,7 +43,7 @@ class WorkerMetricsSettings:
 
 def validate_metrics_listener(name: str, value: Any) -> None:
     """Validate `prometheus.listener`. Raises `ConfigError`."""
-    if value and _parse_listener(value) is None:
+    if value and _parse_metrics_listener(value) is None:
         raise config_types.build_invalid_value_error(
             name, value, "Value must have the form http://host:port, such as http://:9404"
         )
@@ -56,11 +56,11 @@ def parse_metrics_settings(found: Mapping[str, Any]) -> WorkerMetricsSettings:
         sampling=SampleWindows(
             window_s=max(window_s, _MIN_WINDOW_S), windows=found["metrics.num.samples"]
         ),
-        listener=_parse_listener(found[LISTENER_KEY]),
+        listener=_parse_metrics_listener(found[LISTENER_KEY]),
     )
 
 
-def _parse_listener(text: str) -> MetricsListener | None:
+def _parse_metrics_listener(text: str) -> MetricsListener | None:
     """Parse the listener address. Return None if it is invalid or empty."""
     match = _LISTENER_PATTERN.fullmatch(text.strip())
     if match is None or int(match["port"]) > _MAX_PORT:

@@ -53,7 +53,7 @@ def read_text(path: pathlib.Path) -> str:
     try:
         content, writer = files.read_checked(path, max_bytes=MAX_FILE_BYTES)
     except OSError as error:
-        raise config_errors.build_unreadable_error(
+        raise config_errors.build_unreadable_file_error(
             str(path), f"cannot be read: {error.strerror}"
         ) from None
     text = content.decode("iso-8859-1")
@@ -129,7 +129,7 @@ def _resolve_pairs(
     providers = ConfigTransformer(environment=environment, folder=folder, declared=declared)
     filler = _PlaceholderResolver(providers)
     for pair in found.values():
-        filler.fill_pair(pair)
+        filler.resolve_pair(pair)
         warned += [
             _build_pair_problem(
                 pair,
@@ -157,9 +157,9 @@ class _PlaceholderResolver:
         self.filled: set[str] = set()
         self.problems: list[ConfigProblem] = []
 
-    def fill_pair(self, pair: JavaProperty) -> None:
+    def resolve_pair(self, pair: JavaProperty) -> None:
         try:
-            resolved = self._providers.resolve(pair.value)
+            resolved = self._providers.resolve_placeholders(pair.value)
         except ProviderError as error:
             self.problems.append(_build_pair_problem(pair, f"cannot be resolved: {error}"))
             return
@@ -210,7 +210,7 @@ class ErrorCollector:
             text = f"is missing: add {key}=… to the file"
         self._problems.append(
             ConfigProblem(
-                line=self._get_line(key),
+                line=self._get_line_number(key),
                 key=key,
                 text=self._redact_message(key, text),
                 given=self._get_shown_value(key),
@@ -222,7 +222,7 @@ class ErrorCollector:
         """Record a warning about a setting that has no effect or an unexpected effect."""
         self._warnings.append(
             ConfigProblem(
-                line=self._get_line(key),
+                line=self._get_line_number(key),
                 key=key,
                 text=self._redact_message(key, text),
                 nearest=nearest,
@@ -234,14 +234,14 @@ class ErrorCollector:
         """Keys that have a problem."""
         return {each.key for each in self._problems if each.key} | self._given.unresolved_keys
 
-    def finish(self) -> tuple[str, ...]:
+    def raise_errors_or_get_warnings(self) -> tuple[str, ...]:
         """Return the warnings as lines, or raise `SettingsError` with all problems."""
         if self._problems:
             raise SettingsError(self._given.file, self._problems)
         ordered = sorted(dict.fromkeys(self._warnings), key=lambda each: each.line)
         return tuple(each.describe(self._given.file) for each in ordered)
 
-    def _get_line(self, key: str) -> int:
+    def _get_line_number(self, key: str) -> int:
         pair = self._given.pairs.get(key)
         return 0 if pair is None else pair.line
 

@@ -78,7 +78,7 @@ class WorkerConfig:
     topic_tracking: bool
     metrics: WorkerMetricsSettings
 
-    def get_prefixed(self, prefix: str) -> dict[str, str]:
+    def get_properties_with_prefix(self, prefix: str) -> dict[str, str]:
         """Return the properties that start with a prefix, with the prefix removed."""
         return config_def.with_prefix(self.raw, prefix)
 
@@ -204,17 +204,17 @@ def find_property_problems(
     ]
     wrong = {each.key for each in single}
     found = {name: each.value for name, each in values.items() if name not in wrong}
-    return (*single, *_find_contradictions(found))
+    return (*single, *_find_conflicting_values(found))
 
 
 def _parse_properties(properties: Mapping[str, str], definition: ConfigDef) -> dict[str, Any]:
     found = definition.parse(properties)
-    for each in _find_contradictions(found):
+    for each in _find_conflicting_values(found):
         raise ConfigError(str(each))
     return found
 
 
-def _find_contradictions(found: Mapping[str, Any]) -> Iterator[PropertyProblem]:
+def _find_conflicting_values(found: Mapping[str, Any]) -> Iterator[PropertyProblem]:
     """Find conflicts between valid values. Some values may be missing."""
     policy = "connector.client.config.override.policy"
     if policy in found:

@@ -59,7 +59,7 @@ class YamlSection:
     entries: tuple[YamlEntry, ...]
     line: int
 
-    def get(self, key: str) -> YamlEntry | None:
+    def get_entry(self, key: str) -> YamlEntry | None:
         return next((entry for entry in self.entries if entry.key == key), None)
 
 
@@ -105,7 +105,7 @@ def parse_yaml(text: str) -> YamlDocument:
         return YamlDocument(root=None, problems=())
     reader = _NodeReader()
     try:
-        root = reader.read(nodes[0])
+        root = reader.read_node(nodes[0])
     except _AliasExplosionError as error:
         problem = YamlProblem(error.line, "aliases are recursive or expand to too many values")
         return YamlDocument(root=None, problems=(problem,))
@@ -160,7 +160,7 @@ class _NodeReader:
         self._open: set[int] = set()
         self._count = 0
 
-    def read(self, node: Any) -> YamlNode:
+    def read_node(self, node: Any) -> YamlNode:
         line = node.start_mark.line + 1
         self._count += 1
         if self._count > _MAX_NODES or id(node) in self._open:
@@ -177,11 +177,11 @@ class _NodeReader:
             empty = node.style is None and node.value in _NULLS
             return YamlScalar(text=None if empty else node.value, line=line)
         if isinstance(node, yaml.SequenceNode):
-            return YamlList(items=tuple(self.read(item) for item in node.value), line=line)
+            return YamlList(items=tuple(self.read_node(item) for item in node.value), line=line)
         assert isinstance(node, yaml.MappingNode), node
-        return YamlSection(entries=self._read_entries(node), line=line)
+        return YamlSection(entries=self._read_mapping_entries(node), line=line)
 
-    def _read_entries(self, node: Any) -> tuple[YamlEntry, ...]:
+    def _read_mapping_entries(self, node: Any) -> tuple[YamlEntry, ...]:
         entries: dict[str, YamlEntry] = {}
         for key_node, value_node in node.value:
             line = key_node.start_mark.line + 1
@@ -193,7 +193,7 @@ class _NodeReader:
                 first = entries[key].line
                 self._add_problem(line, f"duplicate key {key!r}, first defined on line {first}")
                 continue
-            entries[key] = YamlEntry(key=key, line=line, value=self.read(value_node))
+            entries[key] = YamlEntry(key=key, line=line, value=self.read_node(value_node))
         return tuple(entries.values())
 
     def _add_problem(self, line: int, text: str) -> None:

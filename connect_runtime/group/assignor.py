@@ -59,7 +59,7 @@ class MemberLoads:
         return self.connectors.keys()
 
     @property
-    def idle(self) -> tuple[str, ...]:
+    def idle_members(self) -> tuple[str, ...]:
         """Ids of the members without any work."""
         return tuple(
             member
@@ -67,18 +67,18 @@ class MemberLoads:
             if not connectors and not self.tasks[member]
         )
 
-    def add(self, member: str, items: Iterable[WorkItem]) -> None:
+    def assign_to_member(self, member: str, items: Iterable[WorkItem]) -> None:
         """Assign items to a member."""
         more = ConnectorsAndTasks.from_items(items)
         self.connectors[member] += more.connectors
         self.tasks[member] += more.tasks
 
-    def remove(self, member: str, items: Set[WorkItem]) -> None:
+    def remove_from_member(self, member: str, items: Set[WorkItem]) -> None:
         """Remove items from a member."""
         self.connectors[member] = [each for each in self.connectors[member] if each not in items]
         self.tasks[member] = [each for each in self.tasks[member] if each not in items]
 
-    def assign_evenly(self, items: Iterable[WorkItem]) -> None:
+    def assign_work_evenly(self, items: Iterable[WorkItem]) -> None:
         """Assign items to the least loaded members, balancing connectors and tasks separately."""
         fresh = ConnectorsAndTasks.from_items(items)
         assign_evenly_to_members(self.connectors, fresh.connectors)
@@ -89,7 +89,7 @@ class MemberLoads:
 
         Empty while no member is running anything or nothing is configured.
         """
-        if not configured or len(self.idle) == len(self.members):
+        if not configured or len(self.idle_members) == len(self.members):
             return {}
         connectors = find_surplus_assignments(self.connectors, len(configured.connectors))
         tasks = find_surplus_assignments(self.tasks, len(configured.tasks))
@@ -111,7 +111,7 @@ def assign_evenly_to_members(held: Mapping[str, list[T]], items: Sequence[T]) ->
     id."""
     order = sorted(
         held,
-        key=lambda member: (len(held[member]), connectors_and_tasks.make_java_sort_key(member)),
+        key=lambda member: (len(held[member]), connectors_and_tasks.build_java_sort_key(member)),
     )
     lists = [held[member] for member in order]
     given = 0
@@ -197,7 +197,9 @@ def handle_lost_assignments(
     if (waiting.scheduled_ms is None and all_present) or times.delay_max_ms == 0:
         return LostAssignments(delayed_rebalance=waiting, reassign=lost)
     if waiting.scheduled_ms is None or times.now_ms < waiting.scheduled_ms:
-        return LostAssignments(delayed_rebalance=_schedule_rebalance(waiting, loads.idle, times))
+        return LostAssignments(
+            delayed_rebalance=_schedule_rebalance(waiting, loads.idle_members, times)
+        )
     present = [member for member in waiting.candidates if member in loads.members]
     if not present:
         return LostAssignments(delayed_rebalance=DelayedRebalance(), reassign=lost)
@@ -299,7 +301,7 @@ def plan_cooperative_assignment(
     round_: AssignmentRound, state: AssignorState, *, times: RebalanceTimes
 ) -> AssignmentPlan:
     """Plan the next round towards running all configured work exactly once and balanced."""
-    configured = round_.configured.work()
+    configured = round_.configured.list_work()
     compared = _compare_with_last_round(round_, state, configured=frozenset(configured.items))
     loads = MemberLoads.from_members(round_.members, without=compared.withdrawn)
     decision = handle_lost_assignments(
@@ -310,17 +312,17 @@ def plan_cooperative_assignment(
         times=times,
     )
     for member, items in decision.returned.items():
-        loads.add(member, items)
+        loads.assign_to_member(member, items)
     state = dataclasses.replace(state, delayed_rebalance=decision.delayed_rebalance)
     if state.delayed_rebalance.scheduled_ms is None:
         needed = loads.find_surplus_work(configured)
         state = _update_revocation_delay(state, needed=bool(needed), times=times)
         to_revoke = needed if state.delayed_rebalance.scheduled_ms is None else {}
     else:
-        state, to_revoke = _set_revoked_before(state, value=False), {}
+        state, to_revoke = _set_revoked_before_flag(state, value=False), {}
     for member, gone in to_revoke.items():
-        loads.remove(member, gone)
-    loads.assign_evenly(itertools.chain(compared.created, decision.reassign))
+        loads.remove_from_member(member, gone)
+    loads.assign_work_evenly(itertools.chain(compared.created, decision.reassign))
     return _build_plan(
         round_, loads, state=state, compared=compared, to_revoke=to_revoke, now_ms=times.now_ms
     )
@@ -331,7 +333,7 @@ def _compare_with_last_round(
 ) -> _RoundComparison:
     reported = [item for held in round_.members.values() for item in held.items]
     active = frozenset(reported)
-    previous = _select_previous_items(round_, state, active=active)
+    previous = _select_previous_work(round_, state, active=active)
     deleted = previous - configured
     return _RoundComparison(
         withdrawn=deleted | _find_duplicate_assignments(reported, active),
@@ -340,7 +342,7 @@ def _compare_with_last_round(
     )
 
 
-def _select_previous_items(
+def _select_previous_work(
     round_: AssignmentRound, state: AssignorState, *, active: frozenset[WorkItem]
 ) -> frozenset[WorkItem]:
     """Return the work that should be running after the last round.
@@ -372,9 +374,11 @@ def _update_revocation_delay(
     waiting = state.delayed_rebalance
     if not needed:
         rounds = 0 if waiting.revoked_before else state.revoking_rounds
-        return _set_revoked_before(dataclasses.replace(state, revoking_rounds=rounds), value=False)
+        return _set_revoked_before_flag(
+            dataclasses.replace(state, revoking_rounds=rounds), value=False
+        )
     if not waiting.revoked_before:
-        return _set_revoked_before(state, value=True)
+        return _set_revoked_before_flag(state, value=True)
     rounds = state.revoking_rounds + 1
     delay_ms = compute_revocation_backoff_ms(rounds, times.delay_max_ms)
     if delay_ms:
@@ -382,7 +386,7 @@ def _update_revocation_delay(
     return dataclasses.replace(state, revoking_rounds=rounds, delayed_rebalance=waiting)
 
 
-def _set_revoked_before(state: AssignorState, *, value: bool) -> AssignorState:
+def _set_revoked_before_flag(state: AssignorState, *, value: bool) -> AssignorState:
     waiting = dataclasses.replace(state.delayed_rebalance, revoked_before=value)
     return dataclasses.replace(state, delayed_rebalance=waiting)
 
@@ -433,9 +437,9 @@ def plan_eager_assignment(
     configured: ConfiguredWork, members: Iterable[str]
 ) -> dict[str, ConnectorsAndTasks]:
     """Return the complete assignment of each member. Requires at least one member."""
-    ordered = sorted(members, key=connectors_and_tasks.make_java_sort_key)
+    ordered = sorted(members, key=connectors_and_tasks.build_java_sort_key)
     assert ordered, "a group must have at least one member"
     given: dict[str, list[WorkItem]] = {member: [] for member in ordered}
-    for item, member in zip(configured.work().items, itertools.cycle(ordered), strict=False):
+    for item, member in zip(configured.list_work().items, itertools.cycle(ordered), strict=False):
         given[member].append(item)
     return {member: ConnectorsAndTasks.from_items(items) for member, items in given.items()}

@@ -83,7 +83,7 @@ class ConnectProtocol(enum.Enum):
             f"{[each.wire_name for each in cls]}; check whether other clients use the group.id"
         )
 
-    def list_supported(self) -> tuple[ConnectProtocol, ...]:
+    def list_supported_protocols(self) -> tuple[ConnectProtocol, ...]:
         """Return the protocols that a worker with this setting supports, in order of preference."""
         oldest_first = list(ConnectProtocol)
         return tuple(reversed(oldest_first[: oldest_first.index(self) + 1]))
@@ -152,10 +152,10 @@ def encode_assignment(assignment: ConnectAssignment, protocol: ConnectProtocol) 
         _encode_string(assignment.leader),
         _encode_string(assignment.leader_url),
         _I64.pack(assignment.config_offset),
-        _encode_entries(assignment.assigned),
+        _encode_assignment_entries(assignment.assigned),
     ]
     if protocol is not ConnectProtocol.EAGER:
-        parts += [_encode_entries(assignment.revoked), _I32.pack(assignment.delay_ms)]
+        parts += [_encode_assignment_entries(assignment.revoked), _I32.pack(assignment.delay_ms)]
     return b"".join(parts)
 
 
@@ -168,7 +168,7 @@ def _encode_string(text: str) -> bytes:
     return _I16.pack(len(encoded)) + encoded
 
 
-def _encode_entries(content: ConnectorsAndTasks) -> bytes:
+def _encode_assignment_entries(content: ConnectorsAndTasks) -> bytes:
     """Encode one entry per connector: first the running connectors, then connectors of which only
     tasks are running."""
     numbers: dict[str, list[int]] = {name: [_CONNECTOR_ENTRY] for name in content.connectors}
@@ -188,8 +188,8 @@ def decode_metadata(data: bytes) -> WorkerMetadata:
     reader = _ProtocolReader(data, "a member's metadata")
     reader.read_version()
     url = reader.read_string("url")
-    config_offset = reader.read_number(_I64, "config offset")
-    size = -1 if reader.is_at_end else reader.read_number(_I32, "size of the allocation")
+    config_offset = reader.read_integer(_I64, "config offset")
+    size = -1 if reader.is_at_end else reader.read_integer(_I32, "size of the allocation")
     if size < 0:
         return WorkerMetadata(url=url, config_offset=config_offset)
     allocation = decode_assignment(reader.read_bytes(size, "allocation"))
@@ -207,18 +207,18 @@ def decode_assignment(data: bytes) -> ConnectAssignment:
         return EMPTY_ASSIGNMENT
     reader = _ProtocolReader(data, "an assignment")
     reader.read_version()
-    error = reader.read_number(_I16, "error")
+    error = reader.read_integer(_I16, "error")
     leader = reader.read_string("leader")
     leader_url = reader.read_string("leader's url")
-    config_offset = reader.read_number(_I64, "config offset")
+    config_offset = reader.read_integer(_I64, "config offset")
     return ConnectAssignment(
         error=error,
         leader=leader,
         leader_url=leader_url,
         config_offset=config_offset,
-        assigned=reader.read_entries("assigned"),
-        revoked=reader.read_entries("revoked"),
-        delay_ms=0 if reader.is_at_end else reader.read_number(_I32, "delay"),
+        assigned=reader.read_assignment_entries("assigned"),
+        revoked=reader.read_assignment_entries("revoked"),
+        delay_ms=0 if reader.is_at_end else reader.read_integer(_I32, "delay"),
     )
 
 
@@ -236,27 +236,27 @@ class _ProtocolReader:
 
     def read_version(self) -> None:
         """Read and check the version. Later versions are read like the newest supported version."""
-        found = self.read_number(_I16, "version")
+        found = self.read_integer(_I16, "version")
         if found < 0:
             raise self._create_error(f"version {found}")
 
-    def read_number(self, shape: struct.Struct, name: str) -> int:
+    def read_integer(self, shape: struct.Struct, name: str) -> int:
         (found,) = shape.unpack(self.read_bytes(shape.size, name))
         assert isinstance(found, int)
         return found
 
     def read_string(self, name: str) -> str:
-        size = self.read_number(_I16, f"length of {name}")
+        size = self.read_integer(_I16, f"length of {name}")
         try:
             return self.read_bytes(size, name).decode()
         except UnicodeDecodeError as error:
             raise self._create_error(f"{name} is not UTF-8: {error.reason}") from error
 
-    def read_entries(self, name: str) -> ConnectorsAndTasks:
+    def read_assignment_entries(self, name: str) -> ConnectorsAndTasks:
         """Read an ARRAY of entries. It is empty if it is null or no bytes are left."""
         connectors: list[str] = []
         tasks: list[ConnectorTaskId] = []
-        count = 0 if self.is_at_end else self.read_number(_I32, f"count of {name}")
+        count = 0 if self.is_at_end else self.read_integer(_I32, f"count of {name}")
         for _ in range(count):  # each entry has at least six bytes, which bounds a wrong count
             connector = self.read_string(f"connector among {name}")
             for number in self._read_task_numbers(connector):
@@ -270,7 +270,7 @@ class _ProtocolReader:
 
     def _read_task_numbers(self, connector: str) -> Iterable[int]:
         name = f"tasks of {connector}"
-        count = self.read_number(_I32, f"count of {name}")
+        count = self.read_integer(_I32, f"count of {name}")
         return struct.unpack(f">{max(count, 0)}i", self.read_bytes(4 * count, name))
 
     def read_bytes(self, size: int, name: str) -> bytes:

@@ -80,13 +80,13 @@ class ConfiguredWork:
     task_counts: Mapping[str, int] = field(default_factory=dict)
     """Number of tasks by connector; 0 while a connector's task configurations are incomplete."""
 
-    def connectors(self) -> list[str]:
+    def list_connectors(self) -> list[str]:
         """Connector names in Java's string order."""
-        return sorted(self.task_counts, key=make_java_sort_key)
+        return sorted(self.task_counts, key=build_java_sort_key)
 
-    def work(self) -> ConnectorsAndTasks:
+    def list_work(self) -> ConnectorsAndTasks:
         """All configured work: connectors by name, then tasks by connector and number."""
-        names = self.connectors()
+        names = self.list_connectors()
         tasks = [
             ConnectorTaskId(name, number)
             for name in names
@@ -95,7 +95,7 @@ class ConfiguredWork:
         return ConnectorsAndTasks(connectors=tuple(names), tasks=tuple(tasks))
 
 
-def make_java_sort_key(name: str) -> bytes:
+def build_java_sort_key(name: str) -> bytes:
     """Return a sort key for Java's string order, which compares UTF-16 units instead of code
     points."""
     return name.encode("utf-16-be", "surrogatepass")
@@ -104,6 +104,6 @@ def make_java_sort_key(name: str) -> bytes:
 def sort_connectors_and_tasks(items: Iterable[WorkItem]) -> list[WorkItem]:
     """Sort connectors by name, then tasks by connector and number."""
     work = ConnectorsAndTasks.from_items(items)
-    places = {each.connector: make_java_sort_key(each.connector) for each in work.tasks}
+    places = {each.connector: build_java_sort_key(each.connector) for each in work.tasks}
     tasks = sorted(work.tasks, key=lambda each: (places[each.connector], each.task))
-    return [*sorted(work.connectors, key=make_java_sort_key), *tasks]
+    return [*sorted(work.connectors, key=build_java_sort_key), *tasks]

@@ -181,22 +181,22 @@ class CoordinatorLookup:
         """True if lookups are for a single group."""
         return self._one_by_one
 
-    def on_found(self, node: int) -> None:
+    def on_coordinator_found(self, node: int) -> None:
         """Store the result of a lookup."""
         self.pending_token = None
         self.node = node
 
-    def on_failed(self, now_s: float) -> None:
+    def on_lookup_failed(self, now_s: float) -> None:
         """Schedule another lookup after a backoff."""
         self.pending_token = None
         self._not_before_s = now_s + self.retry.next_delay_s(self.rng)
 
-    def on_response(self) -> None:
+    def on_coordinator_response(self) -> None:
         """Record a valid response from the coordinator."""
         self.lost_since_s = None
         self.retry.reset()
 
-    def on_lost(self, now_s: float) -> None:
+    def on_coordinator_lost(self, now_s: float) -> None:
         """Record that the broker is not the coordinator or does not respond.
 
         The first retry has no backoff.

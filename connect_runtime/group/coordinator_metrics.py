@@ -66,17 +66,24 @@ class CoordinatorMetrics:
         self._rounds_ms.observe((now_s - begun_s) * _MS_PER_S, now_s)
         self._rebalance_started_s, self._rebalance_ended_s = None, now_s
 
-    def collect(self, now_s: float) -> dict[str, float]:
+    def collect_metrics(self, now_s: float) -> dict[str, float]:
         """Return all metrics except those about assigned work."""
-        rounds, failures = self._rounds_ms.compute(now_s), self._failures.compute(now_s)
-        beats = self._heartbeats_ms.compute(now_s)
+        rounds, failures = (
+            self._rounds_ms.compute_statistics(now_s),
+            self._failures.compute_statistics(now_s),
+        )
+        beats = self._heartbeats_ms.compute_statistics(now_s)
         return {
             "heartbeat-rate": beats.count_rate,
             "heartbeat-total": float(self._heartbeats),
             "heartbeat-response-time-max": beats.max,
             "last-heartbeat-seconds-ago": _count_seconds_since(self._heartbeat_sent_s, now_s),
-            **_collect_request_metrics("join", self._joins, self._joins_ms.compute(now_s)),
-            **_collect_request_metrics("sync", self._syncs, self._syncs_ms.compute(now_s)),
+            **_collect_request_metrics(
+                "join", self._joins, self._joins_ms.compute_statistics(now_s)
+            ),
+            **_collect_request_metrics(
+                "sync", self._syncs, self._syncs_ms.compute_statistics(now_s)
+            ),
             "rebalance-latency-avg": rounds.avg,
             "rebalance-latency-max": rounds.max,
             "rebalance-latency-total": rounds.total,

@@ -54,7 +54,7 @@ class HeartbeatTimer:
         self.is_active = True
         self.retry.reset()
         self.on_loop_tick(now_s)
-        self.on_response(now_s)
+        self.on_heartbeat_response(now_s)
         self.last_contact_s = now_s
 
     def stop(self) -> None:
@@ -74,7 +74,7 @@ class HeartbeatTimer:
             self.next_heartbeat_s = now_s
             self.session_deadline_s = now_s + self.settings.session_timeout_s
 
-    def request_now(self, now_s: float) -> None:
+    def request_heartbeat_now(self, now_s: float) -> None:
         """Schedule a heartbeat as soon as possible. It is sent after this call."""
         if self.in_flight:
             self._hurried = True
@@ -83,13 +83,13 @@ class HeartbeatTimer:
                 self.next_heartbeat_s, max(now_s, self.last_sent_s + _MIN_HEARTBEAT_SPACING_S)
             )
 
-    def on_sent(self, now_s: float) -> None:
+    def on_heartbeat_sent(self, now_s: float) -> None:
         """Record that a heartbeat was sent."""
         self.in_flight = True
         self.next_heartbeat_s = math.inf
         self.last_sent_s = now_s
 
-    def on_response(self, now_s: float) -> None:
+    def on_heartbeat_response(self, now_s: float) -> None:
         """Record a timely response, and restart the session timeout."""
         self.in_flight = False
         self.last_contact_s = self.last_sent_s
@@ -98,14 +98,14 @@ class HeartbeatTimer:
         self.session_deadline_s = now_s + self.settings.session_timeout_s
         if self._hurried:
             self._hurried = False
-            self.request_now(now_s)
+            self.request_heartbeat_now(now_s)
 
-    def on_confirmed(self, now_s: float) -> None:
+    def on_membership_confirmed(self, now_s: float) -> None:
         """Record a response that confirms the membership without a rebalance in progress."""
         self.last_confirmed_s = self.last_sent_s
-        self.on_response(now_s)
+        self.on_heartbeat_response(now_s)
 
-    def on_failed(self, now_s: float) -> None:
+    def on_heartbeat_failed(self, now_s: float) -> None:
         """Schedule a retry after a temporary coordinator error. The session timeout continues."""
         self.in_flight = False
         self.next_heartbeat_s = now_s + self.retry.next_delay_s(self.rng)
@@ -115,7 +115,7 @@ class HeartbeatTimer:
         if self.is_active:
             self.loop_deadline_s = now_s + self.settings.rebalance_timeout_s
 
-    def reassigned_at_s(self, *, was_leader: bool) -> float:
+    def compute_reassignment_time_s(self, *, was_leader: bool) -> float:
         """Return when this member's work may be reassigned if it loses contact.
 
         This is the end of the session plus the delay for which a leader keeps lost work unassigned.
@@ -124,13 +124,13 @@ class HeartbeatTimer:
         delay_s = 0.0 if was_leader else self.settings.rebalance_delay_s
         return self.last_contact_s + self.settings.session_timeout_s + delay_s
 
-    def due_s(self) -> float:
+    def get_earliest_deadline_s(self) -> float:
         """The earliest deadline."""
         return min(self.next_heartbeat_s, self.session_deadline_s, self.loop_deadline_s)
 
     def check_invariants(self) -> None:
         if not self.is_active:
-            assert self.due_s() == math.inf, self
+            assert self.get_earliest_deadline_s() == math.inf, self
             assert not self.in_flight, self
         else:
             assert self.loop_deadline_s < math.inf, self

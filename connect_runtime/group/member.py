@@ -2,8 +2,8 @@
 
 The state machine is independent of the group's purpose: metadata and assignments are bytes (Java:
 AbstractCoordinator, and the membership parts of WorkerCoordinator). Every event has a time in
-monotonic seconds. The caller executes the instructions that `step` returns, in order, and calls
-`step` again with their outcome, or at `due_s`.
+monotonic seconds. The caller executes the instructions that `process_event` returns, in order, and
+calls `process_event` again with their outcome, or at `get_next_tick_s`.
 """
 
 from __future__ import annotations
@@ -73,20 +73,20 @@ class GroupMember:
 
     # public
 
-    def step(self, event: MemberEvent, *, now_s: float) -> list[MemberInstruction]:
+    def process_event(self, event: MemberEvent, *, now_s: float) -> list[MemberInstruction]:
         """Process an event, and return the instructions to execute."""
         self._handle_event(event, now_s)
         if self.state in member_state.ACTIVE_STATES:
             self._advance_membership(now_s)
         return self._out.pop_instructions()
 
-    def due_s(self) -> float:
+    def get_next_tick_s(self) -> float:
         """Time to send `MemberTick` if no other event occurs; inf if none is needed."""
         if self.state not in member_state.ACTIVE_STATES:
             return math.inf
         join_s = self._join_not_before_s if self._may_prepare_join else math.inf
         return min(
-            self.heartbeat_timer.due_s(),
+            self.heartbeat_timer.get_earliest_deadline_s(),
             self.coordinator_lookup.due_s(),
             self._coordinator_timeout_s,
             join_s,
@@ -137,7 +137,7 @@ class GroupMember:
             case WorkerLoopTicked():
                 self.heartbeat_timer.on_loop_tick(now_s)
             case HeartbeatRequested():
-                self.heartbeat_timer.request_now(now_s)
+                self.heartbeat_timer.request_heartbeat_now(now_s)
             case RejoinRequested(reason):
                 self._rejoin_reason = reason
             case LeaveRequested(reason):
@@ -146,12 +146,12 @@ class GroupMember:
                 self.state = MemberState.LEFT
             case JoinPrepared() if event.token == self._preparing:
                 self._preparing = None
-                self._send_join(event.protocols)
+                self._send_join_group(event.protocols)
             case AssignmentsComputed() if (
                 self._is_waiting_for_leader_assignments
                 and event.generation == self.generation.number
             ):
-                self._round_token = self._out.send_sync(event.assignments)
+                self._round_token = self._out.send_sync_group(event.assignments)
             case GroupResponseReceived():
                 self._handle_response(event, now_s)
             case GroupRequestFailed():
@@ -184,7 +184,7 @@ class GroupMember:
         elif isinstance(event.failure, FatalError):
             self._fail_membership(event.failure)
         elif searching:
-            self.coordinator_lookup.on_failed(now_s)
+            self.coordinator_lookup.on_lookup_failed(now_s)
         else:
             self._handle_coordinator_loss(str(event.failure), now_s)
 
@@ -222,7 +222,7 @@ class GroupMember:
 
     def _advance_membership(self, now_s: float) -> None:
         if now_s >= self.heartbeat_timer.loop_deadline_s:
-            self._leave_for_slow_tick()
+            self._leave_after_poll_timeout()
         if now_s >= self.heartbeat_timer.session_deadline_s:
             timeout_s = self._options.session_timeout_s
             self._handle_coordinator_loss(f"no response to heartbeats for {timeout_s:g} s", now_s)
@@ -231,18 +231,18 @@ class GroupMember:
         if now_s >= self.coordinator_lookup.due_s():
             self.coordinator_lookup.pending_token = self._out.send_find_coordinator()
         if self._may_prepare_join and now_s >= self._join_not_before_s:
-            if self._has_work and now_s >= self.heartbeat_timer.reassigned_at_s(
+            if self._has_work and now_s >= self.heartbeat_timer.compute_reassignment_time_s(
                 was_leader=self._is_leader
             ):
                 self._stop_work(
                     "the group may have assigned the work to other members in the meantime"
                 )
-            self._preparing = self._out.request_prepare()
+            self._preparing = self._out.request_join_preparation()
         if now_s >= self.heartbeat_timer.next_heartbeat_s:
-            self.heartbeat_timer.on_sent(now_s)
+            self.heartbeat_timer.on_heartbeat_sent(now_s)
             self._heartbeat_token = self._out.send_heartbeat()
 
-    def _leave_for_slow_tick(self) -> None:
+    def _leave_after_poll_timeout(self) -> None:
         limit_s = self._options.rebalance_timeout_s
         reason = f"the worker loop did not respond within {limit_s:g} s"
         self._out.add_instruction(PollTimeoutExpired(reason))
@@ -261,11 +261,11 @@ class GroupMember:
         code = int(getattr(answer, "error_code", -1))
         match coordinator.classify_lookup_error(code):
             case CoordinatorErrorAction.NONE:
-                self.coordinator_lookup.on_found(int(answer.node_id))
+                self.coordinator_lookup.on_coordinator_found(int(answer.node_id))
                 self.heartbeat_timer.resume(now_s)
                 self._out.add_log_line(f"broker {self.coordinator_lookup.node} is the coordinator")
             case CoordinatorErrorAction.RETRY_LATER:
-                self.coordinator_lookup.on_failed(now_s)
+                self.coordinator_lookup.on_lookup_failed(now_s)
             case _:
                 self._fail_with_code("finding the coordinator", code)
 
@@ -274,7 +274,7 @@ class GroupMember:
             self._out.add_log_line(
                 f"broker {self.coordinator_lookup.node} is no longer the coordinator: {reason}"
             )
-        self.coordinator_lookup.on_lost(now_s)
+        self.coordinator_lookup.on_coordinator_lost(now_s)
         self.heartbeat_timer.pause()
         self._heartbeat_token = None
         if self.state in member_state.REBALANCING_STATES:
@@ -283,12 +283,12 @@ class GroupMember:
 
     # rebalances
 
-    def _send_join(self, protocols: tuple[tuple[str, bytes], ...]) -> None:
+    def _send_join_group(self, protocols: tuple[tuple[str, bytes], ...]) -> None:
         if not self._may_send_join:
             return  # repeated when there is a coordinator
         self._out.add_log_line(f"joining the group ({self._rejoin_reason})")
         self._stop_heartbeats(MemberState.JOINING)
-        self._round_token = self._out.send_join(protocols, reason=self._rejoin_reason or "")
+        self._round_token = self._out.send_join_group(protocols, reason=self._rejoin_reason or "")
         self._rejoin_reason = None
 
     def _on_join_response(self, body: Any, now_s: float) -> None:
@@ -299,7 +299,7 @@ class GroupMember:
                 self._out.generation = GroupGeneration(member_id=body.member_id)
             self._on_rebalance_error("joining the group", code, action=action, now_s=now_s)
             return
-        self.coordinator_lookup.on_response()
+        self.coordinator_lookup.on_coordinator_response()
         if self._is_foreign_group_response(body, "protocol_type", self._options.protocol_type):
             return
         self._out.generation = GroupGeneration(
@@ -312,7 +312,7 @@ class GroupMember:
         if self._is_leader:
             self._request_assignments(body)
         else:
-            self._round_token = self._out.send_sync({})
+            self._round_token = self._out.send_sync_group({})
 
     def _request_assignments(self, body: Any) -> None:
         self._out.add_instruction(
@@ -330,7 +330,7 @@ class GroupMember:
         if action is not CoordinatorErrorAction.NONE:
             self._on_rebalance_error("syncing the group", code, action=action, now_s=now_s)
             return
-        self.coordinator_lookup.on_response()
+        self.coordinator_lookup.on_coordinator_response()
         foreign_type = self._is_foreign_group_response(
             body, "protocol_type", self._options.protocol_type
         )
@@ -374,7 +374,7 @@ class GroupMember:
         elif action is CoordinatorErrorAction.FIND_COORDINATOR:
             self._handle_coordinator_loss(reason, now_s)
         else:
-            self.coordinator_lookup.on_response()
+            self.coordinator_lookup.on_coordinator_response()
             self._reset_membership(reason, action)
             if action is CoordinatorErrorAction.RETRY_LATER:
                 self._postpone_join(now_s)
@@ -385,16 +385,16 @@ class GroupMember:
         reason = f"a heartbeat failed with {request_errors.format_error_code(code)}"
         action = coordinator.classify_heartbeat_error(code)
         if action is not CoordinatorErrorAction.FIND_COORDINATOR:
-            self.coordinator_lookup.on_response()
+            self.coordinator_lookup.on_coordinator_response()
         match action:
             case CoordinatorErrorAction.NONE:
-                self.heartbeat_timer.on_confirmed(now_s)
+                self.heartbeat_timer.on_membership_confirmed(now_s)
             case CoordinatorErrorAction.REJOIN:
-                self.heartbeat_timer.on_response(now_s)
+                self.heartbeat_timer.on_heartbeat_response(now_s)
                 if self.state is MemberState.STABLE:
                     self._rejoin_reason = self._rejoin_reason or "the group is rebalancing"
             case CoordinatorErrorAction.RETRY_LATER:
-                self.heartbeat_timer.on_failed(now_s)
+                self.heartbeat_timer.on_heartbeat_failed(now_s)
             case CoordinatorErrorAction.FIND_COORDINATOR:
                 self._handle_coordinator_loss(reason, now_s)
             case CoordinatorErrorAction.FATAL:
@@ -428,7 +428,7 @@ class GroupMember:
     def _leave_group(self, reason: str) -> None:
         """Leave the group without waiting for the response."""
         if self.coordinator_lookup.node is not None and self.generation.member_id:
-            self._out.send_leave(reason)
+            self._out.send_leave_group(reason)
         self._out.add_log_line(f"leaving the group: {reason}")
         self._out.generation = GroupGeneration()
         self._preparing = None
@@ -441,7 +441,7 @@ class GroupMember:
         self._stop_heartbeats(MemberState.CLOSING)
         if self.coordinator_lookup.node is not None and self.generation.member_id:
             self._out.add_log_line(f"leaving the group: {reason}")
-            self._leave_token = self._out.send_leave(reason)
+            self._leave_token = self._out.send_leave_group(reason)
         else:
             self._finish_closing()
 

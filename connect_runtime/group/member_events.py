@@ -124,7 +124,7 @@ MemberInstruction: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class MemberTick:
-    """Time has passed. Must be sent at `GroupMember.due_s` at the latest."""
+    """Time has passed. Must be sent at `GroupMember.get_next_tick_s` at the latest."""
 
 
 @dataclass(frozen=True, slots=True)

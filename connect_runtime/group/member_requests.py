@@ -151,7 +151,7 @@ class MemberStepOutput:
 
     # Each of these methods returns the token that identifies the result.
 
-    def request_prepare(self) -> int:
+    def request_join_preparation(self) -> int:
         token = next(self._tokens)
         self.add_instruction(PrepareJoin(token))
         return token
@@ -165,7 +165,7 @@ class MemberStepOutput:
             timeout_s=timeout_s,
         )
 
-    def send_join(self, protocols: Sequence[tuple[str, bytes]], *, reason: str) -> int:
+    def send_join_group(self, protocols: Sequence[tuple[str, bytes]], *, reason: str) -> int:
         message = build_join_group_request(
             self.settings.group_id,
             member_id=self.generation.member_id,
@@ -175,9 +175,9 @@ class MemberStepOutput:
             rebalance_timeout_s=self.settings.rebalance_timeout_s,
             reason=reason,
         )
-        return self._send_to_round(message)
+        return self._send_rebalance_request(message)
 
-    def send_sync(self, answers: Mapping[str, bytes]) -> int:
+    def send_sync_group(self, answers: Mapping[str, bytes]) -> int:
         message = build_sync_group_request(
             self.settings.group_id,
             member_id=self.generation.member_id,
@@ -186,7 +186,7 @@ class MemberStepOutput:
             protocol=self.generation.protocol,
             assignments=answers,
         )
-        return self._send_to_round(message)
+        return self._send_rebalance_request(message)
 
     def send_heartbeat(self) -> int:
         message = build_heartbeat_request(
@@ -194,15 +194,15 @@ class MemberStepOutput:
             member_id=self.generation.member_id,
             generation=self.generation.number,
         )
-        return self._send_to_group(message)
+        return self._send_membership_request(message)
 
-    def send_leave(self, reason: str) -> int:
+    def send_leave_group(self, reason: str) -> int:
         message = build_leave_group_request(
             self.settings.group_id, member_id=self.generation.member_id, reason=reason
         )
-        return self._send_to_group(message)
+        return self._send_membership_request(message)
 
-    def _send_to_round(self, message: RequestBuilder) -> int:
+    def _send_rebalance_request(self, message: RequestBuilder) -> int:
         return self._send_group_request(
             message,
             self._coordinator_target,
@@ -210,7 +210,7 @@ class MemberStepOutput:
             timeout_s=self.settings.join_timeout_s,
         )
 
-    def _send_to_group(self, message: RequestBuilder) -> int:
+    def _send_membership_request(self, message: RequestBuilder) -> int:
         return self._send_group_request(
             message,
             self._coordinator_target,

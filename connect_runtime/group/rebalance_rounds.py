@@ -45,7 +45,7 @@ class MemberAssignment:
     """Generation of the last assignment; -1 before the first."""
 
     @classmethod
-    def initial(cls, offers: ConnectProtocol) -> MemberAssignment:
+    def create_initial(cls, offers: ConnectProtocol) -> MemberAssignment:
         """Return the state before the first assignment."""
         return cls(supported_protocol=offers, current_protocol=offers)
 
@@ -68,7 +68,7 @@ class MemberAssignment:
         state = WorkerMetadata(url=url, config_offset=config_offset, allocation=self.assignment)
         return tuple(
             (each.wire_name, connect_protocol.encode_metadata(state, each))
-            for each in self.supported_protocol.list_supported()
+            for each in self.supported_protocol.list_supported_protocols()
         )
 
     def work_to_stop_before_join(self) -> ConnectorsAndTasks:
@@ -144,7 +144,7 @@ class AssignmentOwners:
     urls: Mapping[str, str]
     members: Mapping[WorkItem, str]
 
-    def url(self, item: WorkItem) -> str | None:
+    def owner_url(self, item: WorkItem) -> str | None:
         """Return the URL of the worker that runs an item, or None if no worker runs it."""
         member = self.members.get(item)
         return None if member is None else self.urls[member]
@@ -184,13 +184,13 @@ def perform_assignment(
 ) -> LeaderAssignments:
     """Compute the assignments of all members. Raises MalformedBytesError if the leader's own
     metadata is malformed."""
-    states, malformed = _read_metadata(election)
+    states, malformed = _decode_member_metadata(election)
     offset = max(each.config_offset for each in states.values())
     configured = snapshots.at_join
     if configured.offset < offset:
         configured = snapshots.newest
         if configured.offset < offset:
-            return _answer_config_mismatch(
+            return _build_config_mismatch_assignments(
                 election, snapshots, state, states=states, malformed=malformed
             )
         offset = configured.offset
@@ -217,10 +217,12 @@ def perform_assignment(
     )
 
 
-def _read_metadata(election: LeaderElection) -> tuple[dict[str, WorkerMetadata], dict[str, str]]:
+def _decode_member_metadata(
+    election: LeaderElection,
+) -> tuple[dict[str, WorkerMetadata], dict[str, str]]:
     states: dict[str, WorkerMetadata] = {}
     malformed: dict[str, str] = {}
-    for member in sorted(election.members, key=connectors_and_tasks.make_java_sort_key):
+    for member in sorted(election.members, key=connectors_and_tasks.build_java_sort_key):
         try:
             states[member] = connect_protocol.decode_metadata(election.members[member])
         except MalformedBytesError as error:
@@ -255,7 +257,7 @@ def _plan_assignment(
     return assignor.plan_cooperative_assignment(round_, state, times=times)
 
 
-def _answer_config_mismatch(
+def _build_config_mismatch_assignments(
     election: LeaderElection,
     snapshots: ConfiguredWorkSnapshots,
     state: AssignorState,

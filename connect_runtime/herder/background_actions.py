@@ -69,7 +69,7 @@ class PendingReplies:
         self._ticket_numbers = itertools.count(1)
         self._waiting: dict[int, futures.Future[WorkerReply]] = {}
 
-    def create(self) -> tuple[int, futures.Future[WorkerReply]]:
+    def create_reply_future(self) -> tuple[int, futures.Future[WorkerReply]]:
         """Create a future and return it together with its ticket."""
         future: futures.Future[WorkerReply] = futures.Future()
         future.set_running_or_notify_cancel()  # a caller that gives up must not cancel it
@@ -78,28 +78,28 @@ class PendingReplies:
             self._waiting[ticket] = future
         return ticket, future
 
-    def complete(self, ticket: int, reply: WorkerReply) -> None:
+    def complete_reply(self, ticket: int, reply: WorkerReply) -> None:
         """Complete the ticket's future with this reply."""
         future = self._pop_future(ticket)
         if future is not None:
             future.set_result(reply)
 
-    def fail(self, ticket: int, error: BaseException) -> None:
+    def fail_reply(self, ticket: int, error: BaseException) -> None:
         """Complete the ticket's future with this error."""
         future = self._pop_future(ticket)
         if future is not None:
             future.set_exception(error)
 
-    def complete_from(self, ticket: int, outcome: futures.Future[object]) -> None:
+    def complete_from_future(self, ticket: int, outcome: futures.Future[object]) -> None:
         """Complete the ticket's future with the result or error of `outcome`, whose result must be
         a reply."""
 
         def done(future: futures.Future[object]) -> None:
             error = future.exception()
             if error is not None:
-                self.fail(ticket, error)
+                self.fail_reply(ticket, error)
             else:
-                self.complete(ticket, cast("WorkerReply", future.result()))
+                self.complete_reply(ticket, cast("WorkerReply", future.result()))
 
         outcome.add_done_callback(done)
 
@@ -109,16 +109,16 @@ class PendingReplies:
         def done(future: futures.Future[object]) -> None:
             error = future.exception()
             if error is not None:
-                self.fail(ticket, error)
+                self.fail_reply(ticket, error)
 
         outcome.add_done_callback(done)
 
-    def refuse_all(self, reply: RequestRefused) -> None:
+    def refuse_all_requests(self, reply: RequestRefused) -> None:
         """Complete all pending futures with this refusal, because the herder is shutting down."""
         with self._lock:
             waiting: Iterable[int] = list(self._waiting)
         for ticket in waiting:
-            self.complete(ticket, reply)
+            self.complete_reply(ticket, reply)
 
     def _pop_future(self, ticket: int) -> futures.Future[WorkerReply] | None:
         with self._lock:
@@ -136,9 +136,9 @@ _LEADER_UNREACHABLE_REASON = (
 class OffsetRequestHandler(Protocol):
     """Handles requests to `…/offsets` (KIP-875). May be called from any thread. Calls block."""
 
-    def read(self, connector: str, config: RawConfig) -> ConnectorOffsets: ...
+    def read_offsets(self, connector: str, config: RawConfig) -> ConnectorOffsets: ...
 
-    def modify(
+    def modify_offsets(
         self,
         connector: str,
         config: RawConfig,
@@ -183,12 +183,12 @@ class BackgroundActionRunner:
         self._replies = pending_replies
         self._post = post
 
-    def execute(self, action: BackgroundAction) -> None:
+    def execute_action(self, action: BackgroundAction) -> None:
         """Execute an action on the herder's thread. Actions for the worker group are ignored."""
         deps = self._deps
         match action:
             case SendReply(ticket, reply):
-                self._replies.complete(ticket, reply)
+                self._replies.complete_reply(ticket, reply)
             case WriteLogLine(text, warns):
                 _LOG.log(logging.WARNING if warns else logging.INFO, "%s", text)
             case ApplyTargetState(connector=name, state=state):
@@ -200,7 +200,7 @@ class BackgroundActionRunner:
                 for subject in subjects:
                     self._write_status(subject, RunState.DESTROYED)
             case ResetActiveTopics(name):
-                deps.statuses.forget_topics(name)
+                deps.statuses.delete_active_topics(name)
             case SetLoggerLevel(namespace, level):
                 self._set_logger_level(namespace, level)
             case _:
@@ -222,7 +222,7 @@ class BackgroundActionRunner:
             case HandleOffsetsRequest(ticket=ticket, request=request):
                 self._handle_offsets_request(ticket, request)
             case FenceZombieProducers(ticket=ticket):
-                self._replies.complete(
+                self._replies.complete_reply(
                     ticket,
                     RequestRefused(
                         _FENCING_UNSUPPORTED_STATUS,
@@ -232,9 +232,9 @@ class BackgroundActionRunner:
                     ),
                 )
 
-    def refuse_all(self) -> None:
+    def refuse_all_requests(self) -> None:
         """Refuse all pending requests, because the herder has ended."""
-        self._replies.refuse_all(SHUTTING_DOWN_REPLY)
+        self._replies.refuse_all_requests(SHUTTING_DOWN_REPLY)
 
     def _set_logger_level(self, namespace: str, level: str) -> None:
         if level.upper() not in log_levels.LEVELS:
@@ -262,7 +262,7 @@ class BackgroundActionRunner:
                 invalid=herder_requests.describe_config_errors(infos),
             )
             if not self._post(RequestSubmitted(ticket=ticket, request=validated)):
-                self._replies.complete(ticket, SHUTTING_DOWN_REPLY)
+                self._replies.complete_reply(ticket, SHUTTING_DOWN_REPLY)
 
         self._replies.propagate_failure(
             ticket, self._submit_call(run, self._deps.plugin_thread_pool)
@@ -305,7 +305,7 @@ class BackgroundActionRunner:
     ) -> None:
         config = self._deps.configs.snapshot().config(request.connector)
         if config is None:
-            self._replies.complete(
+            self._replies.complete_reply(
                 ticket, RequestRefused(404, f"Connector {request.connector} not found")
             )
             return
@@ -314,10 +314,12 @@ class BackgroundActionRunner:
         def run() -> ConnectorOffsets | ConnectorOffsetsModified:
             offsets = self._deps.offsets
             if isinstance(request, ReadConnectorOffsets):
-                return offsets.read(request.connector, known)
-            return offsets.modify(request.connector, known, request.offsets)
+                return offsets.read_offsets(request.connector, known)
+            return offsets.modify_offsets(request.connector, known, request.offsets)
 
-        self._replies.complete_from(ticket, self._submit_call(run, self._deps.plugin_thread_pool))
+        self._replies.complete_from_future(
+            ticket, self._submit_call(run, self._deps.plugin_thread_pool)
+        )
 
     def _submit_call(self, run: Callable[[], object], calls: ThreadPool) -> futures.Future[object]:
         """Submit a call to the thread pool. The future fails with `HerderQueueFullError` if the

@@ -120,13 +120,13 @@ class TaskConfigGenerator:
         """Forget the pending call of a connector that is being started again."""
         self._pending.pop(name, None)
 
-    def mark_outdated(self, name: str) -> None:
+    def mark_pending_call_outdated(self, name: str) -> None:
         """Mark the pending call as outdated, because the connector requested another
         reconfiguration."""
         if name in self._pending:
             self._pending[name].outdated = True
 
-    def generate(self, name: str, view: ClusterConfigState) -> ActionOutcome:
+    def generate_task_configs(self, name: str, view: ClusterConfigState) -> ActionOutcome:
         """Execute `GenerateTaskConfigs`. Raises `RetriableError` if the thread pool is full."""
         self._forget_removed_connectors(view)
         config = view.config(name)
@@ -134,7 +134,7 @@ class TaskConfigGenerator:
             return ConnectorNotRunning()
         call, timeout_s = self._pending.pop(name, None), 0.0
         if call is None or (call.outdated and call.answer.done()):
-            answer = self._calls.submit(self._prepare_call(name, config, view))
+            answer = self._calls.submit(self._prepare_generation_call(name, config, view))
             call, timeout_s = _TimedOutGenerationCall(answer=answer), GENERATE_TIMEOUT_S
         if futures.wait([call.answer], timeout=timeout_s).done:
             return self._build_outcome(name, call.answer)
@@ -143,7 +143,7 @@ class TaskConfigGenerator:
             reason=f"connector {name} did not return task configs within {GENERATE_TIMEOUT_S:g} s"
         )
 
-    def _prepare_call(
+    def _prepare_generation_call(
         self, name: str, config: RawConfig, view: ClusterConfigState
     ) -> Callable[[], _GeneratedConfigs | None]:
         known, raw, generation = (
@@ -153,7 +153,7 @@ class TaskConfigGenerator:
         )
 
         def ask() -> _GeneratedConfigs | None:
-            configs = self._worker.task_configs(name, config)
+            configs = self._worker.connector_task_configs(name, config)
             if configs is None:
                 return None
             if raw is None:
@@ -237,7 +237,7 @@ class BlockingActionRunner:
             deps.worker, calls=deps.thread_pool, resolve=deps.resolve
         )
 
-    def execute(self, action: BlockingAction) -> ActionOutcome:
+    def execute_action(self, action: BlockingAction) -> ActionOutcome:
         """Execute an action and return its outcome. Raises only on a programming error."""
         deps = self._deps
         try:
@@ -245,7 +245,7 @@ class BlockingActionRunner:
                 case ReadConfigTopic(timeout_s):
                     return self._read_config_topic(timeout_s)
                 case FenceConfigWriters():
-                    deps.configs.claim_writes()
+                    deps.configs.claim_write_privileges()
                 case WriteConfigTopic(write):
                     self._write_config(write)
                 case FlushStatuses():
@@ -268,20 +268,20 @@ class BlockingActionRunner:
         deps = self._deps
         match action:
             case StopConnectorsAndTasks(what):
-                deps.worker.stop(what)
+                deps.worker.stop_connectors_and_tasks(what)
                 return ActionDone()
             case StartConnectorsAndTasks(what):
                 return self._start_connectors_and_tasks(what)
             case OfferTaskConfigs(tasks):
                 return self._offer_task_configs(tasks)
             case GenerateTaskConfigs(name):
-                return self._connectors.generate(name, deps.configs.snapshot())
+                return self._connectors.generate_task_configs(name, deps.configs.snapshot())
 
-    def mark_outdated(self, connector: str) -> None:
+    def record_reconfiguration_request(self, connector: str) -> None:
         """Record that a connector requested a reconfiguration of its tasks."""
-        self._connectors.mark_outdated(connector)
+        self._connectors.mark_pending_call_outdated(connector)
 
-    def stop_all(self) -> None:
+    def stop_all_work(self) -> None:
         """Stop all connectors and tasks, because the herder is shutting down."""
         self._deps.worker.close()
 
@@ -296,7 +296,7 @@ class BlockingActionRunner:
     def _flush_statuses(self) -> ActionOutcome:
         """Flush statuses. A failure is only logged, because the herder does not retry the flush."""
         try:
-            self._deps.statuses.flush(STATUS_FLUSH_TIMEOUT_S)
+            self._deps.statuses.wait_for_writes(STATUS_FLUSH_TIMEOUT_S)
         except ConnectError as error:
             _LOG.warning("continuing although statuses were not flushed: %s", error)
             return ActionFailed(reason=str(error))
@@ -314,7 +314,7 @@ class BlockingActionRunner:
             case WriteTargetState(connector=name, state=state):
                 configs.put_target_state(name, state)
             case WriteRestartRequest(request):
-                configs.put_restart(request)
+                configs.put_restart_request(request)
             case WriteSessionKey(created_ms=created_ms):
                 configs.put_session_key(self._generate_session_key(created_ms))
             case WriteTaskCount(connector=name, tasks=tasks):

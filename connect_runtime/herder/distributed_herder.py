@@ -120,7 +120,7 @@ def run_requested_restarts(herder: HerderState) -> HerderScript[None]:
             item for item in herder.running.items if herder.snapshot.config.is_configured(item)
         )
         own_items = (
-            connectors_and_tasks.NO_WORK if plan is None else plan.select_assigned(configured)
+            connectors_and_tasks.NO_WORK if plan is None else plan.select_assigned_items(configured)
         )
         if not own_items:
             continue
@@ -140,7 +140,7 @@ def apply_config_changes(herder: HerderState) -> HerderScript[bool]:
     herder.config = herder.snapshot.config
     changes = herder.changes
     herder.changes = PendingConfigChanges(restarts=changes.restarts, levels=changes.levels)
-    if not (herder.is_eager and changes.needs_rebalance):
+    if not (herder.uses_eager_protocol and changes.needs_rebalance):
         yield from _restart_connectors(herder, changes.connectors)
         yield from _apply_target_states(herder, changes.states)
         yield from _offer_task_configs(herder, {task.connector for task in changes.tasks})
@@ -190,7 +190,7 @@ QUEUE_FULL_STATUS = 503
 
 
 class DistributedHerder:
-    """State machine of the herder. Call `step` for each event.
+    """State machine of the herder. Call `process_event` for each event.
 
     Invariants: at most one blocking action is in progress; after a rejoin was requested, the
     previous assignment is not acted on; no action follows `CloseGroup`.
@@ -212,7 +212,7 @@ class DistributedHerder:
         return self._blocking_action
 
     @property
-    def closed(self) -> bool:
+    def is_closed(self) -> bool:
         return self._closed
 
     def next_tick_s(self) -> float | None:
@@ -228,7 +228,7 @@ class DistributedHerder:
                 times.append(leader_duties.compute_key_rotation_time_s(herder))
         return min((each for each in times if each is not None), default=None)
 
-    def step(self, event: HerderEvent, snapshot: EventSnapshot) -> list[HerderAction]:
+    def process_event(self, event: HerderEvent, snapshot: EventSnapshot) -> list[HerderAction]:
         """Process an event and return the actions to execute, in order."""
         if self._closed:
             return []
@@ -295,7 +295,7 @@ class DistributedHerder:
                 herder.queue.drop_scheduled_restart(event.request.connector)
             try:
                 at_s = herder.snapshot.now_s + event.delay_s
-                herder.queue.add(event.request, ticket=event.ticket, due_s=at_s)
+                herder.queue.add_request(event.request, ticket=event.ticket, due_s=at_s)
             except HerderQueueFullError as error:
                 reply = RequestRefused(QUEUE_FULL_STATUS, f"{error}; retry later")
             else:
@@ -386,7 +386,7 @@ class DistributedHerder:
         herder = self._state
         if not (yield from rebalance.apply_assignment(herder)):
             return not herder.is_config_topic_readable
-        if not (yield from leader_duties.perform_due_duties(herder)):
+        if not (yield from leader_duties.perform_due_leader_duties(herder)):
             return True
         yield from self._handle_requests()
         yield from run_requested_restarts(herder)
@@ -402,7 +402,7 @@ class DistributedHerder:
             yield from task_reconfiguration.handle_forward_result(herder, event)
         while (
             not self._has_urgent_event()
-            and (waiting := herder.queue.pop_due(herder.snapshot.now_s)) is not None
+            and (waiting := herder.queue.pop_due_request(herder.snapshot.now_s)) is not None
         ):
             yield from request_service.handle_request(herder, waiting)
 

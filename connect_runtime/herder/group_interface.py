@@ -52,35 +52,35 @@ class WorkerGroup(Protocol):
         close the group after it.
         """
 
-    def record_tick(self) -> None:
+    def record_loop_tick(self) -> None:
         """Report that the herder's loop is alive.
 
         Call more often than every `rebalance.timeout.ms`. Otherwise the worker leaves the group,
-        and rejoins at the next call of `rejoin`.
+        and rejoins at the next call of `rejoin_group`.
         """
 
-    def confirm_prepared(self) -> None:
+    def confirm_join_prepared(self) -> None:
         """Confirm a `JoinRequested`: revoked work has stopped, so the worker may join.
 
         Sends the current assignment and config offset. Repeated confirmations are ignored, and so
         is a confirmation while newer events have not been popped yet.
         """
 
-    def rejoin(self, reason: str) -> None:
-        """Request a rebalance, or rejoin after `leave`.
+    def rejoin_group(self, reason: str) -> None:
+        """Request a rebalance, or rejoin after `leave_group`.
 
         May be called at any time and repeatedly. The request remains in effect until newer metadata
         is sent.
         """
 
-    def leave(self, reason: str) -> None:
-        """Leave the group until `rejoin`. Work keeps running and is reported when the worker
+    def leave_group(self, reason: str) -> None:
+        """Leave the group until `rejoin_group`. Work keeps running and is reported when the worker
         rejoins.
 
         An assignment that has not been popped yet is dropped.
         """
 
-    def revoke_all(self) -> None:
+    def revoke_all_work(self) -> None:
         """Record that all work has stopped, so that the worker joins without an assignment."""
 
     def close(self, timeout_s: float) -> None:

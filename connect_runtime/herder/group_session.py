@@ -2,7 +2,7 @@
 
 Connects the member protocol, which handles opaque bytes, with assignments of connectors and tasks.
 Events are queued until the herder pops them. An assignment that was never popped is dropped when
-the worker leaves the group. `confirm_prepared` is ignored if the coordinator was lost in the
+the worker leaves the group. `confirm_join_prepared` is ignored if the coordinator was lost in the
 meantime.
 """
 
@@ -104,7 +104,7 @@ class GroupSession:
         self._options = settings
         self._read_configured_work = read_configured_work
         self._machine = GroupMember(settings.membership, rng=rng)
-        self._assignment = MemberAssignment.initial(settings.protocol)
+        self._assignment = MemberAssignment.create_initial(settings.protocol)
         self._delivered_assignment = self._assignment
         """Assignment as of the last events that the herder popped."""
         self._events: list[GroupSessionEvent] = []
@@ -139,7 +139,7 @@ class GroupSession:
 
     def next_tick_s(self) -> float:
         """Return the time at which the next `MemberTick` event is due; inf for never."""
-        return self._machine.due_s()
+        return self._machine.get_next_tick_s()
 
     def pop_actions(self) -> list[GroupSessionAction]:
         """Return and remove the actions since the last call."""
@@ -154,7 +154,7 @@ class GroupSession:
         self._delivered_assignment = self._assignment
         return taken
 
-    def confirm_prepared(self, now_s: float) -> None:
+    def confirm_join_prepared(self, now_s: float) -> None:
         """Confirm that revoked work has stopped, and join the group.
 
         Does nothing if no preparation was requested. Also does nothing if newer events are queued,
@@ -168,17 +168,17 @@ class GroupSession:
         protocols = self._assignment.metadata(self._options.url, self._joined_with.offset)
         self.handle_event(JoinPrepared(token=token, protocols=protocols), now_s)
 
-    def rejoin(self, reason: str, now_s: float) -> None:
+    def rejoin_group(self, reason: str, now_s: float) -> None:
         self.handle_event(RejoinRequested(reason), now_s)
 
-    def leave(self, reason: str, now_s: float) -> None:
+    def leave_group(self, reason: str, now_s: float) -> None:
         """Leave the group. An assignment that the herder has not popped is dropped."""
         self._assignment = self._delivered_assignment
         self._drop_events(AssignmentReceived, JoinRequested)
         self._prepare_token = None
         self.handle_event(LeaveRequested(reason), now_s)
 
-    def revoke_all(self) -> None:
+    def revoke_all_work(self) -> None:
         """Record that all work has stopped, so that the worker joins without an assignment."""
         self._assignment, _ = self._assignment.abandon_work()
         self._delivered_assignment = self._assignment
@@ -200,14 +200,14 @@ class GroupSession:
         answers = AssignmentsComputed(generation=generation, assignments=assignments.assignments)
         self.handle_event(answers, now_s)
 
-    def fail(self, error: FatalError, now_s: float) -> None:
+    def leave_after_fatal_error(self, error: FatalError, now_s: float) -> None:
         """Leave the group after an unrecoverable error, so that no rebalance waits for this
         worker."""
         self.close(str(error), now_s)
         self._events.append(GroupSessionFailed(error))
 
     def handle_event(self, event: MemberEvent, now_s: float) -> None:
-        for instruction in self._machine.step(event, now_s=now_s):
+        for instruction in self._machine.process_event(event, now_s=now_s):
             self._handle_instruction(instruction, now_s)
 
     def _handle_instruction(self, instruction: MemberInstruction, now_s: float) -> None:
@@ -261,7 +261,9 @@ class GroupSession:
             )
         except ValueError as error:
             reason = f"the leader {instruction.leader} sent an invalid assignment: {error}"
-            self.fail(FatalError(f"group {self._options.membership.group_id}: {reason}"), now_s)
+            self.leave_after_fatal_error(
+                FatalError(f"group {self._options.membership.group_id}: {reason}"), now_s
+            )
             return
         self._assignment = answer.member
         assignment = answer.assignment

@@ -127,19 +127,19 @@ class Herder(Protocol):
 
     # Read immediately from memory
 
-    def ready(self) -> bool:
+    def is_ready(self) -> bool:
         """Return True if the stores are loaded and the worker has joined its group once."""
 
-    def stage(self) -> HerderStage | None:
+    def get_current_stage(self) -> HerderStage | None:
         """Return the current or last operation; None if unknown."""
 
     def kafka_cluster_id(self) -> str | None:
         """Return the Kafka cluster id, which was read once at startup."""
 
-    def config(self) -> ClusterConfigState:
+    def get_config_state(self) -> ClusterConfigState:
         """Return the latest state of the config topic."""
 
-    def statuses(self) -> StatusSnapshot:
+    def get_statuses(self) -> StatusSnapshot:
         """Return the latest statuses of connectors and tasks."""
 
     def plugins(self) -> Sequence[PluginInfo]:
@@ -158,7 +158,7 @@ class Herder(Protocol):
         False while a Java worker is in the group, because Java workers sign only the body.
         """
 
-    def verify(
+    def verify_request_signature(
         self, body: bytes, headers: Mapping[str, str], *, must_be_signed: bool = False
     ) -> SignatureCheck:
         """Check whether an internal request comes from a worker of the group.
@@ -169,7 +169,7 @@ class Herder(Protocol):
 
     # Executed in order on the herder's thread
 
-    def submit(self, request: HerderRequest) -> futures.Future[WorkerReply]:
+    def submit_request(self, request: HerderRequest) -> futures.Future[WorkerReply]:
         """Queue a request. The result is the reply documented at the request, `ForwardRequest` or
         `RequestRefused`.
 
@@ -186,7 +186,7 @@ class Herder(Protocol):
         Every worker may do this.
         """
 
-    def reset_topics(self, connector: str) -> futures.Future[None]:
+    def reset_connector_active_topics(self, connector: str) -> futures.Future[None]:
         """Delete the connector's set of active topics."""
 
     def set_cluster_logger_level(self, namespace: str, level: str) -> futures.Future[None]:
@@ -196,13 +196,13 @@ class Herder(Protocol):
         `level` is a Java level name.
         """
 
-    def validate(self, config: RawConfig) -> futures.Future[ConfigInfos]:
+    def validate_connector_config(self, config: RawConfig) -> futures.Future[ConfigInfos]:
         """Validate a connector's configuration and return the errors of all keys.
 
         Fails with `ConnectRestError` 400 if `connector.class` is missing or unusable.
         """
 
-    def plugin_config(
+    def connector_plugin_config(
         self, plugin: str, version: str | None
     ) -> futures.Future[Sequence[ConfigKeyInfo]]:
         """Return the configuration keys of a plugin, which is named by class name or alias.

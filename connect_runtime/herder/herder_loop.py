@@ -67,7 +67,7 @@ class HerderInbox:
         self._woken = False
         self._closed = False
 
-    def post(self, event: HerderEvent) -> bool:
+    def post_event(self, event: HerderEvent) -> bool:
         """Queue an event. Return False if the inbox is closed.
 
         Raises `HerderQueueFullError` if the event is a request and too many requests are queued.
@@ -87,13 +87,13 @@ class HerderInbox:
             self._changed.notify_all()
         return True
 
-    def wake(self) -> None:
-        """Interrupt a `wait`, because another source has events."""
+    def wake_herder(self) -> None:
+        """Interrupt a `wait_for_event` call, because another source has events."""
         with self._changed:
             self._woken = True
             self._changed.notify_all()
 
-    def pop_all(self) -> list[HerderEvent]:
+    def pop_all_events(self) -> list[HerderEvent]:
         """Return and remove all events in order of arrival, without waiting."""
         with self._changed:
             events, self._events = list(self._events), deque()
@@ -101,7 +101,7 @@ class HerderInbox:
             self._reconfigurations.clear()
             return events
 
-    def wait(self, timeout_s: float) -> None:
+    def wait_for_event(self, timeout_s: float) -> None:
         """Wait until an event arrives or the timeout expires."""
         with self._changed:
             self._changed.wait_for(lambda: self._events or self._woken, timeout=max(0.0, timeout_s))
@@ -177,7 +177,7 @@ class HerderLoop:
 
     def start(self) -> None:
         """Join the group and start the thread. Raises `FatalError` for invalid group settings."""
-        self._deps.group.start(self._deps.inbox.wake, self._read_configured_work)
+        self._deps.group.start(self._deps.inbox.wake_herder, self._read_configured_work)
         self._thread = self._threads.start("herder", self._run_herder_thread)
 
     @property
@@ -187,7 +187,7 @@ class HerderLoop:
 
     def request_stop(self) -> None:
         """Request the loop to stop all work, leave the group and end. May be called repeatedly."""
-        self._deps.inbox.post(HerderShutdownRequested())
+        self._deps.inbox.post_event(HerderShutdownRequested())
 
     def join(self, timeout_s: float) -> bool:
         """Wait for the herder's thread to end. Return False on timeout."""
@@ -202,8 +202,8 @@ class HerderLoop:
         try:
             self._process_event(StoresLoaded())
             self._begin_stage(herder_actions.STAGE_JOINING)
-            while not self._herder.closed:
-                self._run_once()
+            while not self._herder.is_closed:
+                self._run_loop_iteration()
         except BaseException as error:
             self.failure = f"the herder failed with an unexpected error: {error!r}"
             raise
@@ -219,17 +219,17 @@ class HerderLoop:
         with contextlib.ExitStack() as last_first:
             last_first.callback(deps.on_end)
             last_first.callback(deps.group.close, LEAVE_TIMEOUT_S)
-            last_first.callback(deps.blocking_actions.stop_all)  # before others get the work
-            last_first.callback(deps.background_actions.refuse_all)
+            last_first.callback(deps.blocking_actions.stop_all_work)  # before others get the work
+            last_first.callback(deps.background_actions.refuse_all_requests)
             last_first.callback(deps.inbox.close)
 
-    def _run_once(self) -> None:
+    def _run_loop_iteration(self) -> None:
         deps = self._deps
-        deps.group.record_tick()
+        deps.group.record_loop_tick()
         if self._herder.pending_action is not None:
             self._run_blocking_action(self._herder.pending_action)
             return
-        deps.inbox.wait(self._compute_wait_s())
+        deps.inbox.wait_for_event(self._compute_wait_s())
         if not self._process_new_events():
             self._process_event(HerderTick())
 
@@ -242,13 +242,13 @@ class HerderLoop:
     def _process_new_events(self) -> bool:
         """Process all new events. Return False if there were none."""
         # Before the group's events, so that no wake-up is lost.
-        posted = self._deps.inbox.pop_all()
+        posted = self._deps.inbox.pop_all_events()
         group_events = self._deps.group.pop_events()
         for each in group_events:
             self._handle_group_event(each)
         for event in posted:
             if isinstance(event, TaskReconfigurationRequested):
-                self._deps.blocking_actions.mark_outdated(event.connector)
+                self._deps.blocking_actions.record_reconfiguration_request(event.connector)
             self._process_event(event)
         return bool(group_events or posted)
 
@@ -285,13 +285,13 @@ class HerderLoop:
 
     def _run_blocking_action(self, action: BlockingAction) -> None:
         self._begin_stage(herder_actions.describe_action(action))
-        outcome = self._deps.blocking_actions.execute(action)
+        outcome = self._deps.blocking_actions.execute_action(action)
         self._complete_stage()
         self._process_new_events()
         self._process_event(ActionCompleted(outcome))
 
     def _process_event(self, event: HerderEvent) -> None:
-        for action in self._herder.step(event, self._take_snapshot()):
+        for action in self._herder.process_event(event, self._take_snapshot()):
             if not isinstance(action, herder_actions.BLOCKING_ACTIONS):
                 self._execute_herder_action(action)
 
@@ -299,18 +299,18 @@ class HerderLoop:
         group = self._deps.group
         match action:
             case ConfirmJoinPrepared():
-                group.confirm_prepared()
+                group.confirm_join_prepared()
                 self._begin_stage(herder_actions.STAGE_JOINING)
             case RejoinGroup(reason):
                 _LOG.info("requesting a rebalance: %s", reason)
-                group.rejoin(reason)
+                group.rejoin_group(reason)
             case LeaveGroup(reason):
                 _LOG.warning("leaving the group: %s", reason)
-                group.leave(reason)
+                group.leave_group(reason)
             case RevokeAssignment():
-                group.revoke_all()
+                group.revoke_all_work()
             case _:
-                self._deps.background_actions.execute(action)
+                self._deps.background_actions.execute_action(action)
 
     def _begin_stage(self, description: str) -> None:
         now_ms = self._deps.clock.wall_ms()

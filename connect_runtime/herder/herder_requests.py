@@ -292,7 +292,7 @@ class RequestQueue:
     _queued: list[QueuedRequest] = field(default_factory=list)
     _sequence: int = 0
 
-    def add(self, request: HerderRequest, *, ticket: int | None, due_s: float) -> None:
+    def add_request(self, request: HerderRequest, *, ticket: int | None, due_s: float) -> None:
         """Add a request. Raises `HerderQueueFullError` if the request has a ticket and the queue is
         full."""
         if ticket is not None and len(self._queued) >= MAX_QUEUED_REQUESTS:
@@ -303,12 +303,12 @@ class RequestQueue:
         )
         bisect.insort(self._queued, waiting)
 
-    def pop_due(self, now_s: float) -> QueuedRequest | None:
+    def pop_due_request(self, now_s: float) -> QueuedRequest | None:
         if self._queued and self._queued[0].due_s <= now_s:
             return self._queued.pop(0)
         return None
 
-    def pop_all(self) -> list[QueuedRequest]:
+    def pop_all_requests(self) -> list[QueuedRequest]:
         taken, self._queued = self._queued, []
         return taken
 

@@ -157,7 +157,7 @@ class HerderState:
         )
 
     @property
-    def assigned(self) -> ConnectorsAndTasks:
+    def assigned_work(self) -> ConnectorsAndTasks:
         return (
             connectors_and_tasks.NO_WORK
             if self.last_rebalance is None
@@ -165,7 +165,7 @@ class HerderState:
         )
 
     @property
-    def is_eager(self) -> bool:
+    def uses_eager_protocol(self) -> bool:
         return (
             self.last_rebalance is not None
             and self.last_rebalance.protocol is ConnectProtocol.EAGER
@@ -176,14 +176,14 @@ class HerderState:
         """True if the group's protocol signs internal requests."""
         return self.last_rebalance is not None and self.last_rebalance.protocol.signs_requests
 
-    def routing_state(self) -> RoutingState:
+    def build_routing_state(self) -> RoutingState:
         """Return the state on which request routing depends. It contains the latest configurations,
         so that earlier requests are taken into account."""
         return RoutingState(
             config=self.snapshot.config,
             is_leader=self.is_leader,
             leader_url=self.leader_url,
-            assigned=self.assigned,
+            assigned=self.assigned_work,
             owners=None if self.last_rebalance is None else self.last_rebalance.owners,
             rebalance_pending=self.changes.needs_rebalance,
         )

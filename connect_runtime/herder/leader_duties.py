@@ -46,7 +46,7 @@ def find_stale_statuses(
     return tuple(stale)
 
 
-def perform_due_duties(herder: HerderState) -> HerderScript[bool]:
+def perform_due_leader_duties(herder: HerderState) -> HerderScript[bool]:
     """Perform the duties that are due. Return False if they failed and will be retried later."""
     if herder.lost_write_privilege:
         if not herder.is_leader:

@@ -35,11 +35,11 @@ def prepare_to_join(herder: HerderState, stop: ConnectorsAndTasks) -> HerderScri
     worker can join."""
     herder.is_joined = False
     herder.has_left = False
-    yield from _release_work(herder, stop)
+    yield from _stop_and_flush_work(herder, stop)
     yield ConfirmJoinPrepared()
 
 
-def _release_work(herder: HerderState, stop: ConnectorsAndTasks) -> HerderScript[None]:
+def _stop_and_flush_work(herder: HerderState, stop: ConnectorsAndTasks) -> HerderScript[None]:
     """Stop work and flush its statuses, so that other workers can start the released items."""
     if not stop:
         return
@@ -59,7 +59,7 @@ def accept_assignment(
     leadership."""
     lost = assignment_event.assignment.delay_ms > 0 or assignment_event.assignment.failed
     yield WriteLogLine(_describe_assignment(assignment_event), is_warning=lost)
-    yield from _release_work(herder, assignment_event.items_to_stop)
+    yield from _stop_and_flush_work(herder, assignment_event.items_to_stop)
     herder.last_rebalance, herder.is_joined, herder.is_assignment_started = (
         assignment_event,
         True,
@@ -93,7 +93,7 @@ def _describe_assignment(assignment_event: AssignmentReceived) -> str:
 def handle_coordinator_loss(herder: HerderState, reason: str) -> HerderScript[None]:
     """Stop all work, because other workers may receive it while the group has no coordinator."""
     yield WriteLogLine(f"stopping all connectors and tasks: {reason}", is_warning=True)
-    yield from _release_work(herder, herder.running)
+    yield from _stop_and_flush_work(herder, herder.running)
     herder.last_rebalance, herder.is_joined, herder.is_assignment_started, herder.rejoin_due_s = (
         None,
         False,
@@ -152,11 +152,11 @@ def apply_assignment(herder: HerderState) -> HerderScript[bool]:
 
 
 def _start_assigned_work(herder: HerderState) -> HerderScript[None]:
-    yield from _release_work(herder, herder.running.without(herder.assigned.items))
+    yield from _stop_and_flush_work(herder, herder.running.without(herder.assigned_work.items))
     herder.running = herder.running.without(herder.tasks_to_restart)
     herder.tasks_to_restart.clear()
     yield from herder_state.start_connectors_and_tasks(
-        herder, herder.assigned.without(herder.running.items)
+        herder, herder.assigned_work.without(herder.running.items)
     )
 
 
@@ -172,16 +172,20 @@ def sync_config_topic(herder: HerderState) -> HerderScript[bool]:
         herder.sync_attempts_left = herder_state.MAX_SYNC_ATTEMPTS
         return True
     if not herder.has_left:
-        if herder.is_leader or herder.is_eager or herder.settings.rebalance_delay_max_s == 0:
+        if (
+            herder.is_leader
+            or herder.uses_eager_protocol
+            or herder.settings.rebalance_delay_max_s == 0
+        ):
             yield from _revoke_all_work(herder)
         herder.has_left, herder.is_joined, herder.requested_stop = True, False, None
         yield LeaveGroup("timed out reading the config topic to its end")
-    yield from _wait_before_retry(herder)
+    yield from _wait_before_sync_retry(herder)
     return False
 
 
-def _wait_before_retry(herder: HerderState) -> HerderScript[None]:
-    if herder.is_eager:
+def _wait_before_sync_retry(herder: HerderState) -> HerderScript[None]:
+    if herder.uses_eager_protocol:
         yield SleepUntil(herder.snapshot.now_s + herder.settings.sync_retry_backoff_s)
         return
     if herder.sync_attempts_left > 0:
@@ -201,5 +205,5 @@ def _wait_before_retry(herder: HerderState) -> HerderScript[None]:
 
 def _revoke_all_work(herder: HerderState) -> HerderScript[None]:
     """Stop all work and join without an assignment."""
-    yield from _release_work(herder, herder.running)
+    yield from _stop_and_flush_work(herder, herder.running)
     yield RevokeAssignment()

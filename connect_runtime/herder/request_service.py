@@ -79,7 +79,7 @@ def _execute_request(
 ) -> HerderScript[HerderReply | None]:
     """Execute a request and return its reply; None if the reply is sent later or by another
     thread."""
-    decision = request_routing.route_request(waiting.request, herder.routing_state())
+    decision = request_routing.route_request(waiting.request, herder.build_routing_state())
     if not isinstance(decision, HandleRequestLocally):
         return decision
     match waiting.request:
@@ -113,7 +113,7 @@ def _start_deferred_request(
     ticket = NO_TICKET if waiting.ticket is None else waiting.ticket
     match waiting.request:
         case PatchConnector() as request:
-            config = _apply_patch(herder, request)
+            config = _apply_config_patch(herder, request)
             too_many = herder_requests.explain_too_many_keys(config)
             refused = (
                 f"the configuration {too_many}"
@@ -173,7 +173,7 @@ def _put_connector(herder: HerderState, request: PutConnector) -> HerderScript[H
     )
 
 
-def _apply_patch(herder: HerderState, request: PatchConnector) -> RawConfig:
+def _apply_config_patch(herder: HerderState, request: PatchConnector) -> RawConfig:
     config = dict(herder.snapshot.config.config(request.connector) or {})
     config.update(request.patch)
     removed = {name for name, value in request.patch.items() if value is None}
@@ -303,7 +303,7 @@ def handle_connector_state_reached(
 def refuse_all_requests(herder: HerderState) -> HerderScript[None]:
     """Refuse all pending requests, because the worker is shutting down."""
     tickets: list[int] = []
-    for each in herder.queue.pop_all():
+    for each in herder.queue.pop_all_requests():
         if isinstance(each.request, ReconfigureConnectorTasks):
             tickets += each.request.tickets
         elif each.ticket is not None:

@@ -31,7 +31,7 @@ class RestartPlan:
         restarting = RunState.RESTARTING
         return tuple(task for task, each in self.tasks.items() if each.state is restarting)
 
-    def select_assigned(self, assigned: ConnectorsAndTasks) -> ConnectorsAndTasks:
+    def select_assigned_items(self, assigned: ConnectorsAndTasks) -> ConnectorsAndTasks:
         """Return the connectors and tasks of the plan that a worker with this assignment must
         restart."""
         name = self.request.connector
@@ -54,9 +54,11 @@ def plan_restart(request: RestartRequest, statuses: StatusSnapshot) -> RestartPl
     tasks = statuses.tasks(request.connector)
     return RestartPlan(
         request=request,
-        connector=_mark_restarting(connector, restarts=_is_restart_requested(request, connector)),
+        connector=_mark_status_restarting(
+            connector, restarts=_is_restart_requested(request, connector)
+        ),
         tasks={
-            task: _mark_restarting(
+            task: _mark_status_restarting(
                 each, restarts=request.include_tasks and _is_restart_requested(request, each)
             )
             for task, each in tasks.items()
@@ -68,7 +70,7 @@ def _is_restart_requested(request: RestartRequest, status: RunStatus) -> bool:
     return not request.only_failed or status.state is RunState.FAILED
 
 
-def _mark_restarting(status: RunStatus, *, restarts: bool) -> RunStatus:
+def _mark_status_restarting(status: RunStatus, *, restarts: bool) -> RunStatus:
     if not restarts:
         return status
     return dataclasses.replace(status, state=RunState.RESTARTING)

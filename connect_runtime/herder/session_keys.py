@@ -252,7 +252,7 @@ class ReplayGuard:
         self._started_ms = started_ms
         self._expires_ms: dict[str, int] = {}  # by nonce, in the order in which they came
 
-    def verify(
+    def verify_request(
         self,
         method: str,
         target: str,

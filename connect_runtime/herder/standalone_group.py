@@ -128,19 +128,19 @@ class StandaloneGroup:
         events, self._events = self._events, []
         return events
 
-    def record_tick(self) -> None:
+    def record_loop_tick(self) -> None:
         """Do nothing, because no rebalance waits for this worker."""
 
-    def confirm_prepared(self) -> None:
+    def confirm_join_prepared(self) -> None:
         self._execute_herder_action(ConfirmJoinPrepared())
 
-    def rejoin(self, reason: str) -> None:
+    def rejoin_group(self, reason: str) -> None:
         self._execute_herder_action(RejoinGroup(reason))
 
-    def leave(self, reason: str) -> None:
+    def leave_group(self, reason: str) -> None:
         self._execute_herder_action(LeaveGroup(reason))
 
-    def revoke_all(self) -> None:
+    def revoke_all_work(self) -> None:
         self._execute_herder_action(RevokeAssignment())
 
     def close(self, timeout_s: float) -> None:

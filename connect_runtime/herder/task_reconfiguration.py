@@ -109,7 +109,7 @@ def schedule_reconfiguration(
     request = ReconfigureConnectorTasks(
         connector=connector, first_due_s=herder.snapshot.now_s, tickets=waiting
     )
-    herder.queue.add(request, ticket=None, due_s=herder.snapshot.now_s)
+    herder.queue.add_request(request, ticket=None, due_s=herder.snapshot.now_s)
 
 
 def reconfigure_connector_tasks(
@@ -192,4 +192,4 @@ def _schedule_retry(
             is_warning=True,
         )
     later = dataclasses.replace(request, failed_attempts=failed, tickets=())
-    herder.queue.add(later, ticket=None, due_s=herder.snapshot.now_s + delay_s)
+    herder.queue.add_request(later, ticket=None, due_s=herder.snapshot.now_s + delay_s)

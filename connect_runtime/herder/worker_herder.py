@@ -60,9 +60,11 @@ class PluginValidator(Protocol):
 
     def connector_type(self, config: RawConfig | None) -> ConnectorType: ...
 
-    def validate(self, config: RawConfig) -> ConfigInfos: ...
+    def validate_connector_config(self, config: RawConfig) -> ConfigInfos: ...
 
-    def plugin_config(self, plugin: str, version: str | None) -> Sequence[ConfigKeyInfo]: ...
+    def connector_plugin_config(
+        self, plugin: str, version: str | None
+    ) -> Sequence[ConfigKeyInfo]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,19 +94,19 @@ class WorkerHerder:
     def __init__(self, deps: WorkerHerderDeps) -> None:
         self._deps = deps
 
-    def ready(self) -> bool:
+    def is_ready(self) -> bool:
         return self._deps.group_state.has_joined
 
-    def stage(self) -> HerderStage | None:
+    def get_current_stage(self) -> HerderStage | None:
         return self._deps.loop.stage
 
     def kafka_cluster_id(self) -> str | None:
         return self._deps.cluster_id
 
-    def config(self) -> ClusterConfigState:
+    def get_config_state(self) -> ClusterConfigState:
         return self._deps.configs.snapshot()
 
-    def statuses(self) -> StatusSnapshot:
+    def get_statuses(self) -> StatusSnapshot:
         return self._deps.statuses.snapshot()
 
     def plugins(self) -> Sequence[PluginInfo]:
@@ -119,20 +121,23 @@ class WorkerHerder:
     def signs_whole_requests(self) -> bool:
         return self._deps.group_state.protocol is ConnectProtocol.SESSIONED_WHOLE
 
-    def verify(
+    def verify_request_signature(
         self, body: bytes, headers: Mapping[str, str], *, must_be_signed: bool = False
     ) -> SignatureCheck:
         if not must_be_signed and not self.signs_internal_requests():
             return SignatureValid()
         return session_keys.verify_signature(
-            body, headers, key=self.config().session_key, settings=self._deps.session_key_settings
+            body,
+            headers,
+            key=self.get_config_state().session_key,
+            settings=self._deps.session_key_settings,
         )
 
-    def submit(self, request: HerderRequest) -> futures.Future[WorkerReply]:
+    def submit_request(self, request: HerderRequest) -> futures.Future[WorkerReply]:
         deps = self._deps
-        ticket, future = deps.pending_replies.create()
+        ticket, future = deps.pending_replies.create_reply_future()
         if deps.is_standalone and isinstance(request, tuple(_STANDALONE_REFUSALS)):
-            deps.pending_replies.complete(
+            deps.pending_replies.complete_reply(
                 ticket, RequestRefused(_INTERNAL_ERROR_STATUS, _STANDALONE_REFUSALS[type(request)])
             )
             return future
@@ -140,12 +145,12 @@ class WorkerHerder:
             deps.background_actions.validate_and_put(ticket, request)
             return future
         try:
-            accepted = deps.inbox.post(RequestSubmitted(ticket=ticket, request=request))
+            accepted = deps.inbox.post_event(RequestSubmitted(ticket=ticket, request=request))
         except HerderQueueFullError as error:
-            deps.pending_replies.fail(ticket, error)
+            deps.pending_replies.fail_reply(ticket, error)
         else:
             if not accepted:
-                deps.pending_replies.complete(ticket, background_actions.SHUTTING_DOWN_REPLY)
+                deps.pending_replies.complete_reply(ticket, background_actions.SHUTTING_DOWN_REPLY)
         return future
 
     def set_target_state(self, connector: str, state: TargetState) -> futures.Future[None]:
@@ -153,37 +158,42 @@ class WorkerHerder:
             lambda: self._deps.configs.put_target_state(connector, state)
         )
 
-    def reset_topics(self, connector: str) -> futures.Future[None]:
-        return self._write_to_internal_topic(lambda: self._deps.statuses.forget_topics(connector))
+    def reset_connector_active_topics(self, connector: str) -> futures.Future[None]:
+        return self._write_to_internal_topic(
+            lambda: self._deps.statuses.delete_active_topics(connector)
+        )
 
     def set_cluster_logger_level(self, namespace: str, level: str) -> futures.Future[None]:
         return self._write_to_internal_topic(
             lambda: self._deps.configs.put_logger_level(namespace, level)
         )
 
-    def validate(self, config: RawConfig) -> futures.Future[ConfigInfos]:
+    def validate_connector_config(self, config: RawConfig) -> futures.Future[ConfigInfos]:
         deps = self._deps
-        return _run_in_pool(deps.plugin_thread_pool, lambda: deps.plugin_validator.validate(config))
+        return _run_in_thread_pool(
+            deps.plugin_thread_pool, lambda: deps.plugin_validator.validate_connector_config(config)
+        )
 
-    def plugin_config(
+    def connector_plugin_config(
         self, plugin: str, version: str | None
     ) -> futures.Future[Sequence[ConfigKeyInfo]]:
         deps = self._deps
-        return _run_in_pool(
-            deps.plugin_thread_pool, lambda: deps.plugin_validator.plugin_config(plugin, version)
+        return _run_in_thread_pool(
+            deps.plugin_thread_pool,
+            lambda: deps.plugin_validator.connector_plugin_config(plugin, version),
         )
 
     def _write_to_internal_topic(self, run: Callable[[], None]) -> futures.Future[None]:
         """Run a write to an internal topic in the thread pool. Fails if the stores are not loaded
         yet."""
         if self._deps.loop.has_started:
-            return _run_in_pool(self._deps.thread_pool, run)
+            return _run_in_thread_pool(self._deps.thread_pool, run)
         failed: futures.Future[None] = futures.Future()
         failed.set_exception(ConnectRestError(_STARTING_STATUS, "Worker is still starting up."))
         return failed
 
 
-def _run_in_pool(calls: ThreadPool, run: Callable[[], T]) -> futures.Future[T]:
+def _run_in_thread_pool(calls: ThreadPool, run: Callable[[], T]) -> futures.Future[T]:
     """Run a call in the thread pool. The future fails with `HerderQueueFullError` if the pool is
     full."""
     try:

@@ -58,7 +58,7 @@ class StatusWriterInterface(Protocol):
 
     def put(self, subject: StatusSubject, status: RunStatus, *, safe: bool = False) -> None: ...
 
-    def put_topic(self, topic: TopicStatus) -> None: ...
+    def put_topic_status(self, topic: TopicStatus) -> None: ...
 
     def is_topic_recorded(self, connector: str, topic: str) -> bool:
         """Return True if the topic is already recorded as active for the connector."""
@@ -118,14 +118,16 @@ class WorkerInterface(Protocol):
         `on_target_state_reached` is called for the connector itself.
         """
 
-    def stop(self, items: ConnectorsAndTasks) -> None:
+    def stop_connectors_and_tasks(self, items: ConnectorsAndTasks) -> None:
         """Stop connectors and tasks in parallel. Those that exceed the graceful shutdown timeout
         are abandoned."""
 
-    def running(self) -> ConnectorsAndTasks:
+    def list_running(self) -> ConnectorsAndTasks:
         """Return all items that were started and not stopped, including failed items."""
 
-    def task_configs(self, connector: str, config: RawConfig) -> Sequence[RawConfig] | None:
+    def connector_task_configs(
+        self, connector: str, config: RawConfig
+    ) -> Sequence[RawConfig] | None:
         """Let a connector generate its task configs. Return None if it is not running on this
         worker.
 

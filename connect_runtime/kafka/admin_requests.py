@@ -83,8 +83,8 @@ class AdminRequestClient:
         advice: Mapping[int, ErrorAdvice] | None = None,
         is_cancelled: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`where` names the cluster in messages. `advice` has remedies by error code. `send_all` is
-        aborted when `is_cancelled` returns True."""
+        """`where` names the cluster in messages. `advice` has remedies by error code.
+        `send_requests` is aborted when `is_cancelled` returns True."""
         self._settings = settings
         self._clock = clock
         self._rng = rng
@@ -100,17 +100,19 @@ class AdminRequestClient:
             self._poller.close()
             raise FatalError(f"connecting to {self._where}: {error}") from error
 
-    def send(self, request: AdminRequest, timeout_s: float) -> Any:
+    def send_request(self, request: AdminRequest, timeout_s: float) -> Any:
         """Send a request and return the response body.
 
         Raises `ConnectError`, after the timeout `RetriableError`.
         """
-        (answer,) = self.send_all([request], timeout_s)
+        (answer,) = self.send_requests([request], timeout_s)
         if isinstance(answer, ConnectError):
             raise answer
         return answer
 
-    def send_all(self, requests: Sequence[AdminRequest], timeout_s: float) -> list[AdminResponse]:
+    def send_requests(
+        self, requests: Sequence[AdminRequest], timeout_s: float
+    ) -> list[AdminResponse]:
         """Send requests, and return a response or failure for each in the same order.
 
         Raises `RetriableError` if aborted.
@@ -127,7 +129,7 @@ class AdminRequestClient:
             if self._gone():
                 raise RetriableError(f"{left[0].request.doing} was aborted")
             self._send_due_requests(left[:_MAX_IN_FLIGHT], replies, end)
-            self._poll_once(left[:_MAX_IN_FLIGHT], replies)
+            self._poll_connections_once(left[:_MAX_IN_FLIGHT], replies)
             while replies:
                 self._handle_response(*replies.popleft(), end)
             left = [each for each in left if not each.done]
@@ -167,7 +169,7 @@ class AdminRequestClient:
                     timeout_s=timeout_s,
                 )
 
-    def _poll_once(
+    def _poll_connections_once(
         self,
         pending: Sequence[_PendingAdminRequest],
         replies: deque[tuple[_PendingAdminRequest, ClientResponse]],

@@ -227,7 +227,7 @@ class ConnectionReports:
 
     _latest: dict[int, KafkaError] = field(default_factory=dict)
 
-    def on_error(self, error: KafkaError) -> None:
+    def record_connection_error(self, error: KafkaError) -> None:
         """Record a connection error. Used as the client's `error_cb`.
 
         A TLS 1.3 broker rejects a client certificate after the handshake. librdkafka reports this
@@ -238,21 +238,21 @@ class ConnectionReports:
         if error.code() in _AUTHENTICATION_ERRORS or error.code() in _NETWORK_ERRORS:
             self._latest[error.code()] = error
 
-    def clear(self) -> None:
+    def clear_errors(self) -> None:
         """Clear the recorded errors. Call after a successful response."""
         self._latest.clear()
 
-    def get_refusal(self) -> KafkaError | None:
+    def get_security_error(self) -> KafkaError | None:
         """Return the recorded authentication or TLS error, which no retry resolves; None without
         one."""
-        return self._find_first(_AUTHENTICATION_ERRORS)
+        return self._find_first_error(_AUTHENTICATION_ERRORS)
 
-    def get_reason(self) -> KafkaError | None:
+    def get_most_specific_error(self) -> KafkaError | None:
         """Return the most specific recorded error: an authentication or TLS error, else a network
         error."""
-        return self.get_refusal() or self._find_first(_NETWORK_ERRORS)
+        return self.get_security_error() or self._find_first_error(_NETWORK_ERRORS)
 
-    def _find_first(self, codes: dict[int, ErrorAdvice]) -> KafkaError | None:
+    def _find_first_error(self, codes: dict[int, ErrorAdvice]) -> KafkaError | None:
         found = (self._latest.get(code) for code in codes)
         return next((each for each in found if each is not None), None)
 
@@ -288,7 +288,7 @@ def may_concern_whole_request(code: int) -> bool:
     return code in _WHOLE_REQUEST_ERRORS
 
 
-def is_missing_topic(error: KafkaError) -> bool:
+def is_missing_topic_error(error: KafkaError) -> bool:
     """Return whether the topic is missing, or not yet known to the broker."""
     return is_missing_topic_code(error.code())
 
@@ -299,7 +299,7 @@ def is_missing_topic_code(code: int) -> bool:
     return code in _MISSING_TOPIC_ERRORS
 
 
-def is_retriable(error: KafkaError) -> bool:
+def is_retriable_error(error: KafkaError) -> bool:
     """Return whether a retry may succeed, judged by the error code."""
     return is_retriable_code(error.code())
 
@@ -325,15 +325,15 @@ def translate_error(
     errors. `advice_overrides` has remedies for this request by error code.
     """
     if reports is not None and is_network_error(error):
-        error = reports.get_reason() or error
+        error = reports.get_most_specific_error() or error
     kind, advice = (advice_overrides or {}).get(error.code()) or _ADVICE_BY_CODE.get(
         error.code(), _UNKNOWN_ERROR_ADVICE
     )
-    text = _strip_local_detail(get_error_text(error)).strip().rstrip(".")
+    text = _strip_librdkafka_suffix(get_error_text(error)).strip().rstrip(".")
     return kind(f"{doing} on {where}: {text} ({error.name().lstrip('_')}); {advice}")
 
 
-def _strip_local_detail(text: str) -> str:
+def _strip_librdkafka_suffix(text: str) -> str:
     """Strip librdkafka's suffix, such as ` (after 5ms in state CONNECT, 30 identical error(s)
     suppressed)`."""
     found = _LOCAL_DETAIL.search(text)

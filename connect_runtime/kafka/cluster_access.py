@@ -29,7 +29,7 @@ class LibrdkafkaIntegerSetting:
     minimum: int
     maximum: int
 
-    def convert(self, key: str, text: str) -> int:
+    def convert_value(self, key: str, text: str) -> int:
         """Convert a property value to an integer within the bounds.
 
         Raises `FatalError` if the value is not an integer.
@@ -70,7 +70,7 @@ def translate_client_settings(properties: Mapping[str, str]) -> dict[str, object
     Raises `FatalError` for an invalid number.
     """
     settings: dict[str, object] = {
-        rule.name: rule.convert(name, properties[name])
+        rule.name: rule.convert_value(name, properties[name])
         for name, rule in NUMBER_SETTINGS.items()
         if name in properties
     }
@@ -82,7 +82,7 @@ def translate_security_settings(given: SecuritySettings) -> dict[str, object]:
     """Translate security settings to librdkafka settings. The result contains secrets."""
     settings: dict[str, object] = {"security.protocol": given.protocol}
     if given.oauth is not None:
-        settings |= _translate_oauth(given.oauth)
+        settings |= _translate_oauth_settings(given.oauth)
     elif given.uses_sasl:
         settings |= {
             "sasl.mechanism": given.mechanism,
@@ -100,7 +100,7 @@ def translate_security_settings(given: SecuritySettings) -> dict[str, object]:
     return {name: value for name, value in settings.items() if value is not None}
 
 
-def _translate_oauth(oauth: OAuthSettings) -> dict[str, object]:
+def _translate_oauth_settings(oauth: OAuthSettings) -> dict[str, object]:
     """Translate OAuth settings to librdkafka settings.
 
     librdkafka requests and refreshes tokens on its own thread.
@@ -138,13 +138,13 @@ class KafkaClusterAccess:
     """Client properties with Java's names; `security` takes precedence."""
 
     @property
-    def where(self) -> str:
+    def name_and_addresses(self) -> str:
         """Cluster name and addresses, for messages."""
         addresses = ",".join(self.bootstrap)
         return f"{self.name} ({addresses})" if self.name else addresses
 
     @property
-    def settings(self) -> dict[str, object]:
+    def librdkafka_settings(self) -> dict[str, object]:
         """librdkafka settings, including secrets. Raises `FatalError` for an invalid number."""
         security = translate_security_settings(self.security)
         return translate_client_settings(self.properties) | security

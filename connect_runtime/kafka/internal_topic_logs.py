@@ -72,7 +72,7 @@ def create_worker_logs(
             topic=found[purpose].name,
             client_id=f"{name}{_LOG_CLIENT_NAMES[purpose]}",
             admin=admin,
-            prepare=functools.partial(topic_manager.ensure, found[purpose]),
+            prepare=functools.partial(topic_manager.ensure_topic, found[purpose]),
             clock=clock,
             options=LogOptions(
                 retry_policy=once if status else forever,

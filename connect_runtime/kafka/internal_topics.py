@@ -49,7 +49,7 @@ class InternalTopicManager:
     on_trouble: Callable[[str], None] = lambda _: None
     """Called with the reason while a topic is missing, and with "" once it exists."""
 
-    def ensure(self, topic: InternalTopic, timeout_s: float) -> int:
+    def ensure_topic(self, topic: InternalTopic, timeout_s: float) -> int:
         """Create the topic if it is missing, validate it, and return its partition count.
 
         Without permission to create the topic, waits up to 30 s until someone else creates it.
@@ -58,7 +58,7 @@ class InternalTopicManager:
         end = Deadline.after(timeout_s, now_s=self.clock.now_s())
         partitions = self._count_partitions(topic, end)
         if partitions is None:
-            self._apply_decision(
+            self._apply_topic_decision(
                 topic,
                 internal_topic_settings.check_topic(topic, None, may_create=self.may_create),
                 end,
@@ -68,10 +68,10 @@ class InternalTopicManager:
         seen = ExistingTopic(
             partitions=partitions, cleanup_policy=self._read_cleanup_policy(topic, end)
         )
-        self._apply_decision(topic, internal_topic_settings.check_topic(topic, seen), end)
+        self._apply_topic_decision(topic, internal_topic_settings.check_topic(topic, seen), end)
         return partitions
 
-    def _apply_decision(
+    def _apply_topic_decision(
         self,
         topic: InternalTopic,
         decision: TopicDecision,

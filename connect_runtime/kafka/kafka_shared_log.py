@@ -52,7 +52,7 @@ class EndOffsetsQuery:
         self._answered = 0
         self._ends: EndOffsets = {}
 
-    def fetch(self, end: Deadline) -> EndOffsets:
+    def fetch_end_offsets(self, end: Deadline) -> EndOffsets:
         """Return the end offsets. Raises `RetriableError` after the deadline."""
         with self._changed:
             wanted = self._begun + 1
@@ -104,7 +104,8 @@ class LogOffsetRanges:
 
 
 class SharedLogReader:
-    """Consumer of a shared log. `run` is its thread body; other threads can wait for its progress.
+    """Consumer of a shared log. `run_reader_thread` is its thread body; other threads can wait for
+    its progress.
 
     Invariant: the listener has received every record below `_positions`.
     """
@@ -122,7 +123,7 @@ class SharedLogReader:
     ) -> None:
         """`request_ranges` returns the current offset ranges. It is called before the log is reread
         from the start."""
-        self._where = access.where
+        self._where = access.name_and_addresses
         self._topic = topic
         self._clock = clock
         self._listener = listener
@@ -146,12 +147,12 @@ class SharedLogReader:
             reports=self._reports,
         )
 
-    def assign(self, span: LogOffsetRanges) -> None:
-        """Assign the partitions. Call before `run`. Records within `span` count as initial
-        content."""
+    def assign_partitions(self, span: LogOffsetRanges) -> None:
+        """Assign the partitions. Call before `run_reader_thread`. Records within `span` count as
+        initial content."""
         self._assign_offsets(span)
 
-    def run(self, stop: threading.Event) -> None:
+    def run_reader_thread(self, stop: threading.Event) -> None:
         """Read until stopped, then close the consumer."""
         try:
             self._check_replay_completed()
@@ -160,7 +161,7 @@ class SharedLogReader:
                 if messages:
                     self._handle_messages(messages, stop)
                 else:
-                    self._record_error(self._reports.get_refusal())
+                    self._record_error(self._reports.get_security_error())
         finally:
             self._consumer.close()
 
@@ -180,7 +181,7 @@ class SharedLogReader:
             self._assign_positions(self._positions)
             return []
 
-    def mark_ended(self, reason: BaseException) -> None:
+    def mark_thread_ended(self, reason: BaseException) -> None:
         """Record that the thread has ended, and wake all waiting threads."""
         with self._moved:
             self._ended = reason
@@ -212,7 +213,7 @@ class SharedLogReader:
             if self._failure is not None and self._failure_count > troubles:
                 raise self._failure
         raise self._translate_error(
-            self._reports.get_reason() or client_errors.create_timeout_error()
+            self._reports.get_most_specific_error() or client_errors.create_timeout_error()
         )
 
     def _has_permanent_failure(self, troubles: int) -> bool:
@@ -278,11 +279,11 @@ class SharedLogReader:
     def _advance_position(self, partition: int | None, offset: int | None) -> None:
         if partition is not None and offset is not None:
             self._positions[partition] = max(self._positions.get(partition, 0), offset)
-            self._reports.clear()
+            self._reports.clear_errors()
 
     def _check_replay_completed(self) -> None:
         if self._replay_to is not None and self._has_read_to_offsets(self._replay_to):
-            self._listener.on_replayed()
+            self._listener.on_replay_completed()
             with self._moved:
                 self._replay_to = None
                 self._moved.notify_all()
@@ -297,7 +298,7 @@ class SharedLogReader:
         )
         span = self._fetch_offset_ranges(stop)
         if span is not None:
-            self._listener.on_start_over()
+            self._listener.on_log_reset()
             self._assign_offsets(span)
 
     def _fetch_offset_ranges(self, stop: threading.Event) -> LogOffsetRanges | None:
@@ -430,9 +431,9 @@ class KafkaSharedLog:
             listener=listener,
             request_ranges=self._fetch_new_offset_ranges,
         )
-        self._reader.assign(span)
-        self._threads.start(f"reads {self._topic}", self._reader.run)
-        self._threads.start(f"writes {self._topic}", self._writer.run)
+        self._reader.assign_partitions(span)
+        self._threads.start(f"reads {self._topic}", self._reader.run_reader_thread)
+        self._threads.start(f"writes {self._topic}", self._writer.run_writer_thread)
         try:
             self._reader.wait_until_replayed(end)
         except BaseException:
@@ -448,7 +449,7 @@ class KafkaSharedLog:
         assert reader is not None
         if self._stopped:
             raise FatalError(f"reading {self._topic} to its end: the log was stopped")
-        writer.flush(end)
+        writer.wait_for_acknowledgements(end)
         reader.wait_until_read(self._fetch_end_offsets(writer, end), end)
 
     def stop(self, timeout_s: float) -> None:
@@ -462,7 +463,7 @@ class KafkaSharedLog:
             _LOG.error(
                 "%s did not stop within %.0f s", " and ".join(running), _THREADS_STOP_TIMEOUT_S
             )
-        reader.mark_ended(FatalError("the log was stopped"))
+        reader.mark_thread_ended(FatalError("the log was stopped"))
 
     def _get_writer(self) -> SharedLogWriter:
         assert self._writer is not None, f"start the log of {self._topic} first"
@@ -480,7 +481,7 @@ class KafkaSharedLog:
 
         def is_current() -> bool:
             nonlocal found
-            found = self._newest.fetch(end)
+            found = self._newest.fetch_end_offsets(end)
             return all(found.get(each, offset) >= offset for each, offset in known.items())
 
         left_s = end.remaining_s(self._clock.now_s())
@@ -527,5 +528,5 @@ class KafkaSharedLog:
         reason = ended.error or FatalError("the thread ended without an error")
         _LOG.error("the thread that %s ended: %s", ended.name, reason, exc_info=ended.error)
         if self._reader is not None:
-            self._reader.mark_ended(reason)
+            self._reader.mark_thread_ended(reason)
         self._on_broken(f"the thread that {ended.name} ended: {reason}")

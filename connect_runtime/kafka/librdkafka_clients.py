@@ -199,7 +199,7 @@ def create_producer(
     config = _build_config(access, client_id=client_id, settings=settings, reports=reports)
     with _explain_creation_failure(access):
         client = GuardedProducer(config, logger=librdkafka_log.get_cluster_logger(access))
-    client.where = access.where
+    client.where = access.name_and_addresses
     return client
 
 
@@ -217,7 +217,7 @@ def create_consumer(
     config = _build_config(access, client_id=client_id, settings=settings, reports=reports)
     with _explain_creation_failure(access):
         client = GuardedConsumer(config, logger=librdkafka_log.get_cluster_logger(access))
-    client.where = access.where
+    client.where = access.name_and_addresses
     return client
 
 
@@ -235,7 +235,7 @@ def create_admin_client(
     config = _build_config(access, client_id=client_id, settings=settings, reports=reports)
     with _explain_creation_failure(access):
         client = SafelyFreedAdminClient(config, logger=librdkafka_log.get_cluster_logger(access))
-    client.where = access.where
+    client.where = access.name_and_addresses
     return client
 
 
@@ -250,12 +250,12 @@ def _build_config(
         "log.connection.close": False,
         "socket.timeout.ms": 30_000,  # Java's default of request.timeout.ms
         "reconnect.backoff.max.ms": 1_000,  # Java's default; librdkafka's 10 s delays recovery
-        **access.settings,
+        **access.librdkafka_settings,
         **settings,
         "bootstrap.servers": ",".join(access.bootstrap),
         "client.id": client_id,
         "enable.metrics.push": False,
-        "error_cb": _redact_errors(access, reports.on_error),
+        "error_cb": _redact_errors(access, reports.record_connection_error),
     }
 
 
@@ -286,12 +286,12 @@ def _explain_creation_failure(access: KafkaClusterAccess) -> Iterator[None]:
         yield
     except confluent_kafka.KafkaException as error:
         raise client_errors.translate_error(
-            error.args[0], "configuring a client", where=access.where
+            error.args[0], "configuring a client", where=access.name_and_addresses
         ) from None  # the exception's context contains the configuration, including secrets
     except RuntimeError as error:
         raise FatalError(
-            f"configuring a client at {access.where}: {error}; a process can have about a thousand"
-            " librdkafka clients: run fewer tasks per process"
+            f"configuring a client at {access.name_and_addresses}: {error}; a process can "
+            "have about a thousand librdkafka clients: run fewer tasks per process"
         ) from None
 
 

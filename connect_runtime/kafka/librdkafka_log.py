@@ -75,11 +75,11 @@ def _strip_issuer_response(text: str) -> str:
             endpoint, _, rest = rest.partition('"')
             mark = f'{mark}{endpoint}"'
         answer = rest.removeprefix(":").strip()
-        return f"{before}{mark}: {_keep_error_code(answer)}"
+        return f"{before}{mark}: {_reduce_to_error_code(answer)}"
     return text
 
 
-def _keep_error_code(answer: str) -> str:
+def _reduce_to_error_code(answer: str) -> str:
     if answer.startswith(_NOT_JSON_MESSAGE):
         return _NOT_JSON_MESSAGE
     status = _HTTP_STATUS.search(answer[-_HTTP_STATUS_CHARS:])

@@ -78,7 +78,7 @@ class LogRetryPolicy(enum.Enum):
 
 
 class SharedLogWriter:
-    """Producer of a shared log. `run` is its thread body.
+    """Producer of a shared log. `run_writer_thread` is its thread body.
 
     Invariant: `_waiting` counts every accepted record whose callback has not returned.
     """
@@ -92,7 +92,7 @@ class SharedLogWriter:
         retry_policy: LogRetryPolicy,
         clock: Clock,
     ) -> None:
-        self._where = access.where
+        self._where = access.name_and_addresses
         self._topic = topic
         self._clock = clock
         self._reports = ConnectionReports()
@@ -107,7 +107,7 @@ class SharedLogWriter:
             reports=self._reports,
         )
 
-    def run(self, stop: threading.Event) -> None:
+    def run_writer_thread(self, stop: threading.Event) -> None:
         """Process delivery reports until stopped."""
         while not stop.is_set():
             self._producer.poll(_REPORT_POLL_S)
@@ -116,7 +116,7 @@ class SharedLogWriter:
         """Send a record, with the same contract as `SharedLog.send`."""
         if self._closed:
             raise FatalError(f"{self._describe_write()}: the log was stopped")
-        number = self._waiting.begin()
+        number = self._waiting.begin_operation()
         answer = functools.partial(self._on_delivery, number=number, on_recorded=on_recorded)
         try:
             self._producer.produce(
@@ -127,23 +127,23 @@ class SharedLogWriter:
                 headers=MARK_HEADERS,
             )
         except confluent_kafka.KafkaException as error:
-            self._waiting.end(number)
+            self._waiting.end_operation(number)
             raise self._translate_error(error.args[0]) from error
         except BufferError as error:
-            self._waiting.end(number)
+            self._waiting.end_operation(number)
             waiting = plurals.format_count(len(self._waiting), "record", "wait")
             raise RetriableError(
                 f"{self._describe_write()}: {waiting} already; check the brokers"
             ) from error
 
-    def flush(self, end: Deadline) -> None:
+    def wait_for_acknowledgements(self, end: Deadline) -> None:
         """Wait until every record sent before this call is written or has failed.
 
         Raises `RetriableError` after the deadline.
         """
-        if self._waiting.wait(end.remaining_s(self._clock.now_s())):
+        if self._waiting.wait_for_earlier_operations(end.remaining_s(self._clock.now_s())):
             return
-        reason = self._reports.get_reason() or client_errors.create_timeout_error()
+        reason = self._reports.get_most_specific_error() or client_errors.create_timeout_error()
         raise RetriableError(
             f"{self._translate_error(reason)}; "
             f"{plurals.format_count(len(self._waiting), 'record', 'are')} "
@@ -163,12 +163,12 @@ class SharedLogWriter:
     def close(self, timeout_s: float) -> None:
         """Wait until sent records are acknowledged; after the timeout, discard the others.
 
-        The thread that runs `run` must still be running.
+        The thread that runs `run_writer_thread` must still be running.
         """
         self._closed = True
-        if not self._waiting.wait(timeout_s):
+        if not self._waiting.wait_for_earlier_operations(timeout_s):
             self._producer.purge(in_queue=True, in_flight=True, blocking=True)
-            self._waiting.wait(_FINAL_REPORTS_TIMEOUT_S)
+            self._waiting.wait_for_earlier_operations(_FINAL_REPORTS_TIMEOUT_S)
 
     def _on_delivery(
         self,
@@ -179,12 +179,12 @@ class SharedLogWriter:
         on_recorded: OnRecorded,
     ) -> None:
         if error is None:
-            self._reports.clear()
+            self._reports.clear_errors()
             self._update_end_offset(message)
         try:
             on_recorded(None if error is None else self._translate_error(error))
         finally:
-            self._waiting.end(number)
+            self._waiting.end_operation(number)
 
     def _update_end_offset(self, message: confluent_kafka.Message) -> None:
         partition, offset = message.partition(), message.offset()
@@ -235,7 +235,7 @@ class KafkaFencedWriter:
         self._reports = ConnectionReports()
         self._producer: confluent_kafka.Producer | None = None
 
-    def claim(self, timeout_s: float) -> None:
+    def claim_write_privileges(self, timeout_s: float) -> None:
         """Become the only writer by fencing all earlier writers. `FencedWriter` documents the other
         public methods."""
         self.stop()
@@ -255,12 +255,12 @@ class KafkaFencedWriter:
             raise self._translate_error(error.args[0], "claiming the write privilege") from error
         self._producer = producer
 
-    def write(self, records: Sequence[KeyedRecord], timeout_s: float) -> None:
+    def write_records(self, records: Sequence[KeyedRecord], timeout_s: float) -> None:
         producer = self._producer
         if producer is None:
             raise WritePrivilegeLost(
-                f"writing to {self._topic} on {self._access.where}: the write privilege was not "
-                "claimed or has been lost"
+                f"writing to {self._topic} on {self._access.name_and_addresses}: the write "
+                "privilege was not claimed or has been lost"
             )
         try:
             self._write_transaction(producer, records, timeout_s)
@@ -300,5 +300,5 @@ class KafkaFencedWriter:
 
     def _translate_error(self, error: confluent_kafka.KafkaError, doing: str) -> ConnectError:
         doing = f"{doing} to {self._topic}"
-        where = self._access.where
+        where = self._access.name_and_addresses
         return client_errors.translate_error(error, doing, where=where, reports=self._reports)

@@ -46,7 +46,7 @@ class TopicPatternMatcher:
         self._due_s = float("-inf")
         self.topics: tuple[str, ...] = ()
 
-    def is_due(self, now_s: float) -> bool:
+    def is_lookup_due(self, now_s: float) -> bool:
         """Return whether a lookup of the cluster's topics is due."""
         return now_s >= self._due_s
 
@@ -54,7 +54,7 @@ class TopicPatternMatcher:
         """Schedule the next lookup after a failed one."""
         self._due_s = now_s + min(TOPIC_LOOKUP_RETRY_DELAY_S, self._refresh_s)
 
-    def update(self, names: Iterable[str], now_s: float) -> bool:
+    def update_matching_topics(self, names: Iterable[str], now_s: float) -> bool:
         """Match the names of all topics; return whether the result has changed.
 
         Raises `MatchLimitError`.
@@ -107,7 +107,7 @@ class KafkaRecordConsumer:
         topics_refresh_s: float,
         clock: Clock,
     ) -> None:
-        self._where = access.where
+        self._where = access.name_and_addresses
         self._clock = clock
         self._records_max = records_max
         self._cooperative = settings.get("partition.assignment.strategy") == COOPERATIVE_STRATEGY
@@ -139,15 +139,15 @@ class KafkaRecordConsumer:
         methods."""
 
         def assigned(_: object, partitions: list[confluent_kafka.TopicPartition]) -> None:
-            self._assign_partitions(partitions, listener.on_assigned)
+            self._assign_partitions(partitions, listener.on_partitions_assigned)
 
         def revoked(_: object, partitions: list[confluent_kafka.TopicPartition]) -> None:
             self._revoked.update(_from_library_partitions(partitions))
-            self._call_rebalance_listener(listener.on_revoked, partitions)
+            self._call_rebalance_listener(listener.on_partitions_revoked, partitions)
 
         def lost(_: object, partitions: list[confluent_kafka.TopicPartition]) -> None:
             self._revoked.update(_from_library_partitions(partitions))
-            self._call_rebalance_listener(listener.on_lost, partitions)
+            self._call_rebalance_listener(listener.on_partitions_lost, partitions)
 
         def choose(names: Sequence[str]) -> None:
             self._consumer.subscribe(
@@ -162,7 +162,7 @@ class KafkaRecordConsumer:
 
     def _refresh_topics(self) -> None:
         now_s = self._clock.now_s()
-        if self._matching is None or not self._matching.is_due(now_s):
+        if self._matching is None or not self._matching.is_lookup_due(now_s):
             return
         try:
             known = self._metadata.list_topics(_REQUEST_TIMEOUT_S)
@@ -170,7 +170,7 @@ class KafkaRecordConsumer:
             self._matching.on_lookup_failed(self._clock.now_s())
             _LOG.warning("%s", error)
             return
-        if self._matching.update(known, self._clock.now_s()):
+        if self._matching.update_matching_topics(known, self._clock.now_s()):
             _LOG.info("topics that match topics.regex: %s", ", ".join(self._matching.topics))
             self._choose(self._matching.topics)
 
@@ -188,10 +188,12 @@ class KafkaRecordConsumer:
             wrong = message.error()
             if wrong is None:
                 found.append(_convert_to_consumer_record(message))
-            elif not client_errors.is_retriable(wrong) and not _is_transient_poll_error(wrong):
+            elif not client_errors.is_retriable_error(wrong) and not _is_transient_poll_error(
+                wrong
+            ):
                 raise self._translate_error(wrong, f"consuming {message.topic()}")
         if found:
-            self._reports.clear()
+            self._reports.clear_errors()
         elif not self._has_joined:
             self._raise_connection_refusal()
         return found
@@ -244,7 +246,7 @@ class KafkaRecordConsumer:
         elif partitions:
             self._consumer.resume(_convert_to_library_partitions(partitions))
 
-    def commit(self, offsets: Mapping[_Partition, int], *, on_committed: OnCommitted) -> None:
+    def commit_async(self, offsets: Mapping[_Partition, int], *, on_committed: OnCommitted) -> None:
         self._commits[frozenset(offsets.items())] = on_committed
         try:
             self._consumer.commit(offsets=_convert_to_library_offsets(offsets), asynchronous=True)
@@ -252,7 +254,7 @@ class KafkaRecordConsumer:
             del self._commits[frozenset(offsets.items())]
             raise self._translate_error(error.args[0], "committing offsets") from error
 
-    def commit_now(self, offsets: Mapping[_Partition, int], timeout_s: float) -> None:
+    def commit_sync(self, offsets: Mapping[_Partition, int], timeout_s: float) -> None:
         """Commit offsets synchronously. librdkafka applies `socket.timeout.ms` instead of
         `timeout_s`."""
         del timeout_s
@@ -292,7 +294,7 @@ class KafkaRecordConsumer:
         Call only before the consumer has first joined the group. Later rejections (issuer
         unavailable, password being changed) may be transient and are only logged.
         """
-        refused = self._reports.get_refusal()
+        refused = self._reports.get_security_error()
         if refused is not None:
             raise self._translate_error(refused, "joining the group")
 
@@ -387,13 +389,13 @@ def _is_transient_offset_error(error: confluent_kafka.KafkaError) -> bool:
     """Return whether the error is retriable, including while a transaction's offsets are
     pending."""
     unstable = error.code() == confluent_kafka.KafkaError.UNSTABLE_OFFSET_COMMIT
-    return unstable or client_errors.is_retriable(error)
+    return unstable or client_errors.is_retriable_error(error)
 
 
 def _is_transient_poll_error(error: confluent_kafka.KafkaError) -> bool:
     """Return whether polling can continue after an error, such as a topic that does not exist
     yet."""
-    return error.code() in _TRANSIENT_ERROR_CODES or client_errors.is_missing_topic(error)
+    return error.code() in _TRANSIENT_ERROR_CODES or client_errors.is_missing_topic_error(error)
 
 
 def _from_library_partitions(

@@ -44,7 +44,7 @@ class KafkaRecordProducer:
         client_id: str,
         settings: Mapping[str, object],
     ) -> None:
-        self._where = access.where
+        self._where = access.name_and_addresses
         self._reports = ConnectionReports()
         self._waiting = PendingWork()
         self._has_delivered = False  # whether a record was ever acknowledged
@@ -65,7 +65,7 @@ class KafkaRecordProducer:
     def send(self, record: ProducerRecord, *, on_delivered: OnDelivered) -> None:
         """Queue a record for sending. `RecordProducer` documents the other public methods."""
         producer = self._get_producer(record.topic)
-        number = self._waiting.begin()
+        number = self._waiting.begin_operation()
         callback = functools.partial(
             self._on_delivery, number=number, topic=record.topic, on_delivered=on_delivered
         )
@@ -84,10 +84,10 @@ class KafkaRecordProducer:
                 **placed,
             )
         except confluent_kafka.KafkaException as error:
-            self._waiting.end(number)
+            self._waiting.end_operation(number)
             raise self._translate_error(error.args[0], record.topic) from error
         except BufferError as error:
-            self._waiting.end(number)
+            self._waiting.end_operation(number)
             waiting = plurals.format_count(len(self._waiting), "record", "wait")
             raise RetriableError(
                 f"writing to {record.topic} on {self._where}: {waiting} for acknowledgment; check "
@@ -95,7 +95,7 @@ class KafkaRecordProducer:
             ) from error
 
     def flush(self, timeout_s: float) -> bool:
-        return self._waiting.wait(timeout_s)
+        return self._waiting.wait_for_earlier_operations(timeout_s)
 
     def close(self, timeout_s: float) -> None:
         with self._creation_lock:
@@ -103,10 +103,10 @@ class KafkaRecordProducer:
             producer = self._producer
         if producer is None:
             return
-        if not self._waiting.wait(timeout_s):
+        if not self._waiting.wait_for_earlier_operations(timeout_s):
             producer.purge(in_queue=True, in_flight=True, blocking=False)
             if timeout_s > 0:
-                self._waiting.wait(_DELIVERY_REPORT_TIMEOUT_S)
+                self._waiting.wait_for_earlier_operations(_DELIVERY_REPORT_TIMEOUT_S)
         self._threads.stop_all(_DELIVERY_REPORT_TIMEOUT_S if timeout_s > 0 else 0.0)
 
     def _get_producer(self, topic: str) -> confluent_kafka.Producer:
@@ -122,19 +122,19 @@ class KafkaRecordProducer:
 
     def _poll_producer(self, producer: confluent_kafka.Producer, stop: threading.Event) -> None:
         while not stop.is_set():
-            some = self._waiting.wait_for_any(_STOP_CHECK_INTERVAL_S)
+            some = self._waiting.wait_for_any_operation(_STOP_CHECK_INTERVAL_S)
             producer.poll(_POLL_TIMEOUT_S if some else 0)
-            if self._get_early_refusal() is not None and len(self._waiting) > 0:
+            if self._get_early_security_error() is not None and len(self._waiting) > 0:
                 producer.purge(in_queue=True, in_flight=True, blocking=False)
         producer.poll(0)
 
-    def _get_early_refusal(self) -> confluent_kafka.KafkaError | None:
+    def _get_early_security_error(self) -> confluent_kafka.KafkaError | None:
         """Return a rejection of credentials or certificates before the first delivered record.
 
         Later rejections (issuer unavailable, password being changed) may be transient and are only
         logged.
         """
-        return None if self._has_delivered else self._reports.get_refusal()
+        return None if self._has_delivered else self._reports.get_security_error()
 
     def _on_delivery(
         self,
@@ -150,15 +150,15 @@ class KafkaRecordProducer:
                 on_delivered(None, self._translate_error(error, topic))
             else:
                 self._has_delivered = True
-                self._reports.clear()
+                self._reports.clear_errors()
                 on_delivered(_convert_to_record_metadata(message, topic), None)
         finally:
-            self._waiting.end(number)
+            self._waiting.end_operation(number)
 
     def _translate_error(self, error: confluent_kafka.KafkaError, topic: str) -> ConnectError:
         doing = f"writing to {topic}"
         if error.code() in client_errors.PURGED_ERRORS:
-            refusal = self._get_early_refusal()
+            refusal = self._get_early_security_error()
             if refusal is not None:
                 return client_errors.translate_error(refusal, doing, where=self._where)
             return RetriableError(

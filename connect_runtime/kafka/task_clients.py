@@ -61,17 +61,19 @@ class KafkaGroupOffsets:
     ) -> None:
         self._calls = AdminRequestClient(settings, clock=clock, rng=rng, advice=_ERROR_ADVICE)
 
-    def fetch(self, group: str, timeout_s: float) -> Mapping[TopicPartition, int]:
+    def fetch_offsets(self, group: str, timeout_s: float) -> Mapping[TopicPartition, int]:
         """Return the group's committed offsets. `GroupOffsetsClient` documents the other public
         methods."""
         doing = f"reading the offsets of group {group}"
         body = self._send_request(
             group, group_requests.build_fetch_offsets_request(group), timeout_s, doing=doing
         )
-        found = group_requests.read_fetched_offsets(body)
+        found = group_requests.get_fetched_offsets(body)
         return {place: each.offset for place, each in found.items() if each.offset >= 0}
 
-    def commit(self, group: str, offsets: Mapping[TopicPartition, int], timeout_s: float) -> None:
+    def commit_offsets(
+        self, group: str, offsets: Mapping[TopicPartition, int], timeout_s: float
+    ) -> None:
         doing = f"changing offsets of group {group}"
         given = {place: CommittedOffset(offset) for place, offset in offsets.items()}
         self._send_request(
@@ -117,7 +119,7 @@ class KafkaGroupOffsets:
             doing=doing,
             accepted_errors=fine,
         )
-        return self._calls.send(question, timeout_s)
+        return self._calls.send_request(question, timeout_s)
 
 
 _LOG = logging.getLogger(__name__)
@@ -186,7 +188,7 @@ class KafkaTaskClients:
         self._files = files
         self._clock = clock
 
-    def producer(self, plan: ClientConfig) -> RecordProducer:
+    def create_producer(self, plan: ClientConfig) -> RecordProducer:
         """Create the producer of a source task. `TaskClientFactory` declares the other public
         methods."""
         settings = {
@@ -195,7 +197,7 @@ class KafkaTaskClients:
         }
         if "buffer.memory" in plan.properties:
             memory = _NumberSetting("kbytes", 1_024, _INT_MAX)
-            given = memory.convert("buffer.memory", plan.properties["buffer.memory"])
+            given = memory.convert_value("buffer.memory", plan.properties["buffer.memory"])
             settings["queue.buffering.max.kbytes"] = max(1, given // 1_024)
         return KafkaRecordProducer(
             cluster_access.parse_cluster_access(plan.properties, files=self._files),
@@ -203,7 +205,7 @@ class KafkaTaskClients:
             settings=settings,
         )
 
-    def consumer(self, plan: ClientConfig) -> RecordConsumer:
+    def create_consumer(self, plan: ClientConfig) -> RecordConsumer:
         poll_max = _NumberSetting("records", 1, 1_000_000)
         max_age = _NumberSetting("ms", 1, 86_400_000)
         return KafkaRecordConsumer(
@@ -214,17 +216,17 @@ class KafkaTaskClients:
                 **_translate_assignment_strategy(plan.properties),
                 **_translate_offset_reset(plan.properties),
             },
-            records_max=poll_max.convert(
+            records_max=poll_max.convert_value(
                 "max.poll.records", plan.properties.get("max.poll.records", "500")
             ),
-            topics_refresh_s=max_age.convert(
+            topics_refresh_s=max_age.convert_value(
                 "metadata.max.age.ms", plan.properties.get("metadata.max.age.ms", "300000")
             )
             / 1000,
             clock=self._clock,
         )
 
-    def group_offsets(self, plan: ClientConfig) -> GroupOffsetsClient:
+    def create_group_offsets_client(self, plan: ClientConfig) -> GroupOffsetsClient:
         access = cluster_access.parse_cluster_access(plan.properties, files=self._files)
         return KafkaGroupOffsets(
             access.to_connection_settings(plan.client_id),
@@ -269,7 +271,7 @@ def _translate_properties(
     named: tuple[str, ...],
 ) -> dict[str, object]:
     settings: dict[str, object] = {
-        rule.name: rule.convert(name, properties[name])
+        rule.name: rule.convert_value(name, properties[name])
         for name, rule in numbers.items()
         if name in properties
     }

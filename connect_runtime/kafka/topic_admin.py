@@ -37,7 +37,7 @@ class TopicAdmin:
     """
 
     def __init__(self, access: KafkaClusterAccess, *, client_id: str, clock: Clock) -> None:
-        self.where = access.where
+        self.where = access.name_and_addresses
         self._clock = clock
         self._closed = threading.Event()
         self._client = AdminClient(

@@ -140,20 +140,20 @@ class KafkaWorkerGroup:
             self._on_taken(each)
         return taken
 
-    def record_tick(self) -> None:
+    def record_loop_tick(self) -> None:
         self._advance_session(lambda part, now_s: part.handle_event(WorkerLoopTicked(), now_s))
 
-    def confirm_prepared(self) -> None:
-        self._advance_session(lambda part, now_s: part.confirm_prepared(now_s))
+    def confirm_join_prepared(self) -> None:
+        self._advance_session(lambda part, now_s: part.confirm_join_prepared(now_s))
 
-    def rejoin(self, reason: str) -> None:
-        self._advance_session(lambda part, now_s: part.rejoin(reason, now_s))
+    def rejoin_group(self, reason: str) -> None:
+        self._advance_session(lambda part, now_s: part.rejoin_group(reason, now_s))
 
-    def leave(self, reason: str) -> None:
-        self._advance_session(lambda part, now_s: part.leave(reason, now_s))
+    def leave_group(self, reason: str) -> None:
+        self._advance_session(lambda part, now_s: part.leave_group(reason, now_s))
 
-    def revoke_all(self) -> None:
-        self._advance_session(lambda part, _: part.revoke_all())
+    def revoke_all_work(self) -> None:
+        self._advance_session(lambda part, _: part.revoke_all_work())
 
     def close(self, timeout_s: float) -> None:
         if self._session is None or self._closing:
@@ -189,7 +189,7 @@ class KafkaWorkerGroup:
     def request_heartbeat(self) -> None:
         self._advance_session(lambda part, now_s: part.handle_event(HeartbeatRequested(), now_s))
 
-    def readings(self) -> list[MetricReading]:
+    def get_metric_readings(self) -> list[MetricReading]:
         """Return the current metrics of this member."""
         with self._lock:
             assigned = (
@@ -197,7 +197,7 @@ class KafkaWorkerGroup:
                 if self._session is None
                 else self._session.assigned_work
             )
-            numbers = self._metrics.collect(self._clock.now_s())
+            numbers = self._metrics.collect_metrics(self._clock.now_s())
         numbers["assigned-connectors"] = float(len(assigned.connectors))
         numbers["assigned-tasks"] = float(len(assigned.tasks))
         client_id = self._settings.connections.client_id
@@ -244,7 +244,7 @@ class KafkaWorkerGroup:
 
     def _fail_session(self, error: FatalError) -> None:
         _LOG.error("%s", error)
-        self._advance_session(lambda part, now_s: part.fail(error, now_s))
+        self._advance_session(lambda part, now_s: part.leave_after_fatal_error(error, now_s))
 
     def _on_thread_ended(self, end: ThreadDied) -> None:
         self._fail_session(
@@ -263,7 +263,7 @@ class KafkaWorkerGroup:
                     self._send_request(loop, each)
                 with self._lock:
                     due_s = math.inf if self._session is None else self._session.next_tick_s()
-                loop.poll_once(due_s)
+                loop.poll_connections_once(due_s)
                 if due_s <= self._clock.now_s():
                     self._advance_session(
                         lambda part, now_s: part.handle_event(MemberTick(), now_s)
@@ -359,7 +359,7 @@ class _ConnectionLoop:
         self._wakeup_receiver.setblocking(False)
         self._poller.register(self._wakeup_receiver, transport.READABLE, handler=self._on_wakeup)
 
-    def poll_once(self, due_s: float) -> None:
+    def poll_connections_once(self, due_s: float) -> None:
         """Process due work, then wait for events until `due_s` at the latest."""
         wait_s = self.connections.tick(self._clock.now_s())
         self._poller.poll(min(wait_s, due_s - self._clock.now_s(), _MAX_POLL_INTERVAL_S))

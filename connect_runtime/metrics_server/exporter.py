@@ -92,7 +92,7 @@ class BadRequestError(ValueError):
 
 
 class MetricsHttpServer:
-    """HTTP server on an event loop. `run` is its thread body."""
+    """HTTP server on an event loop. `run_server_thread` is its thread body."""
 
     def __init__(
         self,
@@ -108,19 +108,21 @@ class MetricsHttpServer:
         self._unsent: dict[asyncio.Task[None], bytes] = {}
         """Bodies that are being sent, in the order in which sending began."""
 
-    def run(self, stop: threading.Event) -> None:
+    def run_server_thread(self, stop: threading.Event) -> None:
         with asyncio.Runner(loop_factory=ServerLoop) as runner:
             runner.run(self._serve_until_stopped(stop))
 
     async def _serve_until_stopped(self, stop: threading.Event) -> None:
         served = await asyncio.start_server(
-            self._on_connect, sock=self._opened, limit=MAX_HEAD_BYTES
+            self._on_client_connected, sock=self._opened, limit=MAX_HEAD_BYTES
         )
         while not stop.is_set():
             await asyncio.sleep(_STOP_POLL_INTERVAL_S)
         served.close()
 
-    def _on_connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _on_client_connected(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         task = asyncio.get_running_loop().create_task(self._serve_connection(reader, writer))
 
         def end(_: asyncio.Task[None]) -> None:
@@ -130,7 +132,7 @@ class MetricsHttpServer:
 
         task.add_done_callback(end)
         peer = writer.get_extra_info("peername") or ("",)
-        if (closed := self._held.admit(task, str(peer[0]))) is not None:
+        if (closed := self._held.admit_connection(task, str(peer[0]))) is not None:
             closed.cancel()
 
     async def _serve_connection(
@@ -151,7 +153,7 @@ class MetricsHttpServer:
         task = asyncio.current_task()
         assert task is not None
         request = parse_request_head(head)
-        self._held.mark_busy(task)
+        self._held.mark_connection_busy(task)
         answer = await self._respond(request)
         self._held.mark_idle(task)
         self._limit_unsent(task, answer.body or b"")
@@ -191,7 +193,7 @@ def parse_request_head(head: bytes) -> MetricsHttpRequest:
     )
 
 
-def _split_response(answer: MetricsHttpResponse) -> Iterator[bytes | memoryview]:
+def _split_response_body(answer: MetricsHttpResponse) -> Iterator[bytes | memoryview]:
     """Split a response into chunks, because asyncio copies the part that it cannot send
     immediately."""
     lines = [f"HTTP/1.1 {answer.status.value} {answer.status.phrase}"]
@@ -224,7 +226,7 @@ class ExporterError(FatalError):
 def build_metrics_page(source: MetricsSource) -> PageResponse:
     """Render the current metrics in the Prometheus text format."""
     return PageResponse(
-        body=prometheus_text.render_families(source.all_families), content_type=_CONTENT_TYPE
+        body=prometheus_text.render_metric_families(source.all_families), content_type=_CONTENT_TYPE
     )
 
 
@@ -277,7 +279,7 @@ class MetricsExporter:
             ) from error
         self._port = int(self._opened.getsockname()[1])
         served = MetricsHttpServer(self._opened, self._respond_with_page)
-        self._threads.start("metrics", served.run)
+        self._threads.start("metrics", served.run_server_thread)
 
     def stop(self) -> None:
         """Stop serving. Idempotent; allowed before `start`."""
@@ -324,7 +326,7 @@ class MetricsExporter:
     async def _render_page(
         self, make: PageRenderer, request: MetricsHttpRequest
     ) -> MetricsHttpResponse:
-        return await self._lanes.render(
+        return await self._lanes.render_page(
             mounted_pages.get_thread_pool(make),
             lambda: _to_http_response(make(_to_page_request(request)), request),
         )

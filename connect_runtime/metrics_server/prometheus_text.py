@@ -17,7 +17,7 @@ from connect_runtime.base.metrics import HistogramValue, Metric, MetricFamily, S
 _LabelledSeries = tuple[tuple[str, ...], str]
 
 
-def render_families(families: Iterable[MetricFamily]) -> bytes:
+def render_metric_families(families: Iterable[MetricFamily]) -> bytes:
     """Render metric families. Series are sorted by label values."""
     lines: list[str] = []
     written = _RenderedSeries()

@@ -49,7 +49,7 @@ class ConnectionCallbacks:
     failed: Callable[[BrokerConnections, ConnectError, list[ClientCall]], None]
     """Called when the connection fails, with the calls that are returned to the owner."""
     wake: Callable[[BrokerConnections], None]
-    """Called when `pump` must be called."""
+    """Called when `send_queued_calls` must be called."""
 
 
 class BrokerConnections:
@@ -88,18 +88,18 @@ class BrokerConnections:
 
     # requests
 
-    def submit(self, call: ClientCall) -> None:
-        """Queue a call. The next `pump` sends it, or connects first."""
+    def submit_call(self, call: ClientCall) -> None:
+        """Queue a call. The next `send_queued_calls` sends it, or connects first."""
         self._queue.append(call)
         self._owner.wake(self)
 
-    def send_now(self, call: ClientCall) -> bool:
-        """Pass a call to the connection if nothing is queued. If this returns False, `submit` the
-        call."""
+    def try_send_call(self, call: ClientCall) -> bool:
+        """Pass a call to the connection if nothing is queued. If this returns False, `submit_call`
+        the call."""
         link = self.connection
-        if link is None or self._queue or link.in_flight >= MAX_IN_FLIGHT:
+        if link is None or self._queue or link.in_flight_request_count >= MAX_IN_FLIGHT:
             return False
-        if not link.can_send(self._env.clock.now_s()) or not call.can_encode(link.versions):
+        if not link.can_send(self._env.clock.now_s()) or not call.can_encode_request(link.versions):
             return False
         self._pass_to_connection(call, link)
         self._owner.wake(self)
@@ -116,7 +116,7 @@ class BrokerConnections:
         """Number of queued calls."""
         return len(self._queue)
 
-    def connection_error(self, now_s: float, *, broker_ready_s: float) -> ConnectError | None:
+    def get_connection_error(self, now_s: float, *, broker_ready_s: float) -> ConnectError | None:
         """Return why the broker is unreachable, or None without a pending request or a recent
         attempt.
 
@@ -132,20 +132,20 @@ class BrokerConnections:
         link = self.connection
         return self._answered_s if link is None else max(self._answered_s, link.last_response_s)
 
-    def node_state(self) -> NodeConnectionState:
-        """Return the connection state from which `pick_node` chooses a broker."""
+    def get_connection_state(self) -> NodeConnectionState:
+        """Return the connection state from which `pick_broker` chooses a broker."""
         link = self.connection
         ready = link is not None and link.state is ConnectionState.READY
         return NodeConnectionState(
             node_id=self.node_id,
             connected=ready,
             connecting_since_s=None if link is None or ready else self.last_attempt_s,
-            in_flight=len(self._queue) + (link.in_flight if link is not None else 0),
+            in_flight=len(self._queue) + (link.in_flight_request_count if link is not None else 0),
             retry_at_s=self.retry_at_s,
             last_attempt_s=self.last_attempt_s,
         )
 
-    def describe_wait(self) -> str:
+    def describe_queued_call(self) -> str:
         """Describe what a queued call is waiting for."""
         found = self._address()
         where = cluster_metadata.format_address(*found) if found is not None else str(self.node_id)
@@ -155,7 +155,7 @@ class BrokerConnections:
 
     # time
 
-    def pump(self, now_s: float) -> None:
+    def send_queued_calls(self, now_s: float) -> None:
         """Connect if due, then pass queued calls to the connection and send them."""
         link = self.connection
         if link is None:
@@ -164,14 +164,14 @@ class BrokerConnections:
             return
         if self._failure_logged and link.has_responded:
             self._log_recovery()
-        while self._queue and link.in_flight < MAX_IN_FLIGHT and link.can_send(now_s):
+        while self._queue and link.in_flight_request_count < MAX_IN_FLIGHT and link.can_send(now_s):
             call = self._queue.popleft()
             if call.waiting:
                 self._pass_to_connection(call, link)
         link.flush()
 
     def due_s(self) -> float:
-        """Latest time at which `pump` or `tick` must be called."""
+        """Latest time at which `send_queued_calls` or `tick` must be called."""
         link = self.connection
         if link is None:
             awaits_token = self._env.tokens is not None and self._env.tokens.is_requesting
@@ -182,10 +182,10 @@ class BrokerConnections:
         return link.next_due_s
 
     def tick(self, now_s: float) -> None:
-        """Process due work of the connection, then call `pump`."""
+        """Process due work of the connection, then call `send_queued_calls`."""
         if self.connection is not None and now_s >= self.connection.next_due_s:
             self.connection.tick(now_s)
-        self.pump(now_s)
+        self.send_queued_calls(now_s)
 
     def close_if_idle(self, now_s: float, idle_s: float) -> None:
         """Close an idle connection before the broker does.
@@ -193,7 +193,12 @@ class BrokerConnections:
         Requests sent while the broker is closing the connection would be lost.
         """
         link = self.connection
-        if link is None or self._queue or link.in_flight or now_s - link.last_used_s < idle_s:
+        if (
+            link is None
+            or self._queue
+            or link.in_flight_request_count
+            or now_s - link.last_used_s < idle_s
+        ):
             return
         link.close()
 
@@ -202,7 +207,7 @@ class BrokerConnections:
         """True if there is no connection and nothing to send."""
         return self.connection is None and not self._queue and not self._wanted
 
-    def remove_expired(self) -> None:
+    def remove_expired_calls(self) -> None:
         """Remove expired calls from the queue."""
         self._queue = deque(call for call in self._queue if call.waiting)
 
@@ -221,7 +226,7 @@ class BrokerConnections:
         if self._env.tokens is not None:
             token = self._env.tokens.get_or_request_token()
             if token is None:
-                return  # `pump` is called again when there is a token
+                return  # `send_queued_calls` is called again when there is a token
             if isinstance(token, ConnectError):
                 self._wanted = False
                 self._on_failure(token, now_s)
@@ -301,7 +306,9 @@ class BrokerConnections:
     def _pass_to_connection(self, call: ClientCall, link: KafkaConnection) -> None:
         assert link.versions is not None
         try:
-            request = call.encode(link.versions, node_id=self.node_id, on_throttle=link.throttle)
+            request = call.encode_request(
+                link.versions, node_id=self.node_id, on_throttle=link.throttle
+            )
         except UnsupportedVersion as failure:
             call.fail(failure, node_id=self.node_id)
             return
@@ -340,7 +347,7 @@ class ClusterBrokers:
         self.versions: dict[int, NodeApiVersions] = {}
         self.rtt_s: dict[int, float] = {}
         self._owner = ConnectionCallbacks(
-            ready=self._on_lane_ready, failed=failed, wake=self._mark_dirty
+            ready=self._on_lane_ready, failed=failed, wake=self._mark_lane_for_tick
         )
         self._lanes: dict[tuple[int, str], BrokerConnections] = {}
         self._dirty: dict[BrokerConnections, None] = {}
@@ -370,13 +377,13 @@ class ClusterBrokers:
     def pick_broker(self, nodes: Iterable[int], lane: str) -> int | None:
         """Return the most suitable of the given brokers for a request, or None if none is
         available."""
-        states = [self.get_lane(node_id, lane).node_state() for node_id in nodes]
-        return cluster_metadata.pick_node(states, self._env.clock.now_s())[0]
+        states = [self.get_lane(node_id, lane).get_connection_state() for node_id in nodes]
+        return cluster_metadata.pick_broker(states, self._env.clock.now_s())[0]
 
     @property
     def is_any_connected(self) -> bool:
         """True if at least one connection is ready."""
-        return any(lane.node_state().connected for lane in self._lanes.values())
+        return any(lane.get_connection_state().connected for lane in self._lanes.values())
 
     def last_response_s(self, node_id: int) -> float:
         """Return the time of the broker's last response on any connection; -inf before its first
@@ -388,21 +395,21 @@ class ClusterBrokers:
 
     # errors
 
-    def connection_error(self, node_id: int) -> ConnectError | None:
+    def get_connection_error(self, node_id: int) -> ConnectError | None:
         """Return why a broker is unreachable, or None if it is reachable or no recent attempt was
         made."""
         now_s = self._env.clock.now_s()
         lanes = [lane for (node, _), lane in self._lanes.items() if node == node_id]
         ready_s = max((lane.last_ready_s for lane in lanes), default=-math.inf)
-        found = (lane.connection_error(now_s, broker_ready_s=ready_s) for lane in lanes)
+        found = (lane.get_connection_error(now_s, broker_ready_s=ready_s) for lane in lanes)
         return next((trouble for trouble in found if trouble is not None), None)
 
-    def connection_errors(self) -> dict[str, ConnectError]:
+    def get_connection_errors(self) -> dict[str, ConnectError]:
         """Return connection errors by broker, or by bootstrap address before metadata is
         available."""
         found: dict[str, ConnectError] = {}
         for node_id in {node_id: None for node_id, _ in self._lanes}:
-            trouble = self.connection_error(node_id)
+            trouble = self.get_connection_error(node_id)
             if trouble is None:
                 continue
             if node_id >= 0:
@@ -428,7 +435,7 @@ class ClusterBrokers:
             due_s = min(due_s, lane.due_s())
         return due_s
 
-    def close_idle(self, now_s: float) -> None:
+    def close_idle_connections(self, now_s: float) -> None:
         """Close connections that have been idle for too long, and drop brokers that left the
         cluster."""
         for (node_id, _), lane in self._lanes.items():
@@ -448,10 +455,10 @@ class ClusterBrokers:
             self.versions.pop(node_id, None)
             self.rtt_s.pop(node_id, None)
 
-    def remove_expired(self) -> None:
+    def remove_expired_calls(self) -> None:
         """Remove expired calls from all queues."""
         for lane in self._lanes.values():
-            lane.remove_expired()
+            lane.remove_expired_calls()
 
     def close(self) -> None:
         """Close all connections and fail all calls."""
@@ -460,7 +467,7 @@ class ClusterBrokers:
 
     # callbacks of lanes
 
-    def _mark_dirty(self, lane: BrokerConnections) -> None:
+    def _mark_lane_for_tick(self, lane: BrokerConnections) -> None:
         self._dirty[lane] = None
 
     def _on_lane_ready(self, lane: BrokerConnections) -> None:

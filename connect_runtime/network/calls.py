@@ -74,11 +74,11 @@ class ClientCall:
         """Return whether another broker may be used if the first one is unreachable."""
         return not isinstance(self.to, NodeTarget)
 
-    def can_encode(self, known: NodeApiVersions | None) -> bool:
-        """Return whether `encode` is certain to succeed with these API versions."""
+    def can_encode_request(self, known: NodeApiVersions | None) -> bool:
+        """Return whether `encode_request` is certain to succeed with these API versions."""
         return False
 
-    def encode(
+    def encode_request(
         self, known: NodeApiVersions, *, node_id: int, on_throttle: Callable[[int], None]
     ) -> OutgoingRequest:
         """Encode the request for a broker. `on_throttle` is called with the throttle time in ms.
@@ -100,13 +100,13 @@ class VersionedCall(ClientCall):
     max_version: int | None
     done: Callable[[ClientResponse], None]
 
-    def encode(
+    def encode_request(
         self, known: NodeApiVersions, *, node_id: int, on_throttle: Callable[[int], None]
     ) -> OutgoingRequest:
         high = self.message.high
         if self.max_version is not None:
             high = min(high, self.max_version)
-        version = known.choose(self.api_key, low=self.message.low, high=high)
+        version = known.choose_version(self.api_key, low=self.message.low, high=high)
         return OutgoingRequest(
             api_key=self.api_key,
             version=version,
@@ -154,14 +154,14 @@ class EncodedCall(ClientCall):
     chunks: Sequence[SendChunk] = field(repr=False)
     done: Callable[[RawClientResponse], None]
 
-    def can_encode(self, known: NodeApiVersions | None) -> bool:
-        return known is not None and known.supports(self.api_key, self.version)
+    def can_encode_request(self, known: NodeApiVersions | None) -> bool:
+        return known is not None and known.supports_version(self.api_key, self.version)
 
-    def encode(
+    def encode_request(
         self, known: NodeApiVersions, *, node_id: int, on_throttle: Callable[[int], None]
     ) -> OutgoingRequest:
-        if not known.supports(self.api_key, self.version):
-            known.choose(
+        if not known.supports_version(self.api_key, self.version):
+            known.choose_version(
                 self.api_key, low=self.version, high=self.version
             )  # raises UnsupportedVersion
         chunks, self.chunks = self.chunks, ()  # release the bytes before the deadline
@@ -203,7 +203,7 @@ class CallDeadlines:
         """Return the number of waiting calls, which may include calls that have ended."""
         return len(self._heap)
 
-    def add(self, call: ClientCall) -> bool:
+    def add_call(self, call: ClientCall) -> bool:
         """Add a call. Return False if too many calls are already waiting."""
         if len(self._heap) >= self._waiting_max:
             self._heap = [entry for entry in self._heap if entry[2].waiting]
@@ -218,7 +218,7 @@ class CallDeadlines:
         """Earliest deadline (monotonic); infinity without waiting calls."""
         return self._heap[0][0] if self._heap else math.inf
 
-    def pop_expired(self, now_s: float) -> Iterator[ClientCall]:
+    def pop_expired_calls(self, now_s: float) -> Iterator[ClientCall]:
         """Remove and yield expired calls. Calls may be added during the iteration."""
         while self._heap and (self._heap[0][0] <= now_s or not self._heap[0][2].waiting):
             _, _, call = heapq.heappop(self._heap)

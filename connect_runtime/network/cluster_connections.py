@@ -157,8 +157,12 @@ class ClusterConnections:
             chunks=chunks,
             done=done,
         )
-        if not self._closed and not place.send_now(request) and self._register_deadline(request):
-            place.submit(request)
+        if (
+            not self._closed
+            and not place.try_send_call(request)
+            and self._register_deadline(request)
+        ):
+            place.submit_call(request)
 
     def choose_version(self, node_id: int, api_key: int, low: int, high: int) -> int | None:
         """Return the API version to use. If not connected, start connecting and return None.
@@ -169,9 +173,9 @@ class ClusterConnections:
         if known is None:
             self._brokers.get_lane(node_id, broker_connections.CONTROL_PURPOSE).request_connection()
             return None
-        return known.choose(api_key, low=low, high=high)
+        return known.choose_version(api_key, low=low, high=high)
 
-    def throttle(self, node_id: int, lane: str, throttle_ms: int) -> None:
+    def apply_throttle_time(self, node_id: int, lane: str, throttle_ms: int) -> None:
         """Apply the throttle time of a raw response. `call` applies throttle times
         automatically."""
         link = self._brokers.get_lane(node_id, lane).connection
@@ -185,15 +189,15 @@ class ClusterConnections:
 
     # state
 
-    def connection_error(self, node_id: int) -> ConnectError | None:
+    def get_connection_error(self, node_id: int) -> ConnectError | None:
         """Return why a broker is unreachable, or None if it is reachable or no recent attempt was
         made."""
-        return self._brokers.connection_error(node_id)
+        return self._brokers.get_connection_error(node_id)
 
-    def connection_errors(self) -> dict[str, ConnectError]:
+    def get_connection_errors(self) -> dict[str, ConnectError]:
         """Return connection errors by broker, or by bootstrap address before metadata is
         available."""
-        return self._brokers.connection_errors()
+        return self._brokers.get_connection_errors()
 
     def metadata_error(self) -> ConnectError | None:
         """Return why the last metadata response was malformed, or None if it was not."""
@@ -204,7 +208,7 @@ class ClusterConnections:
         response."""
         return self._brokers.last_response_s(node_id)
 
-    def rtt_s(self, node_id: int) -> float | None:
+    def get_min_rtt_s(self, node_id: int) -> float | None:
         """Return the shortest response time of a small request to this broker, about one round
         trip."""
         return self._brokers.rtt_s.get(node_id)
@@ -220,15 +224,15 @@ class ClusterConnections:
         """Process all due work. Return the seconds until the next call."""
         if self._closed:
             return _MAX_TICK_INTERVAL_S
-        self._run_deferred()
+        self._run_deferred_calls()
         if self._route_again:
-            self._route_parked_calls()
+            self._route_waiting_calls()
         self._discovery.tick(now_s)
         if self._deadlines.due_s <= now_s:
             self._fail_expired_calls(now_s)
         if now_s >= self._idle_check_at_s:
             self._idle_check_at_s = now_s + _IDLE_CHECK_INTERVAL_S
-            self._brokers.close_idle(now_s)
+            self._brokers.close_idle_connections(now_s)
         due_s = self._brokers.tick(now_s)
         if self._tokens is not None:  # after the brokers, which may request a token
             due_s = min(due_s, self._tokens.tick(now_s))
@@ -249,9 +253,9 @@ class ClusterConnections:
         for call in itertools.chain.from_iterable(parked.values()):
             if call.waiting:
                 call.fail(gone)
-        self._run_deferred()
+        self._run_deferred_calls()
 
-    def _run_deferred(self) -> None:
+    def _run_deferred_calls(self) -> None:
         deferred, self._deferred = self._deferred, []
         for run in deferred:
             run()
@@ -259,7 +263,7 @@ class ClusterConnections:
     # waiting calls
 
     def _register_deadline(self, call: ClientCall) -> bool:
-        if self._deadlines.add(call):
+        if self._deadlines.add_call(call):
             return True
         full = CallQueueFull(
             f"{call.api} for {call.to}: {len(self._deadlines)} calls are waiting already"
@@ -268,14 +272,14 @@ class ClusterConnections:
         return False
 
     def _fail_expired_calls(self, now_s: float) -> None:
-        for call in self._deadlines.pop_expired(now_s):
+        for call in self._deadlines.pop_expired_calls(now_s):
             failure = RequestTimedOut(
                 call.api,
                 waiting_for=self._describe_waiting_call(call),
                 after_s=round(now_s - call.queued_s, 3),
             )
             call.fail(failure)
-        self._brokers.remove_expired()
+        self._brokers.remove_expired_calls()
         self._parked = {
             target: waiting
             for target, parked in self._parked.items()
@@ -285,14 +289,14 @@ class ClusterConnections:
     def _describe_waiting_call(self, call: ClientCall) -> str:
         node_id = self._find_target_node(call)
         if node_id is not None:
-            return self._brokers.get_lane(node_id, call.lane).describe_wait()
+            return self._brokers.get_lane(node_id, call.lane).describe_queued_call()
         what = str(call.to)
         if isinstance(call.to, LeaderTarget):
-            topic = self.view.topic(call.to.topic)
+            topic = self.view.get_topic(call.to.topic)
             if topic is not None and topic.error_code:
                 what += f" ({call.to.topic}: {request_errors.format_error_code(topic.error_code)})"
         troubles = "; ".join(
-            f"{where}: {why}" for where, why in self._brokers.connection_errors().items()
+            f"{where}: {why}" for where, why in self._brokers.get_connection_errors().items()
         )
         return f"{what} ({troubles})" if troubles else what
 
@@ -309,7 +313,7 @@ class ClusterConnections:
                 known = self.view.controller_id in self.view.brokers
                 return self.view.controller_id if known else None
             case LeaderTarget(topic, partition):
-                leader = self.view.leader(topic, partition)
+                leader = self.view.get_leader(topic, partition)
                 return None if leader is None else leader.node_id
             case CoordinatorTarget() as coordinator:
                 node = self._coordinators.get_node(coordinator)
@@ -318,7 +322,7 @@ class ClusterConnections:
     def _route_call(self, call: ClientCall) -> None:
         node_id = self._find_target_node(call)
         if node_id is not None:
-            self._brokers.get_lane(node_id, call.lane).submit(call)
+            self._brokers.get_lane(node_id, call.lane).submit_call(call)
             return
         self._parked.setdefault(call.to, []).append(call)
         match call.to:
@@ -337,7 +341,7 @@ class ClusterConnections:
             self._coordinators.retry_lookups((coordinator,), self._clock.now_s())
             self.view.request_refresh()
 
-    def _route_parked_calls(self) -> None:
+    def _route_waiting_calls(self) -> None:
         self._route_again = False
         parked, self._parked = self._parked, {}
         for call in itertools.chain.from_iterable(parked.values()):
@@ -357,7 +361,7 @@ class ClusterConnections:
 
     def _on_lane_ready(self) -> None:
         self._route_again = True
-        self._discovery.wake()
+        self._discovery.retry_immediately()
 
     def _on_lane_failed(
         self, lane: BrokerConnections, failure: ConnectError, returned: list[ClientCall]
@@ -365,7 +369,7 @@ class ClusterConnections:
         if lane.node_id >= 0:
             self._coordinators.forget_node(lane.node_id)
             self.view.request_refresh()
-        self._discovery.wake()
+        self._discovery.retry_immediately()
         self._route_again = True
         fatal = isinstance(failure, FatalError)
         for call in returned:

@@ -63,7 +63,8 @@ class DiscoveryOwner(Protocol):
 
 
 class ClusterDiscovery:
-    """Keeps metadata and coordinators up to date. Call `wake` when connections open or close."""
+    """Keeps metadata and coordinators up to date. Call `retry_immediately` when connections open or
+    close."""
 
     def __init__(
         self,
@@ -86,7 +87,7 @@ class ClusterDiscovery:
         self.rejected_metadata: TruncatedResponse | None = None
         """Why the last metadata response was malformed; None if it was not."""
 
-    def wake(self) -> None:
+    def retry_immediately(self) -> None:
         """Retry immediately, because a connection was opened or closed."""
         self._not_before_s = -math.inf
 
@@ -111,8 +112,10 @@ class ClusterDiscovery:
         nodes = [*self._view.brokers]
         if self._rebootstrap or not nodes:
             nodes += self._bootstrap
-        states = [self._cluster.get_lane(node, METADATA_PURPOSE).node_state() for node in nodes]
-        node_id, self._not_before_s = cluster_metadata.pick_node(states, now_s)
+        states = [
+            self._cluster.get_lane(node, METADATA_PURPOSE).get_connection_state() for node in nodes
+        ]
+        node_id, self._not_before_s = cluster_metadata.pick_broker(states, now_s)
         if node_id is None:
             return
         lane = self._cluster.get_lane(node_id, METADATA_PURPOSE)

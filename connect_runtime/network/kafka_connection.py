@@ -215,7 +215,7 @@ class KafkaConnection:
     # requests
 
     @property
-    def in_flight(self) -> int:
+    def in_flight_request_count(self) -> int:
         """Number of requests that are queued or sent and not yet answered."""
         return len(self._pending)
 
@@ -269,7 +269,9 @@ class KafkaConnection:
         """
         now_s = self._env.clock.now_s()
         self._opening_ends_s = now_s + self._env.limits.connect_timeout_s
-        self._dialling.resolve(now_s, ends_s=self._opening_ends_s, resolved=self._on_host_resolved)
+        self._dialling.resolve_addresses(
+            now_s, ends_s=self._opening_ends_s, resolved=self._on_host_resolved
+        )
         self.next_due_s = self._compute_due_s()
 
     def close(self, failure: ConnectError | None = None) -> None:
@@ -351,7 +353,7 @@ class KafkaConnection:
 
     def _try_next_address(self, now_s: float, error: Exception) -> None:
         self._drop_transport()
-        found = self._dialling.next_transport(now_s, error)
+        found = self._dialling.connect_to_next_address(now_s, error)
         if isinstance(found, Exception):
             self._close_after_error(found)
             return
@@ -407,9 +409,9 @@ class KafkaConnection:
             self._conversation = handshake.authenticate_connection(
                 security, address=address, known=known, token=token
             )
-        self._continue_conversation(None)
+        self._continue_authentication(None)
 
-    def _continue_conversation(self, body: memoryview | None) -> None:
+    def _continue_authentication(self, body: memoryview | None) -> None:
         """Process the next response of the handshake or session renewal."""
         assert self._conversation is not None
         try:
@@ -433,21 +435,21 @@ class KafkaConnection:
                 chunks=[framing.encode_request_body(entity)],
                 deadline_s=now_s + timeout_s,
                 queued_s=now_s,
-                done=self._on_conversation_response,
+                done=self._on_authentication_response,
             )
         )
         self.flush()
 
-    def _on_conversation_response(self, outcome: RequestOutcome) -> None:
+    def _on_authentication_response(self, outcome: RequestOutcome) -> None:
         if outcome.body is not None:
-            self._continue_conversation(outcome.body)
+            self._continue_authentication(outcome.body)
 
     def _on_handshake_done(self, opened: HandshakeResult) -> None:
         now_s = self._env.clock.now_s()
         self._conversation = None
         self.versions = opened.versions
         self._opening_ends_s = math.inf
-        self._session.start(opened.session_lifetime_s, now_s, self._env.rng)
+        self._session.start_session(opened.session_lifetime_s, now_s, self._env.rng)
         if self._env.tokens is not None:
             self._env.tokens.on_token_accepted()
         self._reader.max_bytes = self._env.limits.max_response_bytes
@@ -459,7 +461,7 @@ class KafkaConnection:
     def _renew_session(self, now_s: float) -> None:
         """Authenticate again, after the requests in flight and before all other requests."""
         tokens = self._env.tokens
-        if tokens is not None and not tokens.outlasts(self._session.ends_s):
+        if tokens is not None and not tokens.is_token_valid_beyond(self._session.ends_s):
             if not self._session.postpone_renewal(now_s):
                 self.close(tokens.last_failure)
             return
@@ -483,7 +485,7 @@ class KafkaConnection:
         budget = _MAX_READ_PER_EVENT_BYTES
         while self._transport is not None and budget > 0:
             try:
-                frame = self._reader.next_frame(self._transport)
+                frame = self._reader.read_next_frame(self._transport)
             except (OSError, EOFError, InvalidFrameSize) as error:
                 self._close_after_error(error)
                 return

@@ -78,7 +78,9 @@ class HttpRequest:
     def start(self, now_s: float) -> None:
         """Resolve the host name and start to connect."""
         self._ends_s = now_s + self._limits.connect_timeout_s
-        self._dialling.resolve(now_s, ends_s=self._ends_s, resolved=self._on_host_resolved)
+        self._dialling.resolve_addresses(
+            now_s, ends_s=self._ends_s, resolved=self._on_host_resolved
+        )
 
     def tick(self, now_s: float) -> None:
         """Enforce the time limits."""
@@ -106,7 +108,7 @@ class HttpRequest:
 
     def _try_next_address(self, now_s: float, error: Exception) -> None:
         self._close_transport()
-        found = self._dialling.next_transport(now_s, error)
+        found = self._dialling.connect_to_next_address(now_s, error)
         if isinstance(found, Exception):
             self._fail_request(found)
             return
@@ -212,7 +214,7 @@ class OAuthTokenSource:
         self._names = names
         self._clock = clock
         self._refresher = TokenRefresher(oauth, rng)
-        self._host, self._port, tls = oauthbearer.parse_endpoint(oauth.endpoint)
+        self._host, self._port, tls = oauthbearer.parse_token_endpoint(oauth.endpoint)
         trust = SecuritySettings(protocol="SSL", ca_pem=oauth.ca_pem)
         self._tls = create_tls_context(trust) if tls else None
         self._request: HttpRequest | None = None
@@ -230,13 +232,13 @@ class OAuthTokenSource:
         flight."""
         return self._refresher.get_or_request_token(self._clock.now_s())
 
-    def outlasts(self, ends_s: float) -> bool:
+    def is_token_valid_beyond(self, ends_s: float) -> bool:
         """Return whether the token is valid beyond `ends_s`. If not, request another token.
 
         Renewing a session with the same token would not extend it, and brokers reject renewals
         within a second.
         """
-        return self._refresher.outlasts(ends_s, self._clock.now_s())
+        return self._refresher.is_token_valid_beyond(ends_s, self._clock.now_s())
 
     @property
     def last_failure(self) -> ConnectError:

@@ -107,7 +107,8 @@ class HostResolver:
         self._stale: set[HostLookup] = set()
 
     def start_lookup(self, question: HostLookup, done: OnLookupDone) -> None:
-        """Look up a host. The poller calls `done` unless `cancel` or `close` is called first.
+        """Look up a host. The poller calls `done` unless `cancel_lookup` or `close` is called
+        first.
 
         Identical concurrent lookups are combined. If too many lookups are pending, `done` is called
         immediately with a failure.
@@ -118,7 +119,7 @@ class HostResolver:
             return
         if len(self._waiting) >= _MAX_PENDING_LOOKUPS:
             done(
-                _make_lookup_failure(
+                _build_lookup_failure(
                     question, f"{_MAX_PENDING_LOOKUPS} lookups are pending already"
                 )
             )
@@ -128,24 +129,24 @@ class HostResolver:
                 self._start_thread()
             except (OSError, RuntimeError) as error:  # out of file descriptors or threads
                 if not self._started:
-                    done(_make_lookup_failure(question, str(error)))
+                    done(_build_lookup_failure(question, str(error)))
                     return
         self._waiting[question] = [done]
         self._questions.put(question)
 
-    def cancel(self, question: HostLookup, done: OnLookupDone) -> None:
+    def cancel_lookup(self, question: HostLookup, done: OnLookupDone) -> None:
         """Remove a callback. The lookup continues, and its result is cached."""
         waiting = self._waiting.get(question, [])
         if done in waiting:
             waiting.remove(done)
 
-    def get_cached(self, question: HostLookup) -> list[ResolvedAddress]:
+    def get_cached_addresses(self, question: HostLookup) -> list[ResolvedAddress]:
         """Return the last result for a host; empty if no lookup has succeeded."""
         return list(self._known.get(question, ()))
 
-    def get_fallback(self, question: HostLookup) -> LookupResult:
+    def get_fallback_result(self, question: HostLookup) -> LookupResult:
         """Return the cached result, or else a failure, for a lookup that takes too long."""
-        return self._get_last_known_addresses(question) or _make_lookup_failure(
+        return self._get_last_known_addresses(question) or _build_lookup_failure(
             question, "no response in time"
         )
 
@@ -229,10 +230,10 @@ class HostResolver:
             if known:
                 return known
         said = (found.strerror if isinstance(found, OSError) else None) or str(found)
-        return _make_lookup_failure(question, said)
+        return _build_lookup_failure(question, said)
 
     def _get_last_known_addresses(self, question: HostLookup) -> list[ResolvedAddress]:
-        known = self.get_cached(question)
+        known = self.get_cached_addresses(question)
         if known and question not in self._stale:
             self._stale.add(question)
             log.warning(
@@ -243,7 +244,7 @@ class HostResolver:
         return known
 
 
-def _make_lookup_failure(question: HostLookup, said: str) -> ConnectionFailed:
+def _build_lookup_failure(question: HostLookup, said: str) -> ConnectionFailed:
     address = cluster_metadata.format_address(question.host, question.port)
     problem = f"the host name cannot be resolved: {said}"
     return ConnectionFailed(address, problem, layer=FailureLayer.DNS)
@@ -280,7 +281,8 @@ _MAX_RESOLVE_WAIT_S = 2.0
 class ConnectAttempts:
     """Attempts to connect to the addresses of one host in order.
 
-    Call `resolve` first, then `next_transport` for every attempt, and `close` when giving up.
+    Call `resolve_addresses` first, then `connect_to_next_address` for every attempt, and `close`
+    when giving up.
     """
 
     def __init__(
@@ -305,11 +307,13 @@ class ConnectAttempts:
         self.attempt_ends_s = math.inf
         """Time when the current attempt or lookup times out (monotonic); inf without a limit."""
 
-    def resolve(self, now_s: float, *, ends_s: float, resolved: Callable[[], None]) -> None:
+    def resolve_addresses(
+        self, now_s: float, *, ends_s: float, resolved: Callable[[], None]
+    ) -> None:
         """Look up the addresses. Always calls `resolved`, possibly before this method returns.
 
-        If the lookup takes longer than `attempt_ends_s`, call `next_transport`, which uses cached
-        addresses.
+        If the lookup takes longer than `attempt_ends_s`, call `connect_to_next_address`, which uses
+        cached addresses.
         """
         self._ends_s = ends_s
         found = parse_numeric_address(self._question)
@@ -318,19 +322,19 @@ class ConnectAttempts:
             resolved()
             return
         self.attempt_ends_s = ends_s
-        if self._names.get_cached(self._question):
+        if self._names.get_cached_addresses(self._question):
             self.attempt_ends_s = now_s + min(_MAX_RESOLVE_WAIT_S, (ends_s - now_s) / 2)
         self._on_resolved = resolved
         self._names.start_lookup(self._question, self._on_lookup_done)
 
-    def next_transport(self, now_s: float, failed: Exception) -> Transport | Exception:
+    def connect_to_next_address(self, now_s: float, failed: Exception) -> Transport | Exception:
         """Start connecting to the next address after the previous attempt failed with `failed`.
 
         Returns the last failure if no address or no time is left.
         """
         if self._on_resolved is not None:
             self.close()
-            self._apply_result(self._names.get_fallback(self._question))
+            self._apply_lookup_result(self._names.get_fallback_result(self._question))
         while self._places and now_s < self._ends_s:
             place = self._places.popleft()
             try:
@@ -357,15 +361,15 @@ class ConnectAttempts:
         """Cancel a pending lookup."""
         if self._on_resolved is not None:
             self._on_resolved = None
-            self._names.cancel(self._question, self._on_lookup_done)
+            self._names.cancel_lookup(self._question, self._on_lookup_done)
 
     def _on_lookup_done(self, answer: LookupResult) -> None:
         resolved, self._on_resolved = self._on_resolved, None
-        self._apply_result(answer)
+        self._apply_lookup_result(answer)
         if resolved is not None:
             resolved()
 
-    def _apply_result(self, answer: LookupResult) -> None:
+    def _apply_lookup_result(self, answer: LookupResult) -> None:
         if isinstance(answer, ConnectError):
             self._unresolved = answer
         else:

@@ -27,7 +27,7 @@ def find_unusable_certificates(security: SecuritySettings) -> list[UnusableCerti
     """Return all problems of the certificates, without connecting."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     found: list[UnusableCertificate] = []
-    for load in (_load_authorities, _load_own_certificate):
+    for load in (_load_certificate_authorities, _load_own_certificate):
         try:
             load(context, security)
         except UnusableCertificate as error:
@@ -45,7 +45,7 @@ def create_tls_context(security: SecuritySettings) -> ssl.SSLContext | None:
     context.verify_mode = ssl.CERT_REQUIRED
     if security.ca_pem is None:
         context.load_default_certs()
-    _load_authorities(context, security)
+    _load_certificate_authorities(context, security)
     _load_own_certificate(context, security)
     return context
 
@@ -67,12 +67,12 @@ def create_server_tls_context(
     context.verify_mode = client_verify_mode
     if client_verify_mode is not ssl.CERT_NONE and security.ca_pem is None:
         context.load_default_certs(ssl.Purpose.CLIENT_AUTH)
-    _load_authorities(context, security)
+    _load_certificate_authorities(context, security)
     _load_own_certificate(context, security)
     return context
 
 
-def _load_authorities(context: ssl.SSLContext, security: SecuritySettings) -> None:
+def _load_certificate_authorities(context: ssl.SSLContext, security: SecuritySettings) -> None:
     if security.ca_pem is None:
         return
     # Bundles may contain non-ASCII comments, which Python rejects.

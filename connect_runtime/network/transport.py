@@ -223,7 +223,7 @@ def resolve_addresses(host: str, port: int, *, flags: int = 0) -> list[SocketAdd
     return [(family, address) for family, _, _, _, address in found]
 
 
-def _allocate_buffer(size: int) -> mmap.mmap:
+def _allocate_buffer_memory(size: int) -> mmap.mmap:
     """Return a zeroed buffer that occupies memory only where it has been written. Raises
     OSError."""
     return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
@@ -258,7 +258,7 @@ class BufferPool:
             self.free_bytes -= len(buffer)
         else:
             rounded = -(-size // _BUFFER_ROUNDING_BYTES) * _BUFFER_ROUNDING_BYTES
-            buffer = _allocate_buffer(rounded)
+            buffer = _allocate_buffer_memory(rounded)
         between = _make_array_type(len(buffer)).from_buffer(buffer)
         reference = weakref.ref(between, self._return_buffer)
         self._lent[id(reference)] = (reference, buffer)
@@ -340,7 +340,7 @@ class FrameReader:
         self._body = None
         self._target, self._filled = memoryview(self._raw_size), 0
 
-    def next_frame(self, source: Transport) -> memoryview | None:
+    def read_next_frame(self, source: Transport) -> memoryview | None:
         """Return the next complete frame without its size field, or None if it is incomplete.
 
         Raises InvalidFrameSize and the transport's errors.
@@ -366,7 +366,7 @@ class FrameReader:
         if size < _MIN_POOLED_BYTES:
             self._body = memoryview(bytearray(size))
         elif self._pool is None:
-            self._body = memoryview(_allocate_buffer(size))
+            self._body = memoryview(_allocate_buffer_memory(size))
         else:
             self._body = self._pool.acquire(size)
         self._target, self._filled = self._body, 0

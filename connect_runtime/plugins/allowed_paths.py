@@ -31,7 +31,7 @@ class AllowedPaths:
     def __init__(self, paths: Iterable[str] = ()) -> None:
         self._paths = tuple(pathlib.Path(os.path.realpath(each)) for each in paths)
 
-    def check(self, name: str) -> str:
+    def resolve_allowed_path(self, name: str) -> str:
         """Return the file's resolved path. Raises `ConfigError` if the file is not allowed."""
         try:
             real = os.path.realpath(name)
@@ -47,19 +47,19 @@ class AllowedPaths:
             f" another file, or add its folder to {ALLOWED_PATHS_CONFIG} in the worker's properties"
         )
 
-    def open(self, name: str, flags: int) -> int:
+    def open_allowed_file(self, name: str, flags: int) -> int:
         """Open an allowed file and return its descriptor. Raises `ConfigError` or `OSError`."""
-        real = self.check(name)
+        real = self.resolve_allowed_path(name)
         flags |= os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
         opened = os.open(real, flags, 0o666)
-        why = _explain_refusal(opened, real)
+        why = _explain_refused_file(opened, real)
         if why:
             os.close(opened)
             raise ConfigError(f"file {name} {why}")
         return opened
 
 
-def _explain_refusal(opened: int, real: str) -> str:
+def _explain_refused_file(opened: int, real: str) -> str:
     """Explain why the opened file may not be used; return "" if it may."""
     found = os.fstat(opened)
     # A folder in the path may have been replaced by a link since the path was resolved.
@@ -97,7 +97,7 @@ def add_path_errors(values: list[ConfigValue], allowed: AllowedPaths) -> list[Co
     for each in values:
         if each.name == FILE_CONFIG and each.value and not each.error_messages:
             try:
-                allowed.check(each.value)
+                allowed.resolve_allowed_path(each.value)
             except ConfigError as error:
                 each.error_messages.append(str(error))
     return values

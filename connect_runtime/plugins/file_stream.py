@@ -42,10 +42,10 @@ class LineSplitter:
     _waiting: bytearray = field(default_factory=bytearray)
     _seen: int = 0
 
-    def add(self, chunk: bytes) -> None:
+    def add_bytes(self, chunk: bytes) -> None:
         self._waiting += chunk
 
-    def next_line(self) -> tuple[bytes, int] | None:
+    def pop_line(self) -> tuple[bytes, int] | None:
         """Return the next line without its terminator, and its number of bytes including it.
 
         A \\r at the end of the buffer may be the first half of a \\r\\n, so it is not returned yet.
@@ -119,7 +119,7 @@ class FileStreamSourceConnector(SourceConnector):
         super().start(props)
         _log.info(
             "Starting file source connector reading from %s",
-            _describe_file(SOURCE_CONFIG.parse(props)),
+            _describe_configured_file(SOURCE_CONFIG.parse(props)),
         )
 
     def task_class(self) -> type[Task]:
@@ -168,7 +168,7 @@ def _check_offset(partition: Mapping[str, Any] | None, offset: Mapping[str, Any]
         raise ConnectError(f"Partition objects should contain the key '{FILENAME_FIELD}'")
 
 
-def _describe_file(config: Mapping[str, Any]) -> str:
+def _describe_configured_file(config: Mapping[str, Any]) -> str:
     return config[FILE_CONFIG] or "standard input"
 
 
@@ -205,7 +205,7 @@ class FileStreamSourceTask(SourceTask):
             chunk = self._read_available_bytes(self._stream)
             if not chunk:
                 break
-            self._lines.add(chunk)
+            self._lines.add_bytes(chunk)
             found += self._convert_lines(self._config[BATCH_SIZE_CONFIG] - len(found))
         if not found:
             self._check_line_length()
@@ -217,7 +217,7 @@ class FileStreamSourceTask(SourceTask):
         name = self._config[FILE_CONFIG]
         position = self._read_stored_position(name)
         try:
-            stream = open(self.allowed.open(name, os.O_RDONLY), "rb", buffering=0)  # noqa: SIM115  # closed by `stop`
+            stream = open(self.allowed.open_allowed_file(name, os.O_RDONLY), "rb", buffering=0)  # noqa: SIM115  # closed by `stop`
         except FileNotFoundError:
             _log.warning("Couldn't find file %s, waiting for it to be created", name)
             return None
@@ -248,7 +248,7 @@ class FileStreamSourceTask(SourceTask):
             return stream.read1(READ_CHUNK_BYTES) if ready else b""  # type: ignore[attr-defined]  # sys.stdin.buffer has it
         except OSError as error:
             raise ConnectError(
-                f"reading {_describe_file(self._config)}: {error.strerror}"
+                f"reading {_describe_configured_file(self._config)}: {error.strerror}"
             ) from error
 
     def _convert_lines(self, limit: int | None = None) -> list[SourceRecord]:
@@ -257,7 +257,7 @@ class FileStreamSourceTask(SourceTask):
         found: list[SourceRecord] = []
         now_ms = self.context.clock.wall_ms()
         while len(found) < wanted:
-            line = self._lines.next_line()
+            line = self._lines.pop_line()
             if line is None:
                 break
             text, size = line
@@ -279,7 +279,7 @@ class FileStreamSourceTask(SourceTask):
         if self._lines.is_too_long:
             at = "" if self._position is None else f" at byte {self._position}"
             raise ConnectError(
-                f"reading {_describe_file(self._config)}: the line{at} has more than "
+                f"reading {_describe_configured_file(self._config)}: the line{at} has more than "
                 f"{LINE_BYTES_MAX >> 20} MiB: split it, or use a file whose lines are shorter"
             )
 
@@ -347,7 +347,9 @@ class FileStreamSinkTask(SinkTask):
             self._stream = sys.stdout
             return
         try:
-            opened = self.allowed.open(self._name, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+            opened = self.allowed.open_allowed_file(
+                self._name, os.O_WRONLY | os.O_APPEND | os.O_CREAT
+            )
             self._stream = open(opened, "a", encoding="utf-8", errors="replace", newline="")  # noqa: SIM115  # closed by `stop`
         except OSError as error:
             raise ConnectError(

@@ -38,10 +38,10 @@ def format_value(described: Schema | None, value: Any) -> str | None:
         return value
     if isinstance(value, (bytes, bytearray, memoryview)):
         return base64.b64encode(value).decode()
-    return _format_embedded(described, value)
+    return _format_embedded_value(described, value)
 
 
-def _format_embedded(described: Schema | None, value: Any) -> str:
+def _format_embedded_value(described: Schema | None, value: Any) -> str:
     """Format a value inside a list, map or struct. Strings are quoted there."""
     if value is None:
         return "null"
@@ -57,8 +57,8 @@ def _format_embedded(described: Schema | None, value: Any) -> str:
     if isinstance(value, (bytes, bytearray, memoryview)):
         return _quote_string(base64.b64encode(value).decode())
     if isinstance(value, (datetime.date, datetime.time)):
-        return _format_temporal(value)
-    return _format_container(described, value)
+        return _format_temporal_value(value)
+    return _format_container_value(described, value)
 
 
 def _quote_string(text: str) -> str:
@@ -66,27 +66,29 @@ def _quote_string(text: str) -> str:
     return f'"{escaped}"'
 
 
-def _format_container(described: Schema | None, value: Any) -> str:
+def _format_container_value(described: Schema | None, value: Any) -> str:
     if isinstance(value, (list, tuple)):
         element = None if described is None else described.elements
-        return f"[{','.join(_format_embedded(element, each) for each in value)}]"
+        return f"[{','.join(_format_embedded_value(element, each) for each in value)}]"
     if isinstance(value, Mapping):
         keys = None if described is None else described.keys
         values = None if described is None else described.elements
         pairs = (
-            f"{_format_embedded(keys, k)}:{_format_embedded(values, v)}" for k, v in value.items()
+            f"{_format_embedded_value(keys, k)}:{_format_embedded_value(values, v)}"
+            for k, v in value.items()
         )
         return f"{{{','.join(pairs)}}}"
     if isinstance(value, Struct):
         pairs = (
-            f"{_quote_string(each.name)}:{_format_embedded(each.schema, value.get(each.name))}"
+            f"{_quote_string(each.name)}:"
+            f"{_format_embedded_value(each.schema, value.get(each.name))}"
             for each in value.schema.fields
         )
         return f"{{{','.join(pairs)}}}"
     raise DataError(f"Failed to serialize unexpected value type {type(value).__name__}")
 
 
-def _format_temporal(value: datetime.date | datetime.time) -> str:
+def _format_temporal_value(value: datetime.date | datetime.time) -> str:
     """Format a temporal value; a timestamp at midnight becomes a date, as in Java."""
     if isinstance(value, datetime.time):
         return f"{value.isoformat('milliseconds')}Z"
@@ -148,7 +150,10 @@ def parse_value(text: str) -> SchemaAndValue:
         found = parse_temporal(word) or parse_number(word)
         return found or SchemaAndValue(schema.STRING_SCHEMA, text)
     try:
-        return _ValueParser(_TOKEN.findall(text)).value(0) or schema.NULL_SCHEMA_AND_VALUE
+        return (
+            _ValueParser(_TOKEN.findall(text)).parse_value_at_depth(0)
+            or schema.NULL_SCHEMA_AND_VALUE
+        )
     except _NoValueError:
         return SchemaAndValue(schema.STRING_SCHEMA, text)
 
@@ -160,7 +165,7 @@ class _ValueParser:
         self._tokens = tokens
         self._at = 0
 
-    def value(self, depth: int) -> ParsedValue:
+    def parse_value_at_depth(self, depth: int) -> ParsedValue:
         if depth > _MAX_DEPTH:
             raise _NoValueError
         if self._accept_token('"'):
@@ -217,8 +222,8 @@ class _ValueParser:
         items: list[Any] = []
         element = _CommonSchema()
         while not self._accept_token("]"):
-            found = self.value(depth + 1)
-            element.add(found)
+            found = self.parse_value_at_depth(depth + 1)
+            element.add_value(found)
             items.append(None if found is None else found.value)
             if self._peek_token() != "]" and not self._accept_token(","):
                 raise _NoValueError
@@ -229,13 +234,13 @@ class _ValueParser:
         entries: list[tuple[Any, Any]] = []
         keys, values = _CommonSchema(), _CommonSchema()
         while not self._accept_token("}"):
-            key = self.value(depth + 1)
+            key = self.parse_value_at_depth(depth + 1)
             if key is None or not self._accept_token(":"):
                 raise _NoValueError
-            value = self.value(depth + 1)
+            value = self.parse_value_at_depth(depth + 1)
             self._accept_token(",")
-            keys.add(key)
-            values.add(value)
+            keys.add_value(key)
+            values.add_value(value)
             entries.append((_convert_to_map_key(key.value), None if value is None else value.value))
         described = Schema(
             type=SchemaType.MAP,
@@ -254,7 +259,7 @@ class _CommonSchema:
         self.schema: Schema | None = None
         self._compatible = True
 
-    def add(self, found: ParsedValue) -> None:
+    def add_value(self, found: ParsedValue) -> None:
         if found is None or found.schema is None or not self._compatible:
             return
         if self.schema is None or self.schema.type is found.schema.type:

@@ -146,7 +146,7 @@ class InstalledPlugin:
 class PluginRegistry(Protocol):
     """Finds plugin classes by name. Thread-safe."""
 
-    def find(self, name: str, *kinds: Kind) -> type[Any]:
+    def find_plugin_class(self, name: str, *kinds: Kind) -> type[Any]:
         """Return the plugin class of one of these kinds with the given full name, simple name or
         alias.
 

@@ -66,8 +66,9 @@ class DiscoveredPlugins:
         for shipped, of in classes:
             self._add_plugin(shipped, of)
 
-    def find(self, name: str, *kinds: PluginKind) -> type[Any]:
-        """Return the plugin class with the given name; implements `PluginRegistry.find`."""
+    def find_plugin_class(self, name: str, *kinds: PluginKind) -> type[Any]:
+        """Return the plugin class with the given name; implements
+        `PluginRegistry.find_plugin_class`."""
         name = name.strip()
         for kind in kinds:
             target = self._full.get((kind, name))
@@ -95,7 +96,7 @@ class DiscoveredPlugins:
             (kind, plugin.java_name): InstalledPlugin(
                 kind=kind,
                 class_name=plugin.java_name,
-                version=_read_version(self._classes[kind, target]),
+                version=_read_plugin_version(self._classes[kind, target]),
             )
             for (kind, target), plugin in self._plugins.items()
         }
@@ -154,7 +155,7 @@ def discover_plugins(
         *_load_entry_point_plugins(),
     ]
     for folder in folders:
-        found += _load_folder(pathlib.Path(folder))
+        found += _load_folder_plugins(pathlib.Path(folder))
     return DiscoveredPlugins(found)
 
 
@@ -182,7 +183,7 @@ def _load_entry_point_plugins() -> list[tuple[ShippedPlugin, type[Any]]]:
         except BaseException as error:  # noqa: BLE001 - of others' code, which may do anything
             _LOG.error("skipping plugin %s of %s: %s", point.name, _describe_origin(point), error)
             continue
-        if not isinstance(of, type) or not _find_kinds(of):
+        if not isinstance(of, type) or not _find_plugin_kinds(of):
             _LOG.error(
                 "skipping plugin %s of %s: not a plugin", point.name, _describe_origin(point)
             )
@@ -195,7 +196,7 @@ def _describe_origin(point: importlib.metadata.EntryPoint) -> str:
     return point.value if point.dist is None else f"{point.dist.name} ({point.value})"
 
 
-def _load_folder(folder: pathlib.Path) -> list[tuple[ShippedPlugin, type[Any]]]:
+def _load_folder_plugins(folder: pathlib.Path) -> list[tuple[ShippedPlugin, type[Any]]]:
     if not folder.is_dir():
         _LOG.error("plugin.path: %s is not a folder", folder)
         return []
@@ -231,11 +232,11 @@ def _create_plugin_entries(
     target = f"{of.__module__}:{of.__qualname__}"
     return [
         (ShippedPlugin(kind, name or _to_dotted_name(target), target), of)
-        for kind in _find_kinds(of)
+        for kind in _find_plugin_kinds(of)
     ]
 
 
-def _find_kinds(of: type[Any]) -> list[PluginKind]:
+def _find_plugin_kinds(of: type[Any]) -> list[PluginKind]:
     """Return the plugin kinds that a class implements; empty for abstract classes."""
     if inspect.isabstract(of):
         return []
@@ -246,7 +247,7 @@ def _to_dotted_name(target: str) -> str:
     return target.replace(":", ".")
 
 
-def _read_version(of: type[Any]) -> str | None:
+def _read_plugin_version(of: type[Any]) -> str | None:
     """Return the version that an instance of the plugin reports; None if it reports none or
     fails."""
     try:

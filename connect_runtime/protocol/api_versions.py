@@ -47,7 +47,7 @@ class NodeApiVersions:
     address: str
     ranges: Mapping[int, ApiVersionRange] = field(default_factory=dict)
 
-    def choose(self, api_key: int, *, low: int, high: int) -> int:
+    def choose_version(self, api_key: int, *, low: int, high: int) -> int:
         """Return the newest version in [low, high] that the broker supports.
 
         Raises `UnsupportedVersion` if the broker supports no version in this range.
@@ -64,7 +64,7 @@ class NodeApiVersions:
             address=self.address,
         )
 
-    def supports(self, api_key: int, version: int) -> bool:
+    def supports_version(self, api_key: int, version: int) -> bool:
         """Return True if the broker supports the API in the given version."""
         theirs = self.ranges.get(api_key)
         return theirs is not None and theirs.low <= version <= theirs.high

@@ -80,11 +80,11 @@ class ClusterMetadata:
 
     # reading
 
-    def topic(self, name: str) -> TopicMetadata | None:
+    def get_topic(self, name: str) -> TopicMetadata | None:
         """Return a topic's metadata; None if it was not requested or has not been received yet."""
         return self._topics.get(name)
 
-    def leader(self, topic: str, partition: int) -> PartitionLeader | None:
+    def get_leader(self, topic: str, partition: int) -> PartitionLeader | None:
         """Return the partition's leader; None if the partition has no leader or its leader is
         unknown."""
         view = self._topics.get(topic)
@@ -243,8 +243,8 @@ def parse_address(text: str) -> tuple[str, int]:
 
 
 class NodeConnectionState(NamedTuple):
-    """Connection state of one broker, as input to `pick_node`. Bootstrap entries have negative node
-    ids."""
+    """Connection state of one broker, as input to `pick_broker`. Bootstrap entries have negative
+    node ids."""
 
     node_id: int
     connected: bool
@@ -259,7 +259,7 @@ _PARALLEL_CONNECT_DELAY_S = 1.0
 parallel."""
 
 
-def pick_node(nodes: Iterable[NodeConnectionState], now_s: float) -> tuple[int | None, float]:
+def pick_broker(nodes: Iterable[NodeConnectionState], now_s: float) -> tuple[int | None, float]:
     """Pick the broker to use or connect to. Returns (node id or None, time of the next attempt if
     None).
 

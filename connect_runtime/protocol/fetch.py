@@ -295,9 +295,9 @@ class FetchSession:
         """Return whether a request is in flight."""
         return self._in_flight is not None
 
-    def next_request(self) -> FetchSessionRequest:
-        """Start the next fetch request and return it. Call `on_response` or `on_failure` before the
-        next call."""
+    def start_next_request(self) -> FetchSessionRequest:
+        """Start the next fetch request and return it. Call `on_response` or `on_request_failed`
+        before the next call."""
         assert self._in_flight is None, "a session can have only one request in flight"
         request = (
             self._build_full_request()
@@ -323,7 +323,7 @@ class FetchSession:
         else:
             self._epoch = 1 if self._epoch == _MAX_SESSION_EPOCH else self._epoch + 1
 
-    def on_failure(self) -> None:
+    def on_request_failed(self) -> None:
         """Reopen the session after a request failed without a response, because the broker's
         session state is unknown."""
         request, self._in_flight = self._in_flight, None

@@ -118,7 +118,7 @@ def _make_legacy_length_reader(
     return read
 
 
-def _make_sized_validator(
+def _make_length_prefixed_validator(
     read_length: Callable[[memoryview, int], tuple[int, int]],
 ) -> FieldValidator:
     def validate(body: memoryview, position: int, edits: list[BodyEdit]) -> int:
@@ -158,7 +158,7 @@ def _make_nullable_entity_validator(validate_entity: FieldValidator) -> FieldVal
     return validate
 
 
-def _make_tags_validator(known: dict[int, FieldValidator]) -> FieldValidator:
+def _make_tagged_fields_validator(known: dict[int, FieldValidator]) -> FieldValidator:
     def validate(body: memoryview, position: int, edits: list[BodyEdit]) -> int:
         if body[position] == 0:
             return position + 1
@@ -217,8 +217,8 @@ def _make_primitive_validator(
         return _make_fixed_validator(_FIXED_SIZES[kafka_type]), _FIXED_SIZES[kafka_type]
     assert kafka_type in {"string", "bytes", "records"}, kafka_type
     if flexible:
-        return _make_sized_validator(_read_compact_length), None
-    return _make_sized_validator(
+        return _make_length_prefixed_validator(_read_compact_length), None
+    return _make_length_prefixed_validator(
         _make_legacy_length_reader(_I16 if kafka_type == "string" else _I32)
     ), None
 
@@ -265,7 +265,7 @@ def _make_entity_validator(entity_type: Any) -> FieldValidator:
     if run:
         steps.append(_make_fixed_validator(run))
     if flexible:
-        steps.append(_make_tags_validator(tagged))
+        steps.append(_make_tagged_fields_validator(tagged))
 
     def validate_fields(body: memoryview, position: int, edits: list[BodyEdit]) -> int:
         for step in steps:

@@ -185,11 +185,11 @@ def find_error_code(body: Any) -> int:
     codes = [getattr(body, "error_code", 0)]
     codes += [each.error_code for each in getattr(body, "results", ())]
     codes += [getattr(each, "error_code", 0) for each in getattr(body, "groups", ())]
-    codes += read_partition_errors(body).values()
+    codes += get_partition_errors(body).values()
     return next((int(each) for each in codes if each), 0)
 
 
-def read_partition_errors(body: Any) -> dict[TopicPartition, int]:
+def get_partition_errors(body: Any) -> dict[TopicPartition, int]:
     """Return the error code of each partition that failed."""
     return {
         TopicPartition(topic.name, each.partition_index): int(each.error_code)
@@ -199,7 +199,7 @@ def read_partition_errors(body: Any) -> dict[TopicPartition, int]:
     }
 
 
-def read_fetched_offsets(body: Any) -> dict[TopicPartition, CommittedOffset]:
+def get_fetched_offsets(body: Any) -> dict[TopicPartition, CommittedOffset]:
     """Decode an error-free response to `build_fetch_offsets_request` into the committed offset of
     each partition."""
     return {
@@ -261,7 +261,7 @@ def build_fetch_offsets_of_groups_request(
 
     def read(version: int, body: memoryview) -> FetchedOffsetsOfGroups:
         try:
-            return _read_groups_response(
+            return _decode_groups_response(
                 _GROUP_ENTITY_TYPES[version], body, asked=groups, seen=known
             )
         except Exception as error:  # all exceptions, as in `framing.decode_response`
@@ -278,7 +278,7 @@ def build_fetch_offsets_of_groups_request(
     )
 
 
-def _read_groups_response(
+def _decode_groups_response(
     group_type: Any, body: memoryview, *, asked: Sequence[str], seen: Mapping[str, bytes]
 ) -> FetchedOffsetsOfGroups:
     read_group = entity_reader(group_type)

@@ -44,7 +44,7 @@ class SaslSessionLifetime:
     renew_at_s: float = math.inf
     ends_s: float = math.inf
 
-    def start(self, life_s: float | None, now_s: float, rng: random.Random) -> None:
+    def start_session(self, life_s: float | None, now_s: float, rng: random.Random) -> None:
         """Start a session. `life_s` is the lifetime in seconds that the broker granted; None if it
         is unlimited."""
         self.renew_at_s = self.ends_s = math.inf
@@ -55,7 +55,7 @@ class SaslSessionLifetime:
             )
 
     def start_renewal(self) -> None:
-        """Record that a renewal is in progress until `start` is called or the connection is
+        """Record that a renewal is in progress until `start_session` is called or the connection is
         closed."""
         self.renew_at_s = math.inf
 
@@ -97,13 +97,13 @@ def perform_handshake(
     `token` is the OAUTHBEARER token. Raises AuthenticationFailed, UnsupportedVersion or
     TruncatedResponse.
     """
-    known = yield from _request_versions(address)
+    known = yield from _request_api_versions(address)
     if not security.uses_sasl:
         return HandshakeResult(versions=known, session_lifetime_s=None)
     return (yield from authenticate_connection(security, address=address, known=known, token=token))
 
 
-def _request_versions(
+def _request_api_versions(
     address: str,
 ) -> Generator[Any, memoryview, NodeApiVersions]:
     message = request_builders.build_api_versions_request(software_version=_SOFTWARE_VERSION)
@@ -133,12 +133,12 @@ def authenticate_connection(
 ) -> HandshakeConversation:
     """Authenticate with SASL on a connection whose API versions are already known."""
     mechanism, username = security.mechanism or "", security.username or ""
-    yield from _negotiate_mechanism(mechanism, address)
+    yield from _negotiate_sasl_mechanism(mechanism, address)
     key = api_versions.API_KEYS["sasl_authenticate"]
-    version = known.choose(key, low=0, high=2)
+    version = known.choose_version(key, low=0, high=2)
     request_type = kio.index.load_request_schema(key, version)
     exchange = _create_sasl_exchange(security, token)
-    message: bytes | None = exchange.first_message()
+    message: bytes | None = exchange.create_first_message()
     lifetime_ms = 0
     while True:  # ends with the exchange: PLAIN after one round trip, SCRAM after two
         body = yield request_type(auth_bytes=message)  # type: ignore[call-arg]  # generated class
@@ -148,7 +148,7 @@ def authenticate_connection(
                 address, _explain_sasl_refusal(response, mechanism, username)
             )
         try:
-            message = exchange.respond(bytes(response.auth_bytes))
+            message = exchange.respond_to_challenge(bytes(response.auth_bytes))
         except SaslExchangeRefused as refused:
             raise AuthenticationFailed(address, str(refused)) from None
         if version > 0:
@@ -161,14 +161,14 @@ def authenticate_connection(
 
 def _create_sasl_exchange(security: SecuritySettings, token: str | None) -> SaslExchange:
     if security.oauth is None:
-        return sasl.create_exchange(
+        return sasl.create_sasl_exchange(
             security.mechanism or "", security.username or "", password=security.password or ""
         )
     assert token is not None, "OAUTHBEARER requires a token to connect"
     return sasl.create_oauthbearer_exchange(token, security.oauth.extensions)
 
 
-def _negotiate_mechanism(mechanism: str, address: str) -> Generator[Any, memoryview, None]:
+def _negotiate_sasl_mechanism(mechanism: str, address: str) -> Generator[Any, memoryview, None]:
     key = api_versions.API_KEYS["sasl_handshake"]
     request_type = kio.index.load_request_schema(key, _HANDSHAKE_VERSION)
     body = yield request_type(mechanism=mechanism)  # type: ignore[call-arg]  # generated class

@@ -133,8 +133,8 @@ def read_oauth_settings(
     Errors are collected in `reader`. Missing values remain empty.
     """
     _reject_unsupported_classes(reader)
-    _check_options(reader, options)
-    endpoint = _read_endpoint(reader)
+    _check_login_module_options(reader, options)
+    endpoint = _read_token_endpoint(reader)
     client_id = _read_credential(reader, _CLIENT_ID_KEY, option=("clientId", options))
     secret = _read_credential(reader, _CLIENT_SECRET_KEY, option=("clientSecret", options))
     retry_ms = reader.get_integer("sasl.login.retry.backoff.ms", 100, minimum=0, maximum=_INT_MAX)
@@ -152,7 +152,7 @@ def read_oauth_settings(
             for name, value in options.items()
             if name.startswith(_EXTENSION_PREFIX)
         },
-        ca_pem=_read_authorities(reader, options, files),
+        ca_pem=_read_certificate_authorities(reader, options, files),
         connect_timeout_s=_read_timeout_s(reader, "sasl.login.connect.timeout.ms"),
         read_timeout_s=_read_timeout_s(reader, "sasl.login.read.timeout.ms"),
         retry_s=max(retry_ms, 1) / 1000,
@@ -189,7 +189,7 @@ def _reject_unsupported_classes(reader: PropertyReader) -> None:
         )
 
 
-def _check_options(reader: PropertyReader, options: Mapping[str, str]) -> None:
+def _check_login_module_options(reader: PropertyReader, options: Mapping[str, str]) -> None:
     unknown = sorted(
         name
         for name in options
@@ -220,7 +220,7 @@ def _is_valid_extension(name: str, value: str) -> bool:
     )
 
 
-def _read_endpoint(reader: PropertyReader) -> str:
+def _read_token_endpoint(reader: PropertyReader) -> str:
     allowed = "the issuer's token endpoint, such as https://host/path"
     text = reader.get(TOKEN_ENDPOINT_KEY)
     if not text:
@@ -257,7 +257,7 @@ def _read_credential(
     return found
 
 
-def _read_authorities(
+def _read_certificate_authorities(
     reader: PropertyReader, options: Mapping[str, str], files: StoreFiles
 ) -> str | None:
     trust = {name: value for name, value in options.items() if name.startswith(_TRUST_STORE_PREFIX)}
@@ -306,7 +306,7 @@ class AccessToken:
     lifetime_s: float
 
 
-def parse_endpoint(endpoint: str) -> tuple[str, int, bool]:
+def parse_token_endpoint(endpoint: str) -> tuple[str, int, bool]:
     """Parse a token endpoint URL into (host, port, True if it uses TLS)."""
     parts = urllib.parse.urlsplit(endpoint)
     return parts.hostname or "", parts.port or _DEFAULT_PORTS[parts.scheme], parts.scheme == "https"
@@ -343,7 +343,7 @@ class TokenResponseReader:
     arrives in small pieces."""
 
     def __init__(self, oauth: OAuthSettings) -> None:
-        host, port, _ = parse_endpoint(oauth.endpoint)
+        host, port, _ = parse_token_endpoint(oauth.endpoint)
         self._oauth = oauth
         self._address = cluster_metadata.format_address(host, port)
         self._data = bytearray()
@@ -545,7 +545,7 @@ class TokenRefresher:
         self._due_s = -math.inf
         return None
 
-    def outlasts(self, ends_s: float, now_s: float) -> bool:
+    def is_token_valid_beyond(self, ends_s: float, now_s: float) -> bool:
         """Return True if the token expires clearly later than `ends_s`, the end of the SASL
         session. Otherwise schedule a refresh."""
         if self._token is not None and self._expires_s > ends_s + _MIN_EXPIRY_GAIN_S:

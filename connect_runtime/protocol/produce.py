@@ -194,17 +194,17 @@ def _decode_record_errors(
 def _decode_legacy_response(version: int, body: memoryview) -> tuple[ProduceResponse, int]:
     """Decode a Produce response of version 7 or 8, for brokers before 2.8."""
     found: list[ProduceResponsePartition] = []
-    topics, position = _read_count(body, 0)
+    topics, position = _read_array_length(body, 0)
     for _ in range(topics):
         topic, position = _read_string(body, position)
-        count, position = _read_count(body, position)
+        count, position = _read_array_length(body, position)
         for _ in range(count):
             fixed = _PARTITION.unpack_from(body, position)
             position += _PARTITION.size
             message: str | None = None
             errors: list[tuple[int, str | None]] = []
             if version >= _VERSION_WITH_RECORD_ERRORS:
-                failed, position = _read_count(body, position)
+                failed, position = _read_array_length(body, position)
                 for _ in range(failed):
                     index, position = _read_int32(body, position)
                     text, position = _read_string(body, position)
@@ -221,7 +221,7 @@ def _read_int32(body: memoryview, position: int) -> tuple[int, int]:
     return value, position + 4
 
 
-def _read_count(body: memoryview, position: int) -> tuple[int, int]:
+def _read_array_length(body: memoryview, position: int) -> tuple[int, int]:
     """Read the length of a non-nullable array."""
     count, after = _read_int32(body, position)
     if count < 0:

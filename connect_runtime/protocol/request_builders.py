@@ -169,10 +169,12 @@ def build_metadata_request(topics: Sequence[str] | None) -> RequestBuilder:
                 refused["include_cluster_authorized_operations"] = False
         return m.MetadataRequest(topics=None if topics is None else tuple(wanted), **refused)
 
-    return RequestBuilder(api="metadata", low=7, high=13, build=build, read=_read_metadata)
+    return RequestBuilder(
+        api="metadata", low=7, high=13, build=build, read=_decode_metadata_response
+    )
 
 
-def _read_metadata(version: int, body: memoryview) -> Any:
+def _decode_metadata_response(version: int, body: memoryview) -> Any:
     schema = kio.index.load_response_schema(api_versions.API_KEYS["metadata"], version)
     response = framing.decode_response(schema, body)
     problem = _find_invalid_broker(response.brokers)

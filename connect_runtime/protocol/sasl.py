@@ -1,6 +1,6 @@
 """SASL exchanges without a socket: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER.
 
-Follows RFC 4616, 5802, 7677 and 7628. An exchange returns its `first_message` and then responds to
+Follows RFC 4616, 5802, 7677 and 7628. An exchange creates its first message and then responds to
 the broker's challenges until it has nothing more to send. Kafka compares names and passwords as
 plain UTF-8 (Java's ScramFormatter does not apply SASLprep), so they are sent without SASLprep.
 Messages and reprs never contain secrets.
@@ -34,15 +34,15 @@ class SaslExchangeRefused(FatalError):
 class SaslExchange(Protocol):
     """A single SASL authentication attempt. Not reusable."""
 
-    def first_message(self) -> bytes:
+    def create_first_message(self) -> bytes:
         """Return the first SASL message to send to the broker."""
 
-    def respond(self, challenge: bytes) -> bytes | None:
+    def respond_to_challenge(self, challenge: bytes) -> bytes | None:
         """Return the response to a challenge; None if the exchange has succeeded. Raises
         SaslExchangeRefused."""
 
 
-def create_exchange(
+def create_sasl_exchange(
     mechanism: str, username: str, *, password: str, nonce: str | None = None
 ) -> SaslExchange:
     """Create a PLAIN or SCRAM exchange. `nonce` is random unless a test passes one."""
@@ -58,10 +58,10 @@ class _PlainExchange:
     def __init__(self, username: str, password: str) -> None:
         self._message = b"\0".join((b"", username.encode(), password.encode()))
 
-    def first_message(self) -> bytes:
+    def create_first_message(self) -> bytes:
         return self._message
 
-    def respond(self, challenge: bytes) -> bytes | None:
+    def respond_to_challenge(self, challenge: bytes) -> bytes | None:
         if challenge:
             raise SaslExchangeRefused("PLAIN: the broker sent an unexpected challenge")
         return None
@@ -81,10 +81,10 @@ class _OAuthBearerExchange:
         self._message = f"n,,\x01{fields}\x01\x01".encode()
         self._refused = False
 
-    def first_message(self) -> bytes:
+    def create_first_message(self) -> bytes:
         return self._message
 
-    def respond(self, challenge: bytes) -> bytes | None:
+    def respond_to_challenge(self, challenge: bytes) -> bytes | None:
         """Handle a challenge, which contains the broker's error as JSON.
 
         Returns the message after which the broker reports the error.
@@ -120,10 +120,10 @@ class _ScramExchange:
         self._client.password = _UnpreparedText(password)
         self._proven = False
 
-    def first_message(self) -> bytes:
+    def create_first_message(self) -> bytes:
         return str(self._client.get_client_first()).encode()
 
-    def respond(self, challenge: bytes) -> bytes | None:
+    def respond_to_challenge(self, challenge: bytes) -> bytes | None:
         try:
             text = challenge.decode()
             if self._proven:

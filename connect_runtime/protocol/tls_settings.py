@@ -121,7 +121,7 @@ class _TlsSettingsReader:
         given = self._reader.get(name)
         if given:
             self._require_pem_type("truststore", name)
-            return self._check_pem(name, given, needs=_CERTIFICATE_MARK)
+            return self._check_pem_text(name, given, needs=_CERTIFICATE_MARK)
         if not self._is_store_configured("truststore"):
             return None
         if self._read_store_type("truststore") == "PEM":
@@ -146,8 +146,10 @@ class _TlsSettingsReader:
                 self._reader.add_error(
                     missing, "it is missing", f"{chain_name} and {key_name} go together"
                 )
-            found = self._check_pem(chain_name, chain, needs=_CERTIFICATE_MARK) if chain else None
-            return found, self._check_key(key_name, key) if key else None, password
+            found = (
+                self._check_pem_text(chain_name, chain, needs=_CERTIFICATE_MARK) if chain else None
+            )
+            return found, self._check_private_key(key_name, key) if key else None, password
         if not self._is_store_configured("keystore"):
             return None, None, None
         if self._read_store_type("keystore") != "PEM":
@@ -155,7 +157,7 @@ class _TlsSettingsReader:
         text = self._read_pem_file("keystore", needs=_CERTIFICATE_MARK)
         if text is None:
             return None, None, None
-        return text, self._check_key("ssl.keystore.location", text), password
+        return text, self._check_private_key("ssl.keystore.location", text), password
 
     def _read_client_store(self) -> tuple[str | None, str | None, str | None]:
         password = self._reader.get("ssl.key.password")
@@ -221,11 +223,11 @@ class _TlsSettingsReader:
                 f"ssl.{store}.type", f"the type is {kind}, but {name} is set", "set the type to PEM"
             )
 
-    def _check_key(self, name: str, text: str) -> str | None:
+    def _check_private_key(self, name: str, text: str) -> str | None:
         if "ENCRYPTED" in text and not self._reader.get("ssl.key.password"):
             problem = f"not set, but the key in {name} is encrypted"
             self._reader.add_error("ssl.key.password", problem, "set it")
-        return self._check_pem(name, text, needs=_KEY_MARK)
+        return self._check_pem_text(name, text, needs=_KEY_MARK)
 
     def _read_pem_file(self, store: str, *, needs: str) -> str | None:
         key = f"ssl.{store}.location"
@@ -242,9 +244,9 @@ class _TlsSettingsReader:
         except UnicodeError:
             self._reader.add_error(key, f"{path} is not a text file", "name a PEM file")
             return None
-        return self._check_pem(key, text, needs=needs)
+        return self._check_pem_text(key, text, needs=needs)
 
-    def _check_pem(self, key: str, text: str, *, needs: str) -> str | None:
+    def _check_pem_text(self, key: str, text: str, *, needs: str) -> str | None:
         if needs in text:
             return text
         what = "certificate" if needs == _CERTIFICATE_MARK else "private key"

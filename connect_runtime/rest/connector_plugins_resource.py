@@ -31,15 +31,15 @@ class ConnectorPluginsResource:
         self._herder = herder
         self._asks = client
 
-    def endpoints(self) -> list[Endpoint]:
+    def list_endpoints(self) -> list[Endpoint]:
         one = "/connector-plugins/{plugin}/config"
         return [
-            Endpoint("GET", "/connector-plugins", self.list_all),
-            Endpoint("GET", one, self.config),
-            Endpoint("PUT", f"{one}/validate", self.validate),
+            Endpoint("GET", "/connector-plugins", self.list_connector_plugins),
+            Endpoint("GET", one, self.get_connector_config_def),
+            Endpoint("PUT", f"{one}/validate", self.validate_configs),
         ]
 
-    async def list_all(self, request: RestRequest) -> responses.Response:
+    async def list_connector_plugins(self, request: RestRequest) -> responses.Response:
         """List plugins, sinks first as in Java. Lists only connectors unless
         `connectorsOnly=false`."""
         only_connectors = request.get_query_flag("connectorsOnly", default=True)
@@ -55,10 +55,10 @@ class ConnectorPluginsResource:
             [rest_responses.encode_plugin_info(each) for each in found]
         )
 
-    async def config(self, request: RestRequest) -> responses.Response:
-        version = request.query("version")
-        keys = await self._asks.wait(
-            self._herder.plugin_config(
+    async def get_connector_config_def(self, request: RestRequest) -> responses.Response:
+        version = request.get_query_value("version")
+        keys = await self._asks.wait_for_reply(
+            self._herder.connector_plugin_config(
                 request.get_path_parameter("plugin"),
                 None if version == _LATEST_VERSION else version,
             )
@@ -67,7 +67,7 @@ class ConnectorPluginsResource:
             [rest_responses.encode_config_key_info(each) for each in keys]
         )
 
-    async def validate(self, request: RestRequest) -> responses.Response:
+    async def validate_configs(self, request: RestRequest) -> responses.Response:
         plugin, config = request.get_path_parameter("plugin"), await request.parse_config()
         included = config.get(_CLASS_KEY)
         if included is not None and not _strip_connector_suffix(included).endswith(
@@ -77,7 +77,7 @@ class ConnectorPluginsResource:
                 HTTPStatus.BAD_REQUEST,
                 f"Included connector type {included} does not match request type {plugin}",
             )
-        infos = await self._asks.wait(self._herder.validate(config))
+        infos = await self._asks.wait_for_reply(self._herder.validate_connector_config(config))
         return rest_responses.build_json_response(rest_responses.encode_config_infos(infos))
 
 

@@ -58,27 +58,27 @@ class ConnectorsResource:
         self._asks = client
         self._settings = settings
 
-    def endpoints(self) -> list[Endpoint]:
+    def list_endpoints(self) -> list[Endpoint]:
         one = "/connectors/{connector}"
         return [
-            Endpoint("GET", "/connectors", self.list_all),
-            Endpoint("POST", "/connectors", self.create),
-            Endpoint("GET", one, self.info),
-            Endpoint("DELETE", one, self.delete),
-            Endpoint("GET", f"{one}/config", self.config),
-            Endpoint("PUT", f"{one}/config", self.put_config),
-            Endpoint("PATCH", f"{one}/config", self.patch_config),
-            Endpoint("GET", f"{one}/status", self.status),
-            Endpoint("GET", f"{one}/topics", self.topics),
-            Endpoint("PUT", f"{one}/topics/reset", self.reset_topics),
-            Endpoint("GET", f"{one}/tasks", self.tasks),
-            Endpoint("GET", f"{one}/tasks/{{task}}/status", self.task_status),
+            Endpoint("GET", "/connectors", self.list_connectors),
+            Endpoint("POST", "/connectors", self.create_connector),
+            Endpoint("GET", one, self.get_connector),
+            Endpoint("DELETE", one, self.destroy_connector),
+            Endpoint("GET", f"{one}/config", self.get_connector_config),
+            Endpoint("PUT", f"{one}/config", self.put_connector_config),
+            Endpoint("PATCH", f"{one}/config", self.patch_connector_config),
+            Endpoint("GET", f"{one}/status", self.get_connector_status),
+            Endpoint("GET", f"{one}/topics", self.get_connector_active_topics),
+            Endpoint("PUT", f"{one}/topics/reset", self.reset_connector_active_topics),
+            Endpoint("GET", f"{one}/tasks", self.get_task_configs),
+            Endpoint("GET", f"{one}/tasks/{{task}}/status", self.get_task_status),
         ]
 
     # All connectors
 
-    async def list_all(self, request: RestRequest) -> responses.Response:
-        view = self._herder.config()
+    async def list_connectors(self, request: RestRequest) -> responses.Response:
+        view = self._herder.get_config_state()
         values = request.get_query_values("expand")
         if not values:
             return rest_responses.build_json_response(view.connectors())
@@ -99,31 +99,31 @@ class ConnectorsResource:
         told: dict[str, Any] = {}
         for each in expansions:
             if each == "status":
-                status = self._encode_status(name)
+                status = self._encode_connector_status(name)
                 if status is None:
                     return None
                 told["status"] = status
             else:
                 config = view.config(name) or {}
-                told["info"] = self._encode_info(name, config, view.tasks(name))
+                told["info"] = self._encode_connector_info(name, config, view.tasks(name))
         return told
 
     # One connector
 
-    async def info(self, request: RestRequest) -> responses.Response:
+    async def get_connector(self, request: RestRequest) -> responses.Response:
         found = await self._describe_connector(request)
         numbers = range(len(found.task_configs))
         tasks = [ConnectorTaskId(found.connector, number) for number in numbers]
         return rest_responses.build_json_response(
-            self._encode_info(found.connector, found.config, tasks)
+            self._encode_connector_info(found.connector, found.config, tasks)
         )
 
-    async def config(self, request: RestRequest) -> responses.Response:
+    async def get_connector_config(self, request: RestRequest) -> responses.Response:
         return rest_responses.build_json_response(
             dict((await self._describe_connector(request)).config)
         )
 
-    async def tasks(self, request: RestRequest) -> responses.Response:
+    async def get_task_configs(self, request: RestRequest) -> responses.Response:
         found = await self._describe_connector(request)
         return rest_responses.build_json_response(
             [
@@ -133,37 +133,39 @@ class ConnectorsResource:
         )
 
     async def _describe_connector(self, request: RestRequest) -> ConnectorDescription:
-        reply = await self._asks.submit(DescribeConnector(request.connector))
+        reply = await self._asks.submit_request(DescribeConnector(request.connector))
         assert isinstance(reply, ConnectorDescription), reply
         return reply
 
-    async def status(self, request: RestRequest) -> responses.Response:
+    async def get_connector_status(self, request: RestRequest) -> responses.Response:
         name = request.connector
-        status = self._encode_status(name)
+        status = self._encode_connector_status(name)
         if status is None:
             raise RestError(HTTPStatus.NOT_FOUND, f"No status found for connector {name}")
         return rest_responses.build_json_response(status)
 
-    async def task_status(self, request: RestRequest) -> responses.Response:
+    async def get_task_status(self, request: RestRequest) -> responses.Response:
         task = ConnectorTaskId(request.connector, request.task)
-        status = self._herder.statuses().task(task)
+        status = self._herder.get_statuses().task(task)
         if status is None:
             raise RestError(HTTPStatus.NOT_FOUND, f"No status found for task {task}")
         return rest_responses.build_json_response(rest_responses.encode_task_state(task, status))
 
     # Active topics
 
-    async def topics(self, request: RestRequest) -> responses.Response:
+    async def get_connector_active_topics(self, request: RestRequest) -> responses.Response:
         self._require_topic_tracking()
         return rest_responses.build_json_response(
-            rest_responses.encode_active_topics(request.connector, self._herder.statuses())
+            rest_responses.encode_active_topics(request.connector, self._herder.get_statuses())
         )
 
-    async def reset_topics(self, request: RestRequest) -> responses.Response:
+    async def reset_connector_active_topics(self, request: RestRequest) -> responses.Response:
         self._require_topic_tracking()
         if not self._settings.topic_reset:
             raise RestError(HTTPStatus.FORBIDDEN, "Topic tracking reset is disabled.")
-        await self._asks.wait(self._herder.reset_topics(request.connector))
+        await self._asks.wait_for_reply(
+            self._herder.reset_connector_active_topics(request.connector)
+        )
         return rest_responses.build_empty_response(HTTPStatus.ACCEPTED)
 
     def _require_topic_tracking(self) -> None:
@@ -172,7 +174,7 @@ class ConnectorsResource:
 
     # Create, configure, delete
 
-    async def create(self, request: RestRequest) -> responses.Response:
+    async def create_connector(self, request: RestRequest) -> responses.Response:
         wanted = await request.parse_create_request()
         _set_connector_name(wanted.name, wanted.config)
         reply = await self._asks.submit_or_forward(
@@ -187,7 +189,7 @@ class ConnectorsResource:
         )
         return self._respond_with_connector(wanted.name, reply, request=request, created=True)
 
-    async def put_config(self, request: RestRequest) -> responses.Response:
+    async def put_connector_config(self, request: RestRequest) -> responses.Response:
         name, config = request.connector, await request.parse_config()
         _set_connector_name(name, config)
         reply = await self._asks.submit_or_forward(
@@ -198,7 +200,7 @@ class ConnectorsResource:
         created = reply.status == HTTPStatus.CREATED if isinstance(reply, PeerResponse) else None
         return self._respond_with_connector(name, reply, request=request, created=created)
 
-    async def patch_config(self, request: RestRequest) -> responses.Response:
+    async def patch_connector_config(self, request: RestRequest) -> responses.Response:
         name, patch = request.connector, await request.parse_config()
         reply = await self._asks.submit_or_forward(
             PatchConnector(connector=name, patch=patch),
@@ -225,15 +227,15 @@ class ConnectorsResource:
         else:
             assert isinstance(reply, PutConnectorResult), reply
             created = reply.created if created is None else created
-            told = self._encode_info(name, reply.config, reply.tasks)
+            told = self._encode_connector_info(name, reply.config, reply.tasks)
         if not created:
             return rest_responses.build_json_response(told)
-        location = request.absolute_url(peer_requests.build_connector_path(name))
+        location = request.build_absolute_url(peer_requests.build_connector_path(name))
         return rest_responses.build_json_response(
             told, status=HTTPStatus.CREATED, headers={"Location": location}
         )
 
-    async def delete(self, request: RestRequest) -> responses.Response:
+    async def destroy_connector(self, request: RestRequest) -> responses.Response:
         name = request.connector
         await self._asks.submit_or_forward(
             DeleteConnector(name),
@@ -244,7 +246,7 @@ class ConnectorsResource:
 
     # Documents that need data of the herder
 
-    def _encode_info(
+    def _encode_connector_info(
         self,
         name: str,
         config: RawConfig,
@@ -253,12 +255,12 @@ class ConnectorsResource:
         kind = self._herder.connector_type(config)
         return rest_responses.encode_connector_info(name, config, tasks, kind=kind)
 
-    def _encode_status(self, name: str) -> JsonValue:
-        statuses = self._herder.statuses()
+    def _encode_connector_status(self, name: str) -> JsonValue:
+        statuses = self._herder.get_statuses()
         connector = statuses.connector(name)
         if connector is None:
             return None
-        kind = self._herder.connector_type(self._herder.config().config(name))
+        kind = self._herder.connector_type(self._herder.get_config_state().config(name))
         return rest_responses.encode_connector_status(
             name, connector, statuses.tasks(name), kind=kind
         )
@@ -287,17 +289,17 @@ class ConnectorLifecycleResource:
         self._herder = herder
         self._asks = client
 
-    def endpoints(self) -> list[Endpoint]:
+    def list_endpoints(self) -> list[Endpoint]:
         one = "/connectors/{connector}"
         return [
-            Endpoint("POST", f"{one}/restart", self.restart),
-            Endpoint("PUT", f"{one}/pause", self.pause),
-            Endpoint("PUT", f"{one}/resume", self.resume),
-            Endpoint("PUT", f"{one}/stop", self.stop),
+            Endpoint("POST", f"{one}/restart", self.restart_connector),
+            Endpoint("PUT", f"{one}/pause", self.pause_connector),
+            Endpoint("PUT", f"{one}/resume", self.resume_connector),
+            Endpoint("PUT", f"{one}/stop", self.stop_connector),
             Endpoint("POST", f"{one}/tasks/{{task}}/restart", self.restart_task),
         ]
 
-    async def restart(self, request: RestRequest) -> responses.Response:
+    async def restart_connector(self, request: RestRequest) -> responses.Response:
         """Restart only the connector and wait for it, or restart connector and tasks without
         waiting (KIP-745)."""
         name = request.connector
@@ -331,24 +333,24 @@ class ConnectorLifecycleResource:
         if isinstance(reply, PeerResponse):
             return reply.value
         assert isinstance(reply, RestartAccepted), reply
-        kind = self._herder.connector_type(self._herder.config().config(name))
+        kind = self._herder.connector_type(self._herder.get_config_state().config(name))
         return rest_responses.encode_connector_status(
             name, reply.plan.connector, reply.plan.tasks, kind=kind
         )
 
-    async def pause(self, request: RestRequest) -> responses.Response:
+    async def pause_connector(self, request: RestRequest) -> responses.Response:
         return await self._set_target_state(request.connector, TargetState.PAUSED)
 
-    async def resume(self, request: RestRequest) -> responses.Response:
+    async def resume_connector(self, request: RestRequest) -> responses.Response:
         return await self._set_target_state(request.connector, TargetState.STARTED)
 
     async def _set_target_state(self, connector: str, state: TargetState) -> responses.Response:
-        if not self._herder.config().has_connector(connector):
+        if not self._herder.get_config_state().has_connector(connector):
             raise RestError(HTTPStatus.NOT_FOUND, f"Unknown connector {connector}")
-        await self._asks.wait(self._herder.set_target_state(connector, state))
+        await self._asks.wait_for_reply(self._herder.set_target_state(connector, state))
         return rest_responses.build_empty_response(HTTPStatus.ACCEPTED)
 
-    async def stop(self, request: RestRequest) -> responses.Response:
+    async def stop_connector(self, request: RestRequest) -> responses.Response:
         name = request.connector
         await self._asks.submit_or_forward(
             StopConnector(name),
@@ -374,20 +376,20 @@ class ConnectorOffsetsResource:
     def __init__(self, *, client: HerderClient) -> None:
         self._asks = client
 
-    def endpoints(self) -> list[Endpoint]:
+    def list_endpoints(self) -> list[Endpoint]:
         path = "/connectors/{connector}/offsets"
         return [
-            Endpoint("GET", path, self.read),
-            Endpoint("PATCH", path, self.alter),
-            Endpoint("DELETE", path, self.reset),
+            Endpoint("GET", path, self.get_offsets),
+            Endpoint("PATCH", path, self.alter_connector_offsets),
+            Endpoint("DELETE", path, self.reset_connector_offsets),
         ]
 
-    async def read(self, request: RestRequest) -> responses.Response:
-        reply = await self._asks.submit(ReadConnectorOffsets(request.connector))
+    async def get_offsets(self, request: RestRequest) -> responses.Response:
+        reply = await self._asks.submit_request(ReadConnectorOffsets(request.connector))
         assert isinstance(reply, ConnectorOffsets), reply
         return rest_responses.build_json_response(rest_responses.encode_connector_offsets(reply))
 
-    async def alter(self, request: RestRequest) -> responses.Response:
+    async def alter_connector_offsets(self, request: RestRequest) -> responses.Response:
         offsets = await request.parse_offsets()
         if not offsets:
             raise RestError(
@@ -396,7 +398,7 @@ class ConnectorOffsetsResource:
             )
         return await self._modify_offsets(request, "PATCH", offsets)
 
-    async def reset(self, request: RestRequest) -> responses.Response:
+    async def reset_connector_offsets(self, request: RestRequest) -> responses.Response:
         return await self._modify_offsets(request, "DELETE", None)
 
     async def _modify_offsets(

@@ -101,8 +101,8 @@ class ServerConnections:
     client_errors: ClientErrorLog
     _accepted: dict[int, AcceptedConnection] = field(default_factory=dict)
 
-    def admit(self, connection: AcceptedConnection) -> bool:
-        closed = self.open_connections.admit(connection, connection.host)
+    def admit_connection(self, connection: AcceptedConnection) -> bool:
+        closed = self.open_connections.admit_connection(connection, connection.host)
         if closed is not None:
             kind = "too many connections: closed the connection that has been idle the longest"
             self.client_errors.log_client_error(kind, closed.host)
@@ -112,8 +112,8 @@ class ServerConnections:
         self._accepted[connection.descriptor] = connection
         return True
 
-    def on_closed(self, connection: AcceptedConnection) -> None:
-        self.open_connections.remove(connection)
+    def on_connection_closed(self, connection: AcceptedConnection) -> None:
+        self.open_connections.remove_connection(connection)
         if self._accepted.get(connection.descriptor) is connection:
             del self._accepted[connection.descriptor]
 
@@ -178,10 +178,10 @@ class HttpConnection(h11_impl.H11Protocol):
         self._update_deadline()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._shared.open_connections.mark_idle(
+        self._shared.open_connections.mark_connection_idle(
             self._accepted
         )  # until it is closed: a TLS shutdown takes time
-        self._set_deadline("", 0.0)
+        self._start_client_deadline("", 0.0)
         super().connection_lost(exc)
         self._unset_keepalive_if_required()
 
@@ -234,21 +234,23 @@ class HttpConnection(h11_impl.H11Protocol):
         deadlines = self._shared.deadlines
         self._asked = self._asked or self._is_serving_request()
         if self._is_serving_request() and not self.cycle.more_body:
-            self._shared.open_connections.mark_busy(self._accepted)
+            self._shared.open_connections.mark_connection_busy(self._accepted)
         else:
-            self._shared.open_connections.mark_idle(self._accepted)
+            self._shared.open_connections.mark_connection_idle(self._accepted)
         if self.transport.is_closing() or self.transport.get_write_buffer_size():
-            self._set_deadline("taken", deadlines.response_s)
+            self._start_client_deadline("taken", deadlines.response_s)
         elif self._is_serving_request():
-            self._set_deadline("", 0.0)  # reading the body and serving have their own deadlines
+            self._start_client_deadline(
+                "", 0.0
+            )  # reading the body and serving have their own deadlines
         elif self.conn.their_state is h11.SEND_BODY:
-            self._set_deadline("rest", deadlines.unread_body_s)
+            self._start_client_deadline("rest", deadlines.unread_body_s)
         elif not self._asked or self.conn.trailing_data[0]:
-            self._set_deadline("head", deadlines.head_s)
+            self._start_client_deadline("head", deadlines.head_s)
         else:
-            self._set_deadline("idle", deadlines.idle_s)
+            self._start_client_deadline("idle", deadlines.idle_s)
 
-    def _set_deadline(self, of: str, after_s: float) -> None:
+    def _start_client_deadline(self, of: str, after_s: float) -> None:
         """Start a deadline. A running deadline of the same kind is kept, so that more bytes do not
         extend it."""
         if of == self._deadline_kind:

@@ -49,7 +49,7 @@ class RequestBodySlots:
     async def acquire(self, host: str) -> str:
         """Acquire a body slot and return the token to pass to `release`. Raises `RestError` (503)
         on timeout."""
-        client = connection_limits.identify_client(host)
+        client = connection_limits.get_client_key(host)
         try:
             async with asyncio.timeout(self.wait_s), self._changed:
                 await self._changed.wait_for(lambda: self._is_slot_free(client))
@@ -119,10 +119,10 @@ class RestRequest:
     def get_query_flag(self, name: str, *, default: bool = False) -> bool:
         """Return a boolean query parameter: True for `true` in any case, False for any other value,
         `default` if it is missing."""
-        given = self.query(name)
+        given = self.get_query_value(name)
         return default if given is None else given.lower() == "true"
 
-    def query(self, name: str) -> str | None:
+    def get_query_value(self, name: str) -> str | None:
         return next(iter(self.get_query_values(name)), None)
 
     def get_query_values(self, name: str) -> list[str]:
@@ -133,7 +133,7 @@ class RestRequest:
     def forward(self) -> bool | None:
         """Return the value of the query parameter `forward`, which workers set when they forward a
         request; None in a user's request. See `request_forwarding`."""
-        return None if self.query("forward") is None else self.get_query_flag("forward")
+        return None if self.get_query_value("forward") is None else self.get_query_flag("forward")
 
     @property
     def must_be_signed(self) -> bool:
@@ -155,7 +155,7 @@ class RestRequest:
     def authorization(self) -> str | None:
         return self._request.headers.get("authorization")
 
-    def absolute_url(self, path: str) -> str:
+    def build_absolute_url(self, path: str) -> str:
         """Return the absolute URL of a path of this worker, with the host that the client used."""
         return str(self._request.base_url).rstrip("/") + path
 
@@ -211,10 +211,10 @@ class RestRequest:
             _check_body_length(len(data) + len(chunk), bytes_max)
             data += chunk
             if len(data) > SMALL_BODY_BYTES:
-                await self._acquire_slot()
+                await self._acquire_body_slot()
         return bytes(data)
 
-    async def _acquire_slot(self) -> None:
+    async def _acquire_body_slot(self) -> None:
         slots = self._request.scope.get(BODY_SLOTS_SCOPE_KEY)
         if slots is not None and self._slot is None:
             client = self._request.client

@@ -48,7 +48,7 @@ class InternalConnectResource:
         self._asks = client
         self._must_be_signed = must_be_signed
 
-    def endpoints(self) -> list[Endpoint]:
+    def list_endpoints(self) -> list[Endpoint]:
         one = "/connectors/{connector}"
         return [
             Endpoint("POST", f"{one}/tasks", self.put_task_configs),
@@ -71,7 +71,7 @@ class InternalConnectResource:
     async def fence_zombies(self, request: RestRequest) -> responses.Response:
         await self._read_verified_body(request, bytes_max=0)
         name = request.connector
-        kind = self._herder.connector_type(self._herder.config().config(name))
+        kind = self._herder.connector_type(self._herder.get_config_state().config(name))
         await self._asks.submit_or_forward(
             FenceZombieTasks(connector=name, is_source=kind is ConnectorType.SOURCE),
             ForwardedRequest(method="PUT", path=peer_requests.build_connector_path(name, "fence")),
@@ -102,7 +102,7 @@ class InternalConnectResource:
             raise RestError(verdict.status, verdict.message)
 
     def _check_signature(self, body: bytes, request: RestRequest) -> SignatureCheck:
-        return self._herder.verify(
+        return self._herder.verify_request_signature(
             body, request.headers, must_be_signed=request.must_be_signed or self._must_be_signed
         )
 
@@ -135,7 +135,7 @@ class SignatureMiddleware:
         self._body_timeout_s = body_timeout_s
 
     async def __call__(self, scope: types.Scope, receive: types.Receive, send: types.Send) -> None:
-        key = self._herder.config().session_key
+        key = self._herder.get_config_state().session_key
         try:
             signed = self._verify_head(scope, key)
             body = await self._receive_signed_body(scope, receive, signed.digest)
@@ -176,7 +176,7 @@ class SignatureMiddleware:
                 )
         query = scope.get("query_string", b"").decode("latin-1")
         target = f"{scope['path']}?{query}" if query else scope["path"]
-        verdict = self._replays.verify(
+        verdict = self._replays.verify_request(
             scope["method"],
             target,
             headers,

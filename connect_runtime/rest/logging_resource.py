@@ -32,21 +32,21 @@ class LoggingResource:
         self._asks = client
         self._levels = levels
 
-    def endpoints(self) -> list[Endpoint]:
+    def list_endpoints(self) -> list[Endpoint]:
         one = "/admin/loggers/{logger}"
         return [
-            Endpoint("GET", "/admin/loggers", self.list_all),
-            Endpoint("GET", one, self.level),
+            Endpoint("GET", "/admin/loggers", self.list_loggers),
+            Endpoint("GET", one, self.get_logger),
             Endpoint("PUT", one, self.set_level),
         ]
 
-    async def list_all(self, _request: RestRequest) -> responses.Response:
+    async def list_loggers(self, _request: RestRequest) -> responses.Response:
         found = self._levels.list_levels()
         return rest_responses.build_json_response(
             {name: rest_responses.encode_logger_level(each) for name, each in found.items()}
         )
 
-    async def level(self, request: RestRequest) -> responses.Response:
+    async def get_logger(self, request: RestRequest) -> responses.Response:
         name = request.get_path_parameter("logger")
         found = self._levels.get_level(name)
         if found is None:
@@ -67,9 +67,11 @@ class LoggingResource:
         problem = log_levels.find_namespace_problem(namespace)
         if problem is not None:
             raise RestError(HTTPStatus.BAD_REQUEST, problem)
-        scope = request.query("scope") or _WORKER_SCOPE
+        scope = request.get_query_value("scope") or _WORKER_SCOPE
         if scope.lower() == _CLUSTER_SCOPE:
-            await self._asks.wait(self._herder.set_cluster_logger_level(namespace, level.upper()))
+            await self._asks.wait_for_reply(
+                self._herder.set_cluster_logger_level(namespace, level.upper())
+            )
             return rest_responses.build_empty_response(HTTPStatus.NO_CONTENT)
         if scope.lower() != _WORKER_SCOPE:
             _log.warning("unknown scope '%s': changing %s on this worker only", scope, namespace)

@@ -102,8 +102,8 @@ repeating a request that fails."""
 
 
 class PageThreadPools:
-    """All thread pools that render pages. Call `render` on an event loop. `stop` may be called on
-    any thread."""
+    """All thread pools that render pages. Call `render_page` on an event loop. `stop` may be called
+    on any thread."""
 
     def __init__(self, name: str) -> None:
         self._pools = {
@@ -114,7 +114,7 @@ class PageThreadPools:
         }
         self._next_failure_log_s = -math.inf
 
-    async def render(self, pool: PageThreadPool, renderer: Callable[[], T]) -> T:
+    async def render_page(self, pool: PageThreadPool, renderer: Callable[[], T]) -> T:
         """Render a page with `renderer` on the given pool and return the result.
 
         Raises `ThreadPoolFull`, `TimeoutError`, or the exception raised by `renderer`.

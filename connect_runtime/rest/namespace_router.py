@@ -22,7 +22,8 @@ removed from the path and kept here for the access log."""
 
 
 class NamespaceRouter:
-    """ASGI application that routes requests by namespace. `mount` may be called on any thread."""
+    """ASGI application that routes requests by namespace. `mount_application` may be called on any
+    thread."""
 
     def __init__(self, depth: int = 2) -> None:
         """Create a router. `depth` is the number of path segments (names) in a namespace."""
@@ -30,7 +31,7 @@ class NamespaceRouter:
         self._lock = threading.Lock()
         self._apps: dict[Namespace, types.ASGIApp] = {}
 
-    def mount(self, namespace: Namespace, app: types.ASGIApp) -> Callable[[], None]:
+    def mount_application(self, namespace: Namespace, app: types.ASGIApp) -> Callable[[], None]:
         """Serve `app` under `namespace`, replacing an earlier application.
 
         Returns an idempotent function that removes `app`, unless it has been replaced. The function

@@ -391,8 +391,8 @@ class OpenApiResource:
     def __init__(self, identity: WorkerIdentity) -> None:
         self._document = build_openapi_document(identity)
 
-    def endpoints(self) -> list[Endpoint]:
-        return [Endpoint("GET", OPENAPI_PATH, self.read)]
+    def list_endpoints(self) -> list[Endpoint]:
+        return [Endpoint("GET", OPENAPI_PATH, self.get_openapi_document)]
 
-    async def read(self, _request: RestRequest) -> responses.Response:
+    async def get_openapi_document(self, _request: RestRequest) -> responses.Response:
         return rest_responses.build_json_response(self._document)

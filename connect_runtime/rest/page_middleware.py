@@ -60,7 +60,7 @@ class PageMiddleware:
                 await answer(scope, receive, send)
                 return
             page = await self._render_page(make, _build_page_request(scope))
-            await _build_response(page)(scope, receive, send)
+            await _build_page_response(page)(scope, receive, send)
 
     def stop(self) -> None:
         """Stop rendering pages. A thread that hangs is abandoned."""
@@ -68,7 +68,7 @@ class PageMiddleware:
 
     async def _render_page(self, make: PageRenderer, asked: PageRequest) -> PageResponse:
         try:
-            return await self._lanes.render(
+            return await self._lanes.render_page(
                 mounted_pages.get_thread_pool(make), lambda: make(asked)
             )
         except Exception as error:  # noqa: BLE001 - answered with an error page
@@ -98,7 +98,7 @@ def _build_page_request(scope: types.Scope) -> PageRequest:
     )
 
 
-def _build_response(page: PageResponse) -> responses.Response:
+def _build_page_response(page: PageResponse) -> responses.Response:
     headers = {"Content-Type": page.content_type, **page.headers}
     return responses.Response(page.body, status_code=page.status, headers=headers)
 

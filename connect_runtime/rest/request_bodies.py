@@ -59,17 +59,17 @@ OffsetChange = tuple[Mapping[str, object], "Mapping[str, object] | None"]
 def parse_config(data: bytes) -> dict[str, str | None]:
     """Parse a connector configuration or another map of strings. Raises `UnreadableBody`."""
     return _convert_to_strings(
-        _require_object(_parse_with_text_numbers(data), "a JSON object of strings"),
+        _require_object(_parse_json_with_text_numbers(data), "a JSON object of strings"),
         "the configuration",
     )
 
 
 def parse_task_configs(data: bytes) -> list[dict[str, str | None]]:
     """Parse the task configurations of a connector. Raises `UnreadableBody`."""
-    value = _parse_with_text_numbers(data)
+    value = _parse_json_with_text_numbers(data)
     if not isinstance(value, list):
         raise UnreadableBody(
-            f"expected a JSON array of objects, not {java_json.name_json_type(value)}"
+            f"expected a JSON array of objects, not {java_json.get_json_type_name(value)}"
         )
     return [
         _convert_to_strings(_require_object(each, "an array of JSON objects"), "the configuration")
@@ -83,13 +83,13 @@ def parse_create_request(data: bytes, *, ignore_unknown: bool = False) -> Create
     If `ignore_unknown` is True, unknown fields are ignored.
     """
     given = _require_object(
-        _parse_with_text_numbers(data), 'a JSON object {"name": …, "config": {…}}'
+        _parse_json_with_text_numbers(data), 'a JSON object {"name": …, "config": {…}}'
     )
     if not ignore_unknown:
         _reject_unknown_fields(given, ("name", "config", "initial_state"))
     name = given.get("name")
     if isinstance(name, dict | list):
-        raise UnreadableBody(f"'name' must be a string, not {java_json.name_json_type(name)}")
+        raise UnreadableBody(f"'name' must be a string, not {java_json.get_json_type_name(name)}")
     wanted = _require_object(given.get("config"), "a JSON object of strings as 'config'")
     name = "" if name is None else _convert_to_text(name).strip(config_types.JAVA_BLANKS)
     refused = connector_keys.explain_invalid_name(name)
@@ -123,7 +123,9 @@ def parse_offset_changes(data: bytes) -> list[OffsetChange]:
     if entries is None:
         return []
     if not isinstance(entries, list):
-        raise UnreadableBody(f"'offsets' must be an array, not {java_json.name_json_type(entries)}")
+        raise UnreadableBody(
+            f"'offsets' must be an array, not {java_json.get_json_type_name(entries)}"
+        )
     found: dict[str, OffsetChange] = {}
     for each in entries:
         entry = _require_object(each, "a JSON object as an entry of 'offsets'")
@@ -139,12 +141,12 @@ def _get_optional_object(entry: Mapping[str, Any], name: str) -> dict[str, Any] 
     value = entry.get(name)
     if value is not None and not isinstance(value, dict):
         raise UnreadableBody(
-            f"'{name}' must be a JSON object, not {java_json.name_json_type(value)}"
+            f"'{name}' must be a JSON object, not {java_json.get_json_type_name(value)}"
         )
     return value
 
 
-def _parse_with_text_numbers(data: bytes) -> Any:
+def _parse_json_with_text_numbers(data: bytes) -> Any:
     """Parse JSON, keeping each number as the text in which it was written."""
     return _parse_json(data, {"parse_int": str, "parse_float": str})
 
@@ -152,7 +154,7 @@ def _parse_with_text_numbers(data: bytes) -> Any:
 def _parse_json(data: bytes, hooks: Mapping[str, Any]) -> Any:
     if not data.strip():
         raise UnreadableBody("the request requires a body but has none")
-    if json_limits.has_more_values(data, JSON_VALUES_MAX):
+    if json_limits.exceeds_json_value_limit(data, JSON_VALUES_MAX):
         raise BodyLimitError(
             f"the body has more than {JSON_VALUES_MAX:,} JSON values: send it in several requests"
         )
@@ -174,7 +176,7 @@ def _reject_constant(name: str) -> None:
 
 def _require_object(value: Any, what: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise UnreadableBody(f"expected {what}, not {java_json.name_json_type(value)}")
+        raise UnreadableBody(f"expected {what}, not {java_json.get_json_type_name(value)}")
     return value
 
 
@@ -190,7 +192,7 @@ def _convert_to_strings(given: Mapping[str, Any], what: str) -> dict[str, str | 
         raise BodyLimitError(f"{what} {too_many}")
     for name, value in given.items():
         if isinstance(value, dict | list):
-            kind = java_json.name_json_type(value)
+            kind = java_json.get_json_type_name(value)
             raise UnreadableBody(f"{what} has {kind} as '{name}'; expected a string")
     return {name: None if each is None else _convert_to_text(each) for name, each in given.items()}
 

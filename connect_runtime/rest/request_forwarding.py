@@ -89,20 +89,20 @@ class HerderClient:
         self._peers = peers
         self._deadlines = deadlines
 
-    async def wait(self, future: futures.Future[T]) -> T:
+    async def wait_for_reply(self, future: futures.Future[T]) -> T:
         """Wait for the result of a future that the herder completes. Raises `RestError` after the
         deadline; the message names the herder's current stage."""
         try:
             return await wait_for_result(future, timeout_s=self._deadlines.request_s)
         except RequestTimeout:
-            stage = self._herder.stage()
+            stage = self._herder.get_current_stage()
             message = "Request timed out" if stage is None else f"Request timed out. {stage}"
             raise RestError(HTTPStatus.INTERNAL_SERVER_ERROR, message) from None
 
-    async def submit(self, request: HerderRequest) -> WorkerReply:
+    async def submit_request(self, request: HerderRequest) -> WorkerReply:
         """Submit a request to the herder and return its reply. Raises `RestError` if this worker
         cannot serve the request."""
-        reply = await self.wait(self._herder.submit(request))
+        reply = await self.wait_for_reply(self._herder.submit_request(request))
         if isinstance(reply, ForwardRequest):
             raise RestError(HTTPStatus.CONFLICT, reply.reason)
         return _raise_if_refused(reply)
@@ -112,12 +112,12 @@ class HerderClient:
     ) -> WorkerReply | PeerResponse:
         """Submit a request to the herder, or forward it. Returns the herder's reply or another
         worker's `PeerResponse`. Raises `RestError`."""
-        reply = await self.wait(self._herder.submit(request))
+        reply = await self.wait_for_reply(self._herder.submit_request(request))
         if isinstance(reply, ForwardRequest):
-            return await self._forward(reply, route, rest_request)
+            return await self._forward_request(reply, route, rest_request)
         return _raise_if_refused(reply)
 
-    async def _forward(
+    async def _forward_request(
         self, forward: ForwardRequest, route: ForwardedRequest, asker: RestRequest
     ) -> PeerResponse:
         if asker.forward is False:

@@ -142,12 +142,12 @@ def list_public_endpoints(parts: RestDependencies, configured: RestSettings) -> 
     asks = _create_herder_client(parts)
     served = RootResource(
         parts.herder, identity=configured.identity, deadlines=parts.deadlines
-    ).endpoints()
-    served += ConnectorsResource(parts.herder, client=asks, settings=configured).endpoints()
-    served += ConnectorLifecycleResource(parts.herder, client=asks).endpoints()
-    served += ConnectorOffsetsResource(client=asks).endpoints()
-    served += ConnectorPluginsResource(parts.herder, client=asks).endpoints()
-    served += OpenApiResource(configured.identity).endpoints()
+    ).list_endpoints()
+    served += ConnectorsResource(parts.herder, client=asks, settings=configured).list_endpoints()
+    served += ConnectorLifecycleResource(parts.herder, client=asks).list_endpoints()
+    served += ConnectorOffsetsResource(client=asks).list_endpoints()
+    served += ConnectorPluginsResource(parts.herder, client=asks).list_endpoints()
+    served += OpenApiResource(configured.identity).list_endpoints()
     return served + list_internal_endpoints(parts)
 
 
@@ -156,13 +156,13 @@ def list_internal_endpoints(
 ) -> list[Endpoint]:
     return InternalConnectResource(
         parts.herder, client=_create_herder_client(parts), must_be_signed=must_be_signed
-    ).endpoints()
+    ).list_endpoints()
 
 
 def list_admin_endpoints(parts: RestDependencies) -> list[Endpoint]:
     return LoggingResource(
         parts.herder, client=_create_herder_client(parts), levels=parts.levels
-    ).endpoints()
+    ).list_endpoints()
 
 
 def _create_herder_client(parts: RestDependencies) -> HerderClient:

@@ -50,14 +50,14 @@ class RestClient:
         self._has_warned = False
 
     async def send(self, call: PeerRequest) -> PeerResponse:
-        url = _build_url(call)
+        url = _build_request_url(call)
         self._warn_about_plaintext(call.url)
         try:
             async with (
                 asyncio.timeout(self._timeout_s),
                 self._create_http_client(url) as client,
                 client.stream(
-                    call.method, url, content=call.body, headers=_build_headers(call)
+                    call.method, url, content=call.body, headers=_build_request_headers(call)
                 ) as answer,
             ):
                 body = await _read_body(answer, f"{call.method} {url}")
@@ -70,7 +70,7 @@ class RestClient:
             raise PeerUnavailableError(f"{call.method} {url}: {told}") from error
         if call.response_key is not None:
             _require_signed_response(answer, body, call, f"{call.method} {url}")
-        return _read_reply(answer.status_code, body, f"{call.method} {url}")
+        return _build_peer_response(answer.status_code, body, f"{call.method} {url}")
 
     def send_and_wait(self, call: PeerRequest) -> PeerResponse:
         return asyncio.run(self.send(call))
@@ -125,19 +125,19 @@ class NamespacedRestClient:
 
     async def send(self, call: PeerRequest) -> PeerResponse:
         try:
-            return await self._peers.send(self._address_request(self._sign(call)))
+            return await self._peers.send(self._add_namespace_to_request(self._sign(call)))
         except PeerRefusedError as refused:
             if not self._needs_java_signature(call, refused):
                 raise
-        return await self._peers.send(self._address_request(call))
+        return await self._peers.send(self._add_namespace_to_request(call))
 
     def send_and_wait(self, call: PeerRequest) -> PeerResponse:
         try:
-            return self._peers.send_and_wait(self._address_request(self._sign(call)))
+            return self._peers.send_and_wait(self._add_namespace_to_request(self._sign(call)))
         except PeerRefusedError as refused:
             if not self._needs_java_signature(call, refused):
                 raise
-        return self._peers.send_and_wait(self._address_request(call))
+        return self._peers.send_and_wait(self._add_namespace_to_request(call))
 
     def _needs_java_signature(self, call: PeerRequest, refused: PeerRefusedError) -> bool:
         """Return True if the receiver rejected mm2's signature and the request is one that Java
@@ -148,7 +148,7 @@ class NamespacedRestClient:
             and self._has_java_workers()
         )
 
-    def _address_request(self, call: PeerRequest) -> PeerRequest:
+    def _add_namespace_to_request(self, call: PeerRequest) -> PeerRequest:
         """Return the request with the group's path prefix, and without the user's credentials."""
         return dataclasses.replace(call, path=self._prefix + call.path, authorization=None)
 
@@ -160,12 +160,12 @@ def _is_loopback(host: str) -> bool:
         return host.lower() == "localhost"
 
 
-def _build_url(call: PeerRequest) -> str:
+def _build_request_url(call: PeerRequest) -> str:
     query = f"?{parse.urlencode(call.query)}" if call.query else ""
     return f"{call.url.rstrip('/')}{call.path}{query}"
 
 
-def _build_headers(call: PeerRequest) -> dict[str, str]:
+def _build_request_headers(call: PeerRequest) -> dict[str, str]:
     headers = {
         "Accept": "application/json",
         "Accept-Encoding": "identity",
@@ -217,7 +217,7 @@ def _require_signed_response(
     )
 
 
-def _read_reply(status: int, body: bytes, what: str) -> PeerResponse:
+def _build_peer_response(status: int, body: bytes, what: str) -> PeerResponse:
     if status >= HTTPStatus.BAD_REQUEST:
         raise _build_refusal_error(status, body, what)
     if not HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
@@ -237,7 +237,7 @@ def _build_refusal_error(status: int, body: bytes, what: str) -> Exception:
 
 
 def _decode_json(status: int, body: bytes, what: str) -> Any:
-    if json_limits.has_more_values(body, request_bodies.JSON_VALUES_MAX):
+    if json_limits.exceeds_json_value_limit(body, request_bodies.JSON_VALUES_MAX):
         raise PeerUnavailableError(
             f"{what}: the response has more than {request_bodies.JSON_VALUES_MAX:,} JSON values"
         )

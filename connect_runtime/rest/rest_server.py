@@ -83,8 +83,8 @@ class _BoundListener:
 
 
 class RestServer:
-    """HTTP server of the REST API. Call `start`, `attach` and `stop` on the same thread. Properties
-    are valid after `start`."""
+    """HTTP server of the REST API. Call `start`, `attach_applications` and `stop` on the same
+    thread. Properties are valid after `start`."""
 
     def __init__(
         self,
@@ -125,7 +125,7 @@ class RestServer:
         if self.admin_url not in (None, self.advertised_url):
             _log.info("admin REST API listening on %s", self.admin_url)
 
-    def attach(self, apps: RestApplications) -> None:
+    def attach_applications(self, apps: RestApplications) -> None:
         """Attach the applications, so that requests are served from now on."""
         self._admin.app = apps.admin
         self._main.app = apps.main

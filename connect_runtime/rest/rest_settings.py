@@ -148,7 +148,7 @@ def read_rest_settings(properties: Mapping[str, str]) -> RestSettings:
         response_headers=properties.get("response.http.headers.config", ""),
         topic_tracking=_read_boolean(properties, "topic.tracking.enable"),
         topic_reset=_read_boolean(properties, "topic.tracking.allow.reset"),
-        basic_auth=_read_basic_auth(properties),
+        basic_auth=_read_basic_auth_setting(properties),
         allowed_hosts=_read_allowed_hosts(properties),
     )
 
@@ -215,7 +215,7 @@ def _read_allowed_hosts(properties: Mapping[str, str]) -> tuple[str, ...]:
     return found
 
 
-def _read_basic_auth(properties: Mapping[str, str]) -> bool:
+def _read_basic_auth_setting(properties: Mapping[str, str]) -> bool:
     given = _split_list(properties.get("rest.extension.classes", ""))
     for each in given:
         if each not in (BASIC_AUTH_EXTENSION, BASIC_AUTH_EXTENSION.rpartition(".")[2]):

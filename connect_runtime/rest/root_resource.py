@@ -35,13 +35,13 @@ class RootResource:
         self._identity = identity
         self._deadlines = deadlines
 
-    def endpoints(self) -> list[Endpoint]:
+    def list_endpoints(self) -> list[Endpoint]:
         return [
-            Endpoint("GET", "/", self.info),
-            Endpoint("GET", "/health", self.health),
+            Endpoint("GET", "/", self.get_server_info),
+            Endpoint("GET", "/health", self.check_health),
         ]
 
-    async def info(self, _request: RestRequest) -> responses.Response:
+    async def get_server_info(self, _request: RestRequest) -> responses.Response:
         return rest_responses.build_json_response(
             {
                 "version": self._identity.version,
@@ -50,17 +50,17 @@ class RootResource:
             }
         )
 
-    async def health(self, _request: RestRequest) -> responses.Response:
+    async def check_health(self, _request: RestRequest) -> responses.Response:
         """Respond with the worker's health. The worker is healthy if the herder replies in time."""
-        future = self._herder.submit(CheckHealth())
+        future = self._herder.submit_request(CheckHealth())
         try:
             reply = await request_forwarding.wait_for_result(
                 future, timeout_s=self._deadlines.health_s
             )
         except RequestTimeout:
-            stage = self._herder.stage()
+            stage = self._herder.get_current_stage()
             doing = "" if stage is None else f" {stage}"
-            if self._herder.ready():
+            if self._herder.is_ready():
                 return _build_health_response(
                     HTTPStatus.INTERNAL_SERVER_ERROR, "unhealthy", _UNHEALTHY_MESSAGE + doing
                 )

@@ -66,7 +66,7 @@ class RestartRequest:
 # Encoding
 
 
-def encode_connector(name: str, config: RawConfig) -> KeyedRecord:
+def encode_connector_config(name: str, config: RawConfig) -> KeyedRecord:
     """Encode the record `connector-C`, which creates a connector or updates its configuration."""
     return _encode_record(ConfigRecordKind.CONNECTOR.value + name, {"properties": dict(config)})
 
@@ -75,8 +75,8 @@ def encode_connector_deletion(name: str) -> tuple[KeyedRecord, KeyedRecord]:
     """Encode the deletion of a connector and its target state. Write both records together, in this
     order."""
     return (
-        KeyedRecord(key=encode_key(ConfigRecordKind.CONNECTOR.value + name), value=None),
-        KeyedRecord(key=encode_key(ConfigRecordKind.TARGET_STATE.value + name), value=None),
+        KeyedRecord(key=encode_record_key(ConfigRecordKind.CONNECTOR.value + name), value=None),
+        KeyedRecord(key=encode_record_key(ConfigRecordKind.TARGET_STATE.value + name), value=None),
     )
 
 
@@ -96,7 +96,7 @@ def encode_connector_creation(
     state: TargetState | None = None,
 ) -> tuple[KeyedRecord, ...]:
     """Encode the creation of a connector, preceded by its target state if given."""
-    written = encode_connector(name, config)
+    written = encode_connector_config(name, config)
     return (written,) if state is None else (encode_target_state(name, state), written)
 
 
@@ -120,7 +120,7 @@ def encode_task_config_commit(name: str, tasks: int) -> KeyedRecord:
     return _encode_record(ConfigRecordKind.COMMIT.value + name, {"tasks": tasks})
 
 
-def encode_restart(request: RestartRequest) -> KeyedRecord:
+def encode_restart_request(request: RestartRequest) -> KeyedRecord:
     """Encode the record `restart-connector-C`, after which every worker restarts its own part of
     the connector."""
     value = {"include-tasks": request.include_tasks, "only-failed": request.only_failed}
@@ -150,10 +150,10 @@ def encode_logger_level(namespace: str, level: str) -> KeyedRecord:
 
 
 def _encode_record(key: str, value: Json) -> KeyedRecord:
-    return KeyedRecord(key=encode_key(key), value=java_json.encode_json(value))
+    return KeyedRecord(key=encode_record_key(key), value=java_json.encode_json(value))
 
 
-def encode_key(key: str) -> bytes:
+def encode_record_key(key: str) -> bytes:
     """Encode a key like Java's string serializer, which replaces lone surrogates with a question
     mark."""
     return key.encode("utf-8", "replace")
@@ -195,20 +195,22 @@ def parse_task_id(rest: str, *, key_prefix: str = "task-") -> ConnectorTaskId:
 def decode_record_fields(value: Json) -> RecordFields:
     """Return the fields of a value, which must be a JSON object. Raises `InvalidRecord`."""
     if not isinstance(value, Mapping):
-        raise InvalidRecord(f"the value is {java_json.name_json_type(value)}, not an object")
+        raise InvalidRecord(f"the value is {java_json.get_json_type_name(value)}, not an object")
     return value
 
 
-def read_properties(value: Json) -> RawConfig:
+def decode_config_properties(value: Json) -> RawConfig:
     """Decode a connector or task configuration: strings or nulls by name. Raises
     `InvalidRecord`."""
     config = decode_record_fields(value).get("properties")
     if not isinstance(config, Mapping):
-        raise InvalidRecord(f"'properties' is {java_json.name_json_type(config)}, not an object")
+        raise InvalidRecord(
+            f"'properties' is {java_json.get_json_type_name(config)}, not an object"
+        )
     for name, each in config.items():
         if not isinstance(each, str | None):
             raise InvalidRecord(
-                f"the property '{name}' is {java_json.name_json_type(each)}, not a string"
+                f"the property '{name}' is {java_json.get_json_type_name(each)}, not a string"
             )
     return {name: each for name, each in config.items() if isinstance(each, str | None)}
 
@@ -221,14 +223,14 @@ def decode_task_count(value: Json, name: str) -> int:
     return number
 
 
-def read_target_state(value: Json) -> TargetState:
+def decode_target_state(value: Json) -> TargetState:
     """Decode the target state from `state.v2`, or from `state` in a record of an older worker.
     Raises `InvalidRecord`."""
     given = decode_record_fields(value).get("state.v2")
     if not isinstance(given, str):
         given = decode_record_fields(value).get("state")
     if not isinstance(given, str):
-        raise InvalidRecord(f"'state' is {java_json.name_json_type(given)}, not a string")
+        raise InvalidRecord(f"'state' is {java_json.get_json_type_name(given)}, not a string")
     try:
         return TargetState(given)
     except ValueError:
@@ -236,7 +238,7 @@ def read_target_state(value: Json) -> TargetState:
         raise InvalidRecord(f"'{given}' is not a target state; allowed: {allowed}") from None
 
 
-def read_restart_request(name: str, value: Json) -> RestartRequest:
+def decode_restart_request(name: str, value: Json) -> RestartRequest:
     """Decode a restart request. As in Java, non-boolean values count as false. Raises
     `InvalidRecord`."""
     given = decode_record_fields(value)
@@ -247,7 +249,7 @@ def read_restart_request(name: str, value: Json) -> RestartRequest:
     )
 
 
-def read_session_key(value: Json) -> SessionKey:
+def decode_session_key(value: Json) -> SessionKey:
     """Decode a session key. Raises `InvalidRecord`."""
     given = decode_record_fields(value)
     key, algorithm = given.get("key"), given.get("algorithm")
@@ -263,9 +265,9 @@ def read_session_key(value: Json) -> SessionKey:
     return SessionKey(key=decoded, algorithm=algorithm, created_ms=created_ms)
 
 
-def read_logger_level(value: Json) -> str:
+def decode_logger_level(value: Json) -> str:
     """Decode a logger level. Raises `InvalidRecord`."""
     level = decode_record_fields(value).get("level")
     if not isinstance(level, str):
-        raise InvalidRecord(f"'level' is {java_json.name_json_type(level)}, not a string")
+        raise InvalidRecord(f"'level' is {java_json.get_json_type_name(level)}, not a string")
     return level

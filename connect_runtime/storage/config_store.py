@@ -85,11 +85,11 @@ class ConfigBackingStore:
         """Read the topic to its current end. Raises the same errors as `SharedLog.read_to_end`."""
         self._log.read_to_end(timeout_s)
 
-    def claim_writes(self, timeout_s: float = WRITE_TIMEOUT_S) -> None:
+    def claim_write_privileges(self, timeout_s: float = WRITE_TIMEOUT_S) -> None:
         """Become the only writer and fence the previous leader's writes, if a fenced writer is
         configured. Raises `ConnectError`."""
         if self._fenced is not None:
-            self._fenced.claim(timeout_s)
+            self._fenced.claim_write_privileges(timeout_s)
 
     def put_connector(
         self,
@@ -121,9 +121,9 @@ class ConfigBackingStore:
             (config_records.encode_task_config_commit(name, len(configs)),), end
         )
 
-    def put_restart(self, request: RestartRequest) -> None:
+    def put_restart_request(self, request: RestartRequest) -> None:
         """Request the restart of a connector."""
-        self._write_config_as_leader((config_records.encode_restart(request),))
+        self._write_config_as_leader((config_records.encode_restart_request(request),))
 
     def put_session_key(self, key: SessionKey) -> None:
         """Replace the session key."""
@@ -166,13 +166,13 @@ class ConfigBackingStore:
         if self._fenced is None:
             topic_fold.write_records(self._log, records, self._get_remaining_s(end))
         else:
-            self._fenced.write(records, self._get_remaining_s(end))
+            self._fenced.write_records(records, self._get_remaining_s(end))
         self._log.read_to_end(self._get_remaining_s(end))
 
     def get_task_config_history(self, connector: str) -> Mapping[int, Sequence[DatedTaskConfig]]:
         """Return the most recent configurations of each task of a connector, oldest first."""
         with self._view.lock:
-            return self._view.fold.task_config_history.get(connector)
+            return self._view.fold.task_config_history.get_task_configs(connector)
 
     def find_leaderless_period(self, key_ttl_ms: int) -> LeaderlessPeriod | None:
         """Return the period without a leader before this worker started; None if there was no such
@@ -201,4 +201,4 @@ class ConfigBackingStore:
 def _apply_config_record(
     fold: ConfigTopicFold, record: SharedLogRecord
 ) -> ConfigChange | SkippedRecord | None:
-    return fold.apply(record.key, record.value, offset=record.offset, wall_ms=record.wall_ms)
+    return fold.apply_record(record.key, record.value, offset=record.offset, wall_ms=record.wall_ms)

@@ -51,23 +51,25 @@ class TaskConfigHistory:
 
     _found: dict[str, _ConfigsByTask] = field(default_factory=dict)
 
-    def commit(self, connector: str, configs: Mapping[int, RawConfig], *, wall_ms: int) -> None:
+    def add_committed_configs(
+        self, connector: str, configs: Mapping[int, RawConfig], *, wall_ms: int
+    ) -> None:
         """Add a complete set of task configurations, committed at `wall_ms` by the leader's clock.
 
         `wall_ms` is -1 if the time is unknown; this drops the tasks' earlier configurations.
         """
-        found = dict(self.get(connector))
+        found = dict(self.get_task_configs(connector))
         for number, config in configs.items():
             before = found.get(number, ()) if wall_ms >= 0 else ()
             given = DatedTaskConfig(config=config, published_ms=wall_ms)
             found[number] = (*before[1 - MAX_CONFIGS_PER_TASK :], given)
         self._found[connector] = MappingProxyType(found)
 
-    def remove(self, connector: str) -> None:
+    def remove_connector(self, connector: str) -> None:
         """Drop the history of a deleted connector."""
         self._found.pop(connector, None)
 
-    def get(self, connector: str) -> _ConfigsByTask:
+    def get_task_configs(self, connector: str) -> _ConfigsByTask:
         """Return the connector's configurations by task number, oldest first."""
         return self._found.get(connector, _NO_CONFIGS)
 
@@ -162,7 +164,7 @@ class ConfigTopicFold:
     """Connectors that were deleted and have not been created again."""
     _snapshot: ClusterConfigState | None = None
 
-    def apply(
+    def apply_record(
         self, key: bytes | None, value: bytes | None, *, offset: int, wall_ms: int = -1
     ) -> ConfigChange | SkippedRecord | None:
         """Apply the record at `offset`, written at `wall_ms`. Return the change to report, if any.
@@ -200,7 +202,7 @@ class ConfigTopicFold:
             if entry.config is None or unclaimed:
                 self._entries[name] = _remove_tasks(entry)
             if entry.config is None:
-                self.task_config_history.remove(name)
+                self.task_config_history.remove_connector(name)
 
     def snapshot(self) -> ClusterConfigState:
         """Return the current state as an immutable snapshot."""
@@ -218,21 +220,21 @@ class ConfigTopicFold:
             case ConfigRecordKind.TARGET_STATE:
                 return self._apply_target_state(rest, value, wall_ms)
             case ConfigRecordKind.CONNECTOR:
-                return self._apply_connector(rest, value)
+                return self._apply_connector_config(rest, value)
             case ConfigRecordKind.TASK:
                 self._add_uncommitted_task(config_records.parse_task_id(rest), value)
                 return None
             case ConfigRecordKind.COMMIT:
                 return self._apply_commit(rest, value, wall_ms)
             case ConfigRecordKind.RESTART:
-                return RestartRequested(config_records.read_restart_request(rest, value))
+                return RestartRequested(config_records.decode_restart_request(rest, value))
             case ConfigRecordKind.FENCING:
                 self._apply_fencing_count(rest, value)
                 return None
             case ConfigRecordKind.LOGGER:
-                return LoggerLevelSet(rest, config_records.read_logger_level(value))
+                return LoggerLevelSet(rest, config_records.decode_logger_level(value))
             case ConfigRecordKind.SESSION_KEY:
-                self._session_key = config_records.read_session_key(value)
+                self._session_key = config_records.decode_session_key(value)
                 return SessionKeyChanged(self._session_key)
 
     def _get_entry(self, name: str) -> ConnectorConfigEntry:
@@ -245,7 +247,7 @@ class ConfigTopicFold:
             state = None if entry.config is None else started
             self._entries[name] = dataclasses.replace(entry, target_state=state)
             return None
-        state = config_records.read_target_state(value)
+        state = config_records.decode_target_state(value)
         self._entries[name] = dataclasses.replace(
             entry, target_state=state, target_state_ms=wall_ms
         )
@@ -253,13 +255,13 @@ class ConfigTopicFold:
             return None
         return TargetStateChanged(name)
 
-    def _apply_connector(self, name: str, value: Json) -> ConfigChange | None:
+    def _apply_connector_config(self, name: str, value: Json) -> ConfigChange | None:
         entry = self._get_entry(name)
         if value is None:
             self._remove_connector(name)
             self._removed.add(name)
             return ConnectorRemoved(name, existed=entry.config is not None)
-        config = MappingProxyType(dict(config_records.read_properties(value)))
+        config = MappingProxyType(dict(config_records.decode_config_properties(value)))
         self._removed.discard(name)
         self._entries[name] = dataclasses.replace(
             entry,
@@ -272,7 +274,7 @@ class ConfigTopicFold:
         """Delete a connector. As in Java, its target state, generation and fencing state are
         kept."""
         self._uncommitted.pop(name, None)
-        self.task_config_history.remove(name)
+        self.task_config_history.remove_connector(name)
         if name in self._entries:
             self._entries[name] = dataclasses.replace(
                 self._entries[name],
@@ -283,7 +285,7 @@ class ConfigTopicFold:
             )
 
     def _add_uncommitted_task(self, task: ConnectorTaskId, value: Json) -> None:
-        config = MappingProxyType(dict(config_records.read_properties(value)))
+        config = MappingProxyType(dict(config_records.decode_config_properties(value)))
         self._uncommitted.setdefault(task.connector, {})[task.task] = config
 
     def _apply_commit(self, name: str, value: Json, wall_ms: int) -> ConfigChange | None:
@@ -306,7 +308,7 @@ class ConfigTopicFold:
             entry, task_count=count, fencing_pending=True, inconsistent=not complete
         )
         if complete:
-            self.task_config_history.commit(name, deferred, wall_ms=wall_ms)
+            self.task_config_history.add_committed_configs(name, deferred, wall_ms=wall_ms)
             entry = dataclasses.replace(
                 entry,
                 task_configs=MappingProxyType(deferred),

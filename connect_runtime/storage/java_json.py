@@ -190,7 +190,7 @@ def get_integer_or_none(value: Json) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def name_json_type(value: Json) -> str:
+def get_json_type_name(value: Json) -> str:
     """Return the JSON type name of a value, for messages that must not contain the value."""
     match value:
         case None:

@@ -37,7 +37,7 @@ OffsetPairs: TypeAlias = Sequence[tuple[NullablePartition, NullableOffset]]
 class OffsetBackingStore(Protocol):
     """Reads and writes source offsets for a worker. Thread-safe."""
 
-    def read(
+    def read_offsets(
         self, connector: str, partitions: Sequence[NullablePartition], timeout_s: float
     ) -> list[NullableOffset]:
         """Read to the current end of the log. Return one offset per partition; None for a partition
@@ -47,18 +47,18 @@ class OffsetBackingStore(Protocol):
         partition.
         """
 
-    def read_all(
+    def read_all_offsets(
         self, connector: str, timeout_s: float
     ) -> list[tuple[SourcePartition, NullableOffset]]:
         """Return every partition of the connector with its offset. Invalid offsets are skipped.
 
-        Raises the same errors as `SharedLog.read_to_end`, as does `partitions`.
+        Raises the same errors as `SharedLog.read_to_end`, as does `connector_partitions`.
         """
 
-    def partitions(self, connector: str, timeout_s: float) -> list[SourcePartition]:
+    def connector_partitions(self, connector: str, timeout_s: float) -> list[SourcePartition]:
         """Return every partition of the connector that has an offset, including invalid offsets."""
 
-    def write(self, connector: str, pairs: OffsetPairs, *, on_done: OnRecorded) -> None:
+    def write_offsets(self, connector: str, pairs: OffsetPairs, *, on_done: OnRecorded) -> None:
         """Write offsets without waiting.
 
         `on_done` is called once: when all offsets are recorded, or with the first failure. If
@@ -80,7 +80,7 @@ def commit_offsets(
         answer.append(error)
         answered.set()
 
-    offsets.write(connector, pairs, on_done=note)
+    offsets.write_offsets(connector, pairs, on_done=note)
     if not answered.wait(timeout_s):
         raise RetriableError(
             f"committing offsets of {connector}: not acknowledged within {timeout_s:.1f} s; they "
@@ -113,34 +113,34 @@ class LogOffsetBackingStore:
         """Wait for pending writes, then close the log."""
         self._log.stop(timeout_s)
 
-    def read(
+    def read_offsets(
         self, connector: str, partitions: Sequence[NullablePartition], timeout_s: float
     ) -> list[NullableOffset]:
         """Read the offsets of partitions. This and the following methods are documented in
         `OffsetBackingStore`."""
         self._log.read_to_end(timeout_s)
         with self._view.lock:
-            return [self._view.fold.get(connector, each) for each in partitions]
+            return [self._view.fold.get_offset(connector, each) for each in partitions]
 
-    def read_all(
+    def read_all_offsets(
         self, connector: str, timeout_s: float
     ) -> list[tuple[SourcePartition, NullableOffset]]:
         found: list[tuple[SourcePartition, NullableOffset]] = []
         self._log.read_to_end(timeout_s)
         with self._view.lock:
-            for each in self._view.fold.partitions(connector):
+            for each in self._view.fold.list_partitions(connector):
                 try:
-                    found.append((each, self._view.fold.get(connector, each)))
+                    found.append((each, self._view.fold.get_offset(connector, each)))
                 except InvalidSourceOffset as error:
                     _LOG.warning("%s: %s; skipping it", self.name, error)
         return found
 
-    def partitions(self, connector: str, timeout_s: float) -> list[SourcePartition]:
+    def connector_partitions(self, connector: str, timeout_s: float) -> list[SourcePartition]:
         self._log.read_to_end(timeout_s)
         with self._view.lock:
-            return self._view.fold.partitions(connector)
+            return self._view.fold.list_partitions(connector)
 
-    def write(self, connector: str, pairs: OffsetPairs, *, on_done: OnRecorded) -> None:
+    def write_offsets(self, connector: str, pairs: OffsetPairs, *, on_done: OnRecorded) -> None:
         records = self._encode_records(connector, pairs)
         if not records:
             on_done(None)
@@ -228,7 +228,7 @@ class StoredOffsetReader:
                     f"reading offsets of {self._connector}: the task was stopped in the meantime"
                 )
             try:
-                return self._offsets.read(self._connector, partitions, _READ_WAIT_SLICE_S)
+                return self._offsets.read_offsets(self._connector, partitions, _READ_WAIT_SLICE_S)
             except RetriableError as error:
                 now_s = self._clock.now_s()
                 if now_s - warned_s >= SLOW_READ_WARNING_S:

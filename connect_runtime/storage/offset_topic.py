@@ -94,12 +94,13 @@ def decode_offset_key(key: bytes | None) -> SourceOffsetKey:
     connector, partition = parts
     if not isinstance(connector, str):
         raise InvalidSourceOffset(
-            f"the connector in an offset key is {java_json.name_json_type(connector)}, not a string"
+            f"the connector in an offset key is {java_json.get_json_type_name(connector)}, "
+            "not a string"
         )
     if not isinstance(partition, Mapping | None):
         raise InvalidSourceOffset(
             f"the partition in an offset key of '{connector}' is "
-            f"{java_json.name_json_type(partition)}, not an object"
+            f"{java_json.get_json_type_name(partition)}, not an object"
         )
     if partition is None:
         return SourceOffsetKey(connector, None)
@@ -121,7 +122,7 @@ def decode_offset_value(
     return None if offset is None else _check_flat_map(offset, f"a stored offset of '{connector}'")
 
 
-def make_canonical_key(key: SourceOffsetKey) -> Hashable:
+def build_canonical_key(key: SourceOffsetKey) -> Hashable:
     """Return a value that is equal for keys that differ only in their field order.
 
     Bytes are compared as stored. Raises `InvalidSourceOffset` for unhashable fields, which cannot
@@ -175,16 +176,16 @@ class OffsetTopicFold:
     _same: dict[Hashable, _EquivalentKeys] = field(default_factory=dict)
     _connectors: dict[str, dict[Hashable, None]] = field(default_factory=dict)
 
-    def apply(
+    def apply_record(
         self, key: bytes | None, value: bytes | None, *, offset: int
     ) -> SourceOffsetChanged | SkippedRecord:
         """Apply the record at `offset`. All records of a key are in one topic partition."""
         del offset  # unused, for the common signature of folds
         if key is not None:
-            self._store_value(key, value)
+            self._store_offset_value(key, value)
         try:
             parsed = decode_offset_key(key)
-            canonical = make_canonical_key(parsed)
+            canonical = build_canonical_key(parsed)
         except InvalidSourceOffset as error:
             return SkippedRecord(str(error))
         assert key is not None
@@ -197,7 +198,7 @@ class OffsetTopicFold:
             self._connectors.setdefault(parsed.connector, {})[canonical] = None
         return SourceOffsetChanged(parsed)
 
-    def _store_value(self, key: bytes, value: bytes | None) -> None:
+    def _store_offset_value(self, key: bytes, value: bytes | None) -> None:
         if value is None:
             self._raw.pop(key, None)
         else:
@@ -225,14 +226,14 @@ class OffsetTopicFold:
         given = encode_offset_key(connector, partition)
         if given in self._raw:
             return given
-        same = self._same.get(make_canonical_key(SourceOffsetKey(connector, partition)))
+        same = self._same.get(build_canonical_key(SourceOffsetKey(connector, partition)))
         return given if same is None else next(reversed(same.written))
 
     def get_raw_value(self, key: bytes) -> bytes | None:
         """Return the value stored under exactly this key; None if the key does not exist."""
         return self._raw.get(key)
 
-    def get(
+    def get_offset(
         self, connector: str, partition: SourcePartition | None
     ) -> dict[str, OffsetPrimitive] | None:
         """Return the offset of a partition; None if it has no offset.
@@ -242,7 +243,7 @@ class OffsetTopicFold:
         value = self._raw.get(self.get_key(connector, partition))
         return decode_offset_value(value, connector=connector)
 
-    def partitions(self, connector: str) -> list[SourcePartition]:
+    def list_partitions(self, connector: str) -> list[SourcePartition]:
         """Return every partition of the connector with an offset, in the order of their first
         writes.
 
@@ -254,7 +255,7 @@ class OffsetTopicFold:
     def list_keys(self, connector: str, partition: SourcePartition | None) -> list[bytes]:
         """Return all keys of this partition that have an offset. A deletion must delete all of
         them."""
-        same = self._same.get(make_canonical_key(SourceOffsetKey(connector, partition)))
+        same = self._same.get(build_canonical_key(SourceOffsetKey(connector, partition)))
         return [] if same is None else list(same.written)
 
     def snapshot(self) -> Mapping[bytes, bytes]:

@@ -46,14 +46,14 @@ class LogListener(Protocol):
         """Process the next record of a partition. Earlier records of a key may be missing because
         of compaction."""
 
-    def on_replayed(self) -> None:
+    def on_replay_completed(self) -> None:
         """Called when all records that existed at the start (or restart) of reading have been
         delivered."""
 
-    def on_start_over(self) -> None:
+    def on_log_reset(self) -> None:
         """Drop all state, because records are missing after the topic was truncated or recreated.
 
-        All records are delivered again from the beginning, followed by `on_replayed`.
+        All records are delivered again from the beginning, followed by `on_replay_completed`.
         """
 
 
@@ -70,8 +70,8 @@ class SharedLog(Protocol):
     def start(self, listener: LogListener, timeout_s: float) -> None:
         """Create and check the topic, deliver all its records, and continue in the background.
 
-        Returns after `on_replayed`. Raises `FatalError` for an unusable topic, missing permissions
-        or rejected credentials, and `RetriableError` after the timeout.
+        Returns after `on_replay_completed`. Raises `FatalError` for an unusable topic, missing
+        permissions or rejected credentials, and `RetriableError` after the timeout.
         """
 
     def send(self, record: KeyedRecord, *, on_recorded: OnRecorded) -> None:
@@ -97,21 +97,22 @@ class SharedLog(Protocol):
 
 
 class WritePrivilegeLost(FatalError):
-    """Raised if nothing was written, because `claim` was not called on the writer, or the writer
-    has failed or was fenced by another writer."""
+    """Raised if nothing was written, because `claim_write_privileges` was not called on the writer,
+    or the writer has failed or was fenced by another writer."""
 
 
 class FencedWriter(Protocol):
     """Writer with which the leader writes to an internal topic. Not thread-safe."""
 
-    def claim(self, timeout_s: float) -> None:
+    def claim_write_privileges(self, timeout_s: float) -> None:
         """Become the only writer and fence all others.
 
         Raises `ConnectError` on failure; this writer then cannot write.
         """
 
-    def write(self, records: Sequence[KeyedRecord], timeout_s: float) -> None:
-        """Write all records or none of them. After `WritePrivilegeLost`, call `claim` again."""
+    def write_records(self, records: Sequence[KeyedRecord], timeout_s: float) -> None:
+        """Write all records or none of them. After `WritePrivilegeLost`, call
+        `claim_write_privileges` again."""
 
     def stop(self) -> None:
         """Close the writer without waiting."""

@@ -47,7 +47,7 @@ class MemoryLog:
         del timeout_s  # never waits
         with self._lock:
             self._listener = listener
-            listener.on_replayed()
+            listener.on_replay_completed()
 
     def send(self, record: KeyedRecord, *, on_recorded: OnRecorded) -> None:
         with self._lock:
@@ -110,7 +110,7 @@ class OffsetFileLog:
         self._offsets = self._read_file()
         for key, value in self._offsets.items():
             self._deliver_to_listener(listener, key, value)
-        listener.on_replayed()
+        listener.on_replay_completed()
         self._listener = listener
         self._threads.start(f"writes {self._path.name}", self._run_writer)
 
@@ -118,17 +118,17 @@ class OffsetFileLog:
         with self._changed:
             if self._listener is None:
                 raise FatalError(f"writing {self._path}: the log was closed")
-            self._waiting.append((self._outstanding.begin(), record, on_recorded))
+            self._waiting.append((self._outstanding.begin_operation(), record, on_recorded))
             self._changed.notify()
 
     def read_to_end(self, timeout_s: float) -> None:
-        if not self._outstanding.wait(timeout_s):
+        if not self._outstanding.wait_for_earlier_operations(timeout_s):
             raise RetriableError(
                 f"writing {self._path}: not completed within {timeout_s:.0f} s; check the disk"
             )
 
     def stop(self, timeout_s: float) -> None:
-        self._outstanding.wait(timeout_s)
+        self._outstanding.wait_for_earlier_operations(timeout_s)
         left = self._reject_new_records()
         self._threads.stop_all(_THREAD_STOP_TIMEOUT_S)
         self._fail_records(left)
@@ -146,7 +146,7 @@ class OffsetFileLog:
         closed = RetriableError(f"writing {self._path}: closed before it was written")
         for number, _, on_recorded in left:
             on_recorded(closed)
-            self._outstanding.end(number)
+            self._outstanding.end_operation(number)
 
     def _run_writer(self, stop: threading.Event) -> None:
         while not stop.is_set():
@@ -173,7 +173,7 @@ class OffsetFileLog:
             if failure is None:
                 self._deliver_to_listener(listener, record.key, record.value)
             on_recorded(failure)
-            self._outstanding.end(number)
+            self._outstanding.end_operation(number)
 
     def _deliver_to_listener(self, listener: LogListener, key: bytes, value: bytes | None) -> None:
         listener.on_record(

@@ -92,7 +92,7 @@ def encode_status(subject: StatusSubject, value: RunStatus) -> KeyedRecord:
 
 def _encode_status_key(subject: StatusSubject) -> bytes:
     prefix = CONNECTOR_KEY_PREFIX if isinstance(subject, str) else TASK_KEY_PREFIX
-    return config_records.encode_key(f"{prefix}{subject}")
+    return config_records.encode_record_key(f"{prefix}{subject}")
 
 
 def encode_topic_status(value: TopicStatus) -> KeyedRecord:
@@ -113,7 +113,7 @@ def encode_topic_removal(key: TopicStatusKey) -> KeyedRecord:
 
 
 def _encode_topic_key(key: TopicStatusKey) -> bytes:
-    return config_records.encode_key(
+    return config_records.encode_record_key(
         f"{TOPIC_KEY_PREFIX}{key.topic}{TOPIC_SEPARATOR}{key.connector}"
     )
 
@@ -144,22 +144,22 @@ def _require_name(name: str, what: str) -> str:
     return name
 
 
-def read_status(value: Json) -> RunStatus:
+def decode_status(value: Json) -> RunStatus:
     """Decode a status. Raises `InvalidRecord`."""
     given = config_records.decode_record_fields(value)
     generation = java_json.get_integer_or_none(given.get("generation"))
     if generation is None:
         raise InvalidRecord("'generation' is not an integer")
     return RunStatus(
-        state=_read_state(given.get("state")),
-        worker_id=_read_text(given, "worker_id") or "",
+        state=_decode_run_state(given.get("state")),
+        worker_id=_decode_text_field(given, "worker_id") or "",
         generation=generation,
-        trace=_read_text(given, "trace"),
-        version=_read_text(given, "version"),
+        trace=_decode_text_field(given, "trace"),
+        version=_decode_text_field(given, "version"),
     )
 
 
-def _read_state(given: Json) -> RunState:
+def _decode_run_state(given: Json) -> RunState:
     try:
         return RunState(given)
     except ValueError:
@@ -168,14 +168,14 @@ def _read_state(given: Json) -> RunState:
         ) from None
 
 
-def _read_text(given: Mapping[str, Json], name: str) -> str | None:
+def _decode_text_field(given: Mapping[str, Json], name: str) -> str | None:
     text = given.get(name)
     if not isinstance(text, str | None):
-        raise InvalidRecord(f"'{name}' is {java_json.name_json_type(text)}, not a string")
+        raise InvalidRecord(f"'{name}' is {java_json.get_json_type_name(text)}, not a string")
     return text
 
 
-def read_topic_status(value: Json) -> TopicStatus:
+def decode_topic_status(value: Json) -> TopicStatus:
     """Decode a topic status. Raises `InvalidRecord`."""
     given = config_records.decode_record_fields(
         config_records.decode_record_fields(value).get("topic")
@@ -185,8 +185,8 @@ def read_topic_status(value: Json) -> TopicStatus:
     if task is None or discovered_ms is None:
         raise InvalidRecord("'task' and 'discoverTimestamp' of a topic must be integers")
     return TopicStatus(
-        topic=_read_text(given, "name") or "",
-        connector=_read_text(given, "connector") or "",
+        topic=_decode_text_field(given, "name") or "",
+        connector=_decode_text_field(given, "connector") or "",
         task=task,
         discovered_ms=discovered_ms,
     )

@@ -88,7 +88,7 @@ class StatusBackingStore:
     def stop(self, timeout_s: float) -> None:
         """Wait at most `timeout_s` for pending writes, then drop them."""
         end_s = self._clock.now_s() + timeout_s
-        self._outstanding.wait(timeout_s)
+        self._outstanding.wait_for_earlier_operations(timeout_s)
         self._next_log_s = math.inf
         self._refused.set()
         self._threads.stop_all(_STOP_TIMEOUT_S)
@@ -125,7 +125,7 @@ class StatusBackingStore:
                 return
             self._send_record(status_records.encode_status(subject, status), ticket)
 
-    def put_topic(self, topic: TopicStatus) -> None:
+    def put_topic_status(self, topic: TopicStatus) -> None:
         """Record without waiting that a connector uses a topic."""
         self._send_record(status_records.encode_topic_status(topic), None)
 
@@ -133,19 +133,19 @@ class StatusBackingStore:
         """Return True if the topic is already recorded as used by the connector."""
         return self.snapshot().topic(connector, topic) is not None
 
-    def forget_topics(self, connector: str) -> None:
+    def delete_active_topics(self, connector: str) -> None:
         """Delete the active topics of a connector without waiting, after it was deleted or reset
         (`PUT …/topics/reset`)."""
         for topic in self.snapshot().topics(connector):
             key = TopicStatusKey(topic.topic, topic.connector)
             self._send_record(status_records.encode_topic_removal(key), None)
 
-    def flush(self, timeout_s: float) -> None:
+    def wait_for_writes(self, timeout_s: float) -> None:
         """Wait until all earlier writes are acknowledged or dropped.
 
         Raises `RetriableError` after the timeout.
         """
-        if not self._outstanding.wait(timeout_s):
+        if not self._outstanding.wait_for_earlier_operations(timeout_s):
             raise RetriableError(
                 f"writing to {self._log.name}: "
                 f"{plurals.format_count(len(self._outstanding), 'status', 'were')} not "
@@ -161,7 +161,9 @@ class StatusBackingStore:
         """
         with self._view.lock:
             self._send_record_to_log(
-                _PendingRetry(record=record, ticket=ticket, number=self._outstanding.begin())
+                _PendingRetry(
+                    record=record, ticket=ticket, number=self._outstanding.begin_operation()
+                )
             )
 
     def _send_record_to_log(self, retry: _PendingRetry) -> None:
@@ -181,7 +183,7 @@ class StatusBackingStore:
             return
         if error is not None:
             _LOG.error("%s is lost: %s", (retry.record.key or b"").decode(), error)
-        self._outstanding.end(retry.number)
+        self._outstanding.end_operation(retry.number)
 
     def _log_failure(self, error: RetriableError) -> None:
         now_s = self._clock.now_s()
@@ -200,7 +202,7 @@ class StatusBackingStore:
                     if self._may_retry_write(each):
                         self._send_record_to_log(each)
                     else:
-                        self._outstanding.end(each.number)
+                        self._outstanding.end_operation(each.number)
 
     def _may_retry_write(self, retry: _PendingRetry) -> bool:
         if retry.ticket is None:
@@ -219,4 +221,4 @@ def _apply_status_record(
     fold: StatusTopicFold, record: SharedLogRecord
 ) -> StatusChange | SkippedRecord | None:
     author = StatusWriter(is_own=record.is_own, wall_ms=record.wall_ms)
-    return fold.apply(record.key, record.value, offset=record.offset, author=author)
+    return fold.apply_record(record.key, record.value, offset=record.offset, author=author)

@@ -81,16 +81,18 @@ class TaskRunHistory:
     _ours: dict[ConnectorTaskId, _OwnTaskRun] = field(default_factory=dict)
     _others: dict[ConnectorTaskId, _JavaTaskRun] = field(default_factory=dict)
 
-    def apply(self, task: ConnectorTaskId, status: RunStatus | None, author: StatusWriter) -> None:
+    def apply_status(
+        self, task: ConnectorTaskId, status: RunStatus | None, author: StatusWriter
+    ) -> None:
         """Apply the next status of a task; None if the status was deleted."""
         if status is None:
             self._apply_removal(task, author)
         elif author.is_own:
             self._apply_own_status(task, status, author)
         elif status.state in _RUNNING_STATES:
-            self._apply_run(task, status, author)
+            self._apply_run_start(task, status, author)
         elif status.state in _ENDED_STATES:
-            self._apply_end(task, status, author)
+            self._apply_run_end(task, status, author)
 
     def _apply_removal(self, task: ConnectorTaskId, author: StatusWriter) -> None:
         """Apply the deletion of a task's status by the leader. The worker that runs the task may
@@ -119,7 +121,9 @@ class TaskRunHistory:
         ):
             self._ours[task] = replace(run, ended=True)
 
-    def _apply_run(self, task: ConnectorTaskId, status: RunStatus, author: StatusWriter) -> None:
+    def _apply_run_start(
+        self, task: ConnectorTaskId, status: RunStatus, author: StatusWriter
+    ) -> None:
         before = self._others.get(task)
         paused = status.state is RunState.PAUSED
         open_before = before is not None and before.seen.ended_ms is None
@@ -137,7 +141,9 @@ class TaskRunHistory:
             paused,
         )
 
-    def _apply_end(self, task: ConnectorTaskId, status: RunStatus, author: StatusWriter) -> None:
+    def _apply_run_end(
+        self, task: ConnectorTaskId, status: RunStatus, author: StatusWriter
+    ) -> None:
         run = self._others.get(task)
         if run is None or run.seen.ended_ms is not None:
             return
@@ -264,7 +270,7 @@ class StatusTopicFold:
     _topic_views: dict[str, Mapping[str, TopicStatus]] = field(default_factory=dict)
     _snapshot: StatusSnapshot | None = None
 
-    def apply(
+    def apply_record(
         self,
         key: bytes | None,
         value: bytes | None,
@@ -279,7 +285,7 @@ class StatusTopicFold:
         del offset  # unused, for the common signature of folds
         name = "" if key is None else key.decode("utf-8", "replace")
         try:
-            change = self._apply_value(status_records.split_status_key(name), value, author)
+            change = self._apply_status_value(status_records.split_status_key(name), value, author)
         except (InvalidRecord, MalformedJson) as error:
             return SkippedRecord(f"'{name}': {error}")
         if change is not None:
@@ -296,7 +302,7 @@ class StatusTopicFold:
             )
         return self._snapshot
 
-    def _apply_value(
+    def _apply_status_value(
         self,
         subject: StatusSubject | TopicStatusKey,
         value: bytes | None,
@@ -304,22 +310,22 @@ class StatusTopicFold:
     ) -> StatusChange | None:
         match subject:
             case TopicStatusKey():
-                return self._apply_topic(subject, value)
+                return self._apply_topic_status(subject, value)
             case ConnectorTaskId():
-                return self._apply_task(subject, value, author)
+                return self._apply_task_status(subject, value, author)
             case _:
-                return self._apply_connector(subject, value)
+                return self._apply_connector_status(subject, value)
 
-    def _apply_connector(self, name: str, value: bytes | None) -> StatusChange:
+    def _apply_connector_status(self, name: str, value: bytes | None) -> StatusChange:
         if value is None:
             self._connectors.pop(name, None)
             self._tasks.pop(name, None)
             self._task_views.pop(name, None)
             return StatusRemoved(name)
-        self._connectors[name] = status_records.read_status(java_json.decode_json(value))
+        self._connectors[name] = status_records.decode_status(java_json.decode_json(value))
         return StatusChanged(name)
 
-    def _apply_task(
+    def _apply_task_status(
         self, task: ConnectorTaskId, value: bytes | None, author: StatusWriter
     ) -> StatusChange | None:
         """Apply a task status. Ignore UNASSIGNED from a worker that did not know about a newer run
@@ -328,12 +334,12 @@ class StatusTopicFold:
         If generations have started again, a newer status will follow.
         """
         if value is None:
-            self.runs.apply(task, None, author)
+            self.runs.apply_status(task, None, author)
             _remove_table_entry(self._tasks, task.connector, task.task)
             self._task_views.pop(task.connector, None)
             return StatusRemoved(task)
-        status = status_records.read_status(java_json.decode_json(value))
-        self.runs.apply(task, status, author)
+        status = status_records.decode_status(java_json.decode_json(value))
+        self.runs.apply_status(task, status, author)
         known = self._tasks.get(task.connector, _NO_TASKS).get(task.task)
         if (
             status.state is RunState.UNASSIGNED
@@ -346,11 +352,11 @@ class StatusTopicFold:
         self._task_views.pop(task.connector, None)
         return StatusChanged(task)
 
-    def _apply_topic(self, key: TopicStatusKey, value: bytes | None) -> StatusChange:
+    def _apply_topic_status(self, key: TopicStatusKey, value: bytes | None) -> StatusChange:
         if value is None:
             _remove_table_entry(self._topics, key.connector, key.topic)
         else:
-            status = status_records.read_topic_status(java_json.decode_json(value))
+            status = status_records.decode_topic_status(java_json.decode_json(value))
             self._topics.setdefault(key.connector, {})[key.topic] = status
         self._topic_views.pop(key.connector, None)
         return ActiveTopicsChanged(key.connector)

@@ -26,7 +26,7 @@ Change_co = TypeVar("Change_co", covariant=True)
 class TopicFold(Protocol[Change_co]):
     """Folds the records of a topic into a state: applies them one by one, in order."""
 
-    def apply(
+    def apply_record(
         self, key: bytes | None, value: bytes | None, *, offset: int
     ) -> Change_co | SkippedRecord | None: ...
 
@@ -38,7 +38,7 @@ def _apply_record(
     fold: TopicFold[Change], record: SharedLogRecord
 ) -> Change | SkippedRecord | None:
     """Apply a record to a fold that does not need to know who wrote the record, or when."""
-    return fold.apply(record.key, record.value, offset=record.offset)
+    return fold.apply_record(record.key, record.value, offset=record.offset)
 
 
 class FoldedTopic(Generic[AnyFold, Change]):
@@ -91,7 +91,7 @@ class FoldedTopic(Generic[AnyFold, Change]):
         elif change is not None:
             self._on_change(change)
 
-    def on_replayed(self) -> None:
+    def on_replay_completed(self) -> None:
         with self.lock:
             before = self.fold if self._replayed_once else None
             if self._rebuilding is not None:
@@ -99,7 +99,7 @@ class FoldedTopic(Generic[AnyFold, Change]):
             self._replayed_once = True
             self._on_replayed(before, self.fold)
 
-    def on_start_over(self) -> None:
+    def on_log_reset(self) -> None:
         with self.lock:
             self._rebuilding = self._make()
 

@@ -51,7 +51,7 @@ class CertificateAuthority:
         pem = certificate.public_bytes(serialization.Encoding.PEM)
         return cls(certificate_pem=pem, _key=key)
 
-    def issue(
+    def issue_certificate(
         self, common_name: str, *, hosts: Sequence[str], wall_ms: int, valid_days: int = 365
     ) -> Certificate:
         """Issue a certificate for a server or client.

@@ -180,13 +180,13 @@ def find_foreign_writer(file: Path, opened: int) -> ForeignWriter | None:
         )
         found = path.lstat()
         if not is_safe and (stat.S_ISDIR(found.st_mode) or stat.S_ISLNK(found.st_mode)):
-            writer = _find_writer(path, found)
+            writer = _find_foreign_path_writer(path, found)
             if writer is not None:
                 return writer
-    return None if is_safe else _find_writer(file, os.fstat(opened))
+    return None if is_safe else _find_foreign_path_writer(file, os.fstat(opened))
 
 
-def _find_writer(path: Path, found: os.stat_result) -> ForeignWriter | None:
+def _find_foreign_path_writer(path: Path, found: os.stat_result) -> ForeignWriter | None:
     if found.st_uid not in (0, os.geteuid()):
         return ForeignWriter(path=path, owner=found.st_uid)
     is_link = stat.S_ISLNK(found.st_mode)  # its owner can redirect it, its mode says nothing
@@ -238,19 +238,19 @@ def _is_own_group(group_id: int) -> bool:
         return False
 
 
-def find_user_cache(environ: Mapping[str, str] = os.environ) -> Path:
+def find_user_cache_folder(environ: Mapping[str, str] = os.environ) -> Path:
     """Return the path of the cache folder: `$MM2_CACHE`, else `$XDG_CACHE_HOME/mm2`, else
     `~/.cache/mm2`. The folder may not exist.
 
-    Raises `OSError`; see `_find_home`.
+    Raises `OSError`; see `_find_home_folder`.
     """
     if environ.get("MM2_CACHE"):
         return Path(environ["MM2_CACHE"]).expanduser().absolute()
     base = environ.get("XDG_CACHE_HOME")
-    return (Path(base).expanduser().absolute() if base else _find_home() / ".cache") / "mm2"
+    return (Path(base).expanduser().absolute() if base else _find_home_folder() / ".cache") / "mm2"
 
 
-def _find_home() -> Path:
+def _find_home_folder() -> Path:
     """Return the home folder, or a private temporary folder if the user id has no account.
 
     Containers may run with such user ids. Raises `ForeignFolderError` if another user created the

@@ -37,7 +37,7 @@ class JavaInstallation:
 def find_java(environ: Mapping[str, str] = os.environ) -> JavaInstallation:
     """Return the Java installation to use. Raises `JavaMissingError` if there is no Java 17 or
     newer."""
-    program = _find_program(environ)
+    program = _find_java_program(environ)
     banner = _run_version_command(program)
     version = parse_major_version(banner)
     if version is None or version < MIN_JAVA_VERSION:
@@ -55,7 +55,7 @@ def parse_major_version(answer: str) -> int | None:
     return int(second) if first == "1" and second else int(first)
 
 
-def _find_program(environ: Mapping[str, str]) -> Path:
+def _find_java_program(environ: Mapping[str, str]) -> Path:
     home = environ.get("JAVA_HOME")
     if home:
         program = Path(home) / "bin" / "java"

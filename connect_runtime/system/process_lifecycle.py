@@ -14,7 +14,7 @@ from typing import NoReturn
 _TEST_PACKAGES = ("hypothesis",)
 
 
-def skip_test_imports() -> None:
+def prevent_test_imports() -> None:
     """Prevent imports of test packages. Call before importing any Kafka library.
 
     If hypothesis is installed, kio registers its types with it. This costs half a second of CPU per

@@ -54,7 +54,7 @@ class ChildProcess:
             self._guard.wait(timeout_s)
         return self.poll()
 
-    def signal(self, number: signal.Signals) -> None:
+    def send_signal(self, number: signal.Signals) -> None:
         """Send a signal to the child. Does nothing if the child has ended.
 
         After SIGSTOP, waits until all threads of the child have stopped. They stop one by one, and
@@ -73,7 +73,7 @@ class ChildProcess:
     def kill(self, *, timeout_s: float = 10.0) -> int:
         """Send SIGKILL, and wait for the end of the child. Raises `ProcessStartError` after the
         timeout."""
-        self.signal(signal.SIGKILL)
+        self.send_signal(signal.SIGKILL)
         status = self.wait(timeout_s)
         if status is None:
             raise ProcessStartError(f"process {self.pid} still exists {timeout_s} s after SIGKILL")

@@ -64,10 +64,10 @@ class ConnectionAdmission(Protocol):
     """Decides which connections a server accepts and keeps, including connections in a TLS
     handshake."""
 
-    def admit(self, accepted: AcceptedConnection) -> bool:
+    def admit_connection(self, accepted: AcceptedConnection) -> bool:
         """Return whether to keep the connection. May close other connections."""
 
-    def on_closed(self, accepted: AcceptedConnection) -> None:
+    def on_connection_closed(self, accepted: AcceptedConnection) -> None:
         """Record that a connection was closed, even if it was not admitted."""
 
 
@@ -125,8 +125,10 @@ class _ListeningSocket(socket.socket):
             if self._may_accept_connection(accepted, address):
                 if self._admission is None:
                     return accepted, address
-                accepted = AcceptedConnection(accepted, str(address[0]), self._admission.on_closed)
-                if self._admission.admit(accepted):
+                accepted = AcceptedConnection(
+                    accepted, str(address[0]), self._admission.on_connection_closed
+                )
+                if self._admission.admit_connection(accepted):
                     return accepted, address
             accepted.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
             accepted.close()
@@ -137,27 +139,27 @@ class _ListeningSocket(socket.socket):
         if second != self._second:
             self._second = second
             self._accepted_counts.clear()
-        client = connection_limits.identify_client(str(address[0]))
+        client = connection_limits.get_client_key(str(address[0]))
         self._accepted_counts[client] += 1
         return self._accepted_counts[client] <= SILENT_CONNECTIONS_PER_S or self._has_sent(accepted)
 
 
 def _has_received_data(accepted: socket.socket) -> bool:
-    return _peek_received(accepted, 1) != b""
+    return _peek_received_bytes(accepted, 1) != b""
 
 
 def _has_received_client_hello(accepted: socket.socket) -> bool:
     """Return whether a complete TLS record with the ClientHello has arrived."""
-    head = _peek_received(accepted, _TLS_HEADER.size)
+    head = _peek_received_bytes(accepted, _TLS_HEADER.size)
     if len(head) < _TLS_HEADER.size:
         return False
     kind, _, length = _TLS_HEADER.unpack(head)
     whole = _TLS_HEADER.size + length
     is_hello: bool = kind == _TLS_HANDSHAKE and length > 0
-    return is_hello and len(_peek_received(accepted, whole)) == whole
+    return is_hello and len(_peek_received_bytes(accepted, whole)) == whole
 
 
-def _peek_received(accepted: socket.socket, size: int) -> bytes:
+def _peek_received_bytes(accepted: socket.socket, size: int) -> bytes:
     """Return up to `size` bytes that have arrived, without consuming them."""
     try:
         return accepted.recv(size, socket.MSG_PEEK | socket.MSG_DONTWAIT)

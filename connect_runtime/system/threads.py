@@ -214,21 +214,22 @@ class PendingWork:
     def __len__(self) -> int:
         return len(self._numbers)
 
-    def begin(self) -> int:
-        """Register the start of an operation, and return the sequence number to pass to `end`."""
+    def begin_operation(self) -> int:
+        """Register the start of an operation, and return the sequence number to pass to
+        `end_operation`."""
         with self._changed:
             self._begun += 1
             self._numbers[self._begun] = None
             self._changed.notify_all()
             return self._begun
 
-    def end(self, number: int) -> None:
+    def end_operation(self, number: int) -> None:
         """Record that an operation has ended. Idempotent."""
         with self._changed:
             self._numbers.pop(number, None)
             self._changed.notify_all()
 
-    def wait(self, timeout_s: float) -> bool:
+    def wait_for_earlier_operations(self, timeout_s: float) -> bool:
         """Wait until all operations that began before this call have ended. Return False after a
         timeout."""
         with self._changed:
@@ -237,7 +238,7 @@ class PendingWork:
                 lambda: self._find_oldest_operation() > last, timeout=timeout_s
             )
 
-    def wait_for_any(self, timeout_s: float) -> bool:
+    def wait_for_any_operation(self, timeout_s: float) -> bool:
         """Wait until an operation is in progress. Return False after a timeout."""
         with self._changed:
             return self._changed.wait_for(lambda: bool(self._numbers), timeout=timeout_s)

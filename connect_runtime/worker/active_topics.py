@@ -36,7 +36,7 @@ class ActiveTopics:
         self._tracked = tracked
         self._next_check_s: dict[str, float] = {}
 
-    def record_use(self, topic: str) -> None:
+    def record_topic_use(self, topic: str) -> None:
         """Record that the task read or wrote this topic. Never blocks."""
         now_s = self._clock.now_s()
         if not self._tracked or now_s < self._next_check_s.get(topic, -math.inf):
@@ -44,7 +44,7 @@ class ActiveTopics:
         self._next_check_s[topic] = now_s + RECHECK_INTERVAL_S
         if self._statuses.is_topic_recorded(self._task.connector, topic):
             return
-        self._statuses.put_topic(
+        self._statuses.put_topic_status(
             TopicStatus(
                 topic=topic,
                 connector=self._task.connector,

@@ -170,7 +170,7 @@ class ConnectorLifecycle:
             self._call, CallConnectorStop
         )
 
-    def step(self, event: ConnectorLifecycleEvent) -> list[ConnectorLifecycleAction]:
+    def process_event(self, event: ConnectorLifecycleEvent) -> list[ConnectorLifecycleAction]:
         actions = self._handle_event(event)
         if self._call is None and self._phase not in (ConnectorPhase.NEW, ConnectorPhase.ENDED):
             actions += self._start_next_action()
@@ -185,7 +185,7 @@ class ConnectorLifecycle:
                 self._phase, self._call = ConnectorPhase.INIT, CallConnectorInitialize()
                 return [CallConnectorInitialize()]
             case TargetStateRequested():
-                return self._queue_request(event)
+                return self._queue_target_state_request(event)
             case ConnectorFailed(trace):
                 return self._publish_failure(trace)
             case ConnectorShutdownRequested():
@@ -200,7 +200,9 @@ class ConnectorLifecycle:
                 assert self._call is not None, event
                 return self._finish_call(trace)
 
-    def _queue_request(self, request: TargetStateRequested) -> list[ConnectorLifecycleAction]:
+    def _queue_target_state_request(
+        self, request: TargetStateRequested
+    ) -> list[ConnectorLifecycleAction]:
         if self._shutdown or self._phase is ConnectorPhase.ENDED:
             return [_build_request_failure(request, "the connector is shutting down")]
         superseded, self._next = self._next, request
@@ -227,10 +229,14 @@ class ConnectorLifecycle:
         request, self._request = self._request, None
         assert request is not None, call
         if trace is None or request.state is TargetState.STOPPED:
-            return self._complete_request(request)  # it counts as stopped even if `stop` raised
+            return self._complete_target_state_request(
+                request
+            )  # it counts as stopped even if `stop` raised
         return [*self._publish_failure(trace), _build_request_failure(request, trace)]
 
-    def _complete_request(self, request: TargetStateRequested) -> list[ConnectorLifecycleAction]:
+    def _complete_target_state_request(
+        self, request: TargetStateRequested
+    ) -> list[ConnectorLifecycleAction]:
         if self._phase is ConnectorPhase.FAILED and request.state is not TargetState.STOPPED:
             return [
                 _build_request_failure(request, "the connector has failed")
@@ -258,7 +264,7 @@ class ConnectorLifecycle:
         elif self._started:
             call = CallConnectorStop()
         if call is None:
-            return self._complete_request(request)
+            return self._complete_target_state_request(request)
         self._request, self._call = request, call
         return [call]
 

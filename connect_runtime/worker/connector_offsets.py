@@ -154,17 +154,21 @@ class ConnectorOffsetRequests:
     def __init__(self, deps: WorkerDeps) -> None:
         self._deps = deps
 
-    def read(self, name: str, config: RawConfig) -> ConnectorOffsets:
+    def read_offsets(self, name: str, config: RawConfig) -> ConnectorOffsets:
         """Return all offsets of the connector. Raises `ConnectError` with the same message as
         Java."""
         props = self._deps.resolve_for_plugin(config)
         made = self._create_connector(name, props)
         with _wrap_unexpected_errors(format_offset_read_failure(_get_connector_role(made), name)):
             if isinstance(made, SinkConnector):
-                return _build_offsets_reply(_SinkOffsetRequests(name, props, self._deps).read())
-            return _build_offsets_reply(self._deps.offsets.read_all(name, REQUEST_TIMEOUT_S))
+                return _build_offsets_reply(
+                    _SinkOffsetRequests(name, props, self._deps).read_offsets()
+                )
+            return _build_offsets_reply(
+                self._deps.offsets.read_all_offsets(name, REQUEST_TIMEOUT_S)
+            )
 
-    def modify(
+    def modify_offsets(
         self, name: str, config: RawConfig, offsets: OffsetPairs | None
     ) -> ConnectorOffsetsModified:
         """Alter the given offsets, or reset all offsets if `offsets` is None.
@@ -178,10 +182,10 @@ class ConnectorOffsetRequests:
         change = OffsetChangeKind.RESET if offsets is None else OffsetChangeKind.ALTER
         with _wrap_unexpected_errors(format_offset_change_failure(_get_connector_role(made), name)):
             if isinstance(made, SinkConnector):
-                done = _SinkOffsetRequests(name, props, self._deps).modify(made, offsets)
+                done = _SinkOffsetRequests(name, props, self._deps).modify_offsets(made, offsets)
             else:
                 assert isinstance(made, SourceConnector), made
-                done = _SourceOffsetRequests(name, props, self._deps).modify(made, offsets)
+                done = _SourceOffsetRequests(name, props, self._deps).modify_offsets(made, offsets)
         _LOG.info("offsets of connector %s: %s", name, change.past_participle)
         return ConnectorOffsetsModified(format_change_success(change, by_connector_too=done))
 
@@ -213,21 +217,25 @@ class _SinkOffsetRequests:
         self._group = connector_client_settings.get_sink_group_id(deps.config, props, name)
         self._time = _RequestDeadline(deps)
 
-    def read(self) -> list[tuple[dict[str, object], dict[str, object]]]:
+    def read_offsets(self) -> list[tuple[dict[str, object], dict[str, object]]]:
         kind = ConnectorRole.SINK
         with (
             self._open_admin_client() as admin,
             _replace_error_message(format_offset_read_failure(kind, self._name)),
         ):
-            return offset_parsing.format_sink_offsets(admin.fetch(self._group, REQUEST_TIMEOUT_S))
+            return offset_parsing.format_sink_offsets(
+                admin.fetch_offsets(self._group, REQUEST_TIMEOUT_S)
+            )
 
-    def modify(self, made: SinkConnector, given: OffsetPairs | None) -> bool:
+    def modify_offsets(self, made: SinkConnector, given: OffsetPairs | None) -> bool:
         """Modify the consumer group's offsets. Return True if the connector handled the offsets
         too."""
         kind = ConnectorRole.SINK
         with self._open_admin_client() as admin:
             requested = (
-                self._list_group_offsets(admin) if given is None else _parse_sink_request(given)
+                self._list_group_offsets(admin)
+                if given is None
+                else _parse_sink_offset_changes(given)
             )
             with _require_alter_offsets_support(self._name):
                 done = bool(made.alter_offsets(self._props, requested))
@@ -240,7 +248,7 @@ class _SinkOffsetRequests:
 
     def _list_group_offsets(self, admin: GroupOffsetsClient) -> SinkOffsetChanges:
         with _replace_error_message(format_group_offsets_list_failure(self._name)):
-            return dict.fromkeys(admin.fetch(self._group, self._time.remaining_s))
+            return dict.fromkeys(admin.fetch_offsets(self._group, self._time.remaining_s))
 
     def _reset_group_offsets(self, admin: GroupOffsetsClient) -> None:
         with self._translate_group_errors(OffsetChangeKind.RESET):
@@ -256,7 +264,7 @@ class _SinkOffsetRequests:
         gone = requested.keys() - kept.keys()
         with self._translate_group_errors(OffsetChangeKind.ALTER):
             if kept:
-                admin.commit(self._group, kept, self._time.remaining_s)
+                admin.commit_offsets(self._group, kept, self._time.remaining_s)
             if gone:
                 admin.delete_offsets(self._group, gone, self._time.remaining_s)
 
@@ -277,7 +285,7 @@ class _SinkOffsetRequests:
         plan = connector_client_settings.build_offsets_admin_config(
             self._deps.config, self._props, self._name
         )
-        return contextlib.closing(self._deps.clients.group_offsets(plan))
+        return contextlib.closing(self._deps.clients.create_group_offsets_client(plan))
 
 
 class _SourceOffsetRequests:
@@ -292,7 +300,7 @@ class _SourceOffsetRequests:
         self._offsets = deps.offsets
         self._time = _RequestDeadline(deps)
 
-    def modify(self, made: SourceConnector, given: OffsetPairs | None) -> bool:
+    def modify_offsets(self, made: SourceConnector, given: OffsetPairs | None) -> bool:
         """Modify the stored offsets. Return True if the connector handled the offsets too."""
         known = self._list_stored_partitions()
         pairs: list[NormalizedSourceOffset] = [(each, None) for each in known]
@@ -312,7 +320,7 @@ class _SourceOffsetRequests:
         They are always read, because existing record keys are reused when offsets are written.
         """
         try:
-            return self._offsets.partitions(self._name, self._time.remaining_s)
+            return self._offsets.connector_partitions(self._name, self._time.remaining_s)
         except ConnectError as error:
             if self._time.is_expired:
                 raise _log_and_build_error(format_offset_read_timeout(self._name), error) from error
@@ -350,7 +358,7 @@ class _RequestDeadline:
             raise _log_and_build_error(otherwise, None)
 
 
-def _parse_sink_request(given: OffsetPairs) -> SinkOffsetChanges:
+def _parse_sink_offset_changes(given: OffsetPairs) -> SinkOffsetChanges:
     try:
         return offset_parsing.parse_sink_offsets(given)
     except InvalidSinkOffsetError as error:

@@ -81,7 +81,7 @@ def redact_infos(
             value = None if value is None else _rename_class_value(value, names)
         if value is not None and value.name in hidden:
             value = _redact_value(value, given[value.name])
-        return _hide_values(ConfigInfo(definition=definition, value=value), hide)
+        return _hide_provided_values(ConfigInfo(definition=definition, value=value), hide)
 
     return dataclasses.replace(
         infos,
@@ -90,18 +90,20 @@ def redact_infos(
     )
 
 
-def _hide_values(info: ConfigInfo, hide: HideValues) -> ConfigInfo:
+def _hide_provided_values(info: ConfigInfo, hide: HideValues) -> ConfigInfo:
     definition, value = info.definition, info.value
     if definition is not None:
-        name = _hide_alias(definition.name, hide)
+        name = _hide_values_in_alias(definition.name, hide)
         definition = dataclasses.replace(definition, name=name)
     if value is not None:
         errors = tuple(map(hide, value.errors))
-        value = dataclasses.replace(value, name=_hide_alias(value.name, hide), errors=errors)
+        value = dataclasses.replace(
+            value, name=_hide_values_in_alias(value.name, hide), errors=errors
+        )
     return ConfigInfo(definition=definition, value=value)
 
 
-def _hide_alias(name: str, hide: HideValues) -> str:
+def _hide_values_in_alias(name: str, hide: HideValues) -> str:
     """Hide config provider values in a key name that contains an alias of `transforms` or
     `predicates`."""
     prefix = next((each for each in _ALIAS_PREFIXES if name.startswith(each)), None)
@@ -188,7 +190,7 @@ def _validate_converter(
     try:
         instance = installed_plugins.instantiate_plugin(of, name)
     except ConnectError as error:
-        connector_config.add_error(values, key, f"Failed to load class {name}: {error}")
+        connector_config.add_config_error(values, key, f"Failed to load class {name}: {error}")
         return _NO_INFOS
     try:
         if not _check_converter_version(instance, name, config=config, key=key, values=values):
@@ -213,11 +215,11 @@ def _check_converter_version(
             name, requested, installed_plugins.list_plugin_versions(instance)
         )
     except ConfigError as error:
-        connector_config.add_error(values, version_key, str(error))
+        connector_config.add_config_error(values, version_key, str(error))
         return False
     if mismatch is not None:
-        connector_config.add_error(values, key, mismatch)
-        connector_config.add_error(values, version_key, mismatch)
+        connector_config.add_config_error(values, key, mismatch)
+        connector_config.add_config_error(values, version_key, mismatch)
     return mismatch is None
 
 
@@ -228,7 +230,9 @@ def _get_converter_config_def(
     try:
         definition = installed_plugins.get_optional_config_def(instance)
     except ConnectError as error:
-        connector_config.add_error(values, key, f"Failed to load ConfigDef from {word}: {error}")
+        connector_config.add_config_error(
+            values, key, f"Failed to load ConfigDef from {word}: {error}"
+        )
         return _NO_INFOS
     if definition is None:
         _LOG.warning("%s does not define its keys, so they are not validated", word)
@@ -239,7 +243,7 @@ def _get_converter_config_def(
         )
     except ConnectError as error:
         message = f"Failed to perform config validation for {word}: {error}"
-        connector_config.add_error(values, key, message)
+        connector_config.add_config_error(values, key, message)
         return _NO_INFOS
 
 
@@ -319,17 +323,19 @@ class ConnectorValidator:
         if name is None:
             return ConnectorType.UNKNOWN
         try:
-            of = self._plugins.find(name, *installed_plugins.CONNECTOR_KINDS)
+            of = self._plugins.find_plugin_class(name, *installed_plugins.CONNECTOR_KINDS)
         except ConfigError:
             return ConnectorType.UNKNOWN
         sink = issubclass(of, SinkConnector)
         return ConnectorType.SINK if sink else ConnectorType.SOURCE
 
-    def plugin_config(self, plugin: str, version: str | None) -> tuple[ConfigKeyInfo, ...]:
+    def connector_plugin_config(
+        self, plugin: str, version: str | None
+    ) -> tuple[ConfigKeyInfo, ...]:
         """Return the plugin's config keys: its own first, then the keys that all connectors
         share."""
         try:
-            of = self._plugins.find(plugin)
+            of = self._plugins.find_plugin_class(plugin)
         except ConfigError:
             raise NotFoundError(f"Unknown plugin {plugin}.") from None
         return _raise_as_rest_error(lambda: self._get_plugin_keys(of, version))
@@ -354,7 +360,7 @@ class ConnectorValidator:
         )
         return rename_key_classes(infos, self._plugins.get_user_names())
 
-    def validate(self, config: RawConfig) -> ConfigInfos:
+    def validate_connector_config(self, config: RawConfig) -> ConfigInfos:
         """Validate a connector configuration.
 
         Raises `ConnectRestError` 400 if the connector class cannot be used.
@@ -362,29 +368,31 @@ class ConnectorValidator:
         provided = ProvidedValues(self._resolve)
         try:
             return _raise_as_rest_error(
-                lambda: self._validate_resolved(config, provided), hide=provided.hide
+                lambda: self._validate_resolved(config, provided),
+                hide=provided.hide_provided_values,
             )
         except ConnectError as error:
             shown = provided.hide_in_error(error)
             raise shown from shown.__cause__
 
     def _validate_resolved(self, config: RawConfig, provided: ProvidedValues) -> ConfigInfos:
-        resolved = dict(provided.resolve(config))
+        resolved = dict(provided.resolve_config(config))
         name = resolved.get(CONNECTOR_CLASS_KEY)
         if name is None:
             raise ConfigError(
                 f"Connector config {{{', '.join(config)}}} contains no connector type"
             )
         made = installed_plugins.instantiate_plugin(
-            self._plugins.find(name, *installed_plugins.CONNECTOR_KINDS), f"connector {name}"
+            self._plugins.find_plugin_class(name, *installed_plugins.CONNECTOR_KINDS),
+            f"connector {name}",
         )
         one = _ConnectorConfigValidation(made, resolved, plugins=self._plugins, worker=self._worker)
         return redact_infos(
-            one.validate(name),
+            one.validate_config(name),
             given=config,
             resolved=resolved,
             names=self._plugins.get_user_names(),
-            hide=provided.hide,
+            hide=provided.hide_provided_values,
         )
 
 
@@ -406,7 +414,7 @@ class _ConnectorConfigValidation:
         self._sink = isinstance(made, SinkConnector)
         self._versions = installed_plugins.list_plugin_versions(made)
 
-    def validate(self, name: str) -> ConfigInfos:
+    def validate_config(self, name: str) -> ConfigInfos:
         mismatch = plugin_versions.explain_version_mismatch(
             self._plugins.get_user_name(type(self._made)),
             self._config.get(plugin_recommenders.CONNECTOR_VERSION),
@@ -417,7 +425,7 @@ class _ConnectorConfigValidation:
         default = installed_plugins.get_default_converter(self._made)
         choices = self._plugins.get_converter_choices(self._config, default=default)
         definition = self._enrich_config_def(_get_base_config_def(self._made), choices)
-        values = definition.validate_all(self._config, load=self._plugins.load)
+        values = definition.validate_all(self._config, load=self._plugins.load_class)
         self._check_cross_key_rules(values)
         converters = validate_converters(self._config, values, plugins=self._plugins)
         overrides = connector_config.check_client_overrides(
@@ -436,9 +444,9 @@ class _ConnectorConfigValidation:
         definition = self._enrich_config_def(
             connector_keys.CONNECTOR, self._plugins.get_converter_choices()
         )
-        values = definition.validate_all(self._config, load=self._plugins.load)
+        values = definition.validate_all(self._config, load=self._plugins.load_class)
         for key in (CONNECTOR_CLASS_KEY, plugin_recommenders.CONNECTOR_VERSION):
-            connector_config.add_error(values, key, mismatch)
+            connector_config.add_config_error(values, key, mismatch)
         connector_config.check_null_values(values, self._config)
         return config_infos.build_config_infos(
             name, definition.keys, values=list(values.values()), groups=definition.groups
@@ -461,14 +469,14 @@ class _ConnectorConfigValidation:
             if self._sink:
                 connector_config.check_consumer_group(values, config, worker_group=worker.group_id)
             else:
-                self._check_boundary(values)
+                self._check_transaction_boundary(values)
         connector_config.check_unsupported_settings(
             values, config, self_applied_keys=self._made.self_applied_keys
         )
         connector_config.check_token_endpoints(values, config, worker)
         connector_config.check_null_values(values, config)
 
-    def _check_boundary(self, values: ConfigValues) -> None:
+    def _check_transaction_boundary(self, values: ConfigValues) -> None:
         found = values[_TRANSACTION_BOUNDARY_KEY]
         by_connector = TransactionBoundary.CONNECTOR.value
         if found.error_messages or str(found.value).lower() != by_connector.lower():
@@ -483,10 +491,10 @@ class _ConnectorConfigValidation:
             )
         except ConnectError as error:
             message = f"An unexpected error occurred during validation: {error}"
-            connector_config.add_error(values, _TRANSACTION_BOUNDARY_KEY, message)
+            connector_config.add_config_error(values, _TRANSACTION_BOUNDARY_KEY, message)
             return
         if can is not TransactionBoundaries.SUPPORTED:
-            connector_config.add_error(
+            connector_config.add_config_error(
                 values,
                 _TRANSACTION_BOUNDARY_KEY,
                 "The connector does not support connector-defined transaction boundaries with the"

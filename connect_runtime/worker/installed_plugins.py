@@ -32,7 +32,7 @@ def find_java_name(of: type, installed: PluginRegistry, *kinds: Kind) -> str | N
     names = {
         each.class_name
         for each in installed.list_installed()
-        if each.kind in kinds and installed.find(each.class_name, each.kind) is of
+        if each.kind in kinds and installed.find_plugin_class(each.class_name, each.kind) is of
     }
     return next((each for each in sorted(names) if not each.startswith(of.__module__)), None)
 
@@ -197,19 +197,19 @@ class InstalledPlugins:
         self._installed = installed
         self._worker = worker
 
-    def find(self, name: str, *kinds: Kind) -> type[Any]:
+    def find_plugin_class(self, name: str, *kinds: Kind) -> type[Any]:
         """Return the plugin class with this name. Without `kinds`, search plugins of all kinds.
 
         Raises `ConfigError` if no such plugin is installed.
         """
-        return self._installed.find(name, *(kinds or tuple(Kind)))
+        return self._installed.find_plugin_class(name, *(kinds or tuple(Kind)))
 
-    def load(self, name: str) -> type[Any]:
+    def load_class(self, name: str) -> type[Any]:
         """Return the class for a config key of type CLASS (`ClassLoader`), even if it is a plugin
         of the wrong kind."""
         for kinds in (tuple(CONVERTER_KIND_BY_KEY.values()), tuple(Kind)):
             try:
-                return self.find(name, *kinds)
+                return self.find_plugin_class(name, *kinds)
             except ConfigError:
                 continue
         found = config_types.find_imported_class(name)
@@ -220,9 +220,9 @@ class InstalledPlugins:
     def get_user_names(self) -> Mapping[str, str]:
         """Return the names that users know, keyed by full Python class name."""
         return {
-            config_types.get_class_name(self._installed.find(each.class_name, each.kind)): (
-                each.class_name
-            )
+            config_types.get_class_name(
+                self._installed.find_plugin_class(each.class_name, each.kind)
+            ): (each.class_name)
             for each in self._installed.list_installed()
         }
 
@@ -238,9 +238,12 @@ class InstalledPlugins:
         Without a configuration there are no defaults. `default` is the connector's
         `default_converter`.
         """
-        return {name: self._build_choice(name, config, default) for name in CONVERTER_KIND_BY_KEY}
+        return {
+            name: self._build_converter_choice(name, config, default)
+            for name in CONVERTER_KIND_BY_KEY
+        }
 
-    def _build_choice(
+    def _build_converter_choice(
         self, name: str, config: Mapping[str, str | None] | None, own_default: str | None
     ) -> ConverterChoice:
         kind = CONVERTER_KIND_BY_KEY[name]
@@ -248,7 +251,7 @@ class InstalledPlugins:
         if config is None:
             return ConverterChoice(available=versions)
         connector_default = own_default if kind is Kind.CONVERTER else None
-        default = self._find_or_none(
+        default = self._find_class_or_none(
             self._get_worker_default(name) if connector_default is None else connector_default, kind
         )
         own = config.get(name)
@@ -256,7 +259,7 @@ class InstalledPlugins:
             stated = self._worker.raw.get(plugin_recommenders.build_version_key(name))
             version = stated or (None if default is None else versions.get(default))
         else:
-            chosen = default if own is None else self._find_or_none(own, kind)
+            chosen = default if own is None else self._find_class_or_none(own, kind)
             version = None if chosen is None else versions.get(chosen)
         return ConverterChoice(default=default, default_version=version, available=versions)
 
@@ -270,15 +273,15 @@ class InstalledPlugins:
             case _:
                 return self._worker.header_converter
 
-    def _find_or_none(self, name: str, kind: Kind) -> type[Any] | None:
+    def _find_class_or_none(self, name: str, kind: Kind) -> type[Any] | None:
         try:
-            return self._installed.find(name, kind)
+            return self._installed.find_plugin_class(name, kind)
         except ConfigError:
             return None
 
     def _list_versions(self, kind: Kind) -> PluginVersions:
         return {
-            self._installed.find(each.class_name, kind): each.version
+            self._installed.find_plugin_class(each.class_name, kind): each.version
             for each in self._installed.list_installed()
             if each.kind is kind
         }

@@ -86,10 +86,10 @@ class SourceOffsetCommitter:
             self._metrics.record_commit(took_s=0.0)
             return True
         attempt = _CommitAttempt(self._pending, now_s, now_s + self._timing.timeout_s)
-        self._offsets.write(
+        self._offsets.write_offsets(
             self._connector,
             attempt.taken.offsets,
-            on_done=lambda error: self._record_result(attempt, error),
+            on_done=lambda error: self._record_commit_result(attempt, error),
         )
         self._attempt, self._pending = attempt, submitted_offsets.NOTHING_COMMITTABLE
         return self._check_commit_attempt(attempt, now_s)
@@ -110,7 +110,7 @@ class SourceOffsetCommitter:
         finally:
             self._metrics.record_commit(took_s=took_s)
 
-    def _record_result(self, attempt: _CommitAttempt, error: ConnectError | None) -> None:
+    def _record_commit_result(self, attempt: _CommitAttempt, error: ConnectError | None) -> None:
         with self._lock:
             attempt.answered, attempt.error = True, error
 

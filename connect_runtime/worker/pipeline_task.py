@@ -127,11 +127,11 @@ class WorkerPipelineTask:
         self._deps.stopping.set()
         steps = CloseSteps(self._deps.connector)
         if self._start_attempted:
-            steps.run("stopping it", self._task.stop)
+            steps.run_step("stopping it", self._task.stop)
         if not self._deps.given_up.is_set():
-            steps.run("committing its last offsets", self._commits.commit_all, is_fatal=False)
+            steps.run_step("committing its last offsets", self._commits.commit_all, is_fatal=False)
         self._context.close()
-        steps.raise_first()
+        steps.raise_first_error()
 
     def _report_progress(self, progress: PipelineProgress) -> None:
         if not isinstance(progress, PipelineProgress):
@@ -151,7 +151,7 @@ class WorkerPipelineTask:
 
     def _take_committable_offsets(self) -> CommittableOffsets:
         with self._lock:
-            return self._reported.take_committable()
+            return self._reported.take_committable_offsets()
 
     def _commit_offsets(self) -> None:
         if not self._deps.given_up.is_set():

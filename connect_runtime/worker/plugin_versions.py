@@ -57,7 +57,7 @@ def explain_version_mismatch(
     """
     if requested is None or requested.strip() == LATEST:
         return None
-    intervals = _parse_range(requested.strip())
+    intervals = _parse_version_range(requested.strip())
     if any(each.contains(version) for each in intervals for version in available):
         return None
     return (
@@ -66,7 +66,7 @@ def explain_version_mismatch(
     )
 
 
-def _parse_range(text: str) -> list[_VersionInterval]:
+def _parse_version_range(text: str) -> list[_VersionInterval]:
     if not text.startswith(("[", "(")):
         text = f"[{text}]"
     found, place = [], 0
@@ -76,12 +76,12 @@ def _parse_range(text: str) -> list[_VersionInterval]:
             raise ConfigError(
                 f"Unbounded range: {text}: use a version or range such as 4.3.1, [4,5) or [4,)"
             )
-        found.append(_parse_interval(text, part))
+        found.append(_parse_version_interval(text, part))
         place = part.end()
     return found
 
 
-def _parse_interval(text: str, part: re.Match[str]) -> _VersionInterval:
+def _parse_version_interval(text: str, part: re.Match[str]) -> _VersionInterval:
     opening, inner, closing = part.groups()
     low_included, high_included = opening == "[", closing == "]"
     ends = [each.strip() for each in inner.split(",")]

@@ -55,9 +55,9 @@ class ProvidedValues:
         """Values by their first `HIDDEN_LENGTH_MIN` characters, longest first."""
         self._has_too_many = False
 
-    def resolve(self, config: RawConfig) -> Mapping[str, str | None]:
-        """Resolve the `${…}` references of a configuration. From now on, `hide` replaces the
-        provided values."""
+    def resolve_config(self, config: RawConfig) -> Mapping[str, str | None]:
+        """Resolve the `${…}` references of a configuration. From now on, `hide_provided_values`
+        replaces the provided values."""
         resolved = self._resolve(config)
         with self._lock:
             for key, given in config.items():
@@ -83,7 +83,7 @@ class ProvidedValues:
         )
         self._has_too_many = max(len(parts), len(self._references)) > HIDDEN_VALUES_MAX
 
-    def hide(self, text: str) -> str:
+    def hide_provided_values(self, text: str) -> str:
         """Replace provided values in the text with their references, regardless of upper or lower
         case. If that would take too long, return `UNSEARCHED_TEXT`."""
         with self._lock:
@@ -116,11 +116,13 @@ class ProvidedValues:
         own cause.
         """
         text = str(error)
-        hidden = self.hide(text)
+        hidden = self.hide_provided_values(text)
         shown = error
         if hidden != text:
             shown = (RetriableError if isinstance(error, RetriableError) else ConnectError)(hidden)
-        if hidden != text or any(self.hide(each) != each for each in _list_cause_texts(error)):
+        if hidden != text or any(
+            self.hide_provided_values(each) != each for each in _list_cause_texts(error)
+        ):
             shown.__cause__ = None
         return shown
 

@@ -54,8 +54,8 @@ class RebalanceStats:
         """Number of completed rebalances."""
         return self._completed
 
-    def numbers(self, now_s: float) -> dict[str, float]:
-        times = self._times_ms.compute(now_s)
+    def compute_attributes(self, now_s: float) -> dict[str, float]:
+        times = self._times_ms.compute_statistics(now_s)
         since_s = math.inf if self._ended_s is None else now_s - self._ended_s
         return {
             "epoch": float(self._epoch),
@@ -66,7 +66,7 @@ class RebalanceStats:
             "time-since-last-rebalance-ms": since_s * _MS,
         }
 
-    def texts(self) -> dict[str, str]:
+    def get_text_attributes(self) -> dict[str, str]:
         """Return the text attributes; empty before the first completed rebalance."""
         if self._speaks is None:
             return {}
@@ -75,7 +75,7 @@ class RebalanceStats:
 
 class RebalanceMetrics:
     """Thread-safe rebalance metrics of a group member, to be registered with
-    `WorkerMetrics.add_readings`."""
+    `WorkerMetrics.add_metric_readings`."""
 
     def __init__(self, *, clock: Clock, sampling: SampleWindows) -> None:
         self._clock = clock
@@ -110,12 +110,12 @@ class RebalanceMetrics:
         with self._lock:
             return self._stats.count
 
-    def readings(self) -> list[MetricReading]:
+    def get_metric_readings(self) -> list[MetricReading]:
         with self._lock:
             return [
                 MetricReading(
                     group=metrics_registry.REBALANCES,
-                    numbers=self._stats.numbers(self._clock.now_s()),
-                    texts=self._stats.texts(),
+                    numbers=self._stats.compute_attributes(self._clock.now_s()),
+                    texts=self._stats.get_text_attributes(),
                 )
             ]

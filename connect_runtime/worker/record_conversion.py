@@ -43,7 +43,7 @@ class ErrorOperator(Protocol):
     """Runs one step of a record conversion, retries it after errors, and decides whether an error
     skips the record or fails the task."""
 
-    def run(
+    def run_step(
         self, stage: ConversionStage, step: Callable[[], _Result], *, record: object
     ) -> _Result:
         """Run one conversion step of `record`.
@@ -58,7 +58,7 @@ class FailFastOperator:
     def __init__(self, metrics: TaskMetrics) -> None:
         self._metrics = metrics
 
-    def run(
+    def run_step(
         self, stage: ConversionStage, step: Callable[[], _Result], *, record: object
     ) -> _Result:
         """Run a conversion step, as documented in `ErrorOperator`."""
@@ -125,14 +125,14 @@ class RecordConversion:
         self._transforms = NoTransformations() if transforms is None else transforms
         self._operator = operator
 
-    def to_kafka(self, record: SourceRecord) -> ProducerRecord | None:
+    def transform_and_serialize_record(self, record: SourceRecord) -> ProducerRecord | None:
         """Transform and serialize a record. Return None if a transformation filters it or an error
         skips it.
 
         Raises `ConnectError`.
         """
         try:
-            changed = self._operator.run(
+            changed = self._operator.run_step(
                 ConversionStage.TRANSFORMATION,
                 lambda: self._transforms.apply(record),
                 record=record,
@@ -141,7 +141,7 @@ class RecordConversion:
         except RecordSkippedError:
             return None
 
-    def from_kafka(self, consumed: ConsumerRecord) -> SinkRecord | None:
+    def deserialize_and_transform_record(self, consumed: ConsumerRecord) -> SinkRecord | None:
         """Deserialize and transform a record. Return None if a transformation filters it or an
         error skips it.
 
@@ -149,7 +149,7 @@ class RecordConversion:
         """
         try:
             record = self._deserialize_record(consumed)
-            return self._operator.run(
+            return self._operator.run_step(
                 ConversionStage.TRANSFORMATION,
                 lambda: self._transforms.apply(record),
                 record=consumed,
@@ -178,9 +178,9 @@ class RecordConversion:
     def _serialize_record(self, record: SourceRecord) -> ProducerRecord:
         """Serialize a record. Headers are serialized last, because key and value converters may add
         headers."""
-        key = self._operator.run(
+        key = self._operator.run_step(
             ConversionStage.KEY_CONVERTER,
-            lambda: _require_bytes(
+            lambda: _require_bytes_or_none(
                 self._converters.key.from_connect_data(
                     record.topic,
                     SchemaAndValue(record.key_schema, record.key),
@@ -189,9 +189,9 @@ class RecordConversion:
             ),
             record=record,
         )
-        value = self._operator.run(
+        value = self._operator.run_step(
             ConversionStage.VALUE_CONVERTER,
-            lambda: _require_bytes(
+            lambda: _require_bytes_or_none(
                 self._converters.value.from_connect_data(
                     record.topic,
                     SchemaAndValue(record.value_schema, record.value),
@@ -200,7 +200,7 @@ class RecordConversion:
             ),
             record=record,
         )
-        raw = self._operator.run(
+        raw = self._operator.run_step(
             ConversionStage.HEADER_CONVERTER, lambda: self._serialize_headers(record), record=record
         )
         return ProducerRecord(
@@ -217,7 +217,7 @@ class RecordConversion:
         return tuple(
             (
                 each.key,
-                _require_bytes(
+                _require_bytes_or_none(
                     convert(record.topic, each.key, SchemaAndValue(each.schema, each.value))
                 ),
             )
@@ -225,7 +225,7 @@ class RecordConversion:
         )
 
     def _deserialize_record(self, consumed: ConsumerRecord) -> SinkRecord:
-        run, topic = self._operator.run, consumed.topic
+        run, topic = self._operator.run_step, consumed.topic
         raw = Headers(
             Header(name, value, schema.OPTIONAL_BYTES_SCHEMA)
             for name, value in consumed.headers or ()
@@ -274,7 +274,7 @@ class RecordConversion:
         return found
 
 
-def _require_bytes(given: object) -> bytes | None:
+def _require_bytes_or_none(given: object) -> bytes | None:
     if given is None or isinstance(given, bytes):
         return given
     raise DataError(f"a converter must return bytes or None, not {type(given).__name__}")
@@ -307,9 +307,9 @@ def load_converters(
             own = default
         settings = config_def.with_prefix(config, f"{part}.converter.")
         if own is None:
-            settings = worker.get_prefixed(f"{part}.converter.")
+            settings = worker.get_properties_with_prefix(f"{part}.converter.")
         name = of_worker if own is None else own
-        found = installed.find(name, kind)()
+        found = installed.find_plugin_class(name, kind)()
         installed_plugins.check_plugin_version(found, name, settings.get("plugin.version"))
         if kind is Kind.CONVERTER:
             found.configure(settings, is_key=part == "key")

@@ -47,12 +47,12 @@ class SinkTaskOffsets:
     def assigned(self) -> frozenset[TopicPartition]:
         return frozenset(self._current)
 
-    def assign(self, positions: OffsetsByPartition) -> None:
+    def assign_partitions(self, positions: OffsetsByPartition) -> None:
         """Add assigned partitions with their initial offsets."""
         self._current.update(positions)
         self._committed.update(positions)
 
-    def revoke(self, partitions: Iterable[TopicPartition]) -> None:
+    def revoke_partitions(self, partitions: Iterable[TopicPartition]) -> None:
         """Remove revoked partitions."""
         for each in partitions:
             self._current.pop(each, None)
@@ -63,13 +63,13 @@ class SinkTaskOffsets:
         if partition in self._current:
             self._current[partition] = next_offset
 
-    def rewind(self, offsets: OffsetsByPartition) -> None:
+    def rewind_partitions(self, offsets: OffsetsByPartition) -> None:
         """Set the positions of partitions. The new positions also count as committed."""
         for each, offset in offsets.items():
             if each in self._current:
                 self._current[each] = self._committed[each] = offset
 
-    def current(self) -> dict[TopicPartition, int]:
+    def get_current_offsets(self) -> dict[TopicPartition, int]:
         return dict(self._current)
 
     def reset_to_committed(self) -> dict[TopicPartition, int]:
@@ -172,7 +172,7 @@ class WorkerSinkTask:
         """Start the task. This and the following methods are documented in `TaskBody`."""
         self._consumer = self._deps.make_consumer()
         self._consumer.subscribe(self._deps.topics, self)
-        self._context.on_pause = self._on_pause
+        self._context.on_pause = self._on_pause_changed
         props = self._deps.props()
         self._task.initialize(self._context)
         self._start_attempted = True
@@ -205,25 +205,25 @@ class WorkerSinkTask:
         steps = CloseSteps(str(self._context.task_id))
         if self._start_attempted and self._offsets.assigned:
             let_go = functools.partial(self._release_partitions, self._offsets.assigned)
-            steps.run("closing its partitions", let_go)
+            steps.run_step("closing its partitions", let_go)
         if self._start_attempted:
-            steps.run("stopping it", self._task.stop)
+            steps.run_step("stopping it", self._task.stop)
         self._context.close()
         if self._consumer is not None:
-            steps.run(
+            steps.run_step(
                 "closing its consumer", functools.partial(self._consumer.close, _CLOSE_TIMEOUT_S)
             )
-        steps.run("closing its converters", self._deps.pipeline.close)
-        steps.raise_first()
+        steps.run_step("closing its converters", self._deps.pipeline.close)
+        steps.raise_first_error()
 
     # RebalanceListener
 
-    def on_assigned(self, partitions: Collection[TopicPartition]) -> None:
+    def on_partitions_assigned(self, partitions: Collection[TopicPartition]) -> None:
         """Handle newly assigned partitions. The callbacks are documented in
         `ConsumerRebalanceListener`."""
         consumer = self._get_consumer()
         positions = consumer.positions(partitions)
-        self._offsets.assign(positions)
+        self._offsets.assign_partitions(positions)
         self._deps.metrics.record_assignment(positions)
         self._context.assigned = self._offsets.assigned
         self._context.paused &= (
@@ -237,12 +237,12 @@ class WorkerSinkTask:
             self._task.open(sorted(partitions))
         self._rewind()
 
-    def on_revoked(self, partitions: Collection[TopicPartition]) -> None:
+    def on_partitions_revoked(self, partitions: Collection[TopicPartition]) -> None:
         known = self._offsets.assigned.intersection(partitions)
         if known:
             self._release_partitions(known)
 
-    def on_lost(self, partitions: Collection[TopicPartition]) -> None:
+    def on_partitions_lost(self, partitions: Collection[TopicPartition]) -> None:
         known = self._offsets.assigned.intersection(partitions)
         if known:
             try:
@@ -276,7 +276,9 @@ class WorkerSinkTask:
         self._deps.metrics.record_read(
             len(consumed), {each.topic_partition: each.offset + 1 for each in consumed}
         )
-        items = [(each, self._deps.pipeline.from_kafka(each)) for each in consumed]
+        items = [
+            (each, self._deps.pipeline.deserialize_and_transform_record(each)) for each in consumed
+        ]
         self._batch = [*self._batch, *items]
 
     def _deliver_batch(self, batch: list[_BatchItem]) -> None:
@@ -306,7 +308,7 @@ class WorkerSinkTask:
         rewound = self._context.pop_rewinds(self._offsets.assigned)
         if rewound:
             self._get_consumer().seek(rewound)
-            self._offsets.rewind(rewound)
+            self._offsets.rewind_partitions(rewound)
             self._deps.metrics.record_assignment(rewound)
             self._batch = [each for each in self._batch if each[0].topic_partition not in rewound]
 
@@ -320,7 +322,7 @@ class WorkerSinkTask:
         elif not self._is_retrying:
             self._get_consumer().resume(self._offsets.assigned - self._context.paused)
 
-    def _on_pause(self, partitions: frozenset[TopicPartition], paused: bool) -> None:
+    def _on_pause_changed(self, partitions: frozenset[TopicPartition], paused: bool) -> None:
         if paused:
             self._get_consumer().pause(partitions)
         elif not self._is_paused and not self._is_retrying:
@@ -338,7 +340,7 @@ class WorkerSinkTask:
             return
         self._next_commit_s = now_s + self._deps.timing.interval_s
         try:
-            wanted = self._collect_committable(self._offsets.current())
+            wanted = self._collect_committable_offsets(self._offsets.get_current_offsets())
         except Exception:  # noqa: BLE001 - of a plugin: records are delivered again, as in Java
             _LOG.exception("pre_commit of task %s failed", self._context.task_id)
             self._deps.metrics.record_commit(took_s=None)
@@ -349,7 +351,7 @@ class WorkerSinkTask:
             return
         commit = self._begin_commit(wanted, now_s)
         if wanted:
-            self._get_consumer().commit(
+            self._get_consumer().commit_async(
                 wanted, on_committed=functools.partial(self._on_commit_completed, commit)
             )
         else:
@@ -388,7 +390,7 @@ class WorkerSinkTask:
             metrics.record_commit(took_s=None)
             _LOG.error("offset commit failed, the next commit includes these offsets: %s", error)
 
-    def _collect_committable(
+    def _collect_committable_offsets(
         self, current: Mapping[TopicPartition, int]
     ) -> Mapping[TopicPartition, int]:
         answer: object = self._task.pre_commit(dict(current))
@@ -416,9 +418,9 @@ class WorkerSinkTask:
     def _collect_last_offsets(
         self, partitions: frozenset[TopicPartition]
     ) -> Mapping[TopicPartition, int]:
-        current = self._offsets.current()
+        current = self._offsets.get_current_offsets()
         try:
-            return self._collect_committable({each: current[each] for each in partitions})
+            return self._collect_committable_offsets({each: current[each] for each in partitions})
         except Exception:  # noqa: BLE001 - of a plugin: records are delivered again, as in Java
             _LOG.warning(
                 "pre_commit of task %s failed: offsets of revoked partitions are not committed",
@@ -432,7 +434,7 @@ class WorkerSinkTask:
         commit = self._begin_commit(wanted, self._deps.clock.now_s())
         try:
             if wanted:
-                self._get_consumer().commit_now(wanted, self._deps.timing.timeout_s)
+                self._get_consumer().commit_sync(wanted, self._deps.timing.timeout_s)
         except ConnectError as error:
             self._on_commit_completed(commit, error)
         else:
@@ -443,7 +445,7 @@ class WorkerSinkTask:
             self._task.close(sorted(partitions))
 
     def _remove_partitions(self, gone: frozenset[TopicPartition]) -> None:
-        self._offsets.revoke(gone)
+        self._offsets.revoke_partitions(gone)
         self._deps.metrics.record_revocation(gone)
         self._context.assigned = self._offsets.assigned
         self._batch = [each for each in self._batch if each[0].topic_partition not in gone]

@@ -92,7 +92,7 @@ class WorkerSourceTask:
         self._task.start(props)
 
     def run_once(self) -> None:
-        self._raise_failure()
+        self._raise_producer_error()
         self._commit_offsets()
         if not self._to_send:
             self._to_send.extend(self._poll())
@@ -100,7 +100,7 @@ class WorkerSourceTask:
 
     def stay_idle(self) -> None:
         if self._start_attempted:
-            self._raise_failure()
+            self._raise_producer_error()
             self._commit_offsets()
 
     def get_status(self) -> tuple[RunState, str | None]:
@@ -119,16 +119,18 @@ class WorkerSourceTask:
         self._deps.stopping.set()
         steps = CloseSteps(str(self._deps.context.task_id))
         if self._producer is not None:
-            steps.run("committing its last offsets", self._commit_final_offsets, is_fatal=False)
+            steps.run_step(
+                "committing its last offsets", self._commit_final_offsets, is_fatal=False
+            )
         if self._start_attempted:
-            steps.run("stopping it", self._task.stop)
+            steps.run_step("stopping it", self._task.stop)
         self._deps.context.close()
         if self._producer is not None:
-            steps.run(
+            steps.run_step(
                 "closing its producer", functools.partial(self._producer.close, _CLOSE_TIMEOUT_S)
             )
-        steps.run("closing its converters", self._deps.pipeline.close)
-        steps.raise_first()
+        steps.run_step("closing its converters", self._deps.pipeline.close)
+        steps.raise_first_error()
 
     def _poll(self) -> Sequence[SourceRecord]:
         begun_s = self._deps.clock.now_s()
@@ -155,7 +157,7 @@ class WorkerSourceTask:
 
     def _send_records(self) -> None:
         while self._to_send and not self._deps.given_up.is_set():
-            self._raise_failure()
+            self._raise_producer_error()
             if not self._send_record(self._to_send[0]):
                 self._deps.stopping.wait(_SEND_RETRY_DELAY_S)
                 return
@@ -163,7 +165,7 @@ class WorkerSourceTask:
 
     def _send_record(self, record: SourceRecord) -> bool:
         """Send one record. Return False if the record must be sent again later."""
-        written = self._deps.pipeline.to_kafka(record)
+        written = self._deps.pipeline.transform_and_serialize_record(record)
         if written is None:
             self._deps.metrics.record_skipped()
             self._notify_record_committed(record, None)
@@ -214,7 +216,7 @@ class WorkerSourceTask:
         except BaseException:  # noqa: BLE001 - of a plugin: it is logged, as in Java
             _LOG.exception("commit_record of task %s failed", self._deps.context.task_id)
 
-    def _raise_failure(self) -> None:
+    def _raise_producer_error(self) -> None:
         with self._lock:
             failure = self._failure
         if failure is not None:
@@ -222,7 +224,7 @@ class WorkerSourceTask:
 
     def _take_committable_offsets(self) -> CommittableOffsets:
         with self._lock:
-            return self._submitted.take_committable()
+            return self._submitted.take_committable_offsets()
 
     def _commit_offsets(self) -> None:
         if not self._deps.given_up.is_set() and self._commits.commit_if_due():

@@ -122,7 +122,7 @@ class SubmittedRecords:
         self.ack(ticket)
         return True
 
-    def take_committable(self) -> CommittableOffsets:
+    def take_committable_offsets(self) -> CommittableOffsets:
         """Return and remove the offsets that became committable since the last call."""
         offsets, taken = [], 0
         for name, queue in list(self._queues.items()):

@@ -76,12 +76,12 @@ class ConsumerRebalanceListener(Protocol):
     """Rebalance callbacks, called on the polling thread during `poll`. Exceptions propagate from
     `poll`."""
 
-    def on_assigned(self, partitions: Collection[TopicPartition]) -> None: ...
+    def on_partitions_assigned(self, partitions: Collection[TopicPartition]) -> None: ...
 
-    def on_revoked(self, partitions: Collection[TopicPartition]) -> None:
+    def on_partitions_revoked(self, partitions: Collection[TopicPartition]) -> None:
         """Called before partitions are revoked. Their offsets can still be committed."""
 
-    def on_lost(self, partitions: Collection[TopicPartition]) -> None:
+    def on_partitions_lost(self, partitions: Collection[TopicPartition]) -> None:
         """Called after partitions were lost. Other members may already own them."""
 
 
@@ -110,10 +110,12 @@ class RecordConsumer(Protocol):
 
     def resume(self, partitions: Collection[TopicPartition]) -> None: ...
 
-    def commit(self, offsets: Mapping[TopicPartition, int], *, on_committed: OnCommitted) -> None:
+    def commit_async(
+        self, offsets: Mapping[TopicPartition, int], *, on_committed: OnCommitted
+    ) -> None:
         """Start an offset commit. A later `poll` calls `on_committed`."""
 
-    def commit_now(self, offsets: Mapping[TopicPartition, int], timeout_s: float) -> None:
+    def commit_sync(self, offsets: Mapping[TopicPartition, int], timeout_s: float) -> None:
         """Commit offsets and wait for completion."""
 
     def close(self, timeout_s: float) -> None:
@@ -131,10 +133,12 @@ class GroupOffsetsClient(Protocol):
     Retries until the timeout. Raises `RetriableError` on timeout, otherwise `ConnectError`.
     """
 
-    def fetch(self, group: str, timeout_s: float) -> Mapping[TopicPartition, int]:
+    def fetch_offsets(self, group: str, timeout_s: float) -> Mapping[TopicPartition, int]:
         """Return all committed offsets of the group; empty if the group does not exist."""
 
-    def commit(self, group: str, offsets: Mapping[TopicPartition, int], timeout_s: float) -> None:
+    def commit_offsets(
+        self, group: str, offsets: Mapping[TopicPartition, int], timeout_s: float
+    ) -> None:
         """Commit offsets of the group, and create the group if it does not exist. Raises
         `ConsumerGroupInUseError`."""
 
@@ -155,8 +159,8 @@ class GroupOffsetsClient(Protocol):
 class TaskClientFactory(Protocol):
     """Creates Kafka clients. Raises `ConnectError` for unsupported settings."""
 
-    def producer(self, plan: ClientConfig) -> RecordProducer: ...
+    def create_producer(self, plan: ClientConfig) -> RecordProducer: ...
 
-    def consumer(self, plan: ClientConfig) -> RecordConsumer: ...
+    def create_consumer(self, plan: ClientConfig) -> RecordConsumer: ...
 
-    def group_offsets(self, plan: ClientConfig) -> GroupOffsetsClient: ...
+    def create_group_offsets_client(self, plan: ClientConfig) -> GroupOffsetsClient: ...

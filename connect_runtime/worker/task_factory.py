@@ -143,7 +143,7 @@ class WorkerDeps:
         """Return a converter class that the connector names (`ClassLoader`)."""
         kinds = (Kind.CONVERTER, Kind.HEADER_CONVERTER)
         try:
-            return self.installed.find(name, *kinds)
+            return self.installed.find_plugin_class(name, *kinds)
         except ConfigError as error:
             raise LookupError(str(error)) from error
 
@@ -152,7 +152,7 @@ def instantiate_connector(config: ResolvedConfig, deps: WorkerDeps) -> Connector
     """Create an instance of the connector's class. Raises the same errors as `create_connector`."""
     kinds = (Kind.SOURCE, Kind.SINK)
     name = config.get("connector.class", "")
-    made: Connector = deps.installed.find(name, *kinds)()
+    made: Connector = deps.installed.find_plugin_class(name, *kinds)()
     installed_plugins.check_plugin_version(
         made, name, config.get(plugin_recommenders.CONNECTOR_VERSION)
     )
@@ -277,7 +277,7 @@ class _TaskBuilder:
             around.config, self._config, self._task
         )
         converters = self._load_converters()
-        metrics = SourceTaskMetrics(self._describe_for_metrics(instance, converters))
+        metrics = SourceTaskMetrics(self._build_metrics_identity(instance, converters))
         body = WorkerSourceTask(
             WorkerSourceTaskDeps(
                 task=instance,
@@ -289,17 +289,17 @@ class _TaskBuilder:
                     offset_reader=self._build_offset_reader(),
                 ),
                 pipeline=_build_record_conversion(converters, metrics),
-                make_producer=lambda: around.clients.producer(plan),
+                make_producer=lambda: around.clients.create_producer(plan),
                 offsets=around.offsets,
                 timing=self._build_commit_timing(),
-                on_topic=self._build_active_topics().record_use,
+                on_topic=self._build_active_topics().record_topic_use,
                 metrics=metrics,
                 stopping=self._stopping,
                 given_up=self._given_up,
                 clock=around.clock,
             )
         )
-        return self._build_result(instance, body, metrics)
+        return self._assemble_task(instance, body, metrics)
 
     def build_sink_task(self, instance: SinkTask, parsed: SinkConnectorConfig) -> BuiltTask:
         around = self._around
@@ -307,7 +307,7 @@ class _TaskBuilder:
             around.config, self._config, self._task
         )
         converters = self._load_converters()
-        metrics = SinkTaskMetrics(self._describe_for_metrics(instance, converters))
+        metrics = SinkTaskMetrics(self._build_metrics_identity(instance, converters))
         body = WorkerSinkTask(
             WorkerSinkTaskDeps(
                 task=instance,
@@ -317,20 +317,20 @@ class _TaskBuilder:
                     self._task, self._build_context_deps(), resolve=self._props
                 ),
                 pipeline=_build_record_conversion(converters, metrics),
-                make_consumer=lambda: around.clients.consumer(plan),
+                make_consumer=lambda: around.clients.create_consumer(plan),
                 timing=self._build_commit_timing(),
-                on_topic=self._build_active_topics().record_use,
+                on_topic=self._build_active_topics().record_topic_use,
                 metrics=metrics,
                 stopping=self._stopping,
                 given_up=self._given_up,
                 clock=around.clock,
             )
         )
-        return self._build_result(instance, body, metrics)
+        return self._assemble_task(instance, body, metrics)
 
     def build_pipeline_task(self, instance: PipelineTask) -> BuiltTask:
         around = self._around
-        metrics = SourceTaskMetrics(self._describe_for_metrics(instance, None))
+        metrics = SourceTaskMetrics(self._build_metrics_identity(instance, None))
 
         def make_context(
             on_report: Callable[[PipelineProgress], None],
@@ -365,7 +365,7 @@ class _TaskBuilder:
                 clock=around.clock,
             )
         )
-        return self._build_result(instance, body, metrics)
+        return self._assemble_task(instance, body, metrics)
 
     def _build_context_deps(self) -> ContextDeps:
         around = self._around
@@ -375,7 +375,7 @@ class _TaskBuilder:
             on_metrics=lambda read: around.metrics.add_plugin_metrics(self._task, read),
         )
 
-    def _build_result(self, instance: Task, body: TaskBody, metrics: TaskMetrics) -> BuiltTask:
+    def _assemble_task(self, instance: Task, body: TaskBody, metrics: TaskMetrics) -> BuiltTask:
         origin = TaskOrigin(connector=self._config, task=self._props())
         return BuiltTask(instance, body, metrics, self._props, origin)
 
@@ -387,7 +387,7 @@ class _TaskBuilder:
             default=installed_plugins.get_default_converter(self._plugin),
         )
 
-    def _describe_for_metrics(
+    def _build_metrics_identity(
         self, instance: Task, converters: TaskConverters | None
     ) -> TaskMetricsIdentity:
         """Describe the task for its metrics. Pipeline tasks have no converters."""

@@ -171,7 +171,7 @@ class TaskLifecycle:
     def is_stopping(self) -> bool:
         return self._stopping or self._target is TargetState.STOPPED
 
-    def step(self, event: TaskLifecycleEvent) -> list[TaskLifecycleAction]:
+    def process_event(self, event: TaskLifecycleEvent) -> list[TaskLifecycleAction]:
         actions = self._handle_event(event)
         if self._abandoned:
             actions = [each for each in actions if not isinstance(each, PublishStatus)]
@@ -187,13 +187,15 @@ class TaskLifecycle:
                 return self._apply_request(event)
             case ReconfigurationOffered():
                 self._offered = True
-                return self._stay_idle() if self._is_task_idle and not self._reconfiguring else []
+                return (
+                    self._keep_task_idle() if self._is_task_idle and not self._reconfiguring else []
+                )
             case ReconfigurationDone():
                 self._reconfiguring = False
                 return (
-                    self._apply_when_idle() or self._stay_idle()
+                    self._apply_requests_when_idle() or self._keep_task_idle()
                     if self._is_task_idle
-                    else self._next_iteration()
+                    else self._plan_next_iteration()
                 )
             case TaskThreadStarted():
                 assert self._phase is TaskPhase.NEW, self._phase
@@ -203,10 +205,10 @@ class TaskLifecycle:
                 if self.is_stopping:
                     return self._begin_shutdown()
                 self._phase = TaskPhase.RUNNING
-                return [PublishStatus(state=State.RUNNING), *self._next_iteration()]
+                return [PublishStatus(state=State.RUNNING), *self._plan_next_iteration()]
             case IterationDone():
                 assert self._phase is TaskPhase.RUNNING, self._phase
-                return self._next_iteration()
+                return self._plan_next_iteration()
 
     def _apply_request(
         self, event: TaskAbandoned | TaskTargetStateRequested | TaskStopRequested
@@ -220,14 +222,14 @@ class TaskLifecycle:
             case TaskTargetStateRequested(state):
                 if not self.is_stopping:
                     self._target = state
-        return self._apply_when_idle()
+        return self._apply_requests_when_idle()
 
     def _start_or_hold_task(self) -> list[TaskLifecycleAction]:
         if self.is_stopping:
             return self._begin_shutdown()
         if self._target is TargetState.PAUSED:
             self._phase = TaskPhase.HELD
-            return [PublishStatus(state=State.PAUSED), *self._stay_idle()]
+            return [PublishStatus(state=State.PAUSED), *self._keep_task_idle()]
         self._phase = TaskPhase.STARTING
         return [StartTask()]
 
@@ -235,14 +237,14 @@ class TaskLifecycle:
     def _is_task_idle(self) -> bool:
         return self._phase in (TaskPhase.HELD, TaskPhase.PAUSED)
 
-    def _stay_idle(self) -> list[TaskLifecycleAction]:
+    def _keep_task_idle(self) -> list[TaskLifecycleAction]:
         return self._start_reconfiguration() if self._offered else [KeepTaskIdle()]
 
     def _start_reconfiguration(self) -> list[TaskLifecycleAction]:
         self._offered, self._reconfiguring = False, True
         return [ReconfigureTask()]
 
-    def _next_iteration(self) -> list[TaskLifecycleAction]:
+    def _plan_next_iteration(self) -> list[TaskLifecycleAction]:
         if self.is_stopping:
             return self._begin_shutdown()
         if self._offered:
@@ -252,7 +254,7 @@ class TaskLifecycle:
             return [PublishStatus(state=State.PAUSED), KeepTaskIdle()]
         return [RunTaskOnce()]
 
-    def _apply_when_idle(self) -> list[TaskLifecycleAction]:
+    def _apply_requests_when_idle(self) -> list[TaskLifecycleAction]:
         """Apply requests to an idle task immediately. A running task applies them after its
         iteration."""
         if not self._is_task_idle or self._reconfiguring:

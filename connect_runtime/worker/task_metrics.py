@@ -82,15 +82,18 @@ class TaskStats:
         """Record a batch that was polled or put."""
         self._batches.observe(size, now_s)
 
-    def numbers(self, now_s: float) -> dict[str, float]:
-        commits, outcomes = self._commits_ms.compute(now_s), self._outcomes.compute(now_s)
-        batches = self._batches.compute(now_s)
+    def compute_attributes(self, now_s: float) -> dict[str, float]:
+        commits, outcomes = (
+            self._commits_ms.compute_statistics(now_s),
+            self._outcomes.compute_statistics(now_s),
+        )
+        batches = self._batches.compute_statistics(now_s)
         return {
             "running-ratio": self._times.compute_state_ratio(_State.RUNNING, now_s),
             "pause-ratio": self._times.compute_state_ratio(_State.PAUSED, now_s),
             "offset-commit-max-time-ms": commits.max,
             "offset-commit-avg-time-ms": commits.avg,
-            "offset-commit-success-percentage": outcomes.share,
+            "offset-commit-success-percentage": outcomes.share_of_ones,
             "offset-commit-failure-percentage": outcomes.share_of_zeros,
             "batch-size-max": batches.max,
             "batch-size-avg": batches.avg,
@@ -136,8 +139,14 @@ class SourceTaskStats:
         self._actives.observe(self._active, now_s)
 
     def numbers(self, now_s: float) -> dict[str, float]:
-        polled, written = self._polled.compute(now_s), self._written.compute(now_s)
-        polls, actives = self._polls_ms.compute(now_s), self._actives.compute(now_s)
+        polled, written = (
+            self._polled.compute_statistics(now_s),
+            self._written.compute_statistics(now_s),
+        )
+        polls, actives = (
+            self._polls_ms.compute_statistics(now_s),
+            self._actives.compute_statistics(now_s),
+        )
         return {
             "source-record-poll-rate": polled.rate,
             "source-record-poll-total": polled.total,
@@ -225,9 +234,15 @@ class SinkTaskStats:
         return 0 if end is None else max(0, end - self._committed[partition])
 
     def numbers(self, now_s: float) -> dict[str, float]:
-        read, sent = self._read.compute(now_s), self._sent.compute(now_s)
-        completed, skipped = self._completed.compute(now_s), self._skipped.compute(now_s)
-        puts, actives = self._puts_ms.compute(now_s), self._actives.compute(now_s)
+        read, sent = self._read.compute_statistics(now_s), self._sent.compute_statistics(now_s)
+        completed, skipped = (
+            self._completed.compute_statistics(now_s),
+            self._skipped.compute_statistics(now_s),
+        )
+        puts, actives = (
+            self._puts_ms.compute_statistics(now_s),
+            self._actives.compute_statistics(now_s),
+        )
         return {
             "sink-record-read-rate": read.rate,
             "sink-record-read-total": read.total,
@@ -279,7 +294,7 @@ class TaskErrorStats:
         if trouble is RecordError.FAILURE:
             self._last_failure_ms = wall_ms
 
-    def numbers(self) -> dict[str, float]:
+    def compute_attributes(self) -> dict[str, float]:
         return {
             **{each.value: float(self._counts[each]) for each in RecordError},
             "last-error-timestamp": float(self._last_failure_ms),
@@ -332,17 +347,19 @@ class TaskMetrics:
             for each in troubles:
                 self._errors.record_error(each, self._clock.wall_ms())
 
-    def readings(self) -> list[MetricReading]:
+    def get_metric_readings(self) -> list[MetricReading]:
         with self._lock:
             return [
                 MetricReading(
                     group=metrics_registry.TASK,
                     tags=self._tags,
-                    numbers=self._stats.numbers(self._clock.now_s()),
+                    numbers=self._stats.compute_attributes(self._clock.now_s()),
                     texts={"status": self._stats.state.value.lower()},
                     info=self._about.made_of,
                 ),
-                self._build_reading(metrics_registry.TASK_ERRORS, self._errors.numbers()),
+                self._build_reading(
+                    metrics_registry.TASK_ERRORS, self._errors.compute_attributes()
+                ),
             ]
 
     def _build_reading(self, group: MetricGroup, numbers: Mapping[str, float]) -> MetricReading:
@@ -375,8 +392,8 @@ class SourceTaskMetrics(TaskMetrics):
         with self._lock:
             self._source.record_pipeline_progress(size, self._clock.now_s())
 
-    def readings(self) -> list[MetricReading]:
-        found = super().readings()
+    def get_metric_readings(self) -> list[MetricReading]:
+        found = super().get_metric_readings()
         with self._lock:
             numbers = self._source.numbers(self._clock.now_s())
         return [*found, self._build_reading(metrics_registry.SOURCE_TASK, numbers)]
@@ -422,8 +439,8 @@ class SinkTaskMetrics(TaskMetrics):
         with self._lock:
             self._sink.record_superseded_commit(self._clock.now_s())
 
-    def readings(self) -> list[MetricReading]:
-        found = super().readings()
+    def get_metric_readings(self) -> list[MetricReading]:
+        found = super().get_metric_readings()
         with self._lock:
             numbers = self._sink.numbers(self._clock.now_s())
         return [*found, self._build_reading(metrics_registry.SINK_TASK, numbers)]

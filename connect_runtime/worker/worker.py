@@ -118,7 +118,10 @@ class Worker:
         try:
             made, _ = task_factory.create_connector(deps.resolve_for_plugin(config), deps)
             run = WorkerConnector(
-                name, self._build_connector_deps(name, made, config, deps, hide=provided.hide)
+                name,
+                self._build_connector_deps(
+                    name, made, config, deps, hide=provided.hide_provided_values
+                ),
             )
         except BaseException as error:  # noqa: BLE001 - of plugins, which may raise anything
             failure = self._publish_start_failure(name, error, provided)
@@ -154,7 +157,7 @@ class Worker:
                 installed_plugins.get_plugin_version(made.task),
                 said=self._deps.metrics.add_task(task, made.metrics),
             ),
-            hide=provided.hide,
+            hide=provided.hide_provided_values,
         )
         if isinstance(made.body, WorkerPipelineTask):
             made.body.on_status_changed = run.republish_status
@@ -198,7 +201,7 @@ class Worker:
             if task.connector == connector:
                 each.worker_task.set_target_state(state)
 
-    def stop(self, items: ConnectorsAndTasks) -> None:
+    def stop_connectors_and_tasks(self, items: ConnectorsAndTasks) -> None:
         clock = self._deps.clock
         runs: list[WorkerConnector | WorkerTask] = []
         runs += [
@@ -216,30 +219,32 @@ class Worker:
             if not run.join(ends[type(run)].remaining_s(clock.now_s())):
                 run.abandon()
         for run in runs:
-            self._deps.metrics.remove(run.subject)
+            self._deps.metrics.remove_connector_or_task(run.subject)
 
-    def running(self) -> ConnectorsAndTasks:
+    def list_running(self) -> ConnectorsAndTasks:
         return ConnectorsAndTasks(connectors=tuple(self._connectors), tasks=tuple(self._tasks))
 
-    def task_configs(self, connector: str, config: RawConfig) -> Sequence[RawConfig] | None:
+    def connector_task_configs(
+        self, connector: str, config: RawConfig
+    ) -> Sequence[RawConfig] | None:
         run = self._connectors.get(connector)
         if run is None or not run.is_running():
             return None
         provided, deps = self._track_provided_values()
         try:
             made, parsed = task_factory.create_connector(deps.resolve_for_plugin(config), deps)
-            answer = run.task_configs(parsed.tasks_max)
+            answer = run.call_task_configs(parsed.tasks_max)
         except ConnectError as error:
             shown = provided.hide_in_error(error)
             raise shown from shown.__cause__
         except Exception as error:
             text = f"task_configs of {connector} failed: {error}"
-            raise ConnectError(provided.hide(text)) from error
+            raise ConnectError(provided.hide_provided_values(text)) from error
         checked = _require_task_configs(connector, answer)
         try:
             task_factory.check_task_count(len(checked), parsed)
         except TooManyTasksError as error:
-            run.fail(error)
+            run.mark_failed(error)
             raise
         shared = {
             _TASK_CLASS_KEY: installed_plugins.get_task_class_name(made, self._deps.installed),
@@ -250,13 +255,13 @@ class Worker:
         )
 
     def close(self) -> None:
-        self.stop(self.running())
+        self.stop_connectors_and_tasks(self.list_running())
 
     def _track_provided_values(self) -> tuple[ProvidedValues, WorkerDeps]:
         """Return dependencies for one connector or task that track resolved values, so that they
         can be hidden in errors."""
         provided = ProvidedValues(self._deps.resolve)
-        return provided, dataclasses.replace(self._deps, resolve=provided.resolve)
+        return provided, dataclasses.replace(self._deps, resolve=provided.resolve_config)
 
     def _build_connector_deps(
         self, name: str, made: Connector, config: RawConfig, deps: WorkerDeps, *, hide: HideValues
@@ -328,7 +333,7 @@ class Worker:
     ) -> ConnectError:
         """Publish FAILED for a connector or task that could not be created, and return the error to
         raise."""
-        trace = worker_task.format_exception_trace(error, hide=provided.hide)
+        trace = worker_task.format_exception_trace(error, hide=provided.hide_provided_values)
         write_status = self._build_status_writer(
             subject,
             None,

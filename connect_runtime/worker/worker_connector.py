@@ -69,7 +69,7 @@ class WorkerConnector:
         self._machine = ConnectorLifecycle()
         self._changed = threading.Condition(threading.RLock())
         self._todo: deque[ConnectorLifecycleAction] = deque()
-        self._context = deps.make_context(self.fail)
+        self._context = deps.make_context(self.mark_failed)
         self._last_token = 0
         self._thread: OwnedThread | None = None
 
@@ -93,11 +93,11 @@ class WorkerConnector:
         with self._changed:
             return self._machine.is_running
 
-    def task_configs(self, max_tasks: int) -> object:
+    def call_task_configs(self, max_tasks: int) -> object:
         """Call the connector's `task_configs`. Propagates any exception."""
         return self._connector.task_configs(max_tasks)
 
-    def fail(self, error: Exception) -> None:
+    def mark_failed(self, error: Exception) -> None:
         """Mark the connector as failed, because it reported an error or returned an invalid
         result."""
         trace = worker_task.format_exception_trace(error, hide=self._deps.hide)
@@ -122,7 +122,7 @@ class WorkerConnector:
         self._process_event(ConnectorAbandoned())
 
     def _run_connector_thread(self, stop: threading.Event) -> None:
-        with log_context.bind_fields(connector=self.name):
+        with log_context.bind_log_fields(connector=self.name):
             self._process_event(ConnectorThreadStarted())
             while self._machine.phase is not ConnectorPhase.ENDED:
                 call = self._next_action()
@@ -144,7 +144,9 @@ class WorkerConnector:
             self._call_connector(call)
         except BaseException as error:  # noqa: BLE001 - of plugins, which may raise anything
             hide = self._deps.hide
-            worker_task.log_failure(_LOG, f"connector {self.name}", error, hide=hide)
+            worker_task.log_connector_or_task_failure(
+                _LOG, f"connector {self.name}", error, hide=hide
+            )
             trace = worker_task.format_exception_trace(error, hide=hide)
         self._process_event(ConnectorCallReturned(trace))
 
@@ -161,7 +163,7 @@ class WorkerConnector:
 
     def _process_event(self, event: ConnectorLifecycleEvent) -> None:
         with self._changed:
-            for each in self._machine.step(event):
+            for each in self._machine.process_event(event):
                 match each:
                     case PublishConnectorStatus(state=state, trace=trace, safe=safe):
                         self._deps.write_status(state, trace, safe=safe)

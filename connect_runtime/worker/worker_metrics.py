@@ -40,12 +40,12 @@ class StartupStats:
         self._attempts += 1
         self._outcomes.observe(1.0 if well else 0.0, now_s)
 
-    def numbers(self, now_s: float) -> dict[str, float]:
-        outcomes = self._outcomes.compute(now_s)
+    def compute_attributes(self, now_s: float) -> dict[str, float]:
+        outcomes = self._outcomes.compute_statistics(now_s)
         values = {
             "attempts-total": float(self._attempts),
             "success-total": outcomes.total,
-            "success-percentage": outcomes.share,
+            "success-percentage": outcomes.share_of_ones,
             "failure-total": self._attempts - outcomes.total,
             "failure-percentage": outcomes.share_of_zeros,
         }
@@ -62,7 +62,7 @@ class StartupOutcome:
     def __init__(self) -> None:
         self._ended = False
 
-    def evaluate(self, state: _State) -> bool | None:
+    def evaluate_status(self, state: _State) -> bool | None:
         """Return True for success, False for failure, None if this status does not decide the
         outcome."""
         if self._ended or state not in (_State.RUNNING, _State.FAILED):
@@ -92,7 +92,7 @@ class PluginMetricFamilies:
     """Names of metrics for which some series were dropped."""
 
 
-def merge_families(
+def merge_plugin_families(
     own: Iterable[MetricFamily], added: Iterable[MetricFamily]
 ) -> PluginMetricFamilies:
     """Merge plugin metric families (`added`), which may be invalid, into the worker's own."""
@@ -179,7 +179,7 @@ class WorkerMetrics:
             task=task, clock=self.clock, sampling=self.sampling, made_of=made_of
         )
 
-    def add_readings(self, other: ReadMetrics) -> None:
+    def add_metric_readings(self, other: ReadMetrics) -> None:
         """Expose additional readings."""
         with self._lock:
             self._others.append(other)
@@ -195,7 +195,7 @@ class WorkerMetrics:
 
     def record_failed_start(self, subject: StatusSubject) -> None:
         """Record a failed startup of a connector or task that could not be created."""
-        self.remove(subject)
+        self.remove_connector_or_task(subject)
         with self._lock:
             self._get_startup_stats(subject).record_startup(self.clock.now_s(), well=False)
 
@@ -209,7 +209,7 @@ class WorkerMetrics:
 
         def said(state: _State) -> None:
             shown.state = state
-            self._record_startup(name, first.evaluate(state))
+            self._record_startup(name, first.evaluate_status(state))
 
         return said
 
@@ -222,11 +222,11 @@ class WorkerMetrics:
 
         def said(state: _State) -> None:
             measured.record_state(state)
-            self._record_startup(task, first.evaluate(state))
+            self._record_startup(task, first.evaluate_status(state))
 
         return said
 
-    def remove(self, subject: StatusSubject) -> None:
+    def remove_connector_or_task(self, subject: StatusSubject) -> None:
         """Remove a connector or task that has stopped. Unknown connectors and tasks are ignored."""
         with self._lock:
             self._added.pop(subject, None)
@@ -254,9 +254,9 @@ class WorkerMetrics:
     @property
     def all_families(self) -> tuple[MetricFamily, ...]:
         """All current metrics, including plugin metrics."""
-        found = merge_families(self.worker_families, self._read_plugin_families())
+        found = merge_plugin_families(self.worker_families, self._read_plugin_families())
         for name in sorted(found.refused):
-            self._warn_once(
+            self._log_warning_once(
                 f"metric {name}",
                 "some plugin series were dropped, because the series or a different declaration "
                 "of the metric already exists",
@@ -271,12 +271,12 @@ class WorkerMetrics:
             try:
                 found += read()
             except Exception as error:  # noqa: BLE001 - of plugins, which may raise anything
-                self._warn_once(
+                self._log_warning_once(
                     f"metrics of {subject}", (f"failed to read plugin metrics: {error!r}")
                 )
         return found
 
-    def _warn_once(self, of: str, what: str) -> None:
+    def _log_warning_once(self, of: str, what: str) -> None:
         """Log a warning only once, because it would otherwise repeat at every scrape."""
         with self._lock:
             if of in self._warned:
@@ -291,7 +291,7 @@ class WorkerMetrics:
         states: dict[str, list[_State]] = defaultdict(list)
         for task, measured in tasks.items():
             states[task.connector].append(measured.state)
-            yield from measured.readings()
+            yield from measured.get_metric_readings()
         for connector, found in states.items():
             yield MetricReading(
                 group=metrics_registry.TASKS_OF_CONNECTOR,
@@ -314,8 +314,8 @@ class WorkerMetrics:
             numbers={
                 "connector-count": float(len(self._connectors)),
                 "task-count": float(len(self._tasks)),
-                **self._connector_starts.numbers(now_s),
-                **self._task_starts.numbers(now_s),
+                **self._connector_starts.compute_attributes(now_s),
+                **self._task_starts.compute_attributes(now_s),
             },
         )
         for name, shown in self._connectors.items():

@@ -51,7 +51,7 @@ def format_exception_trace(error: BaseException, *, hide: HideValues) -> str:
     return hide(f"{said}\n{_format_exception_stack(error)}")
 
 
-def log_failure(
+def log_connector_or_task_failure(
     logger: logging.Logger, subject: str, error: BaseException, *, hide: HideValues
 ) -> None:
     """Log that `subject` failed. Expected errors are logged without a stack trace, except at DEBUG.
@@ -74,14 +74,14 @@ _LOG = logging.getLogger(__name__)
 
 
 class CloseSteps:
-    """Runs all steps of a shutdown even if some fail. `raise_first` raises the first failure at the
-    end."""
+    """Runs all steps of a shutdown even if some fail. `raise_first_error` raises the first failure
+    at the end."""
 
     def __init__(self, of: str) -> None:
         self._of = of
         self._failure: BaseException | None = None
 
-    def run(self, doing: str, step: Callable[[], object], *, is_fatal: bool = True) -> None:
+    def run_step(self, doing: str, step: Callable[[], object], *, is_fatal: bool = True) -> None:
         """Run one shutdown step. With `is_fatal` False, a failure is only logged."""
         try:
             step()
@@ -93,7 +93,7 @@ class CloseSteps:
             if is_fatal:
                 self._failure = self._failure or error
 
-    def raise_first(self) -> None:
+    def raise_first_error(self) -> None:
         if self._failure is not None:
             raise self._failure
 
@@ -234,7 +234,7 @@ class WorkerTask:
                 self._publish_running_status(safe=False)
 
     def _run_task_thread(self, stop: threading.Event) -> None:
-        with log_context.bind_fields(connector=self.task.connector, task=self.task.task):
+        with log_context.bind_log_fields(connector=self.task.connector, task=self.task.task):
             self._process_event(TaskThreadStarted())
             while self._machine.phase is not TaskPhase.ENDED:
                 self._process_event(self._execute_lifecycle_action(self._next_action()))
@@ -305,7 +305,7 @@ class WorkerTask:
 
     def _record_error(self, error: BaseException) -> None:
         """Log an error. Only the first error is published."""
-        log_failure(_LOG, f"task {self.task}", error, hide=self._hide)
+        log_connector_or_task_failure(_LOG, f"task {self.task}", error, hide=self._hide)
         if self._trace is None:
             self._trace = format_exception_trace(error, hide=self._hide)
 
@@ -313,7 +313,7 @@ class WorkerTask:
         if event is None:
             return
         with self._changed:
-            for each in self._machine.step(event):
+            for each in self._machine.process_event(event):
                 if not isinstance(each, PublishStatus):
                     self._todo.append(each)
                 elif each.state is RunState.RUNNING:

@@ -223,7 +223,7 @@ def cli(*, log_format: str, log_level: str) -> None:
 
 def main() -> NoReturn:
     """Run the command `mm2` and exit with the subcommand's exit code."""
-    process_lifecycle.skip_test_imports()
+    process_lifecycle.prevent_test_imports()
     _escape_unencodable_output()
     process_lifecycle.exit_process(run_command(sys.argv[1:]))
 

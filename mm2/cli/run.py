@@ -150,7 +150,7 @@ def run_command(
     if timeout_s is not None and not until_caught_up:
         raise click.UsageError("--timeout needs --until-caught-up")
     with (
-        config_errors.add_consequence("nothing was started"),
+        config_errors.append_consequence_to_errors("nothing was started"),
         StopSignals(exit_now=flow_display.exit_process_immediately) as stop,
         ReloadSignal() as again,
     ):

@@ -19,7 +19,7 @@ def print_line(line: str, *, err: bool = False) -> None:
 
 def print_lines(text: str, *, err: bool = False) -> None:
     """Print trusted multi-line text. All control characters except line feeds are escaped."""
-    click.echo(terminal_escape.escape_lines(text), err=err)
+    click.echo(terminal_escape.escape_unprintable_except_newlines(text), err=err)
 
 
 def print_usage_error(error: click.ClickException) -> None:

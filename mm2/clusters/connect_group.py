@@ -58,7 +58,7 @@ def read_connect_group(
             continue
         partitions = described[topic].partitions
         for record in side.topics.read_topic(topic, left_s(), partitions=partitions):
-            fold.apply(record.key, record.value, offset=record.offset)
+            fold.apply_record(record.key, record.value, offset=record.offset)
             if record.key is not None:
                 changed_ms[record.key.decode("utf-8", "replace")] = record.time_ms
     configs.finish_replay()

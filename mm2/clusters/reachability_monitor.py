@@ -113,7 +113,7 @@ class _MonitoredCluster:
         return f"{node_id} ({broker.host}:{broker.port})"
 
     def _list_brokers_without_response(self, now_s: float) -> tuple[_UnreachableEntry, ...]:
-        troubles = self.connections.connection_errors()
+        troubles = self.connections.get_connection_errors()
         found = reachability_probe.find_first_failure(troubles, self.bootstrap)
         if found is None and now_s - self.began_s <= reachability_probe.ANSWER_TIMEOUT_S:
             return ()
@@ -129,9 +129,9 @@ class _MonitoredCluster:
         """Return the reason why the broker (if None: every broker) cannot be reached; "" if
         unknown."""
         if node_id is not None:
-            found = self.connections.connection_error(node_id)
+            found = self.connections.get_connection_error(node_id)
         else:
-            found = next(iter(self.connections.connection_errors().values()), None)
+            found = next(iter(self.connections.get_connection_errors().values()), None)
         return (
             ""
             if found is None

@@ -87,7 +87,7 @@ class MetadataProbe:
         self._connections.tick(now_s)
         self._poller.poll(0.0)
         if self._asked and not self._connections.view.brokers:
-            trouble = find_first_failure(self._connections.connection_errors(), self._bootstrap)
+            trouble = find_first_failure(self._connections.get_connection_errors(), self._bootstrap)
             if trouble is not None:
                 self._record_failure(trouble)
 
@@ -102,7 +102,7 @@ class MetadataProbe:
             self.answered, self.failure = True, None
             self._ask_at_s = now_s + RECHECK_DELAY_S
         else:
-            troubles = self._connections.connection_errors()
+            troubles = self._connections.get_connection_errors()
             self._record_failure(find_first_failure(troubles, self._bootstrap) or reply.failure)
             self._ask_at_s = now_s + RETRY_DELAY_S
 

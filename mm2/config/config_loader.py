@@ -243,12 +243,12 @@ def _read_text_and_find_writers(path: pathlib.Path) -> tuple[str, ForeignWriter 
         )
         return content.decode("iso-8859-1" if is_properties_file(path) else "utf-8"), writer
     except OSError as error:
-        raise config_errors.build_unreadable_error(
+        raise config_errors.build_unreadable_file_error(
             str(path), f"cannot be read: {error.strerror or error}"
         ) from None
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
-        raise config_errors.build_unreadable_error(
+        raise config_errors.build_unreadable_file_error(
             str(path), "is not UTF-8 text", line=line
         ) from None
 
@@ -397,12 +397,12 @@ def _read_root(
             "clusters.yaml with the clusters of spec.clusters (alias, bootstrapServers) and a flow "
             "for each item of spec.mirrors; see the sample deploy/clusters.yaml"
         )
-        entry = root.get("kind") or root.entries[0]
+        entry = root.get_entry("kind") or root.entries[0]
         collector.report(entry.line, "kind", text)
         return None
     _check_sections(collector, root)
     known = clusters_section.read_clusters(collector, _get_section(collector, root, "clusters"))
-    defaults_entry = root.get("defaults")
+    defaults_entry = root.get_entry("defaults")
     defaults = (
         None if defaults_entry is None else flows_section.read_defaults(collector, defaults_entry)
     )
@@ -482,14 +482,14 @@ def _check_sections(collector: ProblemCollector, root: YamlSection) -> None:
             allowed = ", ".join(_KNOWN_SECTIONS)
             collector.report(entry.line, entry.key, text, allowed=allowed, nearest=nearest)
     for name in ("clusters", "flows"):
-        if root.get(name) is None:
+        if root.get_entry(name) is None:
             collector.report(1, "", f"the section {name} is missing")
 
 
 def _get_section(collector: ProblemCollector, root: YamlSection, name: str) -> YamlSection:
     """Return the named section. If it is missing or invalid, report the problem and return an empty
     section."""
-    entry = root.get(name)
+    entry = root.get_entry(name)
     section = None if entry is None else section_reader.as_section(collector, entry, path=name)
     return section or YamlSection(entries=(), line=1 if entry is None else entry.line)
 
@@ -497,7 +497,7 @@ def _get_section(collector: ProblemCollector, root: YamlSection, name: str) -> Y
 def _read_flows(
     collector: ProblemCollector, root: YamlSection, defaults: YamlSection | None
 ) -> list[FlowEntry]:
-    entry = root.get("flows")
+    entry = root.get_entry("flows")
     if entry is None:
         return []
     if not isinstance(entry.value, YamlList):

@@ -111,7 +111,7 @@ def derive_rest_settings(
     resolved = flat.resolve(flat.props)
     if resolved.get(dedicated_mode.INTERNAL_REST_KEY, "false").strip().lower() != "true":
         return None
-    return internal_rest.read_internal_rest(resolved, source)
+    return internal_rest.read_internal_rest_settings(resolved, source)
 
 
 def derive_allowed_hosts(flat: FlatProperties, source: WorkerSettingsSource) -> AllowedHosts:
@@ -121,7 +121,7 @@ def derive_allowed_hosts(flat: FlatProperties, source: WorkerSettingsSource) -> 
     Raises `SettingsError` if the settings are invalid.
     """
     return host_check.collect_allowed_hosts(
-        internal_rest.read_internal_rest(flat.resolve(flat.props), source).settings
+        internal_rest.read_internal_rest_settings(flat.resolve(flat.props), source).settings
     )
 
 

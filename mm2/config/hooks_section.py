@@ -54,7 +54,7 @@ def _read_hook(
     shown: dict[str, object],
 ) -> HookCommand | None:
     about = SectionReader(collector, section, path=path)
-    command = section.get(_COMMAND.name)
+    command = section.get_entry(_COMMAND.name)
     words: tuple[str, ...] | None = ()
     if command is not None and isinstance(command.value, YamlScalar):
         about.find_entries_with_prefix((_COMMAND.name,))  # its commas are its own

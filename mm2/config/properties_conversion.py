@@ -163,24 +163,28 @@ class _YamlFlattener:
         self._factors_by_target: dict[str, list[FlatProperty]] = {}
 
     def run(self) -> FlattenedFile:
-        clusters = _list_entries(self._root.get("clusters"))
-        first = self._root.get("clusters")
+        clusters = _list_entries(self._root.get_entry("clusters"))
+        first = self._root.get_entry("clusters")
         line = first.line if first is not None else 0
         aliases = ",".join(each.key for each in clusters)
         self._add_property(dedicated_mode.CLUSTERS_KEY, aliases, line=line, path="clusters")
         for cluster in clusters:
             self._flatten_cluster(cluster)
-        defaults = {each.key: each for each in _list_entries(self._root.get(_DEFAULTS_SECTION))}
+        defaults = {
+            each.key: each for each in _list_entries(self._root.get_entry(_DEFAULTS_SECTION))
+        }
         self._flatten_defaults(defaults, line)
         self._flatten_workers([each.key for each in clusters], line)
-        flows = self._root.get("flows")
+        flows = self._root.get_entry("flows")
         listed = flows.value if flows is not None else None
         for at, item in enumerate(listed.items if isinstance(listed, YamlList) else ()):
             if isinstance(item, YamlSection):
                 self._flatten_flow(item, defaults, f"flows[{at}]")
         self._derive_worker_replication_factors()
         for name in ("spark", "metrics", "health", "drill"):
-            self._flatten_extension_section(name, _list_entries(self._root.get(name)), path=name)
+            self._flatten_extension_section(
+                name, _list_entries(self._root.get_entry(name)), path=name
+            )
         self._declare_providers(line)
         return FlattenedFile(
             pairs=tuple(self._pairs.values()),
@@ -316,9 +320,9 @@ class _YamlFlattener:
 
     def _flatten_workers(self, aliases: Iterable[str], line: int) -> None:
         """Add section `worker` for each cluster, and section `rest` once."""
-        for entry in _list_entries(self._root.get("rest")):
+        for entry in _list_entries(self._root.get_entry("rest")):
             self._add_entry(entry.key, entry, f"rest.{entry.key}")
-        given = {each.key: each for each in _list_entries(self._root.get("worker"))}
+        given = {each.key: each for each in _list_entries(self._root.get_entry("worker"))}
         for alias in aliases:
             for key, entry in given.items():
                 self._add_entry(f"{alias}.{key}", entry, f"worker.{key}")

@@ -58,7 +58,7 @@ class ProblemCollector:
             )
             return None
         try:
-            return self.providers.resolve(scalar.text)
+            return self.providers.resolve_placeholders(scalar.text)
         except ProviderError as error:
             self.report(scalar.line, key, str(error), allowed=config_providers.ALLOWED_PLACEHOLDERS)
             return None
@@ -164,7 +164,7 @@ class SectionReader:
         None."""
         self._known.add(option.name)
         entry = self._find_entry(option.name)
-        inherited = entry is not None and self.section.get(option.name) is None
+        inherited = entry is not None and self.section.get_entry(option.name) is None
         collector = self._muted_collector if inherited else self.collector
         given = self._read_option_value(option, entry, collector)
         if given is None:
@@ -200,7 +200,7 @@ class SectionReader:
     def read_texts(self, name: str) -> dict[str, ArbitraryKeyText]:
         """Read a section with arbitrary keys and single values. Problems are reported."""
         self._known.add(name)
-        entry = self.section.get(name)
+        entry = self.section.get_entry(name)
         path = f"{self.path}.{name}"
         section = None if entry is None else as_section(self.collector, entry, path=path)
         if section is None:
@@ -233,7 +233,7 @@ class SectionReader:
     def warn_if_set(self, name: str, text: str) -> None:
         """Warn about this key if the section itself sets it; a value in the defaults alone causes
         no warning."""
-        entry = self.section.get(name)
+        entry = self.section.get_entry(name)
         if entry is not None:
             self.collector.warn(entry.line, f"{self.path}.{name}", text)
 
@@ -254,7 +254,7 @@ class SectionReader:
         for name, entry in self.merged_entries().items():
             if wanted(name):
                 self._known.add(name)
-                inherited = self.section.get(name) is None
+                inherited = self.section.get_entry(name) is None
                 collector = self._muted_collector if inherited else self.collector
                 given = _read_entry(collector, entry, f"{self.path}.{name}")
                 if given is not None:
@@ -285,9 +285,9 @@ class SectionReader:
                 self.collector.report_unknown(entry.line, path, nearest=nearest)
 
     def _find_entry(self, name: str) -> YamlEntry | None:
-        own = self.section.get(name)
+        own = self.section.get_entry(name)
         if own is None and self._defaults is not None:
-            return self._defaults.get(name)
+            return self._defaults.get_entry(name)
         return own
 
     def _read_option_value(

@@ -111,7 +111,7 @@ def create_flow_log_topics(
     access, _ = _build_cluster_access(common, role, use="", task=None)
     return FlowLogTopics(
         target=cluster,
-        where=access.where,
+        where=access.name_and_addresses,
         bootstrap=",".join(access.bootstrap),
         secured=access.security.protocol != "PLAINTEXT",
         replication_factor=replication_factor,

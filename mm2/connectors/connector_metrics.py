@@ -61,7 +61,7 @@ class WindowedLatencies:
             )
 
     def compute_attributes(self, name: str, now_s: float) -> dict[str, float]:
-        figures = self._sampled.compute(now_s)
+        figures = self._sampled.compute_statistics(now_s)
         return {
             name: math.nan if math.isnan(figures.avg) else self._newest_ms,
             f"{name}-max": figures.max,
@@ -110,7 +110,10 @@ class PartitionStatistics:
 
     def compute_attributes(self, now_s: float) -> dict[str, float]:
         """Compute the attributes of `SOURCE_METRICS`."""
-        counted, sized = self._record_stats.compute(now_s), self._byte_stats.compute(now_s)
+        counted, sized = (
+            self._record_stats.compute_statistics(now_s),
+            self._byte_stats.compute_statistics(now_s),
+        )
         return {
             "record-count": counted.total,
             "record-rate": counted.rate,

@@ -551,7 +551,7 @@ class CopySupervisor:
             self._channel.close(str(error))
 
     def _log_line(self, level: int, message: str, *values: object) -> None:
-        with log_context.bind_fields(task=self.settings.task):
+        with log_context.bind_log_fields(task=self.settings.task):
             _log.log(level, message, *values)
 
     # Commands

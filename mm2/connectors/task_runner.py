@@ -109,7 +109,7 @@ class TopicPoller:
         self._threads.stop_all(0.0)
 
     def _run_polls(self, stop: threading.Event) -> None:
-        with log_context.bind_fields(flow=self._flow.name):
+        with log_context.bind_log_fields(flow=self._flow.name):
             while not stop.is_set():
                 stop.wait(self._read_topics(stop))
 

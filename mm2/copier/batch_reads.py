@@ -72,7 +72,7 @@ class BatchReadQueue:
             side.topic_id(question.copy) for question in group
         )
         version = side.cluster.choose_version(node_id, api_versions.FETCH_KEY, *version_range)
-        connection_error = side.cluster.connection_error(node_id) if version is None else None
+        connection_error = side.cluster.get_connection_error(node_id) if version is None else None
         if connection_error is not None:
             for question in group:
                 self._reply(question, offset_lookups.build_no_response_answer(connection_error))

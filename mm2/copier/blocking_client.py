@@ -103,7 +103,7 @@ class BlockingClient:
         while (answer := get_result()) is None:
             if end.is_expired(self._clock.now_s()):
                 raise next(
-                    iter(self._cluster.connection_errors().values()),
+                    iter(self._cluster.get_connection_errors().values()),
                     RetriableError(f"{operation}: timed out after {timeout_s:.0f} s"),
                 )
             self._poller.poll(min(_POLL_INTERVAL_S, self._cluster.tick(self._clock.now_s())))
@@ -133,13 +133,13 @@ class BlockingClient:
         doing = f"finding the leader of {topic}-{partition}"
 
         def find_leader() -> int | None:
-            leader = self._cluster.view.leader(topic, partition)
+            leader = self._cluster.view.get_leader(topic, partition)
             return None if leader is None else leader.node_id
 
         try:
             return self.wait_until(find_leader, doing)
         except RetriableError as error:
-            metadata = self._cluster.view.topic(topic)
+            metadata = self._cluster.view.get_topic(topic)
             if metadata is None or not metadata.error_code:
                 raise
             raise BrokerResponseError(doing, metadata.error_code) from error
@@ -149,7 +149,7 @@ class BlockingClient:
 
         Call `leader` for the topic first.
         """
-        metadata = self._cluster.view.topic(topic)
+        metadata = self._cluster.view.get_topic(topic)
         return varints.NO_TOPIC_ID if metadata is None else metadata.topic_id
 
     def find_any_node(self) -> int:

@@ -157,7 +157,9 @@ class ControlFrameDecoder:
         return messages
 
     def _decode_body(self, body: bytes) -> list[ControlMessage]:
-        if self._max_values is not None and json_limits.has_more_values(body, self._max_values):
+        if self._max_values is not None and json_limits.exceeds_json_value_limit(
+            body, self._max_values
+        ):
             raise ControlFrameError(
                 f"a control frame has more than {self._max_values:,} JSON values: the peer does "
                 "not use this protocol"

@@ -56,7 +56,7 @@ def create_tls_context(*, host: str, wall_ms: int) -> tuple[ssl.SSLContext, byte
     in an in-memory file.
     """
     authority = CertificateAuthority.create("mm2 run", wall_ms=wall_ms)
-    issued = authority.issue("mm2 control channel", hosts=[host], wall_ms=wall_ms)
+    issued = authority.issue_certificate("mm2 control channel", hosts=[host], wall_ms=wall_ms)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     descriptor = os.memfd_create("control-certificate", os.MFD_CLOEXEC)

@@ -225,7 +225,7 @@ class CopyLoop:
             return
         for copy in self.partitions:
             self._check_topic(copy, self._target, on_target=True, now_s=now_s)
-            leader = self._target.view.leader(copy.setup.remote_topic, copy.setup.partition)
+            leader = self._target.view.get_leader(copy.setup.remote_topic, copy.setup.partition)
             self._fetcher.update_partition(copy)
             if leader is not None:
                 self._execute_instructions(copy, copy.on_leader_epoch(leader.epoch, now_s))
@@ -235,7 +235,7 @@ class CopyLoop:
         """Return True if the partition's target has a leader. Without one the partition is not
         fetched, because its records would only fill the memory budget."""
         where = copy.setup
-        return self._target.view.leader(where.remote_topic, where.partition) is not None
+        return self._target.view.get_leader(where.remote_topic, where.partition) is not None
 
     def _find_silent_leaders(self, now_s: float) -> None:
         """Check both clusters for leaders that stopped responding or respond again."""
@@ -274,7 +274,7 @@ class CopyLoop:
         now_s: float,
     ) -> None:
         name = copy.setup.remote_topic if on_target else copy.setup.topic
-        topic = side.view.topic(name)
+        topic = side.view.get_topic(name)
         if topic is None:
             return
         if topic.error_code:
@@ -379,7 +379,7 @@ class CopyLoop:
         for side in (self._source, self._target):
             if side.view.brokers:
                 continue  # a broker accepted the login: errors of others are reported per partition
-            for where, trouble in side.connection_errors().items():
+            for where, trouble in side.get_connection_errors().items():
                 if isinstance(trouble, FatalError):
                     return f"{where}: {trouble}"
         return ""
@@ -415,7 +415,7 @@ class CopyLoop:
         return {
             f"{alias}: {where}": str(trouble)
             for alias, side in sides
-            for where, trouble in side.connection_errors().items()
+            for where, trouble in side.get_connection_errors().items()
         }
 
 
@@ -436,7 +436,7 @@ class _ClusterLeaders:
         view = self.connections.view
         if view.generation != self._generation:
             self._generation = view.generation
-            found = (view.leader(*self._to_topic_partition(copy)) for copy in copies)
+            found = (view.get_leader(*self._to_topic_partition(copy)) for copy in copies)
             self._leaders = frozenset(each.node_id for each in found if each is not None)
         silent = self.monitor.find_silent_leaders(self._leaders, now_s)
         if silent.keys() == self.silent_leaders.keys():
@@ -453,7 +453,7 @@ class _ClusterLeaders:
         None."""
         if not self.silent_leaders:
             return None
-        leader = self.connections.view.leader(*self._to_topic_partition(copy))
+        leader = self.connections.view.get_leader(*self._to_topic_partition(copy))
         found = None if leader is None else self.silent_leaders.get(leader.node_id)
         if found is None:
             return None
@@ -465,7 +465,7 @@ class _ClusterLeaders:
         return copy.setup.topic if on_source else copy.setup.remote_topic, copy.setup.partition
 
     def _build_unreachable(self, node_id: int, silent_s: float, wall_ms: int) -> UnreachableCluster:
-        trouble = self.connections.connection_error(node_id)
+        trouble = self.connections.get_connection_error(node_id)
         broker = self.connections.view.brokers.get(node_id)
         where = "" if broker is None else f" ({broker.host}:{broker.port})"
         return UnreachableCluster(

@@ -127,7 +127,7 @@ class Fetcher:
         """Move a partition to the appropriate session. Call when its demand for data may have
         changed."""
         key = (copy.setup.topic, copy.setup.partition)
-        leader = self._source.view.leader(*key)
+        leader = self._source.view.get_leader(*key)
         connection = self._connection_of.get(key)
         room = copy.send_queue.queued_bytes < self._queue_bytes
         needs_data = (
@@ -160,7 +160,7 @@ class Fetcher:
     def _add_to_session(
         self, connection: _FetchConnection, key: PartitionKey, copy: PartitionReplicator
     ) -> None:
-        leader = self._source.view.leader(*key)
+        leader = self._source.view.get_leader(*key)
         connection.session.set_partition(
             key,
             FetchRequestPartition(
@@ -204,7 +204,7 @@ class Fetcher:
         """Return True shortly after the current leader rejected a fetch, to avoid a busy retry
         loop."""
         until_s, refused_by = self._retry_delays.get(key, (0.0, None))
-        if self._clock.now_s() < until_s and self._source.view.leader(*key) == refused_by:
+        if self._clock.now_s() < until_s and self._source.view.get_leader(*key) == refused_by:
             return True
         self._retry_delays.pop(key, None)
         return False
@@ -259,10 +259,10 @@ class Fetcher:
             connection.node_id, api_versions.FETCH_KEY, *self._versions
         )
         if version is None:
-            if self._source.connection_error(connection.node_id) is not None:
+            if self._source.get_connection_error(connection.node_id) is not None:
                 self._abandon_follower(connection, self._clock.now_s())
             return
-        request = connection.session.next_request()
+        request = connection.session.start_next_request()
         in_flight_bytes = sum(each.in_flight_bytes for each in self._connections.values())
         limit = max(
             1, min(self._limits.max_bytes, self._memory_budget.free_bytes - in_flight_bytes)
@@ -314,14 +314,14 @@ class Fetcher:
             return
         connection.last_response_s = connection.last_response_s if response.error_code else now_s
         size = len(reply.body) if reply.body is not None else 0
-        rtt_s = self._source.rtt_s(connection.node_id) or 0.0
+        rtt_s = self._source.get_min_rtt_s(connection.node_id) or 0.0
         self.sizes.record_response(
             size, requested_bytes=requested_bytes, elapsed_s=reply.elapsed_s, rtt_s=rtt_s
         )
         self._throttles.flow.consume(size)
         if response.throttle_ms:
             name = connection.name + (NO_RACK_SUFFIX if connection.omits_rack else "")
-            self._source.throttle(connection.node_id, name, response.throttle_ms)
+            self._source.apply_throttle_time(connection.node_id, name, response.throttle_ms)
         for found in response.partitions:
             self._handle_partition(connection, found, now_s)
         connection.session.on_response(response)
@@ -345,7 +345,7 @@ class Fetcher:
                 return fetch.decode_fetch_response(reply.version, reply.body)
             except TruncatedResponse:
                 pass  # treated like a failed connection
-        connection.session.on_failure()
+        connection.session.on_request_failed()
         connection.retry_at_s = now_s + FETCH_RETRY_DELAY_S
         self._source.refresh_metadata()
         self._abandon_follower(connection, now_s)
@@ -477,7 +477,7 @@ class Fetcher:
         self, copy: PartitionReplicator, partition: FetchResponsePartition, now_s: float
     ) -> None:
         key = (copy.setup.topic, copy.setup.partition)
-        leader = self._source.view.leader(*key)
+        leader = self._source.view.get_leader(*key)
         if partition.current_leader is not None:
             self._source.view.update_leader(*key, *partition.current_leader)
         else:

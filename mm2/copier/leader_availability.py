@@ -117,9 +117,9 @@ def find_missing_leader(
 def _describe_missing_leader(
     view: ClusterMetadata, side: str, *, topic: str, partition: int
 ) -> str:
-    if view.leader(topic, partition) is not None:
+    if view.get_leader(topic, partition) is not None:
         return ""
-    metadata = view.topic(topic)
+    metadata = view.get_topic(topic)
     code = metadata.error_code if metadata is not None else 0
     error = f": {request_errors.format_error_code(code)}" if code else ""
     return f"{side} partition {topic}-{partition} has no leader{error}"

@@ -73,7 +73,7 @@ class RecoveryCluster:
     def has_metadata(self, copy: PartitionReplicator) -> bool:
         """Return True if the metadata has an entry for the partition's topic, even if the entry is
         an error."""
-        return self.cluster.view.topic(self.topic(copy)) is not None
+        return self.cluster.view.get_topic(self.topic(copy)) is not None
 
     def group_by_leader(
         self, requests: Sequence[PendingRequest], *, reply: ReplyHandler
@@ -82,7 +82,7 @@ class RecoveryCluster:
         answered with an error."""
         groups: dict[int, list[PendingRequest]] = defaultdict(list)
         for each in requests:
-            leader = self.cluster.view.leader(self.topic(each.copy), each.copy.setup.partition)
+            leader = self.cluster.view.get_leader(self.topic(each.copy), each.copy.setup.partition)
             if leader is None:
                 reply(each, self._build_no_leader_error(each.copy))
             else:
@@ -91,7 +91,7 @@ class RecoveryCluster:
 
     def _build_no_leader_error(self, copy: PartitionReplicator) -> InstructionRefused:
         self.cluster.refresh_metadata()
-        metadata = self.cluster.view.topic(self.topic(copy))
+        metadata = self.cluster.view.get_topic(self.topic(copy))
         if metadata is not None and metadata.error_code == UNKNOWN_TOPIC_OR_PARTITION:
             text = f"{self.name(copy)}: the topic does not exist (deleted?)"
             return InstructionRefused(code=UNKNOWN_TOPIC_OR_PARTITION, message=text)

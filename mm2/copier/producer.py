@@ -76,7 +76,7 @@ class BatchProducer:
 
     def mark_ready(self, copy: PartitionReplicator) -> None:
         """Mark a partition as ready. Call when it may have a batch to send."""
-        leader = self._target.view.leader(copy.setup.remote_topic, copy.setup.partition)
+        leader = self._target.view.get_leader(copy.setup.remote_topic, copy.setup.partition)
         if leader is None or not copy.send_queue.queued_batches:
             return
         connection = self._get_connection(copy, leader.node_id)
@@ -228,7 +228,9 @@ class BatchProducer:
                 self._on_result(copy)
             return
         if response.throttle_ms:
-            self._target.throttle(connection.node_id, connection.name, response.throttle_ms)
+            self._target.apply_throttle_time(
+                connection.node_id, connection.name, response.throttle_ms
+            )
         else:
             self._get_concurrency(connection.node_id).record_response(
                 reply.elapsed_s, in_flight=in_flight

@@ -40,12 +40,12 @@ class KafkaAclAdmin:
     ) -> None:
         """Create the client. After `is_shutting_down` returns True, every call returns promptly.
         Raises `FatalError` for unsupported settings."""
-        self._where = access.where
+        self._where = access.name_and_addresses
         self._calls = AdminRequestClient(
             access.to_connection_settings(client_id),
             clock=clock,
             rng=random.Random(),  # noqa: S311  # spreads waits, no secret
-            where=access.where,
+            where=access.name_and_addresses,
             advice=_ERROR_ADVICE,
             is_cancelled=is_shutting_down,
         )
@@ -57,7 +57,7 @@ class KafkaAclAdmin:
             message=acl_requests.build_describe_topic_acls_request(),
             doing="reading the ACLs of topics",
         )
-        answer = self._calls.send(request, timeout_s)
+        answer = self._calls.send_request(request, timeout_s)
         return sorted(map(_to_acl, acl_requests.decode_acls(answer)))
 
     def create_acls(
@@ -68,7 +68,7 @@ class KafkaAclAdmin:
             acls[at : at + _MAX_ACLS_PER_REQUEST]
             for at in range(0, len(acls), _MAX_ACLS_PER_REQUEST)
         ]
-        answers = self._calls.send_all(
+        answers = self._calls.send_requests(
             [self._build_creation_request(chunk) for chunk in chunks], timeout_s
         )
         refused: dict[TopicAcl, ConnectError] = {}

@@ -32,12 +32,12 @@ class AuthorizedOperationsClient:
     """
 
     def __init__(self, access: KafkaClusterAccess, *, client_id: str, clock: Clock) -> None:
-        self._where = access.where
+        self._where = access.name_and_addresses
         self._calls = AdminRequestClient(
             access.to_connection_settings(client_id),
             clock=clock,
             rng=random.Random(),  # noqa: S311  # spreads waits, no secret
-            where=access.where,
+            where=access.name_and_addresses,
         )
 
     def read_for_topics(
@@ -59,7 +59,7 @@ class AuthorizedOperationsClient:
             for chunk in chunks
         ]
         found: dict[str, AuthorizedOperations] = {}
-        for answer in self._calls.send_all(questions, timeout_s):
+        for answer in self._calls.send_requests(questions, timeout_s):
             if isinstance(answer, ConnectError):
                 raise answer
             for topic in answer.topics:
@@ -84,7 +84,9 @@ class AuthorizedOperationsClient:
             for name in names
         ]
         found: dict[str, AuthorizedOperations] = {}
-        for name, answer in zip(names, self._calls.send_all(questions, timeout_s), strict=True):
+        for name, answer in zip(
+            names, self._calls.send_requests(questions, timeout_s), strict=True
+        ):
             if _is_refusal(answer):
                 found[name] = AuthorizedOperations(operations=frozenset())
                 continue
@@ -104,7 +106,7 @@ class AuthorizedOperationsClient:
             doing=f"reading the authorized operations on the cluster {self._where}",
         )
         try:
-            answer = self._calls.send(question, timeout_s)
+            answer = self._calls.send_request(question, timeout_s)
         except UnsupportedVersion:
             return AuthorizedOperations(operations=None)
         return AuthorizedOperations(

@@ -145,7 +145,7 @@ class BatchedGroupRequests:
         known = [each for each in questions if each.message.api not in self._unknown_apis]
         if len(known) < len(questions):
             return [RetriableError("the brokers do not support this request")] * len(questions)
-        answers = self._calls.send_all(known, end.remaining_s(self._clock.now_s()))
+        answers = self._calls.send_requests(known, end.remaining_s(self._clock.now_s()))
         for question, answer in zip(known, answers, strict=True):
             if isinstance(answer, UnsupportedVersion):
                 self._unknown_apis.add(question.message.api)
@@ -206,13 +206,13 @@ class KafkaGroups:
     ) -> None:
         """Create the client. After `is_shutting_down` returns True, every call returns promptly.
         Raises `FatalError` for unsupported settings."""
-        self._where = access.where
+        self._where = access.name_and_addresses
         self._clock = clock
         self._calls = AdminRequestClient(
             access.to_connection_settings(client_id),
             clock=clock,
             rng=random.Random(),  # noqa: S311  # spreads waits, no secret
-            where=access.where,
+            where=access.name_and_addresses,
             advice=_ADVICE,
             is_cancelled=is_shutting_down,
         )
@@ -225,8 +225,8 @@ class KafkaGroups:
         cluster = AdminRequest(
             to=AnyNodeTarget(), message=request_builders.build_metadata_request(()), doing=doing
         )
-        brokers = self._calls.send(cluster, timeout_s).brokers
-        answers = self._calls.send_all(
+        brokers = self._calls.send_request(cluster, timeout_s).brokers
+        answers = self._calls.send_requests(
             [
                 AdminRequest(
                     to=NodeTarget(int(each.node_id)),
@@ -343,7 +343,7 @@ class KafkaGroups:
             [group for group in offsets if offsets[group]],
             question,
             timeout_s,
-            read=group_requests.read_partition_errors,
+            read=group_requests.get_partition_errors,
         )
         refused = {
             group: {
@@ -392,7 +392,7 @@ class KafkaGroups:
                 name, group_requests.build_fetch_offsets_request(name, stable=stable), doing=doing
             ),
             end.remaining_s(self._clock.now_s()),
-            read=lambda body: _to_committed_positions(group_requests.read_fetched_offsets(body)),
+            read=lambda body: _to_committed_positions(group_requests.get_fetched_offsets(body)),
             others=len(done) + len(same),
         )
         seen |= data  # only now: after an error nothing counts as seen
@@ -445,7 +445,7 @@ class KafkaGroups:
         """Send one request per group. `others` is the number of groups for which a batched response
         was received."""
         names = sorted(set(groups))
-        answers = self._calls.send_all([question(group) for group in names], timeout_s)
+        answers = self._calls.send_requests([question(group) for group in names], timeout_s)
         failed = {
             group: answer
             for group, answer in zip(names, answers, strict=True)
@@ -552,7 +552,7 @@ def _to_share_partitions(body: Any) -> frozenset[TopicPartition]:
 def _find_common_partition_error(body: Any) -> int:
     """Return the error code that all partitions share, or any retriable code among them. Returns 0
     if some partitions succeeded."""
-    codes = group_requests.read_partition_errors(body)
+    codes = group_requests.get_partition_errors(body)
     passing = group_requests.RETRIABLE_GROUP_ERRORS.intersection(codes.values())
     if passing:
         return min(passing)

@@ -33,7 +33,7 @@ class FlowLogReader:
         topics: Mapping[FlowLogTopic, str],
         clock: Clock,
     ) -> None:
-        self._where = access.where
+        self._where = access.name_and_addresses
         self._names = dict(topics)
         self._topics = {name: topic for topic, name in topics.items()}
         self._foreign_record_error: FatalError | None = None
@@ -99,7 +99,7 @@ class KafkaFlowLog:
         self._bounds = limits
         self._topics = FlowLogTopics(
             target=target_admin,
-            where=access.where,
+            where=access.name_and_addresses,
             bootstrap=",".join(access.bootstrap),
             secured=access.security.protocol != "PLAINTEXT",
             replication_factor=replication_factor,

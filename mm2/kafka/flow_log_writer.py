@@ -100,7 +100,7 @@ class FlowLogWriter:
         clock: Clock,
         limits: UnacknowledgedLimits,
     ) -> None:
-        self._where = access.where
+        self._where = access.name_and_addresses
         self._topics = topics
         self._clock = clock
         self._bounds = limits
@@ -258,7 +258,7 @@ class FlowLogWriter:
         self, record: _QueuedRecord, error: confluent_kafka.KafkaError | None, *, offset: int = 0
     ) -> None:
         if error is None:
-            self._reports.clear()
+            self._reports.clear_errors()
             self._finish_record(record, self._store_offset(record.topic, offset))
             return
         whole = self.failure is None or self._closing

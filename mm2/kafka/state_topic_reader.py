@@ -44,7 +44,7 @@ class TopicReader:
         partitions: int = 1,
     ) -> None:
         """Create a reader without connecting. Each topic has `partitions` partitions."""
-        self._where = access.where
+        self._where = access.name_and_addresses
         self._clock = clock
         self._partitions = [
             TopicPartition(name, number) for name in topics for number in range(partitions)

@@ -96,7 +96,7 @@ class FlowCounters:
         """Count the increases from `before`, the previous snapshot of the same flow, to
         `status`."""
         flow = status.flow
-        self.registry.add(declarations.TASK_RESTARTS, 0, labels=(flow,))
+        self.registry.increase_counter(declarations.TASK_RESTARTS, 0, labels=(flow,))
         lives = {
             (flow, each.index): each.counter_generation
             for each in status.tasks
@@ -129,14 +129,16 @@ class FlowCounters:
                 self._latencies[flow, number] = now
                 rise = now if before is None else now.subtract(before)
                 found = HistogramValue(rise.counts, rise.sum_ms / 1000)
-                self.registry.observe(declarations.REPLICATION_LATENCY, found, labels=(flow,))
+                self.registry.add_observations(
+                    declarations.REPLICATION_LATENCY, found, labels=(flow,)
+                )
 
     def count_rebalances(self, totals: Mapping[str, int]) -> None:
         """Count rebalances. `totals` contains the number of rebalances of each flow on this node so
         far."""
         for flow, count in totals.items():
             rise = _compute_increase(self._rebalances.get(flow, 0), count)
-            self.registry.add(declarations.REBALANCES, rise, labels=(flow,))
+            self.registry.increase_counter(declarations.REBALANCES, rise, labels=(flow,))
         self._rebalances = dict(totals)
 
     def drop_expired_counters(self, flows: Collection[str], wall_ms: int) -> None:
@@ -183,13 +185,15 @@ class FlowCounters:
 
     def _count_restarts(self, flow: str, task: TaskStatus, known: _TaskCounts) -> None:
         rise = _compute_increase(known.restarts, task.restarts)
-        self.registry.add(declarations.TASK_RESTARTS, rise, labels=(flow,))
+        self.registry.increase_counter(declarations.TASK_RESTARTS, rise, labels=(flow,))
         known.restarts = task.restarts
 
     def _count_incidents(self, flow: str, task: TaskStatus, known: _TaskCounts) -> None:
         for each in task.incidents:
             rise = _compute_increase(known.incidents.get((each.topic, each.kind), 0), each.count)
-            self.registry.add(declarations.INCIDENTS, rise, labels=(flow, each.topic, each.kind))
+            self.registry.increase_counter(
+                declarations.INCIDENTS, rise, labels=(flow, each.topic, each.kind)
+            )
         known.incidents = {(each.topic, each.kind): each.count for each in task.incidents}
 
     def _count_replicated_records(
@@ -205,7 +209,7 @@ class FlowCounters:
             known.copied[now.partition] = now
         labels = (flow, now.partition.topic)
         passed, reencoded = ((*labels, path) for path in ("pass-through", "re-encoded"))
-        add = self.registry.add
+        add = self.registry.increase_counter
         add(
             declarations.REPLICATED_RECORDS,
             _compute_increase(before.records, now.records),
@@ -297,7 +301,7 @@ def make_metrics_registry() -> MetricRegistry:
     """Create a registry that contains every metric of `declarations.ALL_METRICS`."""
     registry = MetricRegistry()
     for metric in declarations.ALL_METRICS:
-        registry.declare(metric)
+        registry.declare_metric(metric)
     return registry
 
 
@@ -375,7 +379,7 @@ class FlowMetricsCollector:
     ) -> None:
         """Update and publish all metrics. `overview` must be built from the same `statuses`."""
         now_s, wall_ms, beside = self.now_s(), self.wall_ms(), self.inputs()
-        replace = self.registry.set_series
+        replace = self.registry.set_gauge_series
         self._count_statuses(statuses, wall_ms)
         replace(declarations.BUILD_INFO, {(version.VERSION,): 1})
         replace(declarations.ENGINE_READY, {(): int(engine_ready)})
@@ -388,7 +392,7 @@ class FlowMetricsCollector:
         replace(declarations.TIME_TO_DATA_LOSS, self.times_to_data_loss())
         self._set_age_metrics(now_s, wall_ms)
         self._set_other_inputs(beside, now_s)
-        self.registry.publish()
+        self.registry.publish_values()
 
     # Metrics from flow statuses
 
@@ -406,8 +410,8 @@ class FlowMetricsCollector:
         phases: SeriesValues = {}
         for each in self._readings.values():
             phases.update(each.phases)
-        self.registry.set_series(declarations.FLOW_PARTITIONS, phases)
-        self.registry.set_series(
+        self.registry.set_gauge_series(declarations.FLOW_PARTITIONS, phases)
+        self.registry.set_gauge_series(
             declarations.FLOW_ASSIGNED_PARTITIONS,
             {
                 (each.flow,): each.assigned_partitions
@@ -415,7 +419,7 @@ class FlowMetricsCollector:
                 if each.assigned_partitions is not None
             },
         )
-        self.registry.set_series(
+        self.registry.set_gauge_series(
             declarations.FLOW_OVERRIDE,
             {
                 (each.flow, by.value): 1
@@ -444,7 +448,7 @@ class FlowMetricsCollector:
             if lag.age_complete and lag.ms is not None:
                 lag_seconds[labels] = lag.ms / 1000
         for metric in _TOPIC_GAUGES:
-            self.registry.set_series(metric, found[metric.name])
+            self.registry.set_gauge_series(metric, found[metric.name])
 
     def _set_age_metrics(self, now_s: float, wall_ms: int) -> None:
         """Set the age metrics. A heartbeat is at least as old as the time since it was first seen,
@@ -466,9 +470,9 @@ class FlowMetricsCollector:
                     wall_ms / 1000 - beat.newest_copied_ms / 1000, now_s - known[1]
                 )
                 trips[(flow,)] = beat.age_ms / 1000
-        self.registry.set_series(declarations.OFFSET_MAP_AGE, map_ages)
-        self.registry.set_series(declarations.HEARTBEAT_AGE, beats)
-        self.registry.set_series(declarations.HEARTBEAT_ROUND_TRIP, trips)
+        self.registry.set_gauge_series(declarations.OFFSET_MAP_AGE, map_ages)
+        self.registry.set_gauge_series(declarations.HEARTBEAT_AGE, beats)
+        self.registry.set_gauge_series(declarations.HEARTBEAT_ROUND_TRIP, trips)
 
     # Metrics from other inputs
 
@@ -476,7 +480,7 @@ class FlowMetricsCollector:
         skews: SeriesValues = {}
         for flow, pulses in beside.latencies.items():
             skews[(flow,)] = max(each.ahead_ms for each in pulses.values()) / 1000
-        self.registry.set_series(declarations.CLOCK_SKEW, skews)
+        self.registry.set_gauge_series(declarations.CLOCK_SKEW, skews)
         self._set_health_metrics(beside.reports)
         self._set_checkpoint_metrics(beside.checkpoint_groups, now_s)
         self._counters.count_latencies(beside.latencies)
@@ -485,20 +489,20 @@ class FlowMetricsCollector:
         if beside.spark_slots is not None:
             used, free = beside.spark_slots
             slots = {("used",): used, ("free",): free}
-        self.registry.set_series(declarations.SPARK_SLOTS, slots)
+        self.registry.set_gauge_series(declarations.SPARK_SLOTS, slots)
         held: SeriesValues = {
             (flow, connector, by.value): 1
             for flow, found in beside.overrides.items()
             for connector, by in found.items()
         }
-        self.registry.set_series(declarations.CONNECTOR_OVERRIDE, held)
+        self.registry.set_gauge_series(declarations.CONNECTOR_OVERRIDE, held)
         self._set_drill_metrics(beside.last_drills_s)
 
     def _set_drill_metrics(self, passed_s: Mapping[str, float] | None) -> None:
         noted: SeriesValues = {} if passed_s is None else {(flow,): 1 for flow in self._readings}
         drills: SeriesValues = {(flow,): at_s for flow, at_s in (passed_s or {}).items()}
-        self.registry.set_series(declarations.DRILL_REPORT_CONFIGURED, noted)
-        self.registry.set_series(
+        self.registry.set_gauge_series(declarations.DRILL_REPORT_CONFIGURED, noted)
+        self.registry.set_gauge_series(
             declarations.LAST_DRILL,
             {labels: at_s for labels, at_s in drills.items() if labels in noted},
         )
@@ -515,9 +519,9 @@ class FlowMetricsCollector:
                 healthy[(each.flow,)] = int(verdict.is_healthy)
             for side in ClusterSide:
                 reachable[each.flow, side.value] = int(each.lost_cluster(side) is None)
-        self.registry.set_series(declarations.LAST_REPLICATION_AGE, ages)
-        self.registry.set_series(declarations.FLOW_HEALTHY, healthy)
-        self.registry.set_series(declarations.CLUSTER_REACHABLE, reachable)
+        self.registry.set_gauge_series(declarations.LAST_REPLICATION_AGE, ages)
+        self.registry.set_gauge_series(declarations.FLOW_HEALTHY, healthy)
+        self.registry.set_gauge_series(declarations.CLUSTER_REACHABLE, reachable)
 
     def _set_checkpoint_metrics(
         self, groups: Mapping[str, Mapping[int, CheckpointGroupsSnapshot]], now_s: float
@@ -540,8 +544,8 @@ class FlowMetricsCollector:
         ages: SeriesValues = {
             (flow,): max(0.0, now_s - at_s) for flow, at_s in self._groups_s.items()
         }
-        self.registry.set_series(declarations.CHECKPOINT_AGE, ages)
-        self.registry.set_series(declarations.CHECKPOINTED_GROUPS, counts)
+        self.registry.set_gauge_series(declarations.CHECKPOINT_AGE, ages)
+        self.registry.set_gauge_series(declarations.CHECKPOINTED_GROUPS, counts)
 
 
 _TOPIC_GAUGES = (

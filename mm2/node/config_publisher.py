@@ -115,7 +115,7 @@ class ConfigPublisher:
     def poll(self, member: FleetMember, now_s: float) -> None:
         """Write configurations that have not been written yet, and compare the configurations that
         other nodes wrote."""
-        if not member.herder.ready():
+        if not member.herder.is_ready():
             return
         self._detect_leadership(member)
         if self._round is not None and not self._is_round_finished(self._round, member, now_s):
@@ -174,7 +174,7 @@ class ConfigPublisher:
         self._attempted = plan
         requests = {name: _plan_config_write(plan, name, member) for name in plan.connectors}
         replies = {
-            name: (request, member.herder.submit(request))
+            name: (request, member.herder.submit_request(request))
             for name, request in requests.items()
             if request is not None and not self._is_request_refused(name, request)
         }
@@ -225,7 +225,7 @@ class ConfigPublisher:
 
 def _diff_connectors(plan: FlowPlan, member: FleetMember) -> dict[str, list[str]]:
     """Return the keys whose planned values differ from the stored configurations, by connector."""
-    config = member.herder.config()
+    config = member.herder.get_config_state()
     differing: dict[str, list[str]] = {}
     for name, planned in plan.connectors.items():
         stored = _drop_null_values(config.config(name))
@@ -243,7 +243,7 @@ def _plan_config_write(plan: FlowPlan, name: str, member: FleetMember) -> Herder
     """Return the request that makes the stored configuration match the plan, or None if it already
     matches."""
     planned = plan.connectors[name]
-    stored = _drop_null_values(member.herder.config().config(name))
+    stored = _drop_null_values(member.herder.get_config_state().config(name))
     if not dedicated_mode.can_connector_run(name, planned):
         return None if stored is None else DeleteConnector(name)
     wanted = (

@@ -127,7 +127,7 @@ class FlowWorker:
     def own_metrics(self) -> tuple[MetricFamily, ...]:
         """Metrics of the flow's worker, without those of its plugins."""
         member = self._member
-        return () if member is None else member.own_metrics
+        return () if member is None else member.own_metric_families
 
     @property
     def rebalance_count(self) -> int:
@@ -141,7 +141,11 @@ class FlowWorker:
         """Connectors other than the source connector that an operator paused or stopped; empty
         while unknown."""
         member = self._member
-        return {} if member is None else flow_state.find_connector_overrides(member.herder.config())
+        return (
+            {}
+            if member is None
+            else flow_state.find_connector_overrides(member.herder.get_config_state())
+        )
 
     @property
     def readiness(self) -> FlowReadiness:
@@ -238,7 +242,7 @@ class FlowWorker:
     # Runs on the flow's thread
 
     def run(self, _: threading.Event) -> None:
-        with log_context.bind_fields(flow=self.plan.name):
+        with log_context.bind_log_fields(flow=self.plan.name):
             self._run()
 
     def _run(self) -> None:
@@ -341,15 +345,15 @@ class FlowWorker:
 
     def _poll_member(self, member: FleetMember) -> None:
         now_s = self._clock.now_s()
-        if self._reason and member.herder.ready():
+        if self._reason and member.herder.is_ready():
             self._reason = self._trouble = self._logged = ""
         self._publisher.poll(member, now_s)
-        tasks = member.herder.config().tasks(flow_plan.SOURCE_CONNECTOR)
+        tasks = member.herder.get_config_state().tasks(flow_plan.SOURCE_CONNECTOR)
         self._want_spares(self.name, len({*tasks} - {*member.assignment.items}))
         items = restarts.list_running_items(
             member.assignment.items,
-            member.started_items,
-            config=member.herder.config(),
+            member.started_connectors_and_tasks,
+            config=member.herder.get_config_state(),
             plan=self.plan,
             is_leader=member.is_leader,
         )
@@ -371,7 +375,7 @@ class FlowWorker:
         """Return why the flow cannot run: its configuration was rejected and no earlier
         configuration exists; "" otherwise."""
         reason = self._publisher.rejections.get(flow_plan.SOURCE_CONNECTOR, "")
-        stored = member.herder.config().config(flow_plan.SOURCE_CONNECTOR)
+        stored = member.herder.get_config_state().config(flow_plan.SOURCE_CONNECTOR)
         return (
             (f"the flow's configuration was rejected: {reason}")
             if reason and stored is None
@@ -388,4 +392,4 @@ class FlowWorker:
         request: HerderRequest = (
             RestartConnector(item) if isinstance(item, str) else RestartTask(item)
         )
-        self._restart_replies[str(item)] = member.herder.submit(request)
+        self._restart_replies[str(item)] = member.herder.submit_request(request)

@@ -180,7 +180,9 @@ class Mm2Node:
         self._fleet.open()
         if site.PAGE_PATH in self._pages:
             _log.info(
-                ("the status page is available at %s%s"), self._fleet.loopback.url, site.PAGE_PATH
+                ("the status page is available at %s%s"),
+                self._fleet.loopback_api.url,
+                site.PAGE_PATH,
             )
         for each in self._workers:
             self._start_worker(each)
@@ -200,7 +202,7 @@ class Mm2Node:
     @property
     def rest_api(self) -> Mapping[str, object]:
         """Address and credentials of each flow's REST API. Available only after `start`."""
-        loopback = self._fleet.loopback
+        loopback = self._fleet.loopback_api
         return {
             "url": loopback.url,
             "user": loopback.user,

@@ -224,8 +224,8 @@ class PartitionSyncState:
 
 @dataclass(slots=True)
 class OffsetSyncWriter:
-    """Queues the offset syncs of one task. The caller writes the syncs that `pop_due` returns and
-    reports the results.
+    """Queues the offset syncs of one task. The caller writes the syncs that `pop_due_syncs` returns
+    and reports the results.
 
     Invariants: at most `in_flight_max` syncs are in flight; a delayed sync was acknowledged after
     the pending sync of the same partition.

@@ -170,7 +170,7 @@ class _AddressChecks:
 
         def failed(address: str) -> ConnectError | None:
             reply = replies.get(address)
-            troubles = self._by_address[address].connection_errors()
+            troubles = self._by_address[address].get_connection_errors()
             return reply.failure if reply is not None else next(iter(troubles.values()), None)
 
         for address, each in self._by_address.items():
@@ -206,7 +206,7 @@ class _AddressChecks:
 
         def failed(node: int) -> ConnectError | None:
             reply = replies.get(node)
-            return known.connection_error(node) if reply is None else reply.failure
+            return known.get_connection_error(node) if reply is None else reply.failure
 
         found = self._poll_until_done(
             addresses,

@@ -267,7 +267,7 @@ def create_config_topic_restarter(
 
     def restart(_: Collection[TopicPartition]) -> str:
         request = RestartRequest(connector=flow_rest_client.SOURCE_CONNECTOR, include_tasks=True)
-        wanted = config_records.encode_restart(request)
+        wanted = config_records.encode_restart_request(request)
         assert wanted.value is not None
         writer = side.create_writer(props["config.storage.topic"])
         end = Deadline.after(RECORD_TIMEOUT_S, now_s=now.now_s())

@@ -46,7 +46,7 @@ class ClusterSecurity:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         wall_ms = SystemClock().wall_ms()
         authority = CertificateAuthority.create("mm2 sandbox", wall_ms=wall_ms)
-        leaf = authority.issue("broker", hosts=_CERTIFICATE_HOSTS, wall_ms=wall_ms)
+        leaf = authority.issue_certificate("broker", hosts=_CERTIFICATE_HOSTS, wall_ms=wall_ms)
         (folder / "ca.pem").write_bytes(authority.certificate_pem)
         names = dict.fromkeys((_BROKER_USER, ADMIN_USER, *users))
         made = cls(

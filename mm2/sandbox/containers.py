@@ -143,7 +143,7 @@ class _ContainerProgram:
         )
         return self._status
 
-    def signal(self, number: signal.Signals) -> None:
+    def send_signal(self, number: signal.Signals) -> None:
         if self.poll() is None:
             try:
                 self._container.get_wrapped_container().kill(signal=number.name)
@@ -152,7 +152,7 @@ class _ContainerProgram:
                     raise
 
     def kill(self) -> int:
-        self.signal(signal.SIGKILL)
+        self.send_signal(signal.SIGKILL)
         status = self.wait(_KILL_S)
         if status is None:
             raise FatalError(

@@ -65,7 +65,7 @@ class RunningProgram(Protocol):
         None if the program is still running."""
         ...
 
-    def signal(self, number: signal.Signals) -> None:
+    def send_signal(self, number: signal.Signals) -> None:
         """Send a signal to the program. Does nothing if the program has ended."""
         ...
 
@@ -222,8 +222,8 @@ class JavaServer:
     def request_stop(self) -> None:
         """Send SIGTERM to the server without waiting for it to end."""
         if self._child is not None:
-            self._child.signal(signal.SIGCONT)
-            self._child.signal(signal.SIGTERM)
+            self._child.send_signal(signal.SIGCONT)
+            self._child.send_signal(signal.SIGTERM)
 
     def await_stopped(self, *, timeout_s: float = 15.0) -> None:
         """Wait until the server has ended after `request_stop`. Send SIGKILL after `timeout_s`."""
@@ -237,11 +237,11 @@ class JavaServer:
 
     def freeze(self) -> None:
         """Send SIGSTOP: connections stay open, but the server does not respond."""
-        self._get_running_process().signal(signal.SIGSTOP)
+        self._get_running_process().send_signal(signal.SIGSTOP)
 
     def unfreeze(self) -> None:
         """Send SIGCONT so that the server continues after `freeze`."""
-        self._get_running_process().signal(signal.SIGCONT)
+        self._get_running_process().send_signal(signal.SIGCONT)
 
     def restart(self, *, timeout_s: float = 60.0) -> None:
         """Stop the server gracefully if it is running, then start it with the same ports and

@@ -57,7 +57,7 @@ class ConsumerLogReader:
             doing, lambda: self._consumer.list_topics(topic, timeout=_REQUEST_TIMEOUT_S)
         )
         found = metadata.topics[topic]
-        if found.error is not None and not client_errors.is_missing_topic(found.error):
+        if found.error is not None and not client_errors.is_missing_topic_error(found.error):
             raise self._clients.create_error(found.error, doing)
         return len(found.partitions)
 
@@ -122,7 +122,7 @@ class ConsumerLogReader:
                 # The log may end with transaction markers, which consumers do not see.
                 if message.offset() >= end:
                     return records, True
-            elif not (error.retriable() or client_errors.is_retriable(error)):
+            elif not (error.retriable() or client_errors.is_retriable_error(error)):
                 raise self._clients.create_error(error, f"reading {partition}")
         if not records or records[-1].offset() < end - 1:
             return records, False

@@ -85,7 +85,7 @@ class SandboxClients:
     def create_error(self, error: confluent_kafka.KafkaError, doing: str) -> ConnectError:
         """Convert a client error to a `ConnectError` whose message starts with `doing`."""
         return client_errors.translate_error(
-            error, doing, where=self._access.where, reports=self._reports
+            error, doing, where=self._access.name_and_addresses, reports=self._reports
         )
 
     def create_timeout_error(self, doing: str) -> ConnectError:

@@ -74,7 +74,7 @@ class SparkDaemon:
     def kill(self) -> None:
         """Send SIGKILL to the worker and its executors, as if the machine lost power."""
         executors = self.executor_pids()
-        self._child.signal(signal.SIGKILL)
+        self._child.send_signal(signal.SIGKILL)
         for pid in executors:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)

@@ -56,10 +56,10 @@ def make_private_folder(kind: str) -> Path:
 
 
 def find_cache_folder() -> Path:
-    """Return `files.find_user_cache()`. Raises `SandboxError` if the cache folder cannot be
+    """Return `files.find_user_cache_folder()`. Raises `SandboxError` if the cache folder cannot be
     trusted."""
     try:
-        return files.find_user_cache()
+        return files.find_user_cache_folder()
     except OSError as error:
         raise SandboxError(f"{error}, or set MM2_CACHE") from error
 

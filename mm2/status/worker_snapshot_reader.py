@@ -89,13 +89,13 @@ class WorkerSnapshotReader:
                 task_snapshots=tasks_shown,
             )
         herder = member.herder
-        config, statuses = herder.config(), herder.statuses()
+        config, statuses = herder.get_config_state(), herder.get_statuses()
         mine, configured = set(member.assignment.items), self._read_task_partitions(config, plan)
         return WorkerSnapshot(
             flow=plan.name,
             worker_state=life,
             reason=reason,
-            has_joined=herder.ready(),
+            has_joined=herder.is_ready(),
             fatal_error=given_up,
             unreachable=unreachable,
             stopped_ms=config.target_state_ms(flow_plan.SOURCE_CONNECTOR),

@@ -80,14 +80,14 @@ class Running:
     def kill(self) -> None:
         """SIGKILL to the process and all that it has started, as if its machine were lost."""
         family = [pid for pid in self.tree.pids() if pid != self._child.pid]
-        self._child.signal(signal.SIGKILL)
+        self._child.send_signal(signal.SIGKILL)
         self._end(family)
         self._child.kill()
 
     def stop(self) -> None:
         """SIGTERM, and SIGKILL to whatever of the tree is there after 20 s."""
         family = self.tree.pids()
-        self._child.signal(signal.SIGTERM)
+        self._child.send_signal(signal.SIGTERM)
         if self._child.wait(_STOP_S) is None:
             self._child.kill()
         self._end([pid for pid in family if pid != self._child.pid])

@@ -103,9 +103,9 @@ def test_it_is_asked_first_and_told_then(workers, join):
     assert one.last.protocol is ConnectProtocol.SESSIONED
     assert one.last.assignment.leader_url == "http://one/"
     assert one.last.assignment.config_offset == 3
-    assert one.last.assignment.assigned == SIX.work()
+    assert one.last.assignment.assigned == SIX.list_work()
     assert one.last.owners is not None
-    assert {one.last.owners.url(each) for each in SIX.work().items} == {"http://one/"}
+    assert {one.last.owners.url(each) for each in SIX.list_work().items} == {"http://one/"}
 
 
 def test_a_member_is_confirmed_soon_where_somebody_waits_for_it(workers, place, join):
@@ -132,11 +132,11 @@ def test_a_member_is_confirmed_soon_where_somebody_waits_for_it(workers, place, 
 
 def test_nobody_joins_who_has_not_prepared(workers, place, join):
     one = join("one")
-    one.group.confirm_prepared()
+    one.group.confirm_join_prepared()
     workers.until(lambda: workers.share([one], 6))
     slow = place.member("slow")
     slow.start(lambda: None, lambda: SIX)
-    slow.confirm_prepared()
+    slow.confirm_join_prepared()
     other = join("other")
     workers.until(lambda: workers.share([one, other], 6))
     slow.close(group_workers.CLOSE_S)
@@ -162,13 +162,13 @@ def test_the_protocol_is_the_one_that_all_speak(workers, join, offers):
 def test_eager_workers_are_asked_to_stop_everything(workers, join):
     one = join("one", EAGER)
     workers.until(lambda: workers.share([one], 6))
-    one.group.rejoin("why not")
+    one.group.rejoin_group("why not")
     workers.until(lambda: len(one.rounds) == 2)
     asked = [each for each in one.heard if isinstance(each, JoinRequested)]
-    assert asked[-1].items_to_stop == SIX.work()
+    assert asked[-1].items_to_stop == SIX.list_work()
     one.runs = connectors_and_tasks.NO_WORK
-    one.group.revoke_all()
-    one.group.rejoin("it was given up")
+    one.group.revoke_all_work()
+    one.group.rejoin_group("it was given up")
     workers.until(lambda: len(one.rounds) == 3)
     asked = [each for each in one.heard if isinstance(each, JoinRequested)]
     assert asked[-1].items_to_stop == connectors_and_tasks.NO_WORK
@@ -178,24 +178,24 @@ def test_who_leaves_stays_out_and_may_come_back(workers, join):
     one, two = join("one"), join("two")
     workers.until(lambda: workers.share([one, two], 6))
     ran = two.tasks
-    two.group.leave("cannot read")
+    two.group.leave_group("cannot read")
     assert two.group.member_id == ""
-    two.group.confirm_prepared()
+    two.group.confirm_join_prepared()
     workers.until(lambda: len(one.tasks | ran) == 6 and one.joined and one.last.is_leader)
     before = len(two.rounds)
     workers.until(lambda: workers.share([one], 6))
     assert len(two.rounds) == before
     two.runs = connectors_and_tasks.NO_WORK
-    two.group.revoke_all()
-    two.group.rejoin("can read")
+    two.group.revoke_all_work()
+    two.group.rejoin_group("can read")
     workers.until(lambda: workers.share([one, two], 6))
 
 
 def test_who_leaves_without_giving_up_still_runs_what_it_ran(workers, join):
     one = join("one")
     workers.until(lambda: workers.share([one], 6))
-    one.group.leave("cannot read")
-    one.group.rejoin("can read")
+    one.group.leave_group("cannot read")
+    one.group.rejoin_group("can read")
     workers.until(lambda: len(one.rounds) == 2 and workers.share([one], 6))
     assert one.last.items_to_stop == connectors_and_tasks.NO_WORK
 
@@ -225,10 +225,14 @@ def test_who_is_closed_says_and_hears_nothing(workers, join):
     one, two = join("one"), join("two")
     workers.until(lambda: workers.share([one, two], 6))
     workers.close(two)
-    for say in (two.group.record_tick, two.group.confirm_prepared, two.group.revoke_all):
+    for say in (
+        two.group.record_loop_tick,
+        two.group.confirm_join_prepared,
+        two.group.revoke_all_work,
+    ):
         say()
-    two.group.rejoin("no")
-    two.group.leave("no")
+    two.group.rejoin_group("no")
+    two.group.leave_group("no")
     two.group.close(0.0)
     assert two.group.pop_events() == []
     assert two.group.member_id == ""
@@ -237,9 +241,9 @@ def test_who_is_closed_says_and_hears_nothing(workers, join):
 
 def test_nothing_happens_before_the_start(place):
     one = place.member("one")
-    one.record_tick()
-    one.confirm_prepared()
-    one.rejoin("too early")
+    one.record_loop_tick()
+    one.confirm_join_prepared()
+    one.rejoin_group("too early")
     assert one.pop_events() == []
     assert one.member_id == ""
     one.close(0.0)

@@ -93,7 +93,7 @@ class RealPlace:
             topic=self.name,
             client_id="worker-statuses",
             admin=self._topics,
-            prepare=functools.partial(makes.ensure, internal),
+            prepare=functools.partial(makes.ensure_topic, internal),
             clock=CLOCK,
             **options,
         )
@@ -144,10 +144,10 @@ class Heard:
     def on_record(self, record: SharedLogRecord) -> None:
         self.records.append(record)
 
-    def on_replayed(self) -> None:
+    def on_replay_completed(self) -> None:
         self.replayed_after.append(len(self.records))
 
-    def on_start_over(self) -> None:
+    def on_log_reset(self) -> None:
         self.started_over += 1
         self.records.clear()
 

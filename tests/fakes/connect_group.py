@@ -93,7 +93,9 @@ class ConnectGroup:
     def complete(self) -> bool:
         """Everything configured runs once, and nothing else."""
         running = [item for held in self.members.values() for item in held.items]
-        return collections.Counter(running) == collections.Counter(self.configured().work().items)
+        return collections.Counter(running) == collections.Counter(
+            self.configured().list_work().items
+        )
 
     @property
     def even(self) -> bool:

@@ -57,7 +57,9 @@ class Member:
         default_factory=lambda: ConnectorsAndTasks.from_items(())
     )
     assignment_offset: int = 10**6
-    started_items: dict[StatusSubject, StartedConnectorOrTask] = field(default_factory=dict)
+    started_connectors_and_tasks: dict[StatusSubject, StartedConnectorOrTask] = field(
+        default_factory=dict
+    )
     all_families: tuple[MetricFamily, ...] = ()
     own_metrics: tuple[MetricFamily, ...] = ()
     rebalance_count: int = 0
@@ -88,17 +90,17 @@ class Member:
     @property
     def stored(self) -> dict[str, dict[str, str | None]]:
         """What is configured, by connector."""
-        view = self.herder.config()
+        view = self.herder.get_config_state()
         return {name: dict(view.config(name) or {}) for name in view.connectors()}
 
     def runs(self, item: WorkItem, state: RunState, *, trace: str = "") -> None:
         """It was given this to run, has begun it as it is configured, and says how it is."""
         self.assignment = ConnectorsAndTasks.from_items({*self.assignment.items, item})
-        view = self.herder.config()
+        view = self.herder.get_config_state()
         config = view.config(item) if isinstance(item, str) else view.task_config(item)
-        before = self.started_items.get(item)
+        before = self.started_connectors_and_tasks.get(item)
         times = 1 if before is None else before.times + 1
-        self.started_items[item] = StartedConnectorOrTask(
+        self.started_connectors_and_tasks[item] = StartedConnectorOrTask(
             config=config or {}, times=times, state=state, trace=trace
         )
 
@@ -117,7 +119,7 @@ class Fleet:
     calls: list[str] = field(default_factory=list)
 
     @property
-    def loopback(self) -> LoopbackApi:
+    def loopback_api(self) -> LoopbackApi:
         return LoopbackApi(url="http://h:1", user="mm2", password="made anew")
 
     def open(self) -> None:

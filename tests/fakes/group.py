@@ -134,7 +134,7 @@ class FakeGroup:
         self.said: dict[str, bytes] = {}
         self._at = at
         self._url = f"http://{name}/"
-        self._part = self._heard_part = MemberAssignment.initial(offers)
+        self._part = self._heard_part = MemberAssignment.create_initial(offers)
         self._state = AssignorState()
         self._joined_with = ConfiguredWork()
         self._news: list[GroupEvent] = []
@@ -162,10 +162,10 @@ class FakeGroup:
             self._heard_part = self._part
             return taken
 
-    def record_tick(self) -> None:
+    def record_loop_tick(self) -> None:
         self.calls.append("ticked")
 
-    def confirm_prepared(self) -> None:
+    def confirm_join_prepared(self) -> None:
         with self._at.lock:
             self.calls.append("prepared")
             unheard = any(isinstance(each, JoinRequested | CoordinatorLost) for each in self._news)
@@ -177,7 +177,7 @@ class FakeGroup:
             self._at.join(self)
             self._at.advance()
 
-    def rejoin(self, reason: str) -> None:
+    def rejoin_group(self, reason: str) -> None:
         with self._at.lock:
             self.calls.append(f"rejoin: {reason}")
             if not self._over:
@@ -185,14 +185,14 @@ class FakeGroup:
                 self._at.come(self)
                 self._at.advance()
 
-    def leave(self, reason: str) -> None:
+    def leave_group(self, reason: str) -> None:
         with self._at.lock:
             self.calls.append(f"leave: {reason}")
             self._part = self._heard_part
             self._news = [each for each in self._news if isinstance(each, CoordinatorLost)]
             self._depart()
 
-    def revoke_all(self) -> None:
+    def revoke_all_work(self) -> None:
         with self._at.lock:
             self.calls.append("give_up_work")
             self._part, _ = self._part.abandon_work()

@@ -44,7 +44,7 @@ class GroupTalk:
     def tell(self, event: MemberEvent) -> list[MemberInstruction]:
         """What it tells the worker; requests are kept, notes too."""
         told: list[MemberInstruction] = []
-        for each in self.member.step(event, now_s=self.now_s):
+        for each in self.member.process_event(event, now_s=self.now_s):
             match each:
                 case SendGroupRequest():
                     self.sent[each.message.api] = each
@@ -59,10 +59,10 @@ class GroupTalk:
     def wait(self, seconds: float, *, ticking: bool = True) -> list[MemberInstruction]:
         """Time passes, and it is woken whenever it wants; `ticking`: the worker is alive."""
         told, end_s, wakes = [], self.now_s + seconds, 0
-        while self.member.due_s() <= end_s:
+        while self.member.get_next_tick_s() <= end_s:
             wakes += 1
             assert wakes < 1000, "it asks to be woken for nothing"
-            self.now_s = max(self.now_s, self.member.due_s())
+            self.now_s = max(self.now_s, self.member.get_next_tick_s())
             told += self._woken(ticking)
         self.now_s = end_s
         return told + self._woken(ticking)

@@ -150,7 +150,9 @@ class Cluster:
         herder = DistributedHerder(
             self.settings, self._seen(cluster_config_state.EMPTY_CONFIG_STATE)
         )
-        worker = Worker(name=name, herder=herder, member=MemberAssignment.initial(self.speaks))
+        worker = Worker(
+            name=name, herder=herder, member=MemberAssignment.create_initial(self.speaks)
+        )
         self.workers.append(worker)
         self._read(worker)
         worker.log.finish_replay()
@@ -249,7 +251,7 @@ class Cluster:
         end = len(self.topic) if worker.reads_to is None else worker.reads_to
         for offset in range(worker.position, min(end, len(self.topic))):
             key, value = self.topic[offset]
-            change = worker.log.apply(key, value, offset=offset)
+            change = worker.log.apply_record(key, value, offset=offset)
             worker.position = offset + 1
             if change is not None and not isinstance(change, SkippedRecord):
                 worker.inbox.append(ConfigRecordRead(change))
@@ -257,7 +259,7 @@ class Cluster:
 
     def _step(self, worker: Worker) -> None:
         event = worker.inbox.popleft()
-        said = worker.herder.step(event, self.seen(worker))
+        said = worker.herder.process_event(event, self.seen(worker))
         worker.herder.check_invariants()
         assert all(not isinstance(each, herder_actions.BLOCKING_ACTIONS) for each in said[:-1]), (
             said
@@ -317,7 +319,7 @@ class Cluster:
             case WriteTargetState():
                 records = (config_records.encode_target_state(write.connector, write.state),)
             case WriteRestartRequest(request):
-                records = (config_records.encode_restart(request),)
+                records = (config_records.encode_restart_request(request),)
             case WriteSessionKey():
                 key = SessionKey(key=KEY, algorithm="HmacSHA256", created_ms=write.created_ms)
                 records = (config_records.encode_session_key(key),)
@@ -348,7 +350,7 @@ class Cluster:
     def say(self, worker: Worker, item: WorkItem, state: RunState) -> None:
         status = RunStatus(state=state, worker_id=worker.name, generation=self.generation)
         record = status_records.encode_status(item, status)
-        self.statuses.apply(record.key, record.value, offset=0)
+        self.statuses.apply_record(record.key, record.value, offset=0)
 
     def _generate(self, worker: Worker, name: str) -> ActionOutcome:
         plan = self.plans.get(name, ConnectorNotRunning())

@@ -76,20 +76,20 @@ class FakeValidation:
     def connector_type(self, config: RawConfig | None) -> ConnectorType:
         return ConnectorType.UNKNOWN
 
-    def validate(self, config: RawConfig) -> ConfigInfos:
+    def validate_connector_config(self, config: RawConfig) -> ConfigInfos:
         if isinstance(self.finds, Exception):
             raise self.finds
         return self.finds
 
-    def plugin_config(self, plugin: str, version: str | None) -> Sequence[ConfigKeyInfo]:
+    def connector_plugin_config(self, plugin: str, version: str | None) -> Sequence[ConfigKeyInfo]:
         raise NotFoundError(f"there is no plugin {plugin}")
 
 
 class FakeOffsets:
-    def read(self, connector: str, config: RawConfig) -> ConnectorOffsets:
+    def read_offsets(self, connector: str, config: RawConfig) -> ConnectorOffsets:
         return ConnectorOffsets(())
 
-    def modify(
+    def modify_offsets(
         self,
         connector: str,
         config: RawConfig,
@@ -131,13 +131,13 @@ class Cluster:
         if self.refusals:
             raise self.refusals.pop(0)
         at, body = self.nodes[call.url].herder, call.body or b""
-        verdict = at.verify(body, call.signature)
+        verdict = at.verify_request_signature(body, call.signature)
         if isinstance(verdict, SignatureInvalid):
             raise PeerRefusedError(
                 verdict.message, status=verdict.status, error_code=verdict.status
             )
         request = PutTaskConfigs(connector=call.path.split("/")[2], configs=json.loads(body))
-        reply = at.submit(request).result(WAIT_S)
+        reply = at.submit_request(request).result(WAIT_S)
         if not isinstance(reply, RequestAccepted):
             raise PeerUnavailableError(str(reply))
         return PeerResponse(status=204)
@@ -191,10 +191,10 @@ class Node:
         self.resolve: Callable[[Mapping[str, str | None]], object] = dict
 
     def _changed(self, change: ConfigChange) -> None:
-        self.inbox.post(ConfigRecordRead(change))
+        self.inbox.post_event(ConfigRecordRead(change))
 
     def _reached(self, connector: str, state: TargetState, error: str | None) -> None:
-        self.inbox.post(ConnectorStateReached(connector=connector, state=state, error=error))
+        self.inbox.post_event(ConnectorStateReached(connector=connector, state=state, error=error))
 
     def _orders(self, cluster: Cluster, name: str) -> BackgroundActionRunner:
         return BackgroundActionRunner(
@@ -205,7 +205,7 @@ class Node:
                 offsets=FakeOffsets(),
                 peer_client=cluster,
                 signature_algorithm="HmacSHA256",
-                validate=lambda config: self.validation.validate(config),
+                validate=lambda config: self.validation.validate_connector_config(config),
                 thread_pool=self.calls,
                 plugin_thread_pool=self.calls,
                 log_levels=self.levels,
@@ -214,7 +214,7 @@ class Node:
                 on_leadership_acquired=lambda: self.on_leading(),
             ),
             pending_replies=self.asked,
-            post=self.inbox.post,
+            post=self.inbox.post_event,
         )
 
     def _loop(self) -> HerderLoop:
@@ -267,7 +267,7 @@ class Node:
         self.statuses.stop(WAIT_S)
 
     def ask(self, request: HerderRequest) -> WorkerReply:
-        return self.herder.submit(request).result(WAIT_S)
+        return self.herder.submit_request(request).result(WAIT_S)
 
     def put(self, name: str, **config: str) -> WorkerReply:
         return self.ask(PutConnector(connector=name, config={"name": name, **config}, replace=True))

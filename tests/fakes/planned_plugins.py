@@ -228,4 +228,4 @@ class World:
         )
 
     def stored(self):
-        return self.offsets.read("c", [{"f": "a"}], 1.0)[0]
+        return self.offsets.read_offsets("c", [{"f": "a"}], 1.0)[0]

@@ -117,7 +117,7 @@ class FakeHerder:
     rebalance_pending: bool = False
     silent: bool = False
     fails: Exception | None = None
-    is_ready: bool = True
+    reports_ready: bool = True
     doing: HerderStage | None = None
     key: SessionKey | None = None
     signed: bool = False
@@ -143,19 +143,19 @@ class FakeHerder:
 
     # Known at once
 
-    def ready(self) -> bool:
-        return self.is_ready
+    def is_ready(self) -> bool:
+        return self.reports_ready
 
-    def stage(self) -> HerderStage | None:
+    def get_current_stage(self) -> HerderStage | None:
         return self.doing
 
     def kafka_cluster_id(self) -> str | None:
         return "I4ZmrWqfT2e-upky_4fdPA"
 
-    def config(self) -> ClusterConfigState:
+    def get_config_state(self) -> ClusterConfigState:
         return dataclasses.replace(self._configs.snapshot(), session_key=self.key)
 
-    def statuses(self) -> StatusSnapshot:
+    def get_statuses(self) -> StatusSnapshot:
         return self._statuses.snapshot()
 
     def plugins(self) -> Sequence[PluginInfo]:
@@ -171,7 +171,7 @@ class FakeHerder:
     def signs_whole_requests(self) -> bool:
         return self.signs_whole
 
-    def verify(
+    def verify_request_signature(
         self, body: bytes, headers: Mapping[str, str], *, must_be_signed: bool = False
     ) -> SignatureCheck:
         if not self.signed and not must_be_signed:
@@ -181,7 +181,7 @@ class FakeHerder:
 
     # With futures
 
-    def submit(self, request: HerderRequest) -> futures.Future[WorkerReply]:
+    def submit_request(self, request: HerderRequest) -> futures.Future[WorkerReply]:
         self.submitted.append(request)
         if self.silent:
             self.pending.append(futures.Future())
@@ -198,8 +198,8 @@ class FakeHerder:
         self.run(connector)
         return self._done(None)
 
-    def reset_topics(self, connector: str) -> futures.Future[None]:
-        for each in self.statuses().topics(connector):
+    def reset_connector_active_topics(self, connector: str) -> futures.Future[None]:
+        for each in self.get_statuses().topics(connector):
             self.write_status(
                 status_records.encode_topic_removal(TopicStatusKey(each.topic, connector))
             )
@@ -209,7 +209,7 @@ class FakeHerder:
         self.cluster_levels[namespace] = level
         return self._done(None)
 
-    def validate(self, config: RawConfig) -> futures.Future[ConfigInfos]:
+    def validate_connector_config(self, config: RawConfig) -> futures.Future[ConfigInfos]:
         if config.get("connector.class") is None:
             future: futures.Future[ConfigInfos] = futures.Future()
             future.set_exception(
@@ -233,7 +233,7 @@ class FakeHerder:
         )
         return self._done(infos)
 
-    def plugin_config(
+    def connector_plugin_config(
         self, plugin: str, version: str | None
     ) -> futures.Future[Sequence[ConfigKeyInfo]]:
         future: futures.Future[Sequence[ConfigKeyInfo]] = futures.Future()
@@ -257,10 +257,10 @@ class FakeHerder:
 
     def write(self, records: Iterable[KeyedRecord]) -> None:
         for each in records:
-            self._configs.apply(each.key, each.value, offset=next(self._offset))
+            self._configs.apply_record(each.key, each.value, offset=next(self._offset))
 
     def write_status(self, record: KeyedRecord) -> None:
-        self._statuses.apply(record.key, record.value, offset=0)
+        self._statuses.apply_record(record.key, record.value, offset=0)
 
     def say(self, subject: StatusSubject, state: RunState, **told: Any) -> None:
         status = RunStatus(
@@ -283,21 +283,21 @@ class FakeHerder:
 
     def run(self, name: str) -> None:
         """Its tasks and statuses, as its configuration and target state want them."""
-        view = self.config()
+        view = self.get_config_state()
         config = dict(view.config(name) or {})
         state = view.target_state(name)
         stopped = state is TargetState.STOPPED
         count = 0 if stopped else int(config.get("tasks.max") or 1)
         self.write(config_records.encode_task_configs(name, [config | {"task": "x"}] * count))
         self.write([config_records.encode_task_config_commit(name, count)])
-        for task in self.statuses().tasks(name):
+        for task in self.get_statuses().tasks(name):
             self.say(task, RunState.DESTROYED)
         self.say(name, _STATES[state])
         for number in range(count):
             self.say(ConnectorTaskId(name, number), _STATES[state])
 
     def _standing(self) -> RoutingState:
-        view = self.config()
+        view = self.get_config_state()
         items: list[WorkItem] = []
         for name in view.connectors():
             items += [name, *view.tasks(name)]
@@ -327,7 +327,7 @@ class FakeHerder:
         return self._carry_out(request)
 
     def _invalid(self, config: RawConfig) -> RequestRefused | None:
-        future = self.validate(config)
+        future = self.validate_connector_config(config)
         if (error := future.exception()) is not None:
             assert isinstance(error, ConnectRestError)
             return RequestRefused(error.status, str(error))
@@ -337,7 +337,7 @@ class FakeHerder:
     def _carry_out(self, request: HerderRequest) -> WorkerReply:
         match request:
             case DescribeConnector(name):
-                view = self.config()
+                view = self.get_config_state()
                 return ConnectorDescription(
                     connector=name,
                     config=view.config(name) or {},
@@ -346,7 +346,7 @@ class FakeHerder:
             case PutConnector(connector=name, config=config, target_state=state):
                 return self._put(name, config, state)
             case PatchConnector(connector=name, patch=patch):
-                merged = dict(self.config().config(name) or {}) | dict(patch)
+                merged = dict(self.get_config_state().config(name) or {}) | dict(patch)
                 config = {
                     key: value for key, value in merged.items() if patch.get(key, "") is not None
                 }
@@ -360,7 +360,7 @@ class FakeHerder:
                 self.write(config_records.encode_task_configs(name, configs))
                 self.write([config_records.encode_task_config_commit(name, len(configs))])
             case RestartConnectorAndTasks(wanted):
-                plan = restart_plan.plan_restart(wanted, self.statuses())
+                plan = restart_plan.plan_restart(wanted, self.get_statuses())
                 assert plan is not None
                 return RestartAccepted(plan)
             case ReadConnectorOffsets(name):
@@ -375,14 +375,16 @@ class FakeHerder:
         config: RawConfig,
         state: TargetState | None,
     ) -> PutConnectorResult:
-        created = not self.config().has_connector(name)
-        tasks = tuple(self.config().tasks(name))
+        created = not self.get_config_state().has_connector(name)
+        tasks = tuple(self.get_config_state().tasks(name))
         self.write(config_records.encode_connector_creation(name, config, state))
         self.run(name)
         return PutConnectorResult(connector=name, config=config, tasks=tasks, created=created)
 
     def _modify(self, request: ModifyConnectorOffsets) -> WorkerReply:
-        verdict = request_routing.check_offsets_modifiable(request.connector, self.config())
+        verdict = request_routing.check_offsets_modifiable(
+            request.connector, self.get_config_state()
+        )
         if not isinstance(verdict, HandleRequestLocally):
             return verdict
         what = "reset" if request.offsets is None else "altered"

@@ -104,7 +104,7 @@ class FakeSharedLog:
             self._listener = listener
             self._topic.readers.append(self)
             self.hear()
-            listener.on_replayed()
+            listener.on_replay_completed()
 
     def send(self, record: KeyedRecord, *, on_recorded: OnRecorded) -> None:
         if self._stopped:
@@ -155,6 +155,6 @@ class FakeSharedLog:
     def start_over(self) -> None:
         if self._listener is not None:
             self._told = 0
-            self._listener.on_start_over()
+            self._listener.on_log_reset()
             self.hear()
-            self._listener.on_replayed()
+            self._listener.on_replay_completed()

@@ -118,16 +118,16 @@ class Consumer:
     def resume(self, partitions) -> None:
         self.paused -= set(partitions)
 
-    def commit(self, offsets, *, on_committed) -> None:
+    def commit_async(self, offsets, *, on_committed) -> None:
         self.committed.append(dict(offsets))
         on_committed(self.commit_errors.popleft() if self.commit_errors else None)
 
-    def commit_now(self, offsets, timeout_s) -> None:
+    def commit_sync(self, offsets, timeout_s) -> None:
         self.committed.append(dict(offsets))
 
     def close(self, timeout_s) -> None:
         if self.listener is not None:
-            self.listener.on_revoked(self.revoked_at_close)
+            self.listener.on_partitions_revoked(self.revoked_at_close)
         self.closed = True
 
 
@@ -146,11 +146,11 @@ class GroupOffsets:
         if self.refusals:
             raise self.refusals.popleft()
 
-    def fetch(self, group, timeout_s):
+    def fetch_offsets(self, group, timeout_s):
         self._asked("fetch", timeout_s)
         return dict(self.groups.get(group, {}))
 
-    def commit(self, group, offsets, timeout_s) -> None:
+    def commit_offsets(self, group, offsets, timeout_s) -> None:
         self._asked("commit", timeout_s)
         self.groups.setdefault(group, {}).update(offsets)
 
@@ -176,15 +176,15 @@ class Clients:
     one_group_offsets: GroupOffsets = field(default_factory=GroupOffsets)
     plans: list[Any] = field(default_factory=list)
 
-    def producer(self, plan):
+    def create_producer(self, plan):
         self.plans.append(plan)
         return self.one_producer
 
-    def consumer(self, plan):
+    def create_consumer(self, plan):
         self.plans.append(plan)
         return self.one_consumer
 
-    def group_offsets(self, plan):
+    def create_group_offsets_client(self, plan):
         self.plans.append(plan)
         return self.one_group_offsets
 
@@ -201,7 +201,7 @@ class Statuses:
         with self.lock:
             self.said.append((subject, status))
 
-    def put_topic(self, topic) -> None:
+    def put_topic_status(self, topic) -> None:
         self.topics.append(topic)
 
     def is_topic_recorded(self, connector: str, topic: str) -> bool:
@@ -226,7 +226,7 @@ class Plugins:
 
     classes: dict[str, type[Any]] = field(default_factory=dict)
 
-    def find(self, name, *kinds):
+    def find_plugin_class(self, name, *kinds):
         known = {
             "String": StringConverter,
             "ByteArray": ByteArrayConverter,

@@ -85,15 +85,17 @@ class FakeWorker:
         if connector in self.runs:
             self._reached(connector, state)
 
-    def stop(self, items: ConnectorsAndTasks) -> None:
+    def stop_connectors_and_tasks(self, items: ConnectorsAndTasks) -> None:
         self._note("stop", ", ".join(map(str, items.items)))
         for each in items.items:
             self.runs.pop(each, None)
 
-    def running(self) -> ConnectorsAndTasks:
+    def list_running(self) -> ConnectorsAndTasks:
         return ConnectorsAndTasks.from_items(self.runs)
 
-    def task_configs(self, connector: str, config: RawConfig) -> Sequence[RawConfig] | None:
+    def connector_task_configs(
+        self, connector: str, config: RawConfig
+    ) -> Sequence[RawConfig] | None:
         self.asked.append(connector)
         plan = self.plans.get(connector, ())
         given = plan() if callable(plan) else plan

@@ -229,7 +229,7 @@ targets.register(
     _text(
         lambda text: (
             terminal_escape.escape_unprintable(text).encode()
-            + terminal_escape.escape_lines(text).encode()
+            + terminal_escape.escape_unprintable_except_newlines(text).encode()
         )
     ),
     seeds=[b"\x1b]52;c;aGk=\x07\n", "größe\u202e".encode()],

@@ -95,7 +95,7 @@ def _view(version: int, body: memoryview) -> None:
 
 
 READERS: dict[str, Callable[[Any], object]] = {
-    "offset_fetch": group_requests.read_fetched_offsets,
+    "offset_fetch": group_requests.get_fetched_offsets,
     "describe_acls": acl_requests.decode_acls,
     "create_acls": acl_requests.decode_creation_errors,
 }
@@ -221,10 +221,10 @@ def _sasl_answers() -> Iterator[bytes]:
 
 
 def _scram(data: bytes) -> None:
-    exchange = sasl.create_exchange("SCRAM-SHA-256", "user", password="pencil", nonce=NONCE)
-    exchange.first_message()
+    exchange = sasl.create_sasl_exchange("SCRAM-SHA-256", "user", password="pencil", nonce=NONCE)
+    exchange.create_first_message()
     for part in data.split(b"\x1e")[:3]:
-        if exchange.respond(part) is None:
+        if exchange.respond_to_challenge(part) is None:
             break
 
 

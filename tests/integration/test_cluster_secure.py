@@ -69,7 +69,7 @@ def raised_soon(access: KafkaClusterAccess, kind: type[Exception]) -> str:
     with pytest.raises(kind) as raised:
         admin.describe_topics(["t"], WAIT_S)
     assert cluster_access.CLOCK.now_s() - started_s < WAIT_S / 2
-    assert access.where in str(raised.value)
+    assert access.name_and_addresses in str(raised.value)
     return str(raised.value)
 
 

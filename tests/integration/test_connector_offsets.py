@@ -96,14 +96,14 @@ class World:
         )
 
     def read(self, config):
-        found = self.requests.read(config["name"], config).offsets
+        found = self.requests.read_offsets(config["name"], config).offsets
         return [(dict(each.partition), each.offset) for each in found]
 
     def alter(self, config, *pairs):
-        return self.requests.modify(config["name"], config, pairs).message
+        return self.requests.modify_offsets(config["name"], config, pairs).message
 
     def reset(self, config):
-        return self.requests.modify(config["name"], config, None).message
+        return self.requests.modify_offsets(config["name"], config, None).message
 
 
 @pytest.fixture
@@ -220,7 +220,7 @@ def test_a_connectors_own_settings_of_its_administrator_count(world, topic):
         world.config, config, config["name"]
     )
     with (
-        contextlib.closing(world.clients.group_offsets(plan)) as asked,
+        contextlib.closing(world.clients.create_group_offsets_client(plan)) as asked,
         pytest.raises(FatalError, match="the listener does not use SASL"),
     ):
         asked.fetch("g", 10.0)

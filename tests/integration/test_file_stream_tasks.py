@@ -82,7 +82,7 @@ class Process:
         name = config["name"]
         self.worker.start_connector(name, config, STARTED)
         self.wait_for(name, State.RUNNING)
-        found = self.worker.task_configs(name, config)
+        found = self.worker.connector_task_configs(name, config)
         assert found is not None
         assert found[0]["task.class"].startswith("org.apache.kafka.connect.file.FileStream")
         assert found[0]["task.class"].endswith("Task")

@@ -49,7 +49,7 @@ class Node:
         self._port = port_reservation.reserve_port()
         internal = None
         if rest:
-            internal = internal_rest.read_internal_rest(
+            internal = internal_rest.read_internal_rest_settings(
                 {"listeners": f"http://127.0.0.1:{self._port.port}"}, self._source
             )
         self.watched = one
@@ -93,13 +93,13 @@ class Node:
 
     def _lead(self, member: FleetMember) -> None:
         self.led.append(member.namespace)
-        if member.herder.config().config("c") is None:
+        if member.herder.get_config_state().config("c") is None:
             put = PutConnector(connector="c", config=self._config)
-            reply = member.herder.submit(put).result(WAIT_S)
+            reply = member.herder.submit_request(put).result(WAIT_S)
             self.replies.append(reply)
 
     def ask(self, method: str, flow: tuple[str, str], path: str, body: Any = None) -> Any:
-        told = self.fleet.loopback
+        told = self.fleet.loopback_api
         url, user = f"{told.url}{FLOWS[flow]}{path}", (self.user or told.user, told.password)
         return self._http.request(method, url, auth=user, json=body)
 

@@ -63,13 +63,13 @@ def test_members_join_share_the_work_and_leave(workers, join):
     workers.until(lambda: workers.share([one, two, three], 6))
     assert one.tasks | two.tasks | three.tasks == before
 
-    (reading,) = one.group.readings()
+    (reading,) = one.group.get_metric_readings()
     assert reading.tags[0].startswith("connect-one")
     numbers = reading.numbers
     assert numbers["assigned-tasks"] == len(one.tasks)
     assert numbers["rebalance-total"] == numbers["sync-total"] == len(one.rounds)
     assert 0 < numbers["rebalance-latency-max"] < 60_000
-    workers.until(lambda: one.group.readings()[0].numbers["heartbeat-total"] >= 2)
+    workers.until(lambda: one.group.get_metric_readings()[0].numbers["heartbeat-total"] >= 2)
 
     kept = {one.name: one.tasks, two.name: two.tasks}
     workers.close(three)

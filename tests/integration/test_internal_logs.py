@@ -48,9 +48,9 @@ class Heard:
     def on_record(self, record: SharedLogRecord) -> None:
         self.values.append(record.value)
 
-    def on_replayed(self) -> None: ...
+    def on_replay_completed(self) -> None: ...
 
-    def on_start_over(self) -> None: ...
+    def on_log_reset(self) -> None: ...
 
 
 def internal(name: str, **more: Any) -> InternalTopic:
@@ -77,7 +77,7 @@ class Place:
         makes = InternalTopicManager(
             admin=self.admin, clock=CLOCK, may_create=may_create, on_trouble=self.troubles.append
         )
-        return makes.ensure(internal(**wanted), timeout_s)
+        return makes.ensure_topic(internal(**wanted), timeout_s)
 
     def log(self, name: str, **options: Any) -> KafkaSharedLog:
         return KafkaSharedLog(
@@ -117,10 +117,10 @@ def test_a_missing_topic_is_made_as_wanted(place, topic, purpose, partitions):
     name = topic()
     settings = {"cleanup.policy": "compact", "segment.bytes": "1048576"}
     wanted = {"kind": purpose, "partitions": partitions, "settings": settings}
-    made = place.ensure(WAIT_S, name=name, **wanted)
+    made = place.ensure_topic(WAIT_S, name=name, **wanted)
     assert place.troubles in ([], [""])
     assert made == (partitions if partitions > 0 else 1)
-    assert place.ensure(WAIT_S, name=name, may_create=False, **wanted) == made
+    assert place.ensure_topic(WAIT_S, name=name, may_create=False, **wanted) == made
 
 
 @pytest.mark.parametrize(
@@ -139,13 +139,13 @@ def test_what_would_lose_configurations_is_refused(east, place, topic, exists, t
         partitions = exists.get("partitions", 1)
         kafka.create_topic(east.client_properties(), name, partitions=partitions, config=config)
     with pytest.raises(FatalError, match=told):
-        place.ensure(WAIT_S, name=name, may_create=exists is not None)
+        place.ensure_topic(WAIT_S, name=name, may_create=exists is not None)
 
 
 def test_too_few_brokers_are_waited_for_until_time_is_up(place, topic):
     begun_s = CLOCK.now_s()
     with pytest.raises(RetriableError, match=r"replication\.factor"):
-        place.ensure(1.5, name=topic(), replication_factor=3)
+        place.ensure_topic(1.5, name=topic(), replication_factor=3)
     assert CLOCK.now_s() - begun_s >= 1.0
     (trouble,) = place.troubles
     assert "set replication.factor to at most the number of brokers; retrying" in trouble
@@ -205,10 +205,10 @@ def test_one_leader_writes_at_a_time(east, place, topic, logs):
     try:
         with pytest.raises(WritePrivilegeLost, match="not claimed"):
             old.put_connector("c", {"by": "nobody"})
-        old.claim_writes()
+        old.claim_write_privileges()
         old.put_connector("c", {"by": "old"})
         old.put_task_configs("c", [{"n": "0"}])
-        new.claim_writes()
+        new.claim_write_privileges()
         new.put_connector("c", {"by": "new"})
         with pytest.raises(WritePrivilegeLost):
             old.put_connector("c", {"by": "old"})
@@ -218,7 +218,7 @@ def test_one_leader_writes_at_a_time(east, place, topic, logs):
             each.refresh(WAIT_S)
             assert each.snapshot().config("c") == {"by": "new"}
             assert each.snapshot().tasks("c") == [ConnectorTaskId("c", 0)]
-        old.claim_writes()
+        old.claim_write_privileges()
         old.remove_connector("c")
         new.refresh(WAIT_S)
         assert new.snapshot().connectors() == []
@@ -270,12 +270,12 @@ def test_a_broker_that_comes_back_is_read_and_written_again(own_cluster, logs):
         offset_store.commit_offsets(store, "c", [({"p": 1}, {"n": 1})], timeout_s=WAIT_S)
         running.kill()
         with pytest.raises(RetriableError):
-            store.read("c", [{"p": 1}], 1.0)
+            store.read_offsets("c", [{"p": 1}], 1.0)
         with pytest.raises(RetriableError, match="not acknowledged"):
             offset_store.commit_offsets(store, "c", [({"p": 1}, {"n": 2})], timeout_s=0.2)
         running.start()
         eventually.eventually(
-            lambda: store.read("c", [{"p": 1}], WAIT_S) == [{"n": 2}], deadline_s=WAIT_S
+            lambda: store.read_offsets("c", [{"p": 1}], WAIT_S) == [{"n": 2}], deadline_s=WAIT_S
         )
     finally:
         store.stop(5.0)
@@ -307,7 +307,7 @@ def test_records_that_are_no_configuration_are_passed_over(east, place, topic, c
     try:
         for key, value in ((b"connector-a", b"\x00{"), (b"\xff\xfe", b"{}"), (b"", b"[]")):
             kafka.produce(east.client_properties(), name, [Outgoing(key=key, value=value)])
-        store.put_restart(RestartRequest(connector="a"))
+        store.put_restart_request(RestartRequest(connector="a"))
         store.put_connector("b", {})
         assert store.snapshot().connectors() == ["b"]
         for offset in range(3):

@@ -141,7 +141,7 @@ def test_sessions_outlive_their_tokens_on_the_same_connection(trust):
         while driver.clock.now_s() < end_s:
             driver.ask(NodeTarget(1), anything())
         assert lane.connection is first
-        assert driver.connections.connection_errors() == {}
+        assert driver.connections.get_connection_errors() == {}
     admin.list_topics(WAIT_S)
 
 
@@ -154,7 +154,7 @@ def test_an_issuer_that_is_away_for_a_moment_is_asked_again(trust):
         assert "status 503 (server_error)" in str(reply.failure)
         found.status = 200
         driver.ask(AnyNodeTarget(), anything())
-        assert driver.connections.connection_errors() == {}
+        assert driver.connections.get_connection_errors() == {}
 
 
 def test_an_issuer_behind_tls_needs_its_own_authority(trust, tmp_path):

@@ -25,17 +25,19 @@ class Listener:
         self.assigned: list[TopicPartition] = []
         self.revoked: list[object] = []
 
-    def on_assigned(self, partitions):
+    def on_partitions_assigned(self, partitions):
         self.assigned += partitions
 
-    def on_revoked(self, partitions):
+    def on_partitions_revoked(self, partitions):
         self.revoked += partitions
 
-    def on_lost(self, partitions): ...
+    def on_partitions_lost(self, partitions): ...
 
 
 def made_with(tmp_path, **properties):
-    return KafkaTaskClients(files=key_stores.create_store_files(tmp_path), clock=CLOCK).consumer(
+    return KafkaTaskClients(
+        files=key_stores.create_store_files(tmp_path), clock=CLOCK
+    ).create_consumer(
         ClientConfig(
             client_id="connector-consumer-c-0",
             properties={

@@ -26,7 +26,7 @@ def wrote(east, topic, tmp_path):
     def write(**properties):
         producer = KafkaTaskClients(
             files=key_stores.create_store_files(tmp_path), clock=SystemClock()
-        ).producer(
+        ).create_producer(
             ClientConfig(
                 client_id="connector-producer-c-0",
                 properties={**east.client_properties(), **properties},

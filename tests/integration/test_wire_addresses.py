@@ -36,7 +36,7 @@ def test_dead_entries_of_a_list_are_gone_round_by_both_clients(east, dead):
         started_s = driver.clock.now_s()
         driver.ask(NodeTarget(1), wire.broker_settings(1))
         assert driver.clock.now_s() - started_s < 10.0
-        assert driver.connections.connection_errors() == {}
+        assert driver.connections.get_connection_errors() == {}
     bootstrap = tuple(given["bootstrap.servers"].split(","))
     access = dataclasses.replace(cluster_access.of(east), bootstrap=bootstrap)
     assert cluster_access.admin(access).cluster_id(WAIT_S)

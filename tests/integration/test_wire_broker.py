@@ -64,7 +64,7 @@ def test_versions_brokers_topics_and_ids_are_known(east, topic):
     with Driver(east.client_properties()) as driver:
         driver.leader(name)
         view = driver.connections.view
-        found = view.topic(name)
+        found = view.get_topic(name)
         assert found is not None
         assert sorted(found.leaders) == [0, 1, 2]
         assert found.topic_id != bytes(16)
@@ -77,7 +77,7 @@ def test_versions_brokers_topics_and_ids_are_known(east, topic):
         )
         with pytest.raises(UnsupportedVersion, match=east.bootstrap):
             driver.connections.choose_version(1, api_versions.FETCH_KEY, 90, 99)
-        rtt_s = driver.connections.rtt_s(1)
+        rtt_s = driver.connections.get_min_rtt_s(1)
         assert rtt_s is not None
         assert 0 < rtt_s < 10
 
@@ -184,7 +184,7 @@ class FetchingSession:
         self.session.set_partition(name, asked)
 
     def round_trip(self) -> tuple[FetchSessionRequest, FetchResponse]:
-        request = self.session.next_request()
+        request = self.session.start_next_request()
         body = fetch.encode_fetch_request(
             self._version,
             max_wait_ms=100,
@@ -343,12 +343,12 @@ def test_a_topic_that_appears_later_is_found(east, topic):
     name = topic()
     with Driver(east.client_properties()) as driver:
         driver.connections.request_topics([name])
-        driver.until(lambda: driver.connections.view.topic(name))
-        found = driver.connections.view.topic(name)
+        driver.until(lambda: driver.connections.view.get_topic(name))
+        found = driver.connections.view.get_topic(name)
         assert found is not None
         assert found.error_code == 3
         kafka.create_topic(east.client_properties(), name)
-        driver.until(lambda: driver.connections.view.leader(name, 0))
+        driver.until(lambda: driver.connections.view.get_leader(name, 0))
 
 
 def test_idling_takes_no_turns(east, topic):

@@ -54,7 +54,7 @@ def test_calls_follow_the_leader_when_its_broker_is_killed_and_come_back_after_i
     with Driver(properties) as driver:
         first = driver.leader(name)
         assert end_of(driver, name) == 5
-        epoch = driver.connections.view.leader(name, 0).epoch
+        epoch = driver.connections.view.get_leader(name, 0).epoch
         three.brokers[first].kill()
         reply = driver.call(LeaderTarget(name, 0), offsets_of(name), timeout_s=40.0)
         if reply.failure is not None:  # it was written into a socket whose broker was just dying
@@ -62,15 +62,15 @@ def test_calls_follow_the_leader_when_its_broker_is_killed_and_come_back_after_i
             reply = driver.call(LeaderTarget(name, 0), offsets_of(name), timeout_s=40.0)
         assert reply.failure is None
         view = driver.connections.view
-        driver.until(lambda: (found := view.leader(name, 0)) and found.node_id != first)
-        driver.until(lambda: (found := view.leader(name, 0)) and found.epoch > epoch)
+        driver.until(lambda: (found := view.get_leader(name, 0)) and found.node_id != first)
+        driver.until(lambda: (found := view.get_leader(name, 0)) and found.epoch > epoch)
         assert end_of(driver, name) == 5
         driver.connections.call(NodeTarget(first), wire.broker_settings(first), done=lambda _: None)
         three.brokers[first].start()
         driver.until(lambda: first in view.brokers, 30.0)
         body = driver.ask(NodeTarget(first), wire.broker_settings(first))
         assert body.results[0].error_code == 0
-        driver.until(lambda: driver.connections.connection_errors() == {}, 20.0)
+        driver.until(lambda: driver.connections.get_connection_errors() == {}, 20.0)
 
 
 def test_a_frozen_broker_fails_what_it_was_asked_and_holds_up_nothing_else(three, topic):
@@ -90,7 +90,7 @@ def test_a_frozen_broker_fails_what_it_was_asked_and_holds_up_nothing_else(three
 
         def moved() -> bool:
             driver.connections.refresh_metadata()
-            found = view.leader(name, 0)
+            found = view.get_leader(name, 0)
             return found is not None and found.node_id != leader
 
         driver.until(moved, 40.0)

@@ -133,7 +133,7 @@ def test_sessions_are_renewed_on_the_same_connection(guarded):
             interval_s=0.05,
         )
         assert lane.connection is first
-        assert driver.connections.connection_errors() == {}
+        assert driver.connections.get_connection_errors() == {}
 
 
 def test_an_id_that_acls_hide_is_refused_by_name(guarded):

@@ -85,7 +85,7 @@ class Node:
 
     def stop(self) -> None:
         """In order."""
-        self._child.signal(signal.SIGTERM)
+        self._child.send_signal(signal.SIGTERM)
         status = self._child.wait(STOP_S)
         assert status in (0, 143), f"{status}: {self.log()}"
 
@@ -93,10 +93,10 @@ class Node:
         self._child.kill()
 
     def freeze(self) -> None:
-        self._child.signal(signal.SIGSTOP)
+        self._child.send_signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        self._child.signal(signal.SIGCONT)
+        self._child.send_signal(signal.SIGCONT)
 
     def close(self) -> None:
         self._child.kill()

@@ -79,7 +79,7 @@ class Group:
     def join(self) -> None:
         absent = sorted(set(WORKERS) - set(self.members))
         if absent:
-            self.members[self.rng.choice(absent)] = MemberAssignment.initial(V2)
+            self.members[self.rng.choice(absent)] = MemberAssignment.create_initial(V2)
 
     def leave(self) -> None:
         if len(self.members) > 1:
@@ -177,10 +177,10 @@ class Follower:
     def made(cls, seed: int) -> Follower:
         rng = random.Random(seed)
         follower = cls(rng, rng.choice([V0, V1, V2, V2]))
-        one, spoken = MemberAssignment.initial(follower.offers), follower.offers
+        one, spoken = MemberAssignment.create_initial(follower.offers), follower.offers
         for generation in range(1, 15):
             if rng.random() < 0.2:
-                spoken = rng.choice(follower.offers.list_supported())
+                spoken = rng.choice(follower.offers.list_supported_protocols())
             one = follower.step(one, spoken, generation)
         return follower
 

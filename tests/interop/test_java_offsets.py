@@ -170,14 +170,14 @@ class Ours:
         try:
             if method == "GET":
                 return 200, rest_responses.encode_connector_offsets(
-                    self.requests.read(name, config)
+                    self.requests.read_offsets(name, config)
                 )
             given = (
                 None
                 if body is None
                 else request_bodies.parse_offset_changes(json.dumps(body).encode())
             )
-            return 200, {"message": self.requests.modify(name, config, given).message}
+            return 200, {"message": self.requests.modify_offsets(name, config, given).message}
         except ConnectRestError as error:
             return error.status, {"error_code": error.status, "message": str(error)}
         except ConnectError as error:

@@ -131,8 +131,10 @@ def write_as_a_worker(ours: Stores, lines: Path, topic: str) -> None:
             state=State.FAILED, worker_id="ours:8083", generation=1, trace="ours\n\tat x"
         )
         ours.status.put(subject, said)
-    ours.status.put_topic(TopicStatus(topic="t-ours", connector="moved", task=0, discovered_ms=1))
-    ours.status.flush(WAIT_S)
+    ours.status.put_topic_status(
+        TopicStatus(topic="t-ours", connector="moved", task=0, discovered_ms=1)
+    )
+    ours.status.wait_for_writes(WAIT_S)
 
 
 def java_goes_on(java: Worker, east: SandboxCluster, lines: Path, topic: str) -> None:
@@ -196,12 +198,12 @@ def we_read_it_as_it_comes(ours: Stores, java: Worker, lines: Path) -> None:
     partition = {"filename": str(lines)}
 
     def committed() -> bool:
-        return ours.offset.read("made 2-3", [partition], WAIT_S) == [
+        return ours.offset.read_offsets("made 2-3", [partition], WAIT_S) == [
             {"position": lines.stat().st_size}
         ]
 
     eventually.eventually(committed, WAIT_S)
-    assert ours.offset.read_all("made 2-3", WAIT_S) == [
+    assert ours.offset.read_all_offsets("made 2-3", WAIT_S) == [
         (partition, {"position": lines.stat().st_size})
     ]
 
@@ -232,9 +234,9 @@ class Places:
     def on_record(self, record: SharedLogRecord) -> None:
         self.partitions.setdefault(record.key, set()).add(record.partition)
 
-    def on_replayed(self) -> None: ...
+    def on_replay_completed(self) -> None: ...
 
-    def on_start_over(self) -> None: ...
+    def on_log_reset(self) -> None: ...
 
 
 def every_key_has_one_partition(east: SandboxCluster, name: str) -> None:
@@ -278,6 +280,8 @@ def test_an_offset_file_changes_hands(east, topic, lines, tmp_path):
     after = LogOffsetBackingStore(OffsetFileLog(path))
     after.start(WAIT_S)
     try:
-        assert after.read("file", [partition], WAIT_S) == [{"position": lines.stat().st_size}]
+        assert after.read_offsets("file", [partition], WAIT_S) == [
+            {"position": lines.stat().st_size}
+        ]
     finally:
         after.stop(WAIT_S)

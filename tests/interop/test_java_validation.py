@@ -227,7 +227,7 @@ def ours() -> ConnectorValidator:
 def test_the_same_is_wrong(named: str, theirs: Theirs, ours: ConnectorValidator) -> None:
     case = CASES[named]
     expected = theirs.validate(named)
-    found: Any = rest_responses.encode_config_infos(ours.validate(case.config))
+    found: Any = rest_responses.encode_config_infos(ours.validate_connector_config(case.config))
     assert found["name"] == expected["name"]
     groups = [each for each in expected["groups"] if not each.startswith("Transforms:")]
     assert sorted(found["groups"]) == sorted(groups)
@@ -250,7 +250,9 @@ def test_keys_and_values_are_shown_alike(
     named: str, theirs: Theirs, ours: ConnectorValidator
 ) -> None:
     expected = _by_key(theirs.validate(named))
-    found = _by_key(rest_responses.encode_config_infos(ours.validate(CASES[named].config)))
+    found = _by_key(
+        rest_responses.encode_config_infos(ours.validate_connector_config(CASES[named].config))
+    )
     other_version = "connector.plugin.version" in _errors_of(expected)
     for name, infos in expected.items():
         for their, our in zip(infos, found[name], strict=True):
@@ -273,7 +275,8 @@ def test_plugins_have_the_same_keys(
     params = {} if version is None else {"version": version}
     expected = java.get(f"/connector-plugins/{plugin}/config", params=params).json()
     keys = [
-        rest_responses.encode_config_key_info(each) for each in ours.plugin_config(plugin, version)
+        rest_responses.encode_config_key_info(each)
+        for each in ours.connector_plugin_config(plugin, version)
     ]
     by_name = sorted(keys, key=lambda each: str(each["name"]))
     assert [_plain(each) for each in by_name] == [
@@ -300,7 +303,7 @@ def test_what_cannot_be_validated(
     assert answer.status_code == 400
     assert told in answer.json()["message"]
     with pytest.raises(ConnectRestError, match=re.escape(told)) as refused:
-        ours.validate(config)
+        ours.validate_connector_config(config)
     assert refused.value.status == 400
 
 

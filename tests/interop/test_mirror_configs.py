@@ -372,6 +372,6 @@ def resolver(props: Mapping[str, str], folder: Path) -> Resolve:
     filler = ConfigTransformer(environment=ENVIRONMENT, folder=folder, declared=providers)
 
     def resolve(given: Mapping[str, str]) -> Mapping[str, str]:
-        return {key: filler.resolve(value).text for key, value in given.items()}
+        return {key: filler.resolve_placeholders(value).text for key, value in given.items()}
 
     return resolve

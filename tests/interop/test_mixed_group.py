@@ -41,7 +41,7 @@ CONNECTORS = ("c0", "c1", "c2", "c3")
 _ASSIGNED = re.compile(
     r"Joined group at .* got assignment: .*connectorIds=\[([^]]*)\], taskIds=\[([^]]*)\]"
 )
-ITEMS = ConfiguredWork(task_counts=dict.fromkeys(CONNECTORS, 1)).work()
+ITEMS = ConfiguredWork(task_counts=dict.fromkeys(CONNECTORS, 1)).list_work()
 
 
 class Mixed:

@@ -341,7 +341,7 @@ def _configured(east: SandboxCluster) -> ClusterConfigState:
     for each in kafka.read_partition(
         east.client_properties(), connect_workers.storage(GROUP)["config.storage.topic"]
     ):
-        log.apply(each.key, each.value, offset=each.offset)
+        log.apply_record(each.key, each.value, offset=each.offset)
     return log.snapshot()
 
 

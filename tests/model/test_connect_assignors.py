@@ -183,7 +183,7 @@ def test_ten_thousand_tasks_are_planned_for_a_hundred_members():
     group.leave("w7")
     group.settle()
     assert group.even
-    group.join("zombie", held=ConnectorsAndTasks(tasks=group.configured().work().tasks))
+    group.join("zombie", held=ConnectorsAndTasks(tasks=group.configured().list_work().tasks))
     group.settle()
     assert group.complete
     assert group.even

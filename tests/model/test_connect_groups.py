@@ -111,7 +111,7 @@ class History:
         assert all(each.stable for each in self.alive)
         generation = self.world.coordinator.generation
         assert {each.part.last_generation for each in self.alive} == {generation}
-        everything = set(self.world.configured().work().items)
+        everything = set(self.world.configured().list_work().items)
         assert {item for item, by in self.world.runs.items() if by} == everything
         assert all(len(by) <= 1 for by in self.world.runs.values())
         for worker in self.alive:
@@ -235,7 +235,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def silent(monkeypatch: pytest.MonkeyPatch) -> None:
     """No heartbeats are sent."""
-    monkeypatch.setattr(HeartbeatTimer, "on_response", lambda self, now_s: None)
+    monkeypatch.setattr(HeartbeatTimer, "on_heartbeat_response", lambda self, now_s: None)
 
 
 @pytest.mark.parametrize(("plant", "weather"), [(deaf, foul), (impatient, fair), (silent, fair)])

@@ -181,14 +181,14 @@ class Worker:
 
     def sigstop(self) -> None:
         """It stands still and says nothing, until `sigcont`."""
-        self._started.signal(signal.SIGSTOP)
+        self._started.send_signal(signal.SIGSTOP)
 
     def sigcont(self) -> None:
-        self._started.signal(signal.SIGCONT)
+        self._started.send_signal(signal.SIGCONT)
 
     def sigterm(self) -> None:
         """Ask it to leave its group and to end; `ended` waits for that."""
-        self._started.signal(signal.SIGTERM)
+        self._started.send_signal(signal.SIGTERM)
 
     def ended(self, deadline_s: float = STOP_S) -> int:
         """Its exit status, as soon as it has ended; `AssertionError` if it does not."""

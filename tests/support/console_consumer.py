@@ -52,7 +52,7 @@ class ConsoleConsumer:
     def stop(self) -> None:
         """It commits what it has printed, and ends."""
         assert self._child is not None, "it was not started"
-        self._child.signal(signal.SIGTERM)
+        self._child.send_signal(signal.SIGTERM)
         assert self._child.wait(_END_S) is not None, self.said
 
     def kill(self) -> None:

@@ -94,13 +94,17 @@ def _certificates(folder: Path) -> dict[str, Path]:
     long_ago_ms = now_ms - 30 * _DAY_MS
     authority = CertificateAuthority.create("test", wall_ms=long_ago_ms)
     (folder / "authority.pem").write_bytes(authority.certificate_pem)
-    sound = authority.issue("broker", hosts=["127.0.0.1"], wall_ms=now_ms)
+    sound = authority.issue_certificate("broker", hosts=["127.0.0.1"], wall_ms=now_ms)
     leaves = {
         TLS: sound,
         MUTUAL: sound,
-        EXPIRED: authority.issue("broker", hosts=["127.0.0.1"], wall_ms=long_ago_ms, valid_days=1),
-        SOON: authority.issue("broker", hosts=["127.0.0.1"], wall_ms=now_ms, valid_days=10),
-        ELSEWHERE: authority.issue("broker", hosts=[_OTHER_HOST], wall_ms=now_ms),
+        EXPIRED: authority.issue_certificate(
+            "broker", hosts=["127.0.0.1"], wall_ms=long_ago_ms, valid_days=1
+        ),
+        SOON: authority.issue_certificate(
+            "broker", hosts=["127.0.0.1"], wall_ms=now_ms, valid_days=10
+        ),
+        ELSEWHERE: authority.issue_certificate("broker", hosts=[_OTHER_HOST], wall_ms=now_ms),
     }
     files = {name: folder / f"{name.lower()}.pem" for name in leaves}
     for name, leaf in leaves.items():

@@ -99,15 +99,15 @@ class Worker:
 
     def configure(self, configured: ConfiguredWork) -> None:
         self.configured = configured
-        self.group.rejoin("the configuration changed")
+        self.group.rejoin_group("the configuration changed")
 
     def turn(self) -> None:
         if not self.ticks:
             return
-        self.group.record_tick()
+        self.group.record_loop_tick()
         if CLOCK.now_s() >= self._rejoin_s:
             self._rejoin_s = float("inf")
-            self.group.rejoin("the delay is over")
+            self.group.rejoin_group("the delay is over")
         for each in self.group.pop_events():
             self.heard.append(each)
             self._hear(each)
@@ -117,7 +117,7 @@ class Worker:
             case JoinRequested(stop):
                 self.joined = False
                 self.runs = self.runs.without(stop.items)
-                self.group.confirm_prepared()
+                self.group.confirm_join_prepared()
             case AssignmentReceived():
                 self._complete(news)
             case CoordinatorLost():
@@ -136,7 +136,7 @@ class Worker:
         delay_s = told.assignment.delay_ms / 1000
         self._rejoin_s = CLOCK.now_s() + delay_s if delay_s else float("inf")
         if told.assignment.failed or told.assignment.revoked:
-            self.group.rejoin("work was taken away")
+            self.group.rejoin_group("work was taken away")
 
 
 class Workers:

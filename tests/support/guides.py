@@ -185,6 +185,6 @@ def _copied(checkout: Path, to: Path) -> Path:
 def _fill(cache: Path) -> None:
     """With what a first run would fetch or make."""
     cache.mkdir(parents=True)
-    for each in files.find_user_cache().iterdir():
+    for each in files.find_user_cache_folder().iterdir():
         if each.name.startswith("kafka-4"):
             (shutil.copytree if each.is_dir() else shutil.copy2)(each, cache / each.name)

@@ -199,7 +199,7 @@ def _handler(issuer: Issuer) -> type[http.server.BaseHTTPRequestHandler]:
 
 
 def _context(authority: CertificateAuthority) -> ssl.SSLContext:
-    leaf = authority.issue("issuer", hosts=["127.0.0.1"], wall_ms=_CLOCK.wall_ms())
+    leaf = authority.issue_certificate("issuer", hosts=["127.0.0.1"], wall_ms=_CLOCK.wall_ms())
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     with tempfile.NamedTemporaryFile("wb", suffix=".pem") as file:
         file.write(leaf.key_pem + leaf.certificate_pem)

@@ -110,7 +110,7 @@ class Mirror:
             return log.read().decode(errors="replace")
 
     def signal(self, number: signal.Signals) -> None:
-        self._child.signal(number)
+        self._child.send_signal(number)
 
     def wait(self, timeout_s: float) -> int:
         """The exit status; `AssertionError` with the log's end when it still runs."""

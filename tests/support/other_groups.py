@@ -113,4 +113,4 @@ def _ask(at: SandboxCluster, group: str, message: RequestBuilder) -> Any:
             doing=f"making group {group}",
             get_error_code=lambda body: int(body.error_code),
         )
-        return calls.send(question, WAIT_S)
+        return calls.send_request(question, WAIT_S)

@@ -40,5 +40,5 @@ def serving(
     """A server with the whole API. `options` are those of `rest.parts`."""
     chosen = configured or at()
     with started(chosen) as running:
-        running.attach(rest_app.build_applications(rest.parts(of, **options), chosen))
+        running.attach_applications(rest_app.build_applications(rest.parts(of, **options), chosen))
         yield running

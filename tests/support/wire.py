@@ -85,7 +85,7 @@ class Driver:
         end_s = self.clock.now_s() + deadline_s
         while not condition():
             assert self.clock.now_s() < end_s, (
-                self.connections.connection_errors() or "deadline passed"
+                self.connections.get_connection_errors() or "deadline passed"
             )
             self.turn()
 
@@ -129,13 +129,13 @@ class Driver:
         view = self.connections.view
         if topic not in view.list_requested_topics():
             self.connections.request_topics([*view.list_requested_topics(), topic])
-        self.until(lambda: view.leader(topic, partition) is not None)
-        found = view.leader(topic, partition)
+        self.until(lambda: view.get_leader(topic, partition) is not None)
+        found = view.get_leader(topic, partition)
         assert found is not None
         return found.node_id
 
     def topic_id(self, topic: str) -> bytes:
-        found = self.connections.view.topic(topic)
+        found = self.connections.view.get_topic(topic)
         assert found is not None
         return found.topic_id
 

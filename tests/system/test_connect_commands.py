@@ -114,7 +114,7 @@ def test_connectors_of_every_shape_run_and_a_signal_ends_them_in_order(kind, eas
             WAIT_S,
             lambda: (tmp_path / "log").read_text(),
         )
-        child.signal(signal.SIGTERM)
+        child.send_signal(signal.SIGTERM)
         assert child.wait(WAIT_S) == 143, (tmp_path / "log").read_text()
     finally:
         child.kill()

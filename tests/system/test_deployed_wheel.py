@@ -77,7 +77,9 @@ def state() -> Iterator[Callable[[int], Place]]:
     def of(user: int) -> Place:
         cache = folder / "cache"
         cache.mkdir(mode=0o700)
-        for each in files.find_user_cache().glob(f"{kafka_releases.NEWEST_RELEASE.jars.name}*"):
+        for each in files.find_user_cache_folder().glob(
+            f"{kafka_releases.NEWEST_RELEASE.jars.name}*"
+        ):
             (shutil.copytree if each.is_dir() else shutil.copy2)(each, cache / each.name)
         subprocess.run(["chown", "-R", f"{user}:{user}", str(folder)], check=True)
         return Place(path=STATE, folder=folder)

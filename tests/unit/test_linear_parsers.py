@@ -130,10 +130,10 @@ def test_sparks_reasons_are_read_as_before(text):
 @pytest.mark.parametrize("ending", ["", ", 30 identical error(s) suppressed"])
 def test_what_librdkafka_adds_to_its_messages_is_left_out(ending):
     detail = f"(after 12ms in state CONNECT{ending})"
-    said = client_errors._strip_local_detail(f"Connect to x:9 failed: refused {detail}")
+    said = client_errors._strip_librdkafka_suffix(f"Connect to x:9 failed: refused {detail}")
     assert said == "Connect to x:9 failed: refused"
     assert "12ms" not in librdkafka_log._DURATION_PATTERN.sub("", f"x: 7 {detail} and 12ms")
-    assert client_errors._strip_local_detail("no detail (really)") == "no detail (really)"
+    assert client_errors._strip_librdkafka_suffix("no detail (really)") == "no detail (really)"
 
 
 LONG = 64_000

@@ -75,7 +75,7 @@ class ClassArchive:
     installation (`home`)."""
 
     def __init__(self, banner: str, home: Path, *, folder: Path | None = None) -> None:
-        self._folder = folder or files.find_user_cache()
+        self._folder = folder or files.find_user_cache_folder()
         identity = f"{banner}\n{home.resolve()}\n{_read_modified_ns(home / 'jars')}"
         key = hashlib.sha256(identity.encode()).hexdigest()[:16]
         self._path = self._folder / f"spark.{key}.jsa"

@@ -33,7 +33,7 @@ PRELOADED_MODULES = (
 
 def main() -> None:
     """Run pyspark's daemon after loading the modules that copy processes need."""
-    process_lifecycle.skip_test_imports()
+    process_lifecycle.prevent_test_imports()
     remove_archives_from_path()
     for name in PRELOADED_MODULES:
         # A module that is missing is reported over the channel of the copy that needs it.

@@ -297,7 +297,7 @@ class JavaPerfProducer:
 
     def stop(self) -> None:
         """Kill the tool's process."""
-        self._child.signal(signal.SIGTERM)
+        self._child.send_signal(signal.SIGTERM)
         if self._child.wait(_PERF_STOP_TIMEOUT_S) is None:
             self._child.kill()
         self._folder.cleanup()

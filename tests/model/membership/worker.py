@@ -69,7 +69,7 @@ class Worker:
     failed: FatalError | None = None
 
     def __post_init__(self) -> None:
-        self.part = MemberAssignment.initial(self.offers)
+        self.part = MemberAssignment.create_initial(self.offers)
         self.group = GroupMember(
             GroupRebalanceConfig(group_id="g", rebalance_delay_s=self.delay_max_ms / 1000),
             rng=random.Random(self.number),
@@ -84,16 +84,16 @@ class Worker:
     def tell(self, event: MemberEvent) -> None:
         if self.gone:
             return
-        told = self.group.step(event, now_s=self.world.now_s)
+        told = self.group.process_event(event, now_s=self.world.now_s)
         self.group.check_invariants()
         for each in told:
             self._execute(each)
-        due_s = self.group.due_s()
+        due_s = self.group.get_next_tick_s()
         if due_s < float("inf"):
             self.world.after(max(0.0, due_s - self.world.now_s), self._wake)
 
     def _wake(self) -> None:
-        if self.group.due_s() <= self.world.now_s:
+        if self.group.get_next_tick_s() <= self.world.now_s:
             self.tell(MemberTick())
 
     def _execute(self, told: MemberInstruction) -> None:

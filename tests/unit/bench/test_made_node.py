@@ -22,7 +22,7 @@ def node() -> Node:
 
 
 def test_by_topic_there_are_a_few_series_for_each(node):
-    text = prometheus_text.render_families(node.metrics.registry.all_families).decode()
+    text = prometheus_text.render_metric_families(node.metrics.registry.all_families).decode()
     assert text.count("\n") < made_node.TOPICS * OF_A_TOPIC + 200
     assert len(text) < 200_000
 
@@ -31,7 +31,7 @@ def test_by_partition_there_are_two_series_more_for_each(node):
     families = collector.collect_partition_metrics([node.status], SystemClock().wall_ms())
     assert [each.metric for each in families] == [*declarations.PARTITION_METRICS]
     assert sum(len(each.series) for each in families) == 2 * PARTITIONS
-    assert len(prometheus_text.render_families(families)) < 200 * 2 * PARTITIONS
+    assert len(prometheus_text.render_metric_families(families)) < 200 * 2 * PARTITIONS
 
 
 def test_javas_names_have_two_dozen_for_each_and_only_there(node):

@@ -29,7 +29,7 @@ def taken(tmp_path: Path):
     now_ms = SystemClock().wall_ms()
     authority = CertificateAuthority.create("ca", wall_ms=now_ms)
     (tmp_path / "ca.pem").write_bytes(authority.certificate_pem)
-    issued = authority.issue("mm2", hosts=(), wall_ms=now_ms)
+    issued = authority.issue_certificate("mm2", hosts=(), wall_ms=now_ms)
     (tmp_path / "client.pem").write_bytes(issued.key_pem + issued.certificate_pem)
     (tmp_path / "passwords.properties").write_text("scram=secret-of-a-test\n")
 

@@ -165,14 +165,14 @@ class RawLog:
             self.preload_topics([partition.topic])
         doing = f"waiting for the leader of {partition}"
         self._wait_until(
-            lambda: view.leader(partition.topic, partition.partition) is not None, doing=doing
+            lambda: view.get_leader(partition.topic, partition.partition) is not None, doing=doing
         )
-        found = view.leader(partition.topic, partition.partition)
+        found = view.get_leader(partition.topic, partition.partition)
         assert found is not None
         return found.node_id
 
     def _find_topic_id(self, topic: str) -> bytes:
-        found = self._connections.view.topic(topic)
+        found = self._connections.view.get_topic(topic)
         assert found is not None, topic
         return found.topic_id
 
@@ -213,7 +213,7 @@ class RawLog:
         until = Deadline.after(_REQUEST_TIMEOUT_S, now_s=self._clock.now_s())
         while not condition():
             if until.is_expired(self._clock.now_s()):
-                troubles = self._connections.connection_errors()
+                troubles = self._connections.get_connection_errors()
                 raise SandboxError(
                     f"{doing}: no response in {_REQUEST_TIMEOUT_S:.0f} s; {troubles}"
                 )

@@ -58,7 +58,7 @@ def test_the_body_gets_files_and_signals(capsys):
 
 def test_log_lines_have_their_context_and_format(capsys):
     def body(*_: object) -> int:
-        with log_context.bind_fields(connector="c", task=1):
+        with log_context.bind_log_fields(connector="c", task=1):
             logging.getLogger("x").info("unheard")
             logging.getLogger("x").warning("heard")
             logging.getLogger("httpx").info("HTTP Request")

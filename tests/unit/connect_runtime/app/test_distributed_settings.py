@@ -127,7 +127,7 @@ def test_secrets_are_not_printed(in_group):
     })  # fmt: skip
     assert "hush" not in repr(found)
     assert found.connections.security.password == "hush"
-    assert found.access.settings["sasl.password"] == "hush"
+    assert found.access.librdkafka_settings["sasl.password"] == "hush"
 
 
 def test_a_file_is_read(tmp_path: pathlib.Path):

@@ -13,7 +13,7 @@ def source(tmp_path):
 
 
 def test_listeners_are_read_and_nothing_else(source):
-    found = internal_rest.read_internal_rest(
+    found = internal_rest.read_internal_rest_settings(
         {
             "clusters": "a, b",
             "listeners": "http://127.0.0.1:0",
@@ -29,7 +29,7 @@ def test_listeners_are_read_and_nothing_else(source):
 
 def test_all_that_is_wrong_is_told_with_its_file(source):
     with pytest.raises(SettingsError) as caught:
-        internal_rest.read_internal_rest(
+        internal_rest.read_internal_rest_settings(
             {"listeners": "ftp://x:1", "rest.advertised.port": "many"}, source
         )
     assert caught.value.file == "mm2.properties"
@@ -38,4 +38,4 @@ def test_all_that_is_wrong_is_told_with_its_file(source):
 
 def test_https_needs_its_settings(source):
     with pytest.raises(SettingsError, match="ssl"):
-        internal_rest.read_internal_rest({"listeners": "https://:0"}, source)
+        internal_rest.read_internal_rest_settings({"listeners": "https://:0"}, source)

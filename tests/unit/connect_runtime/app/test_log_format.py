@@ -38,7 +38,7 @@ def test_moments_are_utc_with_milliseconds(seconds, text):
 
 def test_text_lines(stream):
     log_format.configure_logging(log_format.TEXT_FORMAT, stream=stream)
-    with log_context.bind_fields(flow="east->west", task=3):
+    with log_context.bind_log_fields(flow="east->west", task=3):
         LOGGER.info("caught up at %d", 7)
     line = stream.getvalue()
     assert line.endswith("Z INFO tests.logs: [east->west|task 3] caught up at 7\n")
@@ -51,7 +51,7 @@ def test_a_line_without_context_needs_no_filter():
 
 def test_json_lines(stream):
     log_format.configure_logging(log_format.JSON_FORMAT, stream=stream)
-    with log_context.bind_fields(flow="east->west", connector="MirrorSourceConnector", task=3):
+    with log_context.bind_log_fields(flow="east->west", connector="MirrorSourceConnector", task=3):
         LOGGER.warning('two\nlines and "quotes"')
     try:
         raise ValueError("boom")  # noqa: TRY301 - the trace is what is tested
@@ -73,7 +73,7 @@ def test_json_lines(stream):
 
 def test_json_lines_say_what_a_call_says_it_is_about(stream):
     log_format.configure_logging(log_format.JSON_FORMAT, stream=stream)
-    with log_context.bind_fields(flow="a->b", topic="old"):
+    with log_context.bind_log_fields(flow="a->b", topic="old"):
         LOGGER.info("halted", extra={"topic": "orders", "partition": 7, "operator": ""})
     (line,) = (json.loads(each) for each in stream.getvalue().splitlines())
     assert (line["flow"], line["topic"], line["partition"]) == ("a->b", "orders", 7)
@@ -101,7 +101,7 @@ def test_warnings_become_log_lines(stream):
 def test_what_others_chose_cannot_control_a_terminal_or_forge_a_line(stream):
     name = "g\x1b]52;c;aGk=\x07\u202e\n2026-01-31T08:00:00.123Z INFO forged"
     log_format.configure_logging(log_format.TEXT_FORMAT, stream=stream)
-    with log_context.bind_fields(topic=name):
+    with log_context.bind_log_fields(topic=name):
         LOGGER.info("group %s", name)
     lines = stream.getvalue().splitlines()
     assert all(line.isprintable() for line in lines)

@@ -56,14 +56,14 @@ def port() -> Iterator[int]:
 def test_pages_are_for_this_machine_alone_whatever_port_other_nodes_use(opened, port, is_chosen):
     """They ask nobody for a password, and nobody expects them at `rest.listeners`."""
     found = opened(internal(port if is_chosen else 0))
-    assert shown(found.loopback.url)
+    assert shown(found.loopback_api.url)
     assert httpx.get(f"{found.advertised_url}page").status_code == 404
 
 
 def test_without_a_server_for_other_nodes_pages_are_on_this_machine_too(opened):
     found = opened(None)
     assert found.advertised_url == multi_worker.UNREACHABLE_URL
-    assert shown(found.loopback.url)
+    assert shown(found.loopback_api.url)
 
 
 def test_only_a_request_with_the_password_is_reported_as_an_operators():
@@ -72,10 +72,10 @@ def test_only_a_request_with_the_password_is_reported_as_an_operators():
     fleet = WorkerFleet(None, on_change=changes.append)
     fleet.open()
     try:
-        url = f"{fleet.loopback.url}/a/b/connectors/c/pause"
+        url = f"{fleet.loopback_api.url}/a/b/connectors/c/pause"
         assert httpx.put(url).status_code == 401
         assert httpx.put(url, auth=("alice", "guess")).status_code == 401
-        assert httpx.put(url, auth=("alice", fleet.loopback.password)).status_code == 404
+        assert httpx.put(url, auth=("alice", fleet.loopback_api.password)).status_code == 404
         eventually.eventually(lambda: changes, 10.0)  # it is reported after the response
         assert [(each.user, each.status) for each in changes] == [("alice", 404)]
     finally:

@@ -21,7 +21,7 @@ def stored(tmp_path: pathlib.Path) -> pathlib.Path:
     """A key store, and two users."""
     wall_ms = SystemClock().wall_ms()
     authority = CertificateAuthority.create("test", wall_ms=wall_ms)
-    issued = authority.issue("worker", hosts=["127.0.0.1"], wall_ms=wall_ms)
+    issued = authority.issue_certificate("worker", hosts=["127.0.0.1"], wall_ms=wall_ms)
     (tmp_path / "own.pem").write_bytes(issued.certificate_pem + issued.key_pem)
     jaas = f'KafkaConnect {{ {MODULE} required file="users.properties"; }};'
     (tmp_path / "jaas.conf").write_text(jaas)

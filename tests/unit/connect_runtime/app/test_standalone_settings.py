@@ -91,7 +91,7 @@ def test_a_group_is_nothing_to_it(alone):
 def test_what_its_clients_know_is_known(alone):
     found = alone({"security.protocol": "PLAINTEXT", "request.timeout.ms": "5000"})
     assert found.warnings == ()
-    assert found.access.settings["socket.timeout.ms"] == 5000
+    assert found.access.librdkafka_settings["socket.timeout.ms"] == 5000
 
 
 def test_a_file_is_read(tmp_path: pathlib.Path):

@@ -45,9 +45,9 @@ def _standalone(folder: Path) -> WorkerProcess:
 def test_who_gives_up_says_why_and_the_first_cause_stays(tmp_path, caplog):
     process = _standalone(tmp_path)
     assert (process.wait(0), process.failure) == (False, None)
-    process.core.fail("the disk is full")
+    process.core.report_failure("the disk is full")
     assert process.wait(0)
-    process.core.fail("and so this ended too")
+    process.core.report_failure("and so this ended too")
     assert process.failure == "the disk is full"
     process.stop()
     assert "this worker cannot continue: and so this ended too" in caplog.text

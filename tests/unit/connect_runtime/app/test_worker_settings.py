@@ -114,7 +114,7 @@ def test_security_is_judged(an_account):
     account = an_account(values)
     assert worker_settings.validate_broker_security(account, values, files=FILES) is None
     with pytest.raises(SettingsError) as raised:
-        account.finish()
+        account.raise_errors_or_get_warnings()
     assert "w:2: ssl.cipher.suites: it is not supported" in str(raised.value)
     assert "hush" not in str(raised.value)
 
@@ -129,7 +129,7 @@ def test_certificates_are_tried(an_account):
     account = an_account({**values, "ssl.truststore.certificates": pem})
     assert worker_settings.validate_broker_security(account, values, files=FILES) is not None
     with pytest.raises(SettingsError, match=r"w: ssl.truststore: OpenSSL reports"):
-        account.finish()
+        account.raise_errors_or_get_warnings()
 
 
 @pytest.mark.parametrize("kind", ["producer.", "consumer.", "admin."])
@@ -140,7 +140,7 @@ def test_tasks_clients_are_only_warned_of(an_account, kind):
         f"{kind}linger.ms": "5",
     })  # fmt: skip
     worker_settings.warn_about_client_security(account, account.values, files=FILES)
-    (told,) = account.finish()
+    (told,) = account.raise_errors_or_get_warnings()
     assert told.startswith(f"w:2: {kind}ssl.truststore.location: gone.jks cannot be read")
 
 
@@ -155,7 +155,7 @@ def test_an_admin_client_inherits_and_the_others_do_not(an_account):
     }
     account = an_account(values)
     worker_settings.warn_about_client_security(account, values, files=FILES)
-    keys = {each.split(": ")[1] for each in account.finish()}
+    keys = {each.split(": ")[1] for each in account.raise_errors_or_get_warnings()}
     assert any(each.startswith("admin.sasl.jaas") for each in keys)
     assert "consumer.sasl.mechanism" in keys
 
@@ -165,7 +165,7 @@ def test_numbers_of_clients_are_judged(an_account):
     account = an_account(values)
     assert worker_settings.parse_broker_access(account, values, files=FILES) is None
     with pytest.raises(SettingsError, match=r"retry.backoff.ms is 'soon'"):
-        account.finish()
+        account.raise_errors_or_get_warnings()
 
 
 def test_connections_of_the_group():

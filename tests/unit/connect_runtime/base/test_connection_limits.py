@@ -20,7 +20,7 @@ class Held:
 
     def admit(self, number: int, of: str) -> int | None:
         host = "127.0.0.1" if of == "l" else f"10.0.0.{ord(of)}"
-        closed = self.connections.admit(number, host)
+        closed = self.connections.admit_connection(number, host)
         self.connections.check_invariants()
         return closed
 
@@ -44,7 +44,7 @@ def held() -> Held:
     ],
 )
 def test_whose_a_connection_is(host, client):
-    assert connection_limits.identify_client(host) == client
+    assert connection_limits.get_client_key(host) == client
 
 
 def test_an_address_that_has_too_many_loses_the_one_waited_for_longest(held):
@@ -62,18 +62,18 @@ def test_when_all_is_full_whoever_has_most_makes_room(held):
 def test_a_connection_that_is_being_answered_stays(held):
     for number in (1, 2):
         held.admit(number, "a")
-    held.connections.mark_busy(1)
+    held.connections.mark_connection_busy(1)
     assert held.admit(3, "a") == 2
-    held.connections.mark_busy(3)
+    held.connections.mark_connection_busy(3)
     assert held.admit(4, "a") == 4, "the newcomer goes"
-    held.connections.mark_idle(1)
+    held.connections.mark_connection_idle(1)
     assert held.admit(5, "a") == 1
 
 
 def test_strangers_cannot_keep_out_this_machine(held):
     for number, of in enumerate("abcd"):
         held.admit(number, of)
-        held.connections.mark_busy(number)
+        held.connections.mark_connection_busy(number)
     assert held.admit(9, "e") == 9
     assert held.admit(10, "l") is None
     assert held.admit(11, "l") is None
@@ -83,7 +83,15 @@ def test_strangers_cannot_keep_out_this_machine(held):
 @given(
     st.lists(
         st.tuples(
-            st.sampled_from(["admit", "mark_busy", "mark_idle", "remove"]), st.integers(0, 12)
+            st.sampled_from(
+                [
+                    "admit_connection",
+                    "mark_connection_busy",
+                    "mark_connection_idle",
+                    "remove_connection",
+                ]
+            ),
+            st.integers(0, 12),
         ),
         max_size=60,
     )
@@ -91,7 +99,7 @@ def test_strangers_cannot_keep_out_this_machine(held):
 def test_the_limits_hold_whatever_happens(steps):
     held = Held()
     for number, (what, which) in enumerate(steps):
-        if what == "admit":
+        if what == "admit_connection":
             held.admit(100 + number, "abcdl"[which % 5])
         else:
             known = [*held.connections._client]

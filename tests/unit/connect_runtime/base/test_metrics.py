@@ -31,9 +31,9 @@ HISTOGRAM = Metric(
 
 def registry() -> MetricRegistry:
     made = MetricRegistry()
-    made.declare(COUNTER)
-    made.declare(GAUGE)
-    made.declare(HISTOGRAM)
+    made.declare_metric(COUNTER)
+    made.declare_metric(GAUGE)
+    made.declare_metric(HISTOGRAM)
     return made
 
 
@@ -73,26 +73,26 @@ def test_a_name_is_declared_once():
     made = registry()
     assert made.metrics == (COUNTER, GAUGE, HISTOGRAM)
     with pytest.raises(AssertionError, match="twice"):
-        made.declare(COUNTER)
+        made.declare_metric(COUNTER)
 
 
 def test_readers_see_what_was_published_and_nothing_later():
     made = registry()
-    made.add(COUNTER, 3, labels=("orders",))
+    made.increase_counter(COUNTER, 3, labels=("orders",))
     assert made.all_families == ()
-    made.publish()
+    made.publish_values()
     before = published(made, COUNTER)
-    made.add(COUNTER, 4, labels=("orders",))
+    made.increase_counter(COUNTER, 4, labels=("orders",))
     assert before == {("orders",): 3}
-    made.publish()
+    made.publish_values()
     assert published(made, COUNTER) == {("orders",): 7}
 
 
 def test_a_gauge_is_replaced_whole():
     made = registry()
-    made.set_series(GAUGE, {("orders",): 1.5, ("payments",): 0.0})
-    made.set_series(GAUGE, {("payments",): 2.0})
-    made.publish()
+    made.set_gauge_series(GAUGE, {("orders",): 1.5, ("payments",): 0.0})
+    made.set_gauge_series(GAUGE, {("payments",): 2.0})
+    made.publish_values()
     assert published(made, GAUGE) == {("payments",): 2.0}
 
 
@@ -101,8 +101,8 @@ def test_a_counter_never_falls(amounts):
     made = registry()
     before = 0.0
     for amount in amounts:
-        made.add(COUNTER, amount, labels=("orders",))
-        made.publish()
+        made.increase_counter(COUNTER, amount, labels=("orders",))
+        made.publish_values()
         now = published(made, COUNTER)[("orders",)]
         assert now >= before
         before = now
@@ -111,15 +111,15 @@ def test_a_counter_never_falls(amounts):
 def test_what_does_not_fit_the_declaration_is_refused():
     made = registry()
     for wrong in (
-        lambda: made.add(COUNTER, -1, labels=("orders",)),
-        lambda: made.add(COUNTER, 1),
-        lambda: made.add(GAUGE, 1, labels=("orders",)),
-        lambda: made.set_series(COUNTER, {("orders",): 1}),
-        lambda: made.set_series(GAUGE, {(): 1}),
-        lambda: made.observe(GAUGE, HistogramValue((1, 1, 1), 3.0), labels=("orders",)),
-        lambda: made.observe(HISTOGRAM, HistogramValue((1, 1), 2.0), labels=("orders",)),
-        lambda: made.observe(HISTOGRAM, HistogramValue((1, -1, 1), 2.0), labels=("o",)),
-        lambda: made.observe(HISTOGRAM, HistogramValue((1, 1, 1), 2.0)),
+        lambda: made.increase_counter(COUNTER, -1, labels=("orders",)),
+        lambda: made.increase_counter(COUNTER, 1),
+        lambda: made.increase_counter(GAUGE, 1, labels=("orders",)),
+        lambda: made.set_gauge_series(COUNTER, {("orders",): 1}),
+        lambda: made.set_gauge_series(GAUGE, {(): 1}),
+        lambda: made.add_observations(GAUGE, HistogramValue((1, 1, 1), 3.0), labels=("orders",)),
+        lambda: made.add_observations(HISTOGRAM, HistogramValue((1, 1), 2.0), labels=("orders",)),
+        lambda: made.add_observations(HISTOGRAM, HistogramValue((1, -1, 1), 2.0), labels=("o",)),
+        lambda: made.add_observations(HISTOGRAM, HistogramValue((1, 1, 1), 2.0)),
     ):
         with pytest.raises(AssertionError):
             wrong()
@@ -127,10 +127,10 @@ def test_what_does_not_fit_the_declaration_is_refused():
 
 def test_a_histogram_counts_on():
     made = registry()
-    made.observe(HISTOGRAM, HistogramValue((0, 0, 0), 0.0), labels=("idle",))
+    made.add_observations(HISTOGRAM, HistogramValue((0, 0, 0), 0.0), labels=("idle",))
     for _ in range(2):
-        made.observe(HISTOGRAM, HistogramValue((1, 0, 2), 7.5), labels=("orders",))
-    made.publish()
+        made.add_observations(HISTOGRAM, HistogramValue((1, 0, 2), 7.5), labels=("orders",))
+    made.publish_values()
     made.check_invariants()
     assert made.all_families[2].distributions == {
         ("idle",): HistogramValue((0, 0, 0), 0.0),
@@ -141,20 +141,20 @@ def test_a_histogram_counts_on():
 def test_what_is_forgotten_is_told_no_more_and_begins_anew():
     made = registry()
     for topic in ("orders", "orders2"):
-        made.add(COUNTER, 3, labels=(topic,))
-        made.observe(HISTOGRAM, HistogramValue((1, 0, 0), 0.5), labels=(topic,))
-    made.publish()
+        made.increase_counter(COUNTER, 3, labels=(topic,))
+        made.add_observations(HISTOGRAM, HistogramValue((1, 0, 0), 0.5), labels=(topic,))
+    made.publish_values()
     before = made.all_families
     made.remove_series(COUNTER, ("nothing",))
-    made.publish()
+    made.publish_values()
     assert [*map(id, made.all_families)] == [*map(id, before)]
     made.remove_series(COUNTER, ("orders",))
     made.remove_series(HISTOGRAM, ())
-    made.publish()
+    made.publish_values()
     assert published(made, COUNTER) == {("orders2",): 3}
     assert made.all_families[2].distributions == {}
-    made.add(COUNTER, 1, labels=("orders",))
-    made.publish()
+    made.increase_counter(COUNTER, 1, labels=("orders",))
+    made.publish_values()
     assert published(made, COUNTER) == {("orders2",): 3, ("orders",): 1}
     with pytest.raises(AssertionError):
         made.remove_series(GAUGE, ())
@@ -163,15 +163,15 @@ def test_what_is_forgotten_is_told_no_more_and_begins_anew():
 def test_what_has_not_changed_is_published_as_the_same_object():
     """With ten thousand series that do not move there is nothing to copy."""
     made = registry()
-    made.add(COUNTER, 1, labels=("orders",))
-    made.set_series(GAUGE, {("orders",): 1.0})
-    made.publish()
+    made.increase_counter(COUNTER, 1, labels=("orders",))
+    made.set_gauge_series(GAUGE, {("orders",): 1.0})
+    made.publish_values()
     before = made.all_families
-    made.add(COUNTER, 0, labels=("orders",))
-    made.set_series(GAUGE, {("orders",): 1.0})
-    made.publish()
+    made.increase_counter(COUNTER, 0, labels=("orders",))
+    made.set_gauge_series(GAUGE, {("orders",): 1.0})
+    made.publish_values()
     assert [*map(id, made.all_families)] == [*map(id, before)]
-    made.set_series(GAUGE, {})
-    made.publish()
+    made.set_gauge_series(GAUGE, {})
+    made.publish_values()
     assert published(made, GAUGE) == {}
     assert made.all_families[0] is before[0]

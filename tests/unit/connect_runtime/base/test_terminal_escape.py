@@ -41,6 +41,6 @@ def test_nothing_that_controls_a_terminal_is_left():
 
 def test_lines_stay_lines_and_look_like_no_others():
     text = "Traceback:\n\tat x\r\n2026-01-31 INFO forged\x1b[2J"
-    assert terminal_escape.escape_lines(text, indent="  ") == (
+    assert terminal_escape.escape_unprintable_except_newlines(text, indent="  ") == (
         "Traceback:\n      at x\\r\n  2026-01-31 INFO forged\\x1b[2J"
     )

@@ -126,7 +126,9 @@ def providers(tmp_path: pathlib.Path) -> ConfigTransformer:
 
 
 def test_plain_text_is_left_alone_and_no_secret(providers):
-    assert providers.resolve("a $ b {c} $d") == ResolvedText("a $ b {c} $d", is_secret=False)
+    assert providers.resolve_placeholders("a $ b {c} $d") == ResolvedText(
+        "a $ b {c} $d", is_secret=False
+    )
 
 
 @pytest.mark.parametrize(
@@ -141,23 +143,23 @@ def test_plain_text_is_left_alone_and_no_secret(providers):
     ],
 )
 def test_placeholders_are_filled_and_secret(providers, text, expected):
-    found = providers.resolve(text)
+    found = providers.resolve_placeholders(text)
     assert found.is_secret
     assert found.text == expected
 
 
 def test_what_a_provider_returns_is_not_searched_again(providers):
-    assert providers.resolve("${env:PASSWORD}").text == "${env:OTHER}"
+    assert providers.resolve_placeholders("${env:PASSWORD}").text == "${env:OTHER}"
 
 
 def test_variables_that_were_used_are_known(providers):
     assert providers.environment_names == frozenset()
-    providers.resolve("${env:OTHER}")
+    providers.resolve_placeholders("${env:OTHER}")
     assert providers.environment_names == {"OTHER"}
 
 
 def test_absolute_paths_stand_for_themselves(providers, tmp_path):
-    assert providers.resolve(f"${{dir:{tmp_path}/mount:password}}").text == "hunter3"
+    assert providers.resolve_placeholders(f"${{dir:{tmp_path}/mount:password}}").text == "hunter3"
 
 
 @pytest.mark.parametrize(
@@ -186,14 +188,14 @@ def test_absolute_paths_stand_for_themselves(providers, tmp_path):
 )
 def test_what_cannot_be_filled_is_an_error_without_values(providers, text, words):
     with pytest.raises(ProviderError) as caught:
-        providers.resolve(text)
+        providers.resolve_placeholders(text)
     assert words in str(caught.value)
     assert str(caught.value).count("nope.properties") <= 1
     assert "hunter" not in str(caught.value)
 
 
 def test_resolved_values_are_not_in_the_repr(providers):
-    assert "hunter3" not in repr(providers.resolve("${dir:mount:password}"))
+    assert "hunter3" not in repr(providers.resolve_placeholders("${dir:mount:password}"))
 
 
 def limited(folder: pathlib.Path, *allowed: pathlib.Path) -> ConfigTransformer:
@@ -230,7 +232,7 @@ def links(tmp_path: pathlib.Path) -> pathlib.Path:
 )
 def test_links_do_not_lead_out_of_the_allowed_paths(links, text):
     with pytest.raises(ProviderError, match=r"is not in allowed\.paths") as caught:
-        limited(links, links / "allowed").resolve(text)
+        limited(links, links / "allowed").resolve_placeholders(text)
     assert "hunter" not in str(caught.value)
 
 
@@ -238,14 +240,16 @@ def test_links_within_the_allowed_paths_are_followed(links):
     through_a_link = links / "allowed-too"
     through_a_link.symlink_to("allowed")
     for allowed in (links / "allowed", through_a_link):
-        assert limited(links, allowed).resolve("${file:allowed/own:k}").text == "fine"
-        assert limited(links, allowed).resolve("${dir:allowed-too:own}").text == "k=fine"
+        assert limited(links, allowed).resolve_placeholders("${file:allowed/own:k}").text == "fine"
+        assert (
+            limited(links, allowed).resolve_placeholders("${dir:allowed-too:own}").text == "k=fine"
+        )
 
 
 @pytest.mark.parametrize("name", ["a\0b", "\ud800"])
 def test_what_cannot_be_a_path_is_refused(links, name):
     with pytest.raises(ProviderError, match="is not a valid path"):
-        limited(links).resolve(f"${{dir:allowed:{name}}}")
+        limited(links).resolve_placeholders(f"${{dir:allowed:{name}}}")
 
 
 def test_a_pipe_is_refused_and_not_waited_for(tmp_path):
@@ -253,7 +257,7 @@ def test_a_pipe_is_refused_and_not_waited_for(tmp_path):
     made = ConfigTransformer(environment={}, folder=tmp_path)
     for text in ("${file:pipe:key}", "${dir:.:pipe}"):
         with pytest.raises(ProviderError, match=r"cannot read .*/pipe: not a regular file"):
-            made.resolve(text)
+            made.resolve_placeholders(text)
 
 
 def test_a_file_is_read_once_for_a_configuration(tmp_path, monkeypatch):
@@ -267,23 +271,25 @@ def test_a_file_is_read_once_for_a_configuration(tmp_path, monkeypatch):
     monkeypatch.setattr(files, "read_file_bounded", read)
     providers = limited(tmp_path)
     for text in ("${dir:.:s}${dir:./.:s}", "${file:s:k}", "${dir:.:s}", "${file:x/../s:k}"):
-        providers.resolve(text)
+        providers.resolve_placeholders(text)
     assert len(reads) == 2  # as text, and as properties
 
 
 def test_a_short_configuration_cannot_become_a_huge_one(tmp_path):
     (tmp_path / "mb").write_text("x" * 1_000_000)
     providers = limited(tmp_path)
-    assert len(providers.resolve("${dir:.:mb}" * 4).text) == 4_000_000
+    assert len(providers.resolve_placeholders("${dir:.:mb}" * 4).text) == 4_000_000
     with pytest.raises(ProviderError, match="more than 4,194,304 characters together"):
-        providers.resolve("${dir:.:mb}")
+        providers.resolve_placeholders("${dir:.:mb}")
 
 
 def test_the_number_of_placeholders_is_limited(tmp_path):
     (tmp_path / "s").write_text("")
-    limited(tmp_path).resolve("${dir:.:s}" * config_providers.PLACEHOLDERS_MAX)
+    limited(tmp_path).resolve_placeholders("${dir:.:s}" * config_providers.PLACEHOLDERS_MAX)
     with pytest.raises(ProviderError, match="more than 10,000 placeholders"):
-        limited(tmp_path).resolve("${dir:.:s}" * (config_providers.PLACEHOLDERS_MAX + 1))
+        limited(tmp_path).resolve_placeholders(
+            "${dir:.:s}" * (config_providers.PLACEHOLDERS_MAX + 1)
+        )
 
 
 def test_what_is_read_for_a_configuration_is_limited(tmp_path):
@@ -291,6 +297,6 @@ def test_what_is_read_for_a_configuration_is_limited(tmp_path):
         (tmp_path / f"f{number}").write_text("k=v\n#" + "x" * (1024 * 1024 - 5))
     providers = limited(tmp_path)
     for number in range(16):
-        providers.resolve(f"${{file:f{number}:k}}")
+        providers.resolve_placeholders(f"${{file:f{number}:k}}")
     with pytest.raises(ProviderError, match="more than 16 MiB together"):
-        providers.resolve("${file:f16:k}")
+        providers.resolve_placeholders("${file:f16:k}")

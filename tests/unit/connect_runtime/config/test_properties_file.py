@@ -140,7 +140,7 @@ def made() -> ErrorCollector:
 
 def told(made: ErrorCollector) -> list[str]:
     with pytest.raises(SettingsError) as raised:
-        made.finish()
+        made.raise_errors_or_get_warnings()
     return str(raised.value).splitlines()
 
 
@@ -203,7 +203,7 @@ def test_warnings_come_in_the_order_of_the_file():
     made.add_warning("b", "has no effect", nearest="bb")
     made.add_warning("a", "has no effect")
     made.add_warning("a", "has no effect")
-    assert made.finish() == (
+    assert made.raise_errors_or_get_warnings() == (
         "w:1: a: has no effect",
         "w:2: b: has no effect; did you mean 'bb'?",
     )

@@ -29,7 +29,7 @@ def test_a_worker_alone():
     assert (found.offset_file, found.bootstrap_servers) == ("/tmp/o", "a:1,b:2")
     assert (found.flush_interval_s, found.flush_timeout_s, found.graceful_stop_s) == (60, 5, 5)
     assert found.header_converter.endswith("SimpleHeaderConverter")
-    assert found.get_prefixed("value.converter.") == {"schemas.enable": "false"}
+    assert found.get_properties_with_prefix("value.converter.") == {"schemas.enable": "false"}
     assert found.plugin_path == ()
 
 

@@ -48,15 +48,15 @@ def test_nothing_is_told_from_an_empty_text():
 def test_keys_and_values_know_their_lines():
     root = section("# first\na: 1\nb:\n  c: 2\n  d:\n  - 3\n  - 4\n")
     assert [entry.line for entry in root.entries] == [2, 3]
-    b = root.get("b")
+    b = root.get_entry("b")
     assert b is not None
     assert isinstance(b.value, YamlSection)
-    d = b.value.get("d")
+    d = b.value.get_entry("d")
     assert d is not None
     assert d.line == 5
     assert isinstance(d.value, YamlList)
     assert [item.line for item in d.value.items] == [6, 7]
-    assert root.get("x") is None
+    assert root.get_entry("x") is None
 
 
 def test_duplicate_keys_are_told_with_both_lines_and_the_first_one_counts():

@@ -70,7 +70,7 @@ def test_each_item_is_run_once_and_no_member_has_two_more_than_another(task_coun
     found = assignor.plan_eager_assignment(configured, members)
     assert set(found) == members
     given_out = [item for has in found.values() for item in has.items]
-    assert sorted(map(str, given_out)) == sorted(map(str, configured.work().items))
+    assert sorted(map(str, given_out)) == sorted(map(str, configured.list_work().items))
     assert len(set(given_out)) == len(given_out)
     for kind in ("connectors", "tasks", "items"):
         sizes = [len(getattr(has, kind)) for has in found.values()]
@@ -110,7 +110,7 @@ def test_connectors_and_tasks_are_handed_out_apart():
     one = ConnectorsAndTasks(connectors=("c1", "c2"))
     other = ConnectorsAndTasks(tasks=connect_group.tasks("c1", 2))
     found = loads(a=one, b=other)
-    found.assign_evenly(["c3", *connect_group.tasks("c3", 1)])
+    found.assign_work_evenly(["c3", *connect_group.tasks("c3", 1)])
     assert found.get_work("b") == ConnectorsAndTasks(
         connectors=("c3",), tasks=connect_group.tasks("c1", 2)
     )
@@ -187,13 +187,13 @@ def test_connectors_and_tasks_are_taken_together():
 def test_loads_are_added_to_and_taken_from():
     held = ConnectorsAndTasks(connectors=("c1",), tasks=connect_group.tasks("c1", 3))
     found = MemberLoads.from_members({"a": held, "b": connectors_and_tasks.NO_WORK}, without={"c1"})
-    assert list(found.idle) == ["b"]
+    assert list(found.idle_members) == ["b"]
     assert set(found.members) == {"a", "b"}
-    found.remove("a", frozenset(connect_group.tasks("c1", 2)))
+    found.remove_from_member("a", frozenset(connect_group.tasks("c1", 2)))
     assert found.get_work("a") == ConnectorsAndTasks(tasks=connect_group.tasks("c1", 1, start=2))
-    found.add("b", ["c2"])
+    found.assign_to_member("b", ["c2"])
     assert found.get_work("b") == ConnectorsAndTasks(connectors=("c2",))
-    assert list(found.idle) == []
+    assert list(found.idle_members) == []
     assert held.connectors == ("c1",), "what came in is left alone"
 
 

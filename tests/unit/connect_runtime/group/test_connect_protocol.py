@@ -93,15 +93,15 @@ def test_an_assignment_knows_whether_it_failed():
 
 
 def test_a_worker_offers_its_own_protocol_and_all_older_ones():
-    assert V2.list_supported() == (V2, V1, V0)
-    assert V1.list_supported() == (V1, V0)
-    assert V0.list_supported() == (V0,)
-    assert [each.wire_name for each in V2.list_supported()] == [
+    assert V2.list_supported_protocols() == (V2, V1, V0)
+    assert V1.list_supported_protocols() == (V1, V0)
+    assert V0.list_supported_protocols() == (V0,)
+    assert [each.wire_name for each in V2.list_supported_protocols()] == [
         "sessioned",
         "compatible",
         "default",
     ]
-    assert ConnectProtocol.SESSIONED_WHOLE.list_supported() == (
+    assert ConnectProtocol.SESSIONED_WHOLE.list_supported_protocols() == (
         ConnectProtocol.SESSIONED_WHOLE,
         V2,
         V1,

@@ -37,12 +37,12 @@ def test_only_nothing_is_false():
 def test_what_is_configured_is_listed_in_order_and_an_incomplete_connector_without_tasks():
     configured = ConfiguredWork(offset=7, task_counts={"b": 2, "a": 0, "B": 1})
     expected = ConnectorsAndTasks(connectors=("B", "a", "b"), tasks=tasks("B-0", "b-0", "b-1"))
-    assert configured.work() == expected
+    assert configured.list_work() == expected
 
 
 def test_names_are_ordered_as_java_orders_them():
     """U+1F600 is written with surrogates, which come before U+FF5E."""
-    assert sorted(["\uff5e", "\U0001f600"], key=connectors_and_tasks.make_java_sort_key) == [
+    assert sorted(["\uff5e", "\U0001f600"], key=connectors_and_tasks.build_java_sort_key) == [
         "\U0001f600",
         "\uff5e",
     ]

@@ -30,12 +30,12 @@ def figures():
 
 
 def test_all_attributes_but_what_is_assigned_are_there():
-    found = figures().collect(0.0)
+    found = figures().collect_metrics(0.0)
     assert found.keys() | ASSIGNED == metrics_registry.COORDINATOR.numbers.keys()
 
 
 def test_what_never_happened_was_minus_one_seconds_ago():
-    found = figures().collect(500.0)
+    found = figures().collect_metrics(500.0)
     assert found["last-heartbeat-seconds-ago"] == -1
     assert found["last-rebalance-seconds-ago"] == -1
     assert math.isnan(found["join-time-avg"])
@@ -54,7 +54,7 @@ def test_a_round_lasts_from_its_first_join_to_its_sync():
     answer(made, JOIN, 102.5, took_s=0.5)
     made.record_request(SYNC, 102.5)
     answer(made, SYNC, 103.0, took_s=0.25)
-    found = made.collect(110.9)
+    found = made.collect_metrics(110.9)
     assert (found["join-total"], found["sync-total"], found["rebalance-total"]) == (1, 1, 1)
     assert (found["join-time-max"], found["sync-time-avg"]) == (500, 250)
     assert found["rebalance-latency-max"] == found["rebalance-latency-total"] == 3000
@@ -68,7 +68,7 @@ def test_the_next_round_begins_anew():
     for begin_s in (0.0, 10.0):
         made.record_request(JOIN, begin_s)
         answer(made, SYNC, begin_s + 1.0)
-    found = made.collect(12.0)
+    found = made.collect_metrics(12.0)
     assert found["rebalance-latency-avg"] == 1000
     assert found["rebalance-total"] == 2
 
@@ -78,7 +78,7 @@ def test_the_next_round_begins_anew():
 def test_what_is_refused_or_not_answered_is_a_failed_round(api, code):
     made = figures()
     answer(made, api, 1.0, code=code)
-    found = made.collect(1.0)
+    found = made.collect_metrics(1.0)
     assert found["failed-rebalance-total"] == 1
     assert found["join-total"] == found["sync-total"] == found["rebalance-total"] == 0
 
@@ -89,7 +89,7 @@ def test_heartbeats_count_when_they_are_answered_at_all():
     answer(made, HEARTBEAT, 1.125, took_s=0.125, code=27)
     made.record_request(HEARTBEAT, 4.0)
     answer(made, HEARTBEAT, 5.0, took_s=1.0, code=None)
-    found = made.collect(6.5)
+    found = made.collect_metrics(6.5)
     assert found["heartbeat-total"] == 1
     assert found["heartbeat-response-time-max"] == 125
     assert found["last-heartbeat-seconds-ago"] == 2
@@ -100,4 +100,4 @@ def test_other_requests_are_none_of_it():
     made, untouched = figures(), figures()
     made.record_request("find_coordinator", 1.0)
     answer(made, "find_coordinator", 2.0, code=15)
-    assert repr(made.collect(3.0)) == repr(untouched.collect(3.0))
+    assert repr(made.collect_metrics(3.0)) == repr(untouched.collect_metrics(3.0))

@@ -44,7 +44,7 @@ class Group:
 
     def join(self, *names: str) -> None:
         for name in names:
-            self.members[name] = MemberAssignment.initial(self.speaks)
+            self.members[name] = MemberAssignment.create_initial(self.speaks)
 
     def round(self, *, hear: bool = True) -> tuple[dict[str, Counts], int]:
         """What each is told, and the delay. Not `hear`: nobody takes it up."""
@@ -157,7 +157,7 @@ def test_metadata_names_every_protocol_and_what_runs(
     told = ConnectAssignment(
         leader="worker1", leader_url="http://worker1:8083", config_offset=OFFSET, assigned=held
     )
-    fresh = MemberAssignment.initial(speaks)
+    fresh = MemberAssignment.create_initial(speaks)
     assert len(fresh.metadata("url", OFFSET)) == size
     heard = fresh.apply_assignment(
         connect_protocol.encode_assignment(told, told_in),
@@ -172,7 +172,7 @@ def test_metadata_names_every_protocol_and_what_runs(
     assert set(state.running.items) == (set(held.items) if keeps else set())
 
 
-TASKS = ConfiguredWork(task_counts={"connector1": 1, "connector2": 1}).work().tasks
+TASKS = ConfiguredWork(task_counts={"connector1": 1, "connector2": 1}).list_work().tasks
 
 
 # Eager members, as in WorkerCoordinatorTest
@@ -191,7 +191,7 @@ def test_eager_members_give_up_everything_in_each_round() -> None:
 
 def test_a_leader_that_cannot_keep_up_has_them_join_again_with_what_they_know_by_then() -> None:
     """testJoinLeaderCannotAssign, from the member's side."""
-    one = MemberAssignment.initial(V1)
+    one = MemberAssignment.create_initial(V1)
     mismatch = ConnectAssignment(
         error=connect_protocol.CONFIG_MISMATCH, leader="leader", leader_url="url", config_offset=9
     )

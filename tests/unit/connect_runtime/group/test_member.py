@@ -310,7 +310,7 @@ def test_a_broken_connection_ends_the_round(talk, api):
 def test_a_worker_that_is_ready_when_the_coordinator_is_gone_is_asked_again(talk):
     talk.find()
     talk.tell(MemberTick())
-    talk.member.coordinator_lookup.on_lost(talk.now_s)
+    talk.member.coordinator_lookup.on_coordinator_lost(talk.now_s)
     talk.prepare()
     assert "join_group" not in talk.sent
     told = talk.answer("find_coordinator", group_answers.found(2))
@@ -472,7 +472,7 @@ def test_a_member_that_was_asked_to_leave_stays_out_until_it_is_asked_to_join(ta
     assert talk.tell(LeaveRequested("cannot read the config topic")) == []
     assert talk.entity("leave_group").members[0].reason == "cannot read the config topic"
     assert talk.state is State.LEFT
-    assert talk.member.due_s() == math.inf
+    assert talk.member.get_next_tick_s() == math.inf
     talk.answer("leave_group", group_answers.left())
     assert talk.wait(200) == []
     assert kinds(talk.tell(RejoinRequested("read it"))) == [PrepareJoin]

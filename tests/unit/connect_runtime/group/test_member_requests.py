@@ -24,14 +24,14 @@ from connect_runtime.protocol.request_builders import AnyNodeTarget, NodeTarget,
 def box() -> MemberStepOutput:
     options = GroupRebalanceConfig(group_id="g")
     found = CoordinatorLookup(settings=options, rng=random.Random(1))
-    found.on_found(3)
+    found.on_coordinator_found(3)
     generation = GroupGeneration(number=4, member_id="m", protocol="sessioned")
     return MemberStepOutput(settings=options, coordinator_lookup=found, generation=generation)
 
 
 def test_everything_is_told_once_and_in_order(box):
     box.add_log_line("something")
-    token = box.request_prepare()
+    token = box.request_join_preparation()
     assert box.pop_instructions() == [
         MemberLogLine("group g: something"),
         PrepareJoin(token),
@@ -41,12 +41,12 @@ def test_everything_is_told_once_and_in_order(box):
 
 def test_each_request_has_a_token_of_its_own(box):
     tokens = [
-        box.request_prepare(),
+        box.request_join_preparation(),
         box.send_find_coordinator(),
-        box.send_join([("default", b"")], reason="why"),
-        box.send_sync({}),
+        box.send_join_group([("default", b"")], reason="why"),
+        box.send_sync_group({}),
         box.send_heartbeat(),
-        box.send_leave("why"),
+        box.send_leave_group("why"),
     ]
     assert len(set(tokens)) == len(tokens)
     assert [each.token for each in box.pop_instructions()] == tokens
@@ -54,10 +54,10 @@ def test_each_request_has_a_token_of_its_own(box):
 
 def test_requests_go_where_they_belong_with_the_time_that_they_may_take(box):
     box.send_find_coordinator()
-    box.send_join([("default", b"")], reason="why")
-    box.send_sync({})
+    box.send_join_group([("default", b"")], reason="why")
+    box.send_sync_group({})
     box.send_heartbeat()
-    box.send_leave("why")
+    box.send_leave_group("why")
     sent = {
         each.message.api: each
         for each in box.pop_instructions()

@@ -40,7 +40,7 @@ def after(
 
 
 def running(version: ConnectProtocol, held: ConnectorsAndTasks = C1) -> MemberAssignment:
-    return after(MemberAssignment.initial(V2), version, assigned=held).member
+    return after(MemberAssignment.create_initial(V2), version, assigned=held).member
 
 
 # What it says
@@ -55,7 +55,7 @@ def running(version: ConnectProtocol, held: ConnectorsAndTasks = C1) -> MemberAs
     ],
 )
 def test_a_new_member_offers_what_it_can_and_runs_nothing(offers, names):
-    said = MemberAssignment.initial(offers).metadata("http://w/", 4)
+    said = MemberAssignment.create_initial(offers).metadata("http://w/", 4)
     assert [name for name, _ in said] == names
     for name, data in said:
         assert int.from_bytes(data[:2], "big") == ConnectProtocol.from_wire_name(name).version
@@ -130,7 +130,10 @@ def test_only_eager_members_stop_before_they_join(version, expected):
 
 
 def test_a_member_that_has_nothing_stops_nothing():
-    assert MemberAssignment.initial(V0).work_to_stop_before_join() == connectors_and_tasks.NO_WORK
+    assert (
+        MemberAssignment.create_initial(V0).work_to_stop_before_join()
+        == connectors_and_tasks.NO_WORK
+    )
     failed = after(running(V0), V0, 2, error=connect_protocol.CONFIG_MISMATCH).member
     assert failed.work_to_stop_before_join() == connectors_and_tasks.NO_WORK
 
@@ -179,7 +182,7 @@ def test_an_answer_that_cannot_be_read_changes_nothing():
 
 
 def test_before_the_first_answer_it_has_to_join():
-    assert MemberAssignment.initial(V2).rejoin_needed
+    assert MemberAssignment.create_initial(V2).rejoin_needed
     assert not running(V2).rejoin_needed
 
 
@@ -296,7 +299,7 @@ def test_the_delay_is_told_to_everybody():
     state = AssignorState(
         generation=4,
         members=frozenset({"leader", "gone"}),
-        previous=frozenset(configured().work().items),
+        previous=frozenset(configured().list_work().items),
     )
     found, answers = led(TWO, state=state)
     assert {each.delay_ms for each in answers.values()} == {TIMES.delay_max_ms}
@@ -332,7 +335,7 @@ def test_a_leader_that_has_read_on_meanwhile_plans_from_what_it_knows_now():
     found, answers = led(ahead(12), newest=newest)
     assert {each.config_offset for each in answers.values()} == {14}
     assert found.configured == newest
-    assert {found.owners.url("c9")} <= {"http://leader/", "http://member/"}
+    assert {found.owners.owner_url("c9")} <= {"http://leader/", "http://member/"}
 
 
 def test_a_leader_that_joined_with_enough_does_not_use_what_came_since():
@@ -355,17 +358,17 @@ def test_owners_are_those_that_run_it_after_the_round(version):
     found, answers = led(TWO, version=version)
     for member, answer in answers.items():
         for item in answer.assigned.items:
-            assert found.owners.url(item) == f"http://{member}/"
-    assert found.owners.url("unheard of") is None
+            assert found.owners.owner_url(item) == f"http://{member}/"
+    assert found.owners.owner_url("unheard of") is None
 
 
 def test_what_is_revoked_has_no_owner():
-    everything = configured().work()
+    everything = configured().list_work()
     found, answers = led({"leader": says("leader", held=everything), "member": says("member")})
     (taken, *_) = answers["leader"].revoked.items
-    assert found.owners.url(taken) is None
+    assert found.owners.owner_url(taken) is None
     kept = next(item for item in everything.items if item not in answers["leader"].revoked.items)
-    assert found.owners.url(kept) == "http://leader/"
+    assert found.owners.owner_url(kept) == "http://leader/"
 
 
 # What members say that cannot be read

@@ -63,23 +63,23 @@ def node(cluster):
 @pytest.fixture
 def posted(node):
     def take():
-        node.inbox.wait(WAIT_S)
-        return node.inbox.pop_all()
+        node.inbox.wait_for_event(WAIT_S)
+        return node.inbox.pop_all_events()
 
-    node.inbox.pop_all()
+    node.inbox.pop_all_events()
     return take
 
 
 def asked(node, order):
     """The future of the ticket that an order answers."""
-    ticket, future = node.asked.create()
-    node.orders.execute(order(ticket))
+    ticket, future = node.asked.create_reply_future()
+    node.orders.execute_action(order(ticket))
     return future
 
 
 def configured(node):
     node.configs.put_connector("c", {"name": "c"})
-    node.inbox.pop_all()
+    node.inbox.pop_all_events()
 
 
 def test_an_answer_reaches_who_asked(node):
@@ -88,16 +88,16 @@ def test_an_answer_reaches_who_asked(node):
 
 
 def test_at_the_end_everybody_is_refused(node):
-    _, future = node.asked.create()
-    node.orders.refuse_all()
+    _, future = node.asked.create_reply_future()
+    node.orders.refuse_all_requests()
     assert future.result(0).status == 500
 
 
 def test_a_note_is_logged_and_orders_for_the_group_are_not_for_here(node, caplog):
     with caplog.at_level(logging.INFO):
-        node.orders.execute(WriteLogLine("something changed"))
-        node.orders.execute(WriteLogLine("somebody is lost", is_warning=True))
-        node.orders.execute(CloseGroup())
+        node.orders.execute_action(WriteLogLine("something changed"))
+        node.orders.execute_action(WriteLogLine("somebody is lost", is_warning=True))
+        node.orders.execute_action(CloseGroup())
     told = [(each.levelname, each.message) for each in caplog.records]
     assert told == [("INFO", "something changed"), ("WARNING", "somebody is lost")]
 
@@ -105,26 +105,30 @@ def test_a_note_is_logged_and_orders_for_the_group_are_not_for_here(node, caplog
 def test_the_worker_is_told_of_target_states(node):
     node.worker.runs["c"] = {}
     paused = TargetState.PAUSED
-    node.orders.execute(ApplyTargetState(connector="c", state=paused))
+    node.orders.execute_action(ApplyTargetState(connector="c", state=paused))
     assert node.worker.states == {"c": paused}
 
 
 def test_statuses_are_said_and_forgotten(node):
     node.standing.generation = 7
-    node.orders.execute(PublishRestarting(ConnectorsAndTasks(connectors=("c",), tasks=(TASK,))))
+    node.orders.execute_action(
+        PublishRestarting(ConnectorsAndTasks(connectors=("c",), tasks=(TASK,)))
+    )
     said = node.statuses.snapshot()
     expected = RunStatus(state=RunState.RESTARTING, worker_id="a", generation=7)
     assert said.connector("c") == expected
     assert said.by_task["c"] == {0: expected}
-    node.orders.execute(DeleteStatuses((TASK, "c")))
+    node.orders.execute_action(DeleteStatuses((TASK, "c")))
     said = node.statuses.snapshot()
     assert (said.connectors(), dict(said.by_task)) == ([], {})
 
 
 def test_topics_are_forgotten_for_one_connector(node):
     for name in ("c", "d"):
-        node.statuses.put_topic(TopicStatus(topic="t", connector=name, task=0, discovered_ms=1))
-    node.orders.execute(ResetActiveTopics("c"))
+        node.statuses.put_topic_status(
+            TopicStatus(topic="t", connector=name, task=0, discovered_ms=1)
+        )
+    node.orders.execute_action(ResetActiveTopics("c"))
     assert [bool(node.statuses.snapshot().topics(name)) for name in ("c", "d")] == [False, True]
 
 
@@ -136,26 +140,26 @@ def logger():
 
 
 def test_levels_are_set(node, logger):
-    node.orders.execute(SetLoggerLevel(logger.name, "ERROR"))
+    node.orders.execute_action(SetLoggerLevel(logger.name, "ERROR"))
     assert logger.level == logging.ERROR
 
 
 def test_a_level_that_does_not_exist_changes_nothing(node, logger, caplog):
     """Anybody may have written it to the config topic."""
-    node.orders.execute(SetLoggerLevel(logger.name, "LOUD"))
+    node.orders.execute_action(SetLoggerLevel(logger.name, "LOUD"))
     assert logger.level == logging.NOTSET
     assert "unknown log level LOUD" in caplog.text
 
 
 def test_a_level_for_a_very_deep_name_changes_nothing(node, caplog):
     """Every part of the name would take memory for good."""
-    node.orders.execute(SetLoggerLevel("tests." * 1000, "INFO"))
+    node.orders.execute_action(SetLoggerLevel("tests." * 1000, "INFO"))
     assert "tests." * 1000 not in logging.Logger.manager.loggerDict
     assert "at most 250 characters and 30 parts" in caplog.text
 
 
 def forward(node, token=3):
-    node.orders.execute(
+    node.orders.execute_action(
         ForwardTaskConfigs(token=token, connector="c/d", configs=[{"k": "v"}], leader_url=LEADER)
     )
 
@@ -163,7 +167,7 @@ def forward(node, token=3):
 def test_forwards_signed_and_tells_what_the_leader_said(cluster, node, posted):
     key = SessionKey(key=b"k" * 32, algorithm="HmacSHA256", created_ms=1)
     node.configs.put_session_key(key)
-    node.inbox.pop_all()
+    node.inbox.pop_all_events()
     cluster.send_and_wait = cluster.forwarded.append
     forward(node)
     assert posted() == [TaskConfigsForwarded(token=3)]
@@ -216,7 +220,7 @@ PUT = PutConnector(
 
 
 def test_what_was_validated_is_submitted_with_what_was_found(node, posted):
-    ticket, future = node.asked.create()
+    ticket, future = node.asked.create_reply_future()
     node.orders.validate_and_put(ticket, PUT)
     assert posted() == [RequestSubmitted(ticket=ticket, request=PUT)]
     assert not future.done()
@@ -228,8 +232,8 @@ def test_what_is_invalid_is_submitted_as_such(node, posted):
     )
     info = ConfigInfo(definition=None, value=value)
     node.validation.finds = ConfigInfos(name="x", error_count=1, groups=(), configs=(info,))
-    ticket, _ = node.asked.create()
-    node.orders.execute(ValidateAndPutConnector(ticket=ticket, connector="c", config={}))
+    ticket, _ = node.asked.create_reply_future()
+    node.orders.execute_action(ValidateAndPutConnector(ticket=ticket, connector="c", config={}))
     (told,) = posted()
     assert "contains the following 1 error(s):\nk must not be" in told.request.invalid
 
@@ -237,21 +241,21 @@ def test_what_is_invalid_is_submitted_as_such(node, posted):
 @pytest.mark.parametrize("error", [ConnectRestError(400, "no class"), KeyError("plugin")])
 def test_a_validation_that_raises_is_the_answer(node, error):
     node.validation.finds = error
-    ticket, future = node.asked.create()
+    ticket, future = node.asked.create_reply_future()
     node.orders.validate_and_put(ticket, PUT)
     assert future.exception(WAIT_S) is error
 
 
 def test_validated_too_late_is_refused(node):
     node.inbox.close()
-    ticket, future = node.asked.create()
+    ticket, future = node.asked.create_reply_future()
     node.orders.validate_and_put(ticket, PUT)
     assert future.result(WAIT_S) == RequestRefused(500, "Worker is shutting down")
 
 
 def test_validated_when_too_many_wait_is_told_so(node, monkeypatch):
     monkeypatch.setattr(herder_requests, "MAX_QUEUED_REQUESTS", 0)
-    ticket, future = node.asked.create()
+    ticket, future = node.asked.create_reply_future()
     node.orders.validate_and_put(ticket, PUT)
     assert isinstance(future.exception(WAIT_S), HerderQueueFullError)
 
@@ -259,7 +263,7 @@ def test_validated_when_too_many_wait_is_told_so(node, monkeypatch):
 def test_where_calls_have_no_place_askers_are_told_that_too_many_wait(node):
     configured(node)
     node.calls.stop(WAIT_S)
-    ticket, put = node.asked.create()
+    ticket, put = node.asked.create_reply_future()
     node.orders.validate_and_put(ticket, PUT)
     read = asked(node, lambda ticket: by_worker(ticket, ReadConnectorOffsets("c")))
     assert all(isinstance(each.exception(0), HerderQueueFullError) for each in (put, read))

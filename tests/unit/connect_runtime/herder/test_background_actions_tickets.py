@@ -20,17 +20,17 @@ def asked():
 
 
 def test_the_first_answer_counts(asked):
-    ticket, future = asked.create()
-    asked.complete(ticket, YES)
-    asked.complete(ticket, NO)
-    asked.fail(ticket, KeyError("late"))
+    ticket, future = asked.create_reply_future()
+    asked.complete_reply(ticket, YES)
+    asked.complete_reply(ticket, NO)
+    asked.fail_reply(ticket, KeyError("late"))
     assert future.result(0) == YES
 
 
 def test_tickets_differ_and_unknown_ones_are_nobodys(asked):
-    (one, first), (two, second) = asked.create(), asked.create()
-    asked.complete(-1, NO)
-    asked.complete(two, NO)
+    (one, first), (two, second) = asked.create_reply_future(), asked.create_reply_future()
+    asked.complete_reply(-1, NO)
+    asked.complete_reply(two, NO)
     assert one != two
     assert not first.done()
     assert second.result(0) == NO
@@ -40,8 +40,8 @@ def test_settled_with_what_comes_of_a_call(asked):
     outcomes: list[futures.Future[object]] = [futures.Future(), futures.Future()]
     answers = []
     for each in outcomes:
-        ticket, future = asked.create()
-        asked.complete_from(ticket, each)
+        ticket, future = asked.create_reply_future()
+        asked.complete_from_future(ticket, each)
         answers.append(future)
     assert not any(each.done() for each in answers)
     outcomes[0].set_result(YES)
@@ -51,7 +51,7 @@ def test_settled_with_what_comes_of_a_call(asked):
 
 
 def test_fails_with_a_call_and_else_waits_on(asked):
-    (one, well), (two, badly) = asked.create(), asked.create()
+    (one, well), (two, badly) = asked.create_reply_future(), asked.create_reply_future()
     done: futures.Future[object] = futures.Future()
     broken: futures.Future[object] = futures.Future()
     asked.propagate_failure(one, done)
@@ -63,14 +63,14 @@ def test_fails_with_a_call_and_else_waits_on(asked):
 
 
 def test_at_the_end_nobody_waits(asked):
-    ticket, future = asked.create()
-    asked.refuse_all(background_actions.SHUTTING_DOWN_REPLY)
-    asked.complete(ticket, YES)
+    ticket, future = asked.create_reply_future()
+    asked.refuse_all_requests(background_actions.SHUTTING_DOWN_REPLY)
+    asked.complete_reply(ticket, YES)
     assert future.result(0) == RequestRefused(500, "Worker is shutting down")
 
 
 def test_who_gives_up_waiting_does_not_get_in_the_way_of_answers(asked):
-    ticket, future = asked.create()
+    ticket, future = asked.create_reply_future()
     assert not future.cancel()
-    asked.complete(ticket, YES)
+    asked.complete_reply(ticket, YES)
     assert future.result(0) == YES

@@ -63,7 +63,7 @@ def node(cluster):
 
 
 def write(node, what):
-    return node.questions.execute(WriteConfigTopic(what))
+    return node.questions.execute_action(WriteConfigTopic(what))
 
 
 def put(node, name="c", state=None):
@@ -115,23 +115,23 @@ def test_a_refused_write_failed_and_a_fenced_one_says_so(cluster, node):
 
 
 def test_reading_is_done_or_too_late(cluster, node):
-    assert node.questions.execute(ReadConfigTopic(1.0)) == DONE
+    assert node.questions.execute_action(ReadConfigTopic(1.0)) == DONE
     with cluster.configs.unreachable():
-        assert node.questions.execute(ReadConfigTopic(1.0)) == ActionTimedOut()
+        assert node.questions.execute_action(ReadConfigTopic(1.0)) == ActionTimedOut()
 
 
 def test_claiming_is_nothing_where_nobody_is_fenced(node):
-    assert node.questions.execute(FenceConfigWriters()) == DONE
+    assert node.questions.execute_action(FenceConfigWriters()) == DONE
 
 
 def test_statuses_are_waited_for_and_who_gives_up_on_them_says_so(
     cluster, node, monkeypatch, caplog
 ):
     monkeypatch.setattr("connect_runtime.herder.blocking_actions.STATUS_FLUSH_TIMEOUT_S", 0.02)
-    assert node.questions.execute(FlushStatuses()) == DONE
+    assert node.questions.execute_action(FlushStatuses()) == DONE
     with cluster.statuses.unreachable():
-        node.orders.execute(PublishRestarting(ConnectorsAndTasks(connectors=("c",))))
-        outcome = node.questions.execute(FlushStatuses())
+        node.orders.execute_action(PublishRestarting(ConnectorsAndTasks(connectors=("c",))))
+        outcome = node.questions.execute_action(FlushStatuses())
         assert isinstance(outcome, ActionFailed)
         assert "1 status was" in outcome.reason
         assert "1 status was" in caplog.text
@@ -144,7 +144,7 @@ def test_starts_what_is_configured_now_and_names_what_cannot_be(node):
     node.worker.refuses.add("bad")
     task, gone = ConnectorTaskId("c", 0), ConnectorTaskId("c", 1)
     what = ConnectorsAndTasks(connectors=("bad", "c", "gone"), tasks=(task, gone))
-    outcome = node.questions.execute(StartConnectorsAndTasks(what))
+    outcome = node.questions.execute_action(StartConnectorsAndTasks(what))
     assert dict(outcome.failed) == {
         "bad": "bad has no class",
         "gone": "connector gone no longer exists",
@@ -152,39 +152,39 @@ def test_starts_what_is_configured_now_and_names_what_cannot_be(node):
     }
     assert node.worker.runs == {"c": {"name": "c"}, task: {"t": "1"}}
     assert set(node.worker.states.values()) == {STOPPED}
-    assert node.questions.execute(StopConnectorsAndTasks(what)) == DONE
+    assert node.questions.execute_action(StopConnectorsAndTasks(what)) == DONE
     assert node.worker.runs == {}
 
 
 def test_a_connector_without_target_state_is_to_run(node):
     put(node)
-    node.questions.execute(StartConnectorsAndTasks(ConnectorsAndTasks(connectors=("c",))))
+    node.questions.execute_action(StartConnectorsAndTasks(ConnectorsAndTasks(connectors=("c",))))
     assert node.worker.states == {"c": TargetState.STARTED}
 
 
 def test_asks_connectors_by_what_is_configured_now(node):
     put(node)
     node.worker.plans["c"] = [{"t": "1"}]
-    outcome = node.questions.execute(GenerateTaskConfigs("c"))
+    outcome = node.questions.execute_action(GenerateTaskConfigs("c"))
     assert outcome == TaskConfigsGenerated(configs=[{"t": "1"}], config_applied=False)
 
 
 def test_where_calls_have_no_place_it_failed_and_nothing_worse(node):
     put(node)
     node.calls.stop(herding.WAIT_S)
-    assert isinstance(node.questions.execute(GenerateTaskConfigs("c")), ActionFailed)
+    assert isinstance(node.questions.execute_action(GenerateTaskConfigs("c")), ActionFailed)
 
 
 def test_a_mistake_of_ours_is_raised(node):
     node.worker.mistakes["stop"] = RuntimeError("bug")
     with pytest.raises(RuntimeError, match="bug"):
-        node.questions.execute(StopConnectorsAndTasks(ConnectorsAndTasks(connectors=("c",))))
+        node.questions.execute_action(StopConnectorsAndTasks(ConnectorsAndTasks(connectors=("c",))))
 
 
 def test_stops_what_is_left(node):
     put(node)
-    node.questions.execute(StartConnectorsAndTasks(ConnectorsAndTasks(connectors=("c",))))
-    node.questions.stop_all()
+    node.questions.execute_action(StartConnectorsAndTasks(ConnectorsAndTasks(connectors=("c",))))
+    node.questions.stop_all_work()
     assert node.worker.runs == {}
 
 
@@ -204,7 +204,7 @@ class Topic:
 
     def write(self, *records):
         for each in records:
-            self._fold.apply(each.key, each.value, offset=self._offset)
+            self._fold.apply_record(each.key, each.value, offset=self._offset)
             self._offset += 1
         return self
 
@@ -273,7 +273,7 @@ class Slow:
 
 def test_what_it_gives_is_told(calls, worker, topic):
     worker.plans["c"] = [TASK]
-    assert calls.generate("c", topic.view) == TaskConfigsGenerated(
+    assert calls.generate_task_configs("c", topic.view) == TaskConfigsGenerated(
         configs=[TASK], config_applied=False
     )
 
@@ -281,13 +281,13 @@ def test_what_it_gives_is_told(calls, worker, topic):
 @pytest.mark.parametrize("name", ["c", "unknown"])
 def test_what_does_not_run_or_is_not_configured(calls, worker, topic, name):
     worker.plans["c"] = None
-    assert calls.generate(name, topic.view) == ConnectorNotRunning()
+    assert calls.generate_task_configs(name, topic.view) == ConnectorNotRunning()
 
 
 def test_too_many_tasks_are_no_reason_to_ask_again(calls, worker, topic):
     worker.plans["c"] = TooManyTasksError("raise tasks.max")
     expected = ActionFailed(reason="raise tasks.max", is_permanent=True)
-    assert calls.generate("c", topic.view) == expected
+    assert calls.generate_task_configs("c", topic.view) == expected
 
 
 @pytest.mark.parametrize(
@@ -295,19 +295,19 @@ def test_too_many_tasks_are_no_reason_to_ask_again(calls, worker, topic):
 )
 def test_whatever_it_raises_is_tried_again(calls, worker, topic, error):
     worker.plans["c"] = error
-    outcome = calls.generate("c", topic.view)
+    outcome = calls.generate_task_configs("c", topic.view)
     assert isinstance(outcome, ActionFailed)
     assert not outcome.is_permanent
     assert "no broker" in outcome.reason
     worker.plans["c"] = [TASK]
-    assert isinstance(calls.generate("c", topic.view), TaskConfigsGenerated)
+    assert isinstance(calls.generate_task_configs("c", topic.view), TaskConfigsGenerated)
 
 
 @pytest.mark.usefixtures("impatient")
 def test_one_that_hangs_is_waited_for_once_and_not_asked_twice(calls, worker, topic, monkeypatch):
     worker.plans["c"] = slow = Slow(answer=[TASK])
     expected = ActionFailed(reason="connector c did not return task configs within 0.05 s")
-    assert calls.generate("c", topic.view) == expected
+    assert calls.generate_task_configs("c", topic.view) == expected
     slow.begins()
     waited = []
     real = futures.wait
@@ -317,7 +317,7 @@ def test_one_that_hangs_is_waited_for_once_and_not_asked_twice(calls, worker, to
         return real(asked, timeout=timeout)
 
     monkeypatch.setattr(futures, "wait", wait)
-    assert calls.generate("c", topic.view) == expected
+    assert calls.generate_task_configs("c", topic.view) == expected
     assert waited == [0.0]
     assert worker.asked == ["c"]
     slow.ends()
@@ -327,11 +327,11 @@ def test_one_that_hangs_is_waited_for_once_and_not_asked_twice(calls, worker, to
 
 def late(calls, slow, topic, *, wished):
     """It answers after everybody gave up on it, and after its wish for another call if any."""
-    assert isinstance(calls.generate("c", topic.view), ActionFailed)
+    assert isinstance(calls.generate_task_configs("c", topic.view), ActionFailed)
     slow.begins()
     if wished:
-        calls.mark_outdated("c")
-        assert isinstance(calls.generate("c", topic.view), ActionFailed)
+        calls.mark_pending_call_outdated("c")
+        assert isinstance(calls.generate_task_configs("c", topic.view), ActionFailed)
     slow.ends()
 
 
@@ -355,7 +355,7 @@ def _generated(calls, topic):
     said = []
 
     def is_there():
-        said.append(calls.generate("c", topic.view))
+        said.append(calls.generate_task_configs("c", topic.view))
         return isinstance(said[-1], TaskConfigsGenerated)
 
     eventually.eventually(is_there, WAIT_S, interval_s=0.001)
@@ -365,7 +365,7 @@ def _generated(calls, topic):
 @pytest.mark.usefixtures("impatient")
 def test_what_it_said_before_it_was_started_anew_does_not_count(calls, worker, topic):
     worker.plans["c"] = slow = Slow(answer=[TASK])
-    assert isinstance(calls.generate("c", topic.view), ActionFailed)
+    assert isinstance(calls.generate_task_configs("c", topic.view), ActionFailed)
     slow.begins()
     calls.forget_pending_call("c")
     worker.plans["c"] = [{"t": "2"}]
@@ -380,18 +380,18 @@ def test_where_too_many_hang_it_is_asked_later(calls, worker, topic):
     for name in ("x", "y", "z"):
         topic.write(*config_records.encode_connector_creation(name, CONFIG))
         worker.plans[name] = slow
-        assert isinstance(calls.generate(name, topic.view), ActionFailed)
+        assert isinstance(calls.generate_task_configs(name, topic.view), ActionFailed)
         if name != "z":  # which waits for a thread
             slow.begins()
     with pytest.raises(ThreadPoolFull):
-        calls.generate("c", topic.view)
+        calls.generate_task_configs("c", topic.view)
     slow.ends()
     eventually.eventually(lambda: len(worker.asked) == 3, WAIT_S)
     assert _generated(calls, topic).configs == ()
 
 
 def applied(calls, topic):
-    outcome = calls.generate("c", topic.view)
+    outcome = calls.generate_task_configs("c", topic.view)
     assert isinstance(outcome, TaskConfigsGenerated)
     return outcome.config_applied
 
@@ -418,7 +418,7 @@ def test_a_changed_configuration_is_not_applied(calls, topic):
 def test_what_cannot_be_filled_in_is_tried_again(calls, topic, secrets):
     topic.publish()
     secrets["broken"] = "no such file"
-    assert calls.generate("c", topic.view) == ActionFailed(reason="no such file")
+    assert calls.generate_task_configs("c", topic.view) == ActionFailed(reason="no such file")
 
 
 def test_what_refers_to_a_lost_secret_can_be_replaced(calls, topic, secrets):
@@ -437,5 +437,5 @@ def test_secrets_of_removed_connectors_are_forgotten(calls, topic, secrets):
     held = calls._applied
     assert "s1" in str(held["c"].resolved)
     topic.write(*config_records.encode_connector_deletion("c"))
-    assert calls.generate("c", topic.view) == ConnectorNotRunning()
+    assert calls.generate_task_configs("c", topic.view) == ConnectorNotRunning()
     assert held == {}

@@ -76,7 +76,7 @@ def test_a_connector_configured_anew_restarts_where_it_runs_without_a_round(worl
     world.plans["c"] = []  # it would not change its tasks
     world.write(config_records.encode_target_state("c", PAUSED))
     rounds, starts = world.rounds, len(worker.of(StartConnectorsAndTasks))
-    world.write(config_records.encode_connector("c", {"name": "c", "more": "1"}))
+    world.write(config_records.encode_connector_config("c", {"name": "c", "more": "1"}))
     assert world.rounds == rounds
     assert worker.runs["c"] == {"name": "c", "more": "1"}
     [start] = worker.of(StartConnectorsAndTasks)[starts:]
@@ -162,7 +162,7 @@ def test_a_connector_removed_and_made_again_at_once_runs_with_its_new_configurat
     world.plans["c"] = [{"n": "new"}]
     world.write(
         *config_records.encode_connector_deletion("c"),
-        config_records.encode_connector("c", {"name": "new"}),
+        config_records.encode_connector_config("c", {"name": "new"}),
     )
     assert worker.runs["c"] == {"name": "new"}
     assert worker.runs[herder_cluster.task("c", 0)] == {"n": "new"}
@@ -173,7 +173,7 @@ def test_of_several_restarts_the_strongest_is_done_once(world, worker):
     weak = RestartRequest(connector="c", only_failed=True)
     strong = RestartRequest(connector="c", include_tasks=True)
     before = len(worker.said)
-    world.write(*map(config_records.encode_restart, (weak, strong, weak)))
+    world.write(*map(config_records.encode_restart_request, (weak, strong, weak)))
     restarted = [each for each in worker.said[before:] if isinstance(each, PublishRestarting)]
     assert [str(item) for each in restarted for item in each.work.items] == ["c", "c-0", "c-1"]
 
@@ -182,14 +182,17 @@ def test_what_nobody_runs_here_is_not_restarted(world, worker):
     nobody = RestartRequest(connector="nobody")
     failed = RestartRequest(connector="c", only_failed=True)
     before = len(worker.said)
-    world.write(config_records.encode_restart(nobody), config_records.encode_restart(failed))
+    world.write(
+        config_records.encode_restart_request(nobody), config_records.encode_restart_request(failed)
+    )
     assert worker.said[before:] == []
 
 
 def test_what_was_deleted_meanwhile_is_not_restarted(world, worker):
     request = RestartRequest(connector="c", include_tasks=True)
     world.write(
-        config_records.encode_restart(request), *config_records.encode_connector_deletion("c")
+        config_records.encode_restart_request(request),
+        *config_records.encode_connector_deletion("c"),
     )
     assert worker.of(PublishRestarting) == []
     assert sorted(world.owners()) == ["d", "d-0"]
@@ -213,10 +216,10 @@ def test_between_a_change_and_its_round_owners_are_not_told(world, worker):
     change = ConnectorConfigured("new", created=True)
     put = PutConnector(connector="c", config={})
     seen = world.seen(worker)
-    [question] = herder.step(RequestSubmitted(ticket=90, request=put), seen)
-    herder.step(ConfigRecordRead(change), seen)
-    herder.step(RequestSubmitted(ticket=91, request=DescribeConnector("c")), seen)
-    said = herder.step(ActionCompleted(ActionDone()), seen)
+    [question] = herder.process_event(RequestSubmitted(ticket=90, request=put), seen)
+    herder.process_event(ConfigRecordRead(change), seen)
+    herder.process_event(RequestSubmitted(ticket=91, request=DescribeConnector("c")), seen)
+    said = herder.process_event(ActionCompleted(ActionDone()), seen)
     assert isinstance(question, WriteConfigTopic)
     [described] = [each for each in said if isinstance(each, SendReply) and each.ticket == 91]
     assert described.reply.status == 409
@@ -278,7 +281,7 @@ def test_a_worker_that_ends_stops_its_work_answers_everybody_and_leaves_last():
     assert worker.runs == {}
     assert worker.replies[later] == RequestRefused(500, "Worker is shutting down")
     assert worker.said[-1] == CloseGroup()
-    assert worker.herder.closed
+    assert worker.herder.is_closed
     assert worker.herder.next_tick_s() is None
     seen = EventSnapshot(
         now_s=0,
@@ -286,18 +289,18 @@ def test_a_worker_that_ends_stops_its_work_answers_everybody_and_leaves_last():
         config=cluster_config_state.EMPTY_CONFIG_STATE,
         statuses=StatusSnapshot(),
     )
-    assert worker.herder.step(HerderTick(), seen) == []
+    assert worker.herder.process_event(HerderTick(), seen) == []
 
 
 def test_what_is_asked_while_it_ends_is_refused():
     herder = DistributedHerder(HerderSettings(), SEEN)
-    assert herder.step(StoresLoaded(), SEEN) == []
-    [flush] = herder.step(HerderShutdownRequested(), SEEN)
+    assert herder.process_event(StoresLoaded(), SEEN) == []
+    [flush] = herder.process_event(HerderShutdownRequested(), SEEN)
     assert flush == FlushStatuses()
     asked = RequestSubmitted(ticket=4, request=CheckHealth())
-    [answer] = herder.step(asked, SEEN)
+    [answer] = herder.process_event(asked, SEEN)
     assert answer == SendReply(4, RequestRefused(500, "Worker is shutting down"))
-    assert herder.step(ActionCompleted(ActionDone()), SEEN) == [CloseGroup()]
+    assert herder.process_event(ActionCompleted(ActionDone()), SEEN) == [CloseGroup()]
 
 
 SEEN = EventSnapshot(
@@ -311,18 +314,18 @@ SEEN = EventSnapshot(
 def test_before_it_has_begun_nothing_is_decided():
     herder = DistributedHerder(HerderSettings(), SEEN)
     asked = RequestSubmitted(ticket=1, request=CheckHealth())
-    assert herder.step(asked, SEEN) == []
+    assert herder.process_event(asked, SEEN) == []
     assert herder.next_tick_s() is None
-    assert herder.step(HerderShutdownRequested(), SEEN)[-1] == FlushStatuses()
+    assert herder.process_event(HerderShutdownRequested(), SEEN)[-1] == FlushStatuses()
 
 
 def test_requests_wait_for_a_round():
     world = cluster()
     worker = world.join("a")
     herder = worker.herder
-    [prepared] = herder.step(JoinRequested(worker.member.work_to_stop_before_join()), SEEN)
+    [prepared] = herder.process_event(JoinRequested(worker.member.work_to_stop_before_join()), SEEN)
     assert prepared == ConfirmJoinPrepared()
-    assert herder.step(RequestSubmitted(ticket=99, request=CheckHealth()), SEEN) == []
+    assert herder.process_event(RequestSubmitted(ticket=99, request=CheckHealth()), SEEN) == []
     assert herder.next_tick_s() is None
 
 
@@ -331,20 +334,20 @@ def test_what_happens_while_a_question_is_open_is_only_noted():
     worker = world.join("a")
     herder, seen = worker.herder, world.seen(worker)
     put = PutConnector(connector="c", config={})
-    [question] = herder.step(RequestSubmitted(ticket=50, request=put), seen)
+    [question] = herder.process_event(RequestSubmitted(ticket=50, request=put), seen)
     assert isinstance(question, WriteConfigTopic)
     assert herder.pending_action is question
     asked = RequestSubmitted(ticket=51, request=CheckHealth())
-    assert herder.step(asked, seen) == []
+    assert herder.process_event(asked, seen) == []
     assert herder.next_tick_s() is None
-    answers = herder.step(ActionCompleted(ActionDone()), seen)
+    answers = herder.process_event(ActionCompleted(ActionDone()), seen)
     assert [each.ticket for each in answers] == [50, 51]
 
 
 def test_an_answer_to_nothing_is_a_mistake_of_the_driver():
     herder = DistributedHerder(HerderSettings(), SEEN)
     with pytest.raises(AssertionError):
-        herder.step(ActionCompleted(ActionDone()), SEEN)
+        herder.process_event(ActionCompleted(ActionDone()), SEEN)
 
 
 def test_the_loss_of_the_coordinator_stops_everything_until_the_next_round():
@@ -367,7 +370,8 @@ def test_too_many_requests_are_refused(monkeypatch):
     monkeypatch.setattr(herder_requests, "MAX_QUEUED_REQUESTS", 2)
     herder = DistributedHerder(HerderSettings(), SEEN)
     said = [
-        herder.step(RequestSubmitted(ticket=each, request=CheckHealth()), SEEN) for each in range(3)
+        herder.process_event(RequestSubmitted(ticket=each, request=CheckHealth()), SEEN)
+        for each in range(3)
     ]
     assert said[:2] == [[], []]
     [refused] = said[2]

@@ -86,7 +86,7 @@ class Worker:
         return self
 
     def round(self, assignment: bytes, *, speaks: str = "sessioned", generation: int = 1) -> None:
-        self.part.confirm_prepared(self.now_s)
+        self.part.confirm_join_prepared(self.now_s)
         self.answer("join_group", group_answers.joined(generation=generation, protocol=speaks))
         self.answer("sync_group", group_answers.synced(assignment, protocol=speaks))
 
@@ -122,7 +122,7 @@ def holding_both() -> Worker:
 def test_it_is_asked_joins_and_hears_what_it_is_to_run():
     worker = Worker().asked()
     assert worker.part.pop_events() == [JoinRequested(connectors_and_tasks.NO_WORK)]
-    worker.part.confirm_prepared(worker.now_s)
+    worker.part.confirm_join_prepared(worker.now_s)
     assert worker.metadata() == WorkerMetadata(url="http://me/", config_offset=5)
     worker.answer("join_group", group_answers.joined(generation=7))
     worker.answer("sync_group", group_answers.synced(assignment(T0)))
@@ -143,7 +143,7 @@ def test_it_is_asked_joins_and_hears_what_it_is_to_run():
 def test_who_leads_is_asked_for_a_plan_and_hears_who_owns_what():
     worker = Worker().asked()
     worker.part.pop_events()
-    worker.part.confirm_prepared(worker.now_s)
+    worker.part.confirm_join_prepared(worker.now_s)
     metadata = connect_protocol.encode_metadata(worker.metadata(), ConnectProtocol.SESSIONED)
     worker.answer("join_group", group_answers.joined(leader="m1", members={"m1": metadata}))
     (asked,) = worker.plans
@@ -165,15 +165,15 @@ def test_who_leads_is_asked_for_a_plan_and_hears_who_owns_what():
 def test_what_is_revoked_is_to_stop_and_is_not_reported_any_more():
     worker = holding_both()
     worker.part.pop_events()
-    worker.part.rejoin("why not", worker.now_s)
+    worker.part.rejoin_group("why not", worker.now_s)
     assert worker.part.pop_events() == [JoinRequested(connectors_and_tasks.NO_WORK)]
     worker.round(assignment(revoked=ConnectorsAndTasks(tasks=(T1,))), generation=2)
     (told,) = worker.part.pop_events()
     assert told.items_to_stop == told.assignment.revoked == ConnectorsAndTasks(tasks=(T1,))
     assert told.assignment.assigned.tasks == (T0,)
-    worker.part.rejoin("it has stopped", worker.now_s)
+    worker.part.rejoin_group("it has stopped", worker.now_s)
     worker.part.pop_events()
-    worker.part.confirm_prepared(worker.now_s)
+    worker.part.confirm_join_prepared(worker.now_s)
     assert worker.metadata().running.tasks == (T0,)
 
 
@@ -182,7 +182,7 @@ def test_eager_workers_stop_all_before_they_join():
     worker.part.pop_events()
     worker.round(assignment(T0, speaks=EAGER), speaks="default")
     worker.part.pop_events()
-    worker.part.rejoin("why not", worker.now_s)
+    worker.part.rejoin_group("why not", worker.now_s)
     assert worker.part.pop_events() == [JoinRequested(ConnectorsAndTasks(tasks=(T0,)))]
 
 
@@ -190,7 +190,7 @@ def test_who_is_left_out_goes_on_in_step_with_what_it_knows():
     """Else it would join again and again to get into step with offset -1."""
     worker = holding_both()
     worker.part.pop_events()
-    worker.part.rejoin("why not", worker.now_s)
+    worker.part.rejoin_group("why not", worker.now_s)
     worker.part.pop_events()
     worker.round(b"", generation=2)
     (told,) = worker.part.pop_events()
@@ -202,14 +202,14 @@ def test_who_is_left_out_goes_on_in_step_with_what_it_knows():
 
 def test_nothing_is_joined_before_the_herder_was_asked_and_answered():
     worker = Worker().asked()
-    worker.part.confirm_prepared(worker.now_s)
+    worker.part.confirm_join_prepared(worker.now_s)
     worker.collect()
     assert "join_group" not in worker.sent, "the herder has not taken the question"
     worker.part.pop_events()
-    worker.part.confirm_prepared(worker.now_s)
+    worker.part.confirm_join_prepared(worker.now_s)
     worker.collect()
     del worker.sent["join_group"]
-    worker.part.confirm_prepared(worker.now_s)
+    worker.part.confirm_join_prepared(worker.now_s)
     worker.collect()
     assert "join_group" not in worker.sent, "one answer is enough"
 
@@ -217,43 +217,43 @@ def test_nothing_is_joined_before_the_herder_was_asked_and_answered():
 def test_without_a_coordinator_all_work_is_lost_and_the_question_asked_again():
     worker = holding_both()
     worker.part.pop_events()
-    worker.part.rejoin("why not", worker.now_s)
+    worker.part.rejoin_group("why not", worker.now_s)
     assert worker.part.pop_events() == [JoinRequested(connectors_and_tasks.NO_WORK)]
     worker.wait(30.0)
-    worker.part.confirm_prepared(worker.now_s)  # said before the loss was heard
+    worker.part.confirm_join_prepared(worker.now_s)  # said before the loss was heard
     lost, asked = worker.part.pop_events()
     assert isinstance(lost, CoordinatorLost)
     assert asked == JoinRequested(connectors_and_tasks.NO_WORK)
     assert worker.part.assigned_work == connectors_and_tasks.NO_WORK
     worker.now_s += 2.0  # as long as it may wait before it asks again
     worker.asked().answer("heartbeat", group_answers.beaten())
-    worker.part.confirm_prepared(worker.now_s)
+    worker.part.confirm_join_prepared(worker.now_s)
     assert worker.metadata().allocation is None
 
 
 def test_who_leaves_forgets_a_round_that_it_has_not_heard_of():
     worker = holding_both()
     worker.part.pop_events()
-    worker.part.rejoin("why not", worker.now_s)
+    worker.part.rejoin_group("why not", worker.now_s)
     worker.part.pop_events()
     worker.round(assignment(revoked=ConnectorsAndTasks(tasks=(T1,))), generation=2)
-    worker.part.leave("cannot read", worker.now_s)
+    worker.part.leave_group("cannot read", worker.now_s)
     assert worker.part.pop_events() == []
     assert worker.part.assigned_work.tasks == (T0, T1), "it runs both"
-    worker.part.rejoin("can read", worker.now_s)
+    worker.part.rejoin_group("can read", worker.now_s)
     worker.part.pop_events()
-    worker.part.confirm_prepared(worker.now_s)
+    worker.part.confirm_join_prepared(worker.now_s)
     assert worker.metadata().running.tasks == (T0, T1)
 
 
 def test_who_gave_its_work_up_says_so():
     worker = holding_both()
     worker.part.pop_events()
-    worker.part.revoke_all()
-    worker.part.leave("cannot read", worker.now_s)
-    worker.part.rejoin("can read", worker.now_s)
+    worker.part.revoke_all_work()
+    worker.part.leave_group("cannot read", worker.now_s)
+    worker.part.rejoin_group("can read", worker.now_s)
     worker.part.pop_events()
-    worker.part.confirm_prepared(worker.now_s)
+    worker.part.confirm_join_prepared(worker.now_s)
     assert worker.metadata().allocation is None
 
 
@@ -272,7 +272,7 @@ def test_an_assignment_that_is_none_ends_it():
 def test_what_the_group_refuses_ends_it():
     worker = Worker().asked()
     worker.part.pop_events()
-    worker.part.confirm_prepared(worker.now_s)
+    worker.part.confirm_join_prepared(worker.now_s)
     worker.answer("join_group", group_answers.joined(code=30))
     (failed,) = worker.part.pop_events()
     assert isinstance(failed, GroupSessionFailed)
@@ -289,7 +289,7 @@ def test_who_closes_hears_nothing_more(joined):
     if joined:
         worker.answer("leave_group", group_answers.left())
     assert worker.part.is_closed
-    worker.part.rejoin("no", worker.now_s)
-    worker.part.confirm_prepared(worker.now_s)
-    worker.part.leave("no", worker.now_s)
+    worker.part.rejoin_group("no", worker.now_s)
+    worker.part.confirm_join_prepared(worker.now_s)
+    worker.part.leave_group("no", worker.now_s)
     assert worker.part.pop_events() == []

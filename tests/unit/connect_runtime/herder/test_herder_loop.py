@@ -54,38 +54,38 @@ def submitted(number: int) -> RequestSubmitted:
 
 def test_is_taken_in_order_and_once(box):
     told = [submitted(1), HerderTick(), submitted(2)]
-    assert all(box.post(each) for each in told)
-    assert box.pop_all() == told
-    assert box.pop_all() == []
+    assert all(box.post_event(each) for each in told)
+    assert box.pop_all_events() == told
+    assert box.pop_all_events() == []
 
 
 def test_askers_are_turned_away_when_it_is_full_and_others_are_not(box, monkeypatch):
     monkeypatch.setattr(herder_requests, "MAX_QUEUED_REQUESTS", 2)
-    box.post(submitted(1))
-    box.post(submitted(2))
+    box.post_event(submitted(1))
+    box.post_event(submitted(2))
     with pytest.raises(HerderQueueFullError, match="2 requests are already queued"):
-        box.post(submitted(3))
-    assert box.post(HerderShutdownRequested())
-    assert len(box.pop_all()) == 3
-    assert box.post(submitted(4))
+        box.post_event(submitted(3))
+    assert box.post_event(HerderShutdownRequested())
+    assert len(box.pop_all_events()) == 3
+    assert box.post_event(submitted(4))
 
 
 def test_a_wish_waits_once_for_each_connector(box):
     for name in ("a", "b", "a"):
-        assert box.post(TaskReconfigurationRequested(name))
-    assert [each.connector for each in box.pop_all()] == ["a", "b"]
-    box.post(TaskReconfigurationRequested("a"))
-    assert len(box.pop_all()) == 1
+        assert box.post_event(TaskReconfigurationRequested(name))
+    assert [each.connector for each in box.pop_all_events()] == ["a", "b"]
+    box.post_event(TaskReconfigurationRequested("a"))
+    assert len(box.pop_all_events()) == 1
 
 
 @pytest.mark.parametrize("how", ["post", "wake"])
 def test_what_came_before_the_wait_ends_it(box, how):
     if how == "wake":
-        box.wake()
+        box.wake_herder()
     else:
-        box.post(HerderTick())
+        box.post_event(HerderTick())
     began_s = NOW_S()
-    box.wait(10.0)
+    box.wait_for_event(10.0)
     assert NOW_S() - began_s < 5
 
 
@@ -101,36 +101,36 @@ def test_what_comes_during_the_wait_ends_it(box, how):
     waiter = owner.start("waits", wait)
     assert waits.wait(5.0)
     if how == "wake":
-        box.wake()
+        box.wake_herder()
     else:
-        box.post(HerderTick())
+        box.post_event(HerderTick())
     assert waiter.join(5.0)
 
 
 def test_a_wake_counts_once(box):
-    box.wake()
-    box.pop_all()
+    box.wake_herder()
+    box.pop_all_events()
     began_s = NOW_S()
-    box.wait(0.05)
+    box.wait_for_event(0.05)
     assert NOW_S() - began_s >= 0.04
 
 
 def test_times_that_have_passed_are_no_wait(box):
-    box.wait(-1.0)
+    box.wait_for_event(-1.0)
 
 
 def test_closed_it_takes_no_more_and_gives_what_it_has(box):
     """A herder that hung while it was told to end must learn of it when it comes back."""
-    box.post(HerderShutdownRequested())
+    box.post_event(HerderShutdownRequested())
     box.close()
-    assert not box.post(submitted(1))
-    assert box.pop_all() == [HerderShutdownRequested()]
+    assert not box.post_event(submitted(1))
+    assert box.pop_all_events() == [HerderShutdownRequested()]
 
 
 def test_closed_it_does_not_keep_who_waits_busy(box):
     box.close()
     began_s = NOW_S()
-    box.wait(0.05)
+    box.wait_for_event(0.05)
     assert NOW_S() - began_s >= 0.04
 
 
@@ -165,7 +165,7 @@ def node(cluster):
 def ready(node):
     """It has joined, and its leader has written what it does unasked."""
     node.start()
-    until(lambda: node.herder.ready() and node.configs.snapshot().session_key is not None)
+    until(lambda: node.herder.is_ready() and node.configs.snapshot().session_key is not None)
     return node
 
 
@@ -196,7 +196,7 @@ def test_begun_is_told_first_and_once(node, told):
     node.configs.start(WAIT_S)
     node.configs.put_connector("early", {"name": "early"})
     node.loop.start()
-    until(node.herder.ready)
+    until(node.herder.is_ready)
     assert told[0] == StoresLoaded()
     assert told.count(StoresLoaded()) == 1
 
@@ -215,7 +215,7 @@ def test_events_during_a_question_wait_for_nothing_but_its_answer(node, told, mo
     held = Held(monkeypatch, node, "start_connector")
     node.put("c")
     with held:
-        health = node.herder.submit(HEALTH)
+        health = node.herder.submit_request(HEALTH)
         assert not health.done()
     assert health.result(WAIT_S) == RequestAccepted()
 
@@ -226,7 +226,7 @@ def test_the_group_is_told_between_questions_that_the_herder_comes_round(node):
     asked = [
         PutConnector(connector="c", config={"n": str(each)}, replace=True) for each in range(3)
     ]
-    for each in [node.herder.submit(request) for request in asked]:
+    for each in [node.herder.submit_request(request) for request in asked]:
         each.result(WAIT_S)
     assert node.group.calls.count("ticked") >= before + 3
 
@@ -245,7 +245,7 @@ def test_a_wish_that_comes_while_the_connector_is_slow_to_answer_is_not_lost(nod
     node.worker.plans["c"] = slow
     node.put("c")
     until(lambda: node.questions._connectors._pending)
-    node.inbox.post(TaskReconfigurationRequested("c"))
+    node.inbox.post_event(TaskReconfigurationRequested("c"))
     node.ask(HEALTH)
     go_on.set()
     task = ConnectorTaskId("c", 0)
@@ -253,7 +253,7 @@ def test_a_wish_that_comes_while_the_connector_is_slow_to_answer_is_not_lost(nod
 
 
 def test_how_it_stands_is_that_of_the_last_round(cluster, node):
-    assert not node.herder.ready()
+    assert not node.herder.is_ready()
     ready(node)
     other = cluster.node("b", offers=ConnectProtocol.COMPATIBLE)
     ready(other)
@@ -300,16 +300,18 @@ def test_requests_are_signed_whole_unless_a_java_worker_is_in_the_group(cluster,
 
 
 def test_shows_what_it_waits_for_when_asked(cluster, node, monkeypatch):
-    assert "currently initializing and reading to the end" in str(node.herder.stage())
+    assert "currently initializing and reading to the end" in str(node.herder.get_current_stage())
     with cluster.coordinator.lock:
         node.start()
-        until(lambda: "currently ensuring membership" in str(node.herder.stage()))
-    until(node.herder.ready)
+        until(lambda: "currently ensuring membership" in str(node.herder.get_current_stage()))
+    until(node.herder.is_ready)
     held = Held(monkeypatch, node, "start_connector")
     node.put("c")
     with held:
-        assert "currently starting 1 connector(s) and 0 task(s)" in str(node.herder.stage())
-    until(lambda: "last operation" in str(node.herder.stage()))
+        assert "currently starting 1 connector(s) and 0 task(s)" in str(
+            node.herder.get_current_stage()
+        )
+    until(lambda: "last operation" in str(node.herder.get_current_stage()))
 
 
 def test_a_member_without_work_is_not_said_to_wait_for_the_group(cluster, node):
@@ -318,7 +320,7 @@ def test_a_member_without_work_is_not_said_to_wait_for_the_group(cluster, node):
     until(
         lambda: (
             "The last operation the worker completed was ensuring membership"
-            in str(follower.herder.stage())
+            in str(follower.herder.get_current_stage())
         )
     )
 
@@ -341,9 +343,9 @@ def test_shut_down_while_a_question_is_outstanding(node, monkeypatch):
     held = Held(monkeypatch, node, "start_connector")
     node.put("c")
     with held:
-        waiting = node.herder.submit(DescribeConnector("c"))
+        waiting = node.herder.submit_request(DescribeConnector("c"))
         node.loop.request_stop()
-        late = node.herder.submit(HEALTH)
+        late = node.herder.submit_request(HEALTH)
         assert not node.loop.join(0.01)
     assert node.loop.join(WAIT_S)
     assert late.result(0) == CLOSED
@@ -379,13 +381,13 @@ def test_a_mistake_ends_it_and_leaves_nobody_waiting_and_nothing_running(node, c
     until(lambda: "c" in node.worker.runs)
     until(lambda: node.ask(RestartConnector("c")) == RequestAccepted())
     node.worker.silent = True
-    waits_for_start = node.herder.submit(RestartConnector("c"))
+    waits_for_start = node.herder.submit_request(RestartConnector("c"))
     node.ask(HEALTH)
     node.worker.mistakes["stop"] = RuntimeError("bug")
     waits_behind = [
-        node.herder.submit(RestartConnector("c")),
-        node.herder.submit(DescribeConnector("c")),
-        node.herder.submit(HEALTH),
+        node.herder.submit_request(RestartConnector("c")),
+        node.herder.submit_request(DescribeConnector("c")),
+        node.herder.submit_request(HEALTH),
     ]
     assert node.ended.wait(WAIT_S)
     assert [each.result(0) for each in (waits_for_start, *waits_behind)] == [CLOSED] * 4
@@ -430,7 +432,7 @@ def test_who_lost_its_group_has_ended_its_work_before_it_joins_another_round(clu
     node.put("c")
     until(lambda: "c" in node.worker.runs)
     order: list[str] = []
-    node.worker.calls, stop = order, node.worker.stop
+    node.worker.calls, stop = order, node.worker.stop_connectors_and_tasks
     node.group.calls = order
     held = threading.Event()
 
@@ -438,7 +440,7 @@ def test_who_lost_its_group_has_ended_its_work_before_it_joins_another_round(clu
         held.wait(WAIT_S)
         stop(gone)
 
-    node.worker.stop = slow
+    node.worker.stop_connectors_and_tasks = slow
     with cluster.coordinator.away():
         until(lambda: node.loop.stage.description.startswith("stopping"))
     assert "prepared" not in order

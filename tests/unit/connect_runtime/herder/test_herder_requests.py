@@ -48,7 +48,7 @@ def test_every_error_is_told_on_a_line_of_its_own() -> None:
 
 def taken(queue, now_s):
     found = []
-    while (each := queue.pop_due(now_s)) is not None:
+    while (each := queue.pop_due_request(now_s)) is not None:
         found.append(each.ticket)
     return found
 
@@ -56,23 +56,23 @@ def taken(queue, now_s):
 def test_requests_are_taken_by_time_and_then_by_coming():
     queue = RequestQueue()
     for ticket, at_s in ((1, 5.0), (2, 3.0), (3, 3.0), (4, 9.0)):
-        queue.add(CheckHealth(), ticket=ticket, due_s=at_s)
+        queue.add_request(CheckHealth(), ticket=ticket, due_s=at_s)
     assert queue.next_due_s == 3.0
     assert taken(queue, 2.9) == []
     assert taken(queue, 5.0) == [2, 3, 1]
     assert queue.next_due_s == 9.0
-    assert [each.ticket for each in queue.pop_all()] == [4]
+    assert [each.ticket for each in queue.pop_all_requests()] == [4]
     assert queue.next_due_s is None
 
 
 def test_a_full_queue_takes_only_the_herders_own(monkeypatch):
     monkeypatch.setattr(herder_requests, "MAX_QUEUED_REQUESTS", 1)
     queue = RequestQueue()
-    queue.add(CheckHealth(), ticket=1, due_s=0)
+    queue.add_request(CheckHealth(), ticket=1, due_s=0)
     with pytest.raises(HerderQueueFullError, match="1 requests are already queued"):
-        queue.add(CheckHealth(), ticket=2, due_s=0)
-    queue.add(ReconfigureConnectorTasks(connector="c", first_due_s=0), ticket=None, due_s=0)
-    assert len(queue.pop_all()) == 2
+        queue.add_request(CheckHealth(), ticket=2, due_s=0)
+    queue.add_request(ReconfigureConnectorTasks(connector="c", first_due_s=0), ticket=None, due_s=0)
+    assert len(queue.pop_all_requests()) == 2
 
 
 def test_what_waits_to_reconfigure_one_connector_is_taken_out():
@@ -80,10 +80,10 @@ def test_what_waits_to_reconfigure_one_connector_is_taken_out():
     ours = ReconfigureConnectorTasks(connector="c", first_due_s=1, failed_attempts=3, tickets=(7,))
     other = ReconfigureConnectorTasks(connector="d", first_due_s=1)
     for each in (ours, other, DescribeConnector("c")):
-        queue.add(each, ticket=None, due_s=1)
+        queue.add_request(each, ticket=None, due_s=1)
     assert queue.pop_reconfigurations("c") == [ours]
     assert queue.pop_reconfigurations("c") == []
-    assert [each.request for each in queue.pop_all()] == [other, DescribeConnector("c")]
+    assert [each.request for each in queue.pop_all_requests()] == [other, DescribeConnector("c")]
 
 
 def test_configurations_are_in_no_representation():
@@ -104,11 +104,11 @@ def test_the_queue_is_a_sorted_list(steps):
     for at_s, adds in steps:
         if adds:
             ticket += 1
-            queue.add(CheckHealth(), ticket=ticket, due_s=at_s)
+            queue.add_request(CheckHealth(), ticket=ticket, due_s=at_s)
             table.append((at_s, ticket))
         else:
             due = sorted(each for each in table if each[0] <= at_s)
-            found = queue.pop_due(at_s)
+            found = queue.pop_due_request(at_s)
             assert (None if found is None else found.ticket) == (due[0][1] if due else None)
             if due:
                 table.remove(due[0])

@@ -107,14 +107,20 @@ def test_asking_for_another_round_ends_this_one(m):
 
 
 def test_outside_a_round_nobody_leads_and_nothing_is_assigned(m):
-    assert (m.is_leader, m.leader_url, m.assigned, m.is_eager, m.signs_requests) == (
+    assert (
+        m.is_leader,
+        m.leader_url,
+        m.assigned_work,
+        m.uses_eager_protocol,
+        m.signs_requests,
+    ) == (
         False,
         None,
         connectors_and_tasks.NO_WORK,
         False,
         False,
     )
-    standing = m.routing_state()
+    standing = m.build_routing_state()
     assert (standing.owners, standing.rebalance_pending) == (None, False)
 
 
@@ -130,13 +136,13 @@ def test_a_round_says_who_leads_and_how_they_speak(m):
         is_leader=True,
     )
     m.changes.needs_rebalance = True
-    assert (m.is_leader, m.leader_url, m.assigned, m.signs_requests) == (
+    assert (m.is_leader, m.leader_url, m.assigned_work, m.signs_requests) == (
         True,
         "http://m/",
         WORK,
         True,
     )
-    assert m.routing_state().rebalance_pending
+    assert m.build_routing_state().rebalance_pending
     assert m.changes.has_config_changes()
 
 

@@ -28,7 +28,7 @@ def test_statuses_of_what_is_gone_are_stale():
     orphan = ConnectorTaskId("orphan", 0)
     for subject in ("kept", "deleted", kept, gone, ConnectorTaskId("deleted", 0), orphan):
         record = status_records.encode_status(subject, RUNNING)
-        log.apply(record.key, record.value, offset=0)
+        log.apply_record(record.key, record.value, offset=0)
     entry = ConnectorConfigEntry(config={}, task_count=1, task_configs={0: {}})
     view = ClusterConfigState(entries={"kept": entry})
     assert leader_duties.find_stale_statuses(view, log.snapshot()) == (

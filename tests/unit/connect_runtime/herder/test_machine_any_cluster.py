@@ -226,7 +226,7 @@ def test_work_that_is_not_given_back_is_noticed(monkeypatch):
         return
         yield
 
-    monkeypatch.setattr(rebalance, "_release_work", keep)
+    monkeypatch.setattr(rebalance, "_stop_and_flush_work", keep)
     found = settings(
         QUICK,
         max_examples=500,  # until one shows it

@@ -191,7 +191,7 @@ def test_a_worker_ahead_of_the_round_starts_nothing_and_asks_for_another():
     assignment = ConnectAssignment(
         leader="other", leader_url="http://other/", config_offset=seen.config.offset - 1
     )
-    said = herder.step(
+    said = herder.process_event(
         AssignmentReceived(
             generation=9,
             protocol=ConnectProtocol.SESSIONED,

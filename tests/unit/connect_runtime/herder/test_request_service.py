@@ -302,9 +302,9 @@ def test_a_scheduled_restart_that_nobody_asked_for_is_answered_to_nobody(world, 
 def test_at_the_end_everybody_is_answered():
     seen = Cluster().seen(Cluster().join("a"))
     m = HerderState(settings=HerderSettings(), snapshot=seen)
-    m.queue.add(CheckHealth(), ticket=1, due_s=0)
+    m.queue.add_request(CheckHealth(), ticket=1, due_s=0)
     waiting = ReconfigureConnectorTasks(connector="c", first_due_s=0, tickets=(2, 3))
-    m.queue.add(waiting, ticket=None, due_s=0)
+    m.queue.add_request(waiting, ticket=None, due_s=0)
     m.restart_tickets["d"] = [4]
     answers = list(request_service.refuse_all_requests(m))
     assert [each.ticket for each in answers] == [1, 2, 3, 4]

@@ -26,7 +26,7 @@ def standing(connector, *tasks):
     }
     for subject, state in subjects.items():
         record = status_records.encode_status(subject, says(state))
-        log.apply(record.key, record.value, offset=0)
+        log.apply_record(record.key, record.value, offset=0)
     return log.snapshot()
 
 
@@ -65,8 +65,8 @@ def test_a_worker_restarts_its_own_part():
         request(tasks=True, failed=False), standing(State.RUNNING, State.RUNNING, State.RUNNING)
     )
     ours = ConnectorsAndTasks(connectors=("d",), tasks=(T1, ConnectorTaskId("d", 0)))
-    assert plan.select_assigned(ours) == ConnectorsAndTasks(tasks=(T1,))
-    assert plan.select_assigned(ConnectorsAndTasks(connectors=("c",))) == ConnectorsAndTasks(
+    assert plan.select_assigned_items(ours) == ConnectorsAndTasks(tasks=(T1,))
+    assert plan.select_assigned_items(ConnectorsAndTasks(connectors=("c",))) == ConnectorsAndTasks(
         connectors=("c",)
     )
     assert str(plan) == "restart the connector and 2 of 2 tasks of c"
@@ -75,7 +75,8 @@ def test_a_worker_restarts_its_own_part():
 def test_a_connector_that_need_not_restart_stays():
     plan = restart_plan.plan_restart(request(tasks=True, failed=True), standing(State.RUNNING))
     assert (
-        plan.select_assigned(ConnectorsAndTasks(connectors=("c",))) == connectors_and_tasks.NO_WORK
+        plan.select_assigned_items(ConnectorsAndTasks(connectors=("c",)))
+        == connectors_and_tasks.NO_WORK
     )
 
 

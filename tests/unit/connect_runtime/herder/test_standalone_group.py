@@ -39,22 +39,24 @@ def group(wakes):
 def test_asks_to_join_then_leads_alone(group, wakes):
     assert group.pop_events() == [JoinRequested(connectors_and_tasks.NO_WORK)]
     assert group.pop_events() == []
-    group.confirm_prepared()
+    group.confirm_join_prepared()
     (first,) = group.pop_events()
     assert (first.is_leader, first.generation, first.assignment.leader_url) == (
         True,
         1,
         "http://me/",
     )
-    group.rejoin("changed")
+    group.rejoin_group("changed")
     assert group.pop_events() == [JoinRequested(connectors_and_tasks.NO_WORK)]
 
 
 def test_everything_new_wakes_the_herder(group, wakes):
-    for count, act in enumerate((group.record_tick, group.confirm_prepared, group.revoke_all), 1):
+    for count, act in enumerate(
+        (group.record_loop_tick, group.confirm_join_prepared, group.revoke_all_work), 1
+    ):
         act()
         assert len(wakes) == min(count, 2), act
-    group.rejoin("changed")
+    group.rejoin_group("changed")
     assert len(wakes) == 3
 
 
@@ -66,10 +68,10 @@ def test_nobody_is_ever_in_doubt_whether_it_is_still_a_member(group):
 
 def test_is_nothing_before_it_is_started_and_after_it_is_closed(group, wakes):
     unborn = StandaloneGroup("http://me/", lambda: NO_CONFIG, clock=Clock())
-    unborn.rejoin("early")
+    unborn.rejoin_group("early")
     assert unborn.pop_events() == []
     group.close(1.0)
-    group.rejoin("late")
+    group.rejoin_group("late")
     assert group.pop_events() == []
     assert len(wakes) == 1
 
@@ -104,7 +106,7 @@ def test_everything_is_for_the_one_who_is_there():
         1,
         connectors_and_tasks.NO_WORK,
     )
-    assert event.owners.url("c") == event.owners.url(T1) == "http://me/"
+    assert event.owners.owner_url("c") == event.owners.owner_url(T1) == "http://me/"
 
 
 def test_what_is_configured_no_more_is_to_stop():

@@ -123,12 +123,12 @@ def follower(world, worker):
 def unanswered(world, other, name, **answer):
     """The follower sends, and the leader says this."""
     herder, seen = other.herder, world.seen(other)
-    [ask] = herder.step(TaskReconfigurationRequested(name), seen)
+    [ask] = herder.process_event(TaskReconfigurationRequested(name), seen)
     assert ask == GenerateTaskConfigs(name)
     generated = TaskConfigsGenerated(configs=[{"n": "new"}], config_applied=True)
-    [order] = herder.step(ActionCompleted(generated), seen)
+    [order] = herder.process_event(ActionCompleted(generated), seen)
     assert order.connector == name
-    return herder.step(TaskConfigsForwarded(token=order.token, **answer), seen), herder
+    return herder.process_event(TaskConfigsForwarded(token=order.token, **answer), seen), herder
 
 
 def test_what_the_leader_did_not_take_is_sent_again(world, worker):
@@ -152,7 +152,7 @@ def test_what_the_leader_took_is_done_with_and_nobody_else_is_heard(world, worke
     assert said == []
     assert herder.next_tick_s() is None
     seen = world.seen(other)
-    assert herder.step(TaskConfigsForwarded(token=77, error="?"), seen) == []
+    assert herder.process_event(TaskConfigsForwarded(token=77, error="?"), seen) == []
     assert herder.next_tick_s() is None
 
 

@@ -57,7 +57,7 @@ def pair(cluster):
     first.start()
     until(lambda: first.configs.snapshot().session_key is not None)
     second.start()
-    until(second.herder.ready)
+    until(second.herder.is_ready)
     return first, second
 
 
@@ -100,7 +100,7 @@ def test_what_was_put_is_described_at_once(pair):
     leader = pair[0]
     put = leader.ask(PutConnector(connector="c", config={"k": "v"}))
     assert put.created
-    assert leader.herder.config().config("c") == {"k": "v"}
+    assert leader.herder.get_config_state().config("c") == {"k": "v"}
     until(lambda: isinstance(leader.ask(DescribeConnector("c")), ConnectorDescription))
     again = leader.ask(PutConnector(connector="c", config={"k": "w"}))
     assert not again.created
@@ -140,7 +140,7 @@ def test_a_connector_that_fails_to_say_its_tasks_holds_up_nobody(node, plan):
     node.put("bad")
     node.put("c")
     until(lambda: set(node.worker.runs) == {"bad", "c"} | tasks("c", 1))
-    assert node.herder.submit(CheckHealth()).result(WAIT_S) == RequestAccepted()
+    assert node.herder.submit_request(CheckHealth()).result(WAIT_S) == RequestAccepted()
 
 
 def test_a_connector_that_failed_to_say_its_tasks_is_asked_again(node):
@@ -169,7 +169,7 @@ def test_alone_it_starts_what_it_is_given_without_a_wait(cluster):
     began_s = herding.CLOCK.now_s()
     alone.start()
     try:
-        until(alone.herder.ready)
+        until(alone.herder.is_ready)
         alone.put("c")
         until(lambda: set(alone.worker.runs) == {"c"} | tasks("c", 1))
         assert herding.CLOCK.now_s() - began_s < 0.9, "it slept while there was something to do"
@@ -184,9 +184,9 @@ def test_alone_it_starts_what_it_is_given_without_a_wait(cluster):
 
 def test_what_validation_refuses_is_the_answer(node):
     node.validation.finds = ConnectRestError(400, "no connector.class")
-    future = node.herder.submit(PutConnector(connector="c", config={}))
+    future = node.herder.submit_request(PutConnector(connector="c", config={}))
     assert future.exception(WAIT_S).status == 400
-    assert not node.herder.config().has_connector("c")
+    assert not node.herder.get_config_state().has_connector("c")
 
 
 def test_a_patch_is_validated_and_put(node):
@@ -194,13 +194,13 @@ def test_a_patch_is_validated_and_put(node):
     reply = node.ask(PatchConnector(connector="c", patch={"k": "w", "old": None}))
     assert reply.config == {"k": "w"}
     node.validation.finds = ConnectRestError(400, "no")
-    refused = node.herder.submit(PatchConnector(connector="c", patch={"k": "x"}))
+    refused = node.herder.submit_request(PatchConnector(connector="c", patch={"k": "x"}))
     assert isinstance(refused.exception(WAIT_S), ConnectRestError)
 
 
 def test_validation_and_keys_of_plugins_are_asked_elsewhere(node):
-    assert node.herder.validate({}).result(WAIT_S) is herding.NO_ERRORS
-    missing = node.herder.plugin_config("no.such", None)
+    assert node.herder.validate_connector_config({}).result(WAIT_S) is herding.NO_ERRORS
+    missing = node.herder.connector_plugin_config("no.such", None)
     assert isinstance(missing.exception(WAIT_S), NotFoundError)
 
 
@@ -211,12 +211,12 @@ def test_states_topics_and_levels_are_written_at_once(node):
     node.put("c")
     paused = TargetState.PAUSED
     assert node.herder.set_target_state("c", paused).result(WAIT_S) is None
-    assert node.herder.config().target_state("c") is paused
+    assert node.herder.get_config_state().target_state("c") is paused
     topic = TopicStatus(topic="t", connector="c", task=0, discovered_ms=1)
-    node.statuses.put_topic(topic)
-    assert node.herder.statuses().topics("c")
-    assert node.herder.reset_topics("c").result(WAIT_S) is None
-    assert not node.herder.statuses().topics("c")
+    node.statuses.put_topic_status(topic)
+    assert node.herder.get_statuses().topics("c")
+    assert node.herder.reset_connector_active_topics("c").result(WAIT_S) is None
+    assert not node.herder.get_statuses().topics("c")
 
 
 def test_a_level_for_the_cluster_reaches_every_worker(pair):
@@ -241,8 +241,8 @@ def test_a_failed_write_is_the_answer(cluster, node):
 
 def test_what_has_no_place_is_told_that_too_many_wait(node):
     node.calls.stop(WAIT_S)
-    assert isinstance(node.herder.validate({}).exception(0), HerderQueueFullError)
-    put = node.herder.submit(PutConnector(connector="c", config={}))
+    assert isinstance(node.herder.validate_connector_config({}).exception(0), HerderQueueFullError)
+    put = node.herder.submit_request(PutConnector(connector="c", config={}))
     assert isinstance(put.exception(0), HerderQueueFullError)
 
 
@@ -254,31 +254,31 @@ def test_a_deleted_connector_stops_and_its_topics_and_statuses_are_forgotten(nod
     until(lambda: "c" in node.worker.runs)
     running_here = RunStatus(state=RunState.RUNNING, worker_id="a", generation=1)
     node.statuses.put("c", running_here)
-    node.statuses.put_topic(TopicStatus(topic="t", connector="c", task=0, discovered_ms=1))
+    node.statuses.put_topic_status(TopicStatus(topic="t", connector="c", task=0, discovered_ms=1))
     assert node.ask(DeleteConnector("c")) == RequestAccepted()
     until(lambda: not node.worker.runs)
-    until(lambda: not node.herder.statuses().connectors())
-    until(lambda: not node.herder.statuses().topics("c"))
+    until(lambda: not node.herder.get_statuses().connectors())
+    until(lambda: not node.herder.get_statuses().topics("c"))
 
 
 # Who may ask
 
 
 def test_signatures_are_looked_at_where_the_group_signs(node):
-    until(lambda: node.herder.config().session_key is not None)
+    until(lambda: node.herder.get_config_state().session_key is not None)
     body = b"[]"
-    key = node.herder.config().session_key
+    key = node.herder.get_config_state().session_key
     signed = session_keys.build_signature_headers(key, body, algorithm="HmacSHA256")
-    assert node.herder.verify(body, signed) == SignatureValid()
-    assert node.herder.verify(b"[1]", signed).status == 403
-    assert node.herder.verify(body, {}).status == 400
+    assert node.herder.verify_request_signature(body, signed) == SignatureValid()
+    assert node.herder.verify_request_signature(b"[1]", signed).status == 403
+    assert node.herder.verify_request_signature(body, {}).status == 400
 
 
 def test_before_any_round_they_are_looked_at_by_what_is_offered(cluster):
     unsigned = cluster.node("old", offers=ConnectProtocol.COMPATIBLE)
     signed = cluster.node("new")
-    assert unsigned.herder.verify(b"[]", {}) == SignatureValid()
-    assert signed.herder.verify(b"[]", {}).status == 400
+    assert unsigned.herder.verify_request_signature(b"[]", {}) == SignatureValid()
+    assert signed.herder.verify_request_signature(b"[]", {}).status == 400
 
 
 # Too many, and too late
@@ -287,8 +287,8 @@ def test_before_any_round_they_are_looked_at_by_what_is_offered(cluster):
 def test_a_full_inbox_turns_askers_away(cluster, monkeypatch):
     node = cluster.node("a")
     monkeypatch.setattr(herder_requests, "MAX_QUEUED_REQUESTS", 1)
-    first = node.herder.submit(CheckHealth())
-    second = node.herder.submit(CheckHealth())
+    first = node.herder.submit_request(CheckHealth())
+    second = node.herder.submit_request(CheckHealth())
     assert isinstance(second.exception(0), HerderQueueFullError)
     assert not first.done()
     node.start()

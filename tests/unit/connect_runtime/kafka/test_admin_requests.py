@@ -104,7 +104,7 @@ def question(group: str, **more: Any) -> AdminRequest:
 def test_each_question_has_its_answer_in_its_place(deleting, asking):
     deleting.codes = {"g7": 30, "g300": 69}
     names = [f"g{number}" for number in range(450)]
-    answers = asking.send_all([question(each) for each in names], WAIT_S)
+    answers = asking.send_requests([question(each) for each in names], WAIT_S)
     for name, answer in zip(names, answers, strict=True):
         if name == "g7":
             assert isinstance(answer, NotAuthorizedError)
@@ -117,12 +117,12 @@ def test_each_question_has_its_answer_in_its_place(deleting, asking):
 
 
 def test_nothing_is_asked_of_nobody(asking):
-    assert asking.send_all([], WAIT_S) == []
+    assert asking.send_requests([], WAIT_S) == []
 
 
 def test_silence_about_one_does_not_take_the_others_answers(deleting, asking):
     deleting.silent = {"b"}
-    a, b = asking.send_all([question("a"), question("b")], 0.5)
+    a, b = asking.send_requests([question("a"), question("b")], 0.5)
     assert a.results[0].group_id == "a"
     assert isinstance(b, RetriableError)
 
@@ -130,7 +130,7 @@ def test_silence_about_one_does_not_take_the_others_answers(deleting, asking):
 def test_what_may_not_come_twice_is_asked_once(deleting, asking):
     deleting.lost = {"a"}
     with pytest.raises(RetriableError):
-        asking.send(question("a", retry=False), WAIT_S)
+        asking.send_request(question("a", retry=False), WAIT_S)
     assert deleting.asked == {"a": 1}
 
 
@@ -138,4 +138,4 @@ def test_who_has_gone_waits_for_nothing(deleting, asking, leaving):
     deleting.silent = {"a"}
     leaving.set()
     with pytest.raises(RetriableError, match="deleting a was aborted"):
-        asking.send(question("a"), WAIT_S)
+        asking.send_request(question("a"), WAIT_S)

@@ -75,12 +75,14 @@ def test_the_librarys_inner_state_is_left_out():
 
 def test_a_mere_time_out_is_explained_by_what_connections_said():
     reports = ConnectionReports()
-    reports.on_error(KafkaError(KafkaError._TRANSPORT, "Connection refused"))
-    reports.on_error(KafkaError(KafkaError._ALL_BROKERS_DOWN, "1/1 brokers are down"))
+    reports.record_connection_error(KafkaError(KafkaError._TRANSPORT, "Connection refused"))
+    reports.record_connection_error(
+        KafkaError(KafkaError._ALL_BROKERS_DOWN, "1/1 brokers are down")
+    )
     unreachable = translate(KafkaError._TIMED_OUT, reports=reports)
     assert isinstance(unreachable, UnreachableError)
     assert "Connection refused" in str(unreachable)
-    reports.on_error(KafkaError(KafkaError._AUTHENTICATION, "invalid credentials"))
+    reports.record_connection_error(KafkaError(KafkaError._AUTHENTICATION, "invalid credentials"))
     refused = translate(KafkaError._TIMED_OUT, reports=reports)
     assert isinstance(refused, AuthenticationError)
     assert "sasl.jaas.config" in str(refused)
@@ -97,7 +99,9 @@ def test_a_mere_time_out_is_explained_by_what_connections_said():
 )
 def test_a_certificate_that_brokers_refuse_is_no_broken_connection(said):
     reports = ConnectionReports()
-    reports.on_error(KafkaError(KafkaError._TRANSPORT, f"ssl://h:1/1: Receive failed: {said}"))
+    reports.record_connection_error(
+        KafkaError(KafkaError._TRANSPORT, f"ssl://h:1/1: Receive failed: {said}")
+    )
     refused = translate(KafkaError._TIMED_OUT, reports=reports)
     assert isinstance(refused, AuthenticationError)
     assert "ssl.keystore" in str(refused)
@@ -105,7 +109,7 @@ def test_a_certificate_that_brokers_refuse_is_no_broken_connection(said):
 
 def test_what_a_broker_answered_is_not_overruled_by_reports():
     reports = ConnectionReports()
-    reports.on_error(KafkaError(KafkaError._TRANSPORT, "Connection refused"))
+    reports.record_connection_error(KafkaError(KafkaError._TRANSPORT, "Connection refused"))
     assert isinstance(
         translate(KafkaError.TOPIC_AUTHORIZATION_FAILED, reports=reports),
         NotAuthorizedError,
@@ -115,26 +119,26 @@ def test_what_a_broker_answered_is_not_overruled_by_reports():
 def test_reports_are_forgotten_after_an_answer_and_keep_one_of_each_kind():
     reports = ConnectionReports()
     for number in range(1000):
-        reports.on_error(KafkaError(KafkaError._TRANSPORT, str(number)))
-        reports.on_error(KafkaError(KafkaError._GAPLESS_GUARANTEE, str(number)))
+        reports.record_connection_error(KafkaError(KafkaError._TRANSPORT, str(number)))
+        reports.record_connection_error(KafkaError(KafkaError._GAPLESS_GUARANTEE, str(number)))
     assert len(reports._latest) == 1
-    reason = reports.get_reason()
+    reason = reports.get_most_specific_error()
     assert reason is not None
     assert reason.str() == "999"
-    assert reports.get_refusal() is None
-    reports.clear()
-    assert reports.get_reason() is None
+    assert reports.get_security_error() is None
+    reports.clear_errors()
+    assert reports.get_most_specific_error() is None
 
 
 def test_retriable_and_missing_are_told_apart():
     def error(code):
         return KafkaError(code)
 
-    assert client_errors.is_retriable(error(KafkaError.LEADER_NOT_AVAILABLE))
-    assert client_errors.is_retriable(client_errors.create_timeout_error())
-    assert not client_errors.is_retriable(error(KafkaError.TOPIC_AUTHORIZATION_FAILED))
-    assert client_errors.is_missing_topic(error(KafkaError.UNKNOWN_TOPIC_OR_PART))
-    assert not client_errors.is_missing_topic(error(KafkaError.LEADER_NOT_AVAILABLE))
+    assert client_errors.is_retriable_error(error(KafkaError.LEADER_NOT_AVAILABLE))
+    assert client_errors.is_retriable_error(client_errors.create_timeout_error())
+    assert not client_errors.is_retriable_error(error(KafkaError.TOPIC_AUTHORIZATION_FAILED))
+    assert client_errors.is_missing_topic_error(error(KafkaError.UNKNOWN_TOPIC_OR_PART))
+    assert not client_errors.is_missing_topic_error(error(KafkaError.LEADER_NOT_AVAILABLE))
 
 
 def test_what_a_code_means_to_one_question_goes_before_what_it_means_to_all():

@@ -29,12 +29,12 @@ OAUTH = {
 
 def settings(**properties):
     given = {key.replace("_", "."): value for key, value in properties.items()}
-    return cluster_access.parse_cluster_access(PLAIN | given, files=FILES).settings
+    return cluster_access.parse_cluster_access(PLAIN | given, files=FILES).librdkafka_settings
 
 
 def test_a_plain_cluster_needs_little():
     found = cluster_access.parse_cluster_access(PLAIN, files=FILES)
-    assert found.settings == {"security.protocol": "PLAINTEXT"}
+    assert found.librdkafka_settings == {"security.protocol": "PLAINTEXT"}
     assert found.oauth_secret is None
     assert found.bootstrap == ("127.0.0.1:1", "127.0.0.1:2")
     told = {"bootstrap.servers": "SASL_PLAINTEXT://h:1, [::1]:2"}
@@ -43,10 +43,11 @@ def test_a_plain_cluster_needs_little():
 
 def test_messages_say_which_cluster_and_where():
     assert (
-        cluster_access.parse_cluster_access(PLAIN, files=FILES).where == "127.0.0.1:1,127.0.0.1:2"
+        cluster_access.parse_cluster_access(PLAIN, files=FILES).name_and_addresses
+        == "127.0.0.1:1,127.0.0.1:2"
     )
     named = cluster_access.parse_cluster_access(PLAIN, files=FILES, name="west")
-    assert named.where == "west (127.0.0.1:1,127.0.0.1:2)"
+    assert named.name_and_addresses == "west (127.0.0.1:1,127.0.0.1:2)"
 
 
 def test_what_no_client_acts_on_is_not_kept():
@@ -71,7 +72,11 @@ def test_sasl_and_tls_are_passed_inline():
 
 def test_secrets_are_in_no_repr():
     given = cluster_access.parse_cluster_access(PLAIN | OAUTH, files=FILES)
-    assert given.settings["sasl.oauthbearer.client.secret"] == given.oauth_secret == "s3 cret"
+    assert (
+        given.librdkafka_settings["sasl.oauthbearer.client.secret"]
+        == given.oauth_secret
+        == "s3 cret"
+    )
     assert "s3" not in repr(given)
     security = SecuritySettings(password="pass-word", key_pem="key-text")
     properties = {"sasl.jaas.config": "pass-word"}
@@ -103,7 +108,7 @@ def test_silent_brokers_are_given_up_soon_unless_it_is_said_when(given, wanted):
     found = cluster_access.shorten_request_timeout(
         KafkaClusterAccess(bootstrap=("h:1",), properties=given)
     )
-    assert found.settings["socket.timeout.ms"] == wanted
+    assert found.librdkafka_settings["socket.timeout.ms"] == wanted
 
 
 @pytest.mark.parametrize(

@@ -52,11 +52,11 @@ def topics(*, worker_id: str | None = None, state=RUNNING, configured: bool = Tr
         config_records.encode_task_config_commit("c", 1),
     ]
     for offset, each in enumerate(records if configured else ()):
-        configs.apply(each.key, each.value, offset=offset)
+        configs.apply_record(each.key, each.value, offset=offset)
     if worker_id is not None:
         status = RunStatus(state=state, worker_id=worker_id, generation=3)
         record = status_records.encode_status(TASK, status)
-        statuses.apply(record.key, record.value, offset=0)
+        statuses.apply_record(record.key, record.value, offset=0)
     return InternalTopicsContent(config=configs.snapshot(), statuses=statuses.snapshot())
 
 

@@ -55,7 +55,7 @@ def asking(ends):
 
     def ask(_):
         try:
-            answers.append(ends.fetch(soon())[0])
+            answers.append(ends.fetch_end_offsets(soon())[0])
         except ConnectError as error:
             answers.append(error)
 
@@ -70,7 +70,7 @@ def asking(ends):
 def test_alone_each_question_is_asked(ends, slow):
     for number in (1, 2, 3):
         slow.go.release()
-        assert ends.fetch(soon()) == {0: number}
+        assert ends.fetch_end_offsets(soon()) == {0: number}
 
 
 def test_who_asks_meanwhile_shares_the_next_answer(asking, ends, slow):
@@ -103,5 +103,5 @@ def test_nobody_waits_longer_than_it_wants(asking, ends, slow):
     asking()
     eventually.eventually(lambda: slow.asked == 1)
     with pytest.raises(RetriableError, match="an earlier request is still pending"):
-        ends.fetch(soon(0.05))
+        ends.fetch_end_offsets(soon(0.05))
     slow.go.release()

@@ -160,7 +160,7 @@ def test_an_issuers_secret_is_in_no_report():
         confluent_kafka.KafkaError._AUTHENTICATION, "it said s3 cret, as sent s3+cret"
     )
     config(an_access(security), reports)["error_cb"](said)
-    reason = reports.get_reason()
+    reason = reports.get_most_specific_error()
     assert reason is not None
     assert reason.str() == "it said …, as sent …"
 
@@ -173,11 +173,11 @@ def test_the_librarys_log_goes_to_its_logger_and_nowhere_else(caplog, capfd):
         )
         for _ in range(20):
             producer.poll(0.1)
-            if reports.get_reason() and caplog.records:
+            if reports.get_most_specific_error() and caplog.records:
                 break
     assert {record.name for record in caplog.records} == {"librdkafka.west"}
     assert "Connection refused" in caplog.text
-    reason = reports.get_reason()
+    reason = reports.get_most_specific_error()
     assert reason is not None
     assert "127.0.0.1" in reason.str()
     assert capfd.readouterr() == ("", "")

@@ -68,10 +68,10 @@ def test_a_reader_records_the_failure_and_reads_on(access):
         listener=mock.Mock(),
         request_ranges=mock.Mock(),
     )
-    reader.assign(LogOffsetRanges(starts={0: 3}, ends={0: 5}))
+    reader.assign_partitions(LogOffsetRanges(starts={0: 3}, ends={0: 5}))
     ended: list[ThreadDied] = []
     threads = ThreadGroup(on_unexpected_end=ended.append)
-    threads.start("reads", reader.run)
+    threads.start("reads", reader.run_reader_thread)
     eventually.eventually(lambda: len(positions) > 1, WAIT_S, "the reader continues")
     assert threads.stop_all(WAIT_S) == []
     assert ended == []
@@ -108,7 +108,7 @@ class Unreadable(confluent_kafka.KafkaError):
 
 def test_an_error_with_malformed_text_is_translated_by_its_code():
     reports = ConnectionReports()
-    reports.on_error(Unreadable(confluent_kafka.KafkaError._TRANSPORT))
+    reports.record_connection_error(Unreadable(confluent_kafka.KafkaError._TRANSPORT))
     found = client_errors.translate_error(
         Unreadable(confluent_kafka.KafkaError._TRANSPORT), "reading", where="here", reports=reports
     )
@@ -121,6 +121,6 @@ def test_a_response_with_malformed_text_may_be_requested_again():
         b"\xff".decode()
     except UnicodeDecodeError as cause:
         error = client_errors.create_malformed_response_error(cause)
-    assert client_errors.is_retriable(error)
+    assert client_errors.is_retriable_error(error)
     found = client_errors.translate_error(error, "reading", where="here")
     assert type(found) is RetriableError

@@ -29,24 +29,24 @@ def watching(pattern: str) -> TopicPatternMatcher:
 
 def test_whole_names_match_in_the_language_of_java():
     found = watching(r"orders-\d+")
-    assert found.update(NAMES, 0.0)
+    assert found.update_matching_topics(NAMES, 0.0)
     assert found.topics == ("orders-1", "orders-12")
-    assert not found.update(reversed(NAMES), 1.0)
-    assert found.update([*NAMES, "orders-3"], 2.0)
+    assert not found.update_matching_topics(reversed(NAMES), 1.0)
+    assert found.update_matching_topics([*NAMES, "orders-3"], 2.0)
     every = watching(r"(?!my).*")
-    every.update(NAMES, 0.0)
+    every.update_matching_topics(NAMES, 0.0)
     assert every.topics == ("orders-1", "orders-12", "orders-x")
 
 
 def test_looked_up_at_once_then_when_due_and_soon_after_a_failure():
     found = watching("a")
-    assert found.is_due(-5.0)
-    found.update(["a"], 0.0)
-    assert not found.is_due(299.0)
-    assert found.is_due(300.0)
+    assert found.is_lookup_due(-5.0)
+    found.update_matching_topics(["a"], 0.0)
+    assert not found.is_lookup_due(299.0)
+    assert found.is_lookup_due(300.0)
     found.on_lookup_failed(300.0)
-    assert not found.is_due(309.0)
-    assert found.is_due(310.0)
+    assert not found.is_lookup_due(309.0)
+    assert found.is_lookup_due(310.0)
 
 
 PLACE = TopicPartition("t", 0)
@@ -88,7 +88,7 @@ def consumer(library):
     plan = ClientConfig(
         client_id="c", properties={"bootstrap.servers": "127.0.0.1:1", "group.id": "g"}
     )
-    consumer = made.consumer(plan)
+    consumer = made.create_consumer(plan)
     assert isinstance(consumer, KafkaRecordConsumer)
     consumer._consumer.close()
     consumer._consumer = library

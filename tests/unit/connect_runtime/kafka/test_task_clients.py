@@ -118,8 +118,8 @@ def offsets(coordinator):
 
 def asking(offsets):
     return {
-        "offset_fetch": lambda: offsets.fetch("g", WAIT_S),
-        "offset_commit": lambda: offsets.commit("g", {T0: 5}, WAIT_S),
+        "offset_fetch": lambda: offsets.fetch_offsets("g", WAIT_S),
+        "offset_commit": lambda: offsets.commit_offsets("g", {T0: 5}, WAIT_S),
         "offset_delete": lambda: offsets.delete_offsets("g", [T0], WAIT_S),
         "delete_groups": lambda: offsets.delete_group("g", WAIT_S),
     }
@@ -129,7 +129,7 @@ def test_each_is_one_question(coordinator, offsets):
     for ask in asking(offsets).values():
         ask()
     assert coordinator.asked() == ["find_coordinator", *asking(offsets)]
-    assert offsets.fetch("g", WAIT_S) == {T0: 5}
+    assert offsets.fetch_offsets("g", WAIT_S) == {T0: 5}
 
 
 @pytest.mark.parametrize("api", list(asking(None)))
@@ -170,7 +170,7 @@ def test_a_group_that_is_gone_is_deleted(coordinator, offsets):
 def test_who_asks_long_enough_hears_what_stood_in_the_way(coordinator, offsets):
     coordinator.codes.extend([14] * 1_000)
     with pytest.raises(RetriableError, match="COORDINATOR_LOAD_IN_PROGRESS"):
-        offsets.fetch("g", 0.3)
+        offsets.fetch_offsets("g", 0.3)
     assert coordinator.asked().count("offset_fetch") > 1
 
 
@@ -202,7 +202,7 @@ def producer_plan(**overrides):
 
 
 def test_what_was_never_acknowledged_is_told_of_when_it_is_closed(made):
-    producer = made.producer(producer_plan(**{"buffer.memory": "2097152", "linger.ms": "0"}))
+    producer = made.create_producer(producer_plan(**{"buffer.memory": "2097152", "linger.ms": "0"}))
     told = []
     answered = threading.Event()
 
@@ -220,7 +220,7 @@ def test_what_was_never_acknowledged_is_told_of_when_it_is_closed(made):
 
 
 def test_who_sends_too_much_is_asked_to_wait(made):
-    producer = made.producer(producer_plan(**{"buffer.memory": "1024"}))
+    producer = made.create_producer(producer_plan(**{"buffer.memory": "1024"}))
     big = ProducerRecord(topic="t", partition=0, key=None, value=bytes(900), timestamp=None)
 
     def send(count):
@@ -237,12 +237,12 @@ def test_who_sends_too_much_is_asked_to_wait(made):
 )
 def test_settings_that_cannot_be_meant_are_refused(made, overrides):
     with pytest.raises(ConnectError):
-        made.producer(producer_plan(**overrides))
+        made.create_producer(producer_plan(**overrides))
 
 
 def test_settings_that_only_java_has_are_named(made, caplog):
     with caplog.at_level(logging.WARNING):
-        made.producer(producer_plan(**{"interceptor.classes": "x"})).close(0.0)
+        made.create_producer(producer_plan(**{"interceptor.classes": "x"})).close(0.0)
     assert [each for each in caplog.messages if "client setting" in each] == [
         "ignoring client setting interceptor.classes: librdkafka has no equivalent"
     ]
@@ -254,13 +254,13 @@ def test_a_consumer_is_made_with_javas_settings(made):
         "consumer.override.fetch.max.wait.ms": "100",
         "consumer.override.isolation.level": "read_committed",
     }
-    consumer = made.consumer(
+    consumer = made.create_consumer(
         connector_client_settings.build_sink_consumer_config(WORKER, config, TASK)
     )
     assert list(consumer.poll(0.0)) == []
     consumer.close(1.0)
     with pytest.raises(ConnectError):
-        made.consumer(
+        made.create_consumer(
             connector_client_settings.build_sink_consumer_config(
                 WORKER, {"consumer.override.auto.offset.reset": "sideways"}, TASK
             )
@@ -269,9 +269,9 @@ def test_a_consumer_is_made_with_javas_settings(made):
 
 def test_a_reset_to_nowhere_goes_by_the_librarys_name(made):
     config = {"consumer.override.auto.offset.reset": "none"}
-    made.consumer(connector_client_settings.build_sink_consumer_config(WORKER, config, TASK)).close(
-        1.0
-    )
+    made.create_consumer(
+        connector_client_settings.build_sink_consumer_config(WORKER, config, TASK)
+    ).close(1.0)
 
 
 JAVA = "org.apache.kafka.clients.consumer."
@@ -294,7 +294,7 @@ def test_assignors_go_by_javas_names(made, monkeypatch, given, passed):
         task_clients, "KafkaRecordConsumer", lambda *_, settings, **__: seen.append(settings)
     )
     config = {"consumer.override.partition.assignment.strategy": given}
-    made.consumer(connector_client_settings.build_sink_consumer_config(WORKER, config, TASK))
+    made.create_consumer(connector_client_settings.build_sink_consumer_config(WORKER, config, TASK))
     assert seen[0].get("partition.assignment.strategy") == passed
 
 
@@ -302,10 +302,10 @@ def test_who_asks_for_group_offsets_of_nobody_hears_it_in_time(made):
     plan = connector_client_settings.build_offsets_admin_config(
         WORKER, {"admin.override.request.timeout.ms": "1000"}, "c"
     )
-    with contextlib.closing(made.group_offsets(plan)) as asked:
+    with contextlib.closing(made.create_group_offsets_client(plan)) as asked:
         for ask in (
-            lambda: asked.fetch("g", 0.2),
-            lambda: asked.commit("g", {TopicPartition("t", 0): 1}, 0.2),
+            lambda: asked.fetch_offsets("g", 0.2),
+            lambda: asked.commit_offsets("g", {TopicPartition("t", 0): 1}, 0.2),
             lambda: asked.delete_offsets("g", [TopicPartition("t", 0)], 0.2),
             lambda: asked.delete_group("g", 0.2),
         ):
@@ -318,4 +318,4 @@ def test_an_address_that_is_none_is_refused(made):
         WORKER, {"admin.override.bootstrap.servers": "x"}, "c"
     )
     with pytest.raises(FatalError, match="x"):
-        made.group_offsets(plan)
+        made.create_group_offsets_client(plan)

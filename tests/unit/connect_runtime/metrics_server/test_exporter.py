@@ -43,11 +43,11 @@ LAG = Metric(
 @pytest.fixture
 def registry():
     made = MetricRegistry()
-    made.declare(RECORDS)
-    made.declare(LAG)
-    made.add(RECORDS, 5, labels=("a->b", 'odd"\\\ntopic'))
-    made.set_series(LAG, {("a->b",): 0.25})
-    made.publish()
+    made.declare_metric(RECORDS)
+    made.declare_metric(LAG)
+    made.increase_counter(RECORDS, 5, labels=("a->b", 'odd"\\\ntopic'))
+    made.set_gauge_series(LAG, {("a->b",): 0.25})
+    made.publish_values()
     return made
 
 
@@ -86,9 +86,9 @@ def test_who_accepts_it_is_answered_compressed(exporter):
 
 
 def test_a_scrape_shows_the_newest_values(exporter, registry):
-    registry.set_series(LAG, {("a->b",): 7.0})
+    registry.set_gauge_series(LAG, {("a->b",): 7.0})
     assert "lag_seconds{" + 'flow="a->b"} 0.25' in get(exporter.url)
-    registry.publish()
+    registry.publish_values()
     assert "lag_seconds{" + 'flow="a->b"} 7.0' in get(exporter.url)
 
 

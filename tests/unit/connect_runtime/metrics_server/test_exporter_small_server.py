@@ -33,7 +33,7 @@ class Running:
         self._threads = ThreadGroup(on_unexpected_end=lambda end: self.ends.append(end))
         self.ends: list[ThreadDied] = []
         served = MetricsHttpServer(self._opened, self._respond)
-        self._threads.start("served", served.run)
+        self._threads.start("served", served.run_server_thread)
 
     async def _respond(self, request: MetricsHttpRequest) -> MetricsHttpResponse:
         self.asked.append(request)

@@ -28,7 +28,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> HttpsContexts:
     """One certificate for both workers, and their trust in who issued it."""
     folder, wall_ms = tmp_path_factory.mktemp("stores"), SystemClock().wall_ms()
     authority = CertificateAuthority.create("test", wall_ms=wall_ms)
-    issued = authority.issue("worker", hosts=["127.0.0.1"], wall_ms=wall_ms)
+    issued = authority.issue_certificate("worker", hosts=["127.0.0.1"], wall_ms=wall_ms)
     (folder / "own.pem").write_bytes(issued.certificate_pem + issued.key_pem)
     properties = {
         "ssl.keystore.type": "PEM",
@@ -68,8 +68,10 @@ def test_a_creation_reaches_the_leader_whichever_way_it_listens(
         rest_server.started(at_leader, main_https=secured) as one,
         rest_server.started(at_follower, main_https=secured) as other,
     ):
-        one.attach(rest_app.build_applications(rest.parts(leader), at_leader))
-        other.attach(rest_app.build_applications(rest.parts(follower, among=others), at_follower))
+        one.attach_applications(rest_app.build_applications(rest.parts(leader), at_leader))
+        other.attach_applications(
+            rest_app.build_applications(rest.parts(follower, among=others), at_follower)
+        )
         follower.leads, follower.leader_url = False, one.advertised_url
         assert one.advertised_url.startswith(f"{leader_says}://")
         assert other.advertised_url.startswith(f"{follower_says}://")
@@ -77,7 +79,7 @@ def test_a_creation_reaches_the_leader_whichever_way_it_listens(
             answer = client.post(f"{other.advertised_url}connectors", json=CREATION)
     assert answer.status_code == 201
     assert [type(each) for each in leader.submitted] == [PutConnector]
-    assert leader.config().has_connector("c")
+    assert leader.get_config_state().has_connector("c")
 
 
 def test_a_leader_of_whom_nobody_is_sure_is_not_asked(secured: HttpsContexts) -> None:

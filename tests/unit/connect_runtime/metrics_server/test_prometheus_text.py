@@ -80,7 +80,7 @@ def test_it_is_what_the_library_writes(counted, shown, alone, took):
         MetricFamily(metric=ALONE, series={(): alone}),
         MetricFamily(metric=TIMES, series={}, distributions=took),
     ]
-    assert prometheus_text.render_families(families) == by_the_library(families)
+    assert prometheus_text.render_metric_families(families) == by_the_library(families)
 
 
 def test_numbers_that_are_none_and_text_that_has_to_be_escaped():
@@ -89,7 +89,7 @@ def test_numbers_that_are_none_and_text_that_has_to_be_escaped():
         ("x", ""): math.inf,
         ("y", ""): -math.inf,
     }
-    assert prometheus_text.render_families(
+    assert prometheus_text.render_metric_families(
         [MetricFamily(metric=GAUGE, series=series)]
     ).decode() == (
         "# HELP now Now.\n# TYPE now gauge\n"
@@ -101,7 +101,7 @@ def test_prometheus_reads_a_histogram():
     took = HistogramValue((1, 0, 2, 3), 2_000.5)
     family = MetricFamily(metric=TIMES, series={}, distributions={("x", "y"): took})
     (found,) = parser.text_string_to_metric_families(
-        prometheus_text.render_families([family]).decode()
+        prometheus_text.render_metric_families([family]).decode()
     )
     assert found.type == "histogram"
     assert [(each.name, each.labels.get("le"), each.value) for each in found.samples] == [
@@ -119,8 +119,8 @@ def test_what_is_told_under_several_names_is_written_under_each():
     other = Metric(name="then", kind=MetricKind.GAUGE, help="Then.", labels=("z", "a"))
     apart = Metric(name="apart", kind=MetricKind.GAUGE, help="Apart.", labels=("x", "y"))
     families = [MetricFamily(metric=each, series=series) for each in (GAUGE, other, apart)]
-    assert prometheus_text.render_families(families) == by_the_library(families)
+    assert prometheus_text.render_metric_families(families) == by_the_library(families)
     alone: dict[tuple[str, ...], float] = {(): 5.0}
     again = Metric(name="again", kind=MetricKind.GAUGE, help="Again.")
     families = [MetricFamily(metric=each, series=alone) for each in (ALONE, again)]
-    assert prometheus_text.render_families(families) == by_the_library(families)
+    assert prometheus_text.render_metric_families(families) == by_the_library(families)

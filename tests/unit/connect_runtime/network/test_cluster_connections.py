@@ -47,7 +47,7 @@ def test_a_call_finds_its_broker_and_answers_outside_call(world):
     assert (reply.failure, reply.sent, reply.node_id, reply.version) == (None, True, 1, 3)
     assert (reply.body.producer_id, reply.body.producer_epoch) == (7, 1)
     assert broker.requests("init_producer_id")[0].entity.transactional_id == "tx"
-    rtt_s = link.rtt_s(1)
+    rtt_s = link.get_min_rtt_s(1)
     assert rtt_s is not None
     assert 0.0 <= rtt_s < 1.0
 
@@ -117,7 +117,7 @@ def test_an_unreachable_cluster_times_out_unsent_and_says_what_was_tried(world):
         assert isinstance(reply.failure, RequestTimedOut)
         assert not reply.sent
         assert "Connection refused while connecting" in str(reply.failure)
-    assert len(link.connection_errors()) == 2
+    assert len(link.get_connection_errors()) == 2
 
 
 def test_dead_bootstrap_entries_are_gone_round(world):
@@ -129,7 +129,7 @@ def test_dead_bootstrap_entries_are_gone_round(world):
     link.call(AnyNodeTarget(), init_calls.init(), done=replies.append)
     assert world.until(lambda: replies) < 5.0
     assert replies[0].failure is None
-    assert link.connection_errors() == {}
+    assert link.get_connection_errors() == {}
 
 
 def test_attempts_are_spaced_by_the_backoff(world):
@@ -182,7 +182,7 @@ def test_throttle_times_are_honoured_per_connection(world):
     assert arrivals[1] - arrivals[0] < 1.0
     world.until(lambda: len(arrivals) == 3)
     assert 3.0 <= arrivals[2] - arrivals[0] < 3.5
-    link.throttle(1, "other", 10_000)
+    link.apply_throttle_time(1, "other", 10_000)
     link.call(NodeTarget(1), init_calls.init(), done=replies.append, lane="other")
     assert world.until(lambda: len(arrivals) == 4) >= 9.0
 
@@ -226,7 +226,7 @@ def test_an_idle_connection_that_the_broker_closes_is_no_trouble(world):
         world.until(lambda n=round_number: len(replies) == n)
         broker.drop_links()
         world.settle(1.0)
-        assert link.connection_errors() == {}
+        assert link.get_connection_errors() == {}
     assert replies.count_failures() == 0
 
 
@@ -278,7 +278,7 @@ def test_what_was_not_sent_goes_to_the_new_leader_when_the_old_one_is_gone(world
         broker.topics["t"] = (2,)
     link = world.connect(one.address)
     link.request_topics(["t"])
-    world.until(lambda: link.view.leader("t", 0))
+    world.until(lambda: link.view.get_leader("t", 0))
     two.close()
     replies = Replies()
     link.call(LeaderTarget("t", 0), init_calls.init(), done=replies.append, timeout_s=30.0)
@@ -289,13 +289,13 @@ def test_what_was_not_sent_goes_to_the_new_leader_when_the_old_one_is_gone(world
     moved, stayed = sorted(replies, key=lambda reply: reply.failure is not None)
     assert (moved.failure, moved.node_id) == (None, 1)
     assert "a connection to 127.0.0.1" in str(stayed.failure)
-    trouble = link.connection_error(2)
+    trouble = link.get_connection_error(2)
     assert trouble is not None
     assert "Connection refused" in str(trouble)
-    assert link.connection_error(1) is None
-    assert list(link.connection_errors()) == ["broker 2"]
+    assert link.get_connection_error(1) is None
+    assert list(link.get_connection_errors()) == ["broker 2"]
     world.settle(40.0)
-    assert link.connection_errors() == {}
+    assert link.get_connection_errors() == {}
 
 
 def test_a_broker_that_one_lane_reaches_again_is_out_of_trouble(world):
@@ -305,14 +305,14 @@ def test_a_broker_that_one_lane_reaches_again_is_out_of_trouble(world):
     world.until(lambda: 1 in link.view.brokers)
     broker.refuses = True
     link.get_lane(1, "fetch").request_connection()
-    world.until(lambda: link.connection_error(1))
+    world.until(lambda: link.get_connection_error(1))
     broker.refuses = False
     world.settle(1.0)
     replies = Replies()
     link.call(NodeTarget(1), init_calls.init(), done=replies.append, timeout_s=30.0)
     world.until(lambda: replies)
     assert replies[0].failure is None
-    assert link.connection_errors() == {}
+    assert link.get_connection_errors() == {}
 
 
 def test_a_missing_topic_is_named_when_its_leader_is_waited_for(world):

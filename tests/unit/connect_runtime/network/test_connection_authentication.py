@@ -110,7 +110,7 @@ def test_sessions_are_renewed_in_time_between_requests_that_go_on(world):
     for index, api in enumerate(apis):
         if api == "sasl_handshake":
             assert apis[index + 1] == "sasl_authenticate"
-    assert link.connection_errors() == {}
+    assert link.get_connection_errors() == {}
 
 
 def test_requests_in_flight_are_answered_while_a_session_is_renewed(world):
@@ -150,7 +150,9 @@ def test_a_renewal_that_is_refused_ends_the_connection_for_good(world):
     link.call(NodeTarget(1), init(), done=replies.append)
     world.until(lambda: replies)
     valid[0] = False
-    assert world.until(lambda: isinstance(link.connection_error(1), AuthenticationFailed)) > 40.0
+    assert (
+        world.until(lambda: isinstance(link.get_connection_error(1), AuthenticationFailed)) > 40.0
+    )
     link.call(NodeTarget(1), init(), done=replies.append)
     assert world.until(lambda: len(replies) == 2) < 3.0
     assert isinstance(replies[1].failure, AuthenticationFailed)
@@ -199,5 +201,5 @@ def test_a_silent_broker_fails_its_connection_after_the_connect_timeout(world):
     broker = world.broker()
     broker.scripts["api_versions"] = lambda asked: None
     link = world.connect(broker.address, connect_timeout_s=4.0)
-    assert 3.9 < world.until(link.connection_errors) < 6.0
-    assert "no response in time while opening" in str(link.connection_errors()[broker.address])
+    assert 3.9 < world.until(link.get_connection_errors) < 6.0
+    assert "no response in time while opening" in str(link.get_connection_errors()[broker.address])

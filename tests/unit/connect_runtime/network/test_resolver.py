@@ -110,7 +110,7 @@ def test_a_name_under_way_is_asked_once_and_all_are_told_but_who_left(asked):
     waiting = [lambda _, who=who: told.append(who) for who in ("first", "second", "third")]
     for done in waiting:
         asked.names.start_lookup(AWAY, done)
-    asked.names.cancel(AWAY, waiting[1])
+    asked.names.cancel_lookup(AWAY, waiting[1])
     asked.gate.set()
     wait_for(lambda: bool(asked.poller.poll(0.02) or told), "where is the answer")
     assert told == ["first", "third"]
@@ -190,13 +190,13 @@ class Names(HostResolver):
     def start_lookup(self, question: HostLookup, done: OnLookupDone) -> None:
         self.waiting.append(done)
 
-    def cancel(self, question: HostLookup, done: OnLookupDone) -> None:
+    def cancel_lookup(self, question: HostLookup, done: OnLookupDone) -> None:
         self.waiting.remove(done)
 
-    def get_cached(self, question: HostLookup) -> list[ResolvedAddress]:
+    def get_cached_addresses(self, question: HostLookup) -> list[ResolvedAddress]:
         return self.before
 
-    def get_fallback(self, question: HostLookup) -> LookupResult:
+    def get_fallback_result(self, question: HostLookup) -> LookupResult:
         return self.before or GONE
 
     def told(self, answer: LookupResult) -> None:
@@ -212,14 +212,14 @@ def dialled(host, port, names, **options):
 def resolved(port, *, addresses, ends_s=10.0):
     """A dialling with so many times the same address; `ends_s` from zero."""
     found = dialled("127.0.0.1", port, Names())
-    found.resolve(0.0, ends_s=ends_s, resolved=lambda: None)
+    found.resolve_addresses(0.0, ends_s=ends_s, resolved=lambda: None)
     found._places.extend([found._places[0]] * (addresses - 1))
     return found
 
 
 def tried(found, now_s):
     """Whether a connection is under way, and until when it may be."""
-    begun = found.next_transport(now_s, BEFORE)
+    begun = found.connect_to_next_address(now_s, BEFORE)
     assert isinstance(begun, Transport)
     begun.close()
     return found.attempt_ends_s
@@ -229,7 +229,7 @@ def test_each_address_has_a_share_of_the_time_and_the_last_one_the_rest(port):
     found = resolved(port, addresses=3)
     assert found.attempt_ends_s == math.inf
     assert [tried(found, now_s) for now_s in (0.0, 3.0, 6.0)] == [3.0, 6.0, 10.0]
-    assert found.next_transport(9.0, BEFORE) is BEFORE
+    assert found.connect_to_next_address(9.0, BEFORE) is BEFORE
 
 
 def test_of_many_addresses_all_are_tried_in_time(port):
@@ -251,16 +251,18 @@ def test_a_host_may_be_called_by_the_names_of_its_addresses(port, monkeypatch):
         names = Names()
         told: list[str] = []
         found = dialled("127.0.0.1", port, names, canonical=canonical)
-        found.resolve(0.0, ends_s=10.0, resolved=lambda told=told: told.append("resolved"))
+        found.resolve_addresses(
+            0.0, ends_s=10.0, resolved=lambda told=told: told.append("resolved")
+        )
         names.told(resolver.look_up_host(HostLookup("127.0.0.1", port, canonical)))
         assert told == ["resolved"]
-        found.next_transport(0.0, BEFORE).close()
+        found.connect_to_next_address(0.0, BEFORE).close()
     assert called == ["127.0.0.1", socket.getnameinfo(("127.0.0.1", port), 0)[0]]
     assert called[1] != called[0]
 
 
 def test_nothing_is_tried_once_the_time_is_over(port):
-    assert resolved(port, addresses=2).next_transport(10.0, BEFORE) is BEFORE
+    assert resolved(port, addresses=2).connect_to_next_address(10.0, BEFORE) is BEFORE
 
 
 def test_an_address_that_is_refused_at_once_is_passed_over(port):
@@ -270,7 +272,7 @@ def test_an_address_that_is_refused_at_once_is_passed_over(port):
     found._places.appendleft(unreachable)
     assert tried(found, 0.0) == 10.0
     found._places.append(unreachable)
-    failure = found.next_transport(1.0, BEFORE)
+    failure = found.connect_to_next_address(1.0, BEFORE)
     assert isinstance(failure, OSError)
     assert failure is not BEFORE
 
@@ -285,26 +287,26 @@ def test_a_connection_that_stands_is_not_waited_for(port):
 def test_a_name_that_does_not_resolve_is_said_so():
     names, told = Names(), []
     found = dialled("away.test", 9092, names)
-    found.resolve(0.0, ends_s=10.0, resolved=lambda: told.append("resolved"))
+    found.resolve_addresses(0.0, ends_s=10.0, resolved=lambda: told.append("resolved"))
     assert told == []
     names.told(GONE)
     assert told == ["resolved"]
-    assert found.next_transport(0.1, BEFORE) is GONE
+    assert found.connect_to_next_address(0.1, BEFORE) is GONE
 
 
 def test_who_knows_no_address_waits_for_the_resolver_until_the_end():
     names, told = Names(), []
     found = dialled("away.test", 9092, names)
-    found.resolve(0.0, ends_s=10.0, resolved=lambda: told.append("resolved"))
+    found.resolve_addresses(0.0, ends_s=10.0, resolved=lambda: told.append("resolved"))
     assert found.attempt_ends_s == 10.0
-    assert found.next_transport(10.0, TimeoutError()) is GONE
+    assert found.connect_to_next_address(10.0, TimeoutError()) is GONE
     assert (names.waiting, told) == ([], [])
 
 
 def test_who_knows_an_address_of_before_soon_goes_on_with_that(port):
     names, told = Names(ResolvedAddress((socket.AF_INET, ("127.0.0.1", port)), "here.test")), []
     found = dialled("here.test", port, names)
-    found.resolve(0.0, ends_s=10.0, resolved=lambda: told.append("resolved"))
+    found.resolve_addresses(0.0, ends_s=10.0, resolved=lambda: told.append("resolved"))
     assert found.attempt_ends_s == 2.0
     assert tried(found, 2.0) == 10.0
     assert (names.waiting, told) == ([], []), "an answer that comes late is for others"
@@ -313,7 +315,7 @@ def test_who_knows_an_address_of_before_soon_goes_on_with_that(port):
 def test_after_the_end_nobody_is_told_of_addresses(port):
     names, told = Names(), []
     found = dialled("here.test", port, names)
-    found.resolve(0.0, ends_s=10.0, resolved=lambda: told.append("resolved"))
+    found.resolve_addresses(0.0, ends_s=10.0, resolved=lambda: told.append("resolved"))
     found.close()
     found.close()
     assert (names.waiting, told) == ([], [])

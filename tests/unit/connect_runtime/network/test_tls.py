@@ -12,7 +12,7 @@ from connect_runtime.system.clock import SystemClock
 
 WALL_MS = SystemClock().wall_ms()
 AUTHORITY = CertificateAuthority.create("ca", wall_ms=WALL_MS)
-LEAF = AUTHORITY.issue("mm2", hosts=(), wall_ms=WALL_MS)
+LEAF = AUTHORITY.issue_certificate("mm2", hosts=(), wall_ms=WALL_MS)
 CA_PEM = AUTHORITY.certificate_pem.decode()
 
 

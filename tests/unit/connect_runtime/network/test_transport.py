@@ -137,7 +137,7 @@ def framed(*bodies: bytes) -> bytes:
 
 def read_all(reader: FrameReader, stream) -> list[bytes]:
     found = []
-    while (frame := reader.next_frame(stream)) is not None:
+    while (frame := reader.read_next_frame(stream)) is not None:
         assert not frame.readonly
         found.append(bytes(frame))
     return found
@@ -160,10 +160,10 @@ def test_frames_come_out_whole_however_they_arrive(seed):
 def test_midway_means_that_part_of_a_frame_is_here():
     reader = FrameReader(None, 100)
     stream = Stream(framed(b"abcdef"), steps=[2, 0])
-    assert reader.next_frame(stream) is None  # type: ignore[arg-type]
+    assert reader.read_next_frame(stream) is None  # type: ignore[arg-type]
     assert reader.has_partial_frame()
     stream.steps = [2, 3, 0]
-    assert reader.next_frame(stream) is None  # type: ignore[arg-type]
+    assert reader.read_next_frame(stream) is None  # type: ignore[arg-type]
     assert reader.has_partial_frame()
     assert read_all(reader, stream) == [b"abcdef"]
     assert not reader.has_partial_frame()
@@ -173,7 +173,7 @@ def test_midway_means_that_part_of_a_frame_is_here():
 def test_impossible_sizes_are_refused_before_anything_is_allocated(size):
     raw = struct.pack(">i", size)
     with pytest.raises(InvalidFrameSize) as caught:
-        FrameReader(None, 100).next_frame(Stream(raw + b"x" * 200))  # type: ignore[arg-type]
+        FrameReader(None, 100).read_next_frame(Stream(raw + b"x" * 200))  # type: ignore[arg-type]
     assert (caught.value.size, caught.value.raw) == (size, raw)
 
 
@@ -181,7 +181,7 @@ def test_large_frames_use_the_pool_and_small_ones_do_not():
     pool = BufferPool(8 << 20)
     reader = FrameReader(pool, 8 << 20)
     large, small = b"L" * 300_000, b"small"
-    frame = reader.next_frame(Stream(framed(large)))  # type: ignore[arg-type]
+    frame = reader.read_next_frame(Stream(framed(large)))  # type: ignore[arg-type]
     assert frame is not None
     assert bytes(frame) == large
     del frame
@@ -202,7 +202,7 @@ def test_a_frame_that_is_claimed_and_not_sent_occupies_no_memory(pool):
     size = 256 << 20
     reader = FrameReader(pool, size)
     before = occupied_bytes()
-    assert reader.next_frame(Stream(struct.pack(">i", size))) is None  # type: ignore[arg-type]
+    assert reader.read_next_frame(Stream(struct.pack(">i", size))) is None  # type: ignore[arg-type]
     assert reader.has_partial_frame()
     assert occupied_bytes() - before < 32 << 20
 
@@ -210,7 +210,7 @@ def test_a_frame_that_is_claimed_and_not_sent_occupies_no_memory(pool):
 def test_a_reader_that_is_closed_gives_its_buffer_back():
     pool = BufferPool(8 << 20)
     reader = FrameReader(pool, 8 << 20)
-    assert reader.next_frame(Stream(struct.pack(">i", 1 << 20) + b"x")) is None  # type: ignore[arg-type]
+    assert reader.read_next_frame(Stream(struct.pack(">i", 1 << 20) + b"x")) is None  # type: ignore[arg-type]
     assert pool.lent_bytes == 1 << 20
     reader.close()
     assert (pool.lent_bytes, reader.has_partial_frame()) == (0, False)

@@ -93,7 +93,7 @@ def test_a_folder_that_becomes_a_link_while_a_file_is_opened(folder, monkeypatch
 
     monkeypatch.setattr(os, "open", swapped)
     with pytest.raises(ConfigError, match="was replaced while it was being opened"):
-        allowed.open(str(inner / "secret.txt"), os.O_RDONLY)
+        allowed.open_allowed_file(str(inner / "secret.txt"), os.O_RDONLY)
 
 
 @pytest.mark.parametrize("name", ["x\0y", "{0}/\0x", "{0}/\ud800"])
@@ -102,7 +102,7 @@ def test_what_names_no_file_is_refused(folder, of, name):
     file = name.format(folder)
     allowed = AllowedPaths([str(folder)])
     with pytest.raises(ConfigError, match="is not a valid file name") as raised:
-        allowed.check(file)
+        allowed.resolve_allowed_path(file)
     str(raised.value).encode()
     made = allowed_paths.restrict_to_paths(of, allowed)()
     told = {each.name: each.error_messages for each in made.validate({"file": file, "topic": "t"})}
@@ -114,22 +114,22 @@ def test_a_pipe_is_refused_at_once(folder):
     allowed = AllowedPaths([str(folder)])
     for flags in (os.O_RDONLY, os.O_RDWR):
         with pytest.raises(ConfigError, match="is not a regular file"):
-            allowed.open(str(folder / "pipe"), flags)
+            allowed.open_allowed_file(str(folder / "pipe"), flags)
     with pytest.raises(OSError, match="No such device or address"):
-        allowed.open(str(folder / "pipe"), os.O_WRONLY)
+        allowed.open_allowed_file(str(folder / "pipe"), os.O_WRONLY)
 
 
 def test_of_devices_the_null_device_alone_may_be_used():
     allowed = AllowedPaths(["/dev"])
-    os.close(allowed.open("/dev/null", os.O_RDONLY))
+    os.close(allowed.open_allowed_file("/dev/null", os.O_RDONLY))
     with pytest.raises(ConfigError, match="is not a regular file"):
-        allowed.open("/dev/zero", os.O_RDONLY)
+        allowed.open_allowed_file("/dev/zero", os.O_RDONLY)
 
 
 def test_another_name_of_a_file_elsewhere_is_refused(folder):
     os.link(folder.parent / "secret.txt", folder / "hard.txt")
     allowed = AllowedPaths([str(folder)])
     with pytest.raises(ConfigError, match=r"has 2 hard links"):
-        allowed.open(str(folder / "hard.txt"), os.O_RDONLY)
+        allowed.open_allowed_file(str(folder / "hard.txt"), os.O_RDONLY)
     (folder / "hard.txt").unlink()
-    os.close(allowed.open(str(folder / "in.txt"), os.O_RDONLY))
+    os.close(allowed.open_allowed_file(str(folder / "in.txt"), os.O_RDONLY))

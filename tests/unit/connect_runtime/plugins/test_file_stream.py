@@ -22,8 +22,8 @@ def lines(*chunks: bytes) -> list[tuple[bytes, int]]:
     splitter = LineSplitter()
     found = []
     for chunk in chunks:
-        splitter.add(chunk)
-        while (line := splitter.next_line()) is not None:
+        splitter.add_bytes(chunk)
+        while (line := splitter.pop_line()) is not None:
             found.append(line)
     return found
 

@@ -250,7 +250,7 @@ def parsed_plainly(text):
     first = next((each for each in tokens if each.strip()), "").strip()
     if text.strip() not in header_converter._KEYWORDS and first in ("[", "{"):
         with contextlib.suppress(header_converter._NoValueError):
-            return header_converter._ValueParser(tokens).value(0)
+            return header_converter._ValueParser(tokens).parse_value_at_depth(0)
         return SchemaAndValue(schema.STRING_SCHEMA, text)
     return None
 

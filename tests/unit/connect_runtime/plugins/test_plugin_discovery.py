@@ -52,7 +52,9 @@ def folder(tmp_path, monkeypatch):
     ],
 )
 def test_shipped_connectors_go_by_javas_names_and_ours(name, tmp_path):
-    found = plugin_discovery.discover_plugins(file_paths=[str(tmp_path)]).find(name, *CONNECTORS)
+    found = plugin_discovery.discover_plugins(file_paths=[str(tmp_path)]).find_plugin_class(
+        name, *CONNECTORS
+    )
     assert issubclass(found, FileStreamSourceConnector)
     assert config_types.get_class_name(found) == config_types.get_class_name(
         FileStreamSourceConnector
@@ -71,16 +73,16 @@ def test_shipped_connectors_go_by_javas_names_and_ours(name, tmp_path):
 def test_file_stream_connectors_are_off_unless_paths_are_allowed(name):
     found = plugin_discovery.discover_plugins()
     with pytest.raises(ConfigError, match=r"file\.stream\.allowed\.paths"):
-        found.find(name, *CONNECTORS)
+        found.find_plugin_class(name, *CONNECTORS)
     assert not [each for each in found.list_installed() if "FileStream" in each.class_name]
 
 
 def test_kinds_are_told_apart():
     found = plugin_discovery.discover_plugins()
-    assert found.find("Json", Kind.CONVERTER) is JsonConverter
-    assert found.find("Simple", Kind.HEADER_CONVERTER) is SimpleHeaderConverter
+    assert found.find_plugin_class("Json", Kind.CONVERTER) is JsonConverter
+    assert found.find_plugin_class("Simple", Kind.HEADER_CONVERTER) is SimpleHeaderConverter
     with pytest.raises(ConfigError, match="name matches FileStreamSource"):
-        found.find("FileStreamSource", Kind.CONVERTER)
+        found.find_plugin_class("FileStreamSource", Kind.CONVERTER)
 
 
 def test_what_is_there_is_listed_with_versions():
@@ -95,7 +97,7 @@ def test_a_folder_of_modules_brings_plugins(folder):
     (folder / "acme_orders.py").write_text(MODULE.format(name="OrdersConnector"))
     found = plugin_discovery.discover_plugins([str(folder)])
     for name in ("acme_orders.OrdersConnector", "OrdersConnector", "Orders"):
-        assert found.find(name, *CONNECTORS).__module__ == "acme_orders"
+        assert found.find_plugin_class(name, *CONNECTORS).__module__ == "acme_orders"
     listed = [each for each in found.list_installed() if "acme_orders" in each.class_name]
     assert [(each.kind, each.version) for each in listed] == [(Kind.SOURCE, "7")]
 
@@ -118,11 +120,12 @@ def test_a_short_name_of_two_is_refused_and_full_names_are_not(folder):
     (folder / "one_of_two.py").write_text(MODULE.format(name="FileStreamSourceConnector"))
     found = plugin_discovery.discover_plugins([str(folder)], ["/"])
     with pytest.raises(ConfigError, match="More than one connector matches alias") as told:
-        found.find("FileStreamSource", *CONNECTORS)
+        found.find_plugin_class("FileStreamSource", *CONNECTORS)
     assert "one_of_two.FileStreamSourceConnector" in str(told.value)
     assert "org.apache.kafka.connect.file.FileStreamSourceConnector" in str(told.value)
     assert (
-        found.find("one_of_two.FileStreamSourceConnector", *CONNECTORS).__module__ == "one_of_two"
+        found.find_plugin_class("one_of_two.FileStreamSourceConnector", *CONNECTORS).__module__
+        == "one_of_two"
     )
 
 
@@ -133,7 +136,7 @@ def test_a_module_that_cannot_be_imported_harms_no_other(folder, caplog):
     (folder / "driver.jar").touch()
     with caplog.at_level(logging.WARNING):
         found = plugin_discovery.discover_plugins([str(folder), str(folder / "absent")])
-    assert found.find("Good", *CONNECTORS)
+    assert found.find_plugin_class("Good", *CONNECTORS)
     assert "out of paper" in caplog.text
     assert "done with work" in caplog.text
     assert "jars" in caplog.text
@@ -153,7 +156,7 @@ def test_entry_points_may_bring_a_name_of_javas(folder):
     sys.path.append(str(folder))
     found = plugin_discovery.discover_plugins()
     for name in ("org.acme.MirrorConnector", "MirrorConnector", "Mirror", "declared_plugin:Mirror"):
-        assert found.find(name, *CONNECTORS).__name__ == "Mirror"
+        assert found.find_plugin_class(name, *CONNECTORS).__name__ == "Mirror"
     assert "org.acme.MirrorConnector" in [each.class_name for each in found.list_installed()]
 
 
@@ -171,14 +174,14 @@ def test_a_class_that_is_not_discovered_is_not_imported(folder, name, kind):
     sys.path.append(str(folder))
     found = plugin_discovery.discover_plugins()
     with pytest.raises(ConfigError, match="Failed to find any class that implements"):
-        found.find(name, kind)
+        found.find_plugin_class(name, kind)
     assert "quiet_plugin" not in sys.modules
     assert not (folder / "quiet_plugin.imported").exists()
 
 
 def test_a_class_that_is_imported_and_no_plugin_is_not_found_either(folder):
     with pytest.raises(ConfigError, match="Failed to find any class"):
-        plugin_discovery.discover_plugins().find(f"{__name__}.Undeclared", *CONNECTORS)
+        plugin_discovery.discover_plugins().find_plugin_class(f"{__name__}.Undeclared", *CONNECTORS)
 
 
 class Undeclared(FileStreamSourceConnector):

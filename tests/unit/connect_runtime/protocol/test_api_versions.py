@@ -27,7 +27,9 @@ def broker(**ranges: tuple[int, int]) -> NodeApiVersions:
 )
 def test_the_newest_common_version_is_chosen(offered, asked, chosen):
     low, high = asked
-    assert broker(fetch=offered).choose(api_versions.FETCH_KEY, low=low, high=high) == chosen
+    assert (
+        broker(fetch=offered).choose_version(api_versions.FETCH_KEY, low=low, high=high) == chosen
+    )
 
 
 def test_transactional_requests_stay_below_what_is_unsafe():
@@ -36,7 +38,7 @@ def test_transactional_requests_stay_below_what_is_unsafe():
     )
 
     def chosen(api: str, asked: tuple[int, int]) -> int:
-        return newest.choose(api_versions.API_KEYS[api], low=asked[0], high=asked[1])
+        return newest.choose_version(api_versions.API_KEYS[api], low=asked[0], high=asked[1])
 
     assert chosen("produce", api_versions.TRANSACTIONAL_PRODUCE_VERSIONS) == 11
     assert chosen("produce", api_versions.PRODUCE_VERSIONS) == 13
@@ -47,12 +49,12 @@ def test_transactional_requests_stay_below_what_is_unsafe():
 
 def test_nothing_in_common_names_the_api_both_ranges_and_the_broker():
     with pytest.raises(UnsupportedVersion) as caught:
-        broker(fetch=(0, 11)).choose(api_versions.FETCH_KEY, low=12, high=17)
+        broker(fetch=(0, 11)).choose_version(api_versions.FETCH_KEY, low=12, high=17)
     assert str(caught.value) == (
         "fetch: this client needs a version from 12 to 17, b1:9092 supports 0 to 11"
     )
     with pytest.raises(UnsupportedVersion, match="b1:9092 does not support it"):
-        broker().choose(api_versions.FETCH_KEY, low=12, high=17)
+        broker().choose_version(api_versions.FETCH_KEY, low=12, high=17)
 
 
 RANGES = st.tuples(st.integers(0, 20), st.integers(0, 20)).map(lambda r: (min(r), max(r)))
@@ -63,9 +65,9 @@ def test_choice_agrees_with_set_intersection(ours, theirs):
     both = set(range(ours[0], ours[1] + 1)) & set(range(theirs[0], theirs[1] + 1))
     known = broker(fetch=theirs)
     if both:
-        assert known.choose(api_versions.FETCH_KEY, low=ours[0], high=ours[1]) == max(both)
-        assert known.supports(api_versions.FETCH_KEY, max(both))
+        assert known.choose_version(api_versions.FETCH_KEY, low=ours[0], high=ours[1]) == max(both)
+        assert known.supports_version(api_versions.FETCH_KEY, max(both))
     else:
         with pytest.raises(UnsupportedVersion):
-            known.choose(api_versions.FETCH_KEY, low=ours[0], high=ours[1])
-    assert not known.supports(api_versions.FETCH_KEY, theirs[1] + 1)
+            known.choose_version(api_versions.FETCH_KEY, low=ours[0], high=ours[1])
+    assert not known.supports_version(api_versions.FETCH_KEY, theirs[1] + 1)

@@ -66,10 +66,10 @@ def test_it_is_due_at_once_then_knows_leaders_ids_and_brokers():
     view = new_view()
     assert view.refresh_due_s() == -math.inf
     view.request_topics(["t"])
-    assert view.leader("t", 0) is None
+    assert view.get_leader("t", 0) is None
     assert refreshed(view, metadata([topic()])) == ("t",)
-    assert view.leader("t", 1) == PartitionLeader(2, 5)
-    assert view.leader("t", 2) is None
+    assert view.get_leader("t", 1) == PartitionLeader(2, 5)
+    assert view.get_leader("t", 2) is None
     assert view.controller_id == 1
     assert (view.brokers[2].host, view.brokers[2].port) == ("h2", 9092)
     assert view.refresh_due_s() == 300.0
@@ -138,12 +138,12 @@ def test_older_epochs_do_not_take_a_leader_back_but_a_recreated_topic_starts_ove
     view.request_topics(["t"])
     refreshed(view, metadata([topic(leaders=((1, 5),))]))
     refreshed(view, metadata([topic(leaders=((2, 4),))]))
-    assert view.leader("t", 0) == (1, 5)
+    assert view.get_leader("t", 0) == (1, 5)
     refreshed(view, metadata([topic(leaders=((2, 5),))]))
-    assert view.leader("t", 0) == (2, 5)
+    assert view.get_leader("t", 0) == (2, 5)
     new_id = uuid.UUID(int=8)
     refreshed(view, metadata([topic(leaders=((1, 0),), topic_id=new_id)]))
-    assert view.leader("t", 0) == (1, 0)
+    assert view.get_leader("t", 0) == (1, 0)
 
 
 def test_without_topic_ids_an_older_epoch_may_be_a_recreated_topics():
@@ -153,10 +153,10 @@ def test_without_topic_ids_an_older_epoch_may_be_a_recreated_topics():
     again = metadata([topic(leaders=((2, 0),), topic_id=None)])
     for now_s in (1.0, 5.0, 10.9):
         refreshed(view, again, now_s)
-        assert view.leader("t", 0) == (1, 5)
+        assert view.get_leader("t", 0) == (1, 5)
         assert view.refresh_due_s() <= now_s + 1.0, "and it is asked again soon"
     refreshed(view, again, 11.0)
-    assert view.leader("t", 0) == (2, 0)
+    assert view.get_leader("t", 0) == (2, 0)
     assert view.refresh_due_s() == 311.0
 
 
@@ -177,12 +177,12 @@ def test_without_topic_ids_a_deposed_broker_takes_no_leader_back():
     deposed = metadata([topic(leaders=((2, 4),), topic_id=None)])
     for now_s in range(0, 60, 4):
         refreshed(view, deposed if now_s % 8 else current, float(now_s))
-        assert view.leader("t", 0) == (1, 5)
+        assert view.get_leader("t", 0) == (1, 5)
     refreshed(view, deposed, 60.0)
     view.request_topics([])
     view.request_topics(["t"])
     refreshed(view, deposed, 71.0)
-    assert view.leader("t", 0) == (2, 4), "nothing newer is known any more"
+    assert view.get_leader("t", 0) == (2, 4), "nothing newer is known any more"
 
 
 def test_a_leader_that_a_response_names_counts_if_it_is_newer():
@@ -193,12 +193,12 @@ def test_a_leader_that_a_response_names_counts_if_it_is_newer():
     view.update_leader("t", 0, 2, 5)
     view.update_leader("t", 9, 2, 9)
     view.update_leader("unknown", 0, 2, 9)
-    assert (view.generation, view.leader("t", 0)) == (before, (1, 5))
+    assert (view.generation, view.get_leader("t", 0)) == (before, (1, 5))
     view.update_leader("t", 0, 2, 6)
-    assert (view.generation, view.leader("t", 0)) == (before + 1, (2, 6))
+    assert (view.generation, view.get_leader("t", 0)) == (before + 1, (2, 6))
     assert view.refresh_due_s() == 300.0
     view.update_leader("t", 0, 77, 7)
-    assert view.leader("t", 0) is None
+    assert view.get_leader("t", 0) is None
     assert view.refresh_due_s() == pytest.approx(0.1)
 
 
@@ -218,16 +218,16 @@ def test_topics_that_nobody_wants_any_more_are_forgotten_and_not_asked_for():
     view.request_topics(["t", "u"])
     refreshed(view, metadata([topic("t"), topic("u", topic_id=uuid.UUID(int=9))]))
     view.request_topics(["u"])
-    assert view.topic("t") is None
+    assert view.get_topic("t") is None
     assert refreshed(view, metadata([topic("t"), topic("u")])) == ("u",)
-    assert view.topic("t") is None
+    assert view.get_topic("t") is None
 
 
 def test_brokers_without_topic_ids_give_zero_ids():
     view = new_view()
     view.request_topics(["t"])
     refreshed(view, metadata([topic(topic_id=None)]))
-    found = view.topic("t")
+    found = view.get_topic("t")
     assert found is not None
     assert found.topic_id == bytes(16)
 
@@ -286,7 +286,7 @@ def node(node_id: int, **fields) -> NodeConnectionState:
     ],
 )  # fmt: skip
 def test_whom_to_ask(nodes, chosen):
-    assert cluster_metadata.pick_node(nodes, 100.0) == chosen
+    assert cluster_metadata.pick_broker(nodes, 100.0) == chosen
 
 
 def test_dead_entries_are_gone_round_until_a_live_one_is_found():
@@ -295,7 +295,7 @@ def test_dead_entries_are_gone_round_until_a_live_one_is_found():
     for step in range(6):
         now_s = float(step * 10)
         states = [node(n, last_attempt_s=tried.get(n, -math.inf)) for n in (1, 2, -2)]
-        chosen, _ = cluster_metadata.pick_node(states, now_s)
+        chosen, _ = cluster_metadata.pick_broker(states, now_s)
         assert chosen is not None
         tried[chosen] = now_s
         order.append(chosen)

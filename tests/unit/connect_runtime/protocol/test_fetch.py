@@ -276,7 +276,7 @@ def opened(*numbers: int) -> FetchSession:
     session = FetchSession()
     for number in numbers:
         session.set_partition(number, partition(number))
-    request = session.next_request()
+    request = session.start_next_request()
     assert request == (0, 0, [partition(n) for n in numbers], [])
     session.on_response(answer(*numbers))
     return session
@@ -284,40 +284,40 @@ def opened(*numbers: int) -> FetchSession:
 
 def test_after_the_first_full_request_only_news_is_sent():
     session = opened(0, 1, 2)
-    assert session.next_request() == (9, 1, [], [])
+    assert session.start_next_request() == (9, 1, [], [])
     session.on_response(answer())
     session.set_partition(1, partition(1, offset=50))
     session.set_partition(1, partition(1, offset=60))
     session.set_partition(2, partition(2))
-    assert session.next_request() == (9, 2, [partition(1, offset=60)], [])
+    assert session.start_next_request() == (9, 2, [partition(1, offset=60)], [])
 
 
 def test_dropped_partitions_are_forgotten_and_may_come_back():
     session = opened(0, 1)
     session.remove_partition(0)
     session.remove_partition(7)
-    assert session.next_request() == (9, 1, [], [partition(0)])
+    assert session.start_next_request() == (9, 1, [], [partition(0)])
     session.on_response(answer())
     session.set_partition(0, partition(0, offset=5))
     session.remove_partition(1)
     session.set_partition(1, partition(1))
-    assert session.next_request() == (9, 2, [partition(0, offset=5)], [])
+    assert session.start_next_request() == (9, 2, [partition(0, offset=5)], [])
 
 
 def test_what_changes_while_a_request_is_in_flight_goes_with_the_next():
     session = opened(0)
-    session.next_request()
+    session.start_next_request()
     session.set_partition(0, partition(0, offset=10))
     session.set_partition(1, partition(1))
     session.on_response(answer())
-    assert session.next_request() == (9, 2, [partition(0, offset=10), partition(1)], [])
+    assert session.start_next_request() == (9, 2, [partition(0, offset=10), partition(1)], [])
 
 
 def test_a_recreated_topic_is_forgotten_under_its_old_id():
     session = opened(0)
     new = partition(0, topic_id=b"j" * 16)
     session.set_partition(0, new)
-    assert session.next_request() == (9, 1, [new], [partition(0)])
+    assert session.start_next_request() == (9, 1, [new], [partition(0)])
 
 
 @pytest.mark.parametrize(
@@ -329,26 +329,26 @@ def test_a_refused_request_starts_anew_with_everything(error_code, next_id):
     session = opened(0, 1)
     session.remove_partition(0)
     session.set_partition(2, partition(2))
-    session.next_request()
+    session.start_next_request()
     session.on_response(answer(error_code=error_code, session_id=0))
-    assert session.next_request() == (next_id, 0, [partition(1), partition(2)], [])
+    assert session.start_next_request() == (next_id, 0, [partition(1), partition(2)], [])
 
 
 def test_a_lost_request_starts_anew_and_closes_the_old_session():
     session = opened(0, 1)
     session.set_partition(0, partition(0, offset=3))
-    session.next_request()
-    session.on_failure()
-    assert session.next_request() == (9, 0, [partition(0, offset=3), partition(1)], [])
-    session.on_failure()
-    assert session.next_request().session_id == 9
+    session.start_next_request()
+    session.on_request_failed()
+    assert session.start_next_request() == (9, 0, [partition(0, offset=3), partition(1)], [])
+    session.on_request_failed()
+    assert session.start_next_request().session_id == 9
 
 
 def test_without_a_session_every_request_is_full():
     session = FetchSession()
     session.set_partition(0, partition(0))
     for _ in range(3):
-        assert session.next_request() == (0, 0, [partition(0)], [])
+        assert session.start_next_request() == (0, 0, [partition(0)], [])
         session.on_response(answer(0, session_id=0))
 
 
@@ -356,29 +356,29 @@ def test_a_session_that_misses_partitions_or_was_closed_is_opened_again():
     session = FetchSession()
     session.set_partition(0, partition(0))
     session.set_partition(1, partition(1))
-    session.next_request()
+    session.start_next_request()
     session.on_response(answer(0, session_id=4))
-    assert session.next_request()[:2] == (4, 0)
+    assert session.start_next_request()[:2] == (4, 0)
     session.on_response(answer(0, 1, session_id=5))
-    assert session.next_request()[:2] == (5, 1)
+    assert session.start_next_request()[:2] == (5, 1)
     session.on_response(answer(session_id=0))
-    assert session.next_request()[:2] == (0, 0)
+    assert session.start_next_request()[:2] == (0, 0)
 
 
 def test_the_epoch_wraps_to_one():
     session = opened(0)
     session._epoch = 2**31 - 1
-    assert session.next_request().session_epoch == 2**31 - 1
+    assert session.start_next_request().session_epoch == 2**31 - 1
     session.on_response(answer())
-    assert session.next_request().session_epoch == 1
+    assert session.start_next_request().session_epoch == 1
 
 
 def test_one_request_at_a_time():
     session = opened(0)
-    session.next_request()
+    session.start_next_request()
     assert session.is_in_flight()
     with pytest.raises(AssertionError, match="one request in flight"):
-        session.next_request()
+        session.start_next_request()
 
 
 class Broker:
@@ -426,14 +426,14 @@ def test_whatever_happens_an_accepted_request_makes_the_broker_fetch_exactly_wha
             else:
                 topic_id = rng.choice([ID, ID, ID, b"j" * 16])
                 session.set_partition(key, partition(key, rng.randrange(3), topic_id))
-        request = session.next_request()
+        request = session.start_next_request()
         wanted = {(p.topic_id, p.partition): p for p in session._wanted.values()}
         fate = rng.random()
         if fate < 0.1:
-            session.on_failure()
+            session.on_request_failed()
         elif fate < 0.2:
             broker.handle(request)
-            session.on_failure()
+            session.on_request_failed()
         else:
             response = broker.handle(request)
             if response.error_code == 0:

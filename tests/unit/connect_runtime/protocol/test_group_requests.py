@@ -225,7 +225,7 @@ def fetched(*partitions, error=0):
 
 
 def test_what_a_group_has_is_read():
-    assert group_requests.read_fetched_offsets(fetched((0, 5, 0), (1, -1, 0))) == {
+    assert group_requests.get_fetched_offsets(fetched((0, 5, 0), (1, -1, 0))) == {
         A0: CommittedOffset(5),
         A1: CommittedOffset(-1, "note"),
     }
@@ -245,8 +245,8 @@ def described(code):
 
 
 def test_what_is_refused_of_single_partitions_is_told_by_partition():
-    assert group_requests.read_partition_errors(fetched((0, 5, 0), (1, 6, 3))) == {A1: 3}
-    assert group_requests.read_partition_errors(described(0)) == {}
+    assert group_requests.get_partition_errors(fetched((0, 5, 0), (1, 6, 3))) == {A1: 3}
+    assert group_requests.get_partition_errors(described(0)) == {}
 
 
 def test_the_first_error_counts_wherever_it_stands():

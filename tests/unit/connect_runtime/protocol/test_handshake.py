@@ -19,7 +19,7 @@ from tests.support import kio_bytes
 
 def begun(life_s):
     life = SaslSessionLifetime()
-    life.start(life_s, 1000.0, random.Random(3))
+    life.start_session(life_s, 1000.0, random.Random(3))
     return life
 
 
@@ -33,7 +33,7 @@ def test_a_session_is_renewed_before_its_end_and_not_while_that_goes_on():
     assert life.ends_s == 1100.0
     life.start_renewal()
     assert life.renew_at_s == math.inf
-    life.start(None, 1090.0, random.Random(3))
+    life.start_session(None, 1090.0, random.Random(3))
     assert life.ends_s == math.inf
 
 
@@ -97,7 +97,7 @@ def test_without_sasl_versions_are_all():
     assert (asked.__api_key__, asked.__version__) == (18, 3)
     opened = ends_with(talk, versions_body(fetch=(4, 17)))
     assert opened.session_lifetime_s is None
-    assert opened.versions.choose(api_versions.FETCH_KEY, low=12, high=17) == 17
+    assert opened.versions.choose_version(api_versions.FETCH_KEY, low=12, high=17) == 17
 
 
 def test_a_broker_before_2_4_is_asked_again_in_version_0():
@@ -106,7 +106,7 @@ def test_a_broker_before_2_4_is_asked_again_in_version_0():
     asked = talk.send(versions_body(0, ErrorCode.unsupported_version, api_versions=(0, 2)))
     assert (asked.__api_key__, asked.__version__) == (18, 0)
     opened = ends_with(talk, versions_body(0, produce=(0, 7)))
-    assert opened.versions.choose(api_versions.PRODUCE_KEY, low=7, high=13) == 7
+    assert opened.versions.choose_version(api_versions.PRODUCE_KEY, low=7, high=13) == 7
 
 
 def test_plain_authenticates_and_learns_how_long_the_session_lasts():

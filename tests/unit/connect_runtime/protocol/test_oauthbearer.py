@@ -344,10 +344,10 @@ def test_what_was_accepted_makes_the_next_trouble_a_new_one():
 
 def test_a_session_that_the_token_does_not_outlive_wants_the_next_one():
     found = with_token(100.0)
-    assert found.outlasts(60.0, 50.0)
+    assert found.is_token_valid_beyond(60.0, 50.0)
     before_s = found.due_s()
     assert before_s > 50.0
-    assert not found.outlasts(100.0, 50.0)
+    assert not found.is_token_valid_beyond(100.0, 50.0)
     assert found.due_s() == 50.0
 
 
@@ -355,7 +355,7 @@ def test_an_issuer_that_gives_the_same_token_again_is_asked_ever_more_seldom():
     found = with_token(100.0, retry_s=0.1, retry_max_s=10.0)
     now_s, asked = 85.0, 0
     while now_s < 95.0:
-        assert not found.outlasts(100.0, now_s)
+        assert not found.is_token_valid_beyond(100.0, now_s)
         if found.due_s() <= now_s:
             found.on_request_sent()
             found.on_token_received(AccessToken(text="one", lifetime_s=100.0 - now_s), now_s)
@@ -364,7 +364,7 @@ def test_an_issuer_that_gives_the_same_token_again_is_asked_ever_more_seldom():
     assert 1 < asked < 10
     found.on_request_sent()
     found.on_token_received(AccessToken(text="two", lifetime_s=100.0), now_s)
-    assert found.outlasts(100.0, now_s)
+    assert found.is_token_valid_beyond(100.0, now_s)
 
 
 WALL_MS = 1_700_000_000_000
@@ -465,7 +465,7 @@ def test_without_a_scope_none_is_asked_and_an_issuer_may_want_quoted_credentials
     ],
 )
 def test_where_an_endpoint_is(endpoint, place):
-    assert oauthbearer.parse_endpoint(endpoint) == place
+    assert oauthbearer.parse_token_endpoint(endpoint) == place
 
 
 @pytest.mark.parametrize(

@@ -11,26 +11,26 @@ from connect_runtime.protocol.sasl import SaslExchangeRefused
 
 
 def test_plain_sends_name_and_password_once():
-    plain = sasl.create_exchange("PLAIN", "alice", password="se cret")
-    assert plain.first_message() == b"\0alice\0se cret"
-    assert plain.respond(b"") is None
+    plain = sasl.create_sasl_exchange("PLAIN", "alice", password="se cret")
+    assert plain.create_first_message() == b"\0alice\0se cret"
+    assert plain.respond_to_challenge(b"") is None
     with pytest.raises(SaslExchangeRefused, match="challenge"):
-        sasl.create_exchange("PLAIN", "a", password="b").respond(b"more?")
+        sasl.create_sasl_exchange("PLAIN", "a", password="b").respond_to_challenge(b"more?")
 
 
 def test_scram_sha_256_matches_the_example_of_rfc_7677():
-    scram = sasl.create_exchange(
+    scram = sasl.create_sasl_exchange(
         "SCRAM-SHA-256", "user", password="pencil", nonce="rOprNGfwEbeRWgbNEkqO"
     )
-    assert scram.first_message() == b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO"
-    final = scram.respond(
+    assert scram.create_first_message() == b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO"
+    final = scram.respond_to_challenge(
         b"r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"
     )
     assert final == (
         b"c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,"
         b"p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="
     )
-    assert scram.respond(b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=") is None
+    assert scram.respond_to_challenge(b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=") is None
 
 
 class Server:
@@ -77,17 +77,17 @@ class Server:
 def test_scram_agrees_with_an_independent_server(mechanism, username, password):
     digest = mechanism.removeprefix("SCRAM-").replace("-", "").lower()
     server = Server(digest, username, password, iterations=8192)
-    scram = sasl.create_exchange(mechanism, username, password=password)
-    final = scram.respond(server.first(scram.first_message()))
+    scram = sasl.create_sasl_exchange(mechanism, username, password=password)
+    final = scram.respond_to_challenge(server.first(scram.create_first_message()))
     assert final is not None
-    assert scram.respond(server.final(final)) is None
+    assert scram.respond_to_challenge(server.final(final)) is None
 
 
 def test_nonces_differ():
     assert (
         len(
             {
-                sasl.create_exchange("SCRAM-SHA-512", "u", password="p").first_message()
+                sasl.create_sasl_exchange("SCRAM-SHA-512", "u", password="p").create_first_message()
                 for _ in range(5)
             }
         )
@@ -104,10 +104,12 @@ def test_nonces_differ():
     ],
 )
 def test_iteration_counts_are_bounded_both_ways(iterations, problem):
-    scram = sasl.create_exchange("SCRAM-SHA-256", "u", password="hunter2", nonce="abc")
-    scram.first_message()
+    scram = sasl.create_sasl_exchange("SCRAM-SHA-256", "u", password="hunter2", nonce="abc")
+    scram.create_first_message()
     with pytest.raises(SaslExchangeRefused, match=problem) as caught:
-        scram.respond(b"r=abcdef,s=" + base64.b64encode(b"s" * 16) + f",i={iterations}".encode())
+        scram.respond_to_challenge(
+            b"r=abcdef,s=" + base64.b64encode(b"s" * 16) + f",i={iterations}".encode()
+        )
     assert "hunter2" not in repr(caught.value) + str(caught.value.__context__)
 
 
@@ -122,24 +124,24 @@ def test_iteration_counts_are_bounded_both_ways(iterations, problem):
     ],
 )
 def test_malformed_or_foreign_challenges_are_refused(challenge):
-    scram = sasl.create_exchange("SCRAM-SHA-256", "u", password="p", nonce="abc")
-    scram.first_message()
+    scram = sasl.create_sasl_exchange("SCRAM-SHA-256", "u", password="p", nonce="abc")
+    scram.create_first_message()
     with pytest.raises(SaslExchangeRefused, match="SCRAM-SHA-256: "):
-        scram.respond(challenge)
+        scram.respond_to_challenge(challenge)
 
 
 @pytest.mark.parametrize("forged", [b"v=" + base64.b64encode(b"x" * 32), b"e=other-error", b"v="])
 def test_a_broker_that_does_not_know_the_password_is_found_out(forged):
     server = Server("sha256", "u", "p")
-    scram = sasl.create_exchange("SCRAM-SHA-256", "u", password="p")
-    scram.respond(server.first(scram.first_message()))
+    scram = sasl.create_sasl_exchange("SCRAM-SHA-256", "u", password="p")
+    scram.respond_to_challenge(server.first(scram.create_first_message()))
     with pytest.raises(SaslExchangeRefused):
-        scram.respond(forged)
+        scram.respond_to_challenge(forged)
 
 
 def test_no_repr_shows_the_password():
     for mechanism in (sasl.PLAIN, *sasl.SCRAM_MECHANISMS):
-        assert "hunter2" not in repr(sasl.create_exchange(mechanism, "u", password="hunter2"))
+        assert "hunter2" not in repr(sasl.create_sasl_exchange(mechanism, "u", password="hunter2"))
     assert "hunter2" not in repr(sasl.create_oauthbearer_exchange("hunter2", {}))
 
 
@@ -148,10 +150,10 @@ def test_a_bearer_says_its_token_and_its_extensions_at_once():
         "t0ken", {"logicalCluster": "lkc-1", "identityPoolId": "p-2"}
     )
     told = b"n,,\x01auth=Bearer t0ken\x01logicalCluster=lkc-1\x01identityPoolId=p-2\x01\x01"
-    assert exchange.first_message() == told
-    assert exchange.respond(b"") is None
+    assert exchange.create_first_message() == told
+    assert exchange.respond_to_challenge(b"") is None
     assert (
-        sasl.create_oauthbearer_exchange("t0ken", {}).first_message()
+        sasl.create_oauthbearer_exchange("t0ken", {}).create_first_message()
         == b"n,,\x01auth=Bearer t0ken\x01\x01"
     )
 
@@ -159,8 +161,8 @@ def test_a_bearer_says_its_token_and_its_extensions_at_once():
 def test_a_refused_bearer_asks_for_the_refusal_and_takes_no_other_answer():
     """RFC 7628, 3.2.2: the broker's JSON is followed by an empty turn of ours, then by an error."""
     exchange = sasl.create_oauthbearer_exchange("t0ken", {})
-    exchange.first_message()
-    assert exchange.respond(b'{"status":"invalid_token"}') == b"\x01"
+    exchange.create_first_message()
+    assert exchange.respond_to_challenge(b'{"status":"invalid_token"}') == b"\x01"
     for later in (b"", b"more"):
         with pytest.raises(SaslExchangeRefused, match="refused the token and continued"):
-            exchange.respond(later)
+            exchange.respond_to_challenge(later)

@@ -123,13 +123,13 @@ def test_a_connector_is_created(herder: FakeHerder) -> None:
         "tasks": [],
         "type": "source",
     }
-    assert herder.config().task_count("c") == 2
+    assert herder.get_config_state().task_count("c") == 2
 
 
 def test_a_connector_is_created_stopped(herder: FakeHerder) -> None:
     body = {"name": "c", "config": CONFIG, "initial_state": "stopped"}
     assert Rest(herder)("POST", "/connectors", json=body).status_code == 201
-    assert herder.config().target_state("c") is TargetState.STOPPED
+    assert herder.get_config_state().target_state("c") is TargetState.STOPPED
     assert Rest(herder)("GET", "/connectors/c/tasks").json() == []
 
 
@@ -201,7 +201,7 @@ def test_a_creation_is_refused(herder: FakeHerder, body: Any, status: int, messa
     herder.make("old")
     answer = Rest(herder)("POST", "/connectors", json=body)
     assert error(answer) == (status, status, message)
-    assert herder.config().connectors() == ["old"]
+    assert herder.get_config_state().connectors() == ["old"]
 
 
 def test_a_connector_is_shown(herder: FakeHerder) -> None:

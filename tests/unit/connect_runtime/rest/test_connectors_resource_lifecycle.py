@@ -111,7 +111,7 @@ def test_any_worker_pauses_and_resumes(herder: FakeHerder, verb: str, state: Tar
     herder.leads = False
     answer = Rest(herder)("PUT", f"/connectors/c/{verb}")
     assert (answer.status_code, answer.content) == (202, b"")
-    assert herder.config().target_state("c") is state
+    assert herder.get_config_state().target_state("c") is state
     assert herder.submitted == []
 
 

@@ -52,7 +52,7 @@ def in_group():
     nodes = {}
     for speaks, cluster in clusters.items():
         nodes[speaks] = node = cluster.node("a", offers=speaks).start()
-        eventually.eventually(node.herder.ready, herding.WAIT_S)
+        eventually.eventually(node.herder.is_ready, herding.WAIT_S)
         node.put("c")
     for speaks, node in nodes.items():
         if speaks.signs_requests:
@@ -65,7 +65,7 @@ def in_group():
 @pytest.fixture(scope="module")
 def alone():
     node = Cluster().alone().start()
-    eventually.eventually(node.herder.ready, herding.WAIT_S)
+    eventually.eventually(node.herder.is_ready, herding.WAIT_S)
     node.put("c")
     yield node
     node.stop()
@@ -135,7 +135,7 @@ def test_an_older_member_that_joins_opens_nothing(endpoint):
     node.put("c")
     other = cluster.node("b", offers=ConnectProtocol.EAGER).start()
     eventually.eventually(
-        lambda: other.herder.ready() and node.standing.protocol is ConnectProtocol.EAGER,
+        lambda: other.herder.is_ready() and node.standing.protocol is ConnectProtocol.EAGER,
         herding.WAIT_S,
     )
     try:
@@ -155,13 +155,13 @@ def test_a_group_that_falls_back_while_a_request_is_read_lets_it_in_only_if_sign
     node = in_group[SESSIONED]
     monkeypatch.setattr(node.standing, "protocol", ConnectProtocol.COMPATIBLE)
     monkeypatch.setattr(node.herder, "signs_internal_requests", lambda: True)
-    verify = type(node.herder).verify
+    verify = type(node.herder).verify_request_signature
 
     def after_fallback(self, body, headers, *, must_be_signed=False):
         monkeypatch.setattr(node.herder, "signs_internal_requests", lambda: False)
         return verify(self, body, headers, must_be_signed=must_be_signed)
 
-    monkeypatch.setattr(type(node.herder), "verify", after_fallback)
+    monkeypatch.setattr(type(node.herder), "verify_request_signature", after_fallback)
     expected = {"none": NO_PASSWORD, "forged": FORGED, "right": CARRIED_OUT[endpoint]}
     found = ask(node, endpoint, signature=signature, has_password=False, users=USERS)
     assert found == expected[signature]

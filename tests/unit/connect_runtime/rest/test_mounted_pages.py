@@ -35,11 +35,11 @@ def name() -> str:
 
 @pytest.mark.parametrize("lane", POOLED)
 def test_a_lane_has_threads_of_its_own(lanes, lane):
-    assert asyncio.run(lanes.render(lane, name)).startswith(f"tested {lane.value}-")
+    assert asyncio.run(lanes.render_page(lane, name)).startswith(f"tested {lane.value}-")
 
 
 def test_what_is_made_at_once_is_made_where_it_is_asked(lanes):
-    assert asyncio.run(lanes.render(PageThreadPool.EVENT_LOOP, name)) == name()
+    assert asyncio.run(lanes.render_page(PageThreadPool.EVENT_LOOP, name)) == name()
 
 
 @pytest.mark.parametrize("lane", POOLED)
@@ -55,7 +55,7 @@ def test_a_full_lane_turns_away_and_the_others_go_on(lanes, lane):
         full = mounted_pages.THREADS_PER_POOL[lane] + mounted_pages.MAX_WAITING_PAGES
         held = []
         for _ in range(full):
-            held.append(asyncio.create_task(lanes.render(lane, hang)))
+            held.append(asyncio.create_task(lanes.render_page(lane, hang)))
             await asyncio.sleep(0)
             if (
                 len(held) <= mounted_pages.THREADS_PER_POOL[lane]
@@ -64,9 +64,9 @@ def test_a_full_lane_turns_away_and_the_others_go_on(lanes, lane):
                     eventually.eventually, lambda: len(begun) == len(held), SOON_S
                 )
         with pytest.raises(ThreadPoolFull):
-            await lanes.render(lane, name)
+            await lanes.render_page(lane, name)
         for other in set(PageThreadPool) - {lane}:
-            assert await lanes.render(other, name)
+            assert await lanes.render_page(other, name)
         ending.set()
         assert await asyncio.gather(*held) == ["late"] * full
 
@@ -77,7 +77,7 @@ def test_what_is_not_made_in_time_is_given_up(lanes, monkeypatch):
     monkeypatch.setattr(mounted_pages, "PAGE_DEADLINE_S", 0.05)
     ending = threading.Event()
     with pytest.raises(TimeoutError):
-        asyncio.run(lanes.render(PageThreadPool.PEOPLE, lambda: ending.wait(SOON_S)))
+        asyncio.run(lanes.render_page(PageThreadPool.PEOPLE, lambda: ending.wait(SOON_S)))
     ending.set()
 
 
@@ -86,7 +86,7 @@ def test_what_goes_wrong_is_told(lanes):
         raise ValueError("why")
 
     with pytest.raises(ValueError, match="why"):
-        asyncio.run(lanes.render(PageThreadPool.PEOPLE, broken))
+        asyncio.run(lanes.render_page(PageThreadPool.PEOPLE, broken))
 
 
 def test_of_pages_that_fail_again_and_again_one_is_logged(lanes, caplog, monkeypatch):
@@ -107,7 +107,7 @@ def test_of_pages_that_fail_again_and_again_one_is_logged(lanes, caplog, monkeyp
 def test_once_stopped_no_page_is_made(lanes):
     lanes.stop(1.0)
     with pytest.raises(ThreadPoolFull, match="is stopping"):
-        asyncio.run(lanes.render(PageThreadPool.PEOPLE, name))
+        asyncio.run(lanes.render_page(PageThreadPool.PEOPLE, name))
 
 
 def echo(asked: PageRequest) -> PageResponse:

@@ -26,7 +26,9 @@ def named(connector: str) -> FakeHerder:
 def served() -> NamespaceRouter:
     made = NamespaceRouter()
     for name in (("a b", "c~*"), ("c~*", "a b"), ("connectors", "x")):
-        made.mount(name, rest_app.build_applications(rest.parts(named("".join(name))), REST).main)
+        made.mount_application(
+            name, rest_app.build_applications(rest.parts(named("".join(name))), REST).main
+        )
     return made
 
 
@@ -55,7 +57,7 @@ def test_nothing_else_is_there(served, path):
 
 
 def test_who_was_removed_is_there_no_more(served):
-    remove = served.mount(
+    remove = served.mount_application(
         ("connectors", "x"), rest_app.build_applications(rest.parts(named("one")), REST).main
     )
     remove()
@@ -66,7 +68,7 @@ def test_who_was_removed_is_there_no_more(served):
 def test_who_goes_late_leaves_the_next_one_its_place(served):
     """As a flow's old worker that ends when the new one is there."""
     removals = [
-        served.mount(
+        served.mount_application(
             ("connectors", "x"), rest_app.build_applications(rest.parts(named(name)), REST).main
         )
         for name in ("old", "new")

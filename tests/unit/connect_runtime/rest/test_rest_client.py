@@ -111,7 +111,7 @@ def test_bodies_and_answers_arrive_whole() -> None:
         "tasks": [],
         "type": "source",
     }
-    assert leader.config().has_connector("c")
+    assert leader.get_config_state().has_connector("c")
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_task_configs_are_taken_with_the_key_of_the_group(
             with pytest.raises(PeerRefusedError) as refused:
                 others.send_and_wait(call)
             assert refused.value.status == status
-    assert leader.config().task_count("c") == (3 if status is None else 1)
+    assert leader.get_config_state().task_count("c") == (3 if status is None else 1)
 
 
 def test_a_wish_to_fence_is_signed() -> None:
@@ -341,8 +341,8 @@ def test_workers_of_several_groups_are_asked_under_their_names() -> None:
             receiver=url,
             must_be_signed=True,
         )
-        served.mount(("a", "b c"), one)
-        running.attach(RestApplications(main=served, admin=None))
+        served.mount_application(("a", "b c"), one)
+        running.attach_applications(RestApplications(main=served, admin=None))
         asking = NamespacedRestClient(
             RestClient(), prefix="/a/b%20c", sign=sign, has_java_workers=lambda: False
         )
@@ -361,7 +361,7 @@ def test_workers_of_several_groups_are_asked_under_their_names() -> None:
         )
         assert asking.send_and_wait(restart).status == 204
         config = PeerRequest(url=url, method="GET", path="/connectors/c/config")
-        assert asking.send_and_wait(config).value == herder.config().config("c")
+        assert asking.send_and_wait(config).value == herder.get_config_state().config("c")
         unknown = PeerRequest(url=url, method="GET", path="/connectors/d/config")
         with pytest.raises(PeerRefusedError) as refused:
             asking.send_and_wait(unknown)
@@ -373,7 +373,7 @@ def test_workers_of_several_groups_are_asked_under_their_names() -> None:
         DescribeConnector,
         DescribeConnector,
     ]
-    assert asking._address_request(restart).authorization is None
+    assert asking._add_namespace_to_request(restart).authorization is None
 
 
 NONCE = "1" * 32

@@ -55,7 +55,7 @@ def test_nothing_is_found_until_the_api_is_attached(herder: FakeHerder) -> None:
     with rest_server.started() as running:
         answer = get(f"{running.advertised_url}connectors")
         assert (answer.status_code, answer.json()["error_code"]) == (404, 404)
-        running.attach(rest_app.build_applications(rest.parts(herder), RestSettings()))
+        running.attach_applications(rest_app.build_applications(rest.parts(herder), RestSettings()))
         assert get(f"{running.advertised_url}connectors").json() == []
 
 
@@ -202,7 +202,9 @@ def secured(
 
 
 def _https(authority: CertificateAuthority, folder: Path, **more: str) -> HttpsContexts:
-    issued = authority.issue("worker", hosts=["127.0.0.1"], wall_ms=SystemClock().wall_ms())
+    issued = authority.issue_certificate(
+        "worker", hosts=["127.0.0.1"], wall_ms=SystemClock().wall_ms()
+    )
     (folder / "key.pem").write_bytes(issued.certificate_pem + issued.key_pem)
     properties = {
         "listeners.https.ssl.keystore.type": "PEM",
@@ -253,7 +255,7 @@ def test_headers_of_proxies_do_not_change_whose_request_it_is() -> None:
 
     forged = {"X-Forwarded-For": "9.9.9.9", "X-Forwarded-Proto": "https"}
     with rest_server.started() as running:
-        running.attach(RestApplications(main=served, admin=None))
+        running.attach_applications(RestApplications(main=served, admin=None))
         with httpx.Client(trust_env=False, timeout=10) as client:
             assert client.get(running.advertised_url, headers=forged).status_code == 200
     assert seen == [("127.0.0.1", "http")]
@@ -267,7 +269,7 @@ def test_connections_that_agree_on_no_tls_are_limited_as_all_others(
         rest_server.started(rest_server.at(HTTPS), main_https=secured, limits=limits) as running,
         contextlib.ExitStack() as many,
     ):
-        running.attach(rest_app.build_applications(rest.parts(herder), RestSettings()))
+        running.attach_applications(rest_app.build_applications(rest.parts(herder), RestSettings()))
         flood = [
             many.enter_context(socket.create_connection(address(running), timeout=10))
             for _ in range(6 * limits.loopback)

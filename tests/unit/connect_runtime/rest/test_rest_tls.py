@@ -18,7 +18,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("stores")
     wall_ms = SystemClock().wall_ms()
     authority = CertificateAuthority.create("test", wall_ms=wall_ms)
-    issued = authority.issue("worker", hosts=["127.0.0.1"], wall_ms=wall_ms)
+    issued = authority.issue_certificate("worker", hosts=["127.0.0.1"], wall_ms=wall_ms)
     (made / "own.pem").write_bytes(issued.certificate_pem + issued.key_pem)
     return made
 

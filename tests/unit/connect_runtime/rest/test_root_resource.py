@@ -48,7 +48,7 @@ def test_a_herder_that_comes_round_is_healthy() -> None:
 def test_a_herder_that_does_not_is_starting_or_unhealthy(
     *, ready: bool, status: int, word: str, message: str, stage: HerderStage | None
 ) -> None:
-    herder = FakeHerder(silent=True, is_ready=ready, doing=stage)
+    herder = FakeHerder(silent=True, reports_ready=ready, doing=stage)
     answer = Rest(herder, deadlines=IMPATIENT)("GET", "/health")
     doing = "" if stage is None else f" {stage}"
     assert (answer.status_code, answer.json()) == (

@@ -174,7 +174,7 @@ def test_only_what_workers_ask_each_other_for_several_herders() -> None:
         made = rest_app.build_internal_application(
             rest.parts(each), REST, KEYS, receiver=rest.BASE, must_be_signed=False
         )
-        served.mount(name, made)
+        served.mount_application(name, made)
     one = "/b%2Fc/a/connectors/c"
     assert rest.ask(served, "POST", f"{one}/tasks", json=[]).status_code == 204
     assert [len(each.submitted) for each in herders.values()] == [0, 1]

@@ -57,7 +57,7 @@ def running(request) -> Running:
     def start(**options: Any) -> Iterator[RestServer]:
         herder = FakeHerder(signed=True, key=KEY)
         with rest_server.started(**options) as made:
-            made.attach(RestApplications(main=request.param(herder), admin=None))
+            made.attach_applications(RestApplications(main=request.param(herder), admin=None))
             yield made
 
     return start
@@ -151,7 +151,7 @@ def test_who_takes_no_answer_is_cut_off(caplog: pytest.LogCaptureFixture) -> Non
         await send({"type": "http.response.body", "body": b"x" * LARGE_ANSWER})
 
     with rest_server.started(deadlines=SHORT) as made:
-        made.attach(RestApplications(main=large, admin=None))
+        made.attach_applications(RestApplications(main=large, admin=None))
         with connect(made) as client:
             client.sendall(GET)
             eventually.eventually(lambda: log_says("did not receive its response", caplog), SOON_S)
@@ -227,14 +227,14 @@ def test_of_large_bodies_few_are_held_at_a_time(running, monkeypatch):
     monkeypatch.setattr(http_request, "BODY_TIMEOUT_S", 60.0)
     monkeypatch.setattr(RestRequest, "__init__", _patient)
     found: list[int] = []
-    read = RestRequest._acquire_slot
+    read = RestRequest._acquire_body_slot
 
     async def counted(self: RestRequest) -> None:
         await read(self)
         slots = self._request.scope[http_request.BODY_SLOTS_SCOPE_KEY]
         found.append(slots._acquired.total())
 
-    monkeypatch.setattr(RestRequest, "_acquire_slot", counted)
+    monkeypatch.setattr(RestRequest, "_acquire_body_slot", counted)
     path = b"/connectors/c/tasks"
     with running() as made, contextlib.ExitStack() as many:
         clients = [many.enter_context(connect(made)) for _ in range(6)]
@@ -332,7 +332,7 @@ def test_bodies_without_a_password_take_no_slot_of_users(monkeypatch):
     users = {"admin": "secret"}
     with rest_server.started() as made, contextlib.ExitStack() as many:
         app = rest_app.build_applications(rest.parts(herder, users=users), RestSettings())
-        made.attach(app)
+        made.attach_applications(app)
         made._main._slots.wait_s = SHORT_S
         strangers = [many.enter_context(connect(made)) for _ in range(4)]
         for each in strangers:

@@ -20,14 +20,14 @@ KEY = SessionKey(
 @pytest.mark.parametrize(
     ("record", "key", "value"),
     [
-        (config_records.encode_connector("a-b", {"name": "a-b", "k": None}),
+        (config_records.encode_connector_config("a-b", {"name": "a-b", "k": None}),
          "connector-a-b", '{"properties":{"name":"a-b","k":null}}'),
         (config_records.encode_target_state("c", TargetState.STARTED),
          "target-state-c", '{"state":"STARTED","state.v2":"STARTED"}'),
         (config_records.encode_target_state("c", TargetState.STOPPED),
          "target-state-c", '{"state":"PAUSED","state.v2":"STOPPED"}'),
         (config_records.encode_task_config_commit("c", 2), "commit-c", '{"tasks":2}'),
-        (config_records.encode_restart(RestartRequest(connector="c", include_tasks=True)),
+        (config_records.encode_restart_request(RestartRequest(connector="c", include_tasks=True)),
          "restart-connector-c", '{"include-tasks":true,"only-failed":false}'),
         (config_records.encode_fencing_count("c", 3), "tasks-fencing-c", '{"task-count":3}'),
         (config_records.encode_session_key(KEY), "session-key",
@@ -67,7 +67,7 @@ def test_a_creation_writes_a_wanted_target_state_before_the_connector():
     keys = [each.key for each in config_records.encode_connector_creation("c", {}, stopped)]
     assert keys == [b"target-state-c", b"connector-c"]
     assert config_records.encode_connector_creation("c", {}) == (
-        config_records.encode_connector("c", {}),
+        config_records.encode_connector_config("c", {}),
     )
 
 
@@ -118,34 +118,38 @@ def test_a_key_without_a_task_is_invalid(rest):
     ],
 )
 def test_the_newer_field_of_a_target_state_is_preferred(value, state):
-    assert config_records.read_target_state(value) is state
+    assert config_records.decode_target_state(value) is state
 
 
 @pytest.mark.parametrize(
     ("reader", "value", "reason"),
     [
         (
-            config_records.read_target_state,
+            config_records.decode_target_state,
             {"state": "RUNNING"},
             "not a target state; allowed: STARTED",
         ),
         (
-            config_records.read_target_state,
+            config_records.decode_target_state,
             {"state.v2": "x", "state": "STARTED"},
             "not a target state",
         ),
-        (config_records.read_target_state, {}, "'state' is null"),
-        (config_records.read_target_state, 3, "the value is a number"),
-        (config_records.read_properties, {"properties": []}, "'properties' is an array"),
-        (config_records.read_properties, {"properties": {"a": 1}}, "the property 'a' is a number"),
-        (config_records.read_properties, None, "the value is null"),
-        (config_records.read_logger_level, {"level": None}, "'level' is null"),
-        (config_records.read_session_key, {"key": "AA=="}, "a session key needs"),
-        (config_records.read_session_key,
+        (config_records.decode_target_state, {}, "'state' is null"),
+        (config_records.decode_target_state, 3, "the value is a number"),
+        (config_records.decode_config_properties, {"properties": []}, "'properties' is an array"),
+        (
+            config_records.decode_config_properties,
+            {"properties": {"a": 1}},
+            "the property 'a' is a number",
+        ),
+        (config_records.decode_config_properties, None, "the value is null"),
+        (config_records.decode_logger_level, {"level": None}, "'level' is null"),
+        (config_records.decode_session_key, {"key": "AA=="}, "a session key needs"),
+        (config_records.decode_session_key,
          {"key": "?", "algorithm": "x", "creation-timestamp": 1}, "base64"),
-        (config_records.read_session_key,
+        (config_records.decode_session_key,
          {"key": "", "algorithm": "x", "creation-timestamp": 1}, "empty"),
-        (config_records.read_session_key,
+        (config_records.decode_session_key,
          {"key": "AA==", "algorithm": "x", "creation-timestamp": True}, "a session key needs"),
     ],
 )  # fmt: skip
@@ -161,7 +165,7 @@ def test_a_count_is_an_integer_that_java_can_hold(tasks):
 
 
 def test_missing_fields_of_a_restart_are_false():
-    read = config_records.read_restart_request("c", {"only-failed": "true"})
+    read = config_records.decode_restart_request("c", {"only-failed": "true"})
     assert read == RestartRequest(connector="c")
 
 
@@ -176,7 +180,7 @@ def test_four_restarts_have_four_impacts():
 
 def test_a_session_key_shows_no_key():
     assert "0123" not in repr(KEY)
-    assert config_records.read_session_key(
+    assert config_records.decode_session_key(
         {"key": "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=", "algorithm": "HmacSHA256",
          "creation-timestamp": 1700000000000, "more": 1}
     ) == KEY  # fmt: skip

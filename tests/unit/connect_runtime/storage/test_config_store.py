@@ -57,10 +57,10 @@ class Fenced:
         self.topic = topic
         self.claimed = False
 
-    def claim(self, timeout_s):
+    def claim_write_privileges(self, timeout_s):
         self.claimed = True
 
-    def write(self, records, timeout_s):
+    def write_records(self, records, timeout_s):
         if not self.claimed:
             raise WritePrivilegeLost("not claimed")
         for record in records:
@@ -141,7 +141,7 @@ def test_a_whole_set_resolves_what_was_inconsistent(store, topic):
     """KafkaConfigBackingStoreTest.testPutTaskConfigsDoesNotResolveAllInconsistencies."""
     task0, task1 = config_records.encode_task_configs("c", [{}, {}])
     for record in (
-        config_records.encode_connector("c", {}),
+        config_records.encode_connector_config("c", {}),
         task1,
         config_records.encode_task_config_commit("c", 2),
         task0,
@@ -157,7 +157,7 @@ def test_a_whole_set_resolves_what_was_inconsistent(store, topic):
 
 def test_the_rest_is_read_back_too(store, changes, log):
     request = RestartRequest(connector="c", include_tasks=True)
-    store.put_restart(request)
+    store.put_restart_request(request)
     store.put_session_key(KEY)
     store.put_fencing_count("c", 4)
     assert log.seen == [
@@ -180,7 +180,7 @@ def test_what_every_worker_may_write_is_not_read_back(store, log):
 
 def test_what_is_over_is_not_told_but_what_comes_is(topic, changes):
     """KafkaConfigBackingStoreTest.testRestoreRestartRequestInconsistentState and its like."""
-    request = config_records.encode_restart(RestartRequest(connector="c"))
+    request = config_records.encode_restart_request(RestartRequest(connector="c"))
     topic.append(request.key, request.value)
     store = ConfigBackingStore(FakeSharedLog(topic), clock=CLOCK, on_change=changes.append)
     store.start(1.0)
@@ -260,11 +260,11 @@ def test_a_log_that_starts_over_shows_no_half_and_tells_what_differs(store, topi
     for reader in topic.readers:
         reader._told = 0
         listener = reader._listener
-        listener.on_start_over()
+        listener.on_log_reset()
         halves.append(store.snapshot())
         reader.hear()
         halves.append(store.snapshot())
-        listener.on_replayed()
+        listener.on_replay_completed()
     assert halves == [seen, seen]
     assert store.snapshot().connectors() == ["b"]
     assert changes == [ConnectorRemoved("a", existed=True)]
@@ -280,7 +280,7 @@ def test_only_who_claimed_may_write_as_leader(topic, changes):
     with pytest.raises(WritePrivilegeLost):
         store.put_connector("c", {})
     store.put_target_state("c", PAUSED)
-    store.claim_writes()
+    store.claim_write_privileges()
     store.put_connector("c", {})
     store.put_task_configs("c", [{}])
     assert store.snapshot().tasks("c") == [ConnectorTaskId("c", 0)]
@@ -290,7 +290,7 @@ def test_only_who_claimed_may_write_as_leader(topic, changes):
 
 
 def test_without_exactly_once_there_is_nothing_to_claim(store):
-    store.claim_writes()
+    store.claim_write_privileges()
     store.put_connector("c", {})
 
 

@@ -33,7 +33,7 @@ KEY = SessionKey(key=b"k" * 32, algorithm="HmacSHA256", created_ms=1)
 def view(*records):
     fold = ConfigTopicFold()
     for offset, record in enumerate(records):
-        fold.apply(record.key, record.value, offset=offset)
+        fold.apply_record(record.key, record.value, offset=offset)
     fold.finish_replay()
     return fold.snapshot()
 
@@ -46,26 +46,26 @@ def tasks(name, *configs):
 
 
 BEFORE = view(
-    config_records.encode_connector("same", {"a": "1"}),
+    config_records.encode_connector_config("same", {"a": "1"}),
     *tasks("same", {"t": "0"}),
-    config_records.encode_connector("gone", {}),
-    config_records.encode_connector("other", {"a": "1"}),
+    config_records.encode_connector_config("gone", {}),
+    config_records.encode_connector_config("other", {"a": "1"}),
     *tasks("other", {"t": "0"}, {"t": "1"}),
-    config_records.encode_connector("paused", {}),
-    config_records.encode_connector("lost", {}),
+    config_records.encode_connector_config("paused", {}),
+    config_records.encode_connector_config("lost", {}),
     *tasks("lost", {}),
 )
 AFTER = view(
     config_records.encode_session_key(KEY),
-    config_records.encode_connector("same", {"a": "1"}),
+    config_records.encode_connector_config("same", {"a": "1"}),
     *tasks("same", {"t": "0"}),
-    config_records.encode_connector("other", {"a": "2"}),
+    config_records.encode_connector_config("other", {"a": "2"}),
     *tasks("other", {"t": "0"}, {"t": "2"}),
     config_records.encode_target_state("paused", PAUSED),
-    config_records.encode_connector("paused", {}),
+    config_records.encode_connector_config("paused", {}),
     config_records.encode_target_state("new", PAUSED),
-    config_records.encode_connector("new", {}),
-    config_records.encode_connector("lost", {}),
+    config_records.encode_connector_config("new", {}),
+    config_records.encode_connector_config("lost", {}),
 )
 
 
@@ -120,7 +120,9 @@ def feed(log, *records, offset=None):
     """Append records; what each changed."""
     start = max(log.snapshot().offset, 0) if offset is None else offset
     return [
-        log.apply(key.encode(), None if value is None else json.dumps(value).encode(), offset=at)
+        log.apply_record(
+            key.encode(), None if value is None else json.dumps(value).encode(), offset=at
+        )
         for at, (key, value) in enumerate(records, start)
     ]
 
@@ -240,7 +242,7 @@ def test_when_a_target_state_was_written_is_known():
     log = ConfigTopicFold()
     assert log.snapshot().target_state_ms("c") == -1
     key, value = target("STOPPED")
-    log.apply(key.encode(), json.dumps(value).encode(), offset=0, wall_ms=7_000)
+    log.apply_record(key.encode(), json.dumps(value).encode(), offset=0, wall_ms=7_000)
     assert log.snapshot().target_state_ms("c") == 7_000
 
 
@@ -375,13 +377,16 @@ def test_a_connector_configured_again_keeps_its_tasks_through_compaction():
 def test_what_tasks_were_given_before_is_known_for_a_while_with_its_time():
     log, append = live(connector(), task(0), commit(1))
     append(task(0, "new"))
-    log.apply(b"commit-c", b'{"tasks": 1}', offset=log.snapshot().offset, wall_ms=7)
+    log.apply_record(b"commit-c", b'{"tasks": 1}', offset=log.snapshot().offset, wall_ms=7)
     append(task(1, "alone"), commit(2))
-    assert log.task_config_history.get("c").keys() == {0}
-    given = [(each.published_ms, dict(each.config)) for each in log.task_config_history.get("c")[0]]
+    assert log.task_config_history.get_task_configs("c").keys() == {0}
+    given = [
+        (each.published_ms, dict(each.config))
+        for each in log.task_config_history.get_task_configs("c")[0]
+    ]
     assert given == [(-1, {"v": "0"}), (7, {"v": "new"})]
     append(("connector-c", None))
-    assert log.task_config_history.get("c") == {}
+    assert log.task_config_history.get_task_configs("c") == {}
 
 
 def test_tasks_of_a_connector_that_never_comes_are_dropped_at_the_end():
@@ -392,7 +397,7 @@ def test_tasks_of_a_connector_that_never_comes_are_dropped_at_the_end():
     assert view.tasks("c") == []
     assert not view.fencing_pending("c")
     assert view.generation("c") is None
-    assert log.task_config_history.get("c") == {}
+    assert log.task_config_history.get_task_configs("c") == {}
 
 
 def test_tasks_written_after_a_removal_do_not_come_back_with_a_new_connector():
@@ -439,7 +444,7 @@ def test_bad_records_are_skipped_and_named(key, value, advances):
     """The offset moves wherever the value is JSON, as in Java."""
     log, _ = live(connector(), task(0), commit(1))
     before = log.snapshot()
-    answer = log.apply(key, value, offset=3)
+    answer = log.apply_record(key, value, offset=3)
     assert isinstance(answer, SkippedRecord)
     if key == b"connector-c":
         assert "'connector-c'" in answer.reason

@@ -148,7 +148,7 @@ def test_any_bytes_are_read_or_malformed(data):
 )  # fmt: skip
 def test_integers_are_told_from_what_only_looks_like_them(value, integer, kind):
     assert java_json.get_integer_or_none(value) == integer
-    assert java_json.name_json_type(value) == kind
+    assert java_json.get_json_type_name(value) == kind
 
 
 @pytest.mark.parametrize(

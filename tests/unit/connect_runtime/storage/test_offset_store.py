@@ -35,7 +35,7 @@ class SlowOffsets:
         self.after = after
         self.on_wait = lambda: None
 
-    def read(self, connector, partitions, timeout_s):
+    def read_offsets(self, connector, partitions, timeout_s):
         if self.after == 0:
             return [{"of": each["p"], "by": connector} for each in partitions]
         self.after -= 1
@@ -95,7 +95,7 @@ def commit(store, *pairs, connector="c"):
 
 
 def read(store, *partitions, connector="c"):
-    return store.read(connector, partitions, 1.0)
+    return store.read_offsets(connector, partitions, 1.0)
 
 
 def test_what_was_committed_is_read_by_whoever_comes_next(store, topic):
@@ -104,7 +104,7 @@ def test_what_was_committed_is_read_by_whoever_comes_next(store, topic):
     again.start(1.0)
     for each in (store, again):
         assert read(each, FILE, None, {"filename": "/tmp/b"}) == [{"position": 7}, {"n": 1}, None]
-        assert each.read_all("c", 1.0) == [(FILE, {"position": 7})]
+        assert each.read_all_offsets("c", 1.0) == [(FILE, {"position": 7})]
         assert read(each, FILE, connector="d") == [None]
     assert [each.key for each in topic.records] == [b'["c",{"filename":"/tmp/a"}]', b'["c",null]']
 
@@ -112,10 +112,10 @@ def test_what_was_committed_is_read_by_whoever_comes_next(store, topic):
 def test_what_is_no_offset_is_left_out_and_can_be_forgotten(store, topic):
     commit(store, (FILE, {"position": 7}))
     topic.append(b'["c",{"p":"odd"}]', b'"no offset"')
-    assert store.read_all("c", 1.0) == [(FILE, {"position": 7})]
-    assert store.partitions("c", 1.0) == [FILE, {"p": "odd"}]
+    assert store.read_all_offsets("c", 1.0) == [(FILE, {"position": 7})]
+    assert store.connector_partitions("c", 1.0) == [FILE, {"p": "odd"}]
     commit(store, ({"p": "odd"}, None))
-    assert store.partitions("c", 1.0) == [FILE]
+    assert store.connector_partitions("c", 1.0) == [FILE]
 
 
 def test_reading_waits_for_the_end(store, topic):
@@ -131,7 +131,7 @@ def test_a_partition_in_another_order_of_its_fields_is_the_same(store, topic):
     topic.append(b'["c",{"partition":0,"topic":"t"}]', b'{"offset":2}')
     sought = {"partition": 0, "topic": "t"}
     assert read(store, sought) == [{"offset": 2}]
-    assert len(store.read_all("c", 1.0)) == 1
+    assert len(store.read_all_offsets("c", 1.0)) == 1
     commit(store, (sought, None))
     assert read(store, sought, {"topic": "t", "partition": 0}) == [None, None]
     assert [each.value for each in topic.records][2:] == [None, None]

@@ -97,39 +97,39 @@ def test_values_are_read_back_or_told():
 def test_the_order_of_fields_does_not_matter_to_the_canonical_form():
     one = SourceOffsetKey("c", {"a": 1, "b": 2})
     other = SourceOffsetKey("c", {"b": 2, "a": 1})
-    assert offset_topic.make_canonical_key(one) == offset_topic.make_canonical_key(other)
+    assert offset_topic.build_canonical_key(one) == offset_topic.build_canonical_key(other)
     different: list[SourcePartition | None] = [{"a": 1, "b": "2"}, {"a": 1}, {}, None]
     for each in different:
         key = SourceOffsetKey("c", each)
-        assert offset_topic.make_canonical_key(one) != offset_topic.make_canonical_key(key)
-    assert offset_topic.make_canonical_key(one) != offset_topic.make_canonical_key(
+        assert offset_topic.build_canonical_key(one) != offset_topic.build_canonical_key(key)
+    assert offset_topic.build_canonical_key(one) != offset_topic.build_canonical_key(
         SourceOffsetKey("d", {"a": 1, "b": 2})
     )
 
 
 def put(log, key, value):
-    return log.apply(key, value, offset=0)
+    return log.apply_record(key, value, offset=0)
 
 
 def test_an_offset_is_found_by_connector_and_partition():
     log = OffsetTopicFold()
     change = put(log, b'["c",{"t":"x","p":0}]', b'{"offset":1}')
     assert change == SourceOffsetChanged(SourceOffsetKey("c", {"t": "x", "p": 0}))
-    assert log.get("c", {"t": "x", "p": 0}) == {"offset": 1}
-    assert log.get("d", {"t": "x", "p": 0}) is None
-    assert log.get("c", {"t": "x", "p": 1}) is None
-    assert log.partitions("c") == [{"t": "x", "p": 0}]
+    assert log.get_offset("c", {"t": "x", "p": 0}) == {"offset": 1}
+    assert log.get_offset("d", {"t": "x", "p": 0}) is None
+    assert log.get_offset("c", {"t": "x", "p": 1}) is None
+    assert log.list_partitions("c") == [{"t": "x", "p": 0}]
 
 
 def test_a_later_offset_replaces_and_a_tombstone_forgets():
     log = OffsetTopicFold()
     for value in (b'{"offset":1}', b'{"offset":2}'):
         put(log, b'["c",{"p":0}]', value)
-    assert log.get("c", {"p": 0}) == {"offset": 2}
+    assert log.get_offset("c", {"p": 0}) == {"offset": 2}
     put(log, b'["c",{"p":0}]', None)
     put(log, b'["never",{"p":0}]', None)
-    assert log.get("c", {"p": 0}) is None
-    assert log.partitions("c") == []
+    assert log.get_offset("c", {"p": 0}) is None
+    assert log.list_partitions("c") == []
     assert log.snapshot() == {}
     log.check_invariants()
 
@@ -139,7 +139,7 @@ def test_an_offset_that_java_wrote_in_another_order_is_found_and_kept_up_there()
     java = b'["mm2",{"cluster":"a","partition":0,"topic":"t"}]'
     put(log, java, b'{"offset":7}')
     ours: SourcePartition = {"topic": "t", "partition": 0, "cluster": "a"}
-    assert log.get("mm2", ours) == {"offset": 7}
+    assert log.get_offset("mm2", ours) == {"offset": 7}
     assert log.get_key("mm2", ours) == java
 
 
@@ -147,27 +147,27 @@ def test_the_order_given_comes_first_and_else_the_one_written_last():
     log = OffsetTopicFold()
     put(log, b'["c",{"a":1,"b":2}]', b'{"o":1}')
     put(log, b'["c",{"b":2,"a":1}]', b'{"o":2}')
-    assert log.get("c", {"a": 1, "b": 2}) == {"o": 1}
-    assert log.get("c", {"b": 2, "a": 1}) == {"o": 2}
-    assert len(log.partitions("c")) == 1
+    assert log.get_offset("c", {"a": 1, "b": 2}) == {"o": 1}
+    assert log.get_offset("c", {"b": 2, "a": 1}) == {"o": 2}
+    assert len(log.list_partitions("c")) == 1
     assert log.list_keys("c", {"a": 1, "b": 2}) == [b'["c",{"a":1,"b":2}]', b'["c",{"b":2,"a":1}]']
     put(log, b'["c",{"a":1,"b":2}]', None)
-    assert log.get("c", {"a": 1, "b": 2}) == {"o": 2}
+    assert log.get_offset("c", {"a": 1, "b": 2}) == {"o": 2}
     assert log.list_keys("c", {"a": 9}) == []
 
 
 def test_bytes_are_found_as_what_they_are_stored_as():
     log = OffsetTopicFold()
     put(log, b'["c",{"b":"AQ==","a":1}]', b'{"o":1}')
-    assert log.get("c", {"a": 1, "b": b"\x01"}) == {"o": 1}
-    assert log.get("c", {"a": 1, "b": "AQ=="}) == {"o": 1}
+    assert log.get_offset("c", {"a": 1, "b": b"\x01"}) == {"o": 1}
+    assert log.get_offset("c", {"a": 1, "b": "AQ=="}) == {"o": 1}
 
 
 def test_numbers_and_strings_are_different_partitions():
     log = OffsetTopicFold()
     put(log, b'["c",{"p":0}]', b'{"o":1}')
-    assert log.get("c", {"p": "0"}) is None
-    assert log.get("c", {"p": 0.0}) is None
+    assert log.get_offset("c", {"p": "0"}) is None
+    assert log.get_offset("c", {"p": 0.0}) is None
 
 
 @pytest.mark.parametrize("key", [b"{", b'["c"]', b'[1,{}]', b'["c",7]', None])  # fmt: skip
@@ -181,8 +181,8 @@ def test_keys_of_another_shape_are_skipped_and_kept(key):
 def test_an_offset_of_no_partition_is_no_partition():
     log = OffsetTopicFold()
     put(log, b'["c",null]', b'{"o":1}')
-    assert log.partitions("c") == []
-    assert log.get("c", None) == {"o": 1}
+    assert log.list_partitions("c") == []
+    assert log.get_offset("c", None) == {"o": 1}
 
 
 def test_one_unreadable_offset_leaves_the_others_alone():
@@ -191,8 +191,8 @@ def test_one_unreadable_offset_leaves_the_others_alone():
     put(log, b'["c",{"p":0}]', b"{")
     put(log, b'["c",{"p":1}]', b'{"o":1}')
     with pytest.raises(InvalidSourceOffset, match="'c'"):
-        log.get("c", {"p": 0})
-    assert log.get("c", {"p": 1}) == {"o": 1}
+        log.get_offset("c", {"p": 0})
+    assert log.get_offset("c", {"p": 1}) == {"o": 1}
 
 
 def test_the_value_under_one_key_is_had_as_it_is():
@@ -230,10 +230,10 @@ def test_the_fold_is_a_table_and_reading_again_changes_nothing(writes, data):
         key = offset_topic.encode_offset_key(connector, partition)
         if key in table:
             stored = offset_topic.decode_offset_value(table[key])
-            assert log.get(connector, partition) == stored
+            assert log.get_offset(connector, partition) == stored
     for connector in ("c", "d"):
         known = [offset_topic.decode_offset_key(key) for key in table]
         wanted = [e.partition for e in known if e.connector == connector and e.partition]
-        found = log.partitions(connector)
+        found = log.list_partitions(connector)
         assert all(each in wanted for each in found)
         assert all(each in found for each in wanted)

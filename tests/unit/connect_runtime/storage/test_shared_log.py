@@ -8,10 +8,10 @@ from connect_runtime.storage.status_topic import StatusTopicFold
 
 def test_every_fold_names_the_key_of_what_it_skips_and_never_the_value():
     for fold in (ConfigTopicFold(), StatusTopicFold()):
-        answer = fold.apply(b"connector-x", b'{"properties":"hunter2"}', offset=0)
+        answer = fold.apply_record(b"connector-x", b'{"properties":"hunter2"}', offset=0)
         assert isinstance(answer, SkippedRecord)
         assert "connector-x" in answer.reason
         assert "hunter2" not in answer.reason
-    told = OffsetTopicFold().apply(b"[]", b"hunter2", offset=0)
+    told = OffsetTopicFold().apply_record(b"[]", b"hunter2", offset=0)
     assert isinstance(told, SkippedRecord)
     assert "hunter2" not in told.reason

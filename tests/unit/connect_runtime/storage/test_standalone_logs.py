@@ -16,10 +16,10 @@ class Heard:
     def on_record(self, record):
         self.told.append((record.partition, record.offset, record.key, record.value))
 
-    def on_replayed(self):
+    def on_replay_completed(self):
         self.told.append("replayed")
 
-    def on_start_over(self):
+    def on_log_reset(self):
         self.told.append("start over")
 
 

@@ -49,7 +49,7 @@ def test_the_next_worker_reads_it(path, opened):
     commit(first, (FILE, {"position": 2}), ({"filename": "/tmp/b"}, {"position": 3}))
     commit(first, ({"filename": "/tmp/b"}, None))
     first.stop(5.0)
-    assert opened(path).read_all("c", 1.0) == [(FILE, {"position": 2})]
+    assert opened(path).read_all_offsets("c", 1.0) == [(FILE, {"position": 2})]
     assert offset_file_format.decode_offsets(path.read_bytes()) == {
         b'["c",{"filename":"/tmp/a"}]': b'{"position":2}'
     }
@@ -132,10 +132,10 @@ def test_what_could_not_be_written_is_not_committed(tmp_path, opened):
     path.parent.rmdir()
     with pytest.raises(RetriableError, match="writing offsets"):
         commit(store, (FILE, {"position": 2}))
-    assert store.read("c", [FILE], 1.0) == [{"position": 1}]
+    assert store.read_offsets("c", [FILE], 1.0) == [{"position": 1}]
     path.parent.mkdir()
     commit(store, (FILE, {"position": 3}))
-    assert store.read("c", [FILE], 1.0) == [{"position": 3}]
+    assert store.read_offsets("c", [FILE], 1.0) == [{"position": 3}]
 
 
 def test_after_a_stop_nothing_is_taken(path):
@@ -155,9 +155,9 @@ class Choking:
         if record.value == b"poison":
             raise ValueError("choked")
 
-    def on_replayed(self) -> None: ...
+    def on_replay_completed(self) -> None: ...
 
-    def on_start_over(self) -> None: ...
+    def on_log_reset(self) -> None: ...
 
 
 def test_who_needs_it_is_told_when_nobody_writes_any_more(path, caplog):

@@ -72,11 +72,11 @@ def test_other_keys_are_invalid(key):
 def test_what_was_written_is_read_back(status):
     record = status_records.encode_status(TASK, status)
     assert status_records.split_status_key(record.key.decode()) == TASK
-    assert status_records.read_status(java_json.decode_json(record.value)) == status
+    assert status_records.decode_status(java_json.decode_json(record.value)) == status
 
 
 def test_a_status_of_before_4_1_has_no_version():
-    read = status_records.read_status({"state": "PAUSED", "worker_id": "h:1", "generation": 2})
+    read = status_records.decode_status({"state": "PAUSED", "worker_id": "h:1", "generation": 2})
     assert (read.version, read.trace) == (None, None)
 
 
@@ -94,7 +94,7 @@ def test_a_status_of_before_4_1_has_no_version():
 )
 def test_what_is_no_status_is_invalid(value, reason):
     with pytest.raises(InvalidRecord, match=reason):
-        status_records.read_status(value)
+        status_records.decode_status(value)
 
 
 @pytest.mark.parametrize(
@@ -104,4 +104,4 @@ def test_what_is_no_status_is_invalid(value, reason):
 )  # fmt: skip
 def test_what_is_no_topic_status_is_invalid(value):
     with pytest.raises(InvalidRecord):
-        status_records.read_topic_status(value)
+        status_records.decode_topic_status(value)

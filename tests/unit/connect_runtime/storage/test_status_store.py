@@ -49,7 +49,7 @@ def written(topic):
 def test_what_was_said_is_seen_when_it_was_read_back(store, topic):
     topic.silent = True
     store.put(TASK, says(State.RUNNING))
-    store.flush(1.0)
+    store.wait_for_writes(1.0)
     assert store.snapshot().task(TASK) is None
     store.refresh(1.0)
     assert store.snapshot().task(TASK) == says(State.RUNNING)
@@ -77,7 +77,7 @@ def test_a_destroyed_one_is_forgotten_with_its_tasks(store, topic):
 def test_what_was_refused_for_now_is_tried_again_and_told_of_once(store, topic, caplog):
     topic.refusals = deque([REFUSED, REFUSED])
     store.put(TASK, says(State.RUNNING))
-    store.flush(10.0)
+    store.wait_for_writes(10.0)
     assert caplog.messages == ["failed to write statuses, retrying: too few replicas"]
     assert store.snapshot().task(TASK) == says(State.RUNNING)
     assert len(topic.records) == 1
@@ -87,7 +87,7 @@ def test_what_was_refused_is_not_tried_again_behind_a_newer_word(store, topic):
     topic.refusals = deque([REFUSED])
     store.put(TASK, says(State.RUNNING))
     store.put(TASK, says(State.FAILED))
-    store.flush(10.0)
+    store.wait_for_writes(10.0)
     assert len(topic.records) == 1
     assert store.snapshot().task(TASK) == says(State.FAILED)
 
@@ -98,7 +98,7 @@ def test_what_was_refused_does_not_come_back_after_its_removal(store, topic):
     store.put(TASK, says(State.RUNNING))
     gone = status_records.encode_status("c", says(State.DESTROYED))
     topic.append(gone.key, gone.value)
-    store.flush(10.0)
+    store.wait_for_writes(10.0)
     assert store.snapshot().tasks("c") == {}
     assert written(topic)[-1] == (b"status-connector-c", True)
 
@@ -106,7 +106,7 @@ def test_what_was_refused_does_not_come_back_after_its_removal(store, topic):
 def test_what_is_refused_for_good_is_said_and_not_waited_for(store, topic, caplog):
     topic.refusals = deque([FatalError("no right to")])
     store.put(TASK, says(State.RUNNING))
-    store.flush(1.0)
+    store.wait_for_writes(1.0)
     assert "status-task-c-0 is lost: no right to" in caplog.text
 
 
@@ -114,16 +114,18 @@ def test_flushing_ends_at_its_deadline(store, topic):
     with topic.unreachable():
         store.put(TASK, says(State.RUNNING))
         with pytest.raises(RetriableError, match="1 status was"):
-            store.flush(0.01)
-    store.flush(1.0)
+            store.wait_for_writes(0.01)
+    store.wait_for_writes(1.0)
 
 
 def test_topics_in_use_are_kept_and_forgotten_per_connector(store, topic):
     for name, connector in (("t1", "c"), ("t2", "c"), ("t1", "d")):
-        store.put_topic(TopicStatus(topic=name, connector=connector, task=0, discovered_ms=1))
+        store.put_topic_status(
+            TopicStatus(topic=name, connector=connector, task=0, discovered_ms=1)
+        )
     assert [each.topic for each in store.snapshot().topics("c")] == ["t1", "t2"]
     assert store.is_topic_recorded("c", "t1")
-    store.forget_topics("c")
+    store.delete_active_topics("c")
     assert not store.is_topic_recorded("c", "t1")
     assert store.is_topic_recorded("d", "t1")
     assert store.snapshot().topics("c") == []
@@ -133,7 +135,7 @@ def test_topics_in_use_are_kept_and_forgotten_per_connector(store, topic):
 def test_a_topic_in_use_is_tried_for_ever(store, topic):
     topic.refusals = deque([REFUSED] * 3)
     used = TopicStatus(topic="t", connector="c", task=0, discovered_ms=1)
-    store.put_topic(used)
+    store.put_topic_status(used)
     eventually.eventually(
         lambda: store.snapshot().topics("c") == [used], deadline_s=10.0, what="the topic is known"
     )
@@ -152,7 +154,7 @@ def test_standalone_keeps_it_in_memory():
     store = StatusBackingStore(MemoryLog("statuses"), clock=CLOCK)
     store.start(1.0)
     store.put(TASK, says(State.RUNNING, 0))
-    store.flush(1.0)
+    store.wait_for_writes(1.0)
     assert store.snapshot().task(TASK) == says(State.RUNNING, 0)
     store.stop(1.0)
 
@@ -164,8 +166,8 @@ def test_threads_that_say_different_things_do_not_wait_for_each_other_for_ever()
     used = TopicStatus(topic="t", connector="c", task=0, discovered_ms=1)
     saying = [
         lambda: store.put(TASK, says(State.RUNNING)),
-        lambda: store.put_topic(used),
-        lambda: store.forget_topics("c"),
+        lambda: store.put_topic_status(used),
+        lambda: store.delete_active_topics("c"),
     ]
 
     def often(say):

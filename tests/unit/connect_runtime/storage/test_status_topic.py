@@ -36,7 +36,7 @@ def says(state, generation=1, worker="a:1"):
 
 
 def feed(log, *records):
-    return [log.apply(each.key, each.value, offset=at) for at, each in enumerate(records)]
+    return [log.apply_record(each.key, each.value, offset=at) for at, each in enumerate(records)]
 
 
 def test_the_last_word_counts():
@@ -144,7 +144,7 @@ def test_bad_records_are_skipped_and_change_nothing(key, value):
     log = StatusTopicFold()
     feed(log, status_records.encode_status("c", says(State.RUNNING)))
     before = log.snapshot()
-    assert isinstance(log.apply(key, value, offset=9), SkippedRecord)
+    assert isinstance(log.apply_record(key, value, offset=9), SkippedRecord)
     assert log.snapshot() == before
 
 
@@ -172,7 +172,7 @@ def test_the_fold_agrees_with_a_plain_table_and_replay_changes_nothing(writes):
     for subject, status in writes:
         record = status_records.encode_status(subject, status)
         for _ in range(2):  # a record that comes twice is as good as one
-            log.apply(record.key, record.value, offset=0)
+            log.apply_record(record.key, record.value, offset=0)
         log.check_invariants()
         known = table.get(subject)
         if status.state is State.DESTROYED:
@@ -202,7 +202,7 @@ def told(*words):
         status = RunStatus(state=state, worker_id=who, generation=generation)
         gone = state is State.DESTROYED
         author = StatusWriter(is_own=who == OURS, wall_ms=at * 1000)
-        runs.apply(TASK, None if gone else status, author)
+        runs.apply_status(TASK, None if gone else status, author)
         runs.check_invariants()
     return runs
 
@@ -269,10 +269,10 @@ def test_a_run_of_ours_begins_with_its_first_word(words, began_ms):
 def test_another_worker_of_ours_begins_a_run_of_its_own():
     runs = told((OURS, State.RUNNING, 1))
     status = RunStatus(state=State.RUNNING, worker_id="ours too", generation=1)
-    runs.apply(TASK, status, StatusWriter(is_own=True, wall_ms=5))
+    runs.apply_status(TASK, status, StatusWriter(is_own=True, wall_ms=5))
     late = RunStatus(state=State.UNASSIGNED, worker_id=OURS, generation=1)
-    runs.apply(TASK, late, StatusWriter(is_own=True, wall_ms=6))
-    runs.apply(TASK, status, StatusWriter(is_own=True, wall_ms=7))
+    runs.apply_status(TASK, late, StatusWriter(is_own=True, wall_ms=6))
+    runs.apply_status(TASK, status, StatusWriter(is_own=True, wall_ms=7))
     assert runs.get_own_runs("c") == {0: 5}
 
 

@@ -25,7 +25,7 @@ def knowing(*words):
     log = StatusTopicFold()
     for subject, status in words:
         record = status_records.encode_status(subject, status)
-        log.apply(record.key, record.value, offset=0)
+        log.apply_record(record.key, record.value, offset=0)
     return log.snapshot()
 
 

@@ -19,7 +19,7 @@ def authority():
 
 
 def _issue(authority, *hosts):
-    return authority.issue("server", hosts=hosts, wall_ms=SystemClock().wall_ms())
+    return authority.issue_certificate("server", hosts=hosts, wall_ms=SystemClock().wall_ms())
 
 
 def _handshake(tmp_path, leaf, *, trusted, host):
@@ -65,7 +65,7 @@ def test_another_host_and_another_authority_are_refused(tmp_path, authority):
 
 def test_validity_starts_an_hour_early_and_lasts_the_days_asked_for():
     authority = CertificateAuthority.create("ours", wall_ms=86_400_000, valid_days=2)
-    leaf = authority.issue("leaf", hosts=[], wall_ms=86_400_000, valid_days=1)
+    leaf = authority.issue_certificate("leaf", hosts=[], wall_ms=86_400_000, valid_days=1)
 
     made = x509.load_pem_x509_certificate(leaf.certificate_pem)
     root = x509.load_pem_x509_certificate(authority.certificate_pem)

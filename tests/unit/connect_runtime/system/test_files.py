@@ -271,9 +271,9 @@ NAMELESS = 54_321
 
 
 def test_the_folder_follows_the_environment():
-    assert files.find_user_cache({"MM2_CACHE": "/c", "XDG_CACHE_HOME": "/x"}) == Path("/c")
-    assert files.find_user_cache({"XDG_CACHE_HOME": "/x"}) == Path("/x/mm2")
-    assert files.find_user_cache({"MM2_CACHE": ""}) == Path.home() / ".cache" / "mm2"
+    assert files.find_user_cache_folder({"MM2_CACHE": "/c", "XDG_CACHE_HOME": "/x"}) == Path("/c")
+    assert files.find_user_cache_folder({"XDG_CACHE_HOME": "/x"}) == Path("/x/mm2")
+    assert files.find_user_cache_folder({"MM2_CACHE": ""}) == Path.home() / ".cache" / "mm2"
 
 
 @pytest.fixture
@@ -286,7 +286,7 @@ def home(monkeypatch, tmp_path):
 
 
 def test_a_user_without_a_home_has_a_folder_all_the_same(home):
-    assert files.find_user_cache({}) == home / ".cache" / "mm2"
+    assert files.find_user_cache_folder({}) == home / ".cache" / "mm2"
     assert home.stat().st_mode & 0o777 == 0o700
 
 
@@ -294,4 +294,4 @@ def test_a_home_that_others_can_enter_is_not_used(home):
     home.mkdir(mode=0o777)
     home.chmod(0o777)
     with pytest.raises(ForeignFolderError, match="chmod 700"):
-        files.find_user_cache({})
+        files.find_user_cache_folder({})

@@ -32,7 +32,7 @@ _LOADED = "print('kio.static.primitive' in sys.modules, 'hypothesis.strategies' 
 
 
 @pytest.mark.parametrize(
-    ("begin", "seen"), [("process_lifecycle.skip_test_imports()", "True False"), ("", None)]
+    ("begin", "seen"), [("process_lifecycle.prevent_test_imports()", "True False"), ("", None)]
 )
 def test_what_is_for_tests_is_not_loaded_with_kio(begin: str, seen: str | None):
     code = f"import sys\nfrom connect_runtime.system import process_lifecycle\n{begin}\n"
@@ -48,7 +48,7 @@ def test_who_has_it_keeps_it():
     code = (
         "import hypothesis.strategies, sys\n"
         "from connect_runtime.system import process_lifecycle\n"
-        "process_lifecycle.skip_test_imports()\n"
+        "process_lifecycle.prevent_test_imports()\n"
         "import hypothesis\n"
         "print(hypothesis.__name__)"
     )

@@ -55,10 +55,10 @@ def test_the_process_id_is_the_childs_own():
 def test_signals_reach_the_child_and_an_ended_one_is_left_in_peace():
     child = processes.start_process(["sleep", "60"])
 
-    child.signal(signal.SIGTERM)
+    child.send_signal(signal.SIGTERM)
 
     assert child.wait(5) == 128 + signal.SIGTERM
-    child.signal(signal.SIGTERM)
+    child.send_signal(signal.SIGTERM)
     assert child.kill() == 128 + signal.SIGTERM
 
 
@@ -75,10 +75,10 @@ def test_who_is_stopped_stands_still_with_all_its_threads():
         tasks = Path(f"/proc/{child.pid}/task")
         assert clock.wait_until(lambda: len(list(tasks.iterdir())) > 8, timeout_s=10)
         for _ in range(20):
-            child.signal(signal.SIGSTOP)
+            child.send_signal(signal.SIGSTOP)
             states = {(each / "stat").read_text().rpartition(")")[2][1] for each in tasks.iterdir()}
             assert states == {"T"}
-            child.signal(signal.SIGCONT)
+            child.send_signal(signal.SIGCONT)
     finally:
         child.kill()
 
@@ -116,7 +116,7 @@ if "forked" in sys.argv:  # a fork that never execs holds a copy of every descri
         signal.pause()
     print(forked, end=" ")
 if "stopped" in sys.argv:
-    child.signal(signal.SIGSTOP)
+    child.send_signal(signal.SIGSTOP)
 print(child.pid, flush=True)
 signal.pause()
 """

@@ -88,7 +88,7 @@ def test_of_tls_a_whole_first_record_counts_as_having_sent_something(sent, is_he
     with client, served:
         client.sendall(sent)
         assert server_loop._has_received_client_hello(served) is is_hello
-        assert server_loop._peek_received(served, 100) == sent, "it is there to be read"
+        assert server_loop._peek_received_bytes(served, 100) == sent, "it is there to be read"
 
 
 class Admits:
@@ -97,11 +97,11 @@ class Admits:
         self.held: list[AcceptedConnection] = []
         self.left: list[AcceptedConnection] = []
 
-    def admit(self, come: AcceptedConnection) -> bool:
+    def admit_connection(self, come: AcceptedConnection) -> bool:
         self.held.append(come)
         return len(self.held) <= self.most
 
-    def on_closed(self, come: AcceptedConnection) -> None:
+    def on_connection_closed(self, come: AcceptedConnection) -> None:
         self.left.append(come)
 
 

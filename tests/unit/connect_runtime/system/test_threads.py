@@ -94,50 +94,52 @@ def test_what_went_wrong_is_not_kept(maker):
 
 
 def test_nothing_begun_is_nothing_to_wait_for():
-    assert PendingWork().wait(0.0)
+    assert PendingWork().wait_for_earlier_operations(0.0)
 
 
 def test_what_has_not_ended_is_waited_for():
     work = PendingWork()
-    first, second = work.begin(), work.begin()
-    work.end(second)
+    first, second = work.begin_operation(), work.begin_operation()
+    work.end_operation(second)
     assert len(work) == 1
-    assert not work.wait(0.0)
-    work.end(first)
-    assert work.wait(0.0)
-    work.end(first)
+    assert not work.wait_for_earlier_operations(0.0)
+    work.end_operation(first)
+    assert work.wait_for_earlier_operations(0.0)
+    work.end_operation(first)
     assert len(work) == 0
 
 
 def test_anything_under_way_is_noticed():
     work = PendingWork()
-    assert not work.wait_for_any(0.0)
+    assert not work.wait_for_any_operation(0.0)
     noticed: list[bool] = []
     waiter = OwnedThread(
-        "waits", lambda _: noticed.append(work.wait_for_any(10.0)), on_unexpected_end=lambda _: None
+        "waits",
+        lambda _: noticed.append(work.wait_for_any_operation(10.0)),
+        on_unexpected_end=lambda _: None,
     )
-    number = work.begin()
+    number = work.begin_operation()
     assert waiter.join(10.0)
     assert noticed == [True]
-    work.end(number)
-    assert not work.wait_for_any(0.0)
+    work.end_operation(number)
+    assert not work.wait_for_any_operation(0.0)
 
 
 def test_what_began_after_the_wait_is_not_waited_for():
     work = PendingWork()
-    before = work.begin()
+    before = work.begin_operation()
     waits = threading.Event()
     waited: list[bool] = []
 
     def wait(_: threading.Event) -> None:
         waits.set()
-        waited.append(work.wait(30.0))
+        waited.append(work.wait_for_earlier_operations(30.0))
 
     running = ThreadGroup(on_unexpected_end=lambda _: None)
     running.start("waits", wait)
     assert waits.wait(5.0)
-    work.begin()
-    work.end(before)
+    work.begin_operation()
+    work.end_operation(before)
     eventually.eventually(lambda: waited == [True], deadline_s=5.0, what="the wait ends")
     assert running.stop_all(5.0) == []
 

@@ -43,24 +43,24 @@ def test_a_topic_is_told_when_it_is_used_and_again_when_it_was_forgotten(
     """ConnectorTopicsIntegrationTest.testGetActiveTopics, its end."""
     topics = of(statuses, hours)
     for _ in range(3):
-        topics.record_use("t")
+        topics.record_topic_use("t")
         hours.at_s += 0.1
     [told] = statuses.topics
     assert (told.topic, told.connector, told.task, told.discovered_ms) == ("t", "c", 1, 5000)
     statuses.topics.clear()
-    topics.record_use("t")
+    topics.record_topic_use("t")
     assert statuses.topics == [], "looked for a moment ago"
     hours.at_s += active_topics.RECHECK_INTERVAL_S
-    topics.record_use("t")
+    topics.record_topic_use("t")
     assert [each.topic for each in statuses.topics] == ["t"]
 
 
 def test_what_another_task_said_is_not_said_again(statuses: Statuses, hours: Hours) -> None:
-    of(statuses, hours).record_use("t")
-    of(statuses, hours).record_use("t")
+    of(statuses, hours).record_topic_use("t")
+    of(statuses, hours).record_topic_use("t")
     assert len(statuses.topics) == 1
 
 
 def test_where_nothing_is_tracked_nothing_is_said(statuses: Statuses, hours: Hours) -> None:
-    of(statuses, hours, tracked=False).record_use("t")
+    of(statuses, hours, tracked=False).record_topic_use("t")
     assert statuses.topics == []

@@ -41,7 +41,7 @@ def told(state, token=1, error=None):
 
 def run(*events):
     connector = ConnectorLifecycle()
-    return [connector.step(each) for each in events], connector
+    return [connector.process_event(each) for each in events], connector
 
 
 def test_a_connector_is_initialised_started_and_shut_down():
@@ -53,9 +53,9 @@ def test_a_connector_is_initialised_started_and_shut_down():
         [PublishConnectorStatus(state=State.RUNNING), told(Target.STARTED)],
     ]
     assert connector.is_running
-    assert connector.step(ConnectorShutdownRequested()) == [CallConnectorStop()]
+    assert connector.process_event(ConnectorShutdownRequested()) == [CallConnectorStop()]
     assert not connector.is_running
-    assert connector.step(OK) == [UNASSIGNED, CloseConnector()]
+    assert connector.process_event(OK) == [UNASSIGNED, CloseConnector()]
     assert connector.phase is ConnectorPhase.ENDED
 
 
@@ -106,14 +106,14 @@ def test_only_the_last_wish_is_kept():
 def test_what_throws_in_the_beginning_fails_it_and_later_wishes_with_it():
     said, connector = run(ConnectorThreadStarted(), wish(Target.STARTED), OUCH)
     assert said[2] == [FAILED, told(Target.STARTED, 1, "the connector has failed")]
-    assert connector.step(wish(Target.PAUSED, 2)) == [
+    assert connector.process_event(wish(Target.PAUSED, 2)) == [
         told(Target.PAUSED, 2, "the connector has failed")
     ]
-    assert connector.step(wish(Target.STOPPED, 3)) == [
+    assert connector.process_event(wish(Target.STOPPED, 3)) == [
         PublishConnectorStatus(state=State.STOPPED),
         told(Target.STOPPED, 3),
     ]
-    assert connector.step(wish(Target.STARTED, 4)) == [CallConnectorStart()]
+    assert connector.process_event(wish(Target.STARTED, 4)) == [CallConnectorStart()]
 
 
 def test_what_throws_while_starting_or_pausing_fails_it():
@@ -143,8 +143,8 @@ def test_its_own_failure_is_told_once_and_it_is_left_alone():
     )
     assert said[4:] == [[FAILED], []]
     assert not connector.is_running
-    assert connector.step(ConnectorShutdownRequested()) == [CallConnectorStop()]
-    assert connector.step(OK) == [UNASSIGNED, CloseConnector()]
+    assert connector.process_event(ConnectorShutdownRequested()) == [CallConnectorStop()]
+    assert connector.process_event(OK) == [UNASSIGNED, CloseConnector()]
 
 
 def test_a_failed_one_that_was_started_is_stopped_before_it_counts_as_stopped():
@@ -178,7 +178,7 @@ def test_who_waits_when_it_is_shut_down_is_told():
         UNASSIGNED,
         CloseConnector(),
     ]
-    assert connector.step(wish(Target.STARTED, 2)) == [
+    assert connector.process_event(wish(Target.STARTED, 2)) == [
         told(Target.STARTED, 2, "the connector is shutting down")
     ]
 
@@ -215,7 +215,7 @@ def test_every_wish_is_told_of_exactly_once(steps):
 
     def tell(event):
         nonlocal calls
-        new = connector.step(event)
+        new = connector.process_event(event)
         calls += sum(
             isinstance(each, CallConnectorInitialize | CallConnectorStart | CallConnectorStop)
             for each in new

@@ -96,14 +96,14 @@ class World:
         offset_store.commit_offsets(self.store, connector, pairs, timeout_s=1.0)
 
     def read(self, config):
-        found = self.requests.read("c", config).offsets
+        found = self.requests.read_offsets("c", config).offsets
         return [(dict(each.partition), each.offset) for each in found]
 
     def alter(self, config, *pairs):
-        return self.requests.modify("c", config, pairs).message
+        return self.requests.modify_offsets("c", config, pairs).message
 
     def reset(self, config):
-        return self.requests.modify("c", config, None).message
+        return self.requests.modify_offsets("c", config, None).message
 
     def slow(self, seconds, *, answer=True):
         def answering():
@@ -173,7 +173,7 @@ def test_a_source_is_asked_then_its_offsets_are_written(world):
     assert props["secret"] == "resolved"
     assert offsets == [SourceOffset(at, offset) for at, offset in pairs]
     assert world.read(SOURCE) == [({"f": "a"}, {"n": 1}), ({"z": 1, "f": "new"}, {"n": 5})]
-    assert world.store.read("c", [None], 1.0) == [{"n": 7}]
+    assert world.store.read_offsets("c", [None], 1.0) == [{"n": 7}]
     assert b'["c",{"f":"new","z":1}]' in [each.key for each in world.topic.records]
 
 
@@ -258,7 +258,7 @@ def test_a_store_that_cannot_be_read_is_told_by_its_own_words_or_the_clocks(worl
         world.clock.now += timeout_s
         raise RetriableError("not yet")
 
-    world.store.partitions = partitions
+    world.store.connector_partitions = partitions
     with pytest.raises(ConnectError) as raised:
         world.reset(SOURCE)
     assert str(raised.value) == connector_offsets.format_offset_read_timeout("c")
@@ -274,13 +274,13 @@ def test_a_write_that_fails_is_told(world):
 
 def test_a_write_that_is_not_acknowledged_in_time_is_told(world):
     world.slow(connector_offsets.REQUEST_TIMEOUT_S - 0.01)
-    real = world.store.write
+    real = world.store.write_offsets
 
     def write(connector, pairs, *, on_done):
         world.clock.now += 1.0
         real(connector, pairs, on_done=lambda _: None)
 
-    world.store.write = write
+    world.store.write_offsets = write
     with pytest.raises(ConnectError) as raised:
         world.alter(SOURCE, ({"f": "a"}, {"n": 1}))
     assert str(raised.value) == connector_offsets.format_offset_write_timeout("c")

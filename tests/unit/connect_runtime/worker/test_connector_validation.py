@@ -74,7 +74,7 @@ def refused(call):
 
 
 def test_a_good_configuration(validates):
-    infos = validates.validate(SOURCE)
+    infos = validates.validate_connector_config(SOURCE)
     assert (infos.name, infos.error_count, wrong(infos)) == ("OddSource", 0, {})
     assert infos.groups[0] == "Common"
     assert infos.groups[-1] == "Odd"
@@ -89,7 +89,7 @@ def test_a_good_configuration(validates):
 
 
 def test_all_that_is_wrong_is_told_at_once(validates):
-    infos = validates.validate(
+    infos = validates.validate_connector_config(
         {
             **SINK,
             "name": "a\tb",
@@ -131,10 +131,10 @@ def test_all_that_is_wrong_is_told_at_once(validates):
     ],
 )
 def test_what_cannot_be_validated_is_refused(validates, config, told):
-    message = refused(lambda: validates.validate(config))
+    message = refused(lambda: validates.validate_connector_config(config))
     assert "hush" not in message
     with pytest.raises(ConnectRestError, match=told):
-        validates.validate(config)
+        validates.validate_connector_config(config)
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_what_cannot_be_validated_is_refused(validates, config, told):
 def test_a_connector_that_answers_rubbish_is_refused(validates, method, does, told):
     DOES[f"OddSource.{method}"] = does
     with pytest.raises(ConnectRestError, match=told):
-        validates.validate(SOURCE)
+        validates.validate_connector_config(SOURCE)
 
 
 @pytest.mark.parametrize("method", ["config", "validate"])
@@ -164,9 +164,9 @@ def test_a_connector_that_answers_rubbish_is_refused(validates, method, does, to
 def test_a_connector_that_throws_fails_its_validation_alone(validates, *, method, what):
     DOES[f"OddSource.{method}"] = what
     with pytest.raises(ConnectError, match=rf"OddSource\.{method}.*out of paper"):
-        validates.validate(SOURCE)
+        validates.validate_connector_config(SOURCE)
     DOES.clear()
-    assert validates.validate(SOURCE).error_count == 0
+    assert validates.validate_connector_config(SOURCE).error_count == 0
 
 
 def test_a_value_that_cannot_be_printed_fails_its_validation_alone(validates):
@@ -176,19 +176,19 @@ def test_a_value_that_cannot_be_printed_fails_its_validation_alone(validates):
 
     DOES["OddSource.validate"] = [ConfigValue(name="odd", value=Unprintable())]
     with pytest.raises(ConnectError, match="out of paper"):
-        validates.validate(SOURCE)
+        validates.validate_connector_config(SOURCE)
 
 
 def test_a_connector_may_report_keys_that_it_does_not_define(validates):
     value = ConfigValue(name="else", value="x", error_messages=["no"])
     DOES["OddSource.validate"] = [value]
-    infos = validates.validate(SOURCE)
+    infos = validates.validate_connector_config(SOURCE)
     assert infos.configs[0].definition is None
     assert wrong(infos) == {"else": ("no",)}
 
 
 def test_a_connector_sees_what_providers_give_and_the_user_does_not(validates):
-    infos = validates.validate({**SOURCE, "odd": "${p:k}"})
+    infos = validates.validate_connector_config({**SOURCE, "odd": "${p:k}"})
     assert wrong(infos) == {
         "odd": ("Invalid value ${p:k} for configuration odd: the resolved value is not valid",)
     }
@@ -199,7 +199,7 @@ def test_a_connector_sees_what_providers_give_and_the_user_does_not(validates):
 def test_what_providers_give_is_in_no_error(validates, key):
     DOES["OddSource.validate"] = ValueError("what is 'hush'?")
     try:
-        told = str(validates.validate({**SOURCE, key: "${p:k}"}))
+        told = str(validates.validate_connector_config({**SOURCE, key: "${p:k}"}))
     except ConnectError as error:
         told = str(error)
     assert "hush" not in told
@@ -207,17 +207,29 @@ def test_what_providers_give_is_in_no_error(validates, key):
 
 
 def test_another_version_is_told_of_with_those_there_are(validates):
-    infos = validates.validate({**SOURCE, "connector.plugin.version": "3", "tasks.max": "0"})
+    infos = validates.validate_connector_config(
+        {**SOURCE, "connector.plugin.version": "3", "tasks.max": "0"}
+    )
     told = (
         "Plugin odd.OddSource not found that matches the version range [3,3],"
         " available versions: [2.1]"
     )
     assert set(wrong(infos)) == {"connector.class", "connector.plugin.version", "tasks.max"}
     assert wrong(infos)["connector.class"] == (told,)
-    assert validates.validate({**SOURCE, "connector.plugin.version": "[2,3)"}).error_count == 0
+    assert (
+        validates.validate_connector_config(
+            {**SOURCE, "connector.plugin.version": "[2,3)"}
+        ).error_count
+        == 0
+    )
     DOES["OddSource.version"] = BOOM
-    assert validates.validate(SOURCE).error_count == 0
-    assert validates.validate({**SOURCE, "connector.plugin.version": "2.1"}).error_count == 2
+    assert validates.validate_connector_config(SOURCE).error_count == 0
+    assert (
+        validates.validate_connector_config(
+            {**SOURCE, "connector.plugin.version": "2.1"}
+        ).error_count
+        == 2
+    )
 
 
 @pytest.mark.parametrize(
@@ -231,7 +243,9 @@ def test_another_version_is_told_of_with_those_there_are(validates):
 )
 def test_who_may_end_transactions(validates, does, told):
     DOES["OddSource.boundaries"] = does
-    found = wrong(validates.validate({**SOURCE, "transaction.boundary": "Connector"}))
+    found = wrong(
+        validates.validate_connector_config({**SOURCE, "transaction.boundary": "Connector"})
+    )
     if told is None:
         assert found == {}
         return
@@ -243,7 +257,7 @@ def test_who_may_end_transactions(validates, does, told):
 def test_the_policy_of_the_worker_counts():
     validates = validating(connector_client_config_override_policy="None")
     config = {**SINK, "consumer.override.group.id": "g", "producer.override.acks": "1"}
-    infos = validates.validate(config)
+    infos = validates.validate_connector_config(config)
     messages = [each.value.errors for each in infos.configs if each.value.errors]
     assert messages == [
         ("Consumer group g conflicts with Connect worker group g",),
@@ -272,31 +286,37 @@ def test_plugins_are_those_installed(validates):
 
 
 def test_the_keys_of_plugins(validates):
-    keys = {each.name: each for each in validates.plugin_config("OddSource", None)}
+    keys = {each.name: each for each in validates.connector_plugin_config("OddSource", None)}
     assert list(keys)[:2] == ["odd", "name"]
     assert keys["connector.plugin.version"].default_value == "2.1"
     assert keys["key.converter"].default_value is None
-    assert [each.name for each in validates.plugin_config("OddConverter", "2.1")] == ["odd"]
-    assert "topics" in {each.name for each in validates.plugin_config("FileStreamSink", "latest")}
+    assert [each.name for each in validates.connector_plugin_config("OddConverter", "2.1")] == [
+        "odd"
+    ]
+    assert "topics" in {
+        each.name for each in validates.connector_plugin_config("FileStreamSink", "latest")
+    }
 
 
 def test_a_key_of_its_own_goes_before_what_all_have(validates):
     own = ConfigDef().define("tasks.max", Type.INT, "Mine.", default=7)
     DOES["OddSource.config"] = own
-    first, *others = validates.plugin_config("OddSource", None)
+    first, *others = validates.connector_plugin_config("OddSource", None)
     assert (first.name, first.default_value) == ("tasks.max", "7")
     assert "tasks.max" not in {each.name for each in others}
 
 
 def test_keys_that_cannot_be_told(validates):
     with pytest.raises(NotFoundError, match=r"Unknown plugin Nope\."):
-        validates.plugin_config("Nope", None)
-    assert "available versions: [2.1]" in refused(lambda: validates.plugin_config("OddSink", "3"))
+        validates.connector_plugin_config("Nope", None)
+    assert "available versions: [2.1]" in refused(
+        lambda: validates.connector_plugin_config("OddSink", "3")
+    )
     DOES["OddSource.config"] = None
-    refused(lambda: validates.plugin_config("OddSource", None))
+    refused(lambda: validates.connector_plugin_config("OddSource", None))
     DOES["OddSource.config"] = BOOM
     with pytest.raises(ConnectError, match="out of paper"):
-        validates.plugin_config("OddSource", None)
+        validates.connector_plugin_config("OddSource", None)
 
 
 def test_alone_there_is_no_group_to_stay_out_of():
@@ -307,14 +327,23 @@ def test_alone_there_is_no_group_to_stay_out_of():
         ),
         resolve=resolve,
     )
-    assert alone.validate({**SINK, "consumer.override.group.id": "g"}).error_count == 0
+    assert (
+        alone.validate_connector_config({**SINK, "consumer.override.group.id": "g"}).error_count
+        == 0
+    )
     DOES["OddSource.boundaries"] = BOOM
-    assert alone.validate({**SOURCE, "transaction.boundary": "connector"}).error_count == 0
+    assert (
+        alone.validate_connector_config({**SOURCE, "transaction.boundary": "connector"}).error_count
+        == 0
+    )
 
 
 def test_a_connectors_own_converter_is_shown_in_place_of_the_workers(validates, monkeypatch):
     def shown():
-        values = {each.value.name: each.value.value for each in validates.validate(SOURCE).configs}
+        values = {
+            each.value.name: each.value.value
+            for each in validates.validate_connector_config(SOURCE).configs
+        }
         return [values[name].rpartition(".")[2] for name in ("key.converter", "value.converter")]
 
     assert shown() == ["JsonConverter"] * 2
@@ -330,12 +359,12 @@ def test_no_name_of_a_configuration_is_imported(validates, key, monkeypatch):
     for name in ("this.Poem", "this:Poem"):
         config = {**SOURCE, key: name}
         if key == "connector.class":
-            refusal = refused(lambda config=config: validates.validate(config))
+            refusal = refused(lambda config=config: validates.validate_connector_config(config))
             assert "Failed to find any class that implements Connector" in str(refusal)
         else:
-            assert wrong(validates.validate(config))[key]
+            assert wrong(validates.validate_connector_config(config))[key]
     with pytest.raises(NotFoundError):
-        validates.plugin_config("this.Poem", None)
+        validates.connector_plugin_config("this.Poem", None)
     assert "this" not in sys.modules
 
 
@@ -343,7 +372,11 @@ def test_an_issuer_of_tokens_that_the_worker_does_not_allow_is_an_error_at_its_k
     key = "sasl.oauthbearer.token.endpoint.url"
     checks = validating(**{"connector.client.config.override.policy": "All"})
     url = "http://127.0.0.1/latest/meta-data"
-    found = wrong(checks.validate({**SOURCE, f"producer.override.{key}": url, f"x.{key}": url}))
+    found = wrong(
+        checks.validate_connector_config(
+            {**SOURCE, f"producer.override.{key}": url, f"x.{key}": url}
+        )
+    )
     assert sorted(found) == [f"producer.override.{key}", f"x.{key}"]
     assert all("does not allow connectors to request tokens" in each[0] for each in found.values())
 
@@ -367,7 +400,7 @@ def validated(plugins, **more):
     keys = plugin_recommenders.enrich_config_def(
         connector_keys.SOURCE, connector_version=None, choices=plugins.get_converter_choices(config)
     )
-    values = keys.validate_all(config, load=plugins.load)
+    values = keys.validate_all(config, load=plugins.load_class)
     infos = connector_validation.validate_converters(config, values, plugins=plugins)
     told = {name: value.error_messages for name, value in values.items() if value.error_messages}
     return infos, told
@@ -473,13 +506,13 @@ def infos(config, *, told=()):
 
 def shown(config, *, given=None, told=()):
     provided = ProvidedValues(lambda _: config)
-    provided.resolve(given or config)
+    provided.resolve_config(given or config)
     found = connector_validation.redact_infos(
         infos(config, told=told),
         given=given or config,
         resolved=config,
         names=NAMES,
-        hide=provided.hide,
+        hide=provided.hide_provided_values,
     )
     return {each.value.name: each for each in found.configs}
 

@@ -30,7 +30,7 @@ class Mine(SourceConnector):
 
 
 def test_what_stands_in_for_a_java_class_goes_by_its_name():
-    made = INSTALLED.find("FileStreamSink", *installed_plugins.CONNECTOR_KINDS)()
+    made = INSTALLED.find_plugin_class("FileStreamSink", *installed_plugins.CONNECTOR_KINDS)()
     java = "org.apache.kafka.connect.file.FileStreamSinkConnector"
     assert type(made).__module__ == file_stream.__name__
     assert (
@@ -52,7 +52,7 @@ def test_a_source_may_have_a_converter_of_its_own():
     made = Mine()
     made.default_converter = "Bytes"  # type: ignore[misc]  # what a class of its own would say
     assert installed_plugins.get_default_converter(made) == "Bytes"
-    sink = INSTALLED.find("FileStreamSink", *installed_plugins.CONNECTOR_KINDS)()
+    sink = INSTALLED.find_plugin_class("FileStreamSink", *installed_plugins.CONNECTOR_KINDS)()
     assert installed_plugins.get_default_converter(sink) is None
 
 
@@ -95,13 +95,13 @@ def plugins(**more):
 
 def test_a_class_of_any_kind_is_loaded_and_nothing_else():
     found = plugins()
-    assert found.load("JsonConverter") is JsonConverter
-    assert found.load("OddSource") is OddSource
-    assert found.load("tests.fakes.odd_plugins.NoPlugin") is NoPlugin
+    assert found.load_class("JsonConverter") is JsonConverter
+    assert found.load_class("OddSource") is OddSource
+    assert found.load_class("tests.fakes.odd_plugins.NoPlugin") is NoPlugin
     with pytest.raises(LookupError):
-        found.load("Nope")
+        found.load_class("Nope")
     with pytest.raises(ConfigError):
-        found.find("Nope")
+        found.find_plugin_class("Nope")
 
 
 def test_classes_have_the_names_of_java():

@@ -20,13 +20,13 @@ class Offsets:
         self.written = []
         self.answers = []
 
-    def read(self, connector, partitions, timeout_s): ...
+    def read_offsets(self, connector, partitions, timeout_s): ...
 
-    def read_all(self, connector, timeout_s): ...
+    def read_all_offsets(self, connector, timeout_s): ...
 
-    def partitions(self, connector, timeout_s): ...
+    def connector_partitions(self, connector, timeout_s): ...
 
-    def write(self, connector, pairs, *, on_done):
+    def write_offsets(self, connector, pairs, *, on_done):
         self.written.append(list(pairs))
         self.answers.append(on_done)
 
@@ -44,7 +44,7 @@ class World:
         self.commits = SourceOffsetCommitter(
             "c",
             offsets=self.store,
-            take_committable=self.submitted.take_committable,
+            take_committable=self.submitted.take_committable_offsets,
             timing=OffsetCommitTiming(interval_s=10, timeout_s=5),
             metrics=self.metrics,
             clock=self.clock,
@@ -107,7 +107,7 @@ def test_the_last_one_has_all_that_was_not_stored(world):
     world.stored(1, "a")
     world.tick(10)
     world.stored(2, "b")
-    world.store.write = lambda connector, pairs, *, on_done: (
+    world.store.write_offsets = lambda connector, pairs, *, on_done: (
         world.store.written.append(list(pairs)),
         on_done(None),
     )
@@ -117,7 +117,7 @@ def test_the_last_one_has_all_that_was_not_stored(world):
 
 def test_every_attempt_is_measured(world):
     def numbers():
-        return world.metrics.readings()[0].numbers
+        return world.metrics.get_metric_readings()[0].numbers
 
     world.tick(10)
     assert numbers()["offset-commit-success-percentage"] == 1

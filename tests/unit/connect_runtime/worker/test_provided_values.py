@@ -16,7 +16,7 @@ def provided(*values: tuple[str, str]) -> ProvidedValues:
     given = {f"k{at}": each for at, (each, _) in enumerate(values)}
     resolved = {f"k{at}": each for at, (_, each) in enumerate(values)}
     made = ProvidedValues(lambda _: resolved)
-    assert made.resolve(given) == resolved
+    assert made.resolve_config(given) == resolved
     return made
 
 
@@ -59,20 +59,20 @@ def provided(*values: tuple[str, str]) -> ProvidedValues:
     ],
 )
 def test_references_are_shown_instead(given, resolved, text, shown):
-    assert provided((given, resolved)).hide(text) == shown
+    assert provided((given, resolved)).hide_provided_values(text) == shown
 
 
 def test_the_longest_value_is_hidden_first():
     made = provided(("${f:a}", "pass"), ("${f:b}", "password"))
-    assert made.hide("password, pass") == "${f:b}, ${f:a}"
+    assert made.hide_provided_values("password, pass") == "${f:b}, ${f:a}"
 
 
 def test_what_was_resolved_before_stays_hidden():
     values = iter(["first", "second"])
     made = ProvidedValues(lambda _: {"k": next(values)})
     for _ in range(2):
-        made.resolve({"k": "${f:p}"})
-    assert made.hide("first second") == "${f:p} ${f:p}"
+        made.resolve_config({"k": "${f:p}"})
+    assert made.hide_provided_values("first second") == "${f:p} ${f:p}"
 
 
 @pytest.mark.parametrize("kind", [FatalError, RetriableError])
@@ -89,20 +89,20 @@ def test_an_error_keeps_its_kind(kind):
 
 def test_values_that_overlap_are_hidden_whole():
     made = provided(("${f:a}", "first-and"), ("${f:b}", "and-second"))
-    assert made.hide("it is first-and-second.") == "it is ${f:a}${f:b}."
+    assert made.hide_provided_values("it is first-and-second.") == "it is ${f:a}${f:b}."
 
 
 def test_many_values_are_hidden_as_fast_as_few():
     made = provided(*((f"${{f:{at}}}", f"value-{at:06}") for at in range(15_000)))
     began_s = time.perf_counter()
     for at in range(0, 15_000, 10):
-        assert made.hide(f"wrong: value-{at:06}") == f"wrong: ${{f:{at}}}"
+        assert made.hide_provided_values(f"wrong: value-{at:06}") == f"wrong: ${{f:{at}}}"
     assert time.perf_counter() - began_s < 5
 
 
 def test_without_provided_values_every_text_is_shown():
     text = "x" * (provided_values.SEARCHED_TEXT_MAX + 1)
-    assert provided().hide(text) is text
+    assert provided().hide_provided_values(text) is text
 
 
 @pytest.mark.parametrize(
@@ -122,5 +122,5 @@ def test_without_provided_values_every_text_is_shown():
 def test_a_text_that_takes_too_long_to_search_is_not_shown(given, resolved, text):
     made = provided((given, resolved))
     began_s = time.perf_counter()
-    assert made.hide(text) == provided_values.UNSEARCHED_TEXT
+    assert made.hide_provided_values(text) == provided_values.UNSEARCHED_TEXT
     assert time.perf_counter() - began_s < 5

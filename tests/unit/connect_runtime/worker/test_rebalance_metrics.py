@@ -40,7 +40,7 @@ class World:
             self.clock.now += 2.0
 
     def read(self):
-        (reading,) = self.metrics.readings()
+        (reading,) = self.metrics.get_metric_readings()
         return reading
 
 
@@ -94,22 +94,22 @@ def complete(figures, now_s, epoch=3):
 
 
 def test_before_the_first_nothing_is_known(figures):
-    found = figures.numbers(9.0)
+    found = figures.compute_attributes(9.0)
     assert found.keys() == metrics_registry.REBALANCES.numbers.keys()
     assert found["time-since-last-rebalance-ms"] == math.inf
     assert (found["rebalancing"], found["completed-rebalances-total"]) == (0, 0)
-    assert figures.texts() == {}
+    assert figures.get_text_attributes() == {}
 
 
 def test_it_lasts_from_the_first_asking_to_its_completion(figures):
     figures.record_start(10.0)
     figures.record_start(12.0)
-    assert figures.numbers(13.0)["rebalancing"] == 1
+    assert figures.compute_attributes(13.0)["rebalancing"] == 1
     complete(figures, 14.0)
-    found = figures.numbers(15.5)
+    found = figures.compute_attributes(15.5)
     assert (found["rebalancing"], found["completed-rebalances-total"], found["epoch"]) == (0, 1, 3)
     assert (found["rebalance-max-time-ms"], found["time-since-last-rebalance-ms"]) == (4000, 1500)
-    texts = figures.texts()
+    texts = figures.get_text_attributes()
     assert texts == {"leader-name": URL, "connect-protocol": "SESSIONED"}
     assert texts.keys() == metrics_registry.REBALANCES.texts.keys()
 
@@ -119,6 +119,6 @@ def test_each_is_measured_by_itself(figures):
     complete(figures, 1.0)
     figures.record_start(2.0)
     complete(figures, 5.0, epoch=4)
-    found = figures.numbers(5.0)
+    found = figures.compute_attributes(5.0)
     assert (found["rebalance-avg-time-ms"], found["rebalance-max-time-ms"]) == (2000, 3000)
     assert found["epoch"] == 4

@@ -44,7 +44,7 @@ class Configured(Rubbish):
 class Skips:
     """An operator that leaves out whatever fails."""
 
-    def run(self, stage, step, *, record):
+    def run_step(self, stage, step, *, record):
         try:
             return step()
         except Exception:  # noqa: BLE001 - of a test
@@ -94,11 +94,11 @@ def source_record(value="v"):
 
 
 def test_a_record_becomes_bytes_and_back():
-    written = pipeline().to_kafka(source_record())
+    written = pipeline().transform_and_serialize_record(source_record())
     assert written is not None
     assert (written.topic, written.partition, written.timestamp) == ("t", 3, 9)
     assert (written.key, written.value, written.headers) == (b"k", b"v", (("h", b"7"),))
-    read = pipeline().from_kafka(task_clients.consumed(4, b"v"))
+    read = pipeline().deserialize_and_transform_record(task_clients.consumed(4, b"v"))
     assert read is not None
     assert (read.value, read.kafka_offset, read.original_topic) == ("v", 4, "t")
 
@@ -106,11 +106,11 @@ def test_a_record_becomes_bytes_and_back():
 def test_what_a_converter_returns_amiss_fails_the_task():
     written = "VALUE_CONVERTER failed for a record for topic t$"
     with pytest.raises(ConnectError, match=written) as told:
-        pipeline("Rubbish").to_kafka(source_record())
+        pipeline("Rubbish").transform_and_serialize_record(source_record())
     assert "must return bytes" in str(told.value.__cause__)
     read = "VALUE_CONVERTER failed for the record of t-0 at offset 5$"
     with pytest.raises(ConnectError, match=read):
-        pipeline("Rubbish").from_kafka(task_clients.consumed(5))
+        pipeline("Rubbish").deserialize_and_transform_record(task_clients.consumed(5))
 
 
 def test_a_malformed_header_name_is_an_error_of_one_record():
@@ -122,8 +122,16 @@ def test_a_malformed_header_name_is_an_error_of_one_record():
 
 
 def test_an_operator_may_leave_records_out():
-    assert pipeline("Rubbish", operator=Skips()).to_kafka(source_record()) is None
-    assert pipeline("Rubbish", operator=Skips()).from_kafka(task_clients.consumed(0)) is None
+    assert (
+        pipeline("Rubbish", operator=Skips()).transform_and_serialize_record(source_record())
+        is None
+    )
+    assert (
+        pipeline("Rubbish", operator=Skips()).deserialize_and_transform_record(
+            task_clients.consumed(0)
+        )
+        is None
+    )
 
 
 def test_transforms_come_before_converters_and_may_drop():
@@ -138,8 +146,8 @@ def test_transforms_come_before_converters_and_may_drop():
 
     transforms = Drops()
     made = pipeline(transforms=transforms)
-    assert made.to_kafka(source_record("drop")) is None
-    written = made.to_kafka(source_record())
+    assert made.transform_and_serialize_record(source_record("drop")) is None
+    written = made.transform_and_serialize_record(source_record())
     assert written is not None
     assert written.topic == "u"
     made.close()

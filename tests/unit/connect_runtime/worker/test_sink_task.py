@@ -102,13 +102,13 @@ class World:
             )
         )
         self.body.start_up()
-        self.consumer.listener.on_assigned([PLACE, IDLE])
+        self.consumer.listener.on_partitions_assigned([PLACE, IDLE])
 
     def read(self, *offsets):
         self.consumer.script.append([task_clients.consumed(each) for each in offsets])
 
     def revoke(self, *partitions):
-        self.consumer.listener.on_revoked(partitions)
+        self.consumer.listener.on_partitions_revoked(partitions)
 
 
 @pytest.fixture
@@ -169,7 +169,7 @@ def test_what_the_task_paused_stays_so_when_it_comes_back_at_once(world):
     world.context.pause(PLACE)
     world.revoke(PLACE, IDLE)
     world.consumer.paused.clear()  # as the library does
-    world.consumer.listener.on_assigned([PLACE, IDLE])
+    world.consumer.listener.on_partitions_assigned([PLACE, IDLE])
     assert world.consumer.paused == {PLACE}
     world.body.stay_idle()
     world.body.run_once()
@@ -182,8 +182,8 @@ def test_what_the_task_paused_and_somebody_else_had_since_is_not_paused_any_more
     world.context.pause(PLACE)
     world.revoke(PLACE, IDLE)
     world.consumer.paused.clear()
-    world.consumer.listener.on_assigned([IDLE])
-    world.consumer.listener.on_assigned([PLACE])
+    world.consumer.listener.on_partitions_assigned([IDLE])
+    world.consumer.listener.on_partitions_assigned([PLACE])
     assert world.consumer.paused == set()
 
 
@@ -254,25 +254,29 @@ A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 
 def begun():
     offsets = SinkTaskOffsets()
-    offsets.assign({A: 5, B: 0})
+    offsets.assign_partitions({A: 5, B: 0})
     return offsets
 
 
 def test_what_was_delivered_may_be_committed_once():
     offsets = begun()
     offsets.record_delivery(A, 8)
-    assert offsets.current() == {A: 8, B: 0}
-    wanted, wrong = offsets.select_committable(offsets.current(), offsets.current())
+    assert offsets.get_current_offsets() == {A: 8, B: 0}
+    wanted, wrong = offsets.select_committable(
+        offsets.get_current_offsets(), offsets.get_current_offsets()
+    )
     assert (wanted, wrong) == ({A: 8, B: 0}, [])
     offsets.record_commit(wanted)
-    assert offsets.select_committable(offsets.current(), offsets.current()) == ({}, [])
+    assert offsets.select_committable(
+        offsets.get_current_offsets(), offsets.get_current_offsets()
+    ) == ({}, [])
     offsets.check_invariants()
 
 
 def test_a_task_may_commit_less_and_never_more():
     offsets = begun()
     offsets.record_delivery(A, 8)
-    asked = offsets.current()
+    asked = offsets.get_current_offsets()
     assert offsets.select_committable({A: 6}, asked) == ({A: 6, B: 0}, [])
     assert offsets.select_committable({A: 6}, {A: 8}) == ({A: 6}, [])
     wanted, wrong = offsets.select_committable(
@@ -287,19 +291,19 @@ def test_after_a_failed_commit_it_goes_on_where_the_last_one_was():
     offsets = begun()
     offsets.record_delivery(A, 8)
     assert offsets.reset_to_committed() == {A: 5, B: 0}
-    assert offsets.current() == {A: 5, B: 0}
+    assert offsets.get_current_offsets() == {A: 5, B: 0}
 
 
 def test_what_is_rewound_counts_as_committed():
     offsets = begun()
-    offsets.rewind({A: 2, TopicPartition("u", 0): 7})
-    assert offsets.current() == {A: 2, B: 0}
-    assert offsets.select_committable({A: 2}, offsets.current()) == ({}, [])
+    offsets.rewind_partitions({A: 2, TopicPartition("u", 0): 7})
+    assert offsets.get_current_offsets() == {A: 2, B: 0}
+    assert offsets.select_committable({A: 2}, offsets.get_current_offsets()) == ({}, [])
 
 
 def test_of_what_is_revoked_nothing_more_is_known():
     offsets = begun()
-    offsets.revoke([A])
+    offsets.revoke_partitions([A])
     offsets.record_delivery(A, 9)
     offsets.record_commit({A: 9})
     assert offsets.assigned == {B}

@@ -96,7 +96,7 @@ class World:
         self.body.start_up()
 
     def stored(self):
-        return self.offsets.read("c", [{"f": "a"}], 1.0)[0]
+        return self.offsets.read_offsets("c", [{"f": "a"}], 1.0)[0]
 
 
 @pytest.fixture

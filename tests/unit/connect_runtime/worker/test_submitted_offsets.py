@@ -31,7 +31,7 @@ def shape(taken):
 
 
 def test_nothing_submitted_nothing_committable():
-    taken = SubmittedRecords().take_committable()
+    taken = SubmittedRecords().take_committable_offsets()
     assert taken == submitted_offsets.NOTHING_COMMITTABLE
     assert taken.is_empty
 
@@ -41,7 +41,7 @@ def test_without_acknowledgements_nothing_is_committable():
     for number in range(3):
         for partition in (P1, P2, P3):
             offsets.submit(partition, {"o": number})
-    taken = offsets.take_committable()
+    taken = offsets.take_committable_offsets()
     assert taken.offsets == ()
     assert shape(taken) == (0, 9, 3, 3)
     assert not taken.is_empty
@@ -53,21 +53,21 @@ def test_what_comes_later_waits_for_what_came_before_in_its_own_partition():
     first1, second1 = offsets.submit(P1, {"o": 1}), offsets.submit(P1, {"o": 2})
     first2, second2 = offsets.submit(P2, {"o": 1}), offsets.submit(P2, {"o": 2})
     offsets.ack(second1)
-    assert offsets.take_committable().offsets == ()
+    assert offsets.take_committable_offsets().offsets == ()
     offsets.ack(first2)
-    taken = offsets.take_committable()
+    taken = offsets.take_committable_offsets()
     assert taken.offsets == ((P2, {"o": 1}),)
     assert shape(taken) == (1, 3, 2, 2)
     assert taken.stuck_partition == P1
     offsets.ack(first1)
     offsets.ack(second2)
-    taken = offsets.take_committable()
+    taken = offsets.take_committable_offsets()
     [(_, newest), _] = taken.offsets
     assert newest is not None
     assert dict(newest) == {"o": 2}
     assert taken.offsets == ((P1, {"o": 2}), (P2, {"o": 2}))
     assert shape(taken) == (3, 0, 0, 0)
-    assert offsets.take_committable() == submitted_offsets.NOTHING_COMMITTABLE
+    assert offsets.take_committable_offsets() == submitted_offsets.NOTHING_COMMITTABLE
 
 
 def test_a_record_is_dropped_once():
@@ -78,7 +78,7 @@ def test_a_record_is_dropped_once():
     assert offsets.drop(second) is False
     offsets.check_invariants()
     assert offsets.unacked == 0
-    assert offsets.take_committable().offsets == ((P1, {"o": 1}),)
+    assert offsets.take_committable_offsets().offsets == ((P1, {"o": 1}),)
     assert offsets.drop(first) is False
 
 
@@ -91,13 +91,13 @@ def test_a_dropped_record_holds_nobody_up_and_is_not_committed():
     offsets.ack(second)
     offsets.ack(second)
     assert offsets.unacked == 0
-    assert offsets.take_committable().offsets == ((P1, {"o": 2}),)
+    assert offsets.take_committable_offsets().offsets == ((P1, {"o": 2}),)
 
 
 def test_partition_and_offset_may_be_nothing():
     offsets = SubmittedRecords()
     offsets.ack(offsets.submit(None, None))
-    taken = offsets.take_committable()
+    taken = offsets.take_committable_offsets()
     assert taken.offsets == ((None, None),)
     assert not taken.is_empty
 
@@ -117,7 +117,7 @@ def test_which_partitions_are_the_same(one, other, same):
     offsets = SubmittedRecords()
     offsets.submit(one, {"o": 1})
     offsets.submit(other, {"o": 2})
-    assert offsets.take_committable().waiting_partitions == (1 if same else 2)
+    assert offsets.take_committable_offsets().waiting_partitions == (1 if same else 2)
 
 
 def test_newer_offsets_win_over_those_that_were_taken_and_not_committed():
@@ -125,10 +125,10 @@ def test_newer_offsets_win_over_those_that_were_taken_and_not_committed():
     tickets = [offsets.submit(P1, {"o": 1}), offsets.submit(P2, {"o": 1})]
     for each in tickets:
         offsets.ack(each)
-    older = offsets.take_committable()
+    older = offsets.take_committable_offsets()
     offsets.ack(offsets.submit(P1, {"o": 2}))
     offsets.submit(P3, {"o": 1})
-    merged = older.merge_newer(offsets.take_committable())
+    merged = older.merge_newer(offsets.take_committable_offsets())
     assert merged.offsets == ((P1, {"o": 2}), (P2, {"o": 1}))
     assert shape(merged) == (3, 1, 1, 1)
     assert submitted_offsets.NOTHING_COMMITTABLE.merge_newer(merged) == merged
@@ -178,6 +178,6 @@ def test_only_what_has_no_hole_before_it_is_committed(steps):
             for each, entries in log.items():
                 while entries and entries[0][1] == "stored":
                     wanted[each] = entries.pop(0)[0]
-            assert numbers(offsets.take_committable()) == wanted
+            assert numbers(offsets.take_committable_offsets()) == wanted
         offsets.check_invariants()
         assert offsets.unacked == sum(e[1] == "waits" for each in log.values() for e in each)

@@ -52,7 +52,7 @@ UNASSIGNED = says(State.UNASSIGNED, safe=True)
 def run(initial, *told):
     """The instructions of each event."""
     task = TaskLifecycle(initial)
-    return [task.step(each) for each in told], task
+    return [task.process_event(each) for each in told], task
 
 
 def test_a_task_starts_runs_and_stops():
@@ -168,7 +168,7 @@ def test_every_task_that_is_asked_to_stop_comes_to_its_end(initial, wishes, thro
     for wish in [*wishes, STOP, *[None] * 5]:
         if wish is None and not waits:
             continue
-        new = task.step(waits.pop() if wish is None else wish)
+        new = task.process_event(waits.pop() if wish is None else wish)
         for each in new:
             if each == START_UP:
                 waits.append(UP)

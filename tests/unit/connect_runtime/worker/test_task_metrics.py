@@ -74,7 +74,7 @@ class Refusing(Converter):
 class HeldConsumer(Consumer):
     """Commits are answered when the test says so."""
 
-    def commit(self, offsets, *, on_committed):
+    def commit_async(self, offsets, *, on_committed):
         self.committed.append(dict(offsets))
         self.__dict__.setdefault("answers", []).append(on_committed)
 
@@ -165,7 +165,7 @@ class World:
             )
         )
         body.start_up()
-        self.consumer.listener.on_assigned([PLACE])
+        self.consumer.listener.on_partitions_assigned([PLACE])
         return body
 
     def source(self, *polls, transforms=None):
@@ -218,7 +218,7 @@ class World:
 
     def numbers(self):
         found = {}
-        for reading in self.metrics.readings():
+        for reading in self.metrics.get_metric_readings():
             found.update(reading.numbers)
         return found
 
@@ -303,7 +303,7 @@ def test_what_is_taken_away_is_committed_and_gone(world):
     body.run_once()
     world.clock.now = 10.0
     body.run_once()
-    world.consumer.listener.on_revoked([PLACE])
+    world.consumer.listener.on_partitions_revoked([PLACE])
     assert world.some(*COMMITS) == (2, 1, 0, 0)
     world.consumer.answers[0](None)
     assert world.some("offset-commit-skip-total", "partition-count") == (1, 0)
@@ -419,10 +419,10 @@ def some(numbers, *names):
 
 def test_all_attributes_of_their_groups_are_there_and_no_other():
     found = [
-        (metrics_registry.TASK, TaskStats(SAMPLING, 0.0).numbers(1.0)),
+        (metrics_registry.TASK, TaskStats(SAMPLING, 0.0).compute_attributes(1.0)),
         (metrics_registry.SOURCE_TASK, SourceTaskStats(SAMPLING).numbers(1.0)),
         (metrics_registry.SINK_TASK, SinkTaskStats(SAMPLING).numbers(1.0)),
-        (metrics_registry.TASK_ERRORS, TaskErrorStats().numbers()),
+        (metrics_registry.TASK_ERRORS, TaskErrorStats().compute_attributes()),
     ]
     for group, numbers in found:
         assert numbers.keys() == group.numbers.keys(), group.name
@@ -439,7 +439,7 @@ def test_ratios_divide_the_time_since_the_task_was_made():
     made = TaskStats(SAMPLING, 100.0)
     made.record_state(State.RUNNING, 102.0)
     made.record_state(State.PAUSED, 106.0)
-    assert some(made.numbers(110.0), "running-ratio", "pause-ratio") == (0.4, 0.4)
+    assert some(made.compute_attributes(110.0), "running-ratio", "pause-ratio") == (0.4, 0.4)
 
 
 def test_only_commits_that_succeed_have_a_time():
@@ -448,7 +448,7 @@ def test_only_commits_that_succeed_have_a_time():
     made.record_commit(took_s=None, now_s=2.0)
     made.record_commit(took_s=0.75, now_s=3.0)
     made.record_commit(took_s=0.5, now_s=4.0)
-    found = made.numbers(5.0)
+    found = made.compute_attributes(5.0)
     assert some(found, "offset-commit-max-time-ms", "offset-commit-avg-time-ms") == (750, 500)
     assert found["offset-commit-success-percentage"] == 0.75
     assert found["offset-commit-failure-percentage"] == 0.25
@@ -456,10 +456,10 @@ def test_only_commits_that_succeed_have_a_time():
 
 def test_batches():
     made = TaskStats(SAMPLING, 0.0)
-    assert math.isnan(made.numbers(0.0)["batch-size-avg"])
+    assert math.isnan(made.compute_attributes(0.0)["batch-size-avg"])
     made.record_batch(4, 1.0)
     made.record_batch(8, 2.0)
-    assert some(made.numbers(3.0), "batch-size-max", "batch-size-avg") == (8, 6)
+    assert some(made.compute_attributes(3.0), "batch-size-max", "batch-size-avg") == (8, 6)
 
 
 def test_a_source_counts_what_it_polled_and_what_kafka_has():
@@ -565,6 +565,6 @@ def test_troubles_are_counted_and_the_last_failure_has_a_time():
     made.record_error(Trouble.FAILURE, 1_000)
     made.record_error(Trouble.FAILURE, 2_000)
     made.record_error(Trouble.ERROR, 3_000)
-    found = made.numbers()
+    found = made.compute_attributes()
     assert some(found, "total-record-failures", "total-record-errors", "total-retries") == (2, 1, 0)
     assert found["last-error-timestamp"] == 2_000

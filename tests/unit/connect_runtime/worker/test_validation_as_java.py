@@ -151,7 +151,7 @@ Config = dict[str, str | None]
 
 def wrong(checks: ConnectorValidator, config: Config) -> dict[str, int]:
     """How many errors each key has; their sum is what is told."""
-    infos = checks.validate(config)
+    infos = checks.validate_connector_config(config)
     found = {
         each.value.name: len(each.value.errors)
         for each in infos.configs
@@ -176,7 +176,7 @@ def test_without_a_class_nothing_can_be_validated(
     checks: ConnectorValidator, config: Config
 ) -> None:
     with pytest.raises(ConnectRestError, match="contains no connector type") as refused:
-        checks.validate(config)
+        checks.validate_connector_config(config)
     assert refused.value.status == 400
 
 
@@ -184,7 +184,7 @@ def test_a_missing_name_and_a_missing_key_are_told(checks: ConnectorValidator) -
     """testConfigValidationMissingName, with the groups that a source has."""
     config: Config = {"connector.class": "sample.SampleSource"}
     assert wrong(checks, config) == {"name": 1, "required": 1}
-    infos = checks.validate(config)
+    infos = checks.validate_connector_config(config)
     assert infos.name == "sample.SampleSource"
     assert infos.groups == (
         "Common",
@@ -263,8 +263,8 @@ def test_overrides_are_shown_and_judged_by_the_policy(
     }
     checks = made(installed, policy)
     assert wrong(checks, {**SOURCE, **overrides}) == dict.fromkeys(refused, 1)
-    plain = checks.validate(dict(SOURCE))
-    with_them = checks.validate({**SOURCE, **overrides})
+    plain = checks.validate_connector_config(dict(SOURCE))
+    with_them = checks.validate_connector_config({**SOURCE, **overrides})
     assert len(with_them.configs) == len(plain.configs) + len(overrides)
 
 
@@ -276,7 +276,7 @@ def test_values_of_overrides_are_as_they_were_given(checks: ConnectorValidator) 
         "producer.override.enable.idempotence": "true",
         "producer.override.bootstrap.servers": "SASL_PLAINTEXT://h:12345,SASL_PLAINTEXT://h:23456",
     }
-    infos = checks.validate({**SOURCE, **overrides})
+    infos = checks.validate_connector_config({**SOURCE, **overrides})
     shown = {each.value.name: each.value.value for each in infos.configs if each.value is not None}
     assert {name: shown[name] for name in overrides} == overrides
 
@@ -296,14 +296,14 @@ def test_a_plugins_keys_come_with_those_of_its_kind(
     checks: ConnectorValidator, plugin: str, own: set[str], base: ConfigDef | None
 ) -> None:
     """test…PluginConfig: a connector's with all that connectors have."""
-    keys = {each.name for each in checks.plugin_config(plugin, None)}
+    keys = {each.name for each in checks.connector_plugin_config(plugin, None)}
     assert keys == own | (set() if base is None else set(base.keys))
 
 
 def test_keys_of_nothing_are_not_found(checks: ConnectorValidator) -> None:
     """testGetConnectorConfigDefWithBadName."""
     with pytest.raises(NotFoundError, match="AnotherPlugin"):
-        checks.plugin_config("AnotherPlugin", None)
+        checks.connector_plugin_config("AnotherPlugin", None)
 
 
 @pytest.mark.parametrize("config", [None, {}, {"connector.class": "AnotherPlugin"}])

@@ -40,7 +40,7 @@ def test_a_task_that_ran_and_stopped(world, plan):
     world.wait_for(TASK, "RUNNING")
     found = world.worker.started_items.snapshot()[TASK]
     assert (found.config, found.times, found.state) == (CONFIG, 1, State.RUNNING)
-    world.worker.stop(ConnectorsAndTasks(tasks=(TASK,)))
+    world.worker.stop_connectors_and_tasks(ConnectorsAndTasks(tasks=(TASK,)))
     assert world.worker.started_items.snapshot()[TASK].state is State.UNASSIGNED
 
 
@@ -49,7 +49,7 @@ def test_what_fails_is_known_with_its_trace_until_it_is_begun_again(world, plan)
     world.start_task()
     world.wait_for(TASK, "FAILED")
     assert "out of paper" in world.worker.started_items.snapshot()[TASK].trace
-    world.worker.stop(ConnectorsAndTasks(tasks=(TASK,)))
+    world.worker.stop_connectors_and_tasks(ConnectorsAndTasks(tasks=(TASK,)))
     world.start_task({**CONFIG, "other": "x"}, state=TargetState.PAUSED)
     world.wait_for(TASK, "PAUSED")
     found = world.worker.started_items.snapshot()[TASK]
@@ -99,7 +99,7 @@ def test_a_source_task_sends_commits_and_ends(world, plan, caplog):
     eventually(lambda: world.stored() == {"n": 2}, WAIT_S)
     assert [each.value for each in world.clients.one_producer.sent] == [b"v1", b"v2"]
     assert [each.topic for each in world.statuses.topics] == ["t"]
-    world.worker.stop(ConnectorsAndTasks(tasks=(TASK,)))
+    world.worker.stop_connectors_and_tasks(ConnectorsAndTasks(tasks=(TASK,)))
     assert world.statuses.states(TASK) == ["RUNNING", "UNASSIGNED"]
     assert caplog.messages == ["task c-0 is RUNNING", "task c-0 is UNASSIGNED"]
     last = world.statuses.last(TASK)
@@ -107,7 +107,7 @@ def test_a_source_task_sends_commits_and_ends(world, plan, caplog):
     assert plan.calls[-1] == "stop"
     assert plan.calls.count("commit_record") == 2
     assert "commit" in plan.calls
-    assert world.worker.running() == ConnectorsAndTasks()
+    assert world.worker.list_running() == ConnectorsAndTasks()
 
 
 def test_offsets_wait_for_acknowledgement_and_the_last_ones_go_with_the_stop(world, plan):
@@ -116,7 +116,7 @@ def test_offsets_wait_for_acknowledgement_and_the_last_ones_go_with_the_stop(wor
     world.start_task()
     eventually(lambda: len(world.clients.one_producer.waiting) == 2, WAIT_S)
     world.clients.one_producer.release()
-    world.worker.stop(ConnectorsAndTasks(tasks=(TASK,)))
+    world.worker.stop_connectors_and_tasks(ConnectorsAndTasks(tasks=(TASK,)))
     assert world.stored() == {"n": 1}
 
 
@@ -190,7 +190,7 @@ def test_a_task_that_hangs_in_stop_is_left_and_heard_no_more(hasty, plan):
     plan.does["stop"] = lambda: plan.release.wait(10)
     hasty.start_task()
     hasty.wait_for(TASK, "RUNNING")
-    hasty.worker.stop(ConnectorsAndTasks(tasks=(TASK,)))
+    hasty.worker.stop_connectors_and_tasks(ConnectorsAndTasks(tasks=(TASK,)))
     assert hasty.statuses.states(TASK) == ["RUNNING"]
     assert hasty.clients.one_producer.closed == [0.0]
     hasty.start_task()  # again, as another worker might
@@ -202,7 +202,7 @@ def test_what_a_stop_throws_is_no_failure(world, plan):
     plan.does["stop"] = boom
     world.start_task()
     world.wait_for(TASK, "RUNNING")
-    world.worker.stop(ConnectorsAndTasks(tasks=(TASK,)))
+    world.worker.stop_connectors_and_tasks(ConnectorsAndTasks(tasks=(TASK,)))
     assert world.statuses.states(TASK) == ["RUNNING", "UNASSIGNED"]
 
 
@@ -233,7 +233,7 @@ def test_what_cannot_be_begun_is_failed_at_once(world, config, told):
     with pytest.raises(ConnectError, match=told):
         world.worker.start_connector("c", {**CONFIG, **config}, TargetState.STARTED)
     assert world.statuses.states("c") == ["FAILED"]
-    assert world.worker.running() == ConnectorsAndTasks()
+    assert world.worker.list_running() == ConnectorsAndTasks()
 
 
 def test_a_class_of_tasks_must_be_one(world, plan):
@@ -248,7 +248,7 @@ def test_a_class_of_tasks_must_be_one(world, plan):
 def assigned(world):
     consumer = world.clients.one_consumer
     place = TopicPartition("t", 0)
-    consumer.script.append(lambda: consumer.listener.on_assigned([place]))
+    consumer.script.append(lambda: consumer.listener.on_partitions_assigned([place]))
     consumer.revoked_at_close = [place]  # as the library does
     return consumer, place
 
@@ -260,7 +260,7 @@ def test_a_sink_task_puts_and_commits_what_it_put(world, plan):
     plan.does["put"] = lambda found: put.extend(each.value for each in found)
     world.start_task(SINK)
     eventually(lambda: {place: 6} in consumer.committed, WAIT_S)
-    world.worker.stop(ConnectorsAndTasks(tasks=(TASK,)))
+    world.worker.stop_connectors_and_tasks(ConnectorsAndTasks(tasks=(TASK,)))
     assert put == ["x", "y"]
     assert consumer.committed == [{place: 6}]
     assert plan.calls[-2:] == ["close", "stop"]
@@ -313,12 +313,12 @@ def test_when_pre_commit_throws_records_are_delivered_again(world, plan):
 def test_what_is_taken_away_is_committed_and_closed_first(world, plan):
     consumer, place = assigned(world)
     consumer.script.append([task_clients.consumed(4)])
-    consumer.script.append(lambda: consumer.listener.on_revoked([place]))
+    consumer.script.append(lambda: consumer.listener.on_partitions_revoked([place]))
     world.start_task(SINK)
     eventually(lambda: "close" in plan.calls, WAIT_S)
     assert consumer.committed == [{place: 5}]
     assert [each for each in plan.calls if each in {"open", "close"}] == ["open", "close"]
-    world.worker.stop(ConnectorsAndTasks(tasks=(TASK,)))
+    world.worker.stop_connectors_and_tasks(ConnectorsAndTasks(tasks=(TASK,)))
     assert plan.calls.count("close") == 1
 
 
@@ -326,7 +326,7 @@ def test_what_is_lost_is_closed_and_not_committed(world, plan):
     plan.does["pre_commit"] = lambda _given: {}
     consumer, place = assigned(world)
     consumer.script.append([task_clients.consumed(4)])
-    consumer.script.append(lambda: consumer.listener.on_lost([place]))
+    consumer.script.append(lambda: consumer.listener.on_partitions_lost([place]))
     world.start_task(SINK)
     eventually(lambda: "close" in plan.calls, WAIT_S)
     assert consumer.committed == []
@@ -401,7 +401,7 @@ def test_a_pipeline_that_does_not_stop_is_abandoned(hasty, plan):
     plan.does["stop"] = lambda: plan.release.wait(10)
     hasty.start_task({**CONFIG, "connector.class": "Pipes"})
     eventually(lambda: "run_once" in plan.calls, WAIT_S)
-    hasty.worker.stop(ConnectorsAndTasks(tasks=(TASK,)))
+    hasty.worker.stop_connectors_and_tasks(ConnectorsAndTasks(tasks=(TASK,)))
     assert plan.calls[-1] == "abandon"
 
 
@@ -416,12 +416,12 @@ def test_a_connector_sees_what_was_published_for_its_tasks(world, plan):
     assert held[0].task_configs() == []
     log = ConfigTopicFold()
     records_ = (
-        config_records.encode_connector("c", CONFIG),
+        config_records.encode_connector_config("c", CONFIG),
         *config_records.encode_task_configs("c", [{"n": "0", "gone": None}, {"n": "${p:k}"}]),
         config_records.encode_task_config_commit("c", 2),
     )
     for offset, each in enumerate(records_):
-        log.apply(each.key, each.value, offset=offset)
+        log.apply_record(each.key, each.value, offset=offset)
     log.finish_replay()
     world.view = log.snapshot()
     assert held[0].task_configs() == [{"n": "0"}, {"n": "${p:k}"}]
@@ -430,21 +430,21 @@ def test_a_connector_sees_what_was_published_for_its_tasks(world, plan):
 def test_a_connector_starts_plans_and_stops(world, plan):
     world.worker.start_connector("c", CONFIG, TargetState.STARTED)
     eventually(lambda: world.reached == [("c", "STARTED", None)], WAIT_S)
-    assert world.worker.task_configs("c", CONFIG) == [
+    assert world.worker.connector_task_configs("c", CONFIG) == [
         {"a": "1", "secret": "${p:k}", "task.class": "SourceTask"}
     ]
-    assert world.worker.task_configs("other", CONFIG) is None
+    assert world.worker.connector_task_configs("other", CONFIG) is None
     world.worker.set_target_state("c", TargetState.PAUSED)
     eventually(lambda: world.reached[-1] == ("c", "PAUSED", None), WAIT_S)
-    assert world.worker.task_configs("c", CONFIG) is None
-    world.worker.stop(ConnectorsAndTasks(connectors=("c",)))
+    assert world.worker.connector_task_configs("c", CONFIG) is None
+    world.worker.stop_connectors_and_tasks(ConnectorsAndTasks(connectors=("c",)))
     assert world.statuses.states("c") == ["RUNNING", "PAUSED", "UNASSIGNED"]
 
 
 def test_tasks_of_sinks_are_told_their_topics(world):
     world.worker.start_connector("c", SINK, TargetState.STARTED)
     eventually(lambda: world.reached, WAIT_S)
-    [config] = world.worker.task_configs("c", SINK)
+    [config] = world.worker.connector_task_configs("c", SINK)
     assert config["topics"] == "t"
 
 
@@ -455,7 +455,7 @@ def test_what_a_connector_throws_is_its_status(world, plan, where):
     world.wait_for("c", "FAILED")
     eventually(lambda: world.reached, WAIT_S)
     assert world.reached[0][2] is not None
-    assert world.worker.task_configs("c", CONFIG) is None
+    assert world.worker.connector_task_configs("c", CONFIG) is None
 
 
 def test_a_connector_may_fail_later_and_want_other_tasks(world, plan):
@@ -468,7 +468,7 @@ def test_a_connector_may_fail_later_and_want_other_tasks(world, plan):
     held[0].raise_error(RuntimeError("no source"))
     world.wait_for("c", "FAILED")
     assert "no source" in world.statuses.last("c").trace
-    world.worker.stop(ConnectorsAndTasks(connectors=("c",)))
+    world.worker.stop_connectors_and_tasks(ConnectorsAndTasks(connectors=("c",)))
     with pytest.raises(IllegalWorkerStateError):
         held[0].request_task_reconfiguration()
 
@@ -487,7 +487,7 @@ def test_what_task_configs_returns_amiss_is_told(world, plan, answer, told):
     world.worker.start_connector("c", CONFIG, TargetState.STARTED)
     eventually(lambda: world.reached, WAIT_S)
     with pytest.raises(ConnectError, match=told):
-        world.worker.task_configs("c", CONFIG)
+        world.worker.connector_task_configs("c", CONFIG)
 
 
 def test_who_wants_too_many_tasks_has_failed(world, plan):
@@ -496,13 +496,13 @@ def test_who_wants_too_many_tasks_has_failed(world, plan):
     world.worker.start_connector("c", CONFIG, TargetState.STARTED)
     eventually(lambda: world.reached, WAIT_S)
     allowed = {**CONFIG, "tasks.max.enforce": "false"}
-    assert len(world.worker.task_configs("c", allowed)) == 2
+    assert len(world.worker.connector_task_configs("c", allowed)) == 2
     assert world.statuses.states("c") == ["RUNNING"]
     with pytest.raises(ConfigError, match="has generated 2 tasks"):
-        world.worker.task_configs("c", CONFIG)
+        world.worker.connector_task_configs("c", CONFIG)
     world.wait_for("c", "FAILED")
     assert "has generated 2 tasks, which is greater than 1" in world.statuses.last("c").trace
-    assert world.worker.task_configs("c", CONFIG) is None, "it runs no more"
+    assert world.worker.connector_task_configs("c", CONFIG) is None, "it runs no more"
 
 
 def test_no_task_of_too_many_is_begun(world):
@@ -511,7 +511,7 @@ def test_no_task_of_too_many_is_begun(world):
         world.start_task(tasks=2)
     assert world.statuses.states(TASK) == ["FAILED"]
     assert "tasks.max" in world.statuses.last(TASK).trace
-    assert world.worker.running() == ConnectorsAndTasks()
+    assert world.worker.list_running() == ConnectorsAndTasks()
     world.start_task({**CONFIG, "tasks.max.enforce": "false"}, tasks=2)
     world.wait_for(TASK, "RUNNING")
 
@@ -521,7 +521,7 @@ def test_what_task_configs_throws_is_told(world, plan):
     world.worker.start_connector("c", CONFIG, TargetState.STARTED)
     eventually(lambda: world.reached, WAIT_S)
     with pytest.raises(ConnectError, match="out of paper"):
-        world.worker.task_configs("c", CONFIG)
+        world.worker.connector_task_configs("c", CONFIG)
 
 
 def test_why_a_task_could_not_be_created_is_kept(world):
@@ -549,7 +549,7 @@ def test_what_plugins_measure_is_shown_while_they_run(world, plan, caplog):
     eventually(lambda: shown(world).get("mover_moved") == {(): 3.0}, 5.0)
     assert shown(world)["mover_moved"] == {(): 3.0}
     assert caplog.text.count("out of paper") == 1, "once, not at every scrape"
-    world.worker.stop(ConnectorsAndTasks(tasks=(TASK,)))
+    world.worker.stop_connectors_and_tasks(ConnectorsAndTasks(tasks=(TASK,)))
     assert "mover_moved" not in shown(world)
 
 
@@ -571,5 +571,5 @@ def test_connectors_measure_too(world, plan):
     )
     world.worker.start_connector("c", CONFIG, TargetState.STARTED)
     eventually(lambda: "mover_moved" in shown(world), 5.0)
-    world.worker.stop(ConnectorsAndTasks(connectors=("c",)))
+    world.worker.stop_connectors_and_tasks(ConnectorsAndTasks(connectors=("c",)))
     assert "mover_moved" not in shown(world)

@@ -71,7 +71,7 @@ def test_a_connector_is_shown_while_it_is_here(world):
     }
     assert found["worker_connector_count|"] == 1
     assert found["worker_connector_startup_success_total|"] == 1
-    world.metrics.remove("c")
+    world.metrics.remove_connector_or_task("c")
     found = world.shown()
     assert not [name for name in found if name.startswith("connector_")]
     assert found["worker_connector_count|"] == 0
@@ -92,9 +92,9 @@ def test_tasks_are_counted_by_state_and_vanish_with_all_of_theirs(world):
     assert found["connector_task_status|c,1,failed"] == 1
     assert found["worker_task_startup_success_total|"] == 2
     assert found["worker_task_startup_failure_total|"] == 0
-    world.metrics.remove(T1)
+    world.metrics.remove_connector_or_task(T1)
     assert not [name for name in world.shown() if "|c,1" in name]
-    world.metrics.remove(T0)
+    world.metrics.remove_connector_or_task(T0)
     found = world.shown()
     assert not [name for name in found if "|c" in name]
     assert found["worker_task_count|"] == 0
@@ -117,7 +117,7 @@ def test_what_could_not_be_made_has_failed_to_start(world):
 def test_a_task_that_starts_again_begins_anew(world):
     measured, _ = world.task(T0)
     measured.record_poll(5, took_s=0.0)
-    world.metrics.remove(T0)
+    world.metrics.remove_connector_or_task(T0)
     again, _ = world.task(T0)
     measured.record_poll(5, took_s=0.0)  # the old one, which was given up on
     again.record_poll(1, took_s=0.0)
@@ -187,7 +187,7 @@ def test_others_are_shown_too(world):
     reading = MetricReading(
         group=metrics_registry.REBALANCES, numbers={"time-since-last-rebalance-ms": math.inf}
     )
-    world.metrics.add_readings(lambda: [reading])
+    world.metrics.add_metric_readings(lambda: [reading])
     assert world.shown()["worker_rebalance_time_since_last_rebalance_ms|"] == math.inf
 
 
@@ -200,7 +200,7 @@ def test_a_thousand_tasks_are_shown_in_a_moment(world):
         measured.record_commit(took_s=0.1)
     begun_s = time.process_time()
     families = world.metrics.all_families
-    prometheus_text.render_families(families)
+    prometheus_text.render_metric_families(families)
     assert time.process_time() - begun_s < 1.0
     assert sum(len(each.series) for each in families) < 1000 * 35 + 10 * 7 + 20
 
@@ -233,7 +233,7 @@ SHOWN = MetricFamily(metric=OWN, series={(): 1.0})
 
 
 def test_what_plugins_say_of_one_metric_comes_together():
-    found = worker_metrics.merge_families(
+    found = worker_metrics.merge_plugin_families(
         [SHOWN], [family(THEIRS, zero=1.0), family(THEIRS, one=2.0), family(THEIRS)]
     )
     assert found.families == (family(THEIRS, zero=1.0, one=2.0), SHOWN)
@@ -241,20 +241,24 @@ def test_what_plugins_say_of_one_metric_comes_together():
 
 
 def test_of_what_is_said_twice_the_first_counts():
-    found = worker_metrics.merge_families([], [family(THEIRS, zero=1.0), family(THEIRS, zero=2.0)])
+    found = worker_metrics.merge_plugin_families(
+        [], [family(THEIRS, zero=1.0), family(THEIRS, zero=2.0)]
+    )
     assert found.families == (family(THEIRS, zero=1.0),)
     assert found.refused == {"a_theirs"}
 
 
 def test_who_declares_a_metric_otherwise_is_not_shown():
     otherwise = MetricFamily(metric=OTHER, series={(): 3.0})
-    found = worker_metrics.merge_families([], [family(THEIRS, zero=1.0), otherwise])
+    found = worker_metrics.merge_plugin_families([], [family(THEIRS, zero=1.0), otherwise])
     assert found.families == (family(THEIRS, zero=1.0),)
     assert found.refused == {"a_theirs"}
 
 
 def test_nobody_adds_to_the_workers_own():
-    found = worker_metrics.merge_families([SHOWN], [MetricFamily(metric=OWN, series={(): 2.0})])
+    found = worker_metrics.merge_plugin_families(
+        [SHOWN], [MetricFamily(metric=OWN, series={(): 2.0})]
+    )
     assert found.families == (SHOWN,)
     assert found.refused == {"b_own"}
 
@@ -262,7 +266,9 @@ def test_nobody_adds_to_the_workers_own():
 def test_what_does_not_fit_its_declaration_is_left_out():
     wrong: list[Any] = [{("a", "b"): 1.0}, {(1,): 1.0}, {("a",): "text"}]
     for series in wrong:
-        found = worker_metrics.merge_families([SHOWN], [MetricFamily(metric=THEIRS, series=series)])
+        found = worker_metrics.merge_plugin_families(
+            [SHOWN], [MetricFamily(metric=THEIRS, series=series)]
+        )
         assert found.families == (SHOWN,)
         assert found.refused == {"a_theirs"}
 
@@ -278,14 +284,14 @@ def test_starts_are_counted_by_how_they_ended():
         "task-startup-failure-total": 1,
         "task-startup-failure-percentage": 0.25,
     }
-    assert made.numbers(2.0) == expected
+    assert made.compute_attributes(2.0) == expected
     assert expected.keys() <= metrics_registry.WORKER.numbers.keys()
-    later = made.numbers(1000.0)
+    later = made.compute_attributes(1000.0)
     assert (later["task-startup-failure-total"], later["task-startup-failure-percentage"]) == (1, 0)
 
 
 def test_before_any_start_shares_are_zero():
-    assert set(StartupStats("connector", SampleWindows()).numbers(0.0).values()) == {0.0}
+    assert set(StartupStats("connector", SampleWindows()).compute_attributes(0.0).values()) == {0.0}
 
 
 @pytest.mark.parametrize(
@@ -300,7 +306,7 @@ def test_before_any_start_shares_are_zero():
 )
 def test_a_start_ends_once_with_what_is_said_first(said, expected):
     first = StartupOutcome()
-    assert [first.evaluate(each) for each in said] == expected
+    assert [first.evaluate_status(each) for each in said] == expected
 
 
 def test_tasks_of_a_connector_are_counted_by_state():

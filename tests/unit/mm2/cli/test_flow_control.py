@@ -37,10 +37,12 @@ def herder(config, tmp_path, monkeypatch):
     socket = ProcessSocket(config, folder=folder)
     own = NamespaceRouter()
     configured = rest_server.at()
-    own.mount(("east", "west"), rest_app.build_applications(rest.parts(made), configured).main)
+    own.mount_application(
+        ("east", "west"), rest_app.build_applications(rest.parts(made), configured).main
+    )
     with rest_server.started(configured) as server:
         guarded = BasicAuthMiddleware(own, users={"mm2": "secret"})
-        server.attach(RestApplications(main=guarded, admin=None))
+        server.attach_applications(RestApplications(main=guarded, admin=None))
         detail = {
             "url": server.advertised_url.rstrip("/"),
             "user": "mm2",
@@ -69,7 +71,7 @@ def run(config, capsys, *words: str) -> str:
 
 
 def live(herder) -> dict[str, str]:
-    found = herder.config().config(NAME) or {}
+    found = herder.get_config_state().config(NAME) or {}
     return {key: value for key, value in found.items() if key.startswith("live.")}
 
 
@@ -80,7 +82,7 @@ def test_a_flow_is_paused_and_goes_on(herder, config, capsys):
     assert herder.config().target_state(NAME) is TargetState.PAUSED
     told = run(config, capsys, "resume")
     assert told == "east->west: resumed; replication continues where it was paused\n"
-    assert herder.config().target_state(NAME) is TargetState.STARTED
+    assert herder.get_config_state().target_state(NAME) is TargetState.STARTED
 
 
 def test_so_is_a_topic(herder, config, capsys):

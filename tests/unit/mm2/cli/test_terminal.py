@@ -29,8 +29,14 @@ OWN_TEXT = {
     ): "leaves out groups with such names",
     ("run.py", "terminal_escape.escape_unprintable(f'mm2: {self.format_message()}')"): "escaped",
     ("sandbox.py", "shell_variables.render_exports(found, shell=shell)"): "quoted for a shell",
-    ("command_line.py", "terminal_escape.escape_lines(str(error))"): "escaped",
-    ("command_line.py", "terminal_escape.escape_lines(shown.getvalue())"): "escaped",
+    (
+        "command_line.py",
+        "terminal_escape.escape_unprintable_except_newlines(str(error))",
+    ): "escaped",
+    (
+        "command_line.py",
+        "terminal_escape.escape_unprintable_except_newlines(shown.getvalue())",
+    ): "escaped",
     ("command_line.py", "click.get_current_context().get_help()"): "help",
 }
 

@@ -27,7 +27,7 @@ def side():
     """A group of one worker, whose connector runs with a task that failed."""
     made = FakeSide("west")
     records = [
-        config_records.encode_connector(NAME, {"name": NAME}),
+        config_records.encode_connector_config(NAME, {"name": NAME}),
         *config_records.encode_task_configs(NAME, [{}]),
         config_records.encode_task_config_commit(NAME, 1),
         config_records.encode_target_state(NAME, TargetState.PAUSED),

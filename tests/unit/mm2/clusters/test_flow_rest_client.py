@@ -39,15 +39,15 @@ def api(herder: FakeHerder) -> Iterator[FlowRestClient]:
 
 
 def config(herder: FakeHerder) -> dict[str, str]:
-    found = herder.config().config(NAME) or {}
+    found = herder.get_config_state().config(NAME) or {}
     return {key: value for key, value in found.items() if value is not None}
 
 
 def test_a_flow_is_paused_and_resumed(herder, api):
     api.pause()
-    assert herder.config().target_state(NAME) is TargetState.PAUSED
+    assert herder.get_config_state().target_state(NAME) is TargetState.PAUSED
     api.resume()
-    assert herder.config().target_state(NAME) is TargetState.STARTED
+    assert herder.get_config_state().target_state(NAME) is TargetState.STARTED
 
 
 def test_what_was_stopped_goes_on(herder, api):
@@ -57,7 +57,7 @@ def test_what_was_stopped_goes_on(herder, api):
         herder.write([config_records.encode_target_state(name, stopped)])
     api.resume()
     for name in (NAME, "MirrorCheckpointConnector"):
-        assert herder.config().target_state(name) is TargetState.STARTED
+        assert herder.get_config_state().target_state(name) is TargetState.STARTED
 
 
 def test_topics_are_paused_without_touching_what_else_is_configured(herder, api):
@@ -131,7 +131,7 @@ def test_what_a_group_that_changes_turns_away_is_asked_again(herder, api, monkey
     monkeypatch.setattr(flow_rest_client, "CONFLICT_RETRY_DELAY_S", 0.01)
     monkeypatch.setattr(api._peers, "send_and_wait", busy_at_first)
     api.pause()
-    assert herder.config().target_state(NAME) is TargetState.PAUSED
+    assert herder.get_config_state().target_state(NAME) is TargetState.PAUSED
     monkeypatch.setattr(flow_rest_client, "CONFLICT_TIMEOUT_S", 0.0)
     refusals.append(409)
     with pytest.raises(FlowRestError, match="a->b: stale"):

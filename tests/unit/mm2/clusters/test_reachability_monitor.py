@@ -60,10 +60,10 @@ class Cluster:
     def last_response_s(self, node_id: int) -> float:
         return self.answers.get(node_id, -float("inf"))
 
-    def connection_error(self, node_id: int) -> Exception | None:
+    def get_connection_error(self, node_id: int) -> Exception | None:
         return self.failures.get(f"b{node_id}:9092")
 
-    def connection_errors(self) -> dict[str, Exception]:
+    def get_connection_errors(self) -> dict[str, Exception]:
         return self.failures
 
     def call(self, to, message, *, done, timeout_s=None) -> None:

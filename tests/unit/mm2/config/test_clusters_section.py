@@ -8,7 +8,7 @@ from connect_runtime.system.clock import SystemClock
 
 WALL_MS = SystemClock().wall_ms()
 AUTHORITY = CertificateAuthority.create("ca", wall_ms=WALL_MS)
-LEAF, OTHER = (AUTHORITY.issue("mm2", hosts=(), wall_ms=WALL_MS) for _ in range(2))
+LEAF, OTHER = (AUTHORITY.issue_certificate("mm2", hosts=(), wall_ms=WALL_MS) for _ in range(2))
 FLOWS = "\nflows: [{from: a, to: b}]\n"
 
 

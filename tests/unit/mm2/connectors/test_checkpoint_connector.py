@@ -73,7 +73,7 @@ def running():
 )
 def test_workers_know_it_by_javas_names(name):
     installed = plugin_discovery.discover_plugins()
-    found = installed.find(name, Kind.SOURCE)
+    found = installed.find_plugin_class(name, Kind.SOURCE)
     assert found is MirrorCheckpointConnector
     assert installed_plugins.get_task_class_name(found(), installed) == f"{JAVA}Task"
     assert found().version() == "4.3.1"

@@ -195,7 +195,7 @@ def test_an_incident_is_told_once_it_is_stored(caplog):
     key, value = incident_records.encode(LOST)
     made.stream(1, FlowLogItem(key=key, value=value, incident=True))
     caplog.handler.addFilter(LogContextFilter())
-    with caplog.at_level(logging.WARNING), log_context.bind_fields(flow="east->west"):
+    with caplog.at_level(logging.WARNING), log_context.bind_log_fields(flow="east->west"):
         assert caplog.messages == []
         made.turn()
     (record,) = caplog.records

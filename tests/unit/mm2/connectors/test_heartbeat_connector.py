@@ -52,7 +52,7 @@ class Running:
 )
 def test_workers_know_it_by_javas_names(name):
     installed = plugin_discovery.discover_plugins()
-    found = installed.find(name, Kind.SOURCE)
+    found = installed.find_plugin_class(name, Kind.SOURCE)
     assert found is MirrorHeartbeatConnector
     assert installed_plugins.get_task_class_name(found(), installed) == f"{JAVA}Task"
 

@@ -25,7 +25,9 @@ class Questions(BlockingClient):
         self._poller = cast(Any, SimpleNamespace(poll=lambda wait_s: None))
         self._cluster = cast(
             Any,
-            SimpleNamespace(connection_errors=dict, tick=lambda now_s: 1.0, refresh_metadata=int),
+            SimpleNamespace(
+                get_connection_errors=dict, tick=lambda now_s: 1.0, refresh_metadata=int
+            ),
         )
 
     def leader(self, topic: str, partition: int = 0) -> int:
@@ -73,7 +75,9 @@ def test_why_a_leader_is_not_found_is_told_as_the_broker_says_it(
     code: int, told: str, monkeypatch: pytest.MonkeyPatch
 ):
     questions = Questions()
-    view = SimpleNamespace(leader=lambda *_: None, topic=lambda _: SimpleNamespace(error_code=code))
+    view = SimpleNamespace(
+        get_leader=lambda *_: None, get_topic=lambda _: SimpleNamespace(error_code=code)
+    )
     monkeypatch.setattr(questions._cluster, "view", view, raising=False)
     monkeypatch.setattr(questions._cluster, "request_topics", len, raising=False)
     monkeypatch.setattr(

@@ -44,10 +44,10 @@ class Cluster:
     def choose_version(self, node_id, api_key, low, high):
         return None
 
-    def connection_error(self, node_id):
+    def get_connection_error(self, node_id):
         return None
 
-    def connection_errors(self):
+    def get_connection_errors(self):
         return {}
 
     def call(self, to, message, **how):

@@ -93,20 +93,20 @@ class Source:
         self.refreshes = 0
         self.view = SimpleNamespace(
             brokers={1, 2, 3},
-            leader=lambda topic, partition: PartitionLeader(self.leader, 5),
+            get_leader=lambda topic, partition: PartitionLeader(self.leader, 5),
         )
 
     def choose_version(self, node_id, api_key, low, high):
         self.offered.append((low, high))
         return None if node_id in self.unreachable else low
 
-    def connection_error(self, node_id):
+    def get_connection_error(self, node_id):
         return ConnectionError() if node_id in self.unreachable else None
 
     def refresh_metadata(self):
         self.refreshes += 1
 
-    def rtt_s(self, node_id):
+    def get_min_rtt_s(self, node_id):
         return 0.001
 
     def call_raw(self, node_id, *, lane, chunks, done, **_):

@@ -24,7 +24,7 @@ class Target:
     """A cluster of one broker that answers when told to, the oldest request first."""
 
     def __init__(self):
-        self.view = SimpleNamespace(leader=lambda topic, number: SimpleNamespace(node_id=1))
+        self.view = SimpleNamespace(get_leader=lambda topic, number: SimpleNamespace(node_id=1))
         self.sent = []
 
     def choose_version(self, node_id, api_key, low, high):

@@ -65,7 +65,7 @@ class Side:
         self.refreshes = 0
         self.forgotten = []
         self.heard = True
-        self.view = SimpleNamespace(leader=self._leader, topic=self._topic)
+        self.view = SimpleNamespace(get_leader=self._leader, get_topic=self._topic)
 
     def _leader(self, topic, number):
         node_id = self.leaders.get((topic, number), 1)
@@ -84,7 +84,7 @@ class Side:
         self.offered.append((low, high))
         return self.version
 
-    def connection_error(self, node_id):
+    def get_connection_error(self, node_id):
         return self.unreachable
 
     def refresh_metadata(self):

@@ -34,7 +34,7 @@ def side(*names: str) -> FakeSide:
     records, statuses = [], []
     for name in names:
         records += [
-            config_records.encode_connector(name, {"name": name}),
+            config_records.encode_connector_config(name, {"name": name}),
             *config_records.encode_task_configs(name, [{}]),
             config_records.encode_task_config_commit(name, 1),
         ]

@@ -51,7 +51,7 @@ def test_on_a_plain_worker_its_rest_api_is_the_way(monkeypatch):
 
 def test_a_certificates_owner_is_named_as_brokers_name_it():
     authority = CertificateAuthority.create("ca", wall_ms=SystemClock().wall_ms())
-    leaf = authority.issue("mirror", hosts=(), wall_ms=SystemClock().wall_ms())
+    leaf = authority.issue_certificate("mirror", hosts=(), wall_ms=SystemClock().wall_ms())
     security = SecuritySettings(protocol="SSL", certificate_pem=leaf.certificate_pem.decode())
     assert operator_access.resolve_principal(security) == "User:CN=mirror"
 

@@ -55,7 +55,7 @@ class Counted:
         return self
 
     def __getitem__(self, metric):
-        self.registry.publish()
+        self.registry.publish_values()
         self.registry.check_invariants()
         (found,) = [each for each in self.registry.all_families if each.metric is metric]
         return found.distributions if metric.bounds else found.series

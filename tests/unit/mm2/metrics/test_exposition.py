@@ -71,10 +71,10 @@ def test_histograms_are_put_together_as_all_else():
 
 def test_everything_is_asked_for_each_scrape():
     registry = MetricRegistry()
-    registry.declare(OWN)
+    registry.declare_metric(OWN)
     made = NodeMetrics(registry, lambda: {"a->b": worker(3, "x")})
     assert [each.metric.name for each in made.all_families] == [TASKS.name, MIRROR.name]
-    registry.publish()
+    registry.publish_values()
     assert made.all_families[0].metric == OWN
 
 

@@ -212,7 +212,7 @@ def test_who_followed_and_leads_now_writes_until_it_is_written(member, told):
     assert not made.is_settled
     member.herder.fails = None
     made.poll(fleets.as_member(member), 10.0)
-    assert member.herder.config().config("MirrorSourceConnector") is not None
+    assert member.herder.get_config_state().config("MirrorSourceConnector") is not None
     assert made.is_settled
 
 

@@ -201,7 +201,7 @@ def test_why_its_worker_ended_stays_the_reason_until_it_is_in_its_group_again():
     flow = Flow()
     refused = [Member(failure="no right: READ on group x") for _ in range(3)]
     for each in refused:
-        each.herder.is_ready = False
+        each.herder.reports_ready = False
     flow.fleet.next.extend(refused)
     flow.does(*[flow.looks] * 6)
     assert {each.reason for each in flow.seen[1:4]} == {
@@ -332,7 +332,7 @@ def test_a_task_that_failed_is_started_again_as_often_as_the_file_says_now(reloa
             flow.worker.apply_plan(plan(line))
 
     def fails() -> None:
-        if restarts(member) >= member.started_items[TASK].times:
+        if restarts(member) >= member.started_connectors_and_tasks[TASK].times:
             member.runs(TASK, FAILED, trace="x.Y: out of paper")
 
     member.herder.submitted.append(RestartTask(TASK))  # it fails once by itself

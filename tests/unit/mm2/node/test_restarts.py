@@ -168,7 +168,7 @@ class Flow:
         self.herder.write([config_records.encode_task_config_commit(NAME, len(tasks))])
 
     def begin(self, item, state=None) -> None:
-        view = self.herder.config()
+        view = self.herder.get_config_state()
         config = view.config(item) if isinstance(item, str) else view.task_config(item)
         assert config is not None
         self.worker.record_start(item, config)
@@ -182,7 +182,7 @@ class Flow:
         found = restarts.list_running_items(
             [NAME, *TASKS, "MirrorHeartbeatConnector"],
             self.worker.snapshot(),
-            config=self.herder.config(),
+            config=self.herder.get_config_state(),
             plan=self.plan,
             is_leader=self.leads,
         )

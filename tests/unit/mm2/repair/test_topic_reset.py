@@ -241,11 +241,13 @@ def test_the_request_is_in_the_map_topic_alone():
 
 def group(*, hosts=(), state=None, config=None) -> ConnectGroupSnapshot:
     log = ConfigTopicFold()
-    records = [config_records.encode_connector(flow_rest_client.SOURCE_CONNECTOR, config or {})]
+    records = [
+        config_records.encode_connector_config(flow_rest_client.SOURCE_CONNECTOR, config or {})
+    ]
     if state is not None:
         records.append(config_records.encode_target_state(flow_rest_client.SOURCE_CONNECTOR, state))
     for offset, each in enumerate(records):
-        log.apply(each.key, each.value, offset=offset)
+        log.apply_record(each.key, each.value, offset=offset)
     log.finish_replay()
     statuses = StatusTopicFold().snapshot()
     return ConnectGroupSnapshot(config=log.snapshot(), statuses=statuses, hosts=hosts)
@@ -282,7 +284,7 @@ def test_the_group_says_whether_the_flow_runs(found, here, running):
 def test_the_group_says_which_node_has_a_partition():
     configs, statuses = ConfigTopicFold(), StatusTopicFold()
     written = [
-        config_records.encode_connector(flow_rest_client.SOURCE_CONNECTOR, {}),
+        config_records.encode_connector_config(flow_rest_client.SOURCE_CONNECTOR, {}),
         *config_records.encode_task_configs(
             flow_rest_client.SOURCE_CONNECTOR,
             [
@@ -293,13 +295,13 @@ def test_the_group_says_which_node_has_a_partition():
         config_records.encode_task_config_commit(flow_rest_client.SOURCE_CONNECTOR, 2),
     ]
     for offset, each in enumerate(written):
-        configs.apply(each.key, each.value, offset=offset)
+        configs.apply_record(each.key, each.value, offset=offset)
     configs.finish_replay()
     status = RunStatus(state=RunState.RUNNING, worker_id="10.0.0.2:8083/east->west", generation=1)
     record = status_records.encode_status(
         ConnectorTaskId(flow_rest_client.SOURCE_CONNECTOR, 0), status
     )
-    statuses.apply(record.key, record.value, offset=0)
+    statuses.apply_record(record.key, record.value, offset=0)
     found = ConnectGroupSnapshot(config=configs.snapshot(), statuses=statuses.snapshot(), hosts=())
     p1, p2 = (TopicPartition("orders", number) for number in (1, 2))
     assert topic_reset.find_task_nodes(found, [p1, p2]) == {p1: "10.0.0.2:8083"}

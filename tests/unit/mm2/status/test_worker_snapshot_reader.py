@@ -124,11 +124,11 @@ def test_what_operators_set_makes_no_difference(member, plan):
 
 def test_tasks_are_handed_out_by_a_round_that_knew_them(member, plan):
     view = WorkerSnapshotReader()
-    member.assignment_offset = member.herder.config().offset
+    member.assignment_offset = member.herder.get_config_state().offset
     assert see(member, plan, view=view).is_assigned
     write(member, plan.connectors[NAME], "t-0,t-1,t-2")
     assert not see(member, plan, view=view).is_assigned
-    member.assignment_offset = member.herder.config().offset
+    member.assignment_offset = member.herder.get_config_state().offset
     assert see(member, plan, view=view).is_assigned
 
 

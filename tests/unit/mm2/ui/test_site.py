@@ -162,7 +162,9 @@ def test_a_slash_at_the_end_leads_to_the_page(browser):
 def test_a_cluster_that_is_called_ui_has_its_api(browser):
     """Beside the page's own paths all below `/ui/` are the API's, for reading, too."""
     behind = NamespaceRouter()
-    behind.mount(("ui", "west"), rest_app.build_applications(rest.parts(FakeHerder()), PLAIN).main)
+    behind.mount_application(
+        ("ui", "west"), rest_app.build_applications(rest.parts(FakeHerder()), PLAIN).main
+    )
     made = PageMiddleware(behind, browser.served)
     assert rest.ask(made, "GET", "/ui/west/connectors").json() == []
     assert rest.ask(made, "GET", "/ui").headers["content-type"].startswith("text/html")
