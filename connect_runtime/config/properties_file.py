@@ -44,14 +44,14 @@ class ResolvedProperties:
     warnings: tuple[ConfigProblem, ...]
 
 
-def read_text(path: pathlib.Path) -> str:
+def read_properties_text(path: pathlib.Path) -> str:
     """Read a properties file in Kafka's encoding, ISO-8859-1.
 
     Raises `SettingsError` if it cannot be read, or if another user can change it and it has
     `plugin.path`, whose modules are run, or references to other values.
     """
     try:
-        content, writer = files.read_checked(path, max_bytes=MAX_FILE_BYTES)
+        content, writer = files.read_file_and_check_writers(path, max_bytes=MAX_FILE_BYTES)
     except OSError as error:
         raise config_errors.build_unreadable_file_error(
             str(path), f"cannot be read: {error.strerror}"
@@ -62,7 +62,7 @@ def read_text(path: pathlib.Path) -> str:
         because = f"but {can_write}; to allow it, {remedy}"
         problems = [
             ConfigProblem(line=pair.line, key=pair.key, text=f"can run code, {because}")
-            for pair in parse_pairs(text, file=str(path))
+            for pair in parse_property_pairs(text, file=str(path))
             if pair.key == _PLUGIN_PATH_KEY
         ]
         problems += config_errors.build_reference_problems(text, because)

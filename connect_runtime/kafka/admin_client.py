@@ -171,7 +171,7 @@ class AdminClient:
         """Look up offsets of partitions by topic that this broker leads. Returns a response entity
         per partition and topic, in any order."""
         doing = _describe_chunk("requesting the offsets of", list(queries))
-        message = request_builders.list_offsets(
+        message = request_builders.build_list_offsets_request(
             queries, read_committed=read_committed, timeout_ms=self._limit_timeout_ms(timeout_s)
         )
         return list(self._send(NodeTarget(leader), message, timeout_s, doing=doing).topics)
@@ -182,7 +182,7 @@ class AdminClient:
         found: list[Any] = []
         for broker in self.list_brokers(timeout_s):
             left_s = max(0.01, end_s - self._clock.now_s())
-            message = group_requests.list_groups()
+            message = group_requests.build_list_groups_request()
             doing = f"listing groups of broker {broker}"
             found += self._send(NodeTarget(broker), message, left_s, doing=doing).groups
         return found
@@ -191,7 +191,7 @@ class AdminClient:
         """Return a group with its members as an entity of a DescribeGroups response."""
         response = self._send(
             CoordinatorTarget(request_builders.GROUP_COORDINATOR, group),
-            group_requests.describe_classic_groups(group),
+            group_requests.build_describe_classic_groups_request(group),
             timeout_s,
             doing=f"describing group {group}",
             get_error_code=group_requests.find_error_code,
@@ -206,7 +206,7 @@ class AdminClient:
         return client_errors.translate_error_code(
             int(entity.error_code),
             doing,
-            where=self._access.where,
+            where=self._access.name_and_addresses,
             broker_message=getattr(entity, "error_message", None),
             advice_overrides=advice,
         )
@@ -231,11 +231,13 @@ class AdminClient:
         """Return the response entities of the requested names. Raises `RetriableError` if an entity
         is missing."""
         if any(name not in entities for name in names):
-            raise RetriableError(f"{doing} on {self._access.where}: the response is incomplete")
+            raise RetriableError(
+                f"{doing} on {self._access.name_and_addresses}: the response is incomplete"
+            )
         return {name: entities[name] for name in names}
 
     def _read(self, topics: Sequence[str] | None, timeout_s: float, *, doing: str) -> Any:
-        message = request_builders.request_metadata(topics)
+        message = request_builders.build_metadata_request(topics)
         return self._send(AnyNodeTarget(), message, timeout_s, doing=doing)
 
     def _send(
@@ -250,11 +252,11 @@ class AdminClient:
         request = AdminRequest(
             to=to,
             message=message,
-            doing=f"{doing} on {self._access.where}",
+            doing=f"{doing} on {self._access.name_and_addresses}",
             get_error_code=get_error_code,
         )
         try:
-            return self._connect().send(request, timeout_s)
+            return self._connect().send_request(request, timeout_s)
         except (AuthenticationFailed, UnsupportedVersion, RetriableError) as error:
             raise self._translate(error, request.doing) from error
 
@@ -269,7 +271,7 @@ class AdminClient:
                 self._access.to_connection_settings(self._client_id),
                 clock=self._clock,
                 rng=random.Random(),  # noqa: S311  # spreads waits, no secret
-                where=self._access.where,
+                where=self._access.name_and_addresses,
                 is_cancelled=self._is_cancelled,
             )
             self._close_requests = weakref.finalize(self, self._requests.close)

@@ -449,9 +449,9 @@ def _convert_to_consumer_record(message: confluent_kafka.Message) -> ConsumerRec
         timestamp_type=known,
         headers=None
         if headers is None
-        else tuple((each[0], _to_bytes(each[1])) for each in headers),
+        else tuple((each[0], _convert_to_bytes(each[1])) for each in headers),
     )
 
 
-def _to_bytes(given: str | bytes | None) -> bytes | None:
+def _convert_to_bytes(given: str | bytes | None) -> bytes | None:
     return given.encode() if isinstance(given, str) else given

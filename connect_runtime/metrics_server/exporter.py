@@ -126,7 +126,7 @@ class MetricsHttpServer:
         task = asyncio.get_running_loop().create_task(self._serve_connection(reader, writer))
 
         def end(_: asyncio.Task[None]) -> None:
-            self._held.remove(task)
+            self._held.remove_connection(task)
             self._unsent.pop(task, None)
             writer.transport.abort()
 
@@ -155,9 +155,9 @@ class MetricsHttpServer:
         request = parse_request_head(head)
         self._held.mark_connection_busy(task)
         answer = await self._respond(request)
-        self._held.mark_idle(task)
+        self._held.mark_connection_idle(task)
         self._limit_unsent(task, answer.body or b"")
-        for each in _split_response(answer):
+        for each in _split_response_body(answer):
             writer.write(each)
             await writer.drain()
         writer.close()

@@ -206,7 +206,7 @@ def _find_invalid_broker(brokers: Sequence[Any]) -> str | None:
     return None
 
 
-def find_coordinators(kind: int, keys: Sequence[str]) -> RequestBuilder:
+def build_find_coordinators_request(kind: int, keys: Sequence[str]) -> RequestBuilder:
     """Build a request that finds the coordinators of several keys at once (KIP-699)."""
 
     def build(version: int, m: Any) -> Any:
@@ -255,7 +255,7 @@ def produce(topic: str, partition: int, batch: bytes, *, timeout_ms: int) -> Req
     return RequestBuilder(api="produce", low=low, high=_PRODUCE_BY_NAME_MAX, build=build)
 
 
-def add_partitions_to_txn(
+def build_add_partitions_to_txn_request(
     transactional_id: str, *, producer_id: int, epoch: int, topics: Mapping[str, Collection[int]]
 ) -> RequestBuilder:
     """Build a request that adds partitions to the current transaction."""

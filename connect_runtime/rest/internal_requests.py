@@ -159,7 +159,9 @@ class SignatureMiddleware:
             http_request.BODY_SLOTS_SCOPE_KEY: None,
         }
         assert key is not None, "the signature was verified"
-        await self._app(verified, receive_again, _sign_response(send, key, signed.nonce))
+        await self._app(
+            verified, receive_again, _wrap_send_to_sign_response(send, key, signed.nonce)
+        )
 
     def _verify_head(self, scope: types.Scope, key: SessionKey | None) -> SignedUserRequest:
         """Verify the signature of a request's head, and return the request.

@@ -185,7 +185,7 @@ class OffsetFileLog:
 
     def _read_file(self) -> dict[bytes, bytes]:
         try:
-            content = files.read_own(self._path, max_bytes=_MAX_FILE_BYTES)
+            content = files.read_own_file(self._path, max_bytes=_MAX_FILE_BYTES)
             self._check_write_permissions()
             return offset_file_format.decode_offsets(content)
         except FileNotFoundError:
@@ -203,7 +203,7 @@ class OffsetFileLog:
             ) from error
 
     def _check_write_permissions(self) -> None:
-        if files.others_can_write(self._path):
+        if files.can_others_write(self._path):
             raise FatalError(
                 f"reading offsets from {self._path}: other users can write to the file and thus"
                 f" move every source; run: chmod go-w {shlex.quote(str(self._path))}"
@@ -248,7 +248,7 @@ def _replace_file(path: Path, data: bytes) -> None:
         raise
 
 
-def _keep_permissions(path: Path, name: str) -> None:
+def _copy_file_permissions(path: Path, name: str) -> None:
     """Copy the read and write permissions of an existing file. A new file is readable only by its
     owner."""
     with contextlib.suppress(FileNotFoundError):

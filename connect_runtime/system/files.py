@@ -113,7 +113,7 @@ def ensure_private_folder(folder: Path) -> Path:
     return folder
 
 
-def check_private(
+def check_private_folder(
     folder: Path, *, uid: int, root_may_use_foreign: bool = False, opened: int | None = None
 ) -> None:
     """Check that only the user `uid` can access the folder, of which `opened` is the descriptor.

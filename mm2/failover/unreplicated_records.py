@@ -173,7 +173,7 @@ def _count_lines(path: pathlib.Path) -> int:
 
 def _is_export_of_move(path: pathlib.Path, move: str) -> bool:
     try:
-        opened = files.open_own(path, os.O_RDONLY)  # a pipe of another user would block
+        opened = files.open_own_file(path, os.O_RDONLY)  # a pipe of another user would block
     except OSError:
         return False
     with os.fdopen(opened, encoding="utf-8", errors="replace") as file:

@@ -56,7 +56,7 @@ class KafkaAdmin:
         `RetriableError`."""
         self._clock = clock
         self._chunk = topics_per_request
-        self._where = access.where
+        self._where = access.name_and_addresses
         self._client = AdminClient(
             access, client_id=client_id, clock=clock, is_cancelled=is_shutting_down
         )

@@ -134,7 +134,9 @@ class LeaderCall(abc.ABC):
         view = self._cluster.view
         known = set(view.list_requested_topics())
         outdated = {
-            each.topic for each in self._waiting if view.leader(each.topic, each.partition) is None
+            each.topic
+            for each in self._waiting
+            if view.get_leader(each.topic, each.partition) is None
         }
         if outdated & known:
             self._cluster.request_topics(known - outdated)
@@ -145,7 +147,7 @@ class LeaderCall(abc.ABC):
         """Send a group of requests to each leader that has partitions and no group in flight."""
         groups: dict[int, list[TopicPartition]] = defaultdict(list)
         for partition in list(self._waiting):
-            leader = self._cluster.view.leader(partition.topic, partition.partition)
+            leader = self._cluster.view.get_leader(partition.topic, partition.partition)
             group = self._in_flight.get(partition)
             if group is not None:
                 if leader is None or leader.node_id == group.node_id:
@@ -173,7 +175,7 @@ class LeaderCall(abc.ABC):
             self._in_flight |= dict.fromkeys(partitions, group)
 
     def _get_topic_id(self, topic: str) -> bytes:
-        found = self._cluster.view.topic(topic)
+        found = self._cluster.view.get_topic(topic)
         return varints.NO_TOPIC_ID if found is None else found.topic_id
 
     def _create_callback(self, group: RequestGroup, position: int = 0) -> Callable[[Any], None]:
@@ -240,7 +242,7 @@ class LeaderCall(abc.ABC):
             self._fail(partition, error)
 
     def _handle_missing_leader(self, partition: TopicPartition) -> None:
-        topic = self._cluster.view.topic(partition.topic)
+        topic = self._cluster.view.get_topic(partition.topic)
         if topic is None:
             return  # the metadata has not been received yet
         if topic.error_code:
@@ -274,7 +276,7 @@ class LeaderCall(abc.ABC):
     def _raise_refusal(self) -> None:
         """Raise the error if credentials or certificates were rejected, even if another broker
         accepts them."""
-        for failure in self._cluster.connection_errors().values():
+        for failure in self._cluster.get_connection_errors().values():
             error = self._translate_failure(next(iter(self._waiting)), failure)
             if isinstance(error, AuthenticationError):
                 raise error
@@ -291,10 +293,10 @@ class LeaderCall(abc.ABC):
 
     def _find_connection_error(self, partition: TopicPartition) -> ConnectError | None:
         """Return why a partition got no response, or None if there is no connection error."""
-        leader = self._cluster.view.leader(partition.topic, partition.partition)
+        leader = self._cluster.view.get_leader(partition.topic, partition.partition)
         if leader is not None:
-            return self._cluster.connection_error(leader.node_id)
-        errors = self._cluster.connection_errors().values()
+            return self._cluster.get_connection_error(leader.node_id)
+        errors = self._cluster.get_connection_errors().values()
         return self._cluster.metadata_error() or next(iter(errors), None)
 
     def _translate_failure(self, partition: TopicPartition, failure: ConnectError) -> ConnectError:

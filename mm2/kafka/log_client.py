@@ -141,7 +141,7 @@ class LogClient:
         `doing` starts the error messages.
         """
         lookup = _OffsetLookup(
-            where=self._access.where,
+            where=self._access.name_and_addresses,
             clock=self._clock,
             end=end,
             doing=doing,
@@ -170,7 +170,7 @@ class LogClient:
         damaged batch.
         """
         fetching = _BatchFetch(
-            where=self._access.where,
+            where=self._access.name_and_addresses,
             clock=self._clock,
             end=end,
             doing=doing,
@@ -185,7 +185,7 @@ class LogClient:
     def get_topic_id(self, topic: str) -> bytes:
         """Return the id of a topic in the last metadata (16 bytes); all zero if it is unknown or
         the brokers have no topic ids."""
-        found = None if self._cluster is None else self._cluster.view.topic(topic)
+        found = None if self._cluster is None else self._cluster.view.get_topic(topic)
         return varints.NO_TOPIC_ID if found is None else found.topic_id
 
     def close(self) -> None:
@@ -217,7 +217,9 @@ class LogClient:
                 )
             except ValueError as error:
                 poller.close()
-                raise FatalError(f"connecting to {self._access.where}: {error}") from error
+                raise FatalError(
+                    f"connecting to {self._access.name_and_addresses}: {error}"
+                ) from error
             self._cluster, self._poller = cluster, poller
             self._close_connections = weakref.finalize(self, _close_all, cluster, poller)
         return self._cluster, self._poller
@@ -241,7 +243,7 @@ class _OffsetLookup(LeaderCall):
             lambda: defaultdict(list)
         )
         for each in group.partitions:
-            leader = self._cluster.view.leader(each.topic, each.partition)
+            leader = self._cluster.view.get_leader(each.topic, each.partition)
             for place, spec in enumerate(self.specs[each]):
                 query = OffsetQuery(
                     partition=each.partition,
@@ -253,7 +255,7 @@ class _OffsetLookup(LeaderCall):
         for position, (key, topics) in enumerate(sorted(requests.items())):
             self._cluster.call(
                 NodeTarget(group.node_id),
-                request_builders.list_offsets(topics, read_committed=key[1]),
+                request_builders.build_list_offsets_request(topics, read_committed=key[1]),
                 done=self._create_callback(group, position),
                 timeout_s=self._get_timeout_s(),
             )
@@ -336,7 +338,7 @@ class _BatchFetch(LeaderCall):
 
     def _build_partition(self, partition: TopicPartition, topic_id: bytes) -> FetchRequestPartition:
         position = self.positions[partition]
-        leader = self._cluster.view.leader(partition.topic, partition.partition)
+        leader = self._cluster.view.get_leader(partition.topic, partition.partition)
         return FetchRequestPartition(
             partition.topic,
             topic_id,
@@ -351,7 +353,7 @@ class _BatchFetch(LeaderCall):
         reply = group.replies[0]
         response = fetch.decode_fetch_response(reply.version, reply.body)
         if response.throttle_ms > 0:
-            self._cluster.throttle(
+            self._cluster.apply_throttle_time(
                 group.node_id, broker_connections.CONTROL_PURPOSE, response.throttle_ms
             )
         if response.error_code:

@@ -31,7 +31,7 @@ class KafkaLogOffsets:
 
     def __init__(self, access: KafkaClusterAccess, *, client_id: str, clock: Clock) -> None:
         self._clock = clock
-        self._where = access.where
+        self._where = access.name_and_addresses
         self._client = LogClient(access, client_id=client_id, clock=clock)
 
     def fetch_bounds(

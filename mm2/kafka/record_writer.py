@@ -58,8 +58,8 @@ class KafkaRecordWriter:
     ) -> None:
         """Create the writer without connecting. Raises `FatalError` for unsupported settings."""
         settings = access.to_connection_settings(client_id)
-        self._doing = f"writing {topic} on {access.where}"
-        self._where = access.where
+        self._doing = f"writing {topic} on {access.name_and_addresses}"
+        self._where = access.name_and_addresses
         self._topic = topic
         self._clock = clock
         self._rng = random.Random()  # noqa: S311  # spreads retries

@@ -277,7 +277,7 @@ def _check_folder_owner(
     of the user that runs the processes, but not a folder that anybody could have created.
     """
     try:
-        files.check_private(where, uid=uid, root_may_use_foreign=not ours, opened=opened)
+        files.check_private_folder(where, uid=uid, root_may_use_foreign=not ours, opened=opened)
     except ForeignFolderError as error:
         raise ProcessSocketError(
             f"{error}, or set MM2_RUN_DIR to another folder for both mm2 run and this command: "

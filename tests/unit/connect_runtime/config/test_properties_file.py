@@ -38,10 +38,10 @@ def test_a_file_that_others_can_write_runs_and_reads_nothing(tmp_path, line, com
     path = tmp_path / "w.properties"
     path.write_text(f"#a=${{env:HOME}}\n{line}\n")
     path.chmod(0o644)
-    assert properties_file.read_text(path).endswith(f"{line}\n")
+    assert properties_file.read_properties_text(path).endswith(f"{line}\n")
     path.chmod(0o646)
     with pytest.raises(SettingsError) as raised:
-        properties_file.read_text(path)
+        properties_file.read_properties_text(path)
     assert complaint in str(raised.value)
 
 
@@ -49,7 +49,7 @@ def test_of_a_harmless_file_that_others_can_write_is_warned(tmp_path, caplog):
     path = tmp_path / "w.properties"
     path.write_text("#a=${env:HOME}\na=b\n")
     path.chmod(0o646)
-    assert properties_file.read_text(path).endswith("a=b\n")
+    assert properties_file.read_properties_text(path).endswith("a=b\n")
     assert "other users can write to this file; to prevent it, run: chmod go-w" in caplog.text
 
 

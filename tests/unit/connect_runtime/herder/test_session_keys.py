@@ -139,7 +139,9 @@ def test_nonces_are_forgotten_once_no_clock_allows_them_and_are_bounded():
             nonce=f"{number:032x}",
         )
         given = request.build_headers(KEY, algorithm="HmacSHA256")
-        verdict = guard.verify("GET", "/", given, key=KEY, settings=SETTINGS, wall_ms=wall_ms)
+        verdict = guard.verify_request(
+            "GET", "/", given, key=KEY, settings=SETTINGS, wall_ms=wall_ms
+        )
         return 200 if isinstance(verdict, SignedUserRequest) else verdict.status
 
     assert taken(1, 1_000_000) == 200
@@ -176,6 +178,6 @@ def test_a_request_is_for_one_worker_that_ran_when_it_was_signed(receiver, signe
     )
     guard = ReplayGuard("http://a:1/", started_ms=1_000_000)
     given = request.build_headers(KEY, algorithm="HmacSHA256")
-    verdict = guard.verify("GET", "/", given, key=KEY, settings=SETTINGS, wall_ms=1_000_001)
+    verdict = guard.verify_request("GET", "/", given, key=KEY, settings=SETTINGS, wall_ms=1_000_001)
     found = 200 if isinstance(verdict, SignedUserRequest) else verdict.status
     assert found == status

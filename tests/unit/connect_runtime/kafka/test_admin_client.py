@@ -112,7 +112,7 @@ def test_a_former_controller_is_not_believed(broker, client):
 def test_defaults_need_brokers_that_know_them(broker, client, monkeypatch):
     broker.scripts["create_topics"] = Creation()
     key = api_versions.API_KEYS["create_topics"]
-    choose = api_versions.NodeApiVersions.choose
+    choose = api_versions.NodeApiVersions.choose_version
 
     def older(self, api_key, *, low, high):
         known = (
@@ -124,7 +124,7 @@ def test_defaults_need_brokers_that_know_them(broker, client, monkeypatch):
         )
         return choose(known, api_key, low=low, high=high)
 
-    monkeypatch.setattr(api_versions.NodeApiVersions, "choose", older)
+    monkeypatch.setattr(api_versions.NodeApiVersions, "choose_version", older)
     assert not client.create_topics([topic("t")], WAIT_S)["t"].error_code
     with pytest.raises(UnsupportedByBrokersError, match="newer brokers"):
         client.create_topics([topic("t", factor=None)], WAIT_S)
