@@ -7,6 +7,7 @@ properties.
 
 from __future__ import annotations
 
+import logging
 import os
 import pathlib
 from collections.abc import Mapping
@@ -15,13 +16,21 @@ from dataclasses import dataclass, field
 from connect_runtime.api.errors import ConfigError
 from connect_runtime.app import rest_listeners, worker_settings
 from connect_runtime.app.worker_settings import WorkerSettings, WorkerSettingsSource
-from connect_runtime.config import java_properties, properties_file, worker_config, worker_keys
+from connect_runtime.config import (
+    config_errors,
+    java_properties,
+    properties_file,
+    worker_config,
+    worker_keys,
+)
 from connect_runtime.config.worker_config import StandaloneConfig
 from connect_runtime.herder.herder_state import HerderSettings
 from connect_runtime.rest import request_bodies
 from connect_runtime.rest.request_bodies import UnreadableBody
 from connect_runtime.storage.cluster_config_state import TargetState
 from connect_runtime.system import files
+
+_LOG = logging.getLogger(__name__)
 
 _NAME_KEY = "name"
 _MAX_FILE_BYTES = 4 * 1024 * 1024
@@ -40,15 +49,27 @@ class ConnectorFile:
 
 
 def read_connector_file(path: pathlib.Path) -> ConnectorFile:
-    """Read a connector file. Raises `ConfigError`; its message contains no configuration values."""
+    """Read a connector file. Raises `ConfigError`; its message contains no configuration values.
+
+    A file that another user can change may not have references to other values.
+    """
     try:
-        content = files.read_file_bounded(path, max_bytes=_MAX_FILE_BYTES)
+        content, writer = files.read_file_and_check_writers(path, max_bytes=_MAX_FILE_BYTES)
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
     try:
-        return parse_connector_file(content)
+        found = parse_connector_file(content)
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from None
+    if writer is not None:
+        can_write, remedy = config_errors.explain_foreign_writer(path, writer)
+        values = ((0, key, value) for key, value in found.config.items() if value is not None)
+        because = f"but {can_write}; to allow it, {remedy}"
+        problems = config_errors.build_reference_problems(values, because)
+        if problems:
+            raise ConfigError(f"{path}: {problems[0].key} {problems[0].text}")
+        _LOG.warning("%s: %s; to prevent it, %s", path, can_write, remedy)
+    return found
 
 
 def parse_connector_file(content: bytes) -> ConnectorFile:

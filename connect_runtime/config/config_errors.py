@@ -14,7 +14,7 @@ import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from connect_runtime.base import plurals
+from connect_runtime.base import config_placeholders, plurals
 from connect_runtime.base.errors import FatalError
 from connect_runtime.system.files import ForeignWriter
 
@@ -160,28 +160,19 @@ def _redact_url_passwords(text: str) -> str:
     return text
 
 
-_REFERENCE_PATTERN = re.compile(r"\$\{[\w.-]+:")
-
-
-def find_reference_lines(text: str) -> list[int]:
-    """Return the numbers of the lines, other than comments, with a reference such as
-    `${file:/secrets:key}`."""
-    return [
-        number
-        for number, line in enumerate(text.splitlines(), start=1)
-        if _REFERENCE_PATTERN.search(line) and not line.lstrip().startswith(("#", "!"))
-    ]
-
-
-def build_reference_problems(text: str, because: str) -> list[ConfigProblem]:
-    """Build a problem for each reference of a file that another user can change.
+def build_reference_problems(
+    values: Iterable[tuple[int, str, str]], because: str
+) -> list[ConfigProblem]:
+    """Build a problem for each value (line, key, text) with a reference such as `${file:path:key}`
+    in a file that another user can change.
 
     That user could otherwise have any file or variable of this user sent to an address of their
-    choice. `because` is the result of `explain_foreign_writer`.
+    choice. `because` states who can change the file, and the remedy.
     """
     return [
-        ConfigProblem(line=number, key="", text=f"has a reference to another value, {because}")
-        for number in find_reference_lines(text)
+        ConfigProblem(line=line, key=key, text=f"refers to a value outside of this file, {because}")
+        for line, key, text in values
+        if any(config_placeholders.find_placeholders(text))
     ]
 
 

@@ -60,12 +60,15 @@ def read_properties_text(path: pathlib.Path) -> str:
     if writer is not None:
         can_write, remedy = config_errors.explain_foreign_writer(path, writer)
         because = f"but {can_write}; to allow it, {remedy}"
+        pairs = parse_property_pairs(text, file=str(path))
         problems = [
             ConfigProblem(line=pair.line, key=pair.key, text=f"can run code, {because}")
-            for pair in parse_property_pairs(text, file=str(path))
+            for pair in pairs
             if pair.key == _PLUGIN_PATH_KEY
         ]
-        problems += config_errors.build_reference_problems(text, because)
+        problems += config_errors.build_reference_problems(
+            ((pair.line, pair.key, pair.value) for pair in pairs), because
+        )
         if problems:
             raise SettingsError(str(path), problems)
         _LOG.warning("%s: %s; to prevent it, %s", path, can_write, remedy)

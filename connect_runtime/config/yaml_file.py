@@ -8,6 +8,7 @@ documents, recursive or exploding aliases, and excessive nesting, whose cost in 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -110,6 +111,19 @@ def parse_yaml(text: str) -> YamlDocument:
         problem = YamlProblem(error.line, "aliases are recursive or expand to too many values")
         return YamlDocument(root=None, problems=(problem,))
     return YamlDocument(root=root, problems=tuple(sorted(reader.problems, key=lambda p: p.line)))
+
+
+def list_values(node: YamlNode | None, *, key: str = "") -> Iterator[tuple[int, str, str]]:
+    """Yield line, dotted key and text of each scalar below a node."""
+    match node:
+        case YamlScalar(text=str(text), line=line):
+            yield line, key, text
+        case YamlList(items=items):
+            for item in items:
+                yield from list_values(item, key=key)
+        case YamlSection(entries=entries):
+            for entry in entries:
+                yield from list_values(entry.value, key=f"{key}.{entry.key}" if key else entry.key)
 
 
 def format_yaml(tree: object) -> str:

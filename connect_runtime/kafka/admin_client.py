@@ -31,10 +31,7 @@ from connect_runtime.protocol.request_builders import (
     RequestBuilder,
     RequestTarget,
 )
-from connect_runtime.protocol.request_errors import (
-    AuthenticationFailed,
-    UnsupportedVersion,
-)
+from connect_runtime.protocol.request_errors import REQUEST_FAILURES
 from connect_runtime.protocol.topic_requests import ConfigChange, NewTopic
 
 _TOPICS_PER_REQUEST = 250
@@ -169,12 +166,16 @@ class AdminClient:
         read_committed: bool,
     ) -> list[Any]:
         """Look up offsets of partitions by topic that this broker leads. Returns a response entity
-        per partition and topic, in any order."""
+        per partition and topic, in any order.
+
+        A failed request is not repeated, because another broker may lead the partitions by now.
+        """
         doing = _describe_chunk("requesting the offsets of", list(queries))
         message = request_builders.build_list_offsets_request(
             queries, read_committed=read_committed, timeout_ms=self._limit_timeout_ms(timeout_s)
         )
-        return list(self._send(NodeTarget(leader), message, timeout_s, doing=doing).topics)
+        response = self._send(NodeTarget(leader), message, timeout_s, doing=doing, retry=False)
+        return list(response.topics)
 
     def list_groups(self, timeout_s: float) -> list[Any]:
         """Return all visible groups as entities of ListGroups responses."""
@@ -248,17 +249,24 @@ class AdminClient:
         *,
         doing: str,
         get_error_code: Callable[[Any], int] = lambda body: int(getattr(body, "error_code", 0)),
+        retry: bool = True,
     ) -> Any:
         request = AdminRequest(
             to=to,
             message=message,
-            doing=f"{doing} on {self._access.name_and_addresses}",
+            doing=doing,
             get_error_code=get_error_code,
+            retry=retry,
         )
         try:
             return self._connect().send_request(request, timeout_s)
-        except (AuthenticationFailed, UnsupportedVersion, RetriableError) as error:
-            raise self._translate(error, request.doing) from error
+        except ConnectError as error:
+            where = f"{doing} on {self._access.name_and_addresses}"
+            if self._is_cancelled():
+                raise RetriableError(f"{where} was canceled by shutdown") from error
+            if isinstance(error, REQUEST_FAILURES):
+                raise client_errors.translate_request_failure(error, where) from error
+            raise
 
     def _limit_timeout_ms(self, timeout_s: float) -> int:
         """Return the time in which the controller must finish: at most one request's timeout."""
@@ -276,11 +284,6 @@ class AdminClient:
             )
             self._close_requests = weakref.finalize(self, self._requests.close)
         return self._requests
-
-    def _translate(self, error: ConnectError, doing: str) -> ConnectError:
-        if self._is_cancelled():
-            return RetriableError(f"{doing} was canceled by shutdown")
-        return client_errors.translate_request_failure(error, doing)
 
 
 def _describe_chunk(doing: str, chunk: Sequence[str]) -> str:

@@ -96,9 +96,11 @@ class AdminRequestClient:
             self._connections = ClusterConnections(
                 settings, poller=self._poller, clock=clock, random=rng
             )
-        except ValueError as error:
+        except BaseException as error:
             self._poller.close()
-            raise FatalError(f"connecting to {self._where}: {error}") from error
+            if isinstance(error, ValueError):
+                raise FatalError(f"connecting to {self._where}: {error}") from error
+            raise
 
     def send_request(self, request: AdminRequest, timeout_s: float) -> Any:
         """Send a request and return the response body.

@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import logging
 import threading
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -40,21 +40,18 @@ class TopicAdmin:
         self.where = access.name_and_addresses
         self._clock = clock
         self._closed = threading.Event()
-        self._client = AdminClient(
-            dataclasses.replace(
-                access,
-                properties={**access.properties, REQUEST_TIMEOUT_KEY: str(_REQUEST_TIMEOUT_MS)},
-            ),
-            client_id=client_id,
-            clock=clock,
-            is_cancelled=self._closed.is_set,
+        self._access = dataclasses.replace(
+            access,
+            properties={**access.properties, REQUEST_TIMEOUT_KEY: str(_REQUEST_TIMEOUT_MS)},
         )
-        self._lock = threading.Lock()
+        self._client_id = client_id
+        self._idle: deque[AdminClient] = deque()
+        """Clients that no call uses. There are as many clients as calls at the same time."""
 
     def get_cluster_id(self, end: Deadline) -> str:
         """Return the cluster id."""
-        with self._lock_client(end, doing="reading the cluster id") as left_s:
-            return self._client.read_cluster_id(left_s)
+        with self._borrow_client(end) as (client, left_s):
+            return client.read_cluster_id(left_s)
 
     def list_connect_groups(self, timeout_s: float) -> list[DescribedGroup]:
         """Return all visible Connect groups with their members.
@@ -64,8 +61,8 @@ class TopicAdmin:
         end = Deadline.after(timeout_s, now_s=self._clock.now_s())
         found: list[DescribedGroup] = []
         try:
-            with self._lock_client(end, doing="listing groups") as left_s:
-                listed = self._client.list_groups(left_s)
+            with self._borrow_client(end) as (client, left_s):
+                listed = client.list_groups(left_s)
         except ConnectError as error:
             _LOG.info("listing groups of %s: %s", self.where, error)
             return found
@@ -73,8 +70,8 @@ class TopicAdmin:
             if each.protocol_type == CONNECT_PROTOCOL_TYPE:
                 group = str(each.group_id)
                 try:
-                    with self._lock_client(end, doing=f"describing group {group}") as left_s:
-                        members = self._client.describe_classic_group(group, left_s).members
+                    with self._borrow_client(end) as (client, left_s):
+                        members = client.describe_classic_group(group, left_s).members
                 except ConnectError as error:
                     _LOG.info("describing group %s of %s: %s", group, self.where, error)
                 else:
@@ -96,7 +93,7 @@ class TopicAdmin:
     def get_cleanup_policy(self, topic: str, end: Deadline) -> str | None:
         """Return the topic's effective cleanup policy."""
         found = self._request_entity(
-            lambda left_s: self._client.describe_topic_configs([topic], left_s)[topic],
+            lambda client, left_s: client.describe_topic_configs([topic], left_s)[topic],
             end,
             doing=f"reading settings of topic {topic}",
         )
@@ -105,7 +102,7 @@ class TopicAdmin:
     def create_topic(self, topic: NewTopic, end: Deadline) -> None:
         """Create a topic. Raises `TopicExistsError`."""
         self._request_entity(
-            lambda left_s: self._client.create_topics([topic], left_s)[topic.name],
+            lambda client, left_s: client.create_topics([topic], left_s)[topic.name],
             end,
             doing=f"creating topic {topic.name}",
         )
@@ -121,7 +118,7 @@ class TopicAdmin:
 
     def _describe_topic(self, topic: str, end: Deadline) -> Any:
         return self._request_entity(
-            lambda left_s: self._client.describe_topics([topic], left_s)[topic],
+            lambda client, left_s: client.describe_topics([topic], left_s)[topic],
             end,
             doing=f"describing topic {topic}",
         )
@@ -173,51 +170,70 @@ class TopicAdmin:
             missing = ", ".join(str(each.partition) for each in by_leader[_NO_LEADER])
             raise RetriableError(f"{doing} on {self.where}: no leader for partitions {missing}")
         for leader, queries in by_leader.items():
-            with self._lock_client(end, doing=doing) as left_s:
-                response = self._client.list_offsets(
-                    leader, {topic: queries}, left_s, read_committed=False
+            with self._borrow_client(end) as (client, left_s):
+                timeout_s = min(left_s, _REQUEST_TIMEOUT_MS / 1000)
+                response = client.list_offsets(
+                    leader, {topic: queries}, timeout_s, read_committed=False
                 )
-            for each in (one for entity in response for one in entity.partitions):
-                if each.error_code:
-                    raise self._client.translate_entity_error(each, doing)
-                found[int(each.partition_index)] = int(each.offset)
+            answers = {
+                int(each.partition_index): each
+                for entity in response
+                if entity.name == topic
+                for each in entity.partitions
+            }
+            for query in queries:
+                answer = answers.get(query.partition)
+                if answer is None:
+                    raise RetriableError(f"{doing} on {self.where}: the response is incomplete")
+                if answer.error_code:
+                    raise client.translate_entity_error(answer, doing)
+                found[query.partition] = int(answer.offset)
 
     def close(self) -> None:
-        """Abort running requests and close the connections."""
+        """Abort running calls and close the connections. Running calls close their own."""
         self._closed.set()
-        with self._lock:
-            self._client.close()
+        self._close_idle_clients()
+
+    def _close_idle_clients(self) -> None:
+        with contextlib.suppress(IndexError):
+            while True:
+                self._idle.pop().close()
 
     @contextlib.contextmanager
-    def _lock_client(self, end: Deadline, *, doing: str) -> Iterator[float]:
-        """Use the client alone. Yields the remaining time in seconds.
-
-        Raises `UnreachableError` if another thread uses the client until the deadline.
-        """
-        left_s = max(0.01, end.remaining_s(self._clock.now_s()))
-        if not self._lock.acquire(timeout=left_s):
-            raise client_errors.translate_error(
-                client_errors.create_timeout_error(), doing, where=self.where
+    def _borrow_client(self, end: Deadline) -> Iterator[tuple[AdminClient, float]]:
+        """Use a client that no other thread uses. Yields the client and the remaining seconds."""
+        try:
+            client = self._idle.pop()
+        except IndexError:
+            client = AdminClient(
+                self._access,
+                client_id=self._client_id,
+                clock=self._clock,
+                is_cancelled=self._closed.is_set,
             )
         try:
-            yield max(0.01, end.remaining_s(self._clock.now_s()))
+            yield client, max(0.01, end.remaining_s(self._clock.now_s()))
         finally:
-            self._lock.release()
+            self._idle.append(client)
+            if self._closed.is_set():
+                self._close_idle_clients()
 
-    def _request_entity(self, request: Callable[[float], Any], end: Deadline, *, doing: str) -> Any:
+    def _request_entity(
+        self, request: Callable[[AdminClient, float], Any], end: Deadline, *, doing: str
+    ) -> Any:
         """Request a response entity of a topic, and retry while it has a transient error code."""
         error: ConnectError | None = None
         while True:
             try:
-                with self._lock_client(end, doing=doing) as left_s:
-                    found = request(left_s)
+                with self._borrow_client(end) as (client, left_s):
+                    found = request(client, left_s)
             except UnreachableError:
                 if error is None:
                     raise
                 raise error from None  # it says more than a timeout of the last attempt
             if not found.error_code:
                 return found
-            error = self._client.translate_entity_error(found, doing)
+            error = client.translate_entity_error(found, doing)
             may_retry = client_errors.is_retriable_code(int(found.error_code))
             if not may_retry or end.is_expired(self._clock.now_s()):
                 raise error

@@ -127,6 +127,18 @@ class UnsupportedVersion(FatalError):
         self.broker_versions = broker_versions
 
 
+REQUEST_FAILURES = (
+    ConnectionFailed,
+    RequestTimedOut,
+    TruncatedResponse,
+    UnknownBroker,
+    CallQueueFull,
+    AuthenticationFailed,
+    UnsupportedVersion,
+)
+"""Errors of requests that no broker answered with a valid response."""
+
+
 def find_failure_layer(failure: ConnectError) -> FailureLayer:
     """Return the layer at which a request failed. Timeouts and unknown causes count as NETWORK."""
     match failure:

@@ -177,27 +177,43 @@ def load(path: pathlib.Path, *, environment: Mapping[str, str]) -> Mm2Settings:
     with all problems.
     """
     text, writer = _read_text_and_find_writers(path)
+    if writer is not None:
+        _check_references(text, path, writer)
     if is_properties_file(path):
         found = parse_properties(
             text, file=str(path), folder=pathlib.Path.cwd(), environment=environment
         )
     else:
         found = parse(text, file=str(path), folder=path.parent, environment=environment)
-    return found if writer is None else _check_write_permissions(found, path, text, writer)
+    return found if writer is None else _check_write_permissions(found, path, writer)
+
+
+def _check_references(text: str, path: pathlib.Path, writer: ForeignWriter) -> None:
+    """Raise `SettingsError` if the file, which another user can change, has references."""
+    values: Iterable[tuple[int, str, str]]
+    if is_properties_file(path):
+        pairs = properties_file.parse_property_pairs(text, file=str(path))
+        values = ((pair.line, pair.key, pair.value) for pair in pairs)
+    else:
+        values = yaml_file.list_values(yaml_file.parse_yaml(text).root)
+    can_write, remedy = config_errors.explain_foreign_writer(path, writer)
+    because = f"but {can_write}; to allow it, {remedy}"
+    problems = config_errors.build_reference_problems(values, because)
+    if problems:
+        raise SettingsError(str(path), problems)
 
 
 def _check_write_permissions(
-    found: Mm2Settings, path: pathlib.Path, text: str, writer: ForeignWriter
+    found: Mm2Settings, path: pathlib.Path, writer: ForeignWriter
 ) -> Mm2Settings:
     """Warn that another user can change the file. Raises `SettingsError` instead if a setting of
-    the file can run code, or read other files."""
+    the file can run code."""
     can_write, remedy = config_errors.explain_foreign_writer(path, writer)
     because = f"but {can_write}; to allow the key, {remedy}"
     problems = [
         ConfigProblem(line=0, key=key, text=f"can run code, {because}")
         for key in _find_command_keys(found, prefix="mm2." if is_properties_file(path) else "")
     ]
-    problems += config_errors.build_reference_problems(text, because)
     if problems:
         raise SettingsError(str(path), problems)
     warning = ConfigProblem(

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from kio.schema.errors import ErrorCode
 
-from connect_runtime.base.errors import ConnectError, FatalError
+from connect_runtime.base.errors import FatalError
 from connect_runtime.base.timing import Clock, Deadline
 from connect_runtime.kafka import client_errors
 from connect_runtime.kafka.admin_client import AdminClient
@@ -16,7 +16,6 @@ from connect_runtime.kafka.client_errors import (
     ErrorAdvice,
     NotAuthorizedError,
     UnreachableError,
-    UnsupportedByBrokersError,
 )
 from connect_runtime.kafka.cluster_access import KafkaClusterAccess
 from connect_runtime.protocol.topic_requests import ConfigChange, NewTopic
@@ -107,14 +106,7 @@ class KafkaAdmin:
                 [by_name[name] for name in chunk], left_s, validate_only=validate_only
             )
 
-        created = self._change_topics(by_name, request, timeout_s, doing="creating topic")
-        failed = {
-            name: _explain_missing_default(error)
-            if by_name[name].replication_factor is None
-            else error
-            for name, error in created.failed.items()
-        }
-        return PerTopicResult(succeeded=created.succeeded, failed=failed)
+        return self._change_topics(by_name, request, timeout_s, doing="creating topic")
 
     def add_partitions(
         self, partitions: Mapping[str, int], timeout_s: float
@@ -246,13 +238,3 @@ def _to_config_source(number: int) -> ConfigEntrySource:
         return ConfigEntrySource(number)
     except ValueError:
         return ConfigEntrySource.UNKNOWN
-
-
-def _explain_missing_default(error: ConnectError) -> ConnectError:
-    """Explain that brokers before Kafka 2.4 (KIP-464) need an explicit replication factor."""
-    if not isinstance(error, UnsupportedByBrokersError):
-        return error
-    return UnsupportedByBrokersError(
-        f"{error}: brokers before Kafka 2.4 do not support -1 (broker default); set "
-        "replication.factor to a number"
-    )

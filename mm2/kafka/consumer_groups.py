@@ -48,6 +48,7 @@ from mm2.offsets.group_selection import ListedGroup
 T = TypeVar("T")
 MAX_GROUPS_PER_REQUEST = 100
 """Maximum number of groups in one request."""
+_COORDINATOR_NOT_AVAILABLE = 15
 _MAX_COORDINATORS_PER_REQUEST = 500
 _BATCH_TIMEOUT_S = 10.0
 """Timeout for batched requests. When it expires, groups are requested one by one, because a broker
@@ -452,11 +453,13 @@ class KafkaGroups:
             if isinstance(answer, ConnectError)
         }
         _raise_cluster_failure(failed, asked=len(names) + others)
-        done = {
-            group: read(answer)
-            for group, answer in zip(names, answers, strict=True)
-            if group not in failed
-        }
+        done: dict[str, T] = {}
+        for group, answer in zip(names, answers, strict=True):
+            if group not in failed:
+                try:
+                    done[group] = read(answer)
+                except RetriableError as error:
+                    failed[group] = error
         return PerGroupResult(succeeded=done, failed=failed)
 
 
@@ -524,16 +527,19 @@ def _to_committed_positions(
 
 
 def _get_only_group(body: Any) -> Any:
-    """Return the group in the response to a request for one group."""
-    if not body.groups:
-        raise RetriableError("the response of the group coordinator contains no group")
+    """Return the group in the response to a request for one group. Raises `RetriableError` if there
+    is none."""
+    if len(body.groups) != 1:
+        raise RetriableError("the response of the group coordinator does not contain one group")
     return body.groups[0]
 
 
 def _find_share_group_error(body: Any) -> int:
     """Return the error code of the group or of one of its partitions, because any error makes the
     result incomplete. Fatal codes take precedence."""
-    group = _get_only_group(body)
+    if len(body.groups) != 1:
+        return _COORDINATOR_NOT_AVAILABLE  # the request is repeated
+    group = body.groups[0]
     code = int(group.error_code)
     if code:
         return 0 if code == group_requests.GROUP_ID_NOT_FOUND else code

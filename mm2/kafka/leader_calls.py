@@ -107,7 +107,15 @@ class LeaderCall(abc.ABC):
         """Run the call and return the error of each partition that failed."""
         self._cluster, self._poller = cluster, poller
         self._waiting = dict.fromkeys(partitions)
-        self._request_topics({each.topic for each in partitions})
+        try:
+            self._run_to_end(cluster, poller)
+            return dict(self._failed)
+        finally:  # requests in flight refer to this call, which must not keep errors alive
+            self._failed.clear()
+            self._errors.clear()
+
+    def _run_to_end(self, cluster: ClusterConnections, poller: Poller) -> None:
+        self._request_topics({each.topic for each in self._waiting})
         poller.poll(0.0)  # notices connections that brokers closed since the last call
         refresh_at_s = self.clock.now_s() + _METADATA_REFRESH_S
         while self._waiting:
@@ -125,7 +133,6 @@ class LeaderCall(abc.ABC):
                 poller.poll(min(wait_s, _POLL_INTERVAL_S, self.end.remaining_s(now_s)))
             while self._answered:
                 self._handle_replies(self._answered.popleft())
-        return self._failed
 
     # Requests
 

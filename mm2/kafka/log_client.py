@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 import weakref
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -36,7 +36,7 @@ _MAX_RESPONSE_BYTES = 8 * 1024 * 1024
 """Limit of a Fetch response. A leader exceeds the limit only if the first batch is larger."""
 _MAX_DECODED_RECORDS = 10_000
 _MAX_WAIT_MS = 10
-_EMPTY_REPLIES_AT_END = 3
+_EMPTY_TIME_AT_END_S = 0.5
 _NO_SESSION_EPOCH = -1
 _NO_EPOCH = -1
 _NO_OFFSET = -1
@@ -215,11 +215,13 @@ class LogClient:
                     clock=self._clock,
                     random=random.Random(),  # noqa: S311  # spreads waits, no secret
                 )
-            except ValueError as error:
+            except BaseException as error:
                 poller.close()
-                raise FatalError(
-                    f"connecting to {self._access.name_and_addresses}: {error}"
-                ) from error
+                if isinstance(error, ValueError):
+                    raise FatalError(
+                        f"connecting to {self._access.name_and_addresses}: {error}"
+                    ) from error
+                raise
             self._cluster, self._poller = cluster, poller
             self._close_connections = weakref.finalize(self, _close_all, cluster, poller)
         return self._cluster, self._poller
@@ -299,7 +301,7 @@ class _BatchFetch(LeaderCall):
     accept: AcceptBatches
     committed_only: bool
     partition_bytes: int
-    _empty_replies: Counter[TopicPartition] = field(default_factory=Counter)
+    _empty_since_s: dict[TopicPartition, float] = field(default_factory=dict)
     """Number of replies in a row that had no records of a partition, although it came first."""
 
     def _send(self, group: RequestGroup) -> bool:
@@ -389,8 +391,8 @@ class _BatchFetch(LeaderCall):
             return
         end = fetched.last_stable_offset if self.committed_only else fetched.high_watermark
         next_offset = scan.position
-        if is_first and self._is_rest_compacted(partition, fetched):
-            next_offset = max(next_offset, end)
+        if is_first and self._is_rest_compacted(partition, fetched) and next_offset < end:
+            next_offset, position.leader_epoch = end, _NO_EPOCH
         try:
             is_done = self.accept(partition, FetchedBatches(scan.batches, next_offset, end))
         except FatalError as error:
@@ -402,8 +404,8 @@ class _BatchFetch(LeaderCall):
         position.offset = next_offset
         if is_done:
             self._finish(partition)
-        elif has_advanced:
-            self._continue(partition)
+        elif has_advanced or not (is_first or len(fetched.records)):
+            self._continue(partition)  # only the first partition gets a batch of any size (KIP-74)
         else:
             self._cluster.refresh_metadata()
             problem = f"the leader returned no whole batch; its log ends at offset {end}"
@@ -418,10 +420,10 @@ class _BatchFetch(LeaderCall):
         records that remote storage does not return in time, so the leader must repeat its answer.
         """
         if len(fetched.records) or fetched.preferred_read_replica >= 0:
-            del self._empty_replies[partition]
+            self._empty_since_s.pop(partition, None)
             return False
-        self._empty_replies[partition] += 1
-        return self._empty_replies[partition] >= _EMPTY_REPLIES_AT_END
+        since_s = self._empty_since_s.setdefault(partition, self.clock.now_s())
+        return self.clock.now_s() - since_s >= _EMPTY_TIME_AT_END_S
 
 
 def _find_truncation(fetched: FetchResponsePartition, position: LogPosition) -> str | None:

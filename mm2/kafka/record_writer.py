@@ -19,6 +19,7 @@ from connect_runtime.base.backoff import Backoff
 from connect_runtime.base.errors import ConnectError, FatalError, RetriableError
 from connect_runtime.base.timing import Clock
 from connect_runtime.kafka import client_errors
+from connect_runtime.kafka.client_errors import AuthenticationError, TopicMissingError
 from connect_runtime.kafka.cluster_access import KafkaClusterAccess
 from connect_runtime.network.calls import ClientResponse
 from connect_runtime.network.cluster_connections import ClusterConnections
@@ -68,6 +69,7 @@ class KafkaRecordWriter:
         )
         self._queue: deque[_QueuedRecord] = deque()
         self._in_flight = 0
+        self._closing = False
         self._send_at_s = 0.0
         self._last_error: ConnectError | None = None
         self._finished: deque[tuple[OnWritten, ConnectError | None]] = deque()
@@ -76,17 +78,19 @@ class KafkaRecordWriter:
             self._connections = ClusterConnections(
                 settings, poller=self._poller, clock=clock, random=self._rng
             )
-        except ValueError as error:
+        except BaseException as error:
             self._poller.close()
-            raise FatalError(f"{self._doing}: {error}") from error
+            if isinstance(error, ValueError):
+                raise FatalError(f"{self._doing}: {error}") from error
+            raise
         self._connections.request_topics([topic])
 
     def write(self, key: bytes, value: bytes, *, on_written: OnWritten) -> None:
         """Queue a record for sending. `RecordWriter` documents this method and the methods
         below."""
-        if len(self._queue) >= _MAX_QUEUED_RECORDS:
-            full = RetriableError(f"{self._doing}: the send buffer is full")
-            self._finished.append((on_written, full))
+        if self._closing or len(self._queue) >= _MAX_QUEUED_RECORDS:
+            reason = "the writer is closing" if self._closing else "the send buffer is full"
+            self._finished.append((on_written, RetriableError(f"{self._doing}: {reason}")))
             return
         self._queue.append(
             _QueuedRecord(
@@ -117,14 +121,16 @@ class KafkaRecordWriter:
         end_s = self._clock.now_s() + timeout_s
         while self._queue and self._clock.now_s() < end_s:
             self.poll(end_s - self._clock.now_s())
-        self._in_flight = 0
+        self._closing, self._in_flight = True, 0
         self._fail_records(
             len(self._queue),
             RetriableError(f"{self._doing}: closed before the record was acknowledged"),
         )
-        self._run_callbacks()
-        self._connections.close()
-        self._poller.close()
+        try:
+            self._run_callbacks()
+        finally:
+            self._connections.close()
+            self._poller.close()
 
     def _expire_records(self, now_s: float) -> None:
         """Fail queued records after their deadline. Records in flight wait for the response."""
@@ -135,6 +141,32 @@ class KafkaRecordWriter:
             if expired:
                 self._fail_records(expired, self._last_error or self._create_timeout_error())
 
+    def _handle_missing_leader(self, now_s: float) -> None:
+        """Fail the queued records if the topic or the connection has a permanent error. Otherwise
+        request the metadata again after a pause."""
+        error = self._find_missing_leader_error()
+        if error is not None:
+            if not isinstance(error, (RetriableError, TopicMissingError)):
+                self._fail_records(len(self._queue), error)
+                return
+            self._last_error = error
+        self._connections.refresh_metadata()
+        self._send_at_s = now_s + self._backoff.next_delay_s(self._rng)
+
+    def _find_missing_leader_error(self) -> ConnectError | None:
+        """Return why the leader is unknown; None if the metadata has not been received yet."""
+        topic = self._connections.view.get_topic(self._topic)
+        if topic is not None and topic.error_code:
+            return client_errors.translate_error_code(
+                int(topic.error_code), f"writing {self._topic}", where=self._where
+            )
+        failures = [
+            client_errors.translate_request_failure(each, self._doing)
+            for each in self._connections.get_connection_errors().values()
+        ]
+        rejections = [each for each in failures if isinstance(each, AuthenticationError)]
+        return next(iter([*rejections, *failures]), None)
+
     def _create_timeout_error(self) -> ConnectError:
         return client_errors.translate_request_failure(
             RetriableError(f"not acknowledged within {_RECORD_TIMEOUT_S:g} s"), self._doing
@@ -142,6 +174,9 @@ class KafkaRecordWriter:
 
     def _send_next_batch(self, now_s: float) -> None:
         if self._in_flight or not self._queue or now_s < self._send_at_s:
+            return
+        if self._connections.view.get_leader(self._topic, _PARTITION) is None:
+            self._handle_missing_leader(now_s)
             return
         batch = self._collect_batch()
         self._in_flight = len(batch)

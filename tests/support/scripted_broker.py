@@ -146,6 +146,7 @@ class ScriptedBroker:
         self.links: list[Link] = []
         self.ranges: dict[str, tuple[int, int]] = {}
         self.topics: dict[str, tuple[int, ...]] = {}
+        self.topic_codes: dict[str, int] = {}
         self.topic_ids: dict[str, uuid.UUID] = {}
         self.twist_metadata: Callable[[bytes], bytes] = bytes
         self.bytes_received = 0
@@ -226,7 +227,7 @@ class ScriptedBroker:
     def _topic(self, m: Any, name: str) -> Any:
         leaders = self.topics.get(name)
         return m.MetadataResponseTopic(
-            error_code=ErrorCode(3 if leaders is None else 0),
+            error_code=ErrorCode(self.topic_codes.get(name, 3 if leaders is None else 0)),
             name=name,
             topic_id=self.topic_ids.get(name),
             partitions=tuple(
@@ -236,7 +237,7 @@ class ScriptedBroker:
                     leader_id=leader,
                     leader_epoch=1,
                 )
-                for index, leader in enumerate(leaders or ())
+                for index, leader in enumerate(() if name in self.topic_codes else leaders or ())
             ),
         )
 

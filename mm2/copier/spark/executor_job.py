@@ -35,6 +35,7 @@ WARM_UP_ENTRY = "mm2.copier.spark.executor_job:run_warm_up"
 REQUIRED_PACKAGES = ("kio", "crc32c", "scramp", "cramjam", "zstandard")
 """Packages that a copy process needs in addition to the packages sent with the job."""
 
+_MAX_OUTCOME_BYTES = 65_536
 _PR_SET_PDEATHSIG = 1
 
 _is_process_prepared = False
@@ -69,7 +70,12 @@ def run_partition(ticket: SparkCopyParameters, _rows: Iterable[object]) -> Itera
 
 def decode_outcome(row: bytes) -> tuple[str, str]:
     """Decode a row to outcome and text. Raises `ValueError`."""
-    found = json.loads(row)
+    if len(row) > _MAX_OUTCOME_BYTES:
+        raise ValueError(f"larger than {_MAX_OUTCOME_BYTES} bytes")
+    try:
+        found = json.loads(row)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
     if not (isinstance(found, list) and len(found) == 2 and all(isinstance(e, str) for e in found)):
         raise ValueError("not an array of two strings")
     outcome, text = found

@@ -30,8 +30,13 @@ def parse(content: str, folder: pathlib.Path = pathlib.Path("/"), **environment:
         ),
         (
             "a=${file:/etc/shadow:root}",
-            "w.properties:2: has a reference to another value, but",
+            "w.properties:2: a: refers to a value outside of this file, but",
         ),
+        ("a=$\\{file:/etc/shadow:root}", "w.properties:2: a: refers to a value"),
+        ("a=\\u0024{file:/etc/shadow:root}", "w.properties:2: a: refers to a value"),
+        ("a=$\\\n  {file:/etc/shadow:root}", "w.properties:2: a: refers to a value"),
+        ("a=x\\\n#${file:/etc/shadow:root}", "w.properties:2: a: refers to a value"),
+        ("a=${a+b:/etc/shadow:root}", "w.properties:2: a: refers to a value"),
     ],
 )
 def test_a_file_that_others_can_write_runs_and_reads_nothing(tmp_path, line, complaint):

@@ -11,10 +11,11 @@ from kio.schema.errors import ErrorCode
 from connect_runtime.base.errors import FatalError, RetriableError
 from connect_runtime.kafka import admin_client
 from connect_runtime.kafka.admin_client import AdminClient
-from connect_runtime.kafka.client_errors import UnsupportedByBrokersError
+from connect_runtime.kafka.client_errors import UnreachableError, UnsupportedByBrokersError
 from connect_runtime.kafka.cluster_access import KafkaClusterAccess
 from connect_runtime.network.transport import Poller
 from connect_runtime.protocol import api_versions
+from connect_runtime.protocol.request_builders import OffsetQuery
 from connect_runtime.protocol.topic_requests import ConfigChange, NewTopic
 from connect_runtime.system.clock import SystemClock
 from connect_runtime.system.threads import ThreadGroup
@@ -137,6 +138,26 @@ def test_an_answer_without_a_topic_that_was_asked_for_is_none(broker, client):
     broker.scripts["create_topics"] = answer
     with pytest.raises(RetriableError, match="incomplete"):
         client.create_topics([topic("t")], WAIT_S)
+
+
+def test_a_former_leader_is_not_asked_again_and_again(broker, client):
+    broker.scripts["list_offsets"] = lambda asked: asked.link.close()
+    with pytest.raises(UnreachableError):
+        client.list_offsets(
+            broker.node_id,
+            {"t": [OffsetQuery(partition=0, timestamp=-1)]},
+            5.0,
+            read_committed=False,
+        )
+    assert len(broker.requests("list_offsets")) == 1
+
+
+def test_an_error_that_a_broker_returned_is_reported_as_such(broker, client):
+    broker.scripts["create_topics"] = Creation(*[{"t": 41}] * 1000)
+    with pytest.raises(RetriableError) as raised:
+        client.create_topics([topic("t")], 0.5)
+    assert not isinstance(raised.value, UnreachableError)
+    assert str(raised.value).count(" on east") == 1
 
 
 def test_config_changes_are_single_operations(broker, client):

@@ -45,7 +45,7 @@ def test_a_call_ends_at_its_deadline_while_another_thread_waits_longer(silent_ad
 
     with futures.ThreadPoolExecutor(2) as pool:
         long = pool.submit(read, 4.0)
-        eventually.eventually(silent_admin._lock.locked, 2.0)
+        eventually.eventually(lambda: long.running(), 2.0)
         assert read(0.3) < 2.0
         assert not long.done()
         assert long.result(20.0) > 2.0
@@ -57,7 +57,7 @@ def test_closing_aborts_a_running_call(silent_admin):
         running = pool.submit(
             silent_admin.get_cluster_id, Deadline.after(60.0, now_s=clock.now_s())
         )
-        eventually.eventually(silent_admin._lock.locked, 2.0)
+        eventually.eventually(lambda: running.running(), 2.0)
         started_s = clock.now_s()
         silent_admin.close()
         assert clock.now_s() - started_s < 10.0
@@ -80,16 +80,18 @@ class Clock:
 
 
 class Client:
-    """Answers requests for offsets with these error codes, one a request, then with offset 7 at
-    each leader; partition n is led by broker n."""
+    """Answers requests for offsets with these error codes, one a request, or None: with no
+    partition; then with offset 7."""
 
     def __init__(self, *codes, leaders=(0,)):
         self.codes = list(codes)
         self.leaders = list(leaders)
         self.asked = []
+        self.described = 0
         self.where = "west"
 
     def describe_topics(self, names, timeout_s):
+        self.described += 1
         partitions = [
             SimpleNamespace(partition_index=number, leader_id=leader)
             for number, leader in enumerate(self.leaders)
@@ -100,11 +102,16 @@ class Client:
         assert not read_committed
         ((topic, asked),) = queries.items()
         self.asked.append((leader, [each.partition for each in asked]))
+        assert timeout_s <= 5.0
         code = self.codes.pop(0) if self.codes else 0
+        if isinstance(code, Exception):
+            raise code
         return [
             SimpleNamespace(
                 name=topic,
-                partitions=[
+                partitions=[]
+                if code is None
+                else [
                     SimpleNamespace(partition_index=each.partition, error_code=code, offset=7)
                     for each in asked
                 ],
@@ -134,13 +141,26 @@ NOT_LEADER = confluent_kafka.KafkaError.NOT_LEADER_FOR_PARTITION
 def test_each_leader_is_asked_once_for_its_partitions(admin):
     asked = admin(leaders=(1, 2, 1))
     assert asked.list_end_offsets("t", 3, Deadline.after(60.0, now_s=0.0)) == {0: 7, 1: 7, 2: 7}
-    assert asked._client.asked == [(1, [0, 2]), (2, [1])]
+    assert asked._idle[0].asked == [(1, [0, 2]), (2, [1])]
 
 
 def test_only_partitions_without_an_answer_are_asked_again(admin):
     asked = admin(0, NOT_LEADER, leaders=(1, 2))
     assert asked.list_end_offsets("t", 2, Deadline.after(60.0, now_s=0.0)) == {0: 7, 1: 7}
-    assert asked._client.asked == [(1, [0]), (2, [1]), (2, [1])]
+    assert asked._idle[0].asked == [(1, [0]), (2, [1]), (2, [1])]
+
+
+def test_a_leader_that_is_lost_is_looked_up_again(admin):
+    lost = client_errors.UnreachableError("lost")
+    asked = admin(lost, leaders=(1,))
+    assert asked.list_end_offsets("t", 1, Deadline.after(60.0, now_s=0.0)) == {0: 7}
+    assert asked._idle[0].described == 2
+
+
+def test_an_answer_without_a_partition_is_asked_for_again(admin):
+    asked = admin(None, leaders=(1,))
+    assert asked.list_end_offsets("t", 1, Deadline.after(60.0, now_s=0.0)) == {0: 7}
+    assert asked._idle[0].asked == [(1, [0]), (1, [0])]
 
 
 def test_a_partition_without_a_leader_is_waited_for(admin):

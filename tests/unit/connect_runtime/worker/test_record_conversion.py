@@ -116,9 +116,9 @@ def test_what_a_converter_returns_amiss_fails_the_task():
 def test_a_malformed_header_name_is_an_error_of_one_record():
     record = dataclasses.replace(task_clients.consumed(6), headers=None)
     with pytest.raises(ConnectError) as raised:
-        pipeline().from_kafka(record)
+        pipeline().deserialize_and_transform_record(record)
     assert "a header name is not UTF-8" in f"{raised.value} {raised.value.__cause__}"
-    assert pipeline("Rubbish", operator=Skips()).from_kafka(record) is None
+    assert pipeline("Rubbish", operator=Skips()).deserialize_and_transform_record(record) is None
 
 
 def test_an_operator_may_leave_records_out():

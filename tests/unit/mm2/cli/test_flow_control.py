@@ -79,7 +79,7 @@ def test_a_flow_is_paused_and_goes_on(herder, config, capsys):
     undo = f"mm2 resume 'east->west' --config {config}"
     told = run(config, capsys, "pause")
     assert told == f"east->west: paused, also across restarts; to resume: {undo}\n"
-    assert herder.config().target_state(NAME) is TargetState.PAUSED
+    assert herder.get_config_state().target_state(NAME) is TargetState.PAUSED
     told = run(config, capsys, "resume")
     assert told == "east->west: resumed; replication continues where it was paused\n"
     assert herder.get_config_state().target_state(NAME) is TargetState.STARTED

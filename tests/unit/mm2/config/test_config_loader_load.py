@@ -190,16 +190,21 @@ def test_commands_of_a_file_that_others_can_write_are_refused(tmp_path):
     )
 
 
-def test_references_of_a_file_that_others_can_write_are_refused(tmp_path):
+@pytest.mark.parametrize(
+    "value",
+    ["'${env:WHO}'", '"\\x24{env:WHO}"', "!!str ${env:WHO}", "[a, '${file:/etc/shadow:a}']"],
+)
+def test_references_of_a_file_that_others_can_write_are_refused(tmp_path, value):
     """Otherwise any of our files could be sent to an address in the file."""
     path = tmp_path / "c.yaml"
-    path.write_text(BASE + "# ${env:HOME} is fine here\nmetrics: {host: '${env:WHO}'}\n")
+    path.write_text(BASE + "# ${env:HOME} is fine here\nmetrics:\n  host: " + value + "\n")
     path.chmod(0o646)
     with pytest.raises(SettingsError) as raised:
         config_loader.load(path, environment={"WHO": "127.0.0.1"})
-    line = BASE.count("\n") + 2
-    assert f"{path}:{line}: has a reference to another value, but other users can write" in (
-        str(raised.value)
+    line = BASE.count("\n") + 3
+    assert (
+        f"{path}:{line}: metrics.host: refers to a value outside of this file, but other users"
+        in (str(raised.value))
     )
 
 

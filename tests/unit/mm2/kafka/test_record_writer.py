@@ -8,7 +8,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from connect_runtime.base.errors import RetriableError
-from connect_runtime.kafka.client_errors import NotAuthorizedError
+from connect_runtime.kafka.client_errors import NotAuthorizedError, TopicMissingError
 from connect_runtime.kafka.cluster_access import KafkaClusterAccess
 from connect_runtime.network.transport import Poller
 from connect_runtime.system.clock import SystemClock
@@ -154,6 +154,32 @@ def test_a_refusal_is_told_at_once_with_the_brokers_words(leader, writer):
     answers = write(writer, 1)
     await_answers(writer, answers, 1)
     assert answers == [None]
+
+
+def test_a_topic_that_may_not_be_described_is_told_at_once(broker, leader, writer):
+    broker.topic_codes = {"syncs": 29}
+    answers = write(writer, 2)
+    await_answers(writer, answers, 2)
+    assert {type(each) for each in answers} == {NotAuthorizedError}
+    assert leader.requests == 0
+
+
+def test_a_topic_that_stays_missing_is_told_as_such(broker, leader, writer, monkeypatch):
+    monkeypatch.setattr(record_writer, "_RECORD_TIMEOUT_S", 0.5)
+    del broker.topics["syncs"]
+    answers = write(writer, 1)
+    await_answers(writer, answers, 1)
+    assert type(answers[0]) is TopicMissingError
+
+
+def test_records_written_while_closing_are_answered(leader, writer):
+    answers: list[object] = []
+    writer.write(
+        b"a", b"v", on_written=lambda _: writer.write(b"b", b"v", on_written=answers.append)
+    )
+    writer.close(0.0)
+    (answer,) = answers
+    assert "the writer is closing" in str(answer)
 
 
 def test_what_is_not_stored_in_time_is_given_up(leader, writer, monkeypatch):

@@ -51,7 +51,19 @@ def test_the_token_is_not_shown():
     assert "token" not in repr(ticket(token=b"hush"))
 
 
-@pytest.mark.parametrize("row", [b"", b"{}", b"[]", b'["ended"]', b'["ended", 1]', b"\x80\x04N."])
+@pytest.mark.parametrize(
+    "row",
+    [
+        b"",
+        b"{}",
+        b"[]",
+        b'["ended"]',
+        b'["ended", 1]',
+        b"\x80\x04N.",
+        b"[" * 60_000,
+        b"[" * 100_000,
+    ],
+)
 def test_an_outcome_is_two_strings(row):
     with pytest.raises(ValueError):  # noqa: PT011
         executor_job.decode_outcome(row)
