@@ -113,7 +113,7 @@ class ClusterCommands:
 
     # Topics
 
-    def set_topic_configs(self, topic: str, settings: Mapping[str, str]) -> str:
+    def build_set_topic_configs_command(self, topic: str, settings: Mapping[str, str]) -> str:
         """Return the command that sets topic configs. A value with commas is put in brackets, as
         the tool requires."""
         words = [
@@ -125,7 +125,7 @@ class ClusterCommands:
             "configs", "--alter", *entity, "--add-config", ",".join(words)
         )
 
-    def create_topic(
+    def build_create_topic_command(
         self,
         topic: str,
         *,
@@ -142,37 +142,37 @@ class ClusterCommands:
             words += ["--config", f"{name}={value}"]
         return self._build_tool_command("topics", *words)
 
-    def show_topic_configs(self, topic: str) -> str:
+    def build_show_topic_configs_command(self, topic: str) -> str:
         """Return the command that shows all configs of a topic, including defaults."""
         return self._build_tool_command(
             "configs", "--describe", "--all", "--entity-type", "topics", "--entity-name", topic
         )
 
-    def show_topic(self, topic: str) -> str:
+    def build_show_topic_command(self, topic: str) -> str:
         """Return the command that shows the replicas and in-sync replicas of a topic."""
         return self._build_tool_command("topics", "--describe", "--topic", topic)
 
-    def delete_topic(self, topic: str) -> str:
+    def build_delete_topic_command(self, topic: str) -> str:
         return self._build_tool_command("topics", "--delete", "--topic", topic)
 
-    def show_versions(self) -> str:
+    def build_show_versions_command(self) -> str:
         """Return the command that shows the protocol versions that the brokers support."""
         return self._build_tool_command("broker-api-versions")
 
     # ACLs
 
-    def allow_topic(self, topic: str, *operations: str) -> str:
+    def build_allow_topic_command(self, topic: str, *operations: str) -> str:
         """Return the command that allows operations on a topic. Operations have their
         `kafka-acls.sh` names: Read, DescribeConfigs, …"""
         return self._build_acl_command(operations, "--topic", topic)
 
-    def allow_topics(self, topics: Sequence[str], *operations: str) -> str:
+    def build_allow_topics_command(self, topics: Sequence[str], *operations: str) -> str:
         """Return the command that allows the same operations on several topics."""
         return self._build_acl_command(
             operations, *(word for each in topics for word in ("--topic", each))
         )
 
-    def allow_transactional_ids(self, prefix: str) -> str:
+    def build_allow_transactional_ids_command(self, prefix: str) -> str:
         """Return the command that allows fencing and transactions for all transactional ids with
         this prefix."""
         return self._build_acl_command(
@@ -180,13 +180,13 @@ class ClusterCommands:
             *("--transactional-id", prefix, "--resource-pattern-type", "prefixed"),
         )
 
-    def allow_named_groups(self, groups: Sequence[str], *operations: str) -> str:
+    def build_allow_groups_command(self, groups: Sequence[str], *operations: str) -> str:
         """Return the command that allows the same operations on several consumer groups."""
         return self._build_acl_command(
             operations, *(word for each in groups for word in ("--group", each))
         )
 
-    def allow_cluster(self, *operations: str) -> str:
+    def build_allow_cluster_command(self, *operations: str) -> str:
         """Return the command that allows operations on the cluster."""
         return self._build_acl_command(operations, "--cluster")
 
@@ -196,7 +196,7 @@ class ClusterCommands:
             "acls", "--add", "--allow-principal", self.principal, *names, *resource
         )
 
-    def show_user(self, name: str) -> str:
+    def build_show_user_command(self, name: str) -> str:
         """Return the command that shows for which SCRAM mechanisms the cluster has credentials of a
         user."""
         return self._build_tool_command(
@@ -205,27 +205,27 @@ class ClusterCommands:
 
     # Producers
 
-    def abort_transaction(self, topic: str, *, partition: int, start: int) -> str:
+    def build_abort_transaction_command(self, topic: str, *, partition: int, start: int) -> str:
         """Return the command that aborts the transaction whose first record is at offset
         `start`."""
         place = ("--topic", topic, "--partition", str(partition), "--start-offset", str(start))
         return self._build_tool_command("transactions", "abort", *place)
 
-    def show_producers(self, topic: str, *, partition: int) -> str:
+    def build_show_producers_command(self, topic: str, *, partition: int) -> str:
         """Return the command that shows the active producers of a partition."""
         place = ("--topic", topic, "--partition", str(partition))
         return self._build_tool_command("transactions", "describe-producers", *place)
 
     # Groups that mm2 does not move
 
-    def reset_share_group(self, group: str, topics: Sequence[str]) -> str:
+    def build_reset_share_group_command(self, group: str, topics: Sequence[str]) -> str:
         """Return the command that resets a share group to a time (placeholder TIME), because the
         tool does not accept offsets."""
         words = ["--group", group, *(word for each in topics for word in ("--topic", each))]
         words += ["--reset-offsets", "--to-datetime", "TIME", "--execute"]
         return self._build_tool_command("share-groups", *words)
 
-    def reset_streams_group(self, group: str, file: str) -> str:
+    def build_reset_streams_group_command(self, group: str, file: str) -> str:
         """Return the command that resets a streams group to the offsets in a file written by `mm2
         offsets translate --csv`."""
         words = ("--group", group, "--reset-offsets", "--from-file", file, "--execute")
@@ -252,11 +252,11 @@ class OperatorCommands:
     connector: str = ""
     """Name of the flow's connector on a plain Connect worker; "" under `mm2 run`."""
 
-    def run(self) -> str:
+    def build_run_command(self) -> str:
         """Return the command that starts `mm2 run` with the configuration file."""
         return shlex.join(["mm2", "run", "--config", self.file])
 
-    def restart(self, flow: str, topic: str | None = None) -> str:
+    def build_restart_command(self, flow: str, topic: str | None = None) -> str:
         """Return the command that restarts the tasks of a running flow, or only those that
         replicate `topic`."""
         if self.connector:
@@ -264,13 +264,13 @@ class OperatorCommands:
         words = ["mm2", "restart", flow, *([] if topic is None else ["--topic", topic])]
         return shlex.join([*words, "--config", self.file])
 
-    def reload(self) -> str:
+    def build_reload_command(self) -> str:
         """Return the command that applies a changed configuration."""
         if self.connector:
             return self._build_rest_command("PUT", "config", "@CONFIG.json")
         return shlex.join(["mm2", "reload", "--config", self.file])
 
-    def reset_topic(
+    def build_reset_topic_command(
         self, flow: str, topic: str, *, position: str, partition: int | None = None
     ) -> str:
         """Return the command that restarts the replication of a topic, or of one partition, at
@@ -290,7 +290,7 @@ class OperatorCommands:
             words += ["--partition", str(partition)]
         return shlex.join([*words, "--from", position, "--config", self.file])
 
-    def rebuild_offset_map(self, flow: str, topic: str) -> str:
+    def build_rebuild_offset_map_command(self, flow: str, topic: str) -> str:
         """Return the command that rebuilds the offset map from the source and target logs; "" on a
         plain Connect worker."""
         if self.connector:
@@ -298,7 +298,9 @@ class OperatorCommands:
         words = ["mm2", "offsets", "rebuild", "--flow", flow, "--topic", topic]
         return shlex.join([*words, "--config", self.file])
 
-    def skip_map_record(self, flow: str, offset: int, *, position: str | None = None) -> str:
+    def build_skip_map_record_command(
+        self, flow: str, offset: int, *, position: str | None = None
+    ) -> str:
         """Return the command that skips an unreadable record of the flow's offset map. If the
         record describes an era (generation of the mirror), replication restarts at `position`.
 
@@ -310,14 +312,14 @@ class OperatorCommands:
             words += ["--from", position]
         return shlex.join([*words, "--config", self.file])
 
-    def resume(self, flow: str, topic: str | None) -> str:
+    def build_resume_command(self, flow: str, topic: str | None) -> str:
         """Return the command that resumes a paused flow, or only `topic`."""
         words = ["mm2", "resume", flow, *([] if topic is None else ["--topic", topic])]
         return shlex.join([*words, "--config", self.file])
 
     def describe_other_positions(self, position: str) -> str:
-        """Return a sentence that lists the alternatives to `position` in the `reset_topic`
-        command."""
+        """Return a sentence that lists the alternatives to the `position` that was passed
+        to `build_reset_topic_command`."""
         if self.connector:
             return "Replication resumes at the record after the offset in the PATCH request."
         others = [

@@ -36,10 +36,10 @@ def build_worker(settings: StandaloneSettings) -> WorkerProcess:
     """Build a worker without starting it. Raises `FatalError` if the Kafka client library rejects
     the settings."""
 
-    def make_group(around: WorkerGroupDeps) -> WorkerGroup:
+    def build_standalone_group(around: WorkerGroupDeps) -> WorkerGroup:
         return StandaloneGroup(around.url, around.configs.snapshot, clock=SystemClock())
 
-    def kind(on_broken: Callable[[str], None]) -> WorkerMode:
+    def build_worker_mode(on_broken: Callable[[str], None]) -> WorkerMode:
         return WorkerMode(
             settings=settings,
             config=settings.config,
@@ -48,13 +48,13 @@ def build_worker(settings: StandaloneSettings) -> WorkerProcess:
             offset_log=OffsetFileLog(settings.offset_file, on_broken=on_broken),
             fenced_writer=None,
             admin=TopicAdmin(settings.access, client_id="connect-admin", clock=SystemClock()),
-            make_group=make_group,
+            make_group=build_standalone_group,
             connect_protocol=ConnectProtocol.COMPATIBLE,
             has_peers=False,
             check_startup=lambda _: None,
         )
 
-    return WorkerProcess(kind)
+    return WorkerProcess(build_worker_mode)
 
 
 def create_connectors(process: WorkerProcess, connectors: Sequence[ConnectorFile]) -> None:

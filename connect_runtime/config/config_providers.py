@@ -142,14 +142,17 @@ class ConfigTransformer:
             return ResolvedText(text, is_secret=False)
         self._check_total_length(len(text))
 
-        def fill(found: Placeholder) -> str:
+        def resolve_found_placeholder(found: Placeholder) -> str:
             filled = self._resolve_placeholder(found)
             if filled is None:
                 return text[found.start : found.end]
             self._check_total_length(len(filled))
             return filled
 
-        return ResolvedText(config_placeholders.replace_placeholders(text, fill), is_secret=True)
+        return ResolvedText(
+            config_placeholders.replace_placeholders(text, resolve_found_placeholder),
+            is_secret=True,
+        )
 
     def _check_total_length(self, length: int) -> None:
         self._resolved_length += length

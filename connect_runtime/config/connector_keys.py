@@ -47,7 +47,7 @@ _ALIASES_VALIDATOR = Composite(
 
 
 def _build_class_validator(base: type, word: str) -> Validator:
-    def check(name: str, value: Any) -> None:
+    def check_class_value(name: str, value: Any) -> None:
         if value is None:
             return
         if not issubclass(value, base):
@@ -58,7 +58,7 @@ def _build_class_validator(base: type, word: str) -> Validator:
         if inspect.isabstract(value):
             raise ConfigError("This class is abstract and cannot be created.")
 
-    return Lambda(check, f"A concrete subclass of {word}")
+    return Lambda(check_class_value, f"A concrete subclass of {word}")
 
 
 def _check_regex_value(name: str, value: Any) -> None:

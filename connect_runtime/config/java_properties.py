@@ -106,7 +106,7 @@ def _split_property_line(line: str) -> tuple[str, str]:
 
 
 def _unescape_property_text(text: str) -> str:
-    def replace(match: re.Match[str]) -> str:
+    def replace_escape(match: re.Match[str]) -> str:
         code, broken, char = match.groups()
         if broken:
             raise ValueError(match.start())
@@ -114,7 +114,7 @@ def _unescape_property_text(text: str) -> str:
             return chr(int(code, 16))
         return _ESCAPED_CHARS.get(char, char) if char else ""
 
-    found = _ESCAPE_PATTERN.sub(replace, text)
+    found = _ESCAPE_PATTERN.sub(replace_escape, text)
     if _SURROGATE_PATTERN.search(
         found
     ):  # two escapes may form one character (UTF-16 surrogate pair)

@@ -94,24 +94,24 @@ class PendingReplies:
         """Complete the ticket's future with the result or error of `outcome`, whose result must be
         a reply."""
 
-        def done(future: futures.Future[object]) -> None:
+        def on_done(future: futures.Future[object]) -> None:
             error = future.exception()
             if error is not None:
                 self.fail_reply(ticket, error)
             else:
                 self.complete_reply(ticket, cast("WorkerReply", future.result()))
 
-        outcome.add_done_callback(done)
+        outcome.add_done_callback(on_done)
 
     def propagate_failure(self, ticket: int, outcome: futures.Future[object]) -> None:
         """Fail the ticket's future if `outcome` fails. A success leaves the future pending."""
 
-        def done(future: futures.Future[object]) -> None:
+        def on_done(future: futures.Future[object]) -> None:
             error = future.exception()
             if error is not None:
                 self.fail_reply(ticket, error)
 
-        outcome.add_done_callback(done)
+        outcome.add_done_callback(on_done)
 
     def refuse_all_requests(self, reply: RequestRefused) -> None:
         """Complete all pending futures with this refusal, because the herder is shutting down."""
@@ -252,7 +252,7 @@ class BackgroundActionRunner:
         """Validate the configuration in the thread pool, then submit the request with the
         validation result."""
 
-        def run() -> None:
+        def run_in_pool() -> None:
             infos = self._deps.validate(request.config)
             validated = PutConnector(
                 connector=request.connector,
@@ -265,7 +265,7 @@ class BackgroundActionRunner:
                 self._replies.complete_reply(ticket, SHUTTING_DOWN_REPLY)
 
         self._replies.propagate_failure(
-            ticket, self._submit_call(run, self._deps.plugin_thread_pool)
+            ticket, self._submit_call(run_in_pool, self._deps.plugin_thread_pool)
         )
 
     def _write_status(self, subject: StatusSubject, state: RunState) -> None:
@@ -311,14 +311,14 @@ class BackgroundActionRunner:
             return
         known = config
 
-        def run() -> ConnectorOffsets | ConnectorOffsetsModified:
+        def run_in_pool() -> ConnectorOffsets | ConnectorOffsetsModified:
             offsets = self._deps.offsets
             if isinstance(request, ReadConnectorOffsets):
                 return offsets.read_offsets(request.connector, known)
             return offsets.modify_offsets(request.connector, known, request.offsets)
 
         self._replies.complete_from_future(
-            ticket, self._submit_call(run, self._deps.plugin_thread_pool)
+            ticket, self._submit_call(run_in_pool, self._deps.plugin_thread_pool)
         )
 
     def _submit_call(self, run: Callable[[], object], calls: ThreadPool) -> futures.Future[object]:

@@ -152,7 +152,7 @@ class TaskConfigGenerator:
             view.generation(name),
         )
 
-        def ask() -> _GeneratedConfigs | None:
+        def call_connector() -> _GeneratedConfigs | None:
             configs = self._worker.connector_task_configs(name, config)
             if configs is None:
                 return None
@@ -166,7 +166,7 @@ class TaskConfigGenerator:
             is_applied = applied is not None and applied.resolved == now
             return _GeneratedConfigs(configs=configs, applied=applied, is_applied=is_applied)
 
-        return ask
+        return call_connector
 
     def _resolve_applied_config(
         self, raw: RawConfig, generation: int | None

@@ -64,7 +64,7 @@ def create_worker_logs(
     )
     found = {each.kind: each for each in topics.topics}
 
-    def log(purpose: InternalTopicKind) -> KafkaSharedLog:
+    def create_log(purpose: InternalTopicKind) -> KafkaSharedLog:
         status = purpose is _Purpose.STATUS
         once, forever = LogRetryPolicy.TRY_ONCE, LogRetryPolicy.RETRY_FOREVER
         return KafkaSharedLog(
@@ -91,9 +91,9 @@ def create_worker_logs(
             clock=clock,
         )
     return WorkerLogs(
-        config=log(_Purpose.CONFIG),
-        offset=log(_Purpose.OFFSET),
-        status=log(_Purpose.STATUS),
+        config=create_log(_Purpose.CONFIG),
+        offset=create_log(_Purpose.OFFSET),
+        status=create_log(_Purpose.STATUS),
         admin=admin,
         fenced_writer=fenced,
     )

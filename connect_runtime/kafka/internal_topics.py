@@ -141,12 +141,12 @@ class InternalTopicManager:
         """
         found: int | None = None
 
-        def find_topic() -> bool:
+        def try_find_topic() -> bool:
             nonlocal found
             found = self._count_partitions(topic, end)
             return found is not None
 
-        clock.wait_until(find_topic, timeout_s=self._compute_wait_limit_s(end))
+        clock.wait_until(try_find_topic, timeout_s=self._compute_wait_limit_s(end))
         if found is None:
             raise self._create_missing_error(topic)
         return found
@@ -158,7 +158,7 @@ class InternalTopicManager:
         """
         found: str | None = None
 
-        def read_policy() -> bool:
+        def try_read_policy() -> bool:
             nonlocal found
             try:
                 found = self.admin.get_cleanup_policy(topic.name, end)
@@ -168,7 +168,7 @@ class InternalTopicManager:
                 return False
             return True
 
-        if not clock.wait_until(read_policy, timeout_s=self._compute_wait_limit_s(end)):
+        if not clock.wait_until(try_read_policy, timeout_s=self._compute_wait_limit_s(end)):
             raise self._create_missing_error(topic)
         return found
 

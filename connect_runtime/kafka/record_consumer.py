@@ -138,27 +138,27 @@ class KafkaRecordConsumer:
         """Subscribe to topics by name or by pattern. `RecordConsumer` documents the other public
         methods."""
 
-        def assigned(_: object, partitions: list[confluent_kafka.TopicPartition]) -> None:
+        def on_assigned(_: object, partitions: list[confluent_kafka.TopicPartition]) -> None:
             self._assign_partitions(partitions, listener.on_partitions_assigned)
 
-        def revoked(_: object, partitions: list[confluent_kafka.TopicPartition]) -> None:
+        def on_revoked(_: object, partitions: list[confluent_kafka.TopicPartition]) -> None:
             self._revoked.update(_from_library_partitions(partitions))
             self._call_rebalance_listener(listener.on_partitions_revoked, partitions)
 
-        def lost(_: object, partitions: list[confluent_kafka.TopicPartition]) -> None:
+        def on_lost(_: object, partitions: list[confluent_kafka.TopicPartition]) -> None:
             self._revoked.update(_from_library_partitions(partitions))
             self._call_rebalance_listener(listener.on_partitions_lost, partitions)
 
-        def choose(names: Sequence[str]) -> None:
+        def select_matching_topics(names: Sequence[str]) -> None:
             self._consumer.subscribe(
-                list(names), on_assign=assigned, on_revoke=revoked, on_lost=lost
+                list(names), on_assign=on_assigned, on_revoke=on_revoked, on_lost=on_lost
             )
 
         if isinstance(topics, BoundedPattern):
-            self._choose = choose
+            self._choose = select_matching_topics
             self._matching = TopicPatternMatcher(topics, refresh_s=self._refresh_s)
         else:
-            choose(topics)
+            select_matching_topics(topics)
 
     def _refresh_topics(self) -> None:
         now_s = self._clock.now_s()
@@ -205,7 +205,7 @@ class KafkaRecordConsumer:
         end = Deadline.after(_POSITIONS_TIMEOUT_S, now_s=self._clock.now_s())
         found: Mapping[_Partition, int] = {}
 
-        def answered() -> bool:
+        def fetch_all_positions() -> bool:
             nonlocal found
             try:
                 found = self._fetch_positions(partitions, end)
@@ -218,7 +218,7 @@ class KafkaRecordConsumer:
             return True
 
         left_s = end.remaining_s(self._clock.now_s())
-        if not clock.wait_until(answered, timeout_s=left_s, interval_s=_RETRY_DELAY_S):
+        if not clock.wait_until(fetch_all_positions, timeout_s=left_s, interval_s=_RETRY_DELAY_S):
             raise self._translate_error(client_errors.create_timeout_error(), "fetching offsets")
         return found
 

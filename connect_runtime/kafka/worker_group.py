@@ -272,7 +272,7 @@ class KafkaWorkerGroup:
     def _send_request(self, loop: _ConnectionLoop, send: SendGroupRequest) -> None:
         begun_s = self._clock.now_s()
 
-        def done(reply: ClientResponse) -> None:
+        def on_response(reply: ClientResponse) -> None:
             self._record_response(send.message.api, reply, begun_s=begun_s)
             event: MemberEvent
             if reply.failure is None:
@@ -284,7 +284,7 @@ class KafkaWorkerGroup:
         with self._lock:
             self._metrics.record_request(send.message.api, begun_s)
         loop.connections.call(
-            send.to, send.message, done=done, timeout_s=send.timeout_s, lane=send.lane
+            send.to, send.message, done=on_response, timeout_s=send.timeout_s, lane=send.lane
         )
 
     def _record_response(self, api: str, reply: ClientResponse, *, begun_s: float) -> None:

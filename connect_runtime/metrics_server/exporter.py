@@ -125,12 +125,12 @@ class MetricsHttpServer:
     ) -> None:
         task = asyncio.get_running_loop().create_task(self._serve_connection(reader, writer))
 
-        def end(_: asyncio.Task[None]) -> None:
+        def remove_connection_task(_: asyncio.Task[None]) -> None:
             self._held.remove_connection(task)
             self._unsent.pop(task, None)
             writer.transport.abort()
 
-        task.add_done_callback(end)
+        task.add_done_callback(remove_connection_task)
         peer = writer.get_extra_info("peername") or ("",)
         if (closed := self._held.admit_connection(task, str(peer[0]))) is not None:
             closed.cancel()
@@ -340,12 +340,12 @@ class MetricsExporter:
             task = asyncio.get_running_loop().create_task(self._render_page(self._scrape, request))
             self._scrapes[same] = task
 
-            def forget(done: asyncio.Task[MetricsHttpResponse]) -> None:
+            def forget_rendering(done: asyncio.Task[MetricsHttpResponse]) -> None:
                 del self._scrapes[same]
                 if not done.cancelled():
                     done.exception()  # retrieved, although all clients may have left
 
-            task.add_done_callback(forget)
+            task.add_done_callback(forget_rendering)
         return await asyncio.shield(self._scrapes[same])
 
 

@@ -102,10 +102,10 @@ class DiscoveredPlugins:
         }
         order = list(_Kind)
 
-        def place(each: tuple[_Kind, str]) -> tuple[int, str]:
+        def get_sort_key(each: tuple[_Kind, str]) -> tuple[int, str]:
             return order.index(each[0]), each[1]
 
-        return tuple(found[each] for each in sorted(found, key=place))
+        return tuple(found[each] for each in sorted(found, key=get_sort_key))
 
     def _add_plugin(self, plugin: ShippedPlugin, of: type[Any]) -> None:
         key = plugin.kind, plugin.target

@@ -259,7 +259,7 @@ def build_fetch_offsets_of_groups_request(
             require_stable=stable,
         )
 
-    def read(version: int, body: memoryview) -> FetchedOffsetsOfGroups:
+    def decode_offsets_response(version: int, body: memoryview) -> FetchedOffsetsOfGroups:
         try:
             return _decode_groups_response(
                 _GROUP_ENTITY_TYPES[version], body, asked=groups, seen=known
@@ -274,7 +274,7 @@ def build_fetch_offsets_of_groups_request(
         low=min(_GROUP_ENTITY_TYPES),
         high=max(_GROUP_ENTITY_TYPES),
         build=build,
-        read=read,
+        read=decode_offsets_response,
     )
 
 

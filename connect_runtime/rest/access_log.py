@@ -34,7 +34,7 @@ class AccessLogMiddleware:
         began_s = self._clock.now_s()
         status, size = 0, 0
 
-        async def send_counted(message: types.Message) -> None:
+        async def send_and_count(message: types.Message) -> None:
             nonlocal status, size
             if message["type"] == "http.response.start":
                 status = message["status"]
@@ -43,7 +43,7 @@ class AccessLogMiddleware:
             await send(message)
 
         try:
-            await self._app(scope, receive, send_counted)
+            await self._app(scope, receive, send_and_count)
         finally:
             took_ms = round((self._clock.now_s() - began_s) * 1000)
             self._format_log_line(scope, status=status, size=size, took_ms=took_ms)

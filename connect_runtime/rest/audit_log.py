@@ -47,20 +47,20 @@ class AuditLogMiddleware:
             return
         body, status = bytearray(), 0
 
-        async def receive_seen() -> types.Message:
+        async def receive_and_record() -> types.Message:
             message = await receive()
             if len(body) <= MAX_AUDITED_BODY_BYTES:
                 body.extend(message.get("body", b""))
             return message
 
-        async def send_seen(message: types.Message) -> None:
+        async def send_and_record(message: types.Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
             await send(message)
 
         try:
-            await self._app(scope, receive_seen, send_seen)
+            await self._app(scope, receive_and_record, send_and_record)
         finally:
             self._report(_build_audited_request(scope, body=bytes(body), status=status))
 

@@ -43,7 +43,7 @@ def build_origin_check(access: CorsSettings) -> Callable[[str], bool]:
     everybody, patterns = "*" in _split_list(access.origins), parse_allowed_origins(access.origins)
     is_limit_logged = False
 
-    def allowed(origin: str) -> bool:
+    def is_origin_allowed(origin: str) -> bool:
         nonlocal is_limit_logged
         if everybody:
             return True
@@ -57,7 +57,7 @@ def build_origin_check(access: CorsSettings) -> Callable[[str], bool]:
                 _LOG.warning("rejected an origin because matching failed: %s", error)
             return False
 
-    return allowed
+    return is_origin_allowed
 
 
 def _compile_origin(origin: str) -> BoundedPattern:
@@ -89,13 +89,13 @@ class CorsMiddleware:
             await self._app(scope, receive, send)
             return
 
-        async def send_with(message: types.Message) -> None:
+        async def send_with_cors_headers(message: types.Message) -> None:
             if message["type"] == "http.response.start":
                 message.setdefault("headers", [])
                 self._add_cors_headers(datastructures.MutableHeaders(scope=message), scope=scope)
             await send(message)
 
-        await self._app(scope, receive, send_with)
+        await self._app(scope, receive, send_with_cors_headers)
 
     def _add_cors_headers(
         self, headers: datastructures.MutableHeaders, *, scope: types.Scope

@@ -146,7 +146,7 @@ class SignatureMiddleware:
             return
         given = False
 
-        async def receive_again() -> types.Message:
+        async def receive_verified_body() -> types.Message:
             nonlocal given
             if given:
                 return await receive()

@@ -41,12 +41,12 @@ class NamespaceRouter:
         with self._lock:
             self._apps[namespace] = app
 
-        def remove() -> None:
+        def unmount_application() -> None:
             with self._lock:
                 if self._apps.get(namespace) is app:
                     del self._apps[namespace]
 
-        return remove
+        return unmount_application
 
     async def __call__(self, scope: types.Scope, receive: types.Receive, send: types.Send) -> None:
         if scope["type"] != "http":

@@ -62,11 +62,11 @@ async def wait_for_result(future: futures.Future[T], *, timeout_s: float) -> T:
     loop = asyncio.get_running_loop()
     done = asyncio.Event()
 
-    def wake(_: futures.Future[T]) -> None:
+    def wake_waiter(_: futures.Future[T]) -> None:
         with contextlib.suppress(RuntimeError):  # the loop is closed: no one waits any more
             loop.call_soon_threadsafe(done.set)
 
-    future.add_done_callback(wake)
+    future.add_done_callback(wake_waiter)
     try:
         async with asyncio.timeout(timeout_s):
             await done.wait()

@@ -87,13 +87,13 @@ class ResponseHeadersMiddleware:
         self._wall_ms = wall_ms
 
     async def __call__(self, scope: types.Scope, receive: types.Receive, send: types.Send) -> None:
-        async def send_with(message: types.Message) -> None:
+        async def send_with_headers(message: types.Message) -> None:
             if message["type"] == "http.response.start":
                 message.setdefault("headers", [])
                 self._apply_header_rules(datastructures.MutableHeaders(scope=message))
             await send(message)
 
-        await self._app(scope, receive, send_with)
+        await self._app(scope, receive, send_with_headers)
 
     def _apply_header_rules(self, headers: datastructures.MutableHeaders) -> None:
         for rule in self._rules:

@@ -51,7 +51,7 @@ def _build_route(
     served = [*handlers, "OPTIONS"] + (["HEAD"] if "GET" in handlers else [])
     allowed = ", ".join(sorted(served))
 
-    async def endpoint(request: requests.Request) -> responses.Response:
+    async def handle_request(request: requests.Request) -> responses.Response:
         if request.method == "OPTIONS":
             return responses.Response(headers={"Allow": allowed})
         handle = handlers["GET" if request.method == "HEAD" else request.method]
@@ -65,7 +65,7 @@ def _build_route(
         finally:
             await rest_request.release_body_slot()
 
-    return routing.Route(path, endpoint, methods=served)
+    return routing.Route(path, handle_request, methods=served)
 
 
 def _check_content_type(content_type: str | None) -> None:

@@ -76,11 +76,11 @@ def commit_offsets(
     answered = threading.Event()
     answer: list[ConnectError | None] = []
 
-    def note(error: ConnectError | None) -> None:
+    def record_result(error: ConnectError | None) -> None:
         answer.append(error)
         answered.set()
 
-    offsets.write_offsets(connector, pairs, on_done=note)
+    offsets.write_offsets(connector, pairs, on_done=record_result)
     if not answered.wait(timeout_s):
         raise RetriableError(
             f"committing offsets of {connector}: not acknowledged within {timeout_s:.1f} s; they "

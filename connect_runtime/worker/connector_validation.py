@@ -74,7 +74,7 @@ def redact_infos(
     """
     hidden = {name for name, value in given.items() if value != resolved.get(name)}
 
-    def present(info: ConfigInfo) -> ConfigInfo:
+    def redact_config_info(info: ConfigInfo) -> ConfigInfo:
         definition, value = info.definition, info.value
         if definition is not None and definition.type == _CLASS_TYPE:
             definition = _rename_default_class(definition, names)
@@ -86,7 +86,7 @@ def redact_infos(
     return dataclasses.replace(
         infos,
         name=hide(infos.name) if CONNECTOR_CLASS_KEY in hidden else infos.name,
-        configs=tuple(present(each) for each in infos.configs),
+        configs=tuple(redact_config_info(each) for each in infos.configs),
     )
 
 

@@ -125,7 +125,7 @@ class ConnectMetricsRegistry:
         """Convert metric readings to metric families, sorted by name."""
         series: dict[str, tuple[Metric, dict[tuple[str, ...], float]]] = {}
 
-        def put(metric: Metric, labels: tuple[str, ...], value: float) -> None:
+        def add_value(metric: Metric, labels: tuple[str, ...], value: float) -> None:
             found = series.get(metric.name)
             if found is None:
                 found = series[metric.name] = (metric, {})
@@ -134,12 +134,12 @@ class ConnectMetricsRegistry:
         for reading in readings:
             known = self._metrics[reading.group.name, reading.group.tags]
             for attribute, value in reading.numbers.items():
-                put(known[attribute], reading.tags, value)
+                add_value(known[attribute], reading.tags, value)
             for attribute, text in reading.texts.items():
-                put(known[attribute], (*reading.tags, text), 1.0)
+                add_value(known[attribute], (*reading.tags, text), 1.0)
             if reading.info:
                 texts = (reading.info.get(each, "") for each in reading.group.info_attributes)
-                put(known[INFO_ATTRIBUTE], (*reading.tags, *texts), 1.0)
+                add_value(known[INFO_ATTRIBUTE], (*reading.tags, *texts), 1.0)
         return tuple(
             MetricFamily(metric=metric, series=values)
             for _, (metric, values) in sorted(series.items())

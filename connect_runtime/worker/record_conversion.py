@@ -301,7 +301,7 @@ def load_converters(
     `ConnectError`, and any exception that a converter's `configure` raises.
     """
 
-    def made(part: str, of_worker: str, kind: Kind) -> Any:
+    def create_converter(part: str, of_worker: str, kind: Kind) -> Any:
         own = config.get(f"{part}.converter")
         if own is None and kind is Kind.CONVERTER:
             own = default
@@ -318,7 +318,7 @@ def load_converters(
         return found
 
     return TaskConverters(
-        key=made("key", worker.key_converter, Kind.CONVERTER),
-        value=made("value", worker.value_converter, Kind.CONVERTER),
-        header=made("header", worker.header_converter, Kind.HEADER_CONVERTER),
+        key=create_converter("key", worker.key_converter, Kind.CONVERTER),
+        value=create_converter("value", worker.value_converter, Kind.CONVERTER),
+        header=create_converter("header", worker.header_converter, Kind.HEADER_CONVERTER),
     )

@@ -207,11 +207,11 @@ class WorkerMetrics:
             self._connectors[name] = shown
             self._added.pop(name, None)
 
-        def said(state: _State) -> None:
+        def on_status(state: _State) -> None:
             shown.state = state
             self._record_startup(name, first.evaluate_status(state))
 
-        return said
+        return on_status
 
     def add_task(self, task: ConnectorTaskId, measured: TaskMetrics) -> OnStatus:
         """Add a task with its metrics. Return the callback for its statuses."""
@@ -220,11 +220,11 @@ class WorkerMetrics:
             self._tasks[task] = measured
             self._added.pop(task, None)
 
-        def said(state: _State) -> None:
+        def on_status(state: _State) -> None:
             measured.record_state(state)
             self._record_startup(task, first.evaluate_status(state))
 
-        return said
+        return on_status
 
     def remove_connector_or_task(self, subject: StatusSubject) -> None:
         """Remove a connector or task that has stopped. Unknown connectors and tasks are ignored."""

@@ -37,7 +37,7 @@ def check_command(
       mm2 check clusters.yaml --flow 'east->west' --json
     """
     with config_errors.append_consequence_to_errors("no cluster was contacted"):
-        settings = config_loader.load(file, environment=os.environ)
+        settings = config_loader.load_config_file(file, environment=os.environ)
     for line in settings.format_warnings():
         terminal.print_line(f"warning: {line}", err=True)
     names = (

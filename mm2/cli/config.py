@@ -46,15 +46,15 @@ def check_config(*, file: pathlib.Path, as_json: bool) -> int:
     No cluster is contacted; mm2 check does that.
     """
     try:
-        found = config_loader.load(file, environment=os.environ)
+        found = config_loader.load_config_file(file, environment=os.environ)
     except SettingsError as error:
         if not as_json:
             error.consequence = "mm2 run would not start"
             raise
-        click.echo(json.dumps(_check_result_as_json(file, mistakes=error.problems), indent=2))
+        click.echo(json.dumps(_build_check_json(file, mistakes=error.problems), indent=2))
         return exit_codes.BAD_INPUT
     if as_json:
-        click.echo(json.dumps(_check_result_as_json(file, found=found), indent=2))
+        click.echo(json.dumps(_build_check_json(file, found=found), indent=2))
         return exit_codes.DONE
     for line in found.format_warnings():
         terminal.print_line(f"warning: {line}", err=True)
@@ -66,7 +66,7 @@ def check_config(*, file: pathlib.Path, as_json: bool) -> int:
     return exit_codes.DONE
 
 
-def _check_result_as_json(
+def _build_check_json(
     file: pathlib.Path,
     *,
     found: Mm2Settings | None = None,
@@ -96,7 +96,7 @@ def show_config(*, file: pathlib.Path, as_json: bool) -> None:
     from mm2.config import effective_config
 
     shown = effective_config.derive_effective_config(
-        config_loader.load(file, environment=os.environ), environment=os.environ
+        config_loader.load_config_file(file, environment=os.environ), environment=os.environ
     )
     if as_json:
         click.echo(json.dumps(effective_config.render_json(shown), indent=2))
@@ -119,7 +119,7 @@ def convert_config(file: pathlib.Path, form: str | None) -> int:
     The effective configuration stays the same. Settings that the other format cannot express are
     listed on stderr. Secrets are printed only if FILE itself contains them.
     """
-    before = config_loader.load(file, environment=os.environ)
+    before = config_loader.load_config_file(file, environment=os.environ)
     is_properties = config_loader.is_properties_file(file)
     if form == (_PROPERTIES_FORM if is_properties else _YAML_FORM):
         click.echo(file.read_bytes(), nl=False)  # as bytes: the formats differ in encoding
@@ -137,7 +137,7 @@ def convert_config(file: pathlib.Path, form: str | None) -> int:
 
 
 def _convert_config_file(file: pathlib.Path, *, is_properties: bool) -> ConvertedFile:
-    text = config_loader.read_text(file)
+    text = config_loader.read_config_text(file)
     if is_properties:
         return properties_conversion.convert_to_yaml(
             mm2_properties.translate_properties(text), folder=pathlib.Path.cwd()
@@ -150,7 +150,9 @@ def _convert_config_file(file: pathlib.Path, *, is_properties: bool) -> Converte
 def _find_lost_settings(text: str, before: Mm2Settings, *, is_properties: bool) -> list[str]:
     """Return the settings of `before`, the original file, that are missing or different when the
     converted text is parsed."""
-    read = config_loader.parse if is_properties else config_loader.parse_properties
+    read = (
+        config_loader.parse_clusters_yaml if is_properties else config_loader.parse_mm2_properties
+    )
     try:
         after = read(text, file="the result", folder=pathlib.Path.cwd(), environment=os.environ)
     except SettingsError as error:

@@ -277,7 +277,7 @@ def _render_options(
         default = "required" if name in required else _format_default(option.default)
         if option in flow_keys.FACTOR_OPTIONS:
             default = f"as `{flow_keys.REPLICATION_FACTOR.name}`"
-        yield f"`{name}`", default, _format_code(option.kind.allowed), meaning
+        yield f"`{name}`", default, _format_inline_code(option.kind.allowed), meaning
 
 
 def _render_spark_options() -> Iterator[tuple[str, ...]]:
@@ -298,7 +298,7 @@ def _render_worker_keys(told: Mapping[str, str], names: Iterable[str]) -> Iterat
     The default is mm2's default in `clusters.yaml` if mm2 has one, otherwise Connect's.
     """
     folder = pathlib.Path("/")
-    least = config_loader.parse(
+    least = config_loader.parse_clusters_yaml(
         _MINIMAL_FILE, file="least", folder=folder, environment={}
     ).flat.props
     declared = {**worker_keys.COMMON.keys, **worker_keys.DISTRIBUTED.keys}
@@ -334,7 +334,7 @@ def _render_refused_keys() -> Iterator[str]:
         ("flow", {**flow_keys.REFUSED_KEYS, **families}),
         ("cluster", client_keys.REFUSED_PROPERTIES),
     ):
-        rows = ((f"`{name}`", _format_code(why)) for name, why in sorted(found.items()))
+        rows = ((f"`{name}`", _format_inline_code(why)) for name, why in sorted(found.items()))
         yield from _render_table((f"{where} key", "reason"), rows)
         yield ""
 
@@ -350,7 +350,7 @@ def _format_default(default: str | tuple[str, ...] | None) -> str:
     return f"`{default}`" if default else "empty"
 
 
-def _format_code(text: str) -> str:
+def _format_inline_code(text: str) -> str:
     """Escape characters of regular expressions that Markdown would interpret."""
     return text.replace("*", r"\*").replace("<", r"\<")
 

@@ -70,7 +70,7 @@ def drill_command(
       mm2 drill --from east --to west --planned
     """
     java.find_java()
-    settings = config_loader.load(file, environment=os.environ)
+    settings = config_loader.load_config_file(file, environment=os.environ)
     flow = options.find_flow(settings, f"{origin}->{destination}", hint="--from, --to")
     # Imported here so that invalid input is reported before Kafka's client library is loaded.
     from mm2.cli import library_logs

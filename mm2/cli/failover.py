@@ -205,7 +205,7 @@ def run_move(order: MoveOptions) -> int:
     NO-GO.
     """
     order.check()
-    settings = config_loader.load(order.file, environment=os.environ)
+    settings = config_loader.load_config_file(order.file, environment=os.environ)
     flow = options.find_flow(settings, f"{order.origin}->{order.destination}", hint="--from, --to")
     # Imported here so that invalid input is reported before Kafka's client library is loaded.
     from mm2.cli import library_logs
@@ -251,7 +251,7 @@ def begin_move(order: MoveOptions, found: MoveComponentFactory) -> int:
     from mm2.failover.plan_findings import PlanVerdict
 
     wanted = _build_request(order)
-    path = order.journal or _default_journal_path(order, found.clock.wall_ms())
+    path = order.journal or _build_default_journal_path(order, found.clock.wall_ms())
     planned, clusters = _plan_move(found, wanted, path)
     no_go = planned.verdict is PlanVerdict.NO_GO
     if no_go or not order.execute:
@@ -523,7 +523,7 @@ def list_client_properties(cluster: ClusterSettings) -> dict[str, str]:
     }
 
 
-def _default_journal_path(order: MoveOptions, now_ms: int) -> pathlib.Path:
+def _build_default_journal_path(order: MoveOptions, now_ms: int) -> pathlib.Path:
     moment = datetime.datetime.fromtimestamp(now_ms / 1000, tz=datetime.UTC)
     return pathlib.Path(
         f"{order.verb}-{order.origin}-{order.destination}-{moment:%Y%m%dT%H%M%SZ}.jsonl"

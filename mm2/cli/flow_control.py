@@ -31,16 +31,16 @@ _flow_argument = click.argument("flow", metavar="FLOW")
 _file_option = options.config_option("Configuration file of the running process.")
 
 
-def _topic_option(text: str) -> Callable[[F], F]:
+def _build_topic_option(text: str) -> Callable[[F], F]:
     return click.option("--topic", metavar="T", help=text)
 
 
 @click.command("pause")
 @_flow_argument
-@_topic_option("Only this source topic.")
+@_build_topic_option("Only this source topic.")
 @_file_option
 @options.json_option
-def pause(*, flow: str, topic: str | None, file: pathlib.Path, as_json: bool) -> int:
+def pause_command(*, flow: str, topic: str | None, file: pathlib.Path, as_json: bool) -> int:
     """Pause replication of the running FLOW, or of one topic.
 
     The pause remains in effect across restarts until mm2 resume. Checkpoints and heartbeats are
@@ -64,10 +64,10 @@ def pause(*, flow: str, topic: str | None, file: pathlib.Path, as_json: bool) ->
 
 @click.command("resume")
 @_flow_argument
-@_topic_option("Only this source topic.")
+@_build_topic_option("Only this source topic.")
 @_file_option
 @options.json_option
-def resume(*, flow: str, topic: str | None, file: pathlib.Path, as_json: bool) -> int:
+def resume_command(*, flow: str, topic: str | None, file: pathlib.Path, as_json: bool) -> int:
     """Resume the running FLOW, or one of its topics, after mm2 pause or mm2 failover.
 
     Replication continues at the offset where it was paused. For a halted partition, see mm2 why
@@ -91,10 +91,12 @@ def resume(*, flow: str, topic: str | None, file: pathlib.Path, as_json: bool) -
 @click.command("throttle")
 @_flow_argument
 @click.argument("rate", metavar="RATE")
-@_topic_option("Only this source topic.")
+@_build_topic_option("Only this source topic.")
 @_file_option
 @options.json_option
-def throttle(*, flow: str, rate: str, topic: str | None, file: pathlib.Path, as_json: bool) -> int:
+def throttle_command(
+    *, flow: str, rate: str, topic: str | None, file: pathlib.Path, as_json: bool
+) -> int:
     """Limit the running FLOW, or one of its topics, to RATE bytes per second.
 
     RATE is a number with a unit such as 20MB, `none` for no limit, or `default` for the limit of
@@ -131,10 +133,10 @@ def throttle(*, flow: str, rate: str, topic: str | None, file: pathlib.Path, as_
 
 @click.command("restart")
 @_flow_argument
-@_topic_option("Only the tasks that replicate this source topic.")
+@_build_topic_option("Only the tasks that replicate this source topic.")
 @_file_option
 @options.json_option
-def restart(*, flow: str, topic: str | None, file: pathlib.Path, as_json: bool) -> int:
+def restart_command(*, flow: str, topic: str | None, file: pathlib.Path, as_json: bool) -> int:
     """Restart the connectors and tasks of the running FLOW on all nodes.
 
     No record is lost or duplicated.

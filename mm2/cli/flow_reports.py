@@ -90,7 +90,7 @@ def load_selected_flows(query: ReportQuery) -> tuple[Mm2Settings, tuple[Flow, ..
 
     Raises `SettingsError` for an invalid file and `click.BadParameter` for an unknown flow.
     """
-    settings = config_loader.load(query.file, environment=os.environ)
+    settings = config_loader.load_config_file(query.file, environment=os.environ)
     if query.flow is None:
         return settings, tuple(settings.flows)
     return settings, (options.find_flow(settings, query.flow, hint="--flow"),)
@@ -162,7 +162,7 @@ def make_cluster_collector(settings: Mm2Settings, *, timeout_s: float) -> Callab
             clock=clock,
             timeout_s=end.remaining_s(clock.now_s()),
             lost={
-                side: reachability_probe.describe_cause(each, failure)
+                side: reachability_probe.describe_failure_cause(each, failure)
                 for side, each in accesses.items()
                 if isinstance(failure := get_failure(each), RetriableError)
             },

@@ -110,9 +110,9 @@ def incidents_command(
         key=lambda each: each[1].at_ms,
     )
     if query.as_json:
-        _print_json(found, answers)
+        _print_incidents_json(found, answers)
     else:
-        _print_table(found, answers)
+        _print_incident_table(found, answers)
     for each in answers:
         if each.error is not None:
             where = f"the incidents of {each.flow.name} on {each.flow.target}"
@@ -137,7 +137,7 @@ def _read_all_incidents(
 
     clock = SystemClock()
 
-    def read(flow: Flow) -> IncidentQueryResult:
+    def read_flow_incidents(flow: Flow) -> IncidentQueryResult:
         try:
             reachability_probe.require_reachable_clusters(
                 [cluster_clients.build_target_access(settings, flow)],
@@ -154,7 +154,9 @@ def _read_all_incidents(
         )
 
     threads = ThreadPool("incidents", threads_max=len(wanted), waiting_max=len(wanted))
-    calls = [(flow, threads.submit(functools.partial(read, flow))) for flow in wanted]
+    calls = [
+        (flow, threads.submit(functools.partial(read_flow_incidents, flow))) for flow in wanted
+    ]
     futures.wait([call for _, call in calls], timeout=timeout_s + _TIMEOUT_SLACK_S)
     late = RetriableError(f"no response within {timeout_s:g} s")
     return [
@@ -163,11 +165,11 @@ def _read_all_incidents(
     ]
 
 
-def _print_table(
+def _print_incident_table(
     found: Sequence[tuple[str, Incident]], answers: Sequence[IncidentQueryResult]
 ) -> None:
     read = [each.flow.name for each in answers if each.error is None]
-    rows = [_format_row(name, one) for name, one in found]
+    rows = [_format_incident_row(name, one) for name, one in found]
     rows += [
         _format_unreadable_row(each.flow.name, one) for each in answers for one in each.unreadable
     ]
@@ -180,7 +182,7 @@ def _print_table(
         terminal.print_line(f"no incidents of {', '.join(read)}")
 
 
-def _print_json(
+def _print_incidents_json(
     found: Sequence[tuple[str, Incident]], answers: Sequence[IncidentQueryResult]
 ) -> None:
     failed = [

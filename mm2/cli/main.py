@@ -55,15 +55,17 @@ COMMAND_SECTIONS: Mapping[str, Mapping[str, Subcommand]] = {
         "reload": Subcommand(
             "mm2.cli.reload", "reload_command", "Apply a changed configuration to a running mm2."
         ),
-        "pause": Subcommand("mm2.cli.flow_control", "pause", "Pause a flow or one of its topics."),
+        "pause": Subcommand(
+            "mm2.cli.flow_control", "pause_command", "Pause a flow or one of its topics."
+        ),
         "resume": Subcommand(
-            "mm2.cli.flow_control", "resume", "Resume a paused or stopped flow or topic."
+            "mm2.cli.flow_control", "resume_command", "Resume a paused or stopped flow or topic."
         ),
         "restart": Subcommand(
-            "mm2.cli.flow_control", "restart", "Restart a flow's connectors and tasks."
+            "mm2.cli.flow_control", "restart_command", "Restart a flow's connectors and tasks."
         ),
         "throttle": Subcommand(
-            "mm2.cli.flow_control", "throttle", "Limit the rate of a flow or topic."
+            "mm2.cli.flow_control", "throttle_command", "Limit the rate of a flow or topic."
         ),
         "topic": Subcommand(
             "mm2.cli.topic", "topic_group", "Reset a halted topic to another source position."

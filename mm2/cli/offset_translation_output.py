@@ -74,9 +74,9 @@ def format_translation(answer: TranslationResult) -> Iterator[str]:
     """Yield a table of translated offsets, followed by notes."""
     head = _TRANSLATION_COLUMNS if answer.groups is None else (_GROUP_COLUMN, *_TRANSLATION_COLUMNS)
     rows = [
-        _build_cells(place, answer)
+        _build_offset_cells(place, answer)
         if answer.groups is None
-        else (group, *_build_cells(place, answer))
+        else (group, *_build_offset_cells(place, answer))
         for group, place in answer.rows
     ]
     yield from text_format.format_columns(head, rows)
@@ -179,7 +179,7 @@ def _positions_to_json(places: Sequence[Place]) -> list[dict[str, Any]]:
     ]
 
 
-def _build_cells(place: Place, answer: TranslationResult) -> tuple[str, ...]:
+def _build_offset_cells(place: Place, answer: TranslationResult) -> tuple[str, ...]:
     there = translation_outcomes.offset_there(place.outcome)
     again = _get_reread_bound(place.outcome)
     return (

@@ -108,7 +108,7 @@ def rebuild_command(
       mm2 offsets rebuild --flow 'east->west' --topic orders --dry-run
       mm2 offsets rebuild --engine inline --json
     """
-    settings = config_loader.load(file, environment=os.environ)
+    settings = config_loader.load_config_file(file, environment=os.environ)
     chosen = options.find_only_flow(settings, flow, hint="--flow")
     spark = settings.spark
     if engine is not None:
@@ -243,7 +243,7 @@ def skip_command(
       mm2 offsets skip 'east->west' --offset 1204 --from earliest
     """
     position = None if start is None else topic.parse_reset_position(start)
-    settings = config_loader.load(file, environment=os.environ)
+    settings = config_loader.load_config_file(file, environment=os.environ)
     chosen = options.find_flow(settings, flow, hint="FLOW")
     # Imported here so that invalid input is reported before Kafka's client library is loaded.
     from mm2.cli import library_logs
@@ -265,7 +265,7 @@ def skip_command(
             raise click.UsageError(str(error)) from error
         finally:
             ledger.close(1.0)
-    map_topic = naming.offset_map_topic(chosen.source)
+    map_topic = naming.format_offset_map_topic(chosen.source)
     named = found.partition
     concerned = "all partitions" if named is None else f"all partitions of topic {named.topic}"
     again = "" if position is None else f"; {named} restarts from {position}"
@@ -318,7 +318,7 @@ def _parse_timestamp(_: click.Context, __: click.Parameter, text: str | None) ->
         return None
     if re.fullmatch("[0-9]{1,15}", text) and int(text) <= value_types.MAX_TIMESTAMP_MS:
         return int(text)
-    kind = value_types.start_position()
+    kind = value_types.start_position_type()
     try:
         found = kind.parse((text,)).timestamp_ms
     except ValueError:
@@ -355,7 +355,7 @@ def _parse_timestamp(_: click.Context, __: click.Parameter, text: str | None) ->
 @click.option(
     "--csv", "as_csv", is_flag=True, help="Print CSV for kafka-consumer-groups --reset-offsets."
 )
-def translate(**given: Any) -> int:
+def translate_command(**given: Any) -> int:
     """Translate offsets of the source cluster to the target cluster, or back.
 
     With --group: every committed offset of the group, or its last checkpoints if the source does
@@ -382,8 +382,8 @@ def translate(**given: Any) -> int:
       mm2 offsets translate --group billing --back --json
     """
     question = TranslationQuery(**given)
-    _check_query(question)
-    settings = config_loader.load(question.file, environment=os.environ)
+    _check_translation_query(question)
+    settings = config_loader.load_config_file(question.file, environment=os.environ)
     flow = options.find_only_flow(settings, question.flow, hint="--flow")
     # Imported here so that invalid input is reported before Kafka's client library is loaded.
     from mm2.cli import library_logs
@@ -391,14 +391,14 @@ def translate(**given: Any) -> int:
 
     clock = SystemClock()
     with library_logs.redirect_library_logs():
-        link = _link_clusters(settings, flow, clock=clock)
+        link = _build_flow_link(settings, flow, clock=clock)
         with OffsetTranslator(link, timeout_s=question.timeout_s, clock=clock) as translator:
             answer = _translate_offsets(question, flow, translator, at_ms=clock.wall_ms())
     _print_translation(question, answer)
     return exit_codes.DONE if answer.is_complete else exit_codes.FAILED
 
 
-def _link_clusters(settings: Mm2Settings, flow: Flow, *, clock: Clock) -> FlowLink:
+def _build_flow_link(settings: Mm2Settings, flow: Flow, *, clock: Clock) -> FlowLink:
     """Describe how to connect to both clusters of the flow. Raises `FatalError` if settings are
     invalid."""
     from mm2.client.offset_translator import FlowLink
@@ -427,7 +427,7 @@ def _link_clusters(settings: Mm2Settings, flow: Flow, *, clock: Clock) -> FlowLi
     )
 
 
-def _check_query(question: TranslationQuery) -> None:
+def _check_translation_query(question: TranslationQuery) -> None:
     place = question.offset is not None, question.timestamp_ms is not None
     if bool(question.groups) == (question.topic is not None):
         raise click.UsageError("pass either --group, or --topic with --partition")

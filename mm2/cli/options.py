@@ -202,7 +202,7 @@ class ByteRateType(click.ParamType):  # type: ignore[type-arg]  # no generic bef
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> int:
-        kind = value_types.byte_rate()
+        kind = value_types.byte_rate_type()
         try:
             return kind.parse((str(value),))
         except ValueError:

@@ -31,7 +31,7 @@ def probe_command(*, file: pathlib.Path, flow_name: str | None, as_json: bool) -
       mm2 probe clusters.yaml
       mm2 probe clusters.yaml --flow 'east->west' --json
     """
-    settings = config_loader.load(file, environment=os.environ)
+    settings = config_loader.load_config_file(file, environment=os.environ)
     chosen = (
         settings.flows
         if flow_name is None

@@ -154,7 +154,9 @@ def run_command(
         StopSignals(exit_now=flow_display.exit_process_immediately) as stop,
         ReloadSignal() as again,
     ):
-        settings = _select_flows(config_loader.load(file, environment=os.environ), chosen.names)
+        settings = _select_flows(
+            config_loader.load_config_file(file, environment=os.environ), chosen.names
+        )
         for line in settings.format_warnings():
             _log.warning("%s", line)
         if settings.spark.engine == "spark":
@@ -260,7 +262,7 @@ def make_signal_waiter(stop: StopSignals, beat: Callable[[], object]) -> Callabl
     The function calls `beat`, then waits until a timeout in seconds or until a stop signal.
     """
 
-    def wait(timeout_s: float) -> None:
+    def wait_for_signal(timeout_s: float) -> None:
         beat()
         clock.wait_until(
             lambda: stop.signal_number is not None,
@@ -268,7 +270,7 @@ def make_signal_waiter(stop: StopSignals, beat: Callable[[], object]) -> Callabl
             interval_s=_SIGNAL_POLL_INTERVAL_S,
         )
 
-    return wait
+    return wait_for_signal
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -301,7 +303,7 @@ class _ConfigReloader:
             )
         made = ConfigReloader(
             running,
-            self.load,
+            self.load_settings,
             reload_signal=self.asked,
             socket=socket,
             reports=watch.reports,
@@ -320,13 +322,13 @@ class _ConfigReloader:
             if socket is not None:
                 socket.close()
 
-    def load(self) -> Mm2Settings:
+    def load_settings(self) -> Mm2Settings:
         """Read the settings from the file again.
 
         Raises `SettingsError` if the file is invalid or no longer contains a flow that `--flow`
         names.
         """
-        found = config_loader.load(self.file, environment=os.environ)
+        found = config_loader.load_config_file(self.file, environment=os.environ)
         try:
             return _select_flows(found, self.names)
         except click.ClickException as error:

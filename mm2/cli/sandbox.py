@@ -79,7 +79,7 @@ def sandbox_group() -> None:
 )
 @_json_option
 @_folder_option
-def up(
+def up_command(
     *,
     names: tuple[str, ...],
     brokers: str,
@@ -115,9 +115,9 @@ def up(
         _print_to_stderr("already up")
     for line in sandbox_lifecycle.describe_ports_in_use(state):
         _print_to_stderr(line)
-    servers = _check_health(state)
+    servers = _check_server_health(state)
     if as_json:
-        _print_json(state, servers)
+        _print_sandbox_json(state, servers)
     else:
         _print_clusters(state, servers, every_broker=False)
         _print_next_commands(folder, state)
@@ -127,7 +127,7 @@ def up(
 @sandbox_group.command("down")
 @_json_option
 @_folder_option
-def down(*, as_json: bool, folder: Path | None) -> int:
+def down_command(*, as_json: bool, folder: Path | None) -> int:
     """Stop the clusters and remove their data."""
     with _convert_sandbox_errors():
         was_up = sandbox_lifecycle.stop_sandbox(_resolve_folder(folder))
@@ -141,7 +141,7 @@ def down(*, as_json: bool, folder: Path | None) -> int:
 @sandbox_group.command("status")
 @_json_option
 @_folder_option
-def status(*, as_json: bool, folder: Path | None) -> int:
+def status_command(*, as_json: bool, folder: Path | None) -> int:
     """Show the clusters and the health of each broker.
 
     A metadata request is sent to each broker: the broker is `up`, `dead` (its process has exited)
@@ -152,16 +152,16 @@ def status(*, as_json: bool, folder: Path | None) -> int:
         state = sandbox_lifecycle.read_status(_resolve_folder(folder))
     if state is None or state.phase != "ready":
         if as_json:
-            _print_json(state, [])
+            _print_sandbox_json(state, [])
         _print_to_stderr(
             f"no sandbox is running in {_resolve_folder(folder)}"
             if state is None
             else f"the sandbox is {state.phase}"
         )
         return exit_codes.FAILED
-    servers = _check_health(state)
+    servers = _check_server_health(state)
     if as_json:
-        _print_json(state, servers)
+        _print_sandbox_json(state, servers)
     else:
         _print_clusters(state, servers, every_broker=True)
     return _choose_health_exit_code(servers, folder)
@@ -177,7 +177,7 @@ def status(*, as_json: bool, folder: Path | None) -> int:
 )
 @_json_option
 @_folder_option
-def env(*, shell: str, as_json: bool, folder: Path | None) -> int:
+def env_command(*, shell: str, as_json: bool, folder: Path | None) -> int:
     """Print shell variables with the addresses of the clusters.
 
     For a cluster `east`: EAST has the bootstrap servers, EAST_CONFIG is a client properties file
@@ -250,7 +250,7 @@ def _complete_tool(ctx: click.Context, param: click.Parameter, incomplete: str) 
     help=("Cluster to use; required if the sandbox has several clusters."),
 )
 @_folder_option
-def kafka(
+def kafka_command(
     *, tool: str, arguments: tuple[str, ...], cluster: str | None, folder: Path | None
 ) -> None:
     """Run one of Kafka's own command-line tools against a cluster of the sandbox.
@@ -283,7 +283,7 @@ def kafka(
 @click.argument("name", required=False)
 @click.option("--tail", type=click.IntRange(min=1), default=None, help="Only the last N lines.")
 @_folder_option
-def logs(*, name: str | None, tail: int | None, folder: Path | None) -> None:
+def logs_command(*, name: str | None, tail: int | None, folder: Path | None) -> None:
     """Print the logs of brokers and ZooKeeper servers, of all clusters or of cluster NAME."""
     home = SandboxFolder(_resolve_folder(folder).absolute())
     paths = sorted(
@@ -301,7 +301,7 @@ def logs(*, name: str | None, tail: int | None, folder: Path | None) -> None:
                 terminal.print_line(line.removesuffix("\n"))
 
 
-def _check_health(state: SandboxState) -> list[ServerHealth]:
+def _check_server_health(state: SandboxState) -> list[ServerHealth]:
     from mm2.sandbox import (
         server_health,  # loads Kafka's client library, which other commands do not need
     )
@@ -339,7 +339,7 @@ def _print_next_commands(folder: Path | None, state: SandboxState) -> None:
     )
 
 
-def _print_json(state: SandboxState | None, servers: Sequence[ServerHealth]) -> None:
+def _print_sandbox_json(state: SandboxState | None, servers: Sequence[ServerHealth]) -> None:
     """Print the sandbox state as JSON.
 
     `clusters` contains the client properties of each cluster, as in the section `clusters` of

@@ -70,7 +70,7 @@ def topic_group() -> None:
 @options.timeout_option(60.0, "How long to wait until the partitions are replicated again.")
 @options.config_option("Configuration file that defines the flow.")
 @options.json_option
-def reset(
+def reset_command(
     *,
     flow: str,
     topic: str,
@@ -97,7 +97,7 @@ def reset(
       mm2 topic reset 'east->west' orders --partition 3 --from 2026-01-31T08:00:00Z
       mm2 topic reset 'east->west' orders --partition 3 --from offset:1204
     """
-    settings = config_loader.load(file, environment=os.environ)
+    settings = config_loader.load_config_file(file, environment=os.environ)
     chosen = options.find_flow(settings, flow, hint="FLOW")
     position = parse_reset_position(start)
     if position.startswith(offset_map_records.OFFSET_POSITION_PREFIX) and not partitions:
@@ -107,7 +107,7 @@ def reset(
 
     order = TopicResetRequest(flow=chosen, topic=topic, partitions=partitions, position=position)
     try:
-        return _TopicResetCommand(order, settings, as_json=as_json).run(timeout_s)
+        return _TopicResetCommand(order, settings, as_json=as_json).run_reset(timeout_s)
     except InvalidResetError as error:
         raise click.UsageError(str(error)) from error
 
@@ -122,7 +122,7 @@ class _TopicResetCommand:
         self._clock = SystemClock()
         self._result: dict[str, Any] = {"flow": order.flow.name, "topic": order.topic}
 
-    def run(self, timeout_s: float) -> int:
+    def run_reset(self, timeout_s: float) -> int:
         """Record the reset, restart the affected tasks, wait until they replicate again, and return
         the exit code.
 
@@ -171,7 +171,7 @@ class _TopicResetCommand:
         from mm2.repair.topic_reset import FlowActivity, ResetWaiter
 
         order, flow = self._order, self._order.flow
-        decisions = topic_reset.record_decisions(
+        decisions = topic_reset.record_reset_decisions(
             order,
             both.source.admin,
             ledger,
@@ -180,17 +180,17 @@ class _TopicResetCommand:
         )
         self._report_lines(_DECISIONS_KEY, [each.describe() for each in decisions])
         self._print_text(
-            f"recorded in {naming.offset_map_topic(flow.source)} of cluster {flow.target}"
+            f"recorded in {naming.format_offset_map_topic(flow.source)} of cluster {flow.target}"
         )
 
         props = flow_plan.plan_flow(self._settings, flow, environment=os.environ).worker_props
 
-        def read_group() -> ConnectGroupSnapshot:
+        def read_flow_group() -> ConnectGroupSnapshot:
             return connect_group.read_connect_group(
                 both.target, props, clock=self._clock, timeout_s=_COLLECT_TIMEOUT_S
             )
 
-        group, api = read_group(), _find_rest_client(self._settings.file, flow.name)
+        group, api = read_flow_group(), _find_rest_client(self._settings.file, flow.name)
         state = topic_reset.find_flow_activity(group, topic=order.topic, here=api is not None)
         self._result["running"] = state.value
         partitions = [each.partition for each in decisions]
@@ -208,8 +208,10 @@ class _TopicResetCommand:
             decisions=decisions,
             ledger=ledger,
             collect_partitions=lambda: _collect_observed_partitions(self._settings.file, flow.name),
-            explain_inactivity=lambda: topic_reset.describe_failed_task(read_group()),
-            find_nodes=lambda partitions: topic_reset.find_task_nodes(read_group(), partitions),
+            explain_inactivity=lambda: topic_reset.describe_failed_task(read_flow_group()),
+            find_nodes=lambda partitions: topic_reset.find_task_nodes(
+                read_flow_group(), partitions
+            ),
             clock=self._clock,
             sleep=threading.Event().wait,
         )
@@ -224,7 +226,7 @@ class _TopicResetCommand:
         terminal.print_line(
             f"mm2: the reset is recorded, but a later step failed: {error}. The reset takes effect "
             f"when a task next acquires the partition, for example after a restart: "
-            f"{operator.restart(self._order.flow.name)}",
+            f"{operator.build_restart_command(self._order.flow.name)}",
             err=True,
         )
         return exit_codes.FAILED
@@ -248,13 +250,16 @@ def _describe_reset_effect(
     flow = order.flow.name
     match state:
         case FlowActivity.PAUSED:
-            what, line = f"{flow} is paused", operator.resume(flow, None)
+            what, line = f"{flow} is paused", operator.build_resume_command(flow, None)
         case FlowActivity.TOPIC_PAUSED:
-            what, line = f"topic {order.topic} is paused", operator.resume(flow, order.topic)
+            what, line = (
+                f"topic {order.topic} is paused",
+                operator.build_resume_command(flow, order.topic),
+            )
         case FlowActivity.STOPPED:
-            what, line = f"{flow} is stopped", operator.resume(flow, None)
+            what, line = f"{flow} is stopped", operator.build_resume_command(flow, None)
         case _:
-            start = operator.run()
+            start = operator.build_run_command()
             return f"no process runs {flow}: the reset takes effect when the flow starts: {start}"
     return f"{what}: the reset takes effect when it is resumed: {line}"
 
@@ -345,7 +350,7 @@ def parse_reset_position(start: str) -> str:
     offset = start.removeprefix(offset_map_records.OFFSET_POSITION_PREFIX)
     if offset != start and re.fullmatch("[0-9]{1,19}", offset) and int(offset) <= _OFFSET_MAX:
         return start
-    kind = value_types.start_position()
+    kind = value_types.start_position_type()
     try:
         return kind.parse((start,)).text
     except ValueError:

@@ -58,7 +58,7 @@ def why_command(
         raise click.UsageError("pass one topic: mm2 why [FILE] TOPIC")
     file = options.choose_config_file(pathlib.Path(words[0]) if len(words) == 2 else None, config)
     topic = words[-1]
-    settings = config_loader.load(file, environment=os.environ)
+    settings = config_loader.load_config_file(file, environment=os.environ)
     told, failed, note = _query_processes(file, topic, timeout_s=timeout_s)
     replicating = [(pid, flow) for pid, flow in told if flow["partitions"]]
     known = {flow["flow"] for _, flow in replicating}

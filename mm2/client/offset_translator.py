@@ -114,7 +114,7 @@ class FlowOffsetReader:
         `response_timeout_s` limits how long `read` waits for a cluster that does not respond.
         """
         self._target = target
-        self._topic = naming.offset_map_topic(source_alias)
+        self._topic = naming.format_offset_map_topic(source_alias)
         self._map = OffsetMapReader(lambda: target.open_tail(self._topic), where="the target")
         self._clock = clock
         self._response_timeout_s = response_timeout_s
@@ -131,7 +131,7 @@ class FlowOffsetReader:
         """
         end = Deadline.after(timeout_s, now_s=self._clock.now_s())
         response_s = min(timeout_s, self._response_timeout_s)
-        if not self._exists(self._target, self._topic, response_s):
+        if not self._topic_exists(self._target, self._topic, response_s):
             return OffsetMap()
         return self._map.read(response_s, must_end=lambda: end.is_expired(self._clock.now_s()))
 
@@ -144,13 +144,13 @@ class FlowOffsetReader:
             return None
         cluster, topic = self._syncs
         try:
-            if not self._exists(cluster, topic, timeout_s):
+            if not self._topic_exists(cluster, topic, timeout_s):
                 return None
             if self._sync_tail is None:
                 self._sync_store = OffsetSyncStore(keep_history=True)
                 self._sync_tail = cluster.open_tail(topic)
             for each in self._sync_tail.read_to_end(timeout_s):
-                self._apply(each)
+                self._apply_map_record(each)
         except FatalError as error:
             self._close_syncs()
             _LOG.warning("translating without offset syncs: %s", error)
@@ -167,13 +167,13 @@ class FlowOffsetReader:
         self._map.close()
         self._close_syncs()
 
-    def _exists(self, cluster: TranslationCluster, topic: str, timeout_s: float) -> bool:
+    def _topic_exists(self, cluster: TranslationCluster, topic: str, timeout_s: float) -> bool:
         """Return True if the topic exists. Reading a missing topic would wait for its creation."""
         if topic not in self._existing_topics and topic in cluster.topics.list_topics(timeout_s):
             self._existing_topics.add(topic)
         return topic in self._existing_topics
 
-    def _apply(self, record: TopicRecord) -> None:
+    def _apply_map_record(self, record: TopicRecord) -> None:
         where = f"{record.topic}: the record at offset {record.offset}"
         try:
             if record.key is not None:
@@ -276,45 +276,45 @@ class FlowLinkTranslator:
 
     def map_to_target(self, partition: TopicPartition) -> TopicPartition:
         """Return the target partition to which a source partition is replicated."""
-        return self._rename_partition(naming.topic_on_target, partition)
+        return self._rename_partition(naming.map_topic_to_target, partition)
 
     def map_to_source(self, partition: TopicPartition) -> TopicPartition:
         """Return the source partition from which a target partition is replicated."""
-        return self._rename_partition(naming.topic_on_source, partition)
+        return self._rename_partition(naming.map_topic_to_source, partition)
 
     def build_forward_translation(self, timeout_s: float) -> TranslateOffset:
         """Return a function that translates source offsets to the target, using the current offset
         maps."""
-        known = self._read_forward(timeout_s)
+        known = self._read_forward_offsets(timeout_s)
         opposite = _LazyReverseOffsets(lambda: self._read_reverse_map(timeout_s))
 
-        def translate(partition: TopicPartition, offset: int) -> Outcome:
+        def translate_offset(partition: TopicPartition, offset: int) -> Outcome:
             there = self.map_to_target(partition)
-            if not self._is_from(partition, self._link.target_alias):
+            if not self._is_from_cluster(partition, self._link.target_alias):
                 return _translate_replicated(known, partition, offset, there=there)
-            if (other := opposite.get()) is None:
+            if (other := opposite.get_reverse_offsets()) is None:
                 return Unknown(partition=there, reason=_REVERSE_MAP_REQUIRED)
-            return _to_outcome(other.translate_back(there, offset), there)
+            return _build_outcome(other.translate_back(there, offset), there)
 
-        return translate
+        return translate_offset
 
     def build_backward_translation(self, timeout_s: float) -> TranslateOffset:
         """Return a function that translates target offsets to the source, using the current offset
         maps."""
-        known = self._read_forward(timeout_s)
+        known = self._read_forward_offsets(timeout_s)
         opposite = _LazyReverseOffsets(lambda: self._read_reverse_map(timeout_s))
 
-        def translate(partition: TopicPartition, offset: int) -> Outcome:
+        def translate_offset(partition: TopicPartition, offset: int) -> Outcome:
             there = self.map_to_source(partition)
-            if self._is_from(partition, self._link.source_alias):
-                return _to_outcome(known.translate_back(there, offset), there)
-            if (other := opposite.get()) is None:
+            if self._is_from_cluster(partition, self._link.source_alias):
+                return _build_outcome(known.translate_back(there, offset), there)
+            if (other := opposite.get_reverse_offsets()) is None:
                 return Unknown(partition=there, reason=_REVERSE_MAP_REQUIRED)
             return _translate_replicated(other, partition, offset, there=there)
 
-        return translate
+        return translate_offset
 
-    def _is_from(self, partition: TopicPartition, alias: str) -> bool:
+    def _is_from_cluster(self, partition: TopicPartition, alias: str) -> bool:
         return alias != "" and self._link.policy.topic_source(partition.topic) == alias
 
     def _rename_partition(
@@ -329,7 +329,7 @@ class FlowLinkTranslator:
         )
         return TopicPartition(topic, partition.partition)
 
-    def _read_forward(self, timeout_s: float) -> OffsetMapWithSyncs:
+    def _read_forward_offsets(self, timeout_s: float) -> OffsetMapWithSyncs:
         known = self._forward.read(timeout_s)
         return OffsetMapWithSyncs(offset_map=known, syncs=self._read_syncs(timeout_s))
 
@@ -353,7 +353,7 @@ class _LazyReverseOffsets:
         self._read = read
         self._found: list[OffsetMapWithSyncs | None] = []
 
-    def get(self) -> OffsetMapWithSyncs | None:
+    def get_reverse_offsets(self) -> OffsetMapWithSyncs | None:
         if not self._found:
             self._found.append(self._read())
         return self._found[0]
@@ -377,10 +377,10 @@ def _translate_replicated(
     found = known.translate(partition, offset)
     if isinstance(found, EarlierOffset) and known.count_unreplicated(partition, offset):
         return NotReady(partition=there, offset=found.downstream, again_max=found.reread_max)
-    return _to_outcome(found, there)
+    return _build_outcome(found, there)
 
 
-def _to_outcome(found: TranslatedOffset, there: TopicPartition) -> Outcome:
+def _build_outcome(found: TranslatedOffset, there: TopicPartition) -> Outcome:
     match found:
         case ExactOffset():
             return Exact(partition=there, offset=found.downstream)

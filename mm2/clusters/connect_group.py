@@ -40,15 +40,15 @@ def read_connect_group(
     """
     end = Deadline.after(timeout_s, now_s=clock.now_s())
 
-    def left_s() -> float:
+    def compute_remaining_s() -> float:
         return end.remaining_s(clock.now_s())
 
     changed_ms: dict[str, int] = {}
     configs, statuses = ConfigTopicFold(), StatusTopicFold()
     topics = [props["config.storage.topic"], props["status.storage.topic"]]
     # Reading a topic that does not exist would wait for it.
-    listed = side.topics.list_topics(left_s()).intersection(topics)
-    found = side.admin.describe_topics(listed, left_s())
+    listed = side.topics.list_topics(compute_remaining_s()).intersection(topics)
+    found = side.admin.describe_topics(listed, compute_remaining_s())
     if (failure := found.first_failure()) is not None:
         raise failure
     described = found.succeeded
@@ -57,7 +57,7 @@ def read_connect_group(
         if topic not in described:
             continue
         partitions = described[topic].partitions
-        for record in side.topics.read_topic(topic, left_s(), partitions=partitions):
+        for record in side.topics.read_topic(topic, compute_remaining_s(), partitions=partitions):
             fold.apply_record(record.key, record.value, offset=record.offset)
             if record.key is not None:
                 changed_ms[record.key.decode("utf-8", "replace")] = record.time_ms
@@ -66,7 +66,7 @@ def read_connect_group(
     return ConnectGroupSnapshot(
         config=configs.snapshot(),
         statuses=statuses.snapshot(),
-        hosts=side.groups.list_member_hosts([group], left_s()).succeeded.get(group),
+        hosts=side.groups.list_member_hosts([group], compute_remaining_s()).succeeded.get(group),
         changed_ms=changed_ms,
     )
 

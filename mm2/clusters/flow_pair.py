@@ -56,7 +56,7 @@ class FlowPair:
         clients = settings.get_clients(flow)
         client_id = f"mm2-{flow.name}-{purpose}"
 
-        def side(
+        def connect_side(
             administering: ClusterSettings,
             reading: ClusterSettings,
             alias: str,
@@ -69,8 +69,10 @@ class FlowPair:
             )
 
         self.flow = flow
-        self.source = side(clients.source_admin, clients.consumer, flow.source)
-        self.target = side(clients.target_admin, settings.clusters[flow.target], flow.target)
+        self.source = connect_side(clients.source_admin, clients.consumer, flow.source)
+        self.target = connect_side(
+            clients.target_admin, settings.clusters[flow.target], flow.target
+        )
 
     def __enter__(self) -> FlowPair:
         return self

@@ -120,7 +120,7 @@ def find_streams_applications(groups: Collection[str], topics: Iterable[str]) ->
 def _to_source_partition(flow: Flow, place: TopicPartition) -> TopicPartition:
     """Convert a partition with its topic's name on the target, as used in checkpoints, to the
     partition on the source."""
-    topic = naming.topic_on_source(
+    topic = naming.map_topic_to_source(
         flow.policy, place.topic, source_alias=flow.source, target_alias=flow.target
     )
     return TopicPartition(topic, place.partition)
@@ -174,7 +174,7 @@ def collect_group_positions(
     if origin_answers:
         listed, unlisted = _list_groups(clusters.source, names, timeout_s=timeout_s)
         unmoved = _collect_unmoved_groups(clusters, names, listed or (), timeout_s=timeout_s)
-        wanted = _select_groups(clusters.flow, names, table, listed)
+        wanted = _select_group_names(clusters.flow, names, table, listed)
         wanted = sorted({*wanted, *earlier_positions}) if unlisted else wanted
         found = _collect_committed_offsets(
             clusters,
@@ -188,7 +188,7 @@ def collect_group_positions(
     else:
         unlisted = "" if earlier_positions else told.missing
         known = sorted({*table.list_groups(), *earlier_positions})
-        found = [told.group(clusters.flow, name) for name in known]
+        found = [told.build_group(clusters.flow, name) for name in known]
     found = [merge_earlier_positions(each, earlier_positions.get(each.name, {})) for each in found]
     found = _mark_streams_groups(found, streams, topics)
     return GroupPositions(
@@ -214,7 +214,7 @@ def _list_groups(
     return listed, "" if names else _explain_incomplete_group_list(side, timeout_s)
 
 
-def _select_groups(
+def _select_group_names(
     flow: Flow,
     names: Collection[str],
     table: CheckpointTable,
@@ -271,7 +271,7 @@ def _collect_unmoved_groups(
 
 
 def _to_target_topic(flow: Flow, topic: str) -> str:
-    return naming.topic_on_target(
+    return naming.map_topic_to_target(
         flow.policy, topic, source_alias=flow.source, target_alias=flow.target
     )
 
@@ -323,7 +323,7 @@ def _collect_committed_offsets(
     for name in wanted:
         failure = positions.failed.get(name) or states.failed.get(name)
         if failure is not None:
-            known = told.group(flow, name)
+            known = told.build_group(flow, name)
             refused = not isinstance(failure, RetriableError)
             found.append(
                 dataclasses.replace(known, unread_reason=str(failure), is_access_denied=refused)
@@ -384,7 +384,7 @@ class _GroupCheckpoints:
     times: CheckpointWriteTimes
     missing: str = ""
 
-    def group(self, flow: Flow, name: str) -> GroupSnapshot:
+    def build_group(self, flow: Flow, name: str) -> GroupSnapshot:
         """Build a group from its checkpoints, because its committed offsets cannot be read."""
         group = build_checkpointed_group(
             flow, name, self.table.get_group_checkpoints(name), self.times.get_group(name)

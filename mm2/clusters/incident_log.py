@@ -33,7 +33,7 @@ class IncidentLog:
 def read_incidents(side: FlowSide, source: str, *, timeout_s: float) -> IncidentLog:
     """Read the incidents of the flow from `source`. Raises `RetriableError` or `FatalError` if the
     target cannot be read."""
-    topic = naming.incidents_topic(source)
+    topic = naming.format_incidents_topic(source)
     found: dict[bytes, Incident | UnreadableIncident] = {}
     if topic not in side.topics.list_topics(timeout_s):  # reading a missing topic would wait for it
         return IncidentLog()
@@ -44,7 +44,7 @@ def read_incidents(side: FlowSide, source: str, *, timeout_s: float) -> Incident
         if record.value is None:
             continue
         try:
-            found[record.key] = incident_records.decode(record.key, record.value)
+            found[record.key] = incident_records.decode_incident(record.key, record.value)
         except MalformedIncidentError as error:
             found[record.key] = UnreadableIncident(
                 topic=topic, offset=record.offset, reason=str(error)

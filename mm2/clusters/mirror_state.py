@@ -44,13 +44,13 @@ def read_offset_syncs(side: FlowSide, topic: str, timeout_s: float) -> OffsetSyn
     """
     found: dict[TopicPartition, tuple[OffsetSync, ...]] = {}
 
-    def note(key: bytes, value: bytes | None) -> None:
+    def apply_sync(key: bytes, value: bytes | None) -> None:
         if value is not None:
             sync = mm2_records.decode_offset_sync(key, value)
             found[sync.partition] = (*found.get(sync.partition, ()), sync)
 
     if topic in side.topics.list_topics(timeout_s):  # reading a missing topic would wait for it
-        state_topic_reader.apply_records(side.topics.read_topic(topic, timeout_s), note)
+        state_topic_reader.apply_records(side.topics.read_topic(topic, timeout_s), apply_sync)
     return found
 
 
@@ -326,7 +326,7 @@ def read_offset_map(side: FlowSide, source_alias: str, timeout_s: float) -> Offs
     Raises `RetriableError` or `FatalError`, also if the offset map has a format version that this
     release does not know.
     """
-    topic = naming.offset_map_topic(source_alias)
+    topic = naming.format_offset_map_topic(source_alias)
     if topic not in side.topics.list_topics(timeout_s):  # reading a missing topic would wait for it
         return OffsetMap()
     with contextlib.closing(side.create_map_reader(source_alias)) as reader:

@@ -76,7 +76,7 @@ class _MonitoredCluster:
     last_answer_s: float = -inf
     lost: tuple[_UnreachableEntry, ...] = ()
 
-    def check(self, now_s: float, wall_ms: int) -> None:
+    def check_reachability(self, now_s: float, wall_ms: int) -> None:
         """Update `lost`, the unreachable cluster or brokers, from the responses received until
         now."""
         brokers = self.connections.view.brokers
@@ -104,7 +104,7 @@ class _MonitoredCluster:
                     _UnreachableEntry(reason=reason, since_ms=since_ms, broker=name),
                 )
 
-    def broker_names(self) -> set[str]:
+    def list_broker_names(self) -> set[str]:
         """Return the names of the brokers in the cluster's metadata."""
         return {self._format_broker(node_id) for node_id in self.connections.view.brokers}
 
@@ -206,7 +206,7 @@ class ReachabilityMonitor:
         now_s, wall_ms = self._clock.now_s(), self._clock.wall_ms()
         for each in self._monitored.values():
             before = each.lost
-            each.check(now_s, wall_ms)
+            each.check_reachability(now_s, wall_ms)
             _log_reachability_changes(each, before)
         lost = {
             **{key: each.lost for key, each in self._monitored.items()},

@@ -182,14 +182,15 @@ def wait_for_clusters(
         while True:
             now_s = clock.now_s()
             left_s = began_s + timeout_s - now_s
-            open_ones = [each for each in waits if not each.settled(now_s)]
+            open_ones = [each for each in waits if not each.poll_cluster(now_s)]
             if not open_ones or left_s <= 0.0:
                 break
             if now_s >= line_s:
                 line_s = now_s + LINE_INTERVAL_S
                 for each in open_ones:
                     print_line(
-                        f"{each.describe()}; waiting up to {min(left_s, each.left_s(now_s)):.0f} s"
+                        f"{each.describe_cluster()}; waiting up to "
+                        f"{min(left_s, each.compute_remaining_s(now_s)):.0f} s"
                     )
             pause.wait(WAIT_POLL_INTERVAL_S)
         return {each.name: failure for each in waits if (failure := each.failure) is not None}
@@ -224,10 +225,10 @@ def require_reachable_clusters(
 
 def describe_cluster_failure(access: KafkaClusterAccess, failure: ConnectError) -> str:
     """Format a failure with the cluster alias: `west: connection refused (127.0.0.1:9092)`."""
-    return f"{access.name}: {describe_cause(access, failure)}"
+    return f"{access.name}: {describe_failure_cause(access, failure)}"
 
 
-def describe_cause(access: KafkaClusterAccess, failure: ConnectError) -> str:
+def describe_failure_cause(access: KafkaClusterAccess, failure: ConnectError) -> str:
     """Format the cause of a failure: `connection refused (127.0.0.1:9092)`."""
     return describe_connect_failure(failure, access.bootstrap).removesuffix(", retrying")
 
@@ -250,7 +251,7 @@ class _ClusterWait:
         except ConnectError as error:
             self.failure = error
 
-    def settled(self, now_s: float) -> bool:
+    def poll_cluster(self, now_s: float) -> bool:
         """Poll the cluster. Returns True if it has responded or failed."""
         if self._probe is None:
             return True
@@ -263,16 +264,16 @@ class _ClusterWait:
         else:
             self._unreachable_since_s = math.inf
         fatal = isinstance(self.failure, FatalError)
-        if fatal or self.left_s(now_s) <= 0.0:
+        if fatal or self.compute_remaining_s(now_s) <= 0.0:
             self.close()
             return True
         return False
 
-    def left_s(self, now_s: float) -> float:
+    def compute_remaining_s(self, now_s: float) -> float:
         """Return the remaining time to wait if the cluster does not respond."""
         return max(0.0, self._unreachable_since_s + REFUSAL_GIVE_UP_S - now_s)
 
-    def describe(self) -> str:
+    def describe_cluster(self) -> str:
         if self.failure is not None:
             return describe_cluster_failure(self._access, self.failure)
         return f"{self.name}: no response yet ({','.join(self._access.bootstrap)})"

@@ -267,28 +267,28 @@ CLIENT_KEYS: frozenset[str] = (frozenset(SECURITY_KEYS.keys) | {BOOTSTRAP_SERVER
 
 
 _INT_MAX = 2_147_483_647
-_DURATION_MS = value_types.integer(0, _INT_MAX)
-_SIZE_BYTES = value_types.integer(1, _INT_MAX)
-_SOCKET_BYTES = value_types.integer(0, _INT_MAX, or_minus_one=True)
+_DURATION_MS = value_types.integer_type(0, _INT_MAX)
+_SIZE_BYTES = value_types.integer_type(1, _INT_MAX)
+_SOCKET_BYTES = value_types.integer_type(0, _INT_MAX, or_minus_one=True)
 
 # Client properties that mm2 implements, with the type of their values.
 SUPPORTED_PROPERTIES: Mapping[str, ValueType[object]] = {
-    "bootstrap.servers": value_types.text("host:port, several separated by commas"),
-    "client.dns.lookup": value_types.choice(
+    "bootstrap.servers": value_types.text_type("host:port, several separated by commas"),
+    "client.dns.lookup": value_types.choice_type(
         "use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"
     ),
-    "client.rack": value_types.text("rack or availability zone that mm2 runs in"),
-    "connections.max.idle.ms": value_types.integer(0, _INT_MAX, or_minus_one=True),
+    "client.rack": value_types.text_type("rack or availability zone that mm2 runs in"),
+    "connections.max.idle.ms": value_types.integer_type(0, _INT_MAX, or_minus_one=True),
     "fetch.max.bytes": _SIZE_BYTES,
     "fetch.max.wait.ms": _DURATION_MS,
-    "fetch.min.bytes": value_types.integer(0, _INT_MAX),
+    "fetch.min.bytes": value_types.integer_type(0, _INT_MAX),
     "max.partition.fetch.bytes": _SIZE_BYTES,
     "metadata.max.age.ms": _DURATION_MS,
-    "metadata.recovery.strategy": value_types.choice("rebootstrap", "none"),
+    "metadata.recovery.strategy": value_types.choice_type("rebootstrap", "none"),
     "receive.buffer.bytes": _SOCKET_BYTES,
     "reconnect.backoff.max.ms": _DURATION_MS,
     "reconnect.backoff.ms": _DURATION_MS,
-    "request.timeout.ms": value_types.integer(1, _INT_MAX),
+    "request.timeout.ms": value_types.integer_type(1, _INT_MAX),
     "retry.backoff.max.ms": _DURATION_MS,
     "retry.backoff.ms": _DURATION_MS,
     "send.buffer.bytes": _SOCKET_BYTES,

@@ -102,7 +102,7 @@ class _CollectedClientProperties:
     broken: set[str] = field(default_factory=set)
 
 
-def read_clusters(collector: ProblemCollector, section: YamlSection) -> ClusterEntries:
+def read_clusters_section(collector: ProblemCollector, section: YamlSection) -> ClusterEntries:
     """Read the section `clusters` and report problems to `collector`."""
     return ClusterEntries(
         by_alias={entry.key: _read_cluster(collector, entry) for entry in section.entries}
@@ -118,7 +118,7 @@ def _read_cluster(collector: ProblemCollector, entry: YamlEntry) -> ClusterEntry
         allowed = "at most 100 letters, digits, dots, dashes and underscores"
         collector.report(entry.line, path, "is not a valid alias", given=entry.key, allowed=allowed)
         return unusable
-    section = section_reader.as_section(collector, entry, path=path)
+    section = section_reader.convert_to_section(collector, entry, path=path)
     if section is None:
         return unusable
     given = _group_by_role(section, path)
@@ -188,7 +188,7 @@ def _read_property(
         collector.report(entry.line, key, reason, nearest=nearest)
         found.broken.add(name)
         return
-    resolved = _resolve_value(collector, entry, key=key)
+    resolved = _resolve_property_value(collector, entry, key=key)
     if resolved is None:
         found.broken.add(name)
         return
@@ -218,7 +218,7 @@ def _find_similar_property(name: str) -> str | None:
     return config_errors.find_nearest_name(name, client_keys.KNOWN_PROPERTIES)
 
 
-def _resolve_value(
+def _resolve_property_value(
     collector: ProblemCollector, entry: YamlEntry, *, key: str
 ) -> ResolvedText | None:
     node = entry.value
@@ -284,7 +284,7 @@ def _read_security_settings(
             continue  # possibly caused by the keys that could not be read
         place = found.lines.get(error.key, line)
         key = found.keys.get(error.key, f"{path}.{error.key}")
-        problem = _hide_secrets(error.problem, found)
+        problem = _hide_property_secrets(error.problem, found)
         collector.report(place, key, problem, allowed=error.allowed)
     usable = parsed.security is not None and _check_certificates(
         collector, parsed.security, path=path, line=line, found=found
@@ -348,7 +348,7 @@ def _check_certificates(
     return not told
 
 
-def _hide_secrets(words: str, found: _CollectedClientProperties) -> str:
+def _hide_property_secrets(words: str, found: _CollectedClientProperties) -> str:
     for name in found.secrets:
         if found.texts[name]:
             # Whole words only: a short secret may be part of ordinary words.

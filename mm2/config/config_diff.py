@@ -235,13 +235,14 @@ def _get_section(effective: Mapping[str, object], *path: str) -> Mapping[str, ob
 
 def _format_differences(before: Mapping[str, object], after: Mapping[str, object]) -> list[str]:
     return [
-        f"{key}: {_format_value(before.get(key))} -> {_format_value(after.get(key))}"
+        f"{key}: {_format_setting_value(before.get(key))} -> "
+        f"{_format_setting_value(after.get(key))}"
         for key in dict.fromkeys((*before, *after))
         if before.get(key) != after.get(key)
     ]
 
 
-def _format_value(value: object) -> str:
+def _format_setting_value(value: object) -> str:
     if value is None:
         return "not set"
     if isinstance(value, list):

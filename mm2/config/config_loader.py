@@ -169,7 +169,7 @@ _KNOWN_SECTIONS = (
 _PLUGIN_PATH = "plugin.path"
 
 
-def load(path: pathlib.Path, *, environment: Mapping[str, str]) -> Mm2Settings:
+def load_config_file(path: pathlib.Path, *, environment: Mapping[str, str]) -> Mm2Settings:
     """Load a configuration file, resolve its placeholders and validate it.
 
     Relative paths of certificates, `${file:…}` and `${dir:…}` are relative to the file's folder. In
@@ -180,11 +180,13 @@ def load(path: pathlib.Path, *, environment: Mapping[str, str]) -> Mm2Settings:
     if writer is not None:
         _check_references(text, path, writer)
     if is_properties_file(path):
-        found = parse_properties(
+        found = parse_mm2_properties(
             text, file=str(path), folder=pathlib.Path.cwd(), environment=environment
         )
     else:
-        found = parse(text, file=str(path), folder=path.parent, environment=environment)
+        found = parse_clusters_yaml(
+            text, file=str(path), folder=path.parent, environment=environment
+        )
     return found if writer is None else _check_write_permissions(found, path, writer)
 
 
@@ -243,7 +245,7 @@ def is_properties_file(path: pathlib.Path) -> bool:
     return path.suffix.lower() == ".properties"
 
 
-def read_text(path: pathlib.Path) -> str:
+def read_config_text(path: pathlib.Path) -> str:
     """Read the file as text: YAML is UTF-8, properties are ISO-8859-1 (`Utils.loadProps`).
 
     Raises `SettingsError` if the file cannot be read.
@@ -269,7 +271,7 @@ def _read_text_and_find_writers(path: pathlib.Path) -> tuple[str, ForeignWriter 
         ) from None
 
 
-def parse(
+def parse_clusters_yaml(
     text: str, *, file: str, folder: pathlib.Path, environment: Mapping[str, str]
 ) -> Mm2Settings:
     """Parse and validate the text of `clusters.yaml`. `file` is the file name for messages.
@@ -281,7 +283,7 @@ def parse(
     collector = ProblemCollector(folder, providers)
     for problem in document.problems:
         collector.report(problem.line, "", problem.text)
-    found = _read_root(collector, document, file=file)
+    found = _read_root_section(collector, document, file=file)
     if collector.problems or found is None:
         raise SettingsError(file, collector.problems)
     assert isinstance(document.root, YamlSection), "it was read"
@@ -302,7 +304,7 @@ def parse(
     return _validate_settings(found, collector, flat, about=about)
 
 
-def parse_properties(
+def parse_mm2_properties(
     text: str, *, file: str, folder: pathlib.Path, environment: Mapping[str, str]
 ) -> Mm2Settings:
     """Parse and validate the text of `mm2.properties`. Raises `SettingsError` with all problems."""
@@ -313,7 +315,7 @@ def parse_properties(
     collector = ProblemCollector(folder, providers, lenient=True)
     found = None
     if translated.document.root is not None:
-        found = _read_root(collector, translated.document, file=file)
+        found = _read_root_section(collector, translated.document, file=file)
     mistakes = [*translated.problems, *map(translated.locate_problem, collector.problems)]
     if mistakes or found is None:
         raise SettingsError(file, mistakes)
@@ -339,10 +341,10 @@ def _resolve_placeholders(
 ) -> Callable[[Mapping[str, str]], Mapping[str, str]]:
     values = ConnectorConfigTransformer(providers=providers, environment=environment, folder=folder)
 
-    def resolve(props: Mapping[str, str]) -> Mapping[str, str]:
+    def resolve_properties(props: Mapping[str, str]) -> Mapping[str, str]:
         return {key: value or "" for key, value in values(props).items()}
 
-    return resolve
+    return resolve_properties
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -379,7 +381,7 @@ def _validate_settings(
         mistakes = [*map(place, collector.problems)]
     if mistakes:
         raise SettingsError(read.settings.file, mistakes)
-    found = [*map(place, collector.warnings), *security_warnings.find_warnings(flat)]
+    found = [*map(place, collector.warnings), *security_warnings.find_security_warnings(flat)]
     warnings = sorted(found, key=lambda warning: warning.line)
     return dataclasses.replace(
         read.settings,
@@ -399,7 +401,7 @@ def _build_flow_fields(
     }
 
 
-def _read_root(
+def _read_root_section(
     collector: ProblemCollector, document: YamlDocument, *, file: str
 ) -> _ParsedSections | None:
     root = document.root
@@ -417,21 +419,27 @@ def _read_root(
         collector.report(entry.line, "kind", text)
         return None
     _check_sections(collector, root)
-    known = clusters_section.read_clusters(collector, _get_section(collector, root, "clusters"))
+    known = clusters_section.read_clusters_section(
+        collector, _get_section(collector, root, "clusters")
+    )
     defaults_entry = root.get_entry("defaults")
     defaults = (
-        None if defaults_entry is None else flows_section.read_defaults(collector, defaults_entry)
+        None
+        if defaults_entry is None
+        else flows_section.read_defaults_section(collector, defaults_entry)
     )
     flows = _read_flows(collector, root, defaults)
     cross_checks.check_flows(
         collector, [_omit_custom_flow(each) for each in flows], aliases=known.aliases
     )
     clients = _read_clients(collector, flows, known)
-    spark, spark_shown = spark_section.read_spark(collector, _get_section(collector, root, "spark"))
-    metrics, metrics_shown = endpoints_section.read_metrics(
+    spark, spark_shown = spark_section.read_spark_section(
+        collector, _get_section(collector, root, "spark")
+    )
+    metrics, metrics_shown = endpoints_section.read_metrics_section(
         collector, _get_section(collector, root, "metrics")
     )
-    watch, watch_shown = endpoints_section.read_health(
+    watch, watch_shown = endpoints_section.read_health_section(
         collector,
         _get_section(collector, root, endpoints_section.HEALTH_SECTION),
         _get_section(collector, root, endpoints_section.DRILL_SECTION),
@@ -447,7 +455,7 @@ def _read_root(
             ("worker", endpoints_section.WORKER_KEYS),
         )
     }
-    hooks, hooks_shown = hooks_section.read_hooks(
+    hooks, hooks_shown = hooks_section.read_hooks_section(
         collector, _get_section(collector, root, hooks_section.HOOKS_SECTION)
     )
     effective = {
@@ -506,7 +514,9 @@ def _get_section(collector: ProblemCollector, root: YamlSection, name: str) -> Y
     """Return the named section. If it is missing or invalid, report the problem and return an empty
     section."""
     entry = root.get_entry(name)
-    section = None if entry is None else section_reader.as_section(collector, entry, path=name)
+    section = (
+        None if entry is None else section_reader.convert_to_section(collector, entry, path=name)
+    )
     return section or YamlSection(entries=(), line=1 if entry is None else entry.line)
 
 
@@ -519,7 +529,7 @@ def _read_flows(
     if not isinstance(entry.value, YamlList):
         collector.report(entry.line, "flows", "must be a list with one item (from, to, …) per flow")
         return []
-    flows = flows_section.read_flows(collector, entry.value, defaults)
+    flows = flows_section.read_flows_section(collector, entry.value, defaults)
     if not any(item.enabled for item in flows):
         collector.report(entry.line, "flows", "has no enabled flow")
     return flows
@@ -537,7 +547,7 @@ def _read_clients(
         )
         if source is None or target is None:
             continue
-        made, shown = flows_section.resolve_clients(
+        made, shown = flows_section.resolve_flow_clients(
             collector, item.overrides, source=source, target=target
         )
         item.effective.update(shown)

@@ -23,12 +23,12 @@ T = TypeVar("T")
 
 LOCAL_MASTER = "local[512,1]"
 SPARK, INLINE = "spark", "inline"
-MASTER = value_types.text_matching(
+MASTER = value_types.text_type_matching(
     r"local|local\[(\d+|\*)(,1)?\]|spark://\S+|k8s://\S+|yarn",
     "local[N,1], spark://host:port, k8s://https://host:port or yarn",
 )
-PORT = value_types.integer(0, 65_535)
-HOST = value_types.text_matching(r"[^\s/]+", "a host name or address")
+PORT = value_types.integer_type(0, 65_535)
+HOST = value_types.text_type_matching(r"[^\s/]+", "a host name or address")
 DRIVER_HOSTS = ("driver.bindAddress", "driver.host")
 DRIVER_PORTS = ("driver.blockManager.port", "driver.port")
 RESERVED_SPARK_CONF: Mapping[str, str] = {
@@ -64,8 +64,10 @@ SIZE_KEYS = frozenset(
         "executor.memoryOverhead",
     )
 )
-_SIZE = value_types.text_matching(r"[0-9]{1,9}[kKmMgGtT]?[bB]?", "number, or a size such as 2g")
-_APP_NAME = value_types.text_matching(
+_SIZE = value_types.text_type_matching(
+    r"[0-9]{1,9}[kKmMgGtT]?[bB]?", "number, or a size such as 2g"
+)
+_APP_NAME = value_types.text_type_matching(
     r"[A-Za-z0-9][A-Za-z0-9 ._:>-]{0,99}",
     ("at most 100 letters, digits, spaces, or characters of . _ : > -"),
 )
@@ -79,12 +81,12 @@ _AUTHENTICATION_KEY = "spark.authenticate"
 _SECURITY_KEYS = (_AUTHENTICATION_KEY, "spark.network.crypto.enabled")
 _OPTION_TYPES: Mapping[str, tuple[str, ValueType[Any]]] = {
     "master": ("master", MASTER),
-    "app.name": ("app_name", value_types.text()),
-    "ui": ("ui", value_types.boolean()),
+    "app.name": ("app_name", value_types.text_type()),
+    "ui": ("ui", value_types.boolean_type()),
     "control.host": ("control_host", HOST),
     "control.port": ("control_port", PORT),
-    "python": ("python", value_types.text("path of an interpreter")),
-    "allow.insecure.spark": ("allow_insecure_spark", value_types.boolean()),
+    "python": ("python", value_types.text_type("path of an interpreter")),
+    "allow.insecure.spark": ("allow_insecure_spark", value_types.boolean_type()),
 }
 _DRIVER_OPTION_TYPES: Mapping[str, ValueType[Any]] = {
     **dict.fromkeys(DRIVER_HOSTS, HOST),
@@ -191,7 +193,7 @@ def _check_connector_keys(props: Mapping[str, str]) -> None:
                     for each in sorted(CONNECTOR_OVERRIDABLE)
                 )
             )
-        _parse_value(key, text.strip(), _SIZE if name in SIZE_KEYS else _APP_NAME)
+        _parse_engine_value(key, text.strip(), _SIZE if name in SIZE_KEYS else _APP_NAME)
 
 
 def _check_known_key(key: str, name: str) -> None:
@@ -212,8 +214,10 @@ def _parse_properties(props: Mapping[str, str]) -> EngineSettings | None:
     engine = props.get(mirror_connector_keys.ENGINE)
     if engine is None and not given:
         return None
-    engine = _parse_value(
-        mirror_connector_keys.ENGINE, (engine or SPARK).strip(), value_types.choice(SPARK, INLINE)
+    engine = _parse_engine_value(
+        mirror_connector_keys.ENGINE,
+        (engine or SPARK).strip(),
+        value_types.choice_type(SPARK, INLINE),
     )
     fields: dict[str, Any] = {}
     conf: dict[str, str] = {}
@@ -222,9 +226,9 @@ def _parse_properties(props: Mapping[str, str]) -> EngineSettings | None:
         _check_known_key(key, name)
         if name in _OPTION_TYPES:
             to, kind = _OPTION_TYPES[name]
-            fields[to] = _parse_value(key, text, kind)
+            fields[to] = _parse_engine_value(key, text, kind)
         elif name in _DRIVER_OPTION_TYPES:
-            conf[f"spark.{name}"] = str(_parse_value(key, text, _DRIVER_OPTION_TYPES[name]))
+            conf[f"spark.{name}"] = str(_parse_engine_value(key, text, _DRIVER_OPTION_TYPES[name]))
         else:
             conf[_check_conf_name(key, name.removeprefix(_CONF))] = text.strip()
     made = EngineSettings(engine=engine, conf=conf, **fields)
@@ -232,7 +236,7 @@ def _parse_properties(props: Mapping[str, str]) -> EngineSettings | None:
     return made
 
 
-def _parse_value(key: str, text: str, kind: ValueType[T]) -> T:
+def _parse_engine_value(key: str, text: str, kind: ValueType[T]) -> T:
     try:
         return kind.parse((text,))
     except ValueError:

@@ -38,10 +38,10 @@ def check_flows(
         for item in flows
         if item.flow is not None and item.enabled and item.source != item.target
     ]
-    _check_shared_names(collector, sound)
+    _check_shared_topic_names(collector, sound)
     identity = [item for item in sound if not item.flow.policy.renames_topics]
     for circle in itertools.islice(_find_flow_loops(identity), _MAX_REPORTED_LOOPS):
-        _report_loop(collector, circle)
+        _report_flow_loop(collector, circle)
     _check_bidirectional_config_sync(collector, identity)
     _check_mixed_loops(collector, sound)
 
@@ -120,7 +120,7 @@ def _check_duplicate_flows(collector: ProblemCollector, found: Sequence[FlowEntr
             collector.report(item.lines[flow_keys.SOURCE.name], item.path, text)
 
 
-def _check_shared_names(collector: ProblemCollector, sound: Sequence[_ValidFlow]) -> None:
+def _check_shared_topic_names(collector: ProblemCollector, sound: Sequence[_ValidFlow]) -> None:
     """Report pairs of flows that would write to the same topics on one target cluster.
 
     If both flows keep topic names, only lists of literal names can prove that their topics differ.
@@ -140,16 +140,16 @@ def _check_shared_names(collector: ProblemCollector, sound: Sequence[_ValidFlow]
                     f"{both} keep topic names and could write to the same topics of {target}: "
                     r"list different topics by name in both (dots as \.)"
                 )
-                _report_topics(collector, other, text)
+                _report_shared_topics(collector, other, text)
         elif shared:
             copy, listed = max(shared, key=lambda item: item[1])
             text = (
                 f"{both} would both write to {copy} of {target}: exclude the topic in one of them"
             )
-            _report_topics(collector, other, text, warning=not listed)
+            _report_shared_topics(collector, other, text, warning=not listed)
 
 
-def _report_topics(
+def _report_shared_topics(
     collector: ProblemCollector, item: _ValidFlow, text: str, *, warning: bool = False
 ) -> None:
     key = f"{item.read.path}.{flow_keys.TOPICS.name}"
@@ -187,7 +187,7 @@ def _find_flow_loops(identity: Sequence[_ValidFlow]) -> Iterator[list[_ValidFlow
     wrote.
     """
 
-    def extend(path: list[_ValidFlow]) -> Iterator[list[_ValidFlow]]:
+    def extend_path(path: list[_ValidFlow]) -> Iterator[list[_ValidFlow]]:
         if not _may_filters_overlap(path):
             return
         first, last = path[0].flow.source, path[-1].flow.target
@@ -200,14 +200,14 @@ def _find_flow_loops(identity: Sequence[_ValidFlow]) -> Iterator[list[_ValidFlow
         for item in identity:
             target = item.flow.target
             if item.flow.source == last and target >= first and target not in visited:
-                yield from extend([*path, item])
+                yield from extend_path([*path, item])
 
     for start in identity:
         if start.flow.target > start.flow.source:
-            yield from extend([start])
+            yield from extend_path([start])
 
 
-def _report_loop(collector: ProblemCollector, circle: Sequence[_ValidFlow]) -> None:
+def _report_flow_loop(collector: ProblemCollector, circle: Sequence[_ValidFlow]) -> None:
     last = max(circle, key=lambda item: item.read.lines[flow_keys.SOURCE.name])
     names = ", ".join(item.flow.name for item in circle)
     collector.report(

@@ -61,7 +61,7 @@ class SourceAndTarget:
     @property
     def rest_path(self) -> str:
         """Path of the flow on the shared REST server: `/source/target`, percent-encoded."""
-        return f"/{_url_encode(self.source)}/{_url_encode(self.target)}"
+        return f"/{_url_encode_alias(self.source)}/{_url_encode_alias(self.target)}"
 
 
 def list_aliases(props: Props) -> tuple[str, ...]:
@@ -80,10 +80,10 @@ def list_flows(props: Props, *, target_aliases: Collection[str] = ()) -> list[So
     named = list_aliases(props)
     wanted = set(target_aliases) or set(named)
     pairs = [SourceAndTarget(one, other) for one in named for other in named if one != other]
-    return [each for each in pairs if each.target in wanted and _needs_worker(props, each)]
+    return [each for each in pairs if each.target in wanted and _needs_connect_worker(props, each)]
 
 
-def _needs_worker(props: Props, ends: SourceAndTarget) -> bool:
+def _needs_connect_worker(props: Props, ends: SourceAndTarget) -> bool:
     for_all = props.get(mirror_connector_keys.EMIT_HEARTBEATS, "true")
     heartbeats = props.get(f"{ends}.{mirror_connector_keys.EMIT_HEARTBEATS}", for_all)
     return _parse_java_boolean(
@@ -127,7 +127,9 @@ def derive_worker_config(
         found.update(_filter_by_prefix(props, prefix))
     found = dict(resolve(found))
     found.update(_filter_by_prefix(props, PROVIDERS_KEY))
-    topics = {kind: naming.connect_topic(kind, ends.source) for kind in naming.CONNECT_TOPIC_KINDS}
+    topics = {
+        kind: naming.format_connect_topic(kind, ends.source) for kind in naming.CONNECT_TOPIC_KINDS
+    }
     defaults = {
         "client.id": str(ends),
         "group.id": ends.group,
@@ -222,7 +224,7 @@ def _filter_by_prefix(props: Props, prefix: str) -> dict[str, str]:
     return {key: value for key, value in props.items() if key.startswith(prefix)}
 
 
-def _url_encode(alias: str) -> str:
+def _url_encode_alias(alias: str) -> str:
     """Percent-encode an alias as Java's URLEncoder does, including tildes, except that spaces
     become %20."""
     return urllib.parse.quote(alias, safe="*-._").replace("~", "%7E")

@@ -164,7 +164,7 @@ def _trace_origins(
     """Return a function that looks up the origin of a derived key's value."""
     named = derive({key: _PropertyName(key) for key in flat.props})
 
-    def origin(key: str) -> ValueOrigin:
+    def find_key_origin(key: str) -> ValueOrigin:
         name = named.get(key)
         return (
             _find_origin(flat, str(name))
@@ -172,7 +172,7 @@ def _trace_origins(
             else _MM2_DEFAULT_ORIGIN
         )
 
-    return origin
+    return find_key_origin
 
 
 def _find_origin(flat: FlatProperties, name: str) -> ValueOrigin:

@@ -10,21 +10,25 @@ from mm2.config.mm2_settings import HealthSettings, MetricsEndpointSettings
 from mm2.config.section_reader import ConfigOption, PlainYaml, ProblemCollector, SectionReader
 from mm2.config.value_types import RefusedValueError, SingleValue
 
-_ENABLED_OPTION = ConfigOption(name="enabled", kind=value_types.boolean(), default="true")
+_ENABLED_OPTION = ConfigOption(name="enabled", kind=value_types.boolean_type(), default="true")
 _HOST_OPTION = ConfigOption(
     name="host",
-    kind=value_types.text_matching(
+    kind=value_types.text_type_matching(
         r"[^\s/]+", "a host name or address to listen on; 0.0.0.0 listens on all interfaces"
     ),
     default="127.0.0.1",
 )
-_PORT_OPTION = ConfigOption(name="port", kind=value_types.integer(0, 65_535), default="9464")
-_REQUIRED_OPTION = ConfigOption(name="required", kind=value_types.boolean(), default="true")
-_BY_OPTION = ConfigOption(name="by", kind=value_types.choice("topic", "partition"), default="topic")
-_WITHIN_OPTION = ConfigOption(
-    name="replicating.within.seconds", kind=value_types.integer(1, 86_400), default="60"
+_PORT_OPTION = ConfigOption(name="port", kind=value_types.integer_type(0, 65_535), default="9464")
+_REQUIRED_OPTION = ConfigOption(name="required", kind=value_types.boolean_type(), default="true")
+_BY_OPTION = ConfigOption(
+    name="by", kind=value_types.choice_type("topic", "partition"), default="topic"
 )
-_REPORT_OPTION = ConfigOption(name="report", kind=value_types.text("path of a file"), default=None)
+_WITHIN_OPTION = ConfigOption(
+    name="replicating.within.seconds", kind=value_types.integer_type(1, 86_400), default="60"
+)
+_REPORT_OPTION = ConfigOption(
+    name="report", kind=value_types.text_type("path of a file"), default=None
+)
 HEALTH_SECTION, DRILL_SECTION = "health", "drill"
 
 REST_KEYS = tuple(sorted(mm2_property_keys.REST_KEYS))
@@ -55,7 +59,7 @@ def _parse_signed_protocol(text: str) -> str:
 _SIGNED_PROTOCOL = SingleValue(security_warnings.SESSIONED_PROTOCOL, _parse_signed_protocol)
 
 
-def read_metrics(
+def read_metrics_section(
     collector: ProblemCollector, section: YamlSection
 ) -> tuple[MetricsEndpointSettings, Mapping[str, PlainYaml]]:
     """Read section `metrics` and return the settings and their text values. Invalid values are
@@ -72,7 +76,7 @@ def read_metrics(
     return metrics, found.effective
 
 
-def read_health(
+def read_health_section(
     collector: ProblemCollector, health: YamlSection, drill: YamlSection
 ) -> tuple[HealthSettings, Mapping[str, Mapping[str, PlainYaml]]]:
     """Read sections `health` and `drill`. Return the settings, and their text values by section."""
@@ -98,7 +102,7 @@ def read_arbitrary_keys(
         kind = (
             _SIGNED_PROTOCOL
             if name == security_warnings.CONNECT_PROTOCOL_KEY
-            else value_types.text()
+            else value_types.text_type()
         )
         found.get_optional(ConfigOption(name=name, kind=kind, default=None))
     found.finish(refused={})

@@ -76,7 +76,7 @@ class ExtensionKey(Generic[T]):
 def validate_parsed_text(parse: Callable[[str], object], allowed: str) -> Validator:
     """Create a validator that accepts None, and texts or lists of texts that `parse` can parse."""
 
-    def check(name: str, value: Any) -> None:
+    def ensure_parsable(name: str, value: Any) -> None:
         if value is None:
             return
         for text in value if isinstance(value, list) else [value]:
@@ -89,14 +89,16 @@ def validate_parsed_text(parse: Callable[[str], object], allowed: str) -> Valida
                     name, text, f"allowed: {allowed}"
                 ) from None
 
-    return Lambda(check, allowed)
+    return Lambda(ensure_parsable, allowed)
 
 
 def _declare_integer(
     name: str, help_text: str, *, least: int, most: int, default: int, flow_field: str
 ) -> ExtensionKey[int]:
     return ExtensionKey(
-        option=ConfigOption(name=name, kind=value_types.integer(least, most), default=str(default)),
+        option=ConfigOption(
+            name=name, kind=value_types.integer_type(least, most), default=str(default)
+        ),
         help=help_text,
         type=Type.LONG,
         connector_default=default,
@@ -110,7 +112,7 @@ def _declare_choice(
 ) -> ExtensionKey[str]:
     names = tuple(each.value for each in values)
     return ExtensionKey(
-        option=ConfigOption(name=name, kind=value_types.choice(*names), default=default.value),
+        option=ConfigOption(name=name, kind=value_types.choice_type(*names), default=default.value),
         help=help_text,
         type=Type.STRING,
         connector_default=default.value,
@@ -123,7 +125,7 @@ def _declare_choice(
 
 
 START: ExtensionKey[StartPosition] = ExtensionKey(
-    option=ConfigOption(name="start", kind=value_types.start_position(), default="earliest"),
+    option=ConfigOption(name="start", kind=value_types.start_position_type(), default="earliest"),
     help=(
         "Where replication of a topic starts if no progress is recorded. Partitions that are "
         "added later start at their first record."
@@ -156,7 +158,7 @@ _ACCESS_NAMES = tuple(each.value for each in TargetTopicAccess)
 TARGET_TOPICS: ExtensionKey[str] = ExtensionKey(
     option=ConfigOption(
         name="target.topics",
-        kind=value_types.choice(*_ACCESS_NAMES),
+        kind=value_types.choice_type(*_ACCESS_NAMES),
         default=TargetTopicAccess.EXCLUSIVE.value,
     ),
     help=(
@@ -176,7 +178,7 @@ TARGET_TOPICS: ExtensionKey[str] = ExtensionKey(
     is_choice=True,
 )
 THROTTLE: ExtensionKey[int] = ExtensionKey(
-    option=ConfigOption(name="throttle", kind=value_types.byte_rate(), default=None),
+    option=ConfigOption(name="throttle", kind=value_types.byte_rate_type(), default=None),
     help="Rate limit of the whole flow, in bytes per second read from the source.",
     type=Type.STRING,
     connector_default=None,

@@ -16,9 +16,9 @@ from mm2.topics.flow_config import TargetTopicAccess
 
 T = TypeVar("T")
 
-_ALIAS = value_types.text("alias of a cluster")
-_SECONDS = value_types.integer(1, 1_000_000_000)
-_BOOLEAN = value_types.boolean()
+_ALIAS = value_types.text_type("alias of a cluster")
+_SECONDS = value_types.integer_type(1, 1_000_000_000)
+_BOOLEAN = value_types.boolean_type()
 _PATTERNS = PatternListType()
 _MIRROR_PACKAGE = "org.apache.kafka.connect.mirror."
 
@@ -43,12 +43,12 @@ PROPERTIES_EXCLUDE = ConfigOption(
     default=filters.DEFAULT_CONFIG_PROPERTIES_EXCLUDE,
 )
 USE_DEFAULTS_FROM = ConfigOption(
-    name="use.defaults.from", kind=value_types.choice("target", "source"), default="target"
+    name="use.defaults.from", kind=value_types.choice_type("target", "source"), default="target"
 )
 
 POLICY = ConfigOption(
     name="replication.policy.class",
-    kind=value_types.plugin_class(
+    kind=value_types.plugin_class_type(
         DEFAULT_POLICY,
         IDENTITY_POLICY,
         _MIRROR_PACKAGE + DEFAULT_POLICY,
@@ -58,14 +58,18 @@ POLICY = ConfigOption(
 )
 
 
-def _filter_class_option(name: str, shipped: str) -> ConfigOption[str]:
-    kind = value_types.plugin_class(shipped, shipped.removeprefix(_MIRROR_PACKAGE))
+def _build_filter_class_option(name: str, shipped: str) -> ConfigOption[str]:
+    kind = value_types.plugin_class_type(shipped, shipped.removeprefix(_MIRROR_PACKAGE))
     return ConfigOption(name=name, kind=kind, default=shipped)
 
 
-TOPIC_FILTER = _filter_class_option(mirror_connector_keys.TOPIC_FILTER, java_classes.TOPIC_FILTER)
-GROUP_FILTER = _filter_class_option(mirror_connector_keys.GROUP_FILTER, java_classes.GROUP_FILTER)
-PROPERTY_FILTER = _filter_class_option(
+TOPIC_FILTER = _build_filter_class_option(
+    mirror_connector_keys.TOPIC_FILTER, java_classes.TOPIC_FILTER
+)
+GROUP_FILTER = _build_filter_class_option(
+    mirror_connector_keys.GROUP_FILTER, java_classes.GROUP_FILTER
+)
+PROPERTY_FILTER = _build_filter_class_option(
     mirror_connector_keys.PROPERTY_FILTER, java_classes.PROPERTY_FILTER
 )
 CLASS_OPTIONS = (POLICY, TOPIC_FILTER, GROUP_FILTER, PROPERTY_FILTER)
@@ -73,7 +77,7 @@ CLASS_OPTIONS = (POLICY, TOPIC_FILTER, GROUP_FILTER, PROPERTY_FILTER)
 own keys."""
 SEPARATOR = ConfigOption(
     name="replication.policy.separator",
-    kind=value_types.text_matching(
+    kind=value_types.text_type_matching(
         "[a-zA-Z0-9._-]{1,10}", "1 to 10 letters, digits, dots, dashes, underscores"
     ),
     default=".",
@@ -83,11 +87,13 @@ INTERNAL_SEPARATOR = ConfigOption(
 )
 HEARTBEATS = ConfigOption(name="heartbeats.replication.enabled", kind=_BOOLEAN, default="true")
 REPLICATION_FACTOR = ConfigOption(
-    name="replication.factor", kind=value_types.integer(1, 32_767, or_minus_one=True), default="-1"
+    name="replication.factor",
+    kind=value_types.integer_type(1, 32_767, or_minus_one=True),
+    default="-1",
 )
 """Option for the replication factor. It defaults to the brokers' default (MirrorMaker 2: 2), so
 that a minimal file works on any cluster."""
-TASKS_MAX = ConfigOption(name="tasks.max", kind=value_types.integer(1, 10_000), default="1")
+TASKS_MAX = ConfigOption(name="tasks.max", kind=value_types.integer_type(1, 10_000), default="1")
 REFRESH_TOPICS = ConfigOption(name="refresh.topics.enabled", kind=_BOOLEAN, default="true")
 REFRESH_TOPICS_INTERVAL = ConfigOption(
     name="refresh.topics.interval.seconds", kind=_SECONDS, default="600"
@@ -97,11 +103,11 @@ SYNC_CONFIGS_INTERVAL = ConfigOption(
     name="sync.topic.configs.interval.seconds", kind=_SECONDS, default="600"
 )
 ADMIN_TIMEOUT = ConfigOption(
-    name="admin.timeout.ms", kind=value_types.integer(1_000, 2_147_483_647), default="60000"
+    name="admin.timeout.ms", kind=value_types.integer_type(1_000, 2_147_483_647), default="60000"
 )
 
 
-def target_topics_option(policy: str) -> ConfigOption[str]:
+def build_target_topics_option(policy: str) -> ConfigOption[str]:
     """Build the option `target.topics`, which defaults to `shared` for the identity policy and to
     `exclusive` otherwise."""
     option = extension_keys.TARGET_TOPICS.option
@@ -120,7 +126,7 @@ def is_identity_policy(policy: str) -> bool:
     return policy.rpartition(".")[2] == IDENTITY_POLICY
 
 
-def _unparsed_option(name: str) -> ConfigOption[Any]:
+def _build_unparsed_option(name: str) -> ConfigOption[Any]:
     """Build the option for a connector key that is passed to the connector as text; only the
     connector validates its value."""
     of = (
@@ -133,12 +139,12 @@ def _unparsed_option(name: str) -> ConfigOption[Any]:
         return ConfigOption(name=name, kind=_BOOLEAN, default=str(found.default).lower())
     if found.type is Type.LIST:
         return ConfigOption(name=name, kind=TextListType(), default=tuple(found.default))
-    return ConfigOption(name=name, kind=value_types.text(), default=str(found.default))
+    return ConfigOption(name=name, kind=value_types.text_type(), default=str(found.default))
 
 
 CONNECTOR_OPTIONS = tuple(
     map(
-        _unparsed_option,
+        _build_unparsed_option,
         (
             mirror_connector_keys.CHECKPOINTS_FACTOR,
             mirror_connector_keys.EMIT_CHECKPOINTS,
@@ -165,7 +171,7 @@ EMIT_HEARTBEATS = ConfigOption(
 need ACLs on the source and a worker for each pair of clusters in both directions."""
 
 EMIT_CHECKPOINTS_S, SYNC_GROUPS_S = (
-    ConfigOption(name=name, kind=value_types.text(), default="5")
+    ConfigOption(name=name, kind=value_types.text_type(), default="5")
     for name in (mirror_connector_keys.EMIT_CHECKPOINTS_S, mirror_connector_keys.SYNC_GROUPS_S)
 )
 """Interval options for checkpoints and group offset syncs. They default to 5 seconds instead of

@@ -148,7 +148,7 @@ def validate_workers(
     except ConfigError:
         return []
     found = list(
-        _collect_problems(flat, lambda: derive_rest_settings(flat, settings_source), ("",))
+        _collect_worker_problems(flat, lambda: derive_rest_settings(flat, settings_source), ("",))
     )
     for ends in flows:
         where = (f"{ends.target}.", "")
@@ -157,7 +157,7 @@ def validate_workers(
             derive_worker_props(flat, ends),
             settings_source,
         )
-        found += _collect_problems(flat, made, where)
+        found += _collect_worker_problems(flat, made, where)
         try:
             parse_restart_max(flat, ends)
         except ValueError:
@@ -176,7 +176,7 @@ def validate_workers(
     return list(dict.fromkeys(found))
 
 
-def _collect_problems(
+def _collect_worker_problems(
     flat: FlatProperties, made: Callable[[], object], where: Sequence[str]
 ) -> Iterator[ConfigProblem]:
     try:
@@ -243,7 +243,7 @@ class FlowPlan:
     @property
     def resume_command(self) -> str:
         """Command that resumes the flow after a pause or stop."""
-        return OperatorCommands(file=self.file).resume(self.name, None)
+        return OperatorCommands(file=self.file).build_resume_command(self.name, None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

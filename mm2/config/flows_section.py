@@ -52,7 +52,7 @@ def collect_client_overrides(found: SectionReader) -> ClientOverrides:
     )
 
 
-def resolve_clients(
+def resolve_flow_clients(
     collector: ProblemCollector,
     overrides: ClientOverrides,
     *,
@@ -66,7 +66,9 @@ def resolve_clients(
     """
     shown: dict[str, str] = {}
 
-    def client(cluster: ClusterEntry, role: ClientType, prefix: str) -> ClusterSettings | None:
+    def resolve_client_settings(
+        cluster: ClusterEntry, role: ClientType, prefix: str
+    ) -> ClusterSettings | None:
         own, base = overrides.by_prefix[prefix], cluster.roles.get(role)
         if not own or base is None:
             return base
@@ -79,10 +81,10 @@ def resolve_clients(
             shown.update({prefix + each.entry.key: texts[each.entry.key] for each in own})
         return made
 
-    consumer = client(source, ClientType.CONSUMER, CONSUMER_PREFIX)
-    producer = client(target, ClientType.PRODUCER, PRODUCER_PREFIX)
-    source_admin = client(source, ClientType.ADMIN, SOURCE_ADMIN_PREFIX)
-    target_admin = client(target, ClientType.ADMIN, TARGET_ADMIN_PREFIX)
+    consumer = resolve_client_settings(source, ClientType.CONSUMER, CONSUMER_PREFIX)
+    producer = resolve_client_settings(target, ClientType.PRODUCER, PRODUCER_PREFIX)
+    source_admin = resolve_client_settings(source, ClientType.ADMIN, SOURCE_ADMIN_PREFIX)
+    target_admin = resolve_client_settings(target, ClientType.ADMIN, TARGET_ADMIN_PREFIX)
     if consumer is None or producer is None or source_admin is None or target_admin is None:
         return None, shown
     found = FlowClients(
@@ -123,15 +125,15 @@ CROSS_CHECKED_KEYS = (
 )
 
 
-def read_defaults(collector: ProblemCollector, entry: YamlEntry) -> YamlSection | None:
+def read_defaults_section(collector: ProblemCollector, entry: YamlEntry) -> YamlSection | None:
     """Read the section `defaults` and report its problems once, instead of in every flow."""
-    section = section_reader.as_section(collector, entry, path="defaults")
+    section = section_reader.convert_to_section(collector, entry, path="defaults")
     if section is None:
         return None
     found = SectionReader(collector, section, path="defaults")
     found.get(flow_keys.ENABLED)
     classes = [found.get(option) for option in flow_keys.CLASS_OPTIONS]
-    _read_keys(found, source="", target="")
+    _read_flow_keys(found, source="", target="")
     found.find_entries_with_prefix(OVERRIDE_PREFIXES)
     ends = dict.fromkeys(
         (flow_keys.SOURCE.name, flow_keys.TARGET.name), "must be set in each flow, not here"
@@ -143,7 +145,7 @@ def read_defaults(collector: ProblemCollector, entry: YamlEntry) -> YamlSection 
     return section
 
 
-def read_flows(
+def read_flows_section(
     collector: ProblemCollector, node: YamlList, defaults: YamlSection | None
 ) -> list[FlowEntry]:
     """Read the section `flows` and report problems. Invalid items are returned too, unless they are
@@ -173,7 +175,7 @@ def _read_flow(
     custom = any(map(flow_keys.is_custom_class, classes))
     source, target = found.require(flow_keys.SOURCE), found.require(flow_keys.TARGET)
     enabled = found.get(flow_keys.ENABLED)
-    flow = _read_keys(found, source=source or "", target=target or "")
+    flow = _read_flow_keys(found, source=source or "", target=target or "")
     overrides = collect_client_overrides(found)
     if custom:
         found.accept_remaining_keys(
@@ -193,7 +195,7 @@ def _read_flow(
     )
 
 
-def _read_keys(found: SectionReader, *, source: str, target: str) -> Flow:
+def _read_flow_keys(found: SectionReader, *, source: str, target: str) -> Flow:
     policy = found.get(flow_keys.POLICY)
     replication_factor = _read_connector_keys(found)
     found.get(flow_keys.TRANSFORMS)
@@ -204,7 +206,7 @@ def _read_keys(found: SectionReader, *, source: str, target: str) -> Flow:
     return Flow(
         source=source,
         target=target,
-        policy=_read_policy(found, policy, source=source),
+        policy=_read_replication_policy(found, policy, source=source),
         topics=NameFilter(
             include=found.get(flow_keys.TOPICS), exclude=found.get(flow_keys.TOPICS_EXCLUDE)
         ),
@@ -219,11 +221,11 @@ def _read_keys(found: SectionReader, *, source: str, target: str) -> Flow:
         replication_factor=replication_factor,
         tasks_max=found.get(flow_keys.TASKS_MAX),
         start=found.get(extension_keys.START.option),
-        target_topics=TargetTopicAccess(found.get(flow_keys.target_topics_option(policy))),
-        refresh_topics_interval_s=_read_interval(
+        target_topics=TargetTopicAccess(found.get(flow_keys.build_target_topics_option(policy))),
+        refresh_topics_interval_s=_read_interval_s(
             found, flow_keys.REFRESH_TOPICS, flow_keys.REFRESH_TOPICS_INTERVAL
         ),
-        sync_topic_configs_interval_s=_read_interval(
+        sync_topic_configs_interval_s=_read_interval_s(
             found, flow_keys.SYNC_CONFIGS, flow_keys.SYNC_CONFIGS_INTERVAL
         ),
         admin_timeout_s=found.get(flow_keys.ADMIN_TIMEOUT) / 1000,
@@ -255,7 +257,9 @@ def _read_connector_keys(found: SectionReader) -> int:
     return value
 
 
-def _read_policy(found: SectionReader, policy: str, *, source: str) -> ReplicationPolicy:
+def _read_replication_policy(
+    found: SectionReader, policy: str, *, source: str
+) -> ReplicationPolicy:
     separator = found.get(flow_keys.SEPARATOR)
     same = found.get(flow_keys.INTERNAL_SEPARATOR)
     renaming = DefaultReplicationPolicy(
@@ -266,7 +270,7 @@ def _read_policy(found: SectionReader, policy: str, *, source: str) -> Replicati
     return renaming
 
 
-def _read_interval(
+def _read_interval_s(
     found: SectionReader,
     enabled: ConfigOption[bool],
     seconds: ConfigOption[int],

@@ -21,12 +21,12 @@ HOOKS_SECTION = "hooks"
 _ALLOWED = "a list of the program and its arguments, which is run without a shell"
 _COMMAND = ConfigOption(name="command", kind=TextListType(_ALLOWED), default=None)
 _TIMEOUT = ConfigOption(
-    name="timeout.ms", kind=value_types.integer(1, 24 * 3_600_000), default="300000"
+    name="timeout.ms", kind=value_types.integer_type(1, 24 * 3_600_000), default="300000"
 )
 HOOK_NAMES = ("stop-producers", "stop-consumers", "start-consumers", "start-producers")
 
 
-def read_hooks(
+def read_hooks_section(
     collector: ProblemCollector, section: YamlSection
 ) -> tuple[Mapping[str, HookCommand], Mapping[str, object]]:
     """Read the valid hooks by step, with their text values. Problems are reported."""
@@ -39,7 +39,7 @@ def read_hooks(
             allowed = ", ".join(HOOK_NAMES)
             collector.report(entry.line, path, "is not a hook", allowed=allowed, nearest=nearest)
             continue
-        given = section_reader.as_section(collector, entry, path=path)
+        given = section_reader.convert_to_section(collector, entry, path=path)
         hook = None if given is None else _read_hook(collector, given, path=path, shown=shown)
         if hook is not None:
             found[entry.key] = hook

@@ -212,20 +212,20 @@ class _ConfigReader:
         self.errors: KeyErrors = {}
         self._strict = strict
         for key, text in connector_checks.find_refused_keys(props).items():
-            self.report(key, text)
+            self.report_problem(key, text)
 
-    def report(self, key: str, text: str) -> None:
+    def report_problem(self, key: str, text: str) -> None:
         if self._strict:
             raise ConfigError(text)
         self.errors.setdefault(key, []).append(text)
 
-    def build_or_default(self, key: str, build: Callable[[], T], instead: T) -> T:
+    def build_or_report_problem(self, key: str, build: Callable[[], T], instead: T) -> T:
         """Return the result of `build`. If it raises `ConfigError`, report the error at `key` and
         return `instead`."""
         try:
             return build()
         except ConfigError as error:
-            self.report(key, str(error))
+            self.report_problem(key, str(error))
             return instead
 
     def find_faulty_key(self, of_class: str, key: str) -> str:
@@ -238,14 +238,16 @@ class _ConfigReader:
         interval is negative, as in Java."""
         found: int = self.values[seconds]
         if found == 0 and self.values[enabled]:
-            self.report(seconds, f"{seconds} is 0: set it to at least 1, or set {enabled}=false")
+            self.report_problem(
+                seconds, f"{seconds} is 0: set it to at least 1, or set {enabled}=false"
+            )
         return found if self.values[enabled] and found > 0 else None
 
-    def read_factor(self, key: str) -> int:
+    def read_replication_factor(self, key: str) -> int:
         """Read a replication factor; -1 means the brokers' default."""
         found: int = self.values[key]
         if found != -1 and not 1 <= found <= 32_767:
-            self.report(key, f"{key} is {found}: it must be from 1 to 32767, or -1")
+            self.report_problem(key, f"{key} is {found}: it must be from 1 to 32767, or -1")
         return found
 
 
@@ -271,7 +273,7 @@ def _read_common_keys(reading: _ConfigReader) -> MirrorConnectorConfig:
     values = reading.values
     timeout_ms: int = values[mirror_connector_keys.ADMIN_TIMEOUT]
     if timeout_ms < 1:
-        reading.report(
+        reading.report_problem(
             mirror_connector_keys.ADMIN_TIMEOUT,
             f"{mirror_connector_keys.ADMIN_TIMEOUT} is {timeout_ms}: it must be at least 1",
         )
@@ -285,7 +287,7 @@ def _read_common_keys(reading: _ConfigReader) -> MirrorConnectorConfig:
         enabled=values[mirror_connector_keys.ENABLED],
         source=ends[0],
         target=ends[1],
-        policy=reading.build_or_default(
+        policy=reading.build_or_report_problem(
             mirror_connector_keys.POLICY,
             lambda: policy_classes.build_replication_policy(reading.props, values),
             Flow(source="", target="").policy,
@@ -306,7 +308,7 @@ def _read_syncs_topic(common: MirrorConnectorConfig, values: ParsedConfig) -> Of
 def _read_source_config(reading: _ConfigReader) -> MirrorSourceConfig:
     values, common = reading.values, _read_common_keys(reading)
     syncs = _read_syncs_topic(common, values)
-    reading.build_or_default(
+    reading.build_or_report_problem(
         mirror_connector_keys.ENGINE,
         lambda: copy_engine_config.parse_engine_settings(reading.props),
         None,
@@ -318,7 +320,9 @@ def _read_source_config(reading: _ConfigReader) -> MirrorSourceConfig:
             mirror_connector_keys.SYNC_ACLS, mirror_connector_keys.SYNC_ACLS_S
         ),
         syncs_topic=syncs if values[mirror_connector_keys.EMIT_SYNCS] else None,
-        syncs_topic_factor=reading.read_factor(mirror_connector_keys.SYNCS_TOPIC_FACTOR),
+        syncs_topic_factor=reading.read_replication_factor(
+            mirror_connector_keys.SYNCS_TOPIC_FACTOR
+        ),
         lag_max=values[mirror_connector_keys.LAG_MAX],
         paused_topics=frozenset(operator_overrides.list_paused_topics(reading.props)),
         transforms=_read_transforms(reading),
@@ -331,7 +335,7 @@ def _read_transforms(reading: _ConfigReader) -> Props:
     try:
         made = record_transforms.create_chain(reading.props, load=reading.load)
     except TransformChainError as error:
-        reading.report(error.key, str(error))
+        reading.report_problem(error.key, str(error))
         return {}
     if made is not None:
         made.close()
@@ -346,7 +350,7 @@ def _read_source_flow(reading: _ConfigReader, common: MirrorConnectorConfig) -> 
         target=common.target,
         policy=common.policy,
         topics=_read_topic_filter(reading, base.topics),
-        config_filter=reading.build_or_default(
+        config_filter=reading.build_or_report_problem(
             reading.find_faulty_key(
                 mirror_connector_keys.PROPERTY_FILTER, mirror_connector_keys.PROPERTIES_EXCLUDE
             ),
@@ -354,7 +358,9 @@ def _read_source_flow(reading: _ConfigReader, common: MirrorConnectorConfig) -> 
             base.config_filter,
         ),
         replicate_heartbeats=values[mirror_connector_keys.REPLICATE_HEARTBEATS],
-        replication_factor=reading.read_factor(mirror_connector_keys.REPLICATION_FACTOR),
+        replication_factor=reading.read_replication_factor(
+            mirror_connector_keys.REPLICATION_FACTOR
+        ),
         tasks_max=_read_tasks_max(props),
         start=_read_start_position(reading),
         target_topics=_read_target_topics(common, values),
@@ -373,9 +379,9 @@ def _read_source_flow(reading: _ConfigReader, common: MirrorConnectorConfig) -> 
 def _read_throttles(reading: _ConfigReader) -> FlowThrottles:
     """Read the flow's throttles. If an operator's limit is invalid, report it and return no
     throttles."""
-    wrong = operator_overrides.find_problems(reading.props)
+    wrong = operator_overrides.find_override_problems(reading.props)
     for key, words in wrong.items():
-        reading.report(key, words)
+        reading.report_problem(key, words)
     return (
         FlowThrottles()
         if wrong
@@ -385,7 +391,7 @@ def _read_throttles(reading: _ConfigReader) -> FlowThrottles:
 
 def _read_topic_filter(reading: _ConfigReader, base: TopicOrGroupFilter) -> TopicOrGroupFilter:
     """Read the configured topic filter. If it is invalid, report the problem and return `base`."""
-    return reading.build_or_default(
+    return reading.build_or_report_problem(
         reading.find_faulty_key(mirror_connector_keys.TOPIC_FILTER, mirror_connector_keys.TOPICS),
         lambda: policy_classes.build_topic_filter(reading.props, reading.values),
         base,
@@ -408,7 +414,7 @@ def _read_start_position(reading: _ConfigReader) -> StartPosition:
         "auto.offset.reset"
     ].strip()
     if reset not in ("earliest", "latest"):
-        reading.report(
+        reading.report_problem(
             "source.consumer.auto.offset.reset",
             f"auto.offset.reset is {reset}: it must be earliest or latest",
         )
@@ -434,7 +440,7 @@ def _read_checkpoint_config(reading: _ConfigReader) -> MirrorCheckpointConfig:
             target=common.target,
             policy=common.policy,
             topics=_read_topic_filter(reading, base.topics),
-            groups=reading.build_or_default(
+            groups=reading.build_or_report_problem(
                 reading.find_faulty_key(
                     mirror_connector_keys.GROUP_FILTER, mirror_connector_keys.GROUPS
                 ),
@@ -446,7 +452,9 @@ def _read_checkpoint_config(reading: _ConfigReader) -> MirrorCheckpointConfig:
         ),
         syncs_topic=_read_syncs_topic(common, values),
         checkpoints_topic=common.policy.checkpoints_topic(common.source),
-        checkpoints_topic_factor=reading.read_factor(mirror_connector_keys.CHECKPOINTS_FACTOR),
+        checkpoints_topic_factor=reading.read_replication_factor(
+            mirror_connector_keys.CHECKPOINTS_FACTOR
+        ),
         refresh_groups_interval_s=reading.read_interval(
             mirror_connector_keys.REFRESH_GROUPS, mirror_connector_keys.REFRESH_GROUPS_S
         ),
@@ -462,7 +470,7 @@ def _read_checkpoint_config(reading: _ConfigReader) -> MirrorCheckpointConfig:
 def _read_heartbeat_config(reading: _ConfigReader) -> MirrorHeartbeatConfig:
     return MirrorHeartbeatConfig(
         common=_read_common_keys(reading),
-        topic_factor=reading.read_factor(mirror_connector_keys.HEARTBEATS_FACTOR),
+        topic_factor=reading.read_replication_factor(mirror_connector_keys.HEARTBEATS_FACTOR),
         interval_s=reading.read_interval(
             mirror_connector_keys.EMIT_HEARTBEATS, mirror_connector_keys.EMIT_HEARTBEATS_S
         ),

@@ -81,7 +81,7 @@ class PropertyProblems:
             return False
         if mm2_property_keys.is_supported_property(name):
             return True
-        why = mm2_property_keys.explain_no_effect(name)
+        why = mm2_property_keys.explain_ineffective_property(name)
         if why:
             self.warn(pair, why)
         else:
@@ -142,7 +142,7 @@ def translate_flow_properties(flow: FlowProperties, collector: PropertyProblems)
         if name in mm2_property_keys.FLOW_KEYS:
             if collector.should_read_connector_key(pair, name):
                 found[name] = pair
-        elif not _translate_client(flow, name, collector, found=found, weak=weak):
+        elif not _translate_client_property(flow, name, collector, found=found, weak=weak):
             of_records = name.startswith(record_transforms.KEY_PREFIXES)
             if of_records or (_has_custom_classes(flow) and not _is_refused_key(name)):
                 found[name] = pair
@@ -178,7 +178,7 @@ def _get_enabled_property(flow: FlowProperties) -> Property:
     return Property(key=f"{flow.source.alias}->{flow.target.alias}", value="false", line=line)
 
 
-def _translate_client(
+def _translate_client_property(
     flow: FlowProperties,
     name: str,
     collector: PropertyProblems,
@@ -325,7 +325,7 @@ def translate_properties(text: str) -> TranslatedProperties:
     except ValueError as error:
         line, _, words = str(error).removeprefix("line ").partition(": ")
         return _create_empty_translation(Problem(line=int(line), key="", text=words))
-    found = _PropertiesTranslator(entries).run()
+    found = _PropertiesTranslator(entries).translate_file()
     return dataclasses.replace(found, warnings=(*found.warnings, *_warn_about_non_ascii(text)))
 
 
@@ -386,7 +386,7 @@ class _PropertiesTranslator:
             self._pairs[pair.key] = pair
             self._lines[pair.line] = pair.key
 
-    def run(self) -> TranslatedProperties:
+    def translate_file(self) -> TranslatedProperties:
         listed = self._pairs.get(_CLUSTERS_KEY)
         aliases = [] if listed is None else _split_list(listed.value)
         if listed is None or not aliases:

@@ -190,7 +190,7 @@ def is_fixed_value(name: str, value: str) -> bool:
     return "".join(value.split()).lower() in _FIXED_CLIENT_VALUES.get(name, ())
 
 
-def explain_no_effect(name: str) -> str:
+def explain_ineffective_property(name: str) -> str:
     """Return the reason why a client property has no effect, or "" if the property is unknown."""
     if name == "isolation.level":
         return "has no effect: mm2 replicates only records of committed transactions"

@@ -94,7 +94,7 @@ def pause_topic(config: Props, topic: str) -> dict[str, str]:
 
 def resume_topic(config: Props, topic: str) -> dict[str, str]:
     """Return the configuration without the pause of the topic."""
-    return _set_key(config, mirror_connector_keys.OVERRIDE_PAUSED_TOPIC + topic, None)
+    return _set_config_key(config, mirror_connector_keys.OVERRIDE_PAUSED_TOPIC + topic, None)
 
 
 def set_throttle(config: Props, limit: str | None, *, topic: str | None = None) -> dict[str, str]:
@@ -107,10 +107,10 @@ def set_throttle(config: Props, limit: str | None, *, topic: str | None = None) 
         if topic is None
         else mirror_connector_keys.OVERRIDE_TOPIC_THROTTLE + topic
     )
-    return _set_key(config, key, limit)
+    return _set_config_key(config, key, limit)
 
 
-def find_problems(config: Props) -> dict[str, str]:
+def find_override_problems(config: Props) -> dict[str, str]:
     """Return problems in the overrides of individual topics, by key."""
     found: dict[str, str] = {}
     for topic, value in _collect_values_by_topic(
@@ -128,8 +128,8 @@ def resolve_throttles(values: Mapping[str, Any], config: Props) -> FlowThrottles
     """Resolve the effective rate limits. Overrides take precedence over the file, and the first
     matching limit applies.
 
-    `values` are the parsed values of `config`. Call only if `find_problems` finds no problems in
-    `config`.
+    `values` are the parsed values of `config`. Call only if `find_override_problems` finds no
+    problems in `config`.
     """
     given, live = (
         values[extension_keys.THROTTLE.name],
@@ -154,7 +154,7 @@ def resolve_throttles(values: Mapping[str, Any], config: Props) -> FlowThrottles
 def parse_overrides(config: Props, *, is_paused: bool) -> OperatorOverrides:
     """Parse the operator overrides in a connector's configuration. Raises `ConfigError` if an
     override is invalid."""
-    wrong = find_problems(config)
+    wrong = find_override_problems(config)
     if wrong:
         raise ConfigError("; ".join(wrong.values()))
     values = mirror_connector_keys.EXTENSION_KEYS.parse(
@@ -173,7 +173,7 @@ def _collect_values_by_topic(config: Props, prefix: str) -> dict[str, str]:
     }
 
 
-def _set_key(config: Props, key: str, value: str | None) -> dict[str, str]:
+def _set_config_key(config: Props, key: str, value: str | None) -> dict[str, str]:
     """Return the configuration with the key set to `value`, or without the key if `value` is
     None."""
     found = {name: each for name, each in config.items() if name != key}

@@ -59,7 +59,7 @@ def build_replication_policy(props: Mapping[str, str], found: ParsedConfig) -> R
         return IdentityReplicationPolicy(
             source_alias=props.get(mirror_connector_keys.SOURCE_ALIAS), defaults=renaming
         )
-    raise _unknown_class_error(
+    raise _build_unknown_class_error(
         mirror_connector_keys.POLICY,
         name,
         (java_classes.DEFAULT_POLICY, java_classes.IDENTITY_POLICY),
@@ -81,11 +81,11 @@ def build_topic_filter(props: Mapping[str, str], found: ParsedConfig) -> TopicOr
     _require_built_in_class(mirror_connector_keys.TOPIC_FILTER, of, java_classes.TOPIC_FILTER)
     return NameFilter(
         include=compile_patterns(
-            mirror_connector_keys.TOPICS, parse_list(mirror_connector_keys.TOPICS, props)
+            mirror_connector_keys.TOPICS, parse_config_list(mirror_connector_keys.TOPICS, props)
         ),
         exclude=compile_patterns(
             mirror_connector_keys.TOPICS_EXCLUDE,
-            parse_list(mirror_connector_keys.TOPICS_EXCLUDE, props),
+            parse_config_list(mirror_connector_keys.TOPICS_EXCLUDE, props),
         ),
     )
 
@@ -134,7 +134,7 @@ def build_property_filter(props: Mapping[str, str], found: ParsedConfig) -> Conf
     )
 
 
-def parse_list(key: str, props: Mapping[str, str]) -> list[str]:
+def parse_config_list(key: str, props: Mapping[str, str]) -> list[str]:
     """Parse a list according to the source connector's definition of its key. Raises
     `ConfigError`."""
     definition = mirror_connector_keys.SOURCE_KEYS.keys[key]
@@ -178,10 +178,10 @@ def _create_custom_class(
 def _require_built_in_class(key: str, of: type, name: str) -> None:
     found = java_classes.get_java_class_name(of)
     if found != name:
-        raise _unknown_class_error(key, found, (name,))
+        raise _build_unknown_class_error(key, found, (name,))
 
 
-def _unknown_class_error(key: str, name: object, allowed: Sequence[str]) -> ConfigError:
+def _build_unknown_class_error(key: str, name: object, allowed: Sequence[str]) -> ConfigError:
     names = ", ".join(allowed)
     return config_types.build_invalid_value_error(
         key, name, f"it must be {names}, or a Python class"

@@ -110,7 +110,7 @@ def _build_incomparable_factors_error(
 def flatten_file(root: YamlSection, *, folder: pathlib.Path) -> FlattenedFile:
     """Convert a valid YAML file to flat properties. Relative paths in the file start at
     `folder`."""
-    return _YamlFlattener(root, folder).run()
+    return _YamlFlattener(root, folder).flatten_file()
 
 
 class TextConverter:
@@ -162,7 +162,7 @@ class _YamlFlattener:
         self._pairs: dict[str, FlatProperty] = {}
         self._factors_by_target: dict[str, list[FlatProperty]] = {}
 
-    def run(self) -> FlattenedFile:
+    def flatten_file(self) -> FlattenedFile:
         clusters = _list_entries(self._root.get_entry("clusters"))
         first = self._root.get_entry("clusters")
         line = first.line if first is not None else 0

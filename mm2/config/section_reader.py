@@ -202,7 +202,7 @@ class SectionReader:
         self._known.add(name)
         entry = self.section.get_entry(name)
         path = f"{self.path}.{name}"
-        section = None if entry is None else as_section(self.collector, entry, path=path)
+        section = None if entry is None else convert_to_section(self.collector, entry, path=path)
         if section is None:
             return {}
         found = {
@@ -317,13 +317,15 @@ def _read_entry(
         secret = resolved.is_secret or config_errors.is_sensitive_key(entry.key)
         return _SettingTexts(texts, secret=secret, line=entry.line, path=path)
     if is_list and isinstance(node, YamlList):
-        return _read_items(collector, node, path)
+        return _read_list_items(collector, node, path)
     expected = "a list" if is_list else "a single value"
     collector.report(entry.line, path, f"must be {expected}, not a {_describe_node(node)}")
     return None
 
 
-def _read_items(collector: ProblemCollector, node: YamlList, path: str) -> _SettingTexts | None:
+def _read_list_items(
+    collector: ProblemCollector, node: YamlList, path: str
+) -> _SettingTexts | None:
     found: list[ResolvedText] = []
     for item in node.items:
         if not isinstance(item, YamlScalar):
@@ -347,7 +349,9 @@ def _get_default_texts(default: str | tuple[str, ...]) -> tuple[str, ...]:
     return default if isinstance(default, tuple) else (default,)
 
 
-def as_section(collector: ProblemCollector, entry: YamlEntry, *, path: str) -> YamlSection | None:
+def convert_to_section(
+    collector: ProblemCollector, entry: YamlEntry, *, path: str
+) -> YamlSection | None:
     """Return the entry's value as a section. An empty entry is an empty section. For any other
     value, report a problem and return None."""
     node = entry.value

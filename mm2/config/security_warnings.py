@@ -20,7 +20,7 @@ only because they may also contain a private key."""
 _REST_PREFIXES = ("listeners.", "admin.listeners.", "rest.")
 
 
-def find_warnings(flat: FlatProperties) -> list[ConfigProblem]:
+def find_security_warnings(flat: FlatProperties) -> list[ConfigProblem]:
     """Return the security warnings with their lines. A single warning lists all plaintext
     secrets."""
     return [*_warn_about_unsigned_requests(flat), *_warn_inline_secrets(flat)]

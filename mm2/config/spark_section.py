@@ -20,28 +20,34 @@ from mm2.config.value_types import ValueType
 
 T = TypeVar("T")
 
-_ENGINE = ConfigOption(name="engine", kind=value_types.choice("spark", "inline"), default="spark")
+_ENGINE = ConfigOption(
+    name="engine", kind=value_types.choice_type("spark", "inline"), default="spark"
+)
 _MASTER = ConfigOption(
     name="master",
     kind=copy_engine_config.MASTER,
     default=copy_engine_config.LOCAL_MASTER,
 )
-_APP_NAME = ConfigOption(name="app.name", kind=value_types.text(), default="mm2")
-_UI = ConfigOption(name="ui", kind=value_types.boolean(), default="false")
+_APP_NAME = ConfigOption(name="app.name", kind=value_types.text_type(), default="mm2")
+_UI = ConfigOption(name="ui", kind=value_types.boolean_type(), default="false")
 _CONTROL_HOST = ConfigOption(name="control.host", kind=copy_engine_config.HOST, default=None)
 _CONTROL_PORT = ConfigOption(name="control.port", kind=copy_engine_config.PORT, default="0")
-_PYTHON = ConfigOption(name="python", kind=value_types.text("path of an interpreter"), default=None)
-_INSECURE = ConfigOption(name="allow.insecure.spark", kind=value_types.boolean(), default="false")
+_PYTHON = ConfigOption(
+    name="python", kind=value_types.text_type("path of an interpreter"), default=None
+)
+_INSECURE = ConfigOption(
+    name="allow.insecure.spark", kind=value_types.boolean_type(), default="false"
+)
 _CONF = "conf"
 
 
-def read_spark(
+def read_spark_section(
     collector: ProblemCollector, section: YamlSection
 ) -> tuple[EngineSettings, Mapping[str, PlainYaml]]:
     """Read section `spark` and return the settings and their text values. Invalid values are
     reported and replaced by the defaults."""
     found = SectionReader(collector, section, path="spark")
-    conf = _read_conf(found)
+    conf = _read_spark_conf(found)
     spark = EngineSettings(
         engine=found.get(_ENGINE),
         master=found.get(_MASTER),
@@ -61,7 +67,7 @@ def read_spark(
     return spark, found.effective
 
 
-def _read_conf(found: SectionReader) -> dict[str, ArbitraryKeyText]:
+def _read_spark_conf(found: SectionReader) -> dict[str, ArbitraryKeyText]:
     conf: dict[str, ArbitraryKeyText] = {}
     shown: dict[str, str] = {}
     for name, given in found.read_texts(_CONF).items():
@@ -103,18 +109,18 @@ def _read_driver_addresses(found: SectionReader) -> dict[str, str]:
     """Read the short keys for the Spark driver's addresses, which Spark clusters usually need.
     Returns Spark properties."""
     hosts = {
-        name: found.get_optional(_conf_option(name, copy_engine_config.HOST))
+        name: found.get_optional(_build_conf_option(name, copy_engine_config.HOST))
         for name in copy_engine_config.DRIVER_HOSTS
     }
     ports = {
-        name: found.get_optional(_conf_option(name, copy_engine_config.PORT))
+        name: found.get_optional(_build_conf_option(name, copy_engine_config.PORT))
         for name in copy_engine_config.DRIVER_PORTS
     }
     given = {**hosts, **{name: port and str(port) for name, port in ports.items()}}
     return {f"spark.{name}": value for name, value in given.items() if value}
 
 
-def _conf_option(name: str, kind: ValueType[T]) -> ConfigOption[T]:
+def _build_conf_option(name: str, kind: ValueType[T]) -> ConfigOption[T]:
     return ConfigOption(name=name, kind=kind, default=None)
 
 

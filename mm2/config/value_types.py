@@ -167,55 +167,57 @@ class TopicThrottleListType:
         return tuple(parse_topic_throttle(text) for text in texts)
 
 
-def text(allowed: str = "text") -> SingleValue[str]:
+def text_type(allowed: str = "text") -> SingleValue[str]:
     """Create the value type for non-empty text."""
     return SingleValue(allowed, _parse_not_blank)
 
 
-def boolean() -> SingleValue[bool]:
+def boolean_type() -> SingleValue[bool]:
     """Create the value type for booleans: true or false in any case."""
     return SingleValue("true or false", _parse_boolean)
 
 
-def integer(least: int, most: int | None = None, *, or_minus_one: bool = False) -> SingleValue[int]:
+def integer_type(
+    least: int, most: int | None = None, *, or_minus_one: bool = False
+) -> SingleValue[int]:
     """Create the value type for integers from `least` to `most`, and optionally -1."""
     words = f"whole number from {least}" + (f" to {most}" if most is not None else "")
     words += ", or -1" if or_minus_one else ""
 
-    def read(value: str) -> int:
+    def parse_value(value: str) -> int:
         number = int(value) if re.fullmatch(r"[+-]?[0-9]{1,19}", value) else None
         fits = number is not None and number >= least and (most is None or number <= most)
         if number is None or not (fits or (or_minus_one and number == -1)):
             raise ValueError(value)
         return number
 
-    return SingleValue(words, read)
+    return SingleValue(words, parse_value)
 
 
-def byte_rate() -> SingleValue[int]:
+def byte_rate_type() -> SingleValue[int]:
     """Create the value type for rates in bytes per second (`parse_byte_rate`)."""
     return SingleValue(RATE_ALLOWED, parse_byte_rate)
 
 
-def choice(*names: str) -> SingleValue[str]:
+def choice_type(*names: str) -> SingleValue[str]:
     """Create the value type for a choice: one of `names` in any case, returned as spelled in
     `names`."""
 
-    def read(value: str) -> str:
+    def parse_value(value: str) -> str:
         for name in names:
             if value.lower() == name.lower():
                 return name
         raise ValueError(value)
 
-    return SingleValue(" or ".join(names), read)
+    return SingleValue(" or ".join(names), parse_value)
 
 
-def plugin_class(*names: str) -> SingleValue[str]:
+def plugin_class_type(*names: str) -> SingleValue[str]:
     """Create the value type for class names: one of `names`, or a Python class, which is
     imported."""
-    shipped = choice(*names)
+    shipped = choice_type(*names)
 
-    def read(value: str) -> str:
+    def parse_value(value: str) -> str:
         try:
             return shipped.read(value)
         except ValueError:
@@ -227,21 +229,21 @@ def plugin_class(*names: str) -> SingleValue[str]:
             raise RefusedValueError(str(error)) from error
         return value
 
-    return SingleValue(f"{shipped.allowed}, or a Python class: package.module:Class", read)
+    return SingleValue(f"{shipped.allowed}, or a Python class: package.module:Class", parse_value)
 
 
-def text_matching(pattern: str, allowed: str) -> SingleValue[str]:
+def text_type_matching(pattern: str, allowed: str) -> SingleValue[str]:
     """Create the value type for text that fully matches the regular expression `pattern`."""
 
-    def read(value: str) -> str:
+    def parse_value(value: str) -> str:
         if not re.fullmatch(pattern, value):
             raise ValueError(value)
         return value
 
-    return SingleValue(allowed, read)
+    return SingleValue(allowed, parse_value)
 
 
-def start_position() -> SingleValue[StartPosition]:
+def start_position_type() -> SingleValue[StartPosition]:
     """Create the value type for start positions (`parse_start_position`)."""
     return SingleValue(START_ALLOWED, parse_start_position)
 

@@ -76,7 +76,7 @@ class AclSync:
             self._log_missing_authorizer(self._flow.source)
             return None
         except NotAuthorizedError as error:
-            grant_command = self._operator.source.allow_cluster("Describe")
+            grant_command = self._operator.source.build_allow_cluster_command("Describe")
             self._warnings.warn(
                 READING_ACLS, f"{error}. {operator_commands.format_remedy(grant_command)}"
             )
@@ -105,7 +105,7 @@ class AclSync:
             self._log_missing_authorizer(self._flow.target)
             return
         more = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
-        grant_command = self._operator.target.allow_cluster("Alter", "Describe")
+        grant_command = self._operator.target.build_allow_cluster_command("Alter", "Describe")
         is_denied = isinstance(first, NotAuthorizedError)
         remedy = f". {operator_commands.format_remedy(grant_command)}" if is_denied else ""
         self._warnings.warn(WRITING_ACLS, f"{first}{more}{remedy}")

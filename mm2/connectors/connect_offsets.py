@@ -84,7 +84,7 @@ def check_source_offsets(offsets: Sequence[SourceOffset]) -> None:
             _check_string_key(partition, CLUSTER_KEY)
             _check_string_key(partition, TOPIC_KEY)
             _check_partition_number(partition)
-            _check_offset(each, only_zero=False)
+            _check_altered_offset(each, only_zero=False)
 
 
 def check_checkpoint_offsets(offsets: Sequence[SourceOffset]) -> None:
@@ -97,7 +97,7 @@ def check_checkpoint_offsets(offsets: Sequence[SourceOffset]) -> None:
             _check_string_key(partition, GROUP_KEY)
             _check_string_key(partition, TOPIC_KEY)
             _check_partition_number(partition)
-            _check_offset(each, only_zero=True)
+            _check_altered_offset(each, only_zero=True)
 
 
 def check_heartbeat_offsets(offsets: Sequence[SourceOffset]) -> None:
@@ -109,7 +109,7 @@ def check_heartbeat_offsets(offsets: Sequence[SourceOffset]) -> None:
             partition = _require_partition(each)
             _check_string_key(partition, heartbeat_schedule.SOURCE_ALIAS_KEY)
             _check_string_key(partition, heartbeat_schedule.TARGET_ALIAS_KEY)
-            _check_offset(each, only_zero=True)
+            _check_altered_offset(each, only_zero=True)
 
 
 def _require_partition(each: SourceOffset) -> Mapping[str, Any]:
@@ -155,7 +155,7 @@ def _build_invalid_key_error(
     )
 
 
-def _check_offset(each: SourceOffset, *, only_zero: bool) -> None:
+def _check_altered_offset(each: SourceOffset, *, only_zero: bool) -> None:
     assert each.offset is not None
     assert each.partition is not None
     partition = _format_java_map(each.partition)

@@ -119,7 +119,7 @@ def create_flow_log_topics(
     )
 
 
-def describe_operator(common: MirrorConnectorConfig) -> OperatorCommands:
+def build_operator_commands(common: MirrorConnectorConfig) -> OperatorCommands:
     """Return the principals and clusters to show in the commands of error messages."""
     source, _ = _build_cluster_access(common, client_roles.SOURCE_CONSUMER, use="", task=None)
     target, _ = _build_cluster_access(common, client_roles.TARGET_ADMIN, use="", task=None)
@@ -272,7 +272,7 @@ class KafkaCheckpointClients:
         )
 
     def create_offset_map_reader(self) -> TopicTail:
-        topic = naming.offset_map_topic(self._config.common.source)
+        topic = naming.format_offset_map_topic(self._config.common.source)
         return self._create_topic_tail(
             client_roles.TARGET_CONSUMER, topic, use="offset-map-target-consumer"
         )
@@ -374,7 +374,7 @@ class KafkaSourceTaskClients:
         log = KafkaFlowLog(
             self._parse_access(client_roles.TARGET_PRODUCER),
             source_alias=flow.source,
-            client_id=self._client_properties(
+            client_id=self._build_client_properties(
                 client_roles.TARGET_PRODUCER, LEDGER_CLIENT_ID_SUFFIX
             )[client_roles.CLIENT_ID],
             target_admin=self._create_admin(client_roles.TARGET_ADMIN),
@@ -385,7 +385,7 @@ class KafkaSourceTaskClients:
 
     def create_reverse_producer_ids(self) -> ReverseProducerIds:
         flow = self._config.flow
-        topic = replication_loops.reverse_offset_map_topic(flow)
+        topic = replication_loops.format_reverse_offset_map_topic(flow)
         reader = ReverseOffsetMapReader(
             topic,
             connect_admin=lambda: self._create_admin(client_roles.SOURCE_ADMIN),
@@ -418,7 +418,7 @@ class KafkaSourceTaskClients:
         topic = self._config.syncs_topic
         assert topic is not None, "the flow has no offset-syncs topic"
         role = client_roles.SOURCE_PRODUCER if topic.on_source else client_roles.TARGET_PRODUCER
-        name = self._client_properties(role, f"offset-syncs-{topic.location}-producer")[
+        name = self._build_client_properties(role, f"offset-syncs-{topic.location}-producer")[
             client_roles.CLIENT_ID
         ]
         return KafkaRecordWriter(
@@ -426,7 +426,9 @@ class KafkaSourceTaskClients:
         )
 
     def source(self) -> ClusterAccess:
-        properties = self._client_properties(client_roles.SOURCE_CONSUMER, "replication-consumer")
+        properties = self._build_client_properties(
+            client_roles.SOURCE_CONSUMER, "replication-consumer"
+        )
         return _build_copy_cluster_access(properties, self._config.flow.source)
 
     def target(self) -> ClusterAccess:
@@ -453,7 +455,7 @@ class KafkaSourceTaskClients:
             task=self._task,
         )
 
-    def _client_properties(self, role: ClientRole, use: str) -> dict[str, str]:
+    def _build_client_properties(self, role: ClientRole, use: str) -> dict[str, str]:
         return dict(self._config.common.client_properties(role, use, task=self._task))
 
     def _parse_access(self, role: ClientRole) -> KafkaClusterAccess:
@@ -614,7 +616,7 @@ class KafkaSourceConnectorClients:
         return ReverseFlowCluster(admin=asked, connect_tail=connect_tail)
 
     def operator(self) -> OperatorCommands:
-        return describe_operator(self._config.common)
+        return build_operator_commands(self._config.common)
 
     def _create_admin(self, role: ClientRole, use: str) -> Admin:
         return create_admin(self._config.common, role, use=use, clock=self._clock, gone=self._gone)

@@ -127,8 +127,8 @@ class IncidentCounts:
 
     def record_stored_incident(self, key: bytes, value: bytes) -> str | None:
         """Count a stored incident. Returns the line to log, or None if the incident was counted
-        before. Raises the same errors as `incident_records.decode`."""
-        incident = incident_records.decode(key, value)
+        before. Raises the same errors as `incident_records.decode_incident`."""
+        incident = incident_records.decode_incident(key, value)
         partition = TopicPartition(incident.topic, incident.partition)
         if self._newest_ids.get((partition, incident.kind)) == incident.id:
             return None

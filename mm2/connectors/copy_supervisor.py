@@ -204,7 +204,7 @@ class CopyStream:
     def _build_stored_handler(self, number: int, item: FlowLogItem) -> OnRecorded:
         position = self._stored
 
-        def recorded(error: ConnectError | None) -> None:
+        def on_recorded(error: ConnectError | None) -> None:
             if error is not None:
                 self._log_broken(error)
                 return
@@ -212,7 +212,7 @@ class CopyStream:
             if item.incident and item.value is not None:
                 self._on_incident(item.key, item.value)
 
-        return recorded
+        return on_recorded
 
 
 FIRST_RESTART_DELAY_S = 0.5
@@ -533,13 +533,15 @@ class CopySupervisor:
             )
         channel = self._channel
 
-        def answer(found: RecoveredState | None, failure: str) -> None:
+        def send_recovered_state(found: RecoveredState | None, failure: str) -> None:
             if channel is self._channel:
                 self._send_message(
                     control_messages.encode_recovered_state(number, found, failure=failure)
                 )
 
-        request = RecoveredStateRequest(partition=partition, target=target, answer=answer)
+        request = RecoveredStateRequest(
+            partition=partition, target=target, answer=send_recovered_state
+        )
         self._deps.ledger.request_recovered_state(request)
 
     def _send_message(self, message: dict[str, Any]) -> None:

@@ -60,13 +60,13 @@ def _append_requests(
     failures: list[ConnectError] = []
 
     def build_recorded_handler(name: TopicPartition) -> Callable[[ConnectError | None], None]:
-        def recorded(error: ConnectError | None) -> None:
+        def on_recorded(error: ConnectError | None) -> None:
             if error is None:
                 stored.append(name)
             else:
                 failures.append(error)
 
-        return recorded
+        return on_recorded
 
     end = Deadline.after(RECORD_TIMEOUT_S, now_s=now.now_s())
 
@@ -84,7 +84,8 @@ def _append_requests(
     for name, request in requests.items():
         key = NewEraRequestKey(topic=name.topic, partition=name.partition)
         item = FlowLogItem(
-            key=offset_map_records.encode_key(key), value=offset_map_records.encode_value(request)
+            key=offset_map_records.encode_map_key(key),
+            value=offset_map_records.encode_map_value(request),
         )
         while not _try_append_item(ledger, item, build_recorded_handler(name)):
             poll_ledger()

@@ -176,7 +176,7 @@ class FlowLedger:
             with contextlib.suppress(FlowLogFullError):
                 self._log.append(
                     FlowLogTopic.MAP,
-                    offset_map_records.encode_key(key),
+                    offset_map_records.encode_map_key(key),
                     None,
                     on_recorded=_ignore_tombstone_error,
                 )
@@ -193,13 +193,13 @@ def _build_record_filter(share: Collection[TopicPartition]) -> Callable[[MapKey]
     kept = frozenset(share)
     topics = {each.topic for each in kept}
 
-    def keeps(key: MapKey) -> bool:
+    def is_record_kept(key: MapKey) -> bool:
         if TopicPartition(key.topic, key.partition) in kept:
             return True
         is_era_record = isinstance(key, EraKey | NewEraRequestKey)
         return is_era_record and key.topic in topics
 
-    return keeps
+    return is_record_kept
 
 
 def _ignore_tombstone_error(_error: ConnectError | None) -> None:

@@ -94,21 +94,23 @@ class JavaReverseFlow:
         end = Deadline.after(timeout_s, now_s=self._clock.now_s())
         # Read the map last: partitions of mm2 have an era before they have progress.
         progress = self._find_partitions_with_offsets(
-            self._read_if_permitted(
-                replication_loops.reverse_connect_offsets_topic(self._flow), end
+            self._read_topic_if_permitted(
+                replication_loops.format_reverse_connect_offsets_topic(self._flow), end
             )
         )
         for each in replication_loops.locate_reverse_offset_syncs(self._flow, own=self._syncs):
             cluster = self._source if each.on_source else self._target
             progress |= _find_partitions_with_syncs(
-                self._read_if_permitted(each.topic, end, on=cluster)
+                self._read_topic_if_permitted(each.topic, end, on=cluster)
             )
         if not progress:
             return frozenset()
         try:
             eras = _collect_era_reasons(
                 self._read_topic(
-                    replication_loops.reverse_offset_map_topic(self._flow), end, on=self._source
+                    replication_loops.format_reverse_offset_map_topic(self._flow),
+                    end,
+                    on=self._source,
                 )
             )
         except NotAuthorizedError:
@@ -117,7 +119,7 @@ class JavaReverseFlow:
             progress, eras, takeover_reason=java_takeover.TAKEOVER_REASON
         )
 
-    def _read_if_permitted(
+    def _read_topic_if_permitted(
         self, topic: str, end: Deadline, *, on: ReverseFlowCluster | None = None
     ) -> Mapping[bytes, bytes]:
         """Read a compacted topic, on the source by default. Returns an empty mapping without read
@@ -192,8 +194,8 @@ def _collect_era_reasons(
     found: dict[TopicPartition, set[str]] = defaultdict(set)
     for key, value in stored.items():
         try:
-            name = offset_map_records.decode_key(key)
-            era = offset_map_records.decode_value(name, value)
+            name = offset_map_records.decode_map_key(key)
+            era = offset_map_records.decode_map_value(name, value)
         except (UnknownMapVersionError, struct.error, ValueError, IndexError):
             continue  # reported by the copy process, which reads the map, too
         if isinstance(era, Era):

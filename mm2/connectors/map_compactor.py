@@ -107,8 +107,10 @@ class MapCompactor:
         """Append changes in order. Returns False if the log is full, so that no later change is
         appended."""
         for each in changes:
-            value = None if each.segment is None else offset_map_records.encode_value(each.segment)
-            item = FlowLogItem(key=offset_map_records.encode_key(each.key), value=value)
+            value = (
+                None if each.segment is None else offset_map_records.encode_map_value(each.segment)
+            )
+            item = FlowLogItem(key=offset_map_records.encode_map_key(each.key), value=value)
             try:
                 self._ledger.ledger.append(item, on_recorded=self._handle_append_result)
             except (FlowLogFullError, FlowLogBrokenError):

@@ -121,7 +121,7 @@ def collect_mirror_topics(
             1,
             error,
             passing=isinstance(error, RetriableError),
-            grant_command=operator.source.allow_topic(name, *SOURCE_TOPIC_OPERATIONS),
+            grant_command=operator.source.build_allow_topic_command(name, *SOURCE_TOPIC_OPERATIONS),
         )
         for name, error in source.failed.items()
     }
@@ -132,7 +132,9 @@ def collect_mirror_topics(
             topic.partitions,
             error,
             passing=_is_transient_mirror_error(error),
-            grant_command=operator.target.allow_topic(mirror, *MIRROR_TOPIC_OPERATIONS),
+            grant_command=operator.target.build_allow_topic_command(
+                mirror, *MIRROR_TOPIC_OPERATIONS
+            ),
         )
     for name, finding in blocked.items():
         problems[name] = _build_setting_problem(source.succeeded[name], finding)
@@ -434,7 +436,7 @@ class MirrorTopicWriter:
         for each in existing.values():
             if each.configs:
                 return each.configs.keys()
-        own = naming.offset_map_topic(self._flow.source)
+        own = naming.format_offset_map_topic(self._flow.source)
         sample = [own] if own in listed else sorted(listed)[:1]
         described = (
             self._target.topic_configs(sample, self._compute_remaining_s(end)).succeeded

@@ -35,10 +35,10 @@ def decode_segments(items: Iterable[FlowLogItem]) -> list[tuple[MapSegmentKey, M
     for item in items:
         if item.incident or item.value is None:
             continue
-        key = offset_map_records.decode_key(item.key)
+        key = offset_map_records.decode_map_key(item.key)
         if not isinstance(key, MapSegmentKey):
             continue
-        segment = offset_map_records.decode_value(key, item.value)
+        segment = offset_map_records.decode_map_value(key, item.value)
         assert isinstance(segment, MapSegment)
         segments.append((key, segment))
     return segments
@@ -94,11 +94,11 @@ class OffsetSyncEmitter:
         self._writer.close(end.remaining_s(self._clock.now_s()))
 
     def _build_result_handler(self, sync: OffsetSync) -> OnWritten:
-        def answered(error: ConnectError | None) -> None:
+        def on_written(error: ConnectError | None) -> None:
             self._emitter.on_written(sync, stored=error is None)
             if error is None:
                 self._warnings.reset(WRITING_OFFSET_SYNCS)
             else:
                 self._warnings.warn(WRITING_OFFSET_SYNCS, f"{error}; replication continues")
 
-        return answered
+        return on_written

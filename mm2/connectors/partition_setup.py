@@ -146,7 +146,7 @@ class PartitionSetupBuilder:
         configs = self._target.broker_configs(names, self._compute_remaining_s(end))
         if configs is None:
             remedy = operator_commands.format_remedy(
-                self._operator.target.allow_cluster("DescribeConfigs")
+                self._operator.target.build_allow_cluster_command("DescribeConfigs")
             )
             warnings.append(
                 f"not authorized to read {PRODUCER_EXPIRATION_CONFIG} on the target; assuming 24 "
@@ -225,10 +225,13 @@ class PartitionSetupBuilder:
     ) -> list[PartitionFinding]:
         """Build the findings of a topic. Their remedy ends with the restart command, which checks
         the topic immediately."""
-        lines = [*filter(None, (problem.remedy,)), self._operator.restart(self._flow.name)]
+        lines = [
+            *filter(None, (problem.remedy,)),
+            self._operator.build_restart_command(self._flow.name),
+        ]
         advice = ""
         if problem.cause == mirror_topic_writer.TOPIC_REFUSED_CAUSE and not problem.remedy:
-            reload_command = self._operator.reload()
+            reload_command = self._operator.build_reload_command()
             advice = (
                 "Resolve this problem, or exclude the topic with topics.exclude "
                 f"({reload_command}). "
@@ -256,7 +259,7 @@ class PartitionSetupBuilder:
             problem = (
                 f"{self._flow.name} {topic.name}: both aliases denote the same cluster, so the "
                 "topic would be replicated into itself. Correct bootstrap.servers. "
-                f"{operator_commands.format_remedy(self._operator.reload())}"
+                f"{operator_commands.format_remedy(self._operator.build_reload_command())}"
             )
             message = halts.format_halt_message(cause, problem)
             return PartitionFinding(partition=where, cause=cause, message=message, is_harmful=True)
@@ -264,7 +267,7 @@ class PartitionSetupBuilder:
             cause = mirror_topic_writer.SOURCE_TOO_SMALL_CAUSE
             count = plurals.format_count(topic.partitions, "partition")
             problem = f"the source topic has {count}, but partition {number} is assigned"
-            command = self._operator.source.show_topic(topic.name)
+            command = self._operator.source.build_show_topic_command(topic.name)
         elif number >= mirror.partitions:
             cause = mirror_topic_writer.MIRROR_TOO_SMALL_CAUSE
             problem = (
@@ -272,7 +275,7 @@ class PartitionSetupBuilder:
                 f"{plurals.format_count(mirror.partitions, 'partition')}, but {topic.partitions} "
                 "are needed"
             )
-            command = self._operator.target.show_topic(mirror.name)
+            command = self._operator.target.build_show_topic_command(mirror.name)
         else:
             return None
         remedy = operator_commands.format_remedy(command)
@@ -285,7 +288,7 @@ class PartitionSetupBuilder:
 
     def _build_setup(self, pair: MirrorPair, number: int, common: FlowSetup) -> PartitionSetup:
         topic, mirror = pair.topic, pair.mirror
-        opposite = replication_loops.reverse_offset_map_topic(self._flow)
+        opposite = replication_loops.format_reverse_offset_map_topic(self._flow)
         return replace(
             common.shared,
             topic=topic.name,

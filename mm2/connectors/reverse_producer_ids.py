@@ -168,7 +168,7 @@ class _PendingQuery(NamedTuple):
 def create_response_sender(channel: ResponseChannel, number: int) -> ProducerIdsCallback:
     """Create a callback that sends the response to request `number` of the copy process."""
 
-    def answer(theirs: frozenset[int] | None, why: str, *, denied: bool = False) -> None:
+    def send_response(theirs: frozenset[int] | None, why: str, *, denied: bool = False) -> None:
         try:
             channel.send(
                 control_messages.encode_reverse_producers(
@@ -178,7 +178,7 @@ def create_response_sender(channel: ResponseChannel, number: int) -> ProducerIds
         except ConnectError as error:
             channel.close(str(error))
 
-    return answer
+    return send_response
 
 
 class ReverseProducerIds:

@@ -139,7 +139,7 @@ class SourceTaskAssignments:
         if rates is None or self._last_refresh is None:
             self._overload = OverloadState()
             return False
-        self._overload, better = load_balancing.check_load(
+        self._overload, better = load_balancing.check_task_load(
             [each.partitions for each in current],
             rates,
             tasks_max=self._config.flow.tasks_max,

@@ -132,12 +132,12 @@ class BlockingClient:
         self._cluster.request_topics([topic])
         doing = f"finding the leader of {topic}-{partition}"
 
-        def find_leader() -> int | None:
+        def try_find_leader() -> int | None:
             leader = self._cluster.view.get_leader(topic, partition)
             return None if leader is None else leader.node_id
 
         try:
-            return self.wait_until(find_leader, doing)
+            return self.wait_until(try_find_leader, doing)
         except RetriableError as error:
             metadata = self._cluster.view.get_topic(topic)
             if metadata is None or not metadata.error_code:
@@ -166,13 +166,13 @@ class BlockingClient:
         """Return the newest API version in the range `version_range` that the broker supports, or
         None."""
 
-        def negotiate() -> int | None:
+        def try_negotiate() -> int | None:
             try:
                 return self._cluster.choose_version(node_id, api_key, *version_range)
             except UnsupportedVersion:
                 return -1
 
-        version = self.wait_until(negotiate, f"requesting the API versions of node {node_id}")
+        version = self.wait_until(try_negotiate, f"requesting the API versions of node {node_id}")
         return None if version < 0 else version
 
     def produce(self, topic: str, batch: memoryview) -> ProduceResponsePartition:

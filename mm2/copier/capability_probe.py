@@ -75,7 +75,7 @@ class BrokerScratchPartition:
         record = BatchRecord(
             offset=0,
             timestamp=self._clock.wall_ms(),
-            body=records.encode_body(RecordFields(key=None, value=PROBE_RECORD_VALUE)),
+            body=records.encode_record_body(RecordFields(key=None, value=PROBE_RECORD_VALUE)),
         )
         batch = records.encode_batch([record], codec=0)
         producer = (owner.id, owner.epoch, sequence)

@@ -291,7 +291,7 @@ def decode_recovered_state(message: JsonMessage) -> RecoveredState | NoResponse:
     unreadable = plain["unreadable"]
     return RecoveredState(
         era_number=plain["era_number"],
-        era=_convert_value(Era, offset_map_records.decode_value(era_key, _decode_base64(era)))
+        era=_convert_value(Era, offset_map_records.decode_map_value(era_key, _decode_base64(era)))
         if era
         else None,
         anchor=_decode_resume_point(plain["anchor"]),
@@ -355,12 +355,12 @@ def _encode_recovered_fields(found: RecoveredState) -> JsonMessage:
     anchor = None
     if found.anchor is not None:
         anchor = [
-            _encode_base64(offset_map_records.encode_key(found.anchor.key)),
-            _encode_base64(offset_map_records.encode_value(found.anchor.segment)),
+            _encode_base64(offset_map_records.encode_map_key(found.anchor.key)),
+            _encode_base64(offset_map_records.encode_map_value(found.anchor.segment)),
         ]
     return {
         "era_number": found.era_number,
-        "era": _encode_base64(offset_map_records.encode_value(found.era))
+        "era": _encode_base64(offset_map_records.encode_map_value(found.era))
         if found.era is not None
         else None,
         "anchor": anchor,
@@ -387,8 +387,8 @@ def _decode_java_progress(plain: JsonMessage | None) -> JavaMirrorProgress | Non
 def _decode_resume_point(plain: list[str] | None) -> ResumePoint | None:
     if plain is None:
         return None
-    key = _convert_value(MapSegmentKey, offset_map_records.decode_key(_decode_base64(plain[0])))
-    value = offset_map_records.decode_value(key, _decode_base64(plain[1]))
+    key = _convert_value(MapSegmentKey, offset_map_records.decode_map_key(_decode_base64(plain[0])))
+    value = offset_map_records.decode_map_value(key, _decode_base64(plain[1]))
     return ResumePoint(key=key, segment=_convert_value(MapSegment, value))
 
 
@@ -427,7 +427,7 @@ def check_incident_items(items: Sequence[FlowLogItem]) -> None:
     """Raise `MalformedIncidentError` if an item for the incident topic is not a valid incident."""
     for item in items:
         if item.incident and item.value is not None:
-            incident_records.decode(item.key, item.value)
+            incident_records.decode_incident(item.key, item.value)
 
 
 def _convert_value(kind: type[Any], value: object) -> Any:

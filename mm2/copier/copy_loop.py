@@ -240,7 +240,9 @@ class CopyLoop:
     def _find_silent_leaders(self, now_s: float) -> None:
         """Check both clusters for leaders that stopped responding or respond again."""
         wall_ms = self._clock.wall_ms()
-        changed = [each.check(self.partitions, now_s, wall_ms) for each in self._monitored_clusters]
+        changed = [
+            each.check_leaders(self.partitions, now_s, wall_ms) for each in self._monitored_clusters
+        ]
         if any(changed):
             self._record_unavailable_leaders()
 
@@ -431,7 +433,9 @@ class _ClusterLeaders:
     _leaders: frozenset[int] = frozenset()
     _generation: int = -1
 
-    def check(self, copies: Sequence[PartitionReplicator], now_s: float, wall_ms: int) -> bool:
+    def check_leaders(
+        self, copies: Sequence[PartitionReplicator], now_s: float, wall_ms: int
+    ) -> bool:
         """Check the leaders. Return True if the set of silent leaders has changed."""
         view = self.connections.view
         if view.generation != self._generation:

@@ -130,13 +130,13 @@ class InlineEngine:
                 self._threads.start(name, self._build_thread_body(copy))
 
     def _build_thread_body(self, copy: InlineCopy) -> Callable[[threading.Event], None]:
-        def body(stop: threading.Event) -> None:
+        def run_thread_body(stop: threading.Event) -> None:
             copy.run(stop)
             with self._lock:
                 self._running.remove(copy)
             self._start_waiting_copies()
 
-        return body
+        return run_thread_body
 
 
 def _ignore_thread_end(_end: ThreadDied) -> None:

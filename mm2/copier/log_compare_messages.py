@@ -63,7 +63,7 @@ class LogCompareResult:
     """Reason why the logs could not be compared; "" if they could."""
 
 
-def encode_request(request: LogCompareRequest) -> JsonMessage:
+def encode_compare_request(request: LogCompareRequest) -> JsonMessage:
     return {
         "type": "match",
         "memory_bytes": request.memory_bytes,
@@ -81,7 +81,7 @@ def encode_request(request: LogCompareRequest) -> JsonMessage:
     }
 
 
-def decode_request(message: JsonMessage) -> LogCompareRequest:
+def decode_compare_request(message: JsonMessage) -> LogCompareRequest:
     bounds = tuple(
         LogCompareRange(
             partition=_decode_partition(each),
@@ -96,7 +96,7 @@ def decode_request(message: JsonMessage) -> LogCompareRequest:
     )
 
 
-def encode_result(result: LogCompareResult) -> Iterator[JsonMessage]:
+def encode_compare_result(result: LogCompareResult) -> Iterator[JsonMessage]:
     """Encode a result as messages. The ranges are sent first, so that `matched` completes the
     result."""
     partition = {"topic": result.partition.topic, "partition": result.partition.partition}
@@ -107,7 +107,7 @@ def encode_result(result: LogCompareResult) -> Iterator[JsonMessage]:
         return
     for each in map_rebuild.split_ranges(matched.ranges, runs_max=_MAX_RUNS_PER_MESSAGE):
         encoded = bytearray()
-        offset_map_records.append_runs(encoded, each.runs, previous=None)
+        offset_map_records.append_offset_runs(encoded, each.runs, previous=None)
         yield {
             "type": "stretch",
             **partition,
@@ -139,7 +139,7 @@ class LogCompareResultDecoder:
         if message["type"] == "stretch":
             first, through, target_next, below, above = message["place"]
             data = base64.b64decode(message["runs"])
-            runs = tuple(offset_map_records.read_runs(data, 0, count=message["count"]))
+            runs = tuple(offset_map_records.read_offset_runs(data, 0, count=message["count"]))
             self._stretches.append(AlignedRange(first, through, target_next, runs, below, above))
             return None
         stretches, self._stretches = tuple(self._stretches), []

@@ -307,7 +307,7 @@ class LogCompareProcess:
                     result = self._compare_partition(
                         each, setup, transform, sides=(source, target), request=request
                     )
-                    for message in log_compare_messages.encode_result(result):
+                    for message in log_compare_messages.encode_compare_result(result):
                         self._channel.send(message)
                     self._channel.drain(_DRAIN_TIMEOUT_S)
         finally:
@@ -388,7 +388,7 @@ class LogCompareProcess:
             case "configure":
                 self._settings = control_messages.decode_copy_configuration(message)
             case "match":
-                self._request = log_compare_messages.decode_request(message)
+                self._request = log_compare_messages.decode_compare_request(message)
 
 
 def run(address: str, token: bytes, _attempt: int) -> None:

@@ -162,14 +162,16 @@ def stop_flow(context: MoveContext, request: MoveRequest) -> StoppedFlow:
         )
     left: list[str] = []
 
-    def ended() -> bool:
+    def have_tasks_ended() -> bool:
         left[:] = context.list_running_tasks()
         return not left
 
     if stopped:
         with contextlib.suppress(RetriableError):  # running writers are fenced anyway
             context.wait_until(
-                ended, lambda: f"running: {', '.join(left)}", max_wait_s=TASK_END_TIMEOUT_S
+                have_tasks_ended,
+                lambda: f"running: {', '.join(left)}",
+                max_wait_s=TASK_END_TIMEOUT_S,
             )
     return StoppedFlow(connectors=stopped, running=left)
 

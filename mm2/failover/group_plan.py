@@ -216,7 +216,7 @@ def plan_group_move(
     there = group.target
     positions = there.positions if there.state is _GroupState.EMPTY else {}
 
-    def of(partition: TopicPartition) -> PartitionMove:
+    def plan_partition(partition: TopicPartition) -> PartitionMove:
         committed = group.positions[partition]
         if committed is None:
             return PartitionMove(partition=partition, action=GroupAction.NO_OFFSET, committed=None)
@@ -227,7 +227,7 @@ def plan_group_move(
             )
         at, log = positions.get(place.partition), logs.get(place.partition)
         pair = group.checkpoints.get(partition)
-        move = _plan_partition(
+        move = _plan_partition_move(
             partition,
             committed,
             _use_checkpoint_if_unmapped(place, pair, committed=committed.offset, log=log),
@@ -248,7 +248,7 @@ def plan_group_move(
         basis=group.basis,
         state=group.state,
         blocking_state=None if there.state in _IDLE_STATES else there.state,
-        partitions=tuple(of(each) for each in sorted(group.positions)),
+        partitions=tuple(plan_partition(each) for each in sorted(group.positions)),
         unread_reason=group.unread_reason,
         is_access_denied=group.is_access_denied,
         unreadable_checkpoint=group.unreadable_checkpoint,
@@ -343,7 +343,7 @@ def cap_reread_bound(
     return dataclasses.replace(forward, reread_max=again)
 
 
-def _plan_partition(
+def _plan_partition_move(
     partition: TopicPartition,
     committed: OffsetAndMetadata,
     place: TranslatedPosition,

@@ -135,7 +135,7 @@ class MoveExecutor:
     def _resume_command(self) -> str:
         """Command that resumes the flow."""
         file = os.path.abspath(self._context.file)
-        return OperatorCommands(file=file).resume(self._identity.flow, None)
+        return OperatorCommands(file=file).build_resume_command(self._identity.flow, None)
 
     def _append_entry(self, line: str) -> None:
         self._file.append(line)

@@ -117,10 +117,11 @@ def _format_next_steps(report: Mapping[str, Any], file: str) -> Iterator[str]:
         if idle:
             yield f"no members on {there} yet: {_format_names(idle)}"
     operator = OperatorCommands(file=file)
-    yield f"the flow {flow} remains stopped; to resume it: {operator.resume(flow, None)}"
+    resume = operator.build_resume_command(flow, None)
+    yield f"the flow {flow} remains stopped; to resume it: {resume}"
     if report["kind"] == MoveKind.BACK.value:
         forth = f"{report['to']}->{report['from']}"
-        yield f"if {forth} was stopped, resume it too: {operator.resume(forth, None)}"
+        yield f"if {forth} was stopped, resume it too: {operator.build_resume_command(forth, None)}"
     stranded = report["stranded_records"]
     if stranded:
         count = plurals.format_count(stranded, "record", "were")

@@ -85,14 +85,14 @@ def order_steps(request: MoveRequest, hooks: Sequence[str]) -> tuple[MoveStep, .
     """
     given = frozenset(hooks)
 
-    def takes(step: MoveStep) -> bool:
+    def includes_step(step: MoveStep) -> bool:
         if step is MoveStep.EXPORT:
             return bool(request.export)
         if request.is_planned:
             return True
         return step not in _PLANNED_ONLY and (step not in HOOK_STEPS or step.value in given)
 
-    return tuple(filter(takes, MoveStep))
+    return tuple(filter(includes_step, MoveStep))
 
 
 def describe_step(step: MoveStep, request: MoveRequest, flow: str, *, same_names: bool) -> str:

@@ -62,14 +62,15 @@ def describe_unmoved_group(
             "at the log's end by default (share.auto.offset.reset)",
         )
         mirrors = sorted((group.topics or {}).values()) or ["TOPIC"]
-        do = f"to let it start earlier: {snapshot.target_commands.reset_share_group(name, mirrors)}"
+        reset = snapshot.target_commands.build_reset_share_group_command(name, mirrors)
+        do = f"to let it start earlier: {reset}"
     else:
         code, starts = (
             plan_findings.STREAMS_GROUP,
             "according to auto.offset.reset, with empty state stores",
         )
         offsets = operator_commands.build_translate_command(name, snapshot.flow, file=request.file)
-        reset = snapshot.target_commands.reset_streams_group(name, "FILE")
+        reset = snapshot.target_commands.build_reset_streams_group_command(name, "FILE")
         do = f"to let it resume at its offsets: {offsets} > FILE && {reset}"
     text = (
         f"{group.type} group {name} is not moved: mm2 moves only consumer groups; {reads}. On "

@@ -177,12 +177,12 @@ def needs_reverse_map(flow: Flow, topics: Collection[str]) -> bool:
     )
 
 
-def to_target_partition(flow: Flow, partition: TopicPartition) -> TopicPartition:
+def map_to_target_partition(flow: Flow, partition: TopicPartition) -> TopicPartition:
     """Returns the target partition to which the flow replicates a source partition."""
     return TopicPartition(flow.format_remote_topic(partition.topic), partition.partition)
 
 
-def to_source_partition(flow: Flow, partition: TopicPartition) -> TopicPartition:
+def map_to_source_partition(flow: Flow, partition: TopicPartition) -> TopicPartition:
     """Returns the source partition to which the reverse flow replicates a target partition."""
     topic = flow.policy.format_remote_topic(flow.target, partition.topic)
     return TopicPartition(topic, partition.partition)
@@ -236,7 +236,7 @@ class PositionTranslator:
         outcome = known.translate(offset)
         old = outcome is UntranslatedReason.TOO_OLD
         return TranslatedPosition(
-            partition=to_target_partition(self.flow, partition),
+            partition=map_to_target_partition(self.flow, partition),
             outcome=group_plan.cap_reread_bound(outcome, offset, self.mirrored.get(partition)),
             known_from=known.find_first_after(offset) if old else None,
         )

@@ -107,13 +107,13 @@ def wait_for_idle_groups(
         ]
         return not busy
 
-    def why() -> str:
+    def explain_wait() -> str:
         return (
             f"groups still have members: {', '.join(busy)}. Stop them; to let one keep reading: "
             f"--accept {plan_findings.GROUP_ACTIVE_ON_ORIGIN}:{busy[0]}"
         )
 
-    context.wait_until(is_idle, why)
+    context.wait_until(is_idle, explain_wait)
     return found
 
 
@@ -127,14 +127,14 @@ def wait_for_equal_ends(context: MoveContext, request: MoveRequest) -> EqualEnds
     )
     with contextlib.closing(both.target.create_map_reader(both.flow.source)) as reader:
 
-        def agrees() -> bool:
+        def do_ends_agree() -> bool:
             known = reader.read(timeout_s)
             found = mirror_state.collect_mirror_state(
                 both, clock=context.clock, timeout_s=timeout_s, offset_map=known
             )
             return seen_before.evaluate(found.mirrored, context.clock.now_s())
 
-        def why() -> str:
+        def explain_wait() -> str:
             said = f"the clusters are not equal: {seen_before.reason}"
             if seen_before.last_change and not both.flow.policy.renames_topics:
                 said += (
@@ -143,5 +143,5 @@ def wait_for_equal_ends(context: MoveContext, request: MoveRequest) -> EqualEnds
                 )
             return said
 
-        context.wait_until(agrees, why)
+        context.wait_until(do_ends_agree, explain_wait)
     return seen_before

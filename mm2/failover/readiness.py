@@ -121,14 +121,15 @@ def _check_authorization(wanted: MoveRequest, ready: MoveReadiness) -> Iterator[
             severity=_Severity.FORBIDS,
             code="stop-denied",
             text=f"the flow cannot be stopped: not authorized to write {ready.config_topic} on "
-            f"{there}; {_format_grant(ready.worker.allow_topic(ready.config_topic, 'Write'))}",
+            f"{there}; "
+            + _format_grant(ready.worker.build_allow_topic_command(ready.config_topic, "Write")),
         )
     for group in ready.denied_groups:
         yield _ReadinessFinding(
             severity=_Severity.FORBIDS,
             code="group-write-denied",
             text=f"group {group} cannot be moved: not authorized to write its offsets on "
-            f"{there}; {_format_grant(ready.admin.allow_named_groups([group], 'Read'))}",
+            f"{there}; {_format_grant(ready.admin.build_allow_groups_command([group], 'Read'))}",
             group=group,
         )
     if ready.denied_ids:
@@ -138,7 +139,7 @@ def _check_authorization(wanted: MoveRequest, ready: MoveReadiness) -> Iterator[
             code="unfenced",
             text=f"not authorized for transactional ids on {there}, so their writers cannot be "
             f"fenced: {_summarize_names(ready.denied_ids)}; "
-            f"{_format_grant(ready.producer.allow_transactional_ids(prefix))}",
+            f"{_format_grant(ready.producer.build_allow_transactional_ids_command(prefix))}",
         )
 
 

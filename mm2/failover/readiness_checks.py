@@ -97,7 +97,7 @@ class ReadinessChecks:
         """
         unlooked: list[str] = []
 
-        def ask(look: Callable[[], T], otherwise: T) -> T:
+        def query_or_default(look: Callable[[], T], otherwise: T) -> T:
             try:
                 return look()
             except RetriableError as error:
@@ -111,13 +111,13 @@ class ReadinessChecks:
         return MoveReadiness(
             flow=self.flow,
             config_topic=self.config_topic,
-            connectors=ask(
+            connectors=query_or_default(
                 lambda: flow_stop.list_configured_connectors(self.read_connect_group()),
                 flow_stop.STOPPED_CONNECTORS,
             ),
-            may_stop=ask(self._is_stop_authorized, None),
-            denied_ids=ask(lambda: self.find_denied_ids(names), ()),
-            denied_groups=ask(lambda: self._find_denied_groups(sorted(groups)), ()),
+            may_stop=query_or_default(self._is_stop_authorized, None),
+            denied_ids=query_or_default(lambda: self.find_denied_ids(names), ()),
+            denied_groups=query_or_default(lambda: self._find_denied_groups(sorted(groups)), ()),
             journal_error=journal_file.explain_unusable_path(journal),
             export_error=explain_unwritable_export(wanted.export),
             hook_errors=explain_missing_hooks(
@@ -126,7 +126,7 @@ class ReadinessChecks:
             unfinished_moves=journal_file.find_unfinished_moves(
                 folder, (wanted.origin, wanted.destination), excluded=journal
             ),
-            clusters=ask(lambda: self.fetch_cluster_ids(silent), ClusterIds()),
+            clusters=query_or_default(lambda: self.fetch_cluster_ids(silent), ClusterIds()),
             unchecked=unlooked,
             **self.commands_by_login,
         )

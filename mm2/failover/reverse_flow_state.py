@@ -140,7 +140,7 @@ class ReverseFlowCollector:
         """Find the destination partitions whose map entries are outdated, with the reason."""
         flow = self.clusters.flow
         mirror = {
-            each: position_translation.to_source_partition(flow, each)
+            each: position_translation.map_to_source_partition(flow, each)
             for each in unreplicated_tails.list_reverse_flow_partitions(known, flow.policy)
         }
         names = {each.topic for each in mirror.values()}
@@ -176,7 +176,7 @@ class ReverseFlowCollector:
             for number in range(topic.partitions)
         }
         found = self.clusters.target.logs.fetch_bounds(asked, LOG_ENDS_TIMEOUT_S)
-        mirror = {each: position_translation.to_source_partition(flow, each) for each in asked}
+        mirror = {each: position_translation.map_to_source_partition(flow, each) for each in asked}
         here = _fill_missing_log_bounds(
             self.clusters.source.logs.fetch_bounds(set(mirror.values()), LOG_ENDS_TIMEOUT_S),
             whole=whole,

@@ -227,15 +227,17 @@ def merge_final_positions(
     """Merge the final positions of the groups still to be moved with the positions (`last`) of
     groups that were already moved."""
 
-    def merged(now: Sequence[StepDetail], then: Sequence[StepDetail]) -> list[StepDetail]:
+    def merge_group_positions(
+        now: Sequence[StepDetail], then: Sequence[StepDetail]
+    ) -> list[StepDetail]:
         return sorted(
             [*now, *(each for each in then if each["group"] in moved)],
             key=lambda each: str(each["group"]),
         )
 
     plan, then = detail["plan"], last["plan"]
-    groups = merged(plan["groups"], then["groups"])
-    findings = merged(plan["findings"], then["findings"])
+    groups = merge_group_positions(plan["groups"], then["groups"])
+    findings = merge_group_positions(plan["findings"], then["findings"])
     all_known = reread_estimate.are_all_groups_known(
         groups, findings, origin_error=plan["origin_error"]
     )
@@ -254,7 +256,7 @@ def merge_final_positions(
             "findings": findings,
             "topics": {**then["topics"], **plan["topics"]},
         },
-        "groups": merged(detail["groups"], last["groups"]),
+        "groups": merge_group_positions(detail["groups"], last["groups"]),
     }
 
 

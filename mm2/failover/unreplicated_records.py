@@ -58,16 +58,18 @@ class UnreplicatedFinder:
         Raises `ConnectError` if access is denied.
         """
 
-        def arrived(
+        def find_records_replicated_back(
             questions: BlockingClient,
             each: TopicPartition,
             end: Deadline,
         ) -> RecordsReplicatedBack | None:
             return self._find_records_replicated_back(questions, begins[each], end)
 
-        more = self.origin_pool.run(arrived, begins, timeout_s=FIND_TIMEOUT_S).done
+        more = self.origin_pool.run(
+            find_records_replicated_back, begins, timeout_s=FIND_TIMEOUT_S
+        ).done
 
-        def work(
+        def scan_partition(
             questions: BlockingClient,
             each: TopicPartition,
             end: Deadline,
@@ -78,7 +80,7 @@ class UnreplicatedFinder:
             return begins[each].build_tail(each, found, more.get(each), whole=whole)
 
         room = ScanBudget()
-        told = self.destination_pool.run(work, begins, timeout_s=FIND_TIMEOUT_S).done
+        told = self.destination_pool.run(scan_partition, begins, timeout_s=FIND_TIMEOUT_S).done
         unread = {
             each: begin.build_tail(each, begin.build_local_scan(), more.get(each), whole=False)
             for each, begin in begins.items()
@@ -231,7 +233,7 @@ def _decode_batch(
         found = records.decode_batch(header, batch)
         for each in found:
             if first <= each.offset <= last:
-                fields = records.decode_body(each.body)
+                fields = records.decode_record_body(each.body)
                 yield {
                     "topic": partition.topic,
                     "partition": partition.partition,

@@ -87,7 +87,7 @@ def fence_partitions(
     authorization is missing.
     """
 
-    def work(
+    def fence_one_partition(
         questions: BlockingClient,
         each: TopicPartition,
         end: Deadline,
@@ -107,7 +107,7 @@ def fence_partitions(
             raise
 
     answered: set[TopicPartition] = set()
-    found = pool.run(work, partitions, timeout_s=timeout_s)
+    found = pool.run(fence_one_partition, partitions, timeout_s=timeout_s)
     fenced = [found.done[each] for each in sorted(found.done)]
     if found.unfinished:
         failed = {each: why for each, why in found.unfinished.items() if why}
@@ -193,7 +193,7 @@ def _fence_partition(
         producer_id=locked.producer.id,
         epoch=locked.producer.epoch,
         marker=locked.marker_offset,
-        tail=_count_tail(place, known, locked.marker_offset, clock=clock, end=end),
+        tail=_count_tail_records(place, known, locked.marker_offset, clock=clock, end=end),
     )
 
 
@@ -206,7 +206,7 @@ def _build_refusal(mirror: TopicPartition, code: int) -> ConnectError:
     return FencingRefusedError(f"{said}; see the broker's log")
 
 
-def _count_tail(
+def _count_tail_records(
     place: PartitionFencer,
     known: PartitionMap,
     marker: int,

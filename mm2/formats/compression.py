@@ -148,10 +148,10 @@ def _decompress_gzip(data: memoryview, max_bytes: int) -> bytes:
     if member.eof and not member.unused_data:
         return plain
 
-    def begin() -> _FrameDecompressor:
+    def create_decompressor() -> _FrameDecompressor:
         return zlib.decompressobj(_GZIP_WBITS)
 
-    return _decompress_frames(data, begin, name="gzip", max_bytes=max_bytes)
+    return _decompress_frames(data, create_decompressor, name="gzip", max_bytes=max_bytes)
 
 
 def _compress_gzip(data: bytes | bytearray) -> bytes:

@@ -87,7 +87,7 @@ class UnknownIncidentVersionError(MalformedIncidentError):
     """The incident has a version that this release does not support."""
 
 
-def encode(incident: Incident) -> tuple[bytes, bytes]:
+def encode_incident(incident: Incident) -> tuple[bytes, bytes]:
     """Encode an incident to key and value. Lone surrogates in the detail are replaced by `?`."""
     key = {
         "v": VERSION,
@@ -107,7 +107,7 @@ def encode(incident: Incident) -> tuple[bytes, bytes]:
     return _encode_json(key), _encode_json(value)
 
 
-def decode(key: bytes, value: bytes) -> Incident:
+def decode_incident(key: bytes, value: bytes) -> Incident:
     """Decode an incident. Raises only `MalformedIncidentError` and its subclass
     `UnknownIncidentVersionError`."""
     names, fields = _decode_object(key, "key"), _decode_object(value, "value")

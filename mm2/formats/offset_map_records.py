@@ -30,7 +30,7 @@ from typing import NamedTuple
 from mm2.formats import primitive_types
 
 
-def append_runs(
+def append_offset_runs(
     out: bytearray, runs: Iterable[tuple[int, int]], *, previous: tuple[int, int] | None
 ) -> None:
     """Append offset runs (ranges with a constant offset difference), encoded as differences.
@@ -42,7 +42,7 @@ def append_runs(
         source, delta = run
 
 
-def read_runs(data: bytes, at: int, *, count: int) -> list[tuple[int, int]]:
+def read_offset_runs(data: bytes, at: int, *, count: int) -> list[tuple[int, int]]:
     """Read the first `count` offset runs (ranges with a constant offset difference) of a segment
     from position `at`. Raises the errors of `primitive_types`."""
     runs: list[tuple[int, int]] = []
@@ -265,7 +265,7 @@ MapKey = EraKey | MapProducerKey | MapSegmentKey | NewEraRequestKey
 MapValue = Era | MapProducer | MapSegment | NewEraRequest
 
 
-def encode_key(key: MapKey) -> bytes:
+def encode_map_key(key: MapKey) -> bytes:
     """Encode the key of a map record."""
     match key:
         case EraKey():
@@ -282,7 +282,7 @@ def encode_key(key: MapKey) -> bytes:
             return _encode_key_head(_REQUEST_KIND, key.topic, key.partition)
 
 
-def decode_key(data: bytes) -> MapKey:
+def decode_map_key(data: bytes) -> MapKey:
     """Decode the key of a map record.
 
     Raises `UnknownMapVersionError` for an unknown version or kind, and `struct.error`, `IndexError`
@@ -336,7 +336,7 @@ def read_partition(key: bytes) -> tuple[str, int] | None:
     return topic, partition
 
 
-def encode_value(value: MapValue) -> bytes:
+def encode_map_value(value: MapValue) -> bytes:
     """Encode the value of a map record."""
     match value:
         case Era():
@@ -353,8 +353,8 @@ def encode_value(value: MapValue) -> bytes:
             )
 
 
-def decode_value(key: MapKey, data: bytes) -> MapValue:
-    """Decode the value of a map record with this key. Raises the errors of `decode_key`."""
+def decode_map_value(key: MapKey, data: bytes) -> MapValue:
+    """Decode the value of a map record with this key. Raises the errors of `decode_map_key`."""
     thinned = isinstance(key, MapSegmentKey) and data[0] == THINNED_SEGMENT_VERSION
     if data[0] != VERSION and not thinned:
         raise UnknownMapVersionError(f"offset-map value of version {data[0]} under {key}")
@@ -424,12 +424,12 @@ def _encode_segment(segment: MapSegment) -> bytes:
         primitive_types.append_unsigned_varint(out, segment.below)
         primitive_types.append_unsigned_varint(out, segment.above)
     primitive_types.append_unsigned_varint(out, len(segment.runs))
-    append_runs(out, segment.runs, previous=None)
+    append_offset_runs(out, segment.runs, previous=None)
     return bytes(out)
 
 
 def read_segment_head(data: bytes) -> MapSegmentHead:
-    """Read the head of an encoded segment. `data` must be valid for `decode_value`."""
+    """Read the head of an encoded segment. `data` must be valid for `decode_map_value`."""
     version, _, _, _, _, take_start, through, target_next, _ = _SEGMENT_VALUE.unpack_from(data)
     below, above, at = _read_segment_bounds(data)
     count, at = primitive_types.read_unsigned_varint(data, at)
@@ -463,7 +463,7 @@ def _decode_segment(first_source: int, data: bytes) -> MapSegment:
     _, flags, epoch, source_epoch, owner, take_start, through, target_next, crc = fields
     below, above, at = _read_segment_bounds(data)
     count, at = primitive_types.read_unsigned_varint(data, at)
-    runs = tuple(map(OffsetRun._make, read_runs(data, at, count=count)))
+    runs = tuple(map(OffsetRun._make, read_offset_runs(data, at, count=count)))
     if runs and runs[0].source < first_source:
         raise ValueError(
             f"the segment's runs begin at {runs[0].source}, before its key's {first_source}"

@@ -95,7 +95,7 @@ class BatchHeader(NamedTuple):
         return bool(self.attributes & TRANSACTIONAL)
 
 
-def read_header(batch: memoryview) -> BatchHeader:
+def read_batch_header(batch: memoryview) -> BatchHeader:
     """Read the header of a v2 batch. Raises `struct.error` if there are fewer than 61 bytes."""
     return BatchHeader._make(HEADER.unpack_from(batch))
 
@@ -118,11 +118,11 @@ def stamp_producer_fields(
     _ATTRIBUTES.pack_into(batch, CRC_START, attributes)
     _STAMP.pack_into(batch, _PRODUCER_AT, *producer)
     crc = int(crc32c.crc32c(batch[CRC_START:]))
-    write_crc(batch, crc)
+    write_batch_crc(batch, crc)
     return crc
 
 
-def write_crc(batch: bytearray | memoryview, crc: int) -> None:
+def write_batch_crc(batch: bytearray | memoryview, crc: int) -> None:
     """Write the checksum into the batch header."""
     _CRC.pack_into(batch, _CRC_AT, crc)
 

@@ -127,7 +127,7 @@ def _read_message_content(message: memoryview, magic: int) -> tuple[int, bytes]:
         raise MalformedLegacyMessageError(
             f"{len(message) - at} unexpected bytes after the message's value"
         )
-    return timestamp, records.encode_body(RecordFields(key, value))
+    return timestamp, records.encode_record_body(RecordFields(key, value))
 
 
 def _read_message_field(message: memoryview, at: int) -> tuple[bytes | None, int]:
@@ -143,7 +143,7 @@ def _read_message_field(message: memoryview, at: int) -> tuple[bytes | None, int
 
 
 def _decompress_inner_messages(body: bytes, *, codec: int, max_bytes: int) -> memoryview:
-    packed = records.decode_body(body).value
+    packed = records.decode_record_body(body).value
     if packed is None:
         raise MalformedLegacyMessageError("the compressed message is empty")
     try:
@@ -281,7 +281,7 @@ def iter_batches(
             # The offset of a compressed message is that of its last inner message.
             if not 0 <= base_offset < position or size < _MESSAGE_BYTES_MIN:
                 found = _convert_message(base_offset, message, position, max_bytes)
-                header = record_batch.read_header(memoryview(found.batch))
+                header = record_batch.read_batch_header(memoryview(found.batch))
                 yield header, memoryview(found.batch)
                 converted_records += header.record_count
                 converted_bytes += found.decoded_bytes

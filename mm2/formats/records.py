@@ -349,7 +349,7 @@ def _assemble_batch(
         count,
     )
     memoryview(batch)[record_batch.HEADER_BYTES :] = data  # a bytearray would copy it first
-    record_batch.write_crc(batch, crc32c.crc32c(memoryview(batch)[record_batch.CRC_START :]))
+    record_batch.write_batch_crc(batch, crc32c.crc32c(memoryview(batch)[record_batch.CRC_START :]))
     return batch
 
 
@@ -367,7 +367,7 @@ class RecordFields(NamedTuple):
     headers: tuple[tuple[bytes, bytes | None], ...] = ()
 
 
-def decode_body(body: bytes) -> RecordFields:
+def decode_record_body(body: bytes) -> RecordFields:
     """Decode a record's body. Raises `MalformedRecordsError`."""
     try:
         key, at = _read_sized_bytes(body, 0)
@@ -391,7 +391,7 @@ def decode_body(body: bytes) -> RecordFields:
     return RecordFields(key, value, tuple(headers))
 
 
-def encode_body(fields: RecordFields) -> bytes:
+def encode_record_body(fields: RecordFields) -> bytes:
     """Encode a record's body."""
     parts = [
         _encode_sized_bytes(fields.key),

@@ -444,8 +444,8 @@ class FlowLogTopic(enum.Enum):
 def build_flow_log_topic_names(source_alias: str) -> Mapping[FlowLogTopic, str]:
     """Return the names of the flow's offset map and incident topics on the target."""
     return {
-        FlowLogTopic.MAP: naming.offset_map_topic(source_alias),
-        FlowLogTopic.INCIDENTS: naming.incidents_topic(source_alias),
+        FlowLogTopic.MAP: naming.format_offset_map_topic(source_alias),
+        FlowLogTopic.INCIDENTS: naming.format_incidents_topic(source_alias),
     }
 
 

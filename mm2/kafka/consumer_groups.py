@@ -327,7 +327,7 @@ class KafkaGroups:
     def commit_offsets(
         self, offsets: Mapping[str, OffsetsToWrite], timeout_s: float
     ) -> PerGroupResult[RefusedOffsets]:
-        def question(group: str) -> AdminRequest:
+        def build_commit_request(group: str) -> AdminRequest:
             given = {
                 partition: CommittedOffset(each.offset, each.metadata)
                 for partition, each in offsets[group].items()
@@ -342,7 +342,7 @@ class KafkaGroups:
 
         found = self._request_groups_individually(
             [group for group in offsets if offsets[group]],
-            question,
+            build_commit_request,
             timeout_s,
             read=group_requests.get_partition_errors,
         )

@@ -126,7 +126,7 @@ class FlowLogTopics:
                 "partitions, but must have exactly 1 to preserve the order of the flow's records. "
                 "Partitions cannot be removed: if this flow has never run, delete the topic, and "
                 "mm2 will create it again. "
-                f"{operator_commands.format_remedy(self._cluster_commands.delete_topic(topic.name))}"
+                f"{operator_commands.format_remedy(self._cluster_commands.build_delete_topic_command(topic.name))}"
             )
 
     def _check_cleanup_policy(self, names: Collection[str], end: Deadline) -> None:
@@ -149,7 +149,7 @@ class FlowLogTopics:
         for name, entries in configs.succeeded.items():
             policy = entries["cleanup.policy"].value
             if policy != "compact":
-                command = self._cluster_commands.set_topic_configs(name, compact)
+                command = self._cluster_commands.build_set_topic_configs_command(name, compact)
                 raise MisconfiguredTopicError(
                     f"checking topic {name} on {self.where}: cleanup.policy is {policy}, but must "
                     "be compact, otherwise retention deletes records of this flow. "

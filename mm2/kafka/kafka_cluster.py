@@ -87,7 +87,7 @@ class KafkaCluster:
     def create_map_reader(self, source_alias: str) -> OffsetMapReader:
         """Create a reader for the offset map of the flow from cluster `source_alias` to this
         cluster."""
-        topic = naming.offset_map_topic(source_alias)
+        topic = naming.format_offset_map_topic(source_alias)
         flow = f"{source_alias}->{self.alias}"
         return OffsetMapReader(lambda: self.open_tail(topic), where=self.alias, flow=flow)
 

@@ -45,7 +45,7 @@ class NodeMetrics:
 
     @property
     def all_families(self) -> tuple[MetricFamily, ...]:
-        return merge_families((*self._own.all_families, *self._more()), self._by_flow())
+        return merge_metric_families((*self._own.all_families, *self._more()), self._by_flow())
 
 
 class JmxMetrics:
@@ -61,7 +61,7 @@ class JmxMetrics:
 
     @property
     def all_families(self) -> tuple[MetricFamily, ...]:
-        found = merge_families((), self._by_flow())
+        found = merge_metric_families((), self._by_flow())
         javas = [each for each in found if not each.metric.name.startswith(MM2_PREFIX)]
         return (
             *javas,
@@ -70,7 +70,7 @@ class JmxMetrics:
         )
 
 
-def merge_families(
+def merge_metric_families(
     own: MetricFamilies, by_flow: Mapping[str, MetricFamilies]
 ) -> tuple[MetricFamily, ...]:
     """Merge metric families of the same name. The first of equal series or declarations is kept.

@@ -201,7 +201,7 @@ class CheckpointRules:
         known = self._renamed.get(partition)
         if known is not None:
             return known
-        topic = naming.topic_on_target(
+        topic = naming.map_topic_to_target(
             self.policy, partition.topic, source_alias=self.source, target_alias=self.target
         )
         return self._renamed.setdefault(partition, TopicPartition(topic, partition.partition))

@@ -147,11 +147,13 @@ def _find_excess_segments(
 
 
 def _count_segment_bytes(mine: OwnerSegments, index: int) -> int:
-    return len(mine.values[index]) + len(offset_map_records.encode_key(mine.any_key))
+    return len(mine.values[index]) + len(offset_map_records.encode_map_key(mine.any_key))
 
 
 def _count_stored_bytes(key: MapSegmentKey, segment: MapSegment) -> int:
-    return len(offset_map_records.encode_key(key)) + len(offset_map_records.encode_value(segment))
+    return len(offset_map_records.encode_map_key(key)) + len(
+        offset_map_records.encode_map_value(segment)
+    )
 
 
 def _exclude_newest_segments(
@@ -242,5 +244,5 @@ def _compute_removed_bounds(runs: Sequence[_BoundedRun], step: int) -> tuple[int
 
 def _count_run_bytes(runs: Sequence[OffsetRun]) -> int:
     out = bytearray()
-    offset_map_records.append_runs(out, runs, previous=None)
+    offset_map_records.append_offset_runs(out, runs, previous=None)
     return len(out)

@@ -49,7 +49,7 @@ CACHED_LARGE_SEGMENTS_MAX = 2
 
 
 def _decode_segment(key: MapSegmentKey, value: bytes) -> MapSegment:
-    found = offset_map_records.decode_value(key, value)
+    found = offset_map_records.decode_map_value(key, value)
     assert isinstance(found, MapSegment)
     return found
 
@@ -182,7 +182,7 @@ class SegmentStore(Mapping[MapSegmentKey, MapSegment]):
     def __init__(self, segments: Mapping[MapSegmentKey, MapSegment] | None = None) -> None:
         self._list_owners: dict[OwnerOrder, OwnerSegments] = {}
         for key, segment in (segments or {}).items():
-            self.store(key, offset_map_records.encode_value(segment))
+            self.store(key, offset_map_records.encode_map_value(segment))
 
     def store(self, key: MapSegmentKey, value: bytes | None) -> None:
         """Store an encoded segment as in the map topic; a `value` of None deletes it."""
@@ -574,7 +574,7 @@ class UnreadableMapRecord:
     def decoded_key(self) -> MapKey | None:
         """The decoded key; None if the key is also unreadable."""
         try:
-            return offset_map_records.decode_key(self.key)
+            return offset_map_records.decode_map_key(self.key)
         except offset_map_records.UNREADABLE_RECORD_ERRORS:
             return None
 
@@ -641,14 +641,14 @@ class OffsetMap:
 
     def apply(self, key: bytes, value: bytes | None) -> None:
         """Apply one record to the map; a `value` of None is a tombstone. Raises the errors of
-        `offset_map_records.decode_key`."""
-        name = offset_map_records.decode_key(key)
+        `offset_map_records.decode_map_key`."""
+        name = offset_map_records.decode_map_key(key)
         if not self.key_filter(name):
             return
         partition = self._partitions.setdefault(
             TopicPartition(name.topic, name.partition), PartitionMap()
         )
-        decoded = offset_map_records.decode_value(name, value) if value is not None else None
+        decoded = offset_map_records.decode_map_value(name, value) if value is not None else None
         match name:
             case EraKey():
                 _set_or_delete(partition.era_records, name, decoded)

@@ -94,11 +94,11 @@ def check_connectivity(
         tried = tuple(_build_attempt(each, error) for each in access.bootstrap)
         return dataclasses.replace(blank, bootstrap=tried)
     with looks:
-        bootstrap = looks.bootstrap()
-        brokers = looks.brokers()
+        bootstrap = looks.check_bootstrap_addresses()
+        brokers = looks.check_brokers()
     end = Deadline.after(timeout_s, now_s=clock.now_s())
 
-    def dated(each: ConnectAttempt) -> ConnectAttempt:
+    def add_certificate_expiry(each: ConnectAttempt) -> ConnectAttempt:
         left_s = end.remaining_s(clock.now_s())
         if each.layer is not None or left_s == 0.0:
             return each
@@ -107,7 +107,7 @@ def check_connectivity(
 
     return dataclasses.replace(
         blank,
-        bootstrap=tuple(map(dated, bootstrap)),
+        bootstrap=tuple(map(add_certificate_expiry, bootstrap)),
         brokers=brokers,
         client_expires_ms=read_client_certificate_expiry_ms(access.security),
     )
@@ -161,30 +161,32 @@ class _AddressChecks:
             each.close()
         self._poller.close()
 
-    def bootstrap(self) -> tuple[ConnectAttempt, ...]:
+    def check_bootstrap_addresses(self) -> tuple[ConnectAttempt, ...]:
         """Request metadata from each bootstrap address and return the results."""
         replies: dict[str, ClientResponse] = {}
 
-        def asking(address: str) -> Callable[[ClientResponse], None]:
+        def build_response_handler(address: str) -> Callable[[ClientResponse], None]:
             return lambda reply: replies.update({address: reply})
 
-        def failed(address: str) -> ConnectError | None:
+        def get_failure(address: str) -> ConnectError | None:
             reply = replies.get(address)
             troubles = self._by_address[address].get_connection_errors()
             return reply.failure if reply is not None else next(iter(troubles.values()), None)
 
         for address, each in self._by_address.items():
             each.call(
-                AnyNodeTarget(), request_builders.build_metadata_request(()), done=asking(address)
+                AnyNodeTarget(),
+                request_builders.build_metadata_request(()),
+                done=build_response_handler(address),
             )
         found = self._poll_until_done(
             self._by_address,
             lambda address: bool(self._by_address[address].view.brokers),
-            failed,
+            get_failure,
         )
         return tuple(_build_attempt(address, found[address]) for address in self._by_address)
 
-    def brokers(self) -> tuple[ConnectAttempt, ...]:
+    def check_brokers(self) -> tuple[ConnectAttempt, ...]:
         """Connect to the advertised address of each broker in the first metadata response and
         return the results."""
         known = next((each for each in self._by_address.values() if each.view.brokers), None)
@@ -196,22 +198,24 @@ class _AddressChecks:
             for node, each in sorted(known.view.brokers.items())
         }
 
-        def asking(node: int) -> Callable[[ClientResponse], None]:
+        def build_response_handler(node: int) -> Callable[[ClientResponse], None]:
             return lambda reply: replies.update({node: reply})
 
         for node in addresses:
             known.call(
-                NodeTarget(node), request_builders.build_metadata_request(()), done=asking(node)
+                NodeTarget(node),
+                request_builders.build_metadata_request(()),
+                done=build_response_handler(node),
             )
 
-        def failed(node: int) -> ConnectError | None:
+        def get_failure(node: int) -> ConnectError | None:
             reply = replies.get(node)
             return known.get_connection_error(node) if reply is None else reply.failure
 
         found = self._poll_until_done(
             addresses,
             lambda node: node in replies and replies[node].failure is None,
-            failed,
+            get_failure,
         )
         return tuple(_build_attempt(addresses[node], found[node], node=node) for node in addresses)
 

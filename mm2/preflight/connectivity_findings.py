@@ -172,11 +172,11 @@ class ConnectResult:
             case _Layer.NETWORK:
                 return operator_commands.build_port_test_command(address)
             case _Layer.PROTOCOL:
-                return self.tool.show_versions()
+                return self.tool.build_show_versions_command()
             case _Layer.LISTENER | _Layer.TLS:
                 return operator_commands.build_certificate_check_command(address)
             case _Layer.AUTH:
-                return self.tool.show_user(self.user)
+                return self.tool.build_show_user_command(self.user)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

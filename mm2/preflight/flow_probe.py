@@ -104,7 +104,7 @@ def probe_flow(
     client_id = f"mm2-{flow.name}-probe"
     clients = settings.get_clients(flow)
 
-    def over(cluster: ClusterSettings, alias: str) -> ClusterProbe:
+    def create_cluster_probe(cluster: ClusterSettings, alias: str) -> ClusterProbe:
         reached = cluster_clients.build_connection_settings(cluster, alias, client_id=client_id)
         return ClusterProbe(alias, reached, clock=clock, random=random)
 
@@ -116,9 +116,11 @@ def probe_flow(
     )
     try:
         names = source_admin.list_topics(PROBE_TIMEOUT_S)
-        source = over(clients.consumer, flow.source).probe_source(min(names, default=None))
-        refused = _create_topic(target_admin, flow)
-        target_probe = over(clients.producer, flow.target)
+        source = create_cluster_probe(clients.consumer, flow.source).probe_source(
+            min(names, default=None)
+        )
+        refused = _create_probe_topic(target_admin, flow)
+        target_probe = create_cluster_probe(clients.producer, flow.target)
         prefix = transactional_ids.format_transactional_id_prefix(flow.name)
         if refused is None:
             target = target_probe.probe_target(PROBE_TOPIC, transactional_prefix=prefix)
@@ -133,7 +135,7 @@ def probe_flow(
     return ProbeResult(flow=flow, source=source, target=target, verdict=verdict)
 
 
-def _create_topic(target: Admin, flow: Flow) -> ConnectError | None:
+def _create_probe_topic(target: Admin, flow: Flow) -> ConnectError | None:
     """Create the probe topic. Returns the error, or None if the topic exists or was created."""
     wanted = NewTopic(
         name=PROBE_TOPIC,
@@ -182,7 +184,7 @@ def check_delivery_guarantee(found: ProbeResult, target: ClusterCommands) -> Ite
                 fix="grant the named operations, or set delivery: at-least-once",
                 severity=CheckSeverity.WARNING,
                 word=CheckArea.RIGHTS if denied else CheckArea.PROTOCOL,
-                command=target.allow_transactional_ids(
+                command=target.build_allow_transactional_ids_command(
                     transactional_ids.format_transactional_id_prefix(flow.name)
                 )
                 if denied

@@ -75,7 +75,7 @@ def check_internal_topic(
             effect=f"with any number other than {topic.partitions}, the order of {topic.content} "
             "is lost" + (", and the flow does not start" if topic.is_required else ""),
             fix="delete the topic if this flow has never run; it will be created again",
-            command=tool.delete_topic(topic.name),
+            command=tool.build_delete_topic_command(topic.name),
         )
     if seen.cleanup_policy is None:
         return
@@ -93,7 +93,9 @@ def check_internal_topic(
                 f"set {_CLEANUP_POLICY_KEY}={_COMPACT} on the topic; older records may already be "
                 "lost"
             ),
-            command=tool.set_topic_configs(topic.name, {_CLEANUP_POLICY_KEY: _COMPACT}),
+            command=tool.build_set_topic_configs_command(
+                topic.name, {_CLEANUP_POLICY_KEY: _COMPACT}
+            ),
         )
 
 
@@ -225,7 +227,7 @@ def list_reverse_flow_topics(flow: Flow) -> tuple[ClientResource, ...]:
         ClientResource(
             client=_Client.CONSUMER,
             kind=topic,
-            name=replication_loops.reverse_offset_map_topic(flow),
+            name=replication_loops.format_reverse_offset_map_topic(flow),
         ),
         ClientResource(client=_Client.TARGET_ADMIN, kind=topic, name=syncs),
     )

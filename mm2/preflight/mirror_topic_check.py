@@ -58,7 +58,9 @@ def check_mirror_topics(
                 "not visible without it"
             ),
             severity=CheckSeverity.WARNING,
-            command=operator.source.allow_topic("NAME", "Describe", "DescribeConfigs", "Read"),
+            command=operator.source.build_allow_topic_command(
+                "NAME", "Describe", "DescribeConfigs", "Read"
+            ),
         )
     yield from _merge_equal_findings(_check_each_topic(seen, operator))
     for mirror, topics in sorted(seen.name_conflicts.items()):
@@ -111,9 +113,9 @@ def _check_each_topic(
                 f"{len(partitions)} of its partitions {have} no leader ({numbers})",
                 effect="these partitions can be neither read nor written until they have a leader",
                 fix="start the brokers that have replicas of these partitions",
-                command=(operator.source if name in seen.source else operator.target).show_topic(
-                    name
-                ),
+                command=(
+                    operator.source if name in seen.source else operator.target
+                ).build_show_topic_command(name),
             ),
         )
     for name, why in sorted(seen.undescribed.items()):

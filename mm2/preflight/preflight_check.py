@@ -44,10 +44,12 @@ def run_concurrently(
     running: list[OwnedThread] = []
     for name, look in checks.items():
 
-        def body(stop: object, name: str = name, look: Callable[[], T] = look) -> None:
+        def run_check(stop: object, name: str = name, look: Callable[[], T] = look) -> None:
             found[name] = look()
 
-        running.append(OwnedThread(f"check {name}", body, on_unexpected_end=_ignore_thread_end))
+        running.append(
+            OwnedThread(f"check {name}", run_check, on_unexpected_end=_ignore_thread_end)
+        )
     end = Deadline.after(timeout_s, now_s=clock.now_s())
     for each in running:
         each.join(end.remaining_s(clock.now_s()))
@@ -144,7 +146,9 @@ class PreflightCheck:
         return max(of_clusters, self._timeout_s + spark_slots.MAX_COLLECT_S) + _TIMEOUT_MARGIN_S
 
     def _check_clusters(self) -> _ClusterResults:
-        entrances = {f"{number} {each.alias}": each for number, each in enumerate(self._logins())}
+        entrances = {
+            f"{number} {each.alias}": each for number, each in enumerate(self._list_logins())
+        }
         looks = {name: self._make_cluster_check(each) for name, each in entrances.items()}
         longest_s = _CONNECT_ROUNDS * self._timeout_s + _TIMEOUT_MARGIN_S
         seen = run_concurrently(looks, clock=self._clock, timeout_s=longest_s)
@@ -168,7 +172,7 @@ class PreflightCheck:
             login, clock=self._clock, why="the check timed out"
         )
 
-    def _logins(self) -> list[ClusterLogin]:
+    def _list_logins(self) -> list[ClusterLogin]:
         return client_logins.list_logins(
             {
                 name: (flow, client_logins.build_client_accesses(self._settings, flow, plan))

@@ -347,13 +347,13 @@ def _build_finding(
     match lack.kind:
         case ResourceKind.CLUSTER:
             where = "the cluster"
-            command = operator.allow_cluster(*spelled)
+            command = operator.build_allow_cluster_command(*spelled)
         case ResourceKind.GROUP:
             where = _format_names("group", names)
-            command = operator.allow_named_groups(names[:_MAX_NAMES_IN_COMMAND], *spelled)
+            command = operator.build_allow_groups_command(names[:_MAX_NAMES_IN_COMMAND], *spelled)
         case ResourceKind.TOPIC:
             where = _format_names("topic", names)
-            command = operator.allow_topics(names[:_MAX_NAMES_IN_COMMAND], *spelled)
+            command = operator.build_allow_topics_command(names[:_MAX_NAMES_IN_COMMAND], *spelled)
     side = "source" if lack.client.on_source else "target"
     return CheckFinding(
         subject=flow,

@@ -116,7 +116,9 @@ def collect_slot_snapshot(settings: Mm2Settings, *, clock: Clock, timeout_s: flo
     chosen = data_plane.choose_engine_settings(settings)
     wanted = data_plane.compute_max_copy_processes(settings)
 
-    def seen(count: int | None = None, *, failure: str = "", unreachable: str = "") -> SlotSnapshot:
+    def build_snapshot(
+        count: int | None = None, *, failure: str = "", unreachable: str = ""
+    ) -> SlotSnapshot:
         return SlotSnapshot(
             master=chosen.display_name,
             failure=failure,
@@ -126,18 +128,18 @@ def collect_slot_snapshot(settings: Mm2Settings, *, clock: Clock, timeout_s: flo
         )
 
     if chosen.engine == copy_engine_config.INLINE:
-        return seen()
+        return build_snapshot()
     try:
         java.find_java()
     except JavaMissingError as error:
-        return seen(failure=str(error))
+        return build_snapshot(failure=str(error))
     if chosen.is_local:
-        return seen(count_local_slots(chosen.master))
+        return build_snapshot(count_local_slots(chosen.master))
     if chosen.master.startswith(data_plane.SPARK_STANDALONE_PREFIX):
         address, refused = _find_reachable_master(chosen.master, timeout_s)
         if refused:
-            return seen(failure=refused, unreachable=address)
-    return _start_engine(chosen, wanted, seen, clock=clock)
+            return build_snapshot(failure=refused, unreachable=address)
+    return _start_engine(chosen, wanted, build_snapshot, clock=clock)
 
 
 def _find_reachable_master(master: str, timeout_s: float) -> tuple[str, str]:

@@ -29,7 +29,8 @@ def append_map_records(
     """
     items = [
         FlowLogItem(
-            key=offset_map_records.encode_key(key), value=offset_map_records.encode_value(value)
+            key=offset_map_records.encode_map_key(key),
+            value=offset_map_records.encode_map_value(value),
         )
         for key, value in records
     ]
@@ -49,12 +50,12 @@ def append_log_items(
     failed: list[ConnectError] = []
     stored = [0]
 
-    def recorded(error: ConnectError | None) -> None:
+    def on_recorded(error: ConnectError | None) -> None:
         if error is not None:
             failed.append(error)
         stored[0] += 1
 
-    def turn() -> None:
+    def poll_ledger() -> None:
         if end.is_expired(clock.now_s()):
             raise RetriableError(f"not acknowledged by the target within {STORE_TIMEOUT_S:g} s")
         ledger.run_once(_STORE_POLL_INTERVAL_S)
@@ -62,11 +63,11 @@ def append_log_items(
     for item in items:
         while not failed:
             try:
-                ledger.append(item, on_recorded=recorded)
+                ledger.append(item, on_recorded=on_recorded)
                 break
             except FlowLogFullError:
-                turn()
+                poll_ledger()
     while stored[0] < len(items) and not failed:
-        turn()
+        poll_ledger()
     if failed:
         raise failed[0]

@@ -90,8 +90,8 @@ def compare_logs(
                 memory_bytes=memory_bytes // len(shares),
                 all_differ=all_differ,
             )
-            comparing.start(number, asking)
-        comparing.await_all(Deadline.after(timeout_s, now_s=clock.now_s()))
+            comparing.start_task(number, asking)
+        comparing.await_all_tasks(Deadline.after(timeout_s, now_s=clock.now_s()))
     finally:
         comparing.close()
         plane.release()
@@ -117,7 +117,7 @@ class _LogComparison:
         self._left: dict[str, tuple[TaskChannel, CopyHandle]] = {}
         self._answers: dict[str, LogCompareResultDecoder] = {}
 
-    def start(self, number: int, asked: LogCompareRequest) -> None:
+    def start_task(self, number: int, asked: LogCompareRequest) -> None:
         """Start a task that compares these offset ranges of both logs."""
         wanted = {(each.partition.topic, each.partition.partition) for each in asked.ranges}
         settings = dataclasses.replace(
@@ -130,7 +130,7 @@ class _LogComparison:
         name = f"{settings.flow} match {number}"
         channel = self._plane.server.open_channel(name, inbox=self._inbox)
         channel.send(control_messages.encode_copy_configuration(settings))
-        channel.send(log_compare_messages.encode_request(asked))
+        channel.send(log_compare_messages.encode_compare_request(asked))
         job = CopyJob(
             flow=f"{settings.flow} match",
             index=number,
@@ -141,7 +141,7 @@ class _LogComparison:
         self._left[name] = (channel, self._plane.engine.start(job))
         self._answers[name] = LogCompareResultDecoder()
 
-    def await_all(self, end: Deadline) -> None:
+    def await_all_tasks(self, end: Deadline) -> None:
         """Receive results until all tasks have finished."""
         while self._left:
             taken = self._inbox.pop(_COMPARE_POLL_INTERVAL_S)
@@ -570,7 +570,7 @@ def format_rebuild_results(found: Sequence[RebuiltPartition]) -> Iterator[str]:
     mirror records after the last match.
     """
     yield from text_format.format_columns(
-        _REBUILD_COLUMNS, [_build_cells(each) for each in _sort_by_partition(found)]
+        _REBUILD_COLUMNS, [_build_result_cells(each) for each in _sort_by_partition(found)]
     )
 
 
@@ -578,7 +578,7 @@ def _sort_by_partition(found: Sequence[RebuiltPartition]) -> list[RebuiltPartiti
     return sorted(found, key=lambda each: each.partition)
 
 
-def _build_cells(each: RebuiltPartition) -> tuple[str, ...]:
+def _build_result_cells(each: RebuiltPartition) -> tuple[str, ...]:
     compared = each.compared
     matched = None if compared is None else compared.alignment
     return (

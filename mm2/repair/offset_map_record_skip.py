@@ -47,7 +47,7 @@ def skip_record(
     `NothingToSkipError`, and `RetriableError` or `FatalError` if the topics cannot be read or
     written.
     """
-    topic = naming.offset_map_topic(flow.source)
+    topic = naming.format_offset_map_topic(flow.source)
     ledger.open(READ_TIMEOUT_S)
     found = _find_unreadable_record(ledger, flow, offset)
     if found.is_era and position is None:
@@ -91,8 +91,8 @@ def _find_unreadable_record(ledger: FlowLedger, flow: Flow, offset: int) -> Unre
         offsets = ", ".join(str(each.offset) for each in unreadable)
         there = f"unreadable records are at offsets {offsets}" if offsets else "all are readable"
         raise NothingToSkipError(
-            f"{naming.offset_map_topic(flow.source)} of cluster {flow.target}: the record at "
-            f"offset {offset} is readable, was replaced or does not exist; {there}. Nothing was "
+            f"{naming.format_offset_map_topic(flow.source)} of cluster {flow.target}: the record "
+            f"at offset {offset} is readable, was replaced or does not exist; {there}. Nothing was "
             "changed"
         )
     return found
@@ -101,10 +101,10 @@ def _find_unreadable_record(ledger: FlowLedger, flow: Flow, offset: int) -> Unre
 def _build_incident(
     found: UnreadableMapRecord, flow: Flow, position: str | None, *, clock: Clock
 ) -> FlowLogItem:
-    topic = naming.offset_map_topic(flow.source)
+    topic = naming.format_offset_map_topic(flow.source)
     about = found.partition or TopicPartition(topic, 0)
     again = "" if position is None else f"; the partition restarts from {position}"
-    key, value = incident_records.encode(
+    key, value = incident_records.encode_incident(
         Incident(
             topic=about.topic,
             partition=about.partition,
@@ -166,5 +166,5 @@ def _build_replacement_records(
 
 def _build_log_item(key: MapKey, value: MapValue) -> FlowLogItem:
     return FlowLogItem(
-        key=offset_map_records.encode_key(key), value=offset_map_records.encode_value(value)
+        key=offset_map_records.encode_map_key(key), value=offset_map_records.encode_map_value(value)
     )

@@ -99,7 +99,7 @@ class ResetDecision:
             )
         return (
             f"{self.partition}: replicated up to source offset {through}; {begins}. "
-            f"{_describe_cost(self.position, through)}"
+            f"{_describe_reset_cost(self.position, through)}"
         )
 
 
@@ -116,7 +116,7 @@ def _describe_position(position: str) -> str:
     return f"at the first record at or after {moment}"
 
 
-def _describe_cost(position: str, through: int) -> str:
+def _describe_reset_cost(position: str, through: int) -> str:
     twice = f"Records below offset {through} that are replicated again are duplicates on the target"
     left_out = f"Records from offset {through} up to the new position are not replicated"
     if position == EARLIEST:
@@ -126,7 +126,7 @@ def _describe_cost(position: str, through: int) -> str:
     return f"{twice}. {left_out}."
 
 
-def record_decisions(
+def record_reset_decisions(
     order: TopicResetRequest,
     source: Admin,
     ledger: FlowLedger,
@@ -245,12 +245,12 @@ def create_rest_restarter(api: FlowRestClient) -> RestartTasks:
     restarted.
     """
 
-    def restart(partitions: Collection[TopicPartition]) -> str:
+    def restart_partition_tasks(partitions: Collection[TopicPartition]) -> str:
         numbers = api.restart_partitions(partitions)
         names = ", ".join(map(str, numbers))
         return f"restarted {'task' if len(numbers) == 1 else 'tasks'} {names}" if numbers else ""
 
-    return restart
+    return restart_partition_tasks
 
 
 class WritableTargetSide(FlowSide, Protocol):
@@ -265,7 +265,7 @@ def create_config_topic_restarter(
     """Create a function that restarts tasks through the group's config topic (KIP-745): each node
     restarts its tasks of the source connector. `props` contains the worker's properties."""
 
-    def restart(_: Collection[TopicPartition]) -> str:
+    def restart_partition_tasks(_: Collection[TopicPartition]) -> str:
         request = RestartRequest(connector=flow_rest_client.SOURCE_CONNECTOR, include_tasks=True)
         wanted = config_records.encode_restart_request(request)
         assert wanted.value is not None
@@ -288,7 +288,7 @@ def create_config_topic_restarter(
             f"restarted all tasks, on {', '.join(hosts) if hosts else 'whichever node runs them'}"
         )
 
-    return restart
+    return restart_partition_tasks
 
 
 # Waiting
@@ -366,10 +366,10 @@ class ResetWaiter:
             ]
             settled = [each for each in found if each is not None]
             if len(settled) == len(found):
-                return self._add_nodes(settled)
+                return self._add_task_nodes(settled)
             self.sleep(POLL_INTERVAL_S)
 
-    def _add_nodes(self, found: list[ResetOutcome]) -> list[ResetOutcome]:
+    def _add_task_nodes(self, found: list[ResetOutcome]) -> list[ResetOutcome]:
         unknown = [each.partition for each in found if each.replicating is None]
         if not unknown:
             return found

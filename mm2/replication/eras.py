@@ -182,8 +182,8 @@ def _scan_for_records(
 
 
 def _build_mirror_not_empty_halt(setup: PartitionSetup, why: str) -> PartitionHalt:
-    rebuild = setup.operator.rebuild_offset_map(setup.flow, setup.topic)
-    delete = setup.operator.target.delete_topic(setup.remote_topic)
+    rebuild = setup.operator.build_rebuild_offset_map_command(setup.flow, setup.topic)
+    delete = setup.operator.target.build_delete_topic_command(setup.remote_topic)
     lost = f"rebuild the lost offset map ({rebuild}), or " if rebuild else ""
     return PartitionHalt(
         cause=HaltCause.NOT_EMPTY,
@@ -372,12 +372,12 @@ def create_incident(
 
 def _create_map_record(key: MapKey, value: MapValue) -> FlowLogItem:
     return FlowLogItem(
-        key=offset_map_records.encode_key(key), value=offset_map_records.encode_value(value)
+        key=offset_map_records.encode_map_key(key), value=offset_map_records.encode_map_value(value)
     )
 
 
 def _create_incident_record(stated: Incident) -> FlowLogItem:
-    key, value = incident_records.encode(stated)
+    key, value = incident_records.encode_incident(stated)
     return FlowLogItem(key=key, value=value, incident=True)
 
 

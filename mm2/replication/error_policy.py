@@ -150,7 +150,7 @@ def react_to_produce_error(
 
 
 def _format_skip_command(setup: PartitionSetup, *, behind: int) -> str:
-    line = setup.operator.reset_topic(
+    line = setup.operator.build_reset_topic_command(
         setup.flow, setup.topic, partition=setup.partition, position=halts.format_position(behind)
     )
     return f"skip it ({line}), or "

@@ -50,12 +50,14 @@ def explain_source_remedy(setup: PartitionSetup, code: int) -> str:
 def explain_hidden_transactions_remedy(setup: PartitionSetup, code: int) -> str:
     """Return the remedy if DescribeProducers on the target fails with error `code`."""
     if code == TOPIC_AUTHORIZATION_FAILED:
-        line = setup.operator.target.allow_topic(setup.remote_topic, "Describe", "Read")
+        line = setup.operator.target.build_allow_topic_command(
+            setup.remote_topic, "Describe", "Read"
+        )
         return (
             "Grant the flow's principal READ on the mirror topic, which DescribeProducers needs. "
             f"mm2 then names the transaction. {operator_commands.format_remedy(line)}"
         )
-    line = setup.operator.target.show_versions()
+    line = setup.operator.target.build_show_versions_command()
     return (
         "Brokers since 2.8 support DescribeProducers: allow it in any proxy in front of the "
         "brokers; mm2 then names the transaction. The remedy lists the supported APIs. "
@@ -65,7 +67,7 @@ def explain_hidden_transactions_remedy(setup: PartitionSetup, code: int) -> str:
 
 def format_fencing_acl_command(flow: str, operator: OperatorCommands) -> str:
     """Format the command that grants a flow the ACLs for fencing its partitions."""
-    return operator.target.allow_transactional_ids(
+    return operator.target.build_allow_transactional_ids_command(
         transactional_ids.format_transactional_id_prefix(flow)
     )
 
@@ -73,12 +75,12 @@ def format_fencing_acl_command(flow: str, operator: OperatorCommands) -> str:
 def format_fencing_commands(flow: str, operator: OperatorCommands) -> str:
     """Format the commands that grant the fencing ACLs to a running flow and restart it. The restart
     is needed because tasks check the ACLs only at startup."""
-    return f"{format_fencing_acl_command(flow, operator)} && {operator.restart(flow)}"
+    return f"{format_fencing_acl_command(flow, operator)} && {operator.build_restart_command(flow)}"
 
 
 def _build_record_size_remedy(setup: PartitionSetup, size: int) -> str:
     wanted = {"max.message.bytes": str(size)}
-    line = setup.operator.target.set_topic_configs(setup.remote_topic, wanted)
+    line = setup.operator.target.build_set_topic_configs_command(setup.remote_topic, wanted)
     return (
         "raise max.message.bytes of the mirror topic to the source topic's value, at least to "
         f"{size}. {operator_commands.format_remedy(line)}"
@@ -87,7 +89,7 @@ def _build_record_size_remedy(setup: PartitionSetup, size: int) -> str:
 
 def _build_batch_size_remedy(setup: PartitionSetup, size: int) -> str:
     wanted = {"max.message.bytes": str(size), "segment.bytes": SEGMENT_BYTES_DEFAULT}
-    line = setup.operator.target.set_topic_configs(setup.remote_topic, wanted)
+    line = setup.operator.target.build_set_topic_configs_command(setup.remote_topic, wanted)
     return (
         f"raise segment.bytes of the mirror topic above the batch's {size} bytes. "
         f"{operator_commands.format_remedy(line)}"
@@ -96,7 +98,7 @@ def _build_batch_size_remedy(setup: PartitionSetup, size: int) -> str:
 
 def _build_timestamp_remedy(setup: PartitionSetup, size: int) -> str:
     target, mirror = setup.operator.target, setup.remote_topic
-    before_3_6 = target.set_topic_configs(
+    before_3_6 = target.build_set_topic_configs_command(
         mirror, {"message.timestamp.difference.max.ms": TIMESTAMP_DIFFERENCE_MAX_MS}
     )
     wanted = {
@@ -106,18 +108,20 @@ def _build_timestamp_remedy(setup: PartitionSetup, size: int) -> str:
     }
     return (
         f"allow all timestamps on the mirror topic (brokers before 3.6: {before_3_6}). "
-        f"{operator_commands.format_remedy(target.set_topic_configs(mirror, wanted))}"
+        f"{operator_commands.format_remedy(target.build_set_topic_configs_command(mirror, wanted))}"
     )
 
 
 def _build_topic_acl_remedy(setup: PartitionSetup, size: int) -> str:
-    line = setup.operator.target.allow_topic(setup.remote_topic, *MIRROR_TOPIC_OPERATIONS)
+    line = setup.operator.target.build_allow_topic_command(
+        setup.remote_topic, *MIRROR_TOPIC_OPERATIONS
+    )
     remedy = operator_commands.format_remedy(line)
     return f"grant the flow's principal WRITE on the mirror topic. {remedy}"
 
 
 def _build_cluster_acl_remedy(setup: PartitionSetup, size: int) -> str:
-    line = setup.operator.target.allow_cluster("IdempotentWrite")
+    line = setup.operator.target.build_allow_cluster_command("IdempotentWrite")
     return f"grant the flow's principal IDEMPOTENT_WRITE. {operator_commands.format_remedy(line)}"
 
 
@@ -129,7 +133,7 @@ def _build_transactional_id_acl_remedy(setup: PartitionSetup, size: int) -> str:
 
 
 def _build_invalid_record_remedy(setup: PartitionSetup, size: int) -> str:
-    line = setup.operator.target.show_topic_configs(setup.remote_topic)
+    line = setup.operator.target.build_show_topic_configs_command(setup.remote_topic)
     return (
         "check the broker's log for the cause. For example, a compacted mirror topic rejects "
         "records without a key. The remedy shows the topic's settings. "
@@ -138,7 +142,9 @@ def _build_invalid_record_remedy(setup: PartitionSetup, size: int) -> str:
 
 
 def _build_codec_remedy(setup: PartitionSetup, size: int) -> str:
-    line = setup.operator.target.set_topic_configs(setup.remote_topic, {"compression.type": "gzip"})
+    line = setup.operator.target.build_set_topic_configs_command(
+        setup.remote_topic, {"compression.type": "gzip"}
+    )
     return (
         "set compression.type of the mirror topic to a codec that all its brokers accept. "
         f"{operator_commands.format_remedy(line)}"
@@ -146,25 +152,25 @@ def _build_codec_remedy(setup: PartitionSetup, size: int) -> str:
 
 
 def _build_mirror_check_remedy(setup: PartitionSetup, size: int) -> str:
-    line = setup.operator.target.show_topic(setup.remote_topic)
+    line = setup.operator.target.build_show_topic_command(setup.remote_topic)
     remedy = operator_commands.format_remedy(line)
     return f"check the mirror topic's replicas and the broker's log. {remedy}"
 
 
 def _build_read_acl_remedy(setup: PartitionSetup, size: int) -> str:
-    line = setup.operator.source.allow_topic(setup.topic, "Describe", "Read")
+    line = setup.operator.source.build_allow_topic_command(setup.topic, "Describe", "Read")
     return f"grant the flow's principal READ. {operator_commands.format_remedy(line)}"
 
 
 def _build_missing_topic_remedy(setup: PartitionSetup, size: int) -> str:
     return (
         "recreate the topic, or stop its replication with topics.exclude. "
-        f"{operator_commands.format_remedy(setup.operator.reload())}"
+        f"{operator_commands.format_remedy(setup.operator.build_reload_command())}"
     )
 
 
 def _build_source_check_remedy(setup: PartitionSetup, size: int) -> str:
-    line = setup.operator.source.show_topic(setup.topic)
+    line = setup.operator.source.build_show_topic_command(setup.topic)
     remedy = operator_commands.format_remedy(line)
     return f"check the source topic's replicas and the broker's log. {remedy}"
 
@@ -245,7 +251,7 @@ def format_reset_remedy(
     `before` is a command that must run first.
     """
     partition = None if whole_topic else setup.partition
-    line = setup.operator.reset_topic(
+    line = setup.operator.build_reset_topic_command(
         setup.flow, setup.topic, position=position, partition=partition
     )
     remedy = operator_commands.format_remedy(*filter(None, (before, line)))
@@ -255,7 +261,7 @@ def format_reset_remedy(
 def format_skip_remedy(setup: PartitionSetup, *, next_offset: int) -> str:
     """Format the remedy to resume at source offset `next_offset`, which is the only sensible
     position."""
-    line = setup.operator.reset_topic(
+    line = setup.operator.build_reset_topic_command(
         setup.flow, setup.topic, position=format_position(next_offset), partition=setup.partition
     )
     return operator_commands.format_remedy(line)
@@ -279,7 +285,9 @@ def build_fenced_halt(setup: PartitionSetup) -> PartitionHalt:
             f"{setup.flow}, or "
             "of a flow between clusters of the same aliases. A flow may run in one group of nodes "
             "only. Stop the other process first; the remedy then reacquires the partition here. "
-            f"{operator_commands.format_remedy(setup.operator.restart(setup.flow, setup.topic))}"
+            + operator_commands.format_remedy(
+                setup.operator.build_restart_command(setup.flow, setup.topic)
+            )
         ),
         retry_after_s=FENCED_RETRY_DELAY_S if setup.in_group else None,
     )
@@ -307,9 +315,9 @@ def build_reverse_flow_unknown_halt(
     """
     source = setup.operator.source
     if denied:
-        line = source.allow_topic(setup.opposite_map, "Describe", "Read")
+        line = source.build_allow_topic_command(setup.opposite_map, "Describe", "Read")
     else:
-        line = source.show_topic(setup.opposite_map)
+        line = source.build_show_topic_command(setup.opposite_map)
     return PartitionHalt(
         cause=HaltCause.OPPOSITE_UNKNOWN,
         message=(
@@ -325,9 +333,9 @@ def build_reverse_flow_unknown_halt(
 def build_map_unreadable_halt(setup: PartitionSetup, found: UnreadableStateRecord) -> PartitionHalt:
     """Build the halt for an unreadable record in the flow's offset map, which hides the partition's
     progress."""
-    topic = naming.offset_map_topic(setup.flow.partition("->")[0])
+    topic = naming.format_offset_map_topic(setup.flow.partition("->")[0])
     position = "earliest" if found.is_era else None
-    line = setup.operator.skip_map_record(setup.flow, found.offset, position=position)
+    line = setup.operator.build_skip_map_record_command(setup.flow, found.offset, position=position)
     again = (
         " The unreadable record begins an era (generation of the mirror). Without the record, the "
         "partition must be reset; with position earliest, all records are replicated again."
@@ -354,7 +362,7 @@ def build_era_missing_halt(setup: PartitionSetup, number: int) -> PartitionHalt:
 
     Starting from scratch would silently repeat or skip records.
     """
-    topic = naming.offset_map_topic(setup.flow.partition("->")[0])
+    topic = naming.format_offset_map_topic(setup.flow.partition("->")[0])
     return PartitionHalt(
         cause=HaltCause.MAP_UNREADABLE,
         message=(
@@ -371,7 +379,7 @@ def build_timestamps_rewritten_halt(setup: PartitionSetup, *, offset: int) -> Pa
     """Build the halt for a target that replaced record timestamps
     (`message.timestamp.type=LogAppendTime`)."""
     target = setup.operator.target
-    create_time = target.set_topic_configs(
+    create_time = target.build_set_topic_configs_command(
         setup.remote_topic, {"message.timestamp.type": "CreateTime"}
     )
     remedy = format_reset_remedy(setup, position=format_position(offset), before=create_time)
@@ -382,8 +390,8 @@ def build_timestamps_rewritten_halt(setup: PartitionSetup, *, offset: int) -> Pa
             f"{offset} "
             "and later, because the topic has message.timestamp.type=LogAppendTime. The remedy "
             "replicates them again with CreateTime; the wrong records stay, unless you delete the "
-            f"mirror topic first ({target.delete_topic(setup.remote_topic)}) and reset from "
-            f"earliest. {remedy}"
+            f"mirror topic first ({target.build_delete_topic_command(setup.remote_topic)}) and "
+            f"reset from earliest. {remedy}"
         ),
     )
 
@@ -510,7 +518,9 @@ def build_foreign_records_halt(
     `mismatch` describes the difference from a batch of MirrorMaker 2. Source offsets below `copied`
     are on the mirror.
     """
-    producers = setup.operator.target.show_producers(setup.remote_topic, partition=setup.partition)
+    producers = setup.operator.target.build_show_producers_command(
+        setup.remote_topic, partition=setup.partition
+    )
     not_java = f" MirrorMaker 2 did not write the batch: {mismatch}." if mismatch else ""
     return PartitionHalt(
         cause=HaltCause.FOREIGN_WRITES,
@@ -566,7 +576,9 @@ def build_foreign_open_transaction_halt(
 ) -> PartitionHalt:
     """Build the halt for a foreign producer's open transaction on an exclusive mirror topic. The
     transaction may still end."""
-    producers = setup.operator.target.show_producers(setup.remote_topic, partition=setup.partition)
+    producers = setup.operator.target.build_show_producers_command(
+        setup.remote_topic, partition=setup.partition
+    )
     return PartitionHalt(
         cause=HaltCause.HANGING,
         message=(
@@ -597,7 +609,7 @@ def build_hidden_open_transaction_halt(
 
 
 def _build_abort_remedy(setup: PartitionSetup, found: OpenTransaction) -> str:
-    line = setup.operator.target.abort_transaction(
+    line = setup.operator.target.build_abort_transaction_command(
         setup.remote_topic, partition=setup.partition, start=found.start
     )
     return operator_commands.format_remedy(line)
@@ -662,7 +674,8 @@ def build_unreadable_batch_halt(setup: PartitionSetup, obstacle: UnreadableBatch
         cause=HaltCause.CORRUPT,
         message=(
             f"{at}The source broker's disk or the network damaged it. Move leadership to an intact "
-            f"replica (see {setup.operator.source.show_topic(setup.topic)}), or skip it. {past}"
+            f"replica (see {setup.operator.source.build_show_topic_command(setup.topic)}), or skip "
+            f"it. {past}"
         ),
         retry_after_s=DAMAGED_RETRY_DELAY_S,
     )

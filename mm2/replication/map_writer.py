@@ -186,7 +186,7 @@ class MapWriter:
             return
         run = OffsetRun(source, delta)
         step = bytearray()
-        offset_map_records.append_runs(step, [run], previous=self._previous)
+        offset_map_records.append_offset_runs(step, [run], previous=self._previous)
         self._run_bytes += len(step)
         self._runs.append(run)
         self._previous = run
@@ -235,7 +235,8 @@ class MapWriter:
             closed=closed,
         )
         return FlowLogItem(
-            key=offset_map_records.encode_key(key), value=offset_map_records.encode_value(segment)
+            key=offset_map_records.encode_map_key(key),
+            value=offset_map_records.encode_map_value(segment),
         )
 
     def check_invariants(self) -> None:

@@ -158,8 +158,8 @@ def _transform_records(found: list[BatchRecord], transform: RecordTransform) -> 
 
 def _transform_record(transform: RecordTransform, record: BatchRecord) -> bytes | None:
     try:
-        transformed = transform(records.decode_body(record.body), record.timestamp)
-        return None if transformed is None else records.encode_body(transformed)
+        transformed = transform(records.decode_record_body(record.body), record.timestamp)
+        return None if transformed is None else records.encode_record_body(transformed)
     except MalformedRecordsError as error:
         raise BatchUnreadableError(f"the record at offset {record.offset}: {error}") from error
     except Exception as error:  # a user's code may raise anything: only this partition halts
@@ -244,7 +244,7 @@ def encode_batches(
     for start, stop in zip(starts, [*starts[1:], len(source_records)], strict=True):
         part = source_records[start:stop]
         batch = memoryview(records.encode_batch(part, codec=codec))
-        header = record_batch.read_header(batch)
+        header = record_batch.read_batch_header(batch)
         batches.append(
             OutboundBatch(
                 batch,

@@ -43,7 +43,9 @@ def ensure_archive(
     path = _get_archive_path(jars)
     try:
         if not path.exists():
-            with kafka_jars.hold_lock(path.with_suffix(".lock"), report=kafka_jars.print_to_stderr):
+            with kafka_jars.hold_file_lock(
+                path.with_suffix(".lock"), report=kafka_jars.print_to_stderr
+            ):
                 if not path.exists():
                     _make_archive(path, jars, release=release)
         return (f"-XX:SharedArchiveFile={path}",) if path.stat().st_size else ()

@@ -442,7 +442,7 @@ class _LogWindow:
     def records_ahead(self) -> int:
         return len(self.contents) - self.at
 
-    def fill(self, count: int) -> None:
+    def read_ahead(self, count: int) -> None:
         """Read until `count` records are ahead, or until the log ends."""
         while self.records_ahead < count and not self.ended:
             chunk = next(self.chunks, None)
@@ -459,7 +459,7 @@ class _LogWindow:
                 else chunk.contents
             )
 
-    def condense(self) -> None:
+    def condense_records(self) -> None:
         """Replace record contents by small, hashable ones from now on. Call this on both sides."""
         self._forget_passed_records()
         if not self.condensing:
@@ -468,10 +468,10 @@ class _LogWindow:
                 log_records.condense_record(each) for each in self._uncondensed_contents()
             ]
 
-    def offset_at(self, index: int) -> int | None:
+    def get_offset_at(self, index: int) -> int | None:
         return self.offsets[index] if index < len(self.offsets) else None
 
-    def record_at(self, index: int) -> ComparedRecord:
+    def get_record_at(self, index: int) -> ComparedRecord:
         content = self.contents[index]
         assert isinstance(content, RecordContent)
         return ComparedRecord(self.offsets[index], content)
@@ -513,8 +513,8 @@ def compare_logs(
 def _skip_equal_records(left: _LogWindow, right: _LogWindow) -> bool:
     """Skip records that are equal on both sides. Return False if both logs have ended."""
     while True:
-        left.fill(1)
-        right.fill(1)
+        left.read_ahead(1)
+        right.read_ahead(1)
         common = min(left.records_ahead, right.records_ahead)
         if common == 0:
             return bool(left.records_ahead or right.records_ahead)
@@ -538,12 +538,12 @@ def _align_windows(left: _LogWindow, right: _LogWindow, *, found: UnmatchedRecor
     Records after a window's last match stay undecided because their counterparts may not have been
     read yet.
     """
-    left.condense()
-    right.condense()
+    left.condense_records()
+    right.condense_records()
     window = WINDOW_RECORDS
     while True:
-        left.fill(window)
-        right.fill(window)
+        left.read_ahead(window)
+        right.read_ahead(window)
         pairs = patience_diff.align_sequences(left.contents, right.contents)
         if left.ended and right.ended:
             _add_unmatched_records(
@@ -589,8 +589,8 @@ def _add_unmatched_records(
         if end_left > start_left or end_right > start_right:
             found.open_gap()
             for index in range(start_left, end_left):
-                found.add_lost(left.record_at(index), right.offset_at(end_right))
+                found.add_lost(left.get_record_at(index), right.get_offset_at(end_right))
             for index in range(start_right, end_right):
-                found.add_extra(right.record_at(index), left.offset_at(end_left))
+                found.add_extra(right.get_record_at(index), left.get_offset_at(end_left))
         start_left, start_right = end_left + 1, end_right + 1
     left.at, right.at = pairs[-1]

@@ -220,7 +220,7 @@ def ensure_jars(
     if _is_stamp_valid(folder, digests):
         return folder
     base.mkdir(parents=True, exist_ok=True, mode=0o755)
-    with hold_lock(base / f"{artefacts.name}.lock", report=say):
+    with hold_file_lock(base / f"{artefacts.name}.lock", report=say):
         faults = _find_faulty_jars(folder, digests)
         if faults:
             _download_jars_again(artefacts, folder, faults=faults, report=say)
@@ -347,12 +347,14 @@ def _write_stamp(folder: Path, digests: Mapping[str, str]) -> None:
 
 
 @contextmanager
-def hold_lock(path: Path, *, report: ReportProgress) -> Iterator[None]:
+def hold_file_lock(path: Path, *, report: ReportProgress) -> Iterator[None]:
     """Hold an exclusive file lock, which is released when this process ends."""
     with path.open("w") as handle:
-        if not _try_lock(handle.fileno()):
+        if not _try_lock_file(handle.fileno()):
             report(f"another process holds the lock {path}; waiting for it")
-            if not clock.wait_until(lambda: _try_lock(handle.fileno()), timeout_s=_LOCK_TIMEOUT_S):
+            if not clock.wait_until(
+                lambda: _try_lock_file(handle.fileno()), timeout_s=_LOCK_TIMEOUT_S
+            ):
                 raise SandboxError(
                     f"another process has held the lock {path} for {_LOCK_TIMEOUT_S:.0f} s: stop "
                     "that process and retry"
@@ -360,7 +362,7 @@ def hold_lock(path: Path, *, report: ReportProgress) -> Iterator[None]:
         yield
 
 
-def _try_lock(descriptor: int) -> bool:
+def _try_lock_file(descriptor: int) -> bool:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -128,14 +128,14 @@ class _TopicComparer:
         here, there = exists
         restamped = source.topic in self._restamped
 
-        def originals() -> Iterable[RecordChunk]:
+        def read_original_chunks() -> Iterable[RecordChunk]:
             return _read_chunks(self._source, source, restamped=restamped) if here else ()
 
         outcome = copy_comparison.compare_logs(
-            originals(),
+            read_original_chunks(),
             _read_chunks(self._target, target, restamped=restamped) if there else (),
             find_originals=lambda wanted: copy_comparison.find_original_offsets(
-                originals(), wanted
+                read_original_chunks(), wanted
             ),
         )
         found = PartitionComparison(
@@ -183,7 +183,7 @@ def take_snapshot(properties: ClientProperties, topics: Collection[str]) -> Sour
 def read_incidents(target: ClientProperties, alias: str) -> list[Incident]:
     """Read all incident records about flows from `alias`, except operator actions, which never
     justify a difference."""
-    topic = naming.incidents_topic(alias)
+    topic = naming.format_incidents_topic(alias)
     found: dict[bytes, Incident] = {}
     with ConsumerLogReader(target, alias="target") as reader:
         for partition in _list_partitions(reader, topic):
@@ -193,7 +193,7 @@ def read_incidents(target: ClientProperties, alias: str) -> list[Incident]:
                     if value is None:
                         found.pop(key, None)
                     else:
-                        found[key] = incident_records.decode(key, value)
+                        found[key] = incident_records.decode_incident(key, value)
     actions = {IncidentKind.OPERATOR_ACTION, IncidentKind.MAP_RECORD_SKIPPED}
     return [each for each in found.values() if each.kind not in actions]
 
@@ -290,7 +290,7 @@ def compare_partition_logs(
     held = sides.before.merge(sides.source)
     last = held.last_indices()
 
-    def may_lack(offset: int) -> bool:
+    def is_allowed_to_lack(offset: int) -> bool:
         if _is_offset_in_ranges(offset, sides.may_be_missing):
             return True
         index = held.find_index(offset)
@@ -307,7 +307,7 @@ def compare_partition_logs(
         held.chunks(),
         sides.target.exclude_ranges(sides.ignored).chunks(),
         find_originals=lambda wanted: copy_comparison.find_original_offsets(held.chunks(), wanted),
-        is_allowed_to_lack=may_lack,
+        is_allowed_to_lack=is_allowed_to_lack,
     )
     # Contents are hashes, so the altered field is unknown.
     differences = [dataclasses.replace(each, fields=()) for each in outcome.differences]

@@ -106,14 +106,14 @@ def retry_transient_errors(
     answers: list[T] = []
     last: list[RetriableError] = []
 
-    def answered() -> bool:
+    def try_request() -> bool:
         try:
             answers.append(send_request())
         except RetriableError as error:
             last[:] = [error]
         return bool(answers)
 
-    if not clock.wait_until(answered, timeout_s=timeout_s, interval_s=_RETRY_INTERVAL_S):
+    if not clock.wait_until(try_request, timeout_s=timeout_s, interval_s=_RETRY_INTERVAL_S):
         raise last[0]
     return answers[0]
 

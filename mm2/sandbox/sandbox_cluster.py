@@ -70,7 +70,7 @@ def create_scram_users(access: ClientProperties, security: ClusterSecurity) -> N
     admin = made.admin(_SETUP_CLIENT_ID)
     doing = "creating the SCRAM users"
 
-    def alter(mechanism: kafka_admin.ScramMechanism) -> None:
+    def alter_user_credentials(mechanism: kafka_admin.ScramMechanism) -> None:
         info = kafka_admin.ScramCredentialInfo(mechanism, cluster_security.SCRAM_ITERATIONS)
         alterations: list[kafka_admin.UserScramCredentialAlteration] = [
             kafka_admin.UserScramCredentialUpsertion(name, info, password.encode())
@@ -79,17 +79,17 @@ def create_scram_users(access: ClientProperties, security: ClusterSecurity) -> N
         for future in admin.alter_user_scram_credentials(alterations).values():
             future.result(timeout=_SCRAM_ALTER_TIMEOUT_S)
 
-    def ask() -> None:
+    def alter_all_credentials() -> None:
         try:
             for mechanism in _SCRAM_MECHANISMS:  # KRaft alters a user once in a request
-                alter(mechanism)
+                alter_user_credentials(mechanism)
         except TimeoutError:
             raise made.create_timeout_error(doing) from None
         except confluent_kafka.KafkaException as error:
             raise made.create_error(error.args[0], doing) from None
 
     try:
-        sandbox_clients.retry_transient_errors(ask)
+        sandbox_clients.retry_transient_errors(alter_all_credentials)
     except ConnectError as error:
         raise SandboxError(str(error)) from error
 
@@ -107,14 +107,14 @@ def await_full_metadata(
             _SETUP_CLIENT_ID
         )
 
-        def knows_all(admin: kafka_admin.AdminClient = admin) -> bool:
+        def knows_all_brokers(admin: kafka_admin.AdminClient = admin) -> bool:
             try:
                 known = admin.list_topics(timeout=_METADATA_TIMEOUT_S)
             except confluent_kafka.KafkaException:
                 return False  # the broker does not know this user yet
             return known.controller_id > 0 and len(known.brokers) == len(addresses)
 
-        if not clock.wait_until(knows_all, timeout_s=timeout_s):
+        if not clock.wait_until(knows_all_brokers, timeout_s=timeout_s):
             raise SandboxError(
                 f"the broker at {address} did not know all "
                 f"{plurals.format_count(len(addresses), 'broker')} of the cluster after "

@@ -278,13 +278,13 @@ def _remove_leftovers(home: SandboxFolder) -> None:
 def _hold_command_lock(home: SandboxFolder) -> Iterator[None]:
     locks = []
 
-    def locked() -> bool:
+    def try_take_lock() -> bool:
         lock = home.try_lock(sandbox_state.COMMAND_LOCK)
         if lock is not None:
             locks.append(lock)
         return lock is not None
 
-    if not clock.wait_until(locked, timeout_s=_COMMAND_LOCK_TIMEOUT_S):
+    if not clock.wait_until(try_take_lock, timeout_s=_COMMAND_LOCK_TIMEOUT_S):
         raise SandboxError(
             f"another mm2 sandbox command has been running in {home.folder} for "
             f"{_COMMAND_LOCK_TIMEOUT_S:.0f} s: stop that command and try again"

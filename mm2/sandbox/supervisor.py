@@ -53,11 +53,11 @@ def main(arguments: Sequence[str]) -> int:
         os._exit(0)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _raise_stop_signal)
-    _Supervisor(home).run()
+    _SandboxSupervisor(home).run()
     return 0
 
 
-class _Supervisor:
+class _SandboxSupervisor:
     def __init__(self, home: SandboxFolder) -> None:
         self._home = home
         self._clusters: list[SandboxCluster] = []

@@ -39,7 +39,7 @@ def make_temporary_folder(name: str) -> TemporaryFolder:
     try:
         _remove_abandoned_folders(base)
         path = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=base))
-        owner_fd = _try_lock(path / _OWNER_LOCK_FILE, create=True)
+        owner_fd = _try_lock_file(path / _OWNER_LOCK_FILE, create=True)
     finally:
         os.close(making_fd)
     return TemporaryFolder(path, owner_fd)
@@ -67,7 +67,7 @@ def find_cache_folder() -> Path:
 def _remove_abandoned_folders(base: Path) -> None:
     for folder in base.iterdir():
         if folder.is_dir():
-            owner_fd = _try_lock(folder / _OWNER_LOCK_FILE, create=False)
+            owner_fd = _try_lock_file(folder / _OWNER_LOCK_FILE, create=False)
             if owner_fd is not None:
                 shutil.rmtree(folder, ignore_errors=True)
                 os.close(owner_fd)
@@ -78,7 +78,7 @@ def _wait_for_lock(path: Path) -> int:
     locked: list[int] = []
 
     def try_once() -> bool:
-        descriptor = _try_lock(path, create=True)
+        descriptor = _try_lock_file(path, create=True)
         locked.extend([] if descriptor is None else [descriptor])
         return descriptor is not None
 
@@ -90,7 +90,7 @@ def _wait_for_lock(path: Path) -> int:
     return locked[0]
 
 
-def _try_lock(path: Path, *, create: bool) -> int | None:
+def _try_lock_file(path: Path, *, create: bool) -> int | None:
     """Lock a file and return its descriptor, or None if another process holds the lock."""
     flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
     try:

@@ -85,10 +85,10 @@ def make_health_pages(
     there.
     """
 
-    def live() -> HealthResult:
+    def check_live() -> HealthResult:
         return process_health.check_liveness(silent_s=beats.silent_s, crashed=running.crash_reason)
 
-    def ready() -> HealthResult:
+    def check_ready() -> HealthResult:
         running.statuses()  # updates the readiness
         lost = {
             each.flow: found.describe()
@@ -103,17 +103,17 @@ def make_health_pages(
         )
         return process_health.check_readiness([*standings], engine_ready=running.is_engine_ready)
 
-    def replicating() -> HealthResult:
+    def check_replicating() -> HealthResult:
         return check_replication(reports(), within_s=within_s)
 
-    def probe(judge: Callable[[], HealthResult]) -> PageRenderer:
+    def make_probe_page(judge: Callable[[], HealthResult]) -> PageRenderer:
         judged = CachedValue(judge, ttl_s=RESULT_MAX_AGE_S, clock=clock)
         return MountedPage(PageThreadPool.PROBES, _make_page(judged.get))
 
     return {
-        LIVE_PATH: MountedPage(PageThreadPool.EVENT_LOOP, _make_page(live)),
-        READY_PATH: probe(ready),
-        REPLICATING_PATH: probe(replicating),
+        LIVE_PATH: MountedPage(PageThreadPool.EVENT_LOOP, _make_page(check_live)),
+        READY_PATH: make_probe_page(check_ready),
+        REPLICATING_PATH: make_probe_page(check_replicating),
     }
 
 
@@ -144,7 +144,7 @@ def check_replication(reports: Sequence[FlowReport], *, within_s: float) -> Heal
 
 
 def _make_page(judge: Callable[[], HealthResult]) -> PageRenderer:
-    def make(asked: PageRequest) -> PageResponse:
+    def render_health_page(asked: PageRequest) -> PageResponse:
         verdict = judge()
         flow = asked.query.get("flow")
         if flow is not None:
@@ -160,7 +160,7 @@ def _make_page(judge: Callable[[], HealthResult]) -> PageRenderer:
             200 if verdict.is_healthy else _UNHEALTHY_STATUS, {"status": status, "findings": found}
         )
 
-    return make
+    return render_health_page
 
 
 def _finding_to_json(each: HealthFinding) -> Mapping[str, object]:

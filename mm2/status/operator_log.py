@@ -73,29 +73,29 @@ def parse_actions(change: AuditedRequest) -> tuple[OperatorAction, ...]:
     is_source = connector == flow_plan.SOURCE_CONNECTOR
     what = flow if is_source else f"{connector} of {flow}"
 
-    def action(words: str, name: str, topic: str = "") -> OperatorAction:
+    def create_action(words: str, name: str, topic: str = "") -> OperatorAction:
         own = name if is_source else f"{name}-{connector}"
         return OperatorAction(flow=flow, text=words, id=own, topic=topic)
 
     match change.method, rest:
         case ("PUT", ["pause" | "resume" | "stop" as verb]):
-            return (action(f"{verb} {what}", verb),)
+            return (create_action(f"{verb} {what}", verb),)
         case ("POST", ["restart"]):
-            return (action(f"restart {what}", "restart"),)
+            return (create_action(f"restart {what}", "restart"),)
         case ("POST", ["tasks", number, "restart"]):
-            return (action(f"restart task {number} of {what}", f"restart-task-{number}"),)
+            return (create_action(f"restart task {number} of {what}", f"restart-task-{number}"),)
         case ("PATCH", ["config"]):
-            found = tuple(action(*each) for each in _parse_config_patch(what, change.body))
-            return found or (action(f"change nothing of {what}", "change"),)
+            found = tuple(create_action(*each) for each in _parse_config_patch(what, change.body))
+            return found or (create_action(f"change nothing of {what}", "change"),)
         case ("PUT", ["config"]):
-            return (action(f"configure {what}", "configure"),)
+            return (create_action(f"configure {what}", "configure"),)
         case ("PATCH", ["offsets"]):
-            return (action(f"alter the offsets of {what}", "alter-offsets"),)
+            return (create_action(f"alter the offsets of {what}", "alter-offsets"),)
         case ("DELETE", ["offsets"]):
-            return (action(f"reset the offsets of {what}", "reset-offsets"),)
+            return (create_action(f"reset the offsets of {what}", "reset-offsets"),)
         case ("DELETE", []):
-            return (action(f"delete {what}", "delete"),)
-    return (action(f"{change.method} {change.path}", "request"),)
+            return (create_action(f"delete {what}", "delete"),)
+    return (create_action(f"{change.method} {change.path}", "request"),)
 
 
 def _parse_config_patch(what: str, body: bytes) -> Iterator[tuple[str, str, str]]:
@@ -318,7 +318,7 @@ class OperatorLog:
     ) -> None:
         """Write actions to the target. The error of each action is stored in `told`, or "" if it
         was written."""
-        topic = naming.incidents_topic(entries[-1].flow.source)
+        topic = naming.format_incidents_topic(entries[-1].flow.source)
         end = Deadline.after(WRITE_TIMEOUT_S, now_s=self._clock.now_s())
         described = target.admin.describe_topics([topic], end.remaining_s(self._clock.now_s()))
         failure = described.first_failure()
@@ -329,14 +329,14 @@ class OperatorLog:
         if failure is not None:
             raise failure
 
-        def note(entry: _PendingAction, error: ConnectError | None) -> None:
+        def record_result(entry: _PendingAction, error: ConnectError | None) -> None:
             told.setdefault(entry, "" if error is None else str(error))
 
         writer = target.create_writer(topic)
         try:
             for each in entries:
-                key, value = incident_records.encode(each.record)
-                writer.write(key, value, on_written=functools.partial(note, each))
+                key, value = incident_records.encode_incident(each.record)
+                writer.write(key, value, on_written=functools.partial(record_result, each))
             late = ""
             while len(told) < len(entries) and not late:
                 writer.poll(_POLL_INTERVAL_S)
@@ -379,7 +379,7 @@ def _warn_about_unrecorded_actions(entries: Sequence[_PendingAction], why_not: s
             "%s: %s not recorded in %s on %s: %s. Recorded only in this log: %s%s",
             name,
             plurals.format_count(len(mine), "operator action"),
-            naming.incidents_topic(flow.source),
+            naming.format_incidents_topic(flow.source),
             flow.target,
             why_not,
             named,

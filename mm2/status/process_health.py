@@ -125,14 +125,14 @@ class ReplicationActivityTracker:
                 last, told_by = now, lives
         self._known[flow] = begun_s, last, told_by
 
-        def shown_ms(at_s: float) -> int:
+        def convert_to_wall_ms(at_s: float) -> int:
             return wall_ms - round((now_s - at_s) * 1000)
 
         return ReplicationActivity(
-            begun_ms=shown_ms(begun_s),
+            begun_ms=convert_to_wall_ms(begun_s),
             last=None
             if last is None
-            else LastReplication(at_ms=shown_ms(last.at_s), evidence=last.evidence),
+            else LastReplication(at_ms=convert_to_wall_ms(last.at_s), evidence=last.evidence),
         )
 
     def retain_flows(self, flows: Collection[str]) -> None:

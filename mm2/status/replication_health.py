@@ -128,7 +128,7 @@ def _find_problems(report: FlowReport) -> Iterator[_HealthProblem]:
     if report.state is not ReportedFlowState.UNKNOWN:
         for each in _list_unreachable_clusters(report):
             yield FlowHealth.UNHEALTHY, each.describe()
-    yield from _check_state(report)
+    yield from _check_flow_state(report)
     for task in report.tasks:
         if task.state == status_document.TASK_FAILED:
             reason = f": {task.reason}" if task.reason else ""
@@ -162,7 +162,7 @@ def _list_unreachable_clusters(report: FlowReport) -> Iterator[UnreachableCluste
             yield each
 
 
-def _check_state(report: FlowReport) -> Iterator[_HealthProblem]:
+def _check_flow_state(report: FlowReport) -> Iterator[_HealthProblem]:
     State = ReportedFlowState
     reason = report.reason
     match report.state:

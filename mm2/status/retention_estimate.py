@@ -274,4 +274,4 @@ def make_retention_command(
         DeletionCause.SIZE: (RETENTION_BYTES, retention.retention_bytes),
     }
     key, value = kept.get(risk.cause, ("", None)) if risk.cause is not None else ("", None)
-    return source.set_topic_configs(topic, {key: str(2 * value)}) if value else ""
+    return source.build_set_topic_configs_command(topic, {key: str(2 * value)}) if value else ""

@@ -296,7 +296,7 @@ def open_retention_reader(settings: Mm2Settings, flow: Flow) -> SourceRetentionR
     clock = SystemClock()
     both = FlowPair(settings, flow, purpose="losses", clock=clock)
 
-    def positions() -> Mapping[TopicPartition, int]:
+    def read_target_positions() -> Mapping[TopicPartition, int]:
         known = mirror_state.read_offset_map(both.target, flow.source, OFFSET_MAP_READ_TIMEOUT_S)
         found = {each: known.get_partition(each).replicated_to for each in known.list_partitions()}
         return {each: at for each, at in found.items() if at is not None}
@@ -304,7 +304,7 @@ def open_retention_reader(settings: Mm2Settings, flow: Flow) -> SourceRetentionR
     return SourceRetentionReader(
         flow.name,
         both.source,
-        positions=positions,
+        positions=read_target_positions,
         close=both.close,
         operator=cluster_clients.build_operator_commands(settings, flow),
         clock=clock,
@@ -385,7 +385,7 @@ class RetentionWatch:
                     snapshots_recent=self._has_recent_snapshot(flow),
                     unreachable=self._unreachable(flow),
                     activity=activities[flow.name],
-                    resume=operator.resume(flow.name, None),
+                    resume=operator.build_resume_command(flow.name, None),
                     process=os.getpid(),
                     wall_ms=wall_ms,
                 )

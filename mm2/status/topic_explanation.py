@@ -406,7 +406,7 @@ def _explain_partition(
     number, reason = each.partition.partition, topic_rows.describe_state_reason(each.reason)
     topic = each.partition.topic
     if holds.is_topic_paused(topic) and not each.is_halted:
-        way_on = operator.resume(flow.name, None if holds.paused else topic)
+        way_on = operator.build_resume_command(flow.name, None if holds.paused else topic)
         what = "the flow" if holds.paused else "the topic"
         reason = f"an operator paused {what}. {operator_commands.format_remedy(way_on)}"
         return PartitionExplanation(

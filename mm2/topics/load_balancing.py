@@ -27,7 +27,7 @@ class OverloadState:
     since_s: float | None = None
 
 
-def check_load(
+def check_task_load(
     assignments: Sequence[TaskPartitions],
     rates: PartitionByteRates,
     *,

@@ -263,7 +263,7 @@ def plan_mirror_topics(
             change = None
         if change is not None:
             alter.append(change)
-        findings.extend(pair.findings(change))
+        findings.extend(pair.find_problems(change))
     return MirrorTopicPlan(
         create=tuple(create),
         add_partitions=tuple(grow),
@@ -342,8 +342,8 @@ class _MirrorPair:
 
     def is_unblocked_by(self, change: AlterMirrorConfigs | None) -> bool:
         """Return whether the topic can be replicated with the change, but not without it."""
-        return _has_stop_finding(self.findings(None)) and not _has_stop_finding(
-            self.findings(change)
+        return _has_stop_finding(self.find_problems(None)) and not _has_stop_finding(
+            self.find_problems(change)
         )
 
     def _iter_synced_configs(self) -> Iterator[tuple[str, str | None]]:
@@ -366,18 +366,22 @@ class _MirrorPair:
             elif entry.value is not None:
                 yield name, entry.value
 
-    def findings(self, change: AlterMirrorConfigs | None) -> Iterator[MirrorTopicFinding]:
+    def find_problems(self, change: AlterMirrorConfigs | None) -> Iterator[MirrorTopicFinding]:
         """Yield the problems that remain after the plan was applied."""
         if len(self.remote) > naming.MAX_TOPIC_NAME_LENGTH:
             problem = (
                 f"the mirror topic's name would exceed {naming.MAX_TOPIC_NAME_LENGTH} characters"
             )
             yield self._create_stop_finding(
-                "", problem, _FindingRemedy("exclude the topic", self.operator.reload())
+                "",
+                problem,
+                _FindingRemedy("exclude the topic", self.operator.build_reload_command()),
             )
         if self.topic.configs is None:
             problem = "not authorized to read the source topic's configs, so none are synced"
-            right = self.operator.source.allow_topic(self.topic.name, "DescribeConfigs")
+            right = self.operator.source.build_allow_topic_command(
+                self.topic.name, "DescribeConfigs"
+            )
             yield self._create_warning(
                 "", problem, _FindingRemedy("grant DESCRIBE_CONFIGS on it", right)
             )
@@ -391,7 +395,9 @@ class _MirrorPair:
                 problem = (
                     "not authorized to read the mirror topic's configs, so they cannot be checked"
                 )
-                right = self.operator.target.allow_topic(self.remote, "DescribeConfigs")
+                right = self.operator.target.build_allow_topic_command(
+                    self.remote, "DescribeConfigs"
+                )
                 yield self._create_warning(
                     "", problem, _FindingRemedy("grant DESCRIBE_CONFIGS on it", right)
                 )
@@ -498,9 +504,11 @@ class _MirrorPair:
         text = f"set {name}={value} on {self.remote} of {self.flow.target}"
         target = self.operator.target
         if self.mirror is not None:
-            return _FindingRemedy(text, target.set_topic_configs(self.remote, {name: value}))
+            return _FindingRemedy(
+                text, target.build_set_topic_configs_command(self.remote, {name: value})
+            )
         expected = self.plan_creation()  # not created automatically while it must not be copied
-        command = target.create_topic(
+        command = target.build_create_topic_command(
             self.remote,
             partitions=expected.partitions,
             replication_factor=expected.replication_factor,

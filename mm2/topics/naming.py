@@ -185,28 +185,28 @@ class CustomReplicationPolicy:
         return bool(self.policy.is_mm2_internal_topic(topic))
 
 
-def offset_map_topic(source_alias: str) -> str:
+def format_offset_map_topic(source_alias: str) -> str:
     """Return the name of the offset map topic on the target, for the flow from `source_alias`.
 
-    Like the names of Connect's own topics, the results of this function and of `incidents_topic`
-    ignore custom separators.
+    Like the names of Connect's own topics, the results of this function and of
+    `format_incidents_topic` ignore custom separators.
     """
     return f"mm2-offset-map.{source_alias}.internal"
 
 
-def incidents_topic(source_alias: str) -> str:
+def format_incidents_topic(source_alias: str) -> str:
     """Return the name of the incident topic on the target, which records lost, skipped or repaired
     data."""
     return f"mm2-incidents.{source_alias}.internal"
 
 
-def connect_topic(kind: str, source_alias: str) -> str:
+def format_connect_topic(kind: str, source_alias: str) -> str:
     """Return the name of an internal topic of the flow's Connect worker on the target. `kind` is
     `configs`, `offsets` or `status`."""
     return f"mm2-{kind}.{source_alias}.internal"
 
 
-def topic_on_target(
+def map_topic_to_target(
     policy: ReplicationPolicy, topic: str, *, source_alias: str, target_alias: str
 ) -> str:
     """Return the target name of the topic that mirrors a source topic, or that the source topic
@@ -222,11 +222,11 @@ def topic_on_target(
     return policy.format_remote_topic(source_alias, topic)
 
 
-def topic_on_source(
+def map_topic_to_source(
     policy: ReplicationPolicy, topic: str, *, source_alias: str, target_alias: str
 ) -> str:
-    """Return the source name of a target topic. Inverse of `topic_on_target`."""
-    return topic_on_target(policy, topic, source_alias=target_alias, target_alias=source_alias)
+    """Return the source name of a target topic. Inverse of `map_topic_to_target`."""
+    return map_topic_to_target(policy, topic, source_alias=target_alias, target_alias=source_alias)
 
 
 def original_topic(policy: ReplicationPolicy, topic: str) -> str:

@@ -19,13 +19,13 @@ from mm2.topics.flow_config import Flow, StartAt
 JAVA_LOOP_CAUSE = "java-leads-back"
 
 
-def reverse_offset_map_topic(flow: Flow) -> str:
+def format_reverse_offset_map_topic(flow: Flow) -> str:
     """Return the name of the reverse flow's offset map topic, which is on this flow's source and
     contains its producer ids."""
-    return naming.offset_map_topic(flow.target)
+    return naming.format_offset_map_topic(flow.target)
 
 
-def reverse_connect_offsets_topic(flow: Flow) -> str:
+def format_reverse_connect_offsets_topic(flow: Flow) -> str:
     """Return the name of the reverse flow's Connect offsets topic in MirrorMaker's dedicated mode,
     on this flow's source."""
     return f"mm2-offsets.{flow.target}.internal"

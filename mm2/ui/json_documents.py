@@ -440,7 +440,12 @@ def _encode_topic(one: FlowPageSnapshot, name: str, parts: Sequence[PartitionRep
         "partition_count": len(parts),
         "states": dict(sorted(states.items())),
         "reason": next(
-            (_split_remedy(each.reason)["reason"] for each in parts if _has_wait_reason(each)), ""
+            (
+                _encode_halt_reason(each.reason)["reason"]
+                for each in parts
+                if _has_wait_reason(each)
+            ),
+            "",
         ),
         "data_loss": "" if soonest is None else retention_estimate.describe_data_loss(soonest),
         "throttle_bytes_s": one.status.overrides.budgets.get_topic_limit(name),
@@ -475,11 +480,11 @@ def _encode_halts(report: FlowReport) -> Iterator[JsonObject]:
             "partitions": list(each.partitions[:NAMED_PARTITIONS_MAX]),
             "partition_count": len(each.partitions),
             "since_ms": each.since_ms,
-            **_split_remedy(each.reason),
+            **_encode_halt_reason(each.reason),
         }
 
 
-def _split_remedy(reason: str) -> JsonObject:
+def _encode_halt_reason(reason: str) -> JsonObject:
     """Split a halt reason into its text and its remedy command; "" if it has no remedy."""
     text, _, _ = reason.partition(operator_commands.REMEDY_PREFIX)
     return {

@@ -183,18 +183,18 @@ class StatusSite:
     def _render_incidents(
         self, asked: PageRequest, seen: PageSnapshot, one: _FlowOnPage
     ) -> PageResponse:
-        return self._get_result(
+        return self._get_command_result(
             asked, seen, command_runner.make_incidents_command(one.flow, seen.node.file)
         )
 
     def _render_plan(
         self, asked: PageRequest, seen: PageSnapshot, one: _FlowOnPage
     ) -> PageResponse:
-        return self._get_result(
+        return self._get_command_result(
             asked, seen, command_runner.make_plan_command(one.flow, seen.node.file)
         )
 
-    def _get_result(
+    def _get_command_result(
         self, asked: PageRequest, seen: PageSnapshot, question: PageCommand
     ) -> PageResponse:
         """Return a command's last result, and run the command again if requested.
@@ -217,12 +217,12 @@ class StatusSite:
     def _make_flow_page(self, make: _MakeFlowPage) -> PageRenderer:
         """Wrap a page renderer so that it receives the flow named in the query."""
 
-        def made(asked: PageRequest) -> PageResponse:
+        def render_flow_page(asked: PageRequest) -> PageResponse:
             seen = self._seen.current_snapshot()
             one = seen.find_flow(asked.query.get("flow", ""))
             return _make_flow_not_found(seen) if one is None else make(asked, seen, one)
 
-        return made
+        return render_flow_page
 
 
 def render_root_page(asked: PageRequest) -> PageResponse:

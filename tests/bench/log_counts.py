@@ -50,7 +50,7 @@ def _segment(path: Path) -> Counts:
         at = 0
         while at + record_batch.HEADER_BYTES <= end:
             read = os.pread(stream.fileno(), record_batch.HEADER_BYTES, at)
-            header = record_batch.read_header(memoryview(read))
+            header = record_batch.read_batch_header(memoryview(read))
             if header.length <= 0:
                 break  # preallocated, or just being written
             if not header.is_control:

@@ -63,7 +63,7 @@ def log(
         (MapSegmentKey(**where, first_source=start), segment),
     ]
     return [
-        (offset_map_records.encode_key(key), offset_map_records.encode_value(value))
+        (offset_map_records.encode_map_key(key), offset_map_records.encode_map_value(value))
         for key, value in pairs
     ]
 
@@ -143,7 +143,9 @@ owners = st.lists(st.tuples(st.integers(0, 4), steps), min_size=1, max_size=5)
 def history(owners):
     copied = Copied()
     key, value = era_key(1), era_of(first_source=10, first_target=3)
-    copied.known.apply(offset_map_records.encode_key(key), offset_map_records.encode_value(value))
+    copied.known.apply(
+        offset_map_records.encode_map_key(key), offset_map_records.encode_map_value(value)
+    )
     for epoch, (kept, steps) in enumerate(owners):
         copied.own(epoch, kept, steps)
     copied.known.check_invariants()

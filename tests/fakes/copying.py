@@ -87,7 +87,7 @@ class World:
 
     def offer(self, *held: bytes) -> World:
         """A fetch brings these batches, and the source ends behind them."""
-        header = record_batch.read_header(memoryview(held[-1]))
+        header = record_batch.read_batch_header(memoryview(held[-1]))
         return self.do(
             self.copy.on_fetched(scripts.records(*held, end=header.last_offset + 1), self.now_s)
         )
@@ -136,7 +136,7 @@ class World:
     def end(self) -> int:
         if not self.mirror:
             return 0
-        return record_batch.read_header(memoryview(self.mirror[-1])).last_offset + 1
+        return record_batch.read_batch_header(memoryview(self.mirror[-1])).last_offset + 1
 
     @property
     def segment(self) -> Any:
@@ -231,9 +231,9 @@ def unreadable(offset: int, *, codec: int = 1, last_delta: int = 3) -> bytes:
 
 def outgoing_of(*sources: int, source_epoch: int = 0, ends: int | None = None) -> Any:
     """A batch for the target of one record from each of these source offsets."""
-    found = [BatchRecord(at, FRESH, records.encode_body(VALUE)) for at in sources]
+    found = [BatchRecord(at, FRESH, records.encode_record_body(VALUE)) for at in sources]
     end = sources[-1] + 1 if ends is None else ends
-    header = record_batch.read_header(
+    header = record_batch.read_batch_header(
         memoryview(scripts.data(sources[0], b"v", last_delta=end - 1 - sources[0]))
     )._replace(leader_epoch=source_epoch)
     entry = SourceBatch(header, memoryview(b""), sources[0], "a test made it")

@@ -105,7 +105,7 @@ def east_and_west(folder: Path) -> World:
     sides = FakeSides(flow)
     sides.source.log("orders", COPIED)
     sides.target.log("east.orders", COPIED + DELTA)
-    sides.target.topics.topics[naming.offset_map_topic("east")] = copied_map.log(
+    sides.target.topics.topics[naming.format_offset_map_topic("east")] = copied_map.log(
         HERE, through=COPIED, delta=DELTA
     )
     for name, offset in (("billing", 40), ("mail", COPIED), ("ahead", 10)):
@@ -173,7 +173,7 @@ OTHER = TopicPartition("orders", 1)
 
 def also_copied(world: World) -> None:
     """A second partition, in the map and on the cluster gone to."""
-    world.sides.target.topics.topics[naming.offset_map_topic("east")] = [
+    world.sides.target.topics.topics[naming.format_offset_map_topic("east")] = [
         *copied_map.log(HERE, through=COPIED, delta=DELTA),
         *copied_map.log(OTHER, through=COPIED, delta=DELTA),
     ]

@@ -46,7 +46,7 @@ def last(held: bytes) -> int:
     """Of a batch, or of a message of an older format."""
     if held[16] < record_batch.MAGIC_V2:
         return int.from_bytes(held[:8])
-    return record_batch.read_header(memoryview(held)).last_offset
+    return record_batch.read_batch_header(memoryview(held)).last_offset
 
 
 def made(rng: random.Random, *, batches_most: int = 12) -> OddLog:
@@ -86,7 +86,7 @@ def _append_data(log: OddLog, rng: random.Random) -> None:
         flags |= record_batch.TRANSACTIONAL
     codec = rng.choice(log.codecs)
     stamp = Stamp(base_offset=base, leader_epoch=log.epoch, producer_id=producer, attributes=flags)
-    said = [records.decode_body(each.body) for each in found]
+    said = [records.decode_record_body(each.body) for each in found]
     held = [
         Record(
             key=one.key,
@@ -119,7 +119,7 @@ def _records(base: int, rng: random.Random) -> tuple[list[BatchRecord], int]:
         value = rng.choice([None, b"", rng.randbytes(rng.choice([3, 30, 300]))])
         key = rng.choice([None, b"k", rng.randbytes(9)])
         headers = ((b"h", rng.choice([None, b"x"])),) * rng.choice([0, 0, 0, 2])
-        body = records.encode_body(RecordFields(key, value, headers))
+        body = records.encode_record_body(RecordFields(key, value, headers))
         found.append(BatchRecord(at, around + rng.choice([0, 0, 1, -1, 9000, 40_000]), body))
         at += rng.choice([1, 1, 2, 7]) if gapped else 1
     return found, rng.choice([0, 0, 5]) if gapped else 0
@@ -154,7 +154,7 @@ def _append_old(log: OddLog, rng: random.Random) -> None:
         BatchRecord(
             first + at,
             NOW_MS + at if magic else -1,
-            records.encode_body(RecordFields(None, value)),
+            records.encode_record_body(RecordFields(None, value)),
         )
         for at, value in enumerate(values)
     )

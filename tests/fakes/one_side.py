@@ -64,7 +64,7 @@ class FakeSide:
     def incidents(self, topic: str) -> list[Incident]:
         """All that the topic has, none where there is no such topic."""
         return [
-            incident_records.decode(key or b"", value or b"")
+            incident_records.decode_incident(key or b"", value or b"")
             for key, value in self.topics.topics.get(topic, ())
         ]
 

@@ -20,7 +20,7 @@ from tests.fakes.admin import FakeAdmin, FakeCluster
 from tests.fakes.checkpoint_clients import FakeTail, Record
 from tests.fakes.plugin_contexts import Clock
 
-TOPIC = naming.offset_map_topic("west")
+TOPIC = naming.format_offset_map_topic("west")
 """Of the flow east->west the opposite map."""
 
 
@@ -70,5 +70,5 @@ class Source:
         if TOPIC not in self.cluster.topics:
             self.cluster.create(TOPIC)
         self.log.append(
-            (offset_map_records.encode_key(key), offset_map_records.encode_value(value))
+            (offset_map_records.encode_map_key(key), offset_map_records.encode_map_value(value))
         )

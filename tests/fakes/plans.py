@@ -49,7 +49,7 @@ def scene(**given: Any) -> FakeSides:
     sides = FakeSides(flow)
     sides.source.log(TOPIC, COPIED)
     sides.target.log(flow.format_remote_topic(TOPIC), COPIED + DELTA)
-    sides.target.topics.topics[naming.offset_map_topic("east")] = copied_map.log(
+    sides.target.topics.topics[naming.format_offset_map_topic("east")] = copied_map.log(
         HERE, through=COPIED, delta=DELTA
     )
     sides.source.members.commit("billing", {HERE: 40})

@@ -107,7 +107,7 @@ class Log:
         aborted: tuple[tuple[int, int], ...] = (),
         last_stable: int | None = None,
     ) -> None:
-        self.held = [(record_batch.read_header(memoryview(each)), each) for each in held]
+        self.held = [(record_batch.read_batch_header(memoryview(each)), each) for each in held]
         self.start = start
         last = max((header.last_offset + 1 for header, _ in self.held), default=start)
         self.end = last if end is None else end

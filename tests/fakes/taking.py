@@ -141,13 +141,15 @@ def answers(found: RecoveredState | None = None, **changed: Any) -> dict[Any, An
 
 
 def incidents(played: Played) -> list[Incident]:
-    return [incident_records.decode(e.key, e.value or b"") for e in played.stored if e.incident]
+    return [
+        incident_records.decode_incident(e.key, e.value or b"") for e in played.stored if e.incident
+    ]
 
 
 def kinds(played: Played) -> list[str]:
     """Of everything stored, in order: "incident", or the kind of map record."""
     return [
-        "incident" if each.incident else type(offset_map_records.decode_key(each.key)).__name__
+        "incident" if each.incident else type(offset_map_records.decode_map_key(each.key)).__name__
         for each in played.stored
     ]
 
@@ -155,10 +157,10 @@ def kinds(played: Played) -> list[str]:
 def mapped(played: Played, kind: type) -> list[tuple[Any, Any]]:
     """(key, value) of the map records stored whose keys are of this kind."""
     pairs = [
-        (offset_map_records.decode_key(e.key), e.value) for e in played.stored if not e.incident
+        (offset_map_records.decode_map_key(e.key), e.value) for e in played.stored if not e.incident
     ]
     return [
-        (k, offset_map_records.decode_value(k, value or b""))
+        (k, offset_map_records.decode_map_value(k, value or b""))
         for k, value in pairs
         if isinstance(k, kind)
     ]

@@ -49,7 +49,7 @@ class FakeSide:
         self.topics = FakeStateTopics()
 
     def create_map_reader(self, source_alias: str) -> OffsetMapReader:
-        topic = naming.offset_map_topic(source_alias)
+        topic = naming.format_offset_map_topic(source_alias)
         return OffsetMapReader(lambda: _Tail(self.topics, topic), where=self.alias)
 
     def log(self, topic: str, records: int, *, partition: int = 0, pending: int = 0) -> None:

@@ -93,7 +93,9 @@ targets.register(
 targets.register(
     "clusters-yaml",
     _text(
-        lambda text: config_loader.parse(text, file="f", folder=NOWHERE, environment=ENVIRONMENT)
+        lambda text: config_loader.parse_clusters_yaml(
+            text, file="f", folder=NOWHERE, environment=ENVIRONMENT
+        )
     ),
     seeds=[CLUSTERS.encode()],
     allowed=(SettingsError,),
@@ -102,7 +104,7 @@ targets.register(
 targets.register(
     "mm2-properties",
     _text(
-        lambda text: config_loader.parse_properties(
+        lambda text: config_loader.parse_mm2_properties(
             text, file="f", folder=NOWHERE, environment=ENVIRONMENT
         )
     ),

@@ -107,14 +107,14 @@ def _rechecked(data: bytes) -> bytes:
 
 
 def _header(data: bytes) -> None:
-    header = record_batch.read_header(memoryview(data))
+    header = record_batch.read_batch_header(memoryview(data))
     record_batch.has_valid_crc(memoryview(data), header)
     assert header.last_offset - header.last_offset_delta == header.base_offset
 
 
 def _open(data: bytes) -> None:
     data = _rechecked(data)
-    header = record_batch.read_header(memoryview(data))
+    header = record_batch.read_batch_header(memoryview(data))
     found = records.decode_batch(header, memoryview(data))
     parts = BatchDecoder(header, memoryview(data))
     in_parts: list[BatchRecord] = []
@@ -123,7 +123,7 @@ def _open(data: bytes) -> None:
     assert in_parts == found
     for each in found[:50]:
         try:
-            records.encode_body(records.decode_body(each.body))
+            records.encode_record_body(records.decode_record_body(each.body))
         except MalformedRecordsError:
             continue
     if found:
@@ -146,12 +146,12 @@ def _scan(data: bytes) -> None:
 
 def _bodies() -> Iterator[bytes]:
     headers = ((b"h", None), (b"\xff", b"2"))
-    yield records.encode_body(RecordFields(b"k", b"v" * 40, headers))
-    yield records.encode_body(RecordFields(None, None))
+    yield records.encode_record_body(RecordFields(b"k", b"v" * 40, headers))
+    yield records.encode_record_body(RecordFields(None, None))
 
 
 def _first_of(data: bytes) -> None:
-    records.decode_single_record(record_batch.read_header(memoryview(data)), memoryview(data))
+    records.decode_single_record(record_batch.read_batch_header(memoryview(data)), memoryview(data))
 
 
 def _packed(codec: int) -> Callable[[], list[bytes]]:
@@ -183,7 +183,7 @@ targets.register("open-batch", _open, seeds=_batches, allowed=OPENED)
 targets.register("only-record", _first_of, seeds=_batches, allowed=(struct.error,))
 targets.register(
     "record-body",
-    lambda data: records.encode_body(records.decode_body(data)),
+    lambda data: records.encode_record_body(records.decode_record_body(data)),
     seeds=_bodies,
     allowed=(MalformedRecordsError,),
 )
@@ -238,7 +238,7 @@ VALUES: tuple[MapValue, ...] = (
 
 def _map_value(key: MapKey) -> Callable[[bytes], object]:
     def read(data: bytes) -> None:
-        offset_map_records.decode_value(key, data)
+        offset_map_records.decode_map_value(key, data)
         if isinstance(key, MapSegmentKey):
             offset_map_records.read_segment_head(data)
 
@@ -247,8 +247,8 @@ def _map_value(key: MapKey) -> Callable[[bytes], object]:
 
 targets.register(
     "map-key",
-    offset_map_records.decode_key,
-    seeds=[offset_map_records.encode_key(key) for key in KEYS],
+    offset_map_records.decode_map_key,
+    seeds=[offset_map_records.encode_map_key(key) for key in KEYS],
     allowed=MAP_ERRORS,
 )
 for number, map_key in enumerate(KEYS):
@@ -256,7 +256,7 @@ for number, map_key in enumerate(KEYS):
     targets.register(
         f"map-value-{type(map_value).__name__.lower()}",
         _map_value(map_key),
-        seeds=[offset_map_records.encode_value(map_value)],
+        seeds=[offset_map_records.encode_map_value(map_value)],
         allowed=MAP_ERRORS,
     )
 
@@ -313,8 +313,8 @@ targets.register(
 )
 targets.register(
     "incident",
-    _pair(incident_records.decode),
-    seeds=[_joined(incident_records.encode(INCIDENT))],
+    _pair(incident_records.decode_incident),
+    seeds=[_joined(incident_records.encode_incident(INCIDENT))],
     allowed=(MalformedIncidentError,),
     text=True,
 )

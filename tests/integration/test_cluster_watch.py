@@ -35,7 +35,9 @@ def test_a_cluster_is_unreachable_while_its_only_broker_is_killed_or_frozen(
         f"clusters: {{east: {{bootstrap.servers: '{east.bootstrap}'}}, "
         f"west: {{bootstrap.servers: '{west.bootstrap}'}}}}\nflows: [{{from: east, to: west}}]\n"
     )
-    running = Running(config_loader.parse(text, file="c", folder=tmp_path, environment={}))
+    running = Running(
+        config_loader.parse_clusters_yaml(text, file="c", folder=tmp_path, environment={})
+    )
     (flow,) = running.settings.flows
     watch = ReachabilityMonitor(running, clock=CLOCK)
     caplog.set_level(logging.INFO, logger="mm2.clusters.reachability_monitor")

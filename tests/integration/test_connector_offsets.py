@@ -223,4 +223,4 @@ def test_a_connectors_own_settings_of_its_administrator_count(world, topic):
         contextlib.closing(world.clients.create_group_offsets_client(plan)) as asked,
         pytest.raises(FatalError, match="the listener does not use SASL"),
     ):
-        asked.fetch("g", 10.0)
+        asked.fetch_offsets("g", 10.0)

@@ -117,10 +117,10 @@ def test_a_missing_topic_is_made_as_wanted(place, topic, purpose, partitions):
     name = topic()
     settings = {"cleanup.policy": "compact", "segment.bytes": "1048576"}
     wanted = {"kind": purpose, "partitions": partitions, "settings": settings}
-    made = place.ensure_topic(WAIT_S, name=name, **wanted)
+    made = place.ensure(WAIT_S, name=name, **wanted)
     assert place.troubles in ([], [""])
     assert made == (partitions if partitions > 0 else 1)
-    assert place.ensure_topic(WAIT_S, name=name, may_create=False, **wanted) == made
+    assert place.ensure(WAIT_S, name=name, may_create=False, **wanted) == made
 
 
 @pytest.mark.parametrize(
@@ -139,13 +139,13 @@ def test_what_would_lose_configurations_is_refused(east, place, topic, exists, t
         partitions = exists.get("partitions", 1)
         kafka.create_topic(east.client_properties(), name, partitions=partitions, config=config)
     with pytest.raises(FatalError, match=told):
-        place.ensure_topic(WAIT_S, name=name, may_create=exists is not None)
+        place.ensure(WAIT_S, name=name, may_create=exists is not None)
 
 
 def test_too_few_brokers_are_waited_for_until_time_is_up(place, topic):
     begun_s = CLOCK.now_s()
     with pytest.raises(RetriableError, match=r"replication\.factor"):
-        place.ensure_topic(1.5, name=topic(), replication_factor=3)
+        place.ensure(1.5, name=topic(), replication_factor=3)
     assert CLOCK.now_s() - begun_s >= 1.0
     (trouble,) = place.troubles
     assert "set replication.factor to at most the number of brokers; retrying" in trouble

@@ -47,7 +47,9 @@ def test_progress_is_found_in_whichever_partition_it_is(tmp_path, east, topic):
     back = JavaReverseFlow(flow, source=where, target=where, syncs=None, clock=now)
     assert back.find_topics(30.0) == frozenset()
     name = kafka.create_topic(
-        properties, replication_loops.reverse_connect_offsets_topic(flow), partitions=PARTITIONS
+        properties,
+        replication_loops.format_reverse_connect_offsets_topic(flow),
+        partitions=PARTITIONS,
     )
     kafka.produce(properties, name, [stored(flow, number) for number in range(PARTITIONS)])
     assert back.find_topics(30.0) == {f"t{number}" for number in range(PARTITIONS)}

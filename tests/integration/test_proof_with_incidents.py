@@ -104,7 +104,7 @@ def test_a_topic_that_is_not_there_is_not_equal_to_nothing(east, west):
 
 def test_incidents_are_read_as_they_stand(east, topic):
     properties, alias = east.client_properties(), topic()
-    kafka.create_topic(properties, naming.incidents_topic(alias))
+    kafka.create_topic(properties, naming.format_incidents_topic(alias))
     one = Incident(
         topic="orders",
         partition=1,
@@ -117,11 +117,11 @@ def test_incidents_are_read_as_they_stand(east, topic):
     )
     other = dataclasses.replace(one, id="y", target=None, source=(1, 2))
     action = dataclasses.replace(one, id="z", kind=IncidentKind.OPERATOR_ACTION, target=None)
-    written = [incident_records.encode(each) for each in (one, other, action, one)]
-    gone = [(incident_records.encode(other)[0], None)]
+    written = [incident_records.encode_incident(each) for each in (one, other, action, one)]
+    gone = [(incident_records.encode_incident(other)[0], None)]
     kafka.produce(
         properties,
-        naming.incidents_topic(alias),
+        naming.format_incidents_topic(alias),
         [Outgoing(key=key, value=value) for key, value in [*written, *gone]],
     )
     assert replication_proof.read_incidents(properties, alias) == [one]

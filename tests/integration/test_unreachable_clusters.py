@@ -30,7 +30,7 @@ def file(own_cluster, tmp_path: Path) -> Iterator[Path]:
     properties = serving.client_properties()
     topic = "mm2-incidents.west.internal"
     kafka.create_topic(properties, topic)
-    key, value = incident_records.encode(
+    key, value = incident_records.encode_incident(
         Incident(
             topic="orders",
             partition=0,

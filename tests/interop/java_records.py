@@ -101,7 +101,7 @@ def _build(each: Build) -> bytes:
         )
     ]
     for record in each.records:
-        fields = records.decode_body(record.body)
+        fields = records.decode_record_body(record.body)
         parts += [_PLACE.pack(record.offset, record.timestamp)]
         parts += [_sized(fields.key), _sized(fields.value), _SIZE.pack(len(fields.headers))]
         for name, value in fields.headers:
@@ -140,7 +140,7 @@ def _records(data: bytes) -> Iterator[BatchRecord]:
             content, at = _read_sized(data, at)
             assert name is not None
             headers.append((name, content))
-        body = records.encode_body(RecordFields(key, value, tuple(headers)))
+        body = records.encode_record_body(RecordFields(key, value, tuple(headers)))
         yield BatchRecord(offset, timestamp, body)
 
 

@@ -187,7 +187,7 @@ class Mirroring:
         alias = self.flow.source
         self.offsets = Offsets(self.target, f"mm2-offsets.{alias}.internal")
         compacted = {"cleanup.policy": "compact"}
-        for name in (naming.offset_map_topic(alias), naming.incidents_topic(alias)):
+        for name in (naming.format_offset_map_topic(alias), naming.format_incidents_topic(alias)):
             kafka.create_topic(self.target, name, config=compacted)
         self.traffic = TrickleProducer(
             self.source, topic, partitions=PARTITIONS, per_second=PER_SECOND
@@ -293,9 +293,11 @@ class Mirroring:
         return found.count(DifferenceKind.DUPLICATED)
 
     def incidents(self) -> list[Incident]:
-        topic = naming.incidents_topic(self.flow.source)
+        topic = naming.format_incidents_topic(self.flow.source)
         found = kafka.read_partition(self.target, topic)
-        return [incident_records.decode(each.key or b"", each.value or b"") for each in found]
+        return [
+            incident_records.decode_incident(each.key or b"", each.value or b"") for each in found
+        ]
 
     def doubles_stated(self) -> int:
         """How many records the incidents call doubles of Java's."""

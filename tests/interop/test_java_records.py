@@ -52,7 +52,7 @@ def some_records(rng: random.Random, *, dense: bool, headers: bool = True) -> Re
             some_headers(rng) if headers else (),
         )
         timestamp = around + (rng.choice([0, 1, 700, 90_000, 1 << 40]) if around >= 0 else 0)
-        found.append(BatchRecord(at, timestamp, records.encode_body(fields)))
+        found.append(BatchRecord(at, timestamp, records.encode_record_body(fields)))
         at += 1 if dense else rng.choice([1, 1, 1, 2, 60, 5000])
     return found
 
@@ -68,7 +68,7 @@ def some_headers(rng: random.Random) -> tuple[tuple[bytes, bytes | None], ...]:
 def huge_record() -> BatchRecord:
     noise = random.Random(1).randbytes(HUGE // 2)
     return BatchRecord(
-        0, NOW_MS, records.encode_body(RecordFields(b"k", noise + bytes(HUGE - len(noise))))
+        0, NOW_MS, records.encode_record_body(RecordFields(b"k", noise + bytes(HUGE - len(noise))))
     )
 
 
@@ -283,7 +283,7 @@ def test_we_refuse_only_what_java_refuses_or_what_does_not_follow_each_other(
         if reading.failure or opened_or_refused(reading.set) is not None:
             continue
         offsets = [each.offset for each in reading.records]
-        header = record_batch.read_header(memoryview(reading.set))
+        header = record_batch.read_batch_header(memoryview(reading.set))
         within = header.base_offset <= offsets[0] and offsets[-1] <= header.last_offset
         assert offsets != sorted(set(offsets)) or not within, name
 
@@ -291,7 +291,8 @@ def test_we_refuse_only_what_java_refuses_or_what_does_not_follow_each_other(
 def said(found: Records) -> list[tuple[int, int, RecordFields]]:
     """Bodies may be written in more than one way, and Java takes names of headers for UTF-8."""
     return [
-        (each.offset, each.timestamp, as_text(records.decode_body(each.body))) for each in found
+        (each.offset, each.timestamp, as_text(records.decode_record_body(each.body)))
+        for each in found
     ]
 
 
@@ -309,7 +310,7 @@ def test_a_planted_change_is_found(
 ) -> None:
     """In a key, a value, a header, a timestamp and an offset; and a checksum that does not fit."""
     fields = RecordFields(b"key", b"value", ((b"name", b"content"),))
-    found = [BatchRecord(at, NOW_MS + at, records.encode_body(fields)) for at in range(3)]
+    found = [BatchRecord(at, NOW_MS + at, records.encode_record_body(fields)) for at in range(3)]
     batch = bytes(records.encode_batch(found, codec=0))
     at = [batch.index(part) for part in (b"key", b"value", b"name", b"content")]
     first = record_batch.HEADER_BYTES

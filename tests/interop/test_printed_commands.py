@@ -40,14 +40,14 @@ def test_every_command_of_kafkas_tools_is_obeyed(fort, tmp_path):
     properties = fort.client_properties()
     lines = "".join(f"{key}={value}\n" for key, value in properties.items())
     (tmp_path / operator_commands.ADMIN_PROPERTIES_PLACEHOLDER).write_text(lines)
-    for topic in (printed.TOPIC, printed.MIRROR, naming.offset_map_topic("west")):
+    for topic in (printed.TOPIC, printed.MIRROR, naming.format_offset_map_topic("west")):
         kafka.create_topic(properties, topic)
     hanging = leave_open(properties, printed.MIRROR)
     side = Recording(bootstrap=fort.bootstrap, principal="User:mirror", secured=True)
     list(printed.messages(OperatorCommands(source=side, target=side), hanging=hanging))
     wanted = sorted({each for each in side.given if OLD_SETTING not in each}, key=order)
     assert {shlex.split(each)[0] for each in wanted} == java_tools.TOOLS.keys() - NOT_TOLD
-    misspelt = side.set_topic_configs(printed.TOPIC, {"no.such.setting": "1"})
+    misspelt = side.build_set_topic_configs_command(printed.TOPIC, {"no.such.setting": "1"})
     *answers, wrong = java_tools.run([*wanted, misspelt], folder=tmp_path)
     for line, (code, said) in zip(wanted, answers, strict=True):
         assert code == 0, f"{line}\n{said}"

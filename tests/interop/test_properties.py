@@ -100,8 +100,11 @@ def java(place: Path) -> dict[str, Any]:
 
 
 def read(path: Path) -> Mm2Settings:
-    return config_loader.parse_properties(
-        config_loader.read_text(path), file=str(path), folder=path.parent, environment=ENVIRONMENT
+    return config_loader.parse_mm2_properties(
+        config_loader.read_config_text(path),
+        file=str(path),
+        folder=path.parent,
+        environment=ENVIRONMENT,
     )
 
 
@@ -147,9 +150,9 @@ PLANTED = [
 @pytest.mark.parametrize(("line", "other", "words"), PLANTED)
 def test_a_planted_difference_is_found(java, place, line, other, words):
     path = place / "overrides_per_flow.properties"
-    text = config_loader.read_text(path)
+    text = config_loader.read_config_text(path)
     assert f"\n{line}\n" in text
-    found = config_loader.parse_properties(
+    found = config_loader.parse_mm2_properties(
         text.replace(f"\n{line}\n", f"\n{other}\n"), file="x", folder=place, environment={}
     )
     lines = compare(found, java["files"][str(path)])
@@ -160,7 +163,7 @@ def test_a_planted_difference_is_found(java, place, line, other, words):
 def test_every_spelling_is_read_as_by_java(java, place):
     differing = []
     for number, expected in enumerate(java["properties"]):
-        text = config_loader.read_text(place / "odd" / f"{number}.properties")
+        text = config_loader.read_config_text(place / "odd" / f"{number}.properties")
         if java_properties.parse_properties(text) != expected:
             differing.append((text, expected))
     assert differing == []
@@ -184,7 +187,7 @@ def test_no_key_of_java_is_unknown(java):
         for name in clients
         if not (
             mm2_property_keys.is_supported_property(name)
-            or mm2_property_keys.explain_no_effect(name)
+            or mm2_property_keys.explain_ineffective_property(name)
         )
     ] == []
 
@@ -192,7 +195,7 @@ def test_no_key_of_java_is_unknown(java):
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.stem)
 def test_nothing_is_ignored_without_a_word(place, shape):
     """Taken out one by one, each key changes what is in force, or the lines that are told."""
-    text = config_loader.read_text(place / shape.name)
+    text = config_loader.read_config_text(place / shape.name)
     whole = summary(text, place)
     pairs = {pair.key: pair for pair in java_properties.parse_property_entries(text)}
     silent = []
@@ -229,7 +232,7 @@ SAID_ANYWAY = {
 def summary(text: str, folder: Path) -> object:
     """What a file adds up to, with its warnings, or its mistakes."""
     try:
-        found = config_loader.parse_properties(
+        found = config_loader.parse_mm2_properties(
             text, file="x", folder=folder, environment=ENVIRONMENT
         )
     except SettingsError as error:

@@ -67,10 +67,14 @@ def messages(operator: OperatorCommands, *, hanging: int = 0) -> Iterator[str]:
         replication_halts.format_fencing_acl_command(FLOW.name, operator)
     )
     for line in (
-        operator.source.allow_topic(TOPIC, *mirror_topic_writer.SOURCE_TOPIC_OPERATIONS),
-        operator.target.allow_topic(MIRROR, *mirror_topic_writer.MIRROR_TOPIC_OPERATIONS),
-        operator.target.allow_cluster("DescribeConfigs"),
-        operator.target.show_topic(MIRROR),
+        operator.source.build_allow_topic_command(
+            TOPIC, *mirror_topic_writer.SOURCE_TOPIC_OPERATIONS
+        ),
+        operator.target.build_allow_topic_command(
+            MIRROR, *mirror_topic_writer.MIRROR_TOPIC_OPERATIONS
+        ),
+        operator.target.build_allow_cluster_command("DescribeConfigs"),
+        operator.target.build_show_topic_command(MIRROR),
     ):
         yield operator_commands.format_remedy(line)
     for by in (DeletionCause.TIME, DeletionCause.SIZE):

@@ -38,7 +38,7 @@ def program() -> Path:
     digest = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
     built = system_files.find_user_cache_folder() / f"kfake-{digest}"
     built.parent.mkdir(parents=True, exist_ok=True)
-    with kafka_jars.hold_lock(built.with_suffix(".lock"), report=kafka_jars.print_to_stderr):
+    with kafka_jars.hold_file_lock(built.with_suffix(".lock"), report=kafka_jars.print_to_stderr):
         if not built.exists():
             _build(_go(), built)
     return built

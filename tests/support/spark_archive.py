@@ -27,7 +27,7 @@ def prepare() -> None:
     if archive.is_wanted:
         lock = files.find_user_cache_folder() / "spark-archive.lock"
         lock.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with kafka_jars.hold_lock(lock, report=kafka_jars.print_to_stderr):
+        with kafka_jars.hold_file_lock(lock, report=kafka_jars.print_to_stderr):
             if archive.is_wanted:
                 _make(archive)
 

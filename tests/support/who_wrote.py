@@ -70,7 +70,7 @@ def _producers(target: Mapping[str, str], topic: str) -> set[int]:
     if topic not in kafka.topics(target):
         return set()
     keys = [
-        offset_map_records.decode_key(record.key or b"")
+        offset_map_records.decode_map_key(record.key or b"")
         for records in kafka.read_topic(target, topic).values()
         for record in records
     ]
@@ -96,7 +96,7 @@ def _batches(driver: Driver, topic: str, partition: int, end: int) -> list[Batch
 
 def _headers(data: memoryview) -> Iterable[BatchHeader]:
     while len(data) >= record_batch.HEADER_BYTES:
-        header = record_batch.read_header(data)
+        header = record_batch.read_batch_header(data)
         if header.size > len(data):
             return
         yield header

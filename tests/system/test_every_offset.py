@@ -123,7 +123,7 @@ class World:
 
     def read_map(self) -> OffsetMap:
         known = OffsetMap()
-        for each in kafka.read_partition(self.target, naming.offset_map_topic("east")):
+        for each in kafka.read_partition(self.target, naming.format_offset_map_topic("east")):
             assert each.key is not None
             known.apply(each.key, each.value)
         known.check_invariants()

@@ -399,7 +399,7 @@ def heartbeats_that_are_paused_are_told_of(scene: Scene) -> None:
 def a_partition_that_is_halted_is_counted_and_not_copied(scene: Scene) -> None:
     """The map has something of one partition that nobody can read; the others are copied."""
     key = MapProducerKey(topic=scene.orders, partition=0, producer_id=1)
-    spoil_the_map(scene, offset_map_records.encode_key(key))
+    spoil_the_map(scene, offset_map_records.encode_map_key(key))
     scene.tell("restart", "--topic", scene.orders)
     eventually.eventually(
         lambda: (

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(400)]
 
-MAP = naming.offset_map_topic("east")
+MAP = naming.format_offset_map_topic("east")
 WAIT_S = 120.0
 
 
@@ -85,7 +85,7 @@ class World:
         ours = [
             each
             for each in sorted(keys)
-            if offset_map_records.decode_key(each).topic in self.topics
+            if offset_map_records.decode_map_key(each).topic in self.topics
         ]
         assert ours
         kafka.produce(self.target, MAP, [Outgoing(key=each, value=None) for each in ours])

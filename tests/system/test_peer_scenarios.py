@@ -83,7 +83,7 @@ class Mirrored:
         topic = f"mm2-offset-map.{self.aliases[0]}.internal"
         eventually.eventually(
             lambda: any(
-                isinstance(offset_map_records.decode_key(each.key or b""), EraKey)
+                isinstance(offset_map_records.decode_map_key(each.key or b""), EraKey)
                 for each in kafka.read_partition(self.target, topic)
             ),
             WAIT_S,

@@ -334,7 +334,7 @@ def await_halted(run: Mirror, *topics: str) -> None:
 def eras_of(target: Properties) -> dict[str, bytes]:
     """The keys of eras in the offset map, by topic."""
     keys = [each.key for each in kafka.read_partition(target, "mm2-offset-map.east.internal")]
-    named = [(offset_map_records.decode_key(key), key) for key in keys if key]
+    named = [(offset_map_records.decode_map_key(key), key) for key in keys if key]
     return {name.topic: key for name, key in named if isinstance(name, EraKey)}
 
 
@@ -350,7 +350,7 @@ def test_a_record_of_the_map_that_nobody_can_read_is_skipped(tmp_path, pair):
     given = settings(east, west, *topics)
     mirror.catch_up(tmp_path, given)
     eras = eras_of(west)
-    named = offset_map_records.encode_key(NewEraRequestKey(topic="payments", partition=0))
+    named = offset_map_records.encode_map_key(NewEraRequestKey(topic="payments", partition=0))
     kafka.produce(
         west,
         "mm2-offset-map.east.internal",

@@ -50,8 +50,10 @@ def test_no_command_prints_what_controls_a_terminal(
     )
     with Mirror(tmp_path, given) as running:
         running.await_records(20, topic=TOPIC)
-        key, value = incident_records.encode(stated)
-        kafka.produce(target, naming.incidents_topic("east"), [Outgoing(key=key, value=value)])
+        key, value = incident_records.encode_incident(stated)
+        kafka.produce(
+            target, naming.format_incidents_topic("east"), [Outgoing(key=key, value=value)]
+        )
         config = ("--config", str(running.settings_path))
         move = ("failover", "--from", "east", "--to", "west")
         shown = {

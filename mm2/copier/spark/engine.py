@@ -392,7 +392,7 @@ class SparkEngine:
         Runs on a separate thread, because calls into a frozen JVM block without a timeout.
         """
 
-        def body(stop: threading.Event) -> None:
+        def stop_gracefully(stop: threading.Event) -> None:
             stop.set()
             with contextlib.suppress(SparkUnavailableError):
                 self._cancel_jobs(spark)
@@ -401,7 +401,7 @@ class SparkEngine:
                 copy.wait(end.remaining_s(self._now.now_s()) / 2)
             spark.stop_context()
 
-        thread = self._start_thread("spark-stop", body)
+        thread = self._start_thread("spark-stop", stop_gracefully)
         if not thread.join(max(0.0, end.remaining_s(self._now.now_s()) - _KILL_TIMEOUT_S)):
             _log.warning("Spark did not stop in time and is being killed")
             spark.jvm.kill()

@@ -274,7 +274,7 @@ class Drill:
         apps.writing.start()
         apps.reading.start()
         path = self._start_flow()
-        settings = config_loader.load(path, environment=os.environ)
+        settings = config_loader.load_config_file(path, environment=os.environ)
         (flow,) = (each for each in settings.flows if each.name == self._flow.name)
         both = self._open.enter_context(
             FlowPair(settings, flow, purpose="drill", clock=self._clock)
@@ -368,7 +368,7 @@ class Drill:
     def _move_group(self, found: MoveComponentFactory, apps: _DrillApplications) -> DrillResult:
         left_s = self._clock.now_s()
 
-        def told(line: str) -> None:
+        def print_drill_line(line: str) -> None:
             nonlocal left_s
             self._report_step(line)
             if line.startswith("stop-producers: no hook"):
@@ -389,7 +389,7 @@ class Drill:
             left_s = self._clock.now_s()
             self._clusters[0].kill()
         with _FirstRecordTimer(apps.target_consumer, self._clock) as first:
-            report = self._execute_move(found, told)
+            report = self._execute_move(found, print_drill_line)
             self._child = None  # the move has stopped the flow
             for each in (apps.target_consumer, apps.target_producer):
                 if not each.running:

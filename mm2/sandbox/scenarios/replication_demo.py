@@ -87,8 +87,8 @@ class DemoWaiter:
         seen: set[object] = set()
         news_s = self._clock.now_s()
         while not done():
-            self._check()
-            standing = self._progress_state()
+            self._check_flow_health()
+            standing = self._get_progress_state()
             if standing not in seen:
                 seen.add(standing)
                 news_s = self._clock.now_s()
@@ -97,7 +97,7 @@ class DemoWaiter:
                     f"{activity}: no progress for {STALL_TIMEOUT_S:.0f} s: {self._describe_state()}"
                 )
             self._pause()
-        self._check()
+        self._check_flow_health()
 
     def wait_with_timeout(self, done: Callable[[], bool], activity: str) -> None:
         """Wait until `done` returns True, regardless of the flow's state. Raises `DemoFailedError`
@@ -115,13 +115,13 @@ class DemoWaiter:
     def _pause(self) -> None:
         clock.wait_until(lambda: self._stop_signal() is not None, timeout_s=WAIT_POLL_INTERVAL_S)
 
-    def _check(self) -> None:
+    def _check_flow_health(self) -> None:
         self.raise_if_stopped()
         flow = self._flow()
         if self._crashed() or flow.state is FlowState.FAILED:
             raise DemoFailedError(f"replication has failed: {self._crashed() or flow.reason}")
 
-    def _progress_state(self) -> object:
+    def _get_progress_state(self) -> object:
         flow = self._flow()
         return (
             flow.state,
@@ -436,7 +436,7 @@ class Demo:
     @property
     def settings(self) -> Mm2Settings:
         """Configuration that the replication node runs with."""
-        return config_loader.load(self.settings_file, environment=os.environ)
+        return config_loader.load_config_file(self.settings_file, environment=os.environ)
 
     def close(self) -> None:
         """Stop the node, the clients and the clusters."""
@@ -512,7 +512,7 @@ class Demo:
         total = sum(ends.values())
         idle_s = started_s
 
-        def copied() -> bool:
+        def is_backlog_replicated() -> bool:
             nonlocal idle_s
             done = sum(self._get_replicated_offsets(ends).values())
             if done == 0:
@@ -524,7 +524,7 @@ class Demo:
                 self._show_activity(f"replicating the backlog: {min(100, 100 * done // total)} %")
             return self._has_replicated(ends)
 
-        self._waits.wait_with_progress(copied, "replicating the backlog")
+        self._waits.wait_with_progress(is_backlog_replicated, "replicating the backlog")
         partitions = self._get_flow_status().partitions
         found = DemoThroughput(
             records=sum(each.records for each in partitions),
@@ -575,12 +575,12 @@ class Demo:
         """Wait for half of the configured time."""
         until_s = self._clock.now_s() + self._options.seconds / 2
 
-        def over() -> bool:
+        def is_half_time_over() -> bool:
             left_s = until_s - self._clock.now_s()
             self._show_activity(f"{what}: {max(0.0, left_s):.0f} s more")
             return left_s <= 0
 
-        self._waits.wait_with_progress(over, what)
+        self._waits.wait_with_progress(is_half_time_over, what)
 
     def _wait_for_catch_up(self, traffic: TrafficMix) -> tuple[str, ...]:
         ends = self._read_end_offsets(traffic)
@@ -598,7 +598,7 @@ class Demo:
         names = self._list_topics(traffic)
         done = 0
 
-        def report(part: PartitionComparison) -> None:
+        def print_partition_result(part: PartitionComparison) -> None:
             nonlocal done
             done += 1
             so_far = plurals.format_count(done, "partition")
@@ -611,7 +611,7 @@ class Demo:
             self._get_client_properties(SOURCE_ALIAS),
             self._get_client_properties(TARGET_ALIAS),
             {name: self._remote_topic_name(name) for name in names},
-            report=report,
+            report=print_partition_result,
         )
         partitions = plurals.format_count(len(found.partitions), "partition")
         self._print_step(

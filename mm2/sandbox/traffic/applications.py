@@ -114,7 +114,9 @@ class NumberProducer(ClientLoop):
         self._producer.flush(_FLUSH_TIMEOUT_S)
 
     def _send_number(self, number: int) -> None:
-        def told(error: confluent_kafka.KafkaError | None, _: confluent_kafka.Message) -> None:
+        def on_delivery(
+            error: confluent_kafka.KafkaError | None, _: confluent_kafka.Message
+        ) -> None:
             if error is None:
                 self.sent.add(number)
 
@@ -123,7 +125,7 @@ class NumberProducer(ClientLoop):
                 self._topic,
                 str(number).encode(),
                 partition=number % self._partitions,
-                on_delivery=told,
+                on_delivery=on_delivery,
             )
         except BufferError:
             self._producer.poll(_QUEUE_FULL_WAIT_S)
@@ -217,7 +219,7 @@ def read_group_offsets(
     consumer = made.consumer(f"asks-{group}", group_id=group)
     places = [confluent_kafka.TopicPartition(topic, number) for number in range(partitions)]
 
-    def ask() -> dict[int, int]:
+    def fetch_group_offsets() -> dict[int, int]:
         doing = f"reading the offsets of the group {group}"
         try:
             answer = consumer.committed(places, _REQUEST_TIMEOUT_S)
@@ -229,7 +231,9 @@ def read_group_offsets(
         return {each.partition: each.offset for each in answer}
 
     try:
-        found = sandbox_clients.retry_transient_errors(ask, timeout_s=_REQUEST_TIMEOUT_S)
+        found = sandbox_clients.retry_transient_errors(
+            fetch_group_offsets, timeout_s=_REQUEST_TIMEOUT_S
+        )
     finally:
         consumer.close()
     if min(found.values()) < 0:

@@ -44,11 +44,15 @@ def compute_percentiles(samples_ms: array.array[float]) -> LatencyPercentiles:
     """Compute latency percentiles from ranked samples; NaN if there are no samples."""
     ranked = sorted(samples_ms)
 
-    def at(share: float) -> float:
+    def get_percentile(share: float) -> float:
         return ranked[min(len(ranked) - 1, int(len(ranked) * share))] if ranked else float("nan")
 
     return LatencyPercentiles(
-        count=len(ranked), p50_ms=at(0.5), p99_ms=at(0.99), p999_ms=at(0.999), max_ms=at(1.0)
+        count=len(ranked),
+        p50_ms=get_percentile(0.5),
+        p99_ms=get_percentile(0.99),
+        p999_ms=get_percentile(0.999),
+        max_ms=get_percentile(1.0),
     )
 
 

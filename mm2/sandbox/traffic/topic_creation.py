@@ -42,7 +42,7 @@ def create_topics(clients: SandboxClients, topics: Iterable[TrafficTopic]) -> No
     ]
     times_asked = itertools.count(1)
 
-    def ask() -> None:
+    def create_missing_topics() -> None:
         repeats = next(times_asked) > 1
         for name, created in admin.create_topics(new, operation_timeout=_CREATE_TIMEOUT_S).items():
             doing = f"creating topic {name}"
@@ -55,4 +55,4 @@ def create_topics(clients: SandboxClients, topics: Iterable[TrafficTopic]) -> No
                 if not (repeats and isinstance(ours, TopicExistsError)):
                     raise ours from None
 
-    sandbox_clients.retry_transient_errors(ask)
+    sandbox_clients.retry_transient_errors(create_missing_topics)

@@ -10,7 +10,7 @@ from mm2.sandbox.sandbox_cluster import SandboxCluster
 from mm2.topics import naming
 from tests.support import kafka
 
-MAP_TOPIC = naming.offset_map_topic("east")
+MAP_TOPIC = naming.format_offset_map_topic("east")
 
 
 def read_map(target: SandboxCluster) -> OffsetMap:

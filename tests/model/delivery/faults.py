@@ -150,13 +150,13 @@ class _WithoutMarker(BentCopy):
 
 def _nearer(item: FlowLogItem) -> FlowLogItem:
     """An anchor that does not count the marker which is not there."""
-    key = offset_map_records.decode_key(item.key) if not item.incident else None
+    key = offset_map_records.decode_map_key(item.key) if not item.incident else None
     if not isinstance(key, MapSegmentKey) or item.value is None:
         return item
-    segment = offset_map_records.decode_value(key, item.value)
+    segment = offset_map_records.decode_map_value(key, item.value)
     assert isinstance(segment, MapSegment)
     nearer = dataclasses.replace(segment, target_next=segment.target_next - 1)
-    return dataclasses.replace(item, value=offset_map_records.encode_value(nearer))
+    return dataclasses.replace(item, value=offset_map_records.encode_map_value(nearer))
 
 
 class NoFence(_WithoutMarker):
@@ -241,7 +241,7 @@ def plain(batch: memoryview) -> bytes:
     copied = bytearray(batch)
     if not copied[22] & batches.CONTROL:
         copied[22] &= ~batches.TRANSACTIONAL
-        record_batch.write_crc(copied, crc32c.crc32c(copied[record_batch.CRC_START :]))
+        record_batch.write_batch_crc(copied, crc32c.crc32c(copied[record_batch.CRC_START :]))
     return bytes(copied)
 
 
@@ -272,7 +272,7 @@ class SequencesCounted(AbortedTailCounted):
 
     def _numbered(self, offset: int) -> Iterator[bytes]:
         for batch in self.tail:
-            header = record_batch.read_header(batch)
+            header = record_batch.read_batch_header(batch)
             yield offset.to_bytes(8, "big") + bytes(batch[8:])
             offset += header.record_count
 

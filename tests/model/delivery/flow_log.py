@@ -50,18 +50,20 @@ class FlowLog:
     def append(self, item: FlowLogItem) -> None:
         if item.incident:
             assert item.value is not None
-            self._name(incident_records.decode(item.key, item.value))
+            self._name(incident_records.decode_incident(item.key, item.value))
             return
         self.records.append((item.key, item.value))
         try:
             self.map.apply(item.key, item.value)
         except ValueError as error:
             raise AssertionError(f"recorded what nobody can read: {error}") from error
-        key = offset_map_records.decode_key(item.key)
+        key = offset_map_records.decode_map_key(item.key)
         if self._world.tracing and item.value is not None:
-            self._world.note("map", f"{key} = {offset_map_records.decode_value(key, item.value)}")
+            self._world.note(
+                "map", f"{key} = {offset_map_records.decode_map_value(key, item.value)}"
+            )
         if isinstance(key, EraKey) and item.value is not None:
-            era = offset_map_records.decode_value(key, item.value)
+            era = offset_map_records.decode_map_value(key, item.value)
             assert isinstance(era, Era)
             if era.request and era.request not in self._requests:
                 self._requests.add(era.request)
@@ -78,7 +80,7 @@ class FlowLog:
         """What `mm2 topic reset` appends."""
         key = NewEraRequestKey(topic=PARTITION.topic, partition=PARTITION.partition)
         value = NewEraRequest(request=request, position=position)
-        encoded = offset_map_records.encode_key(key), offset_map_records.encode_value(value)
+        encoded = offset_map_records.encode_map_key(key), offset_map_records.encode_map_value(value)
         self.append(FlowLogItem(key=encoded[0], value=encoded[1]))
 
     @property
@@ -91,7 +93,7 @@ class FlowLog:
             self._tidy()
         anchor = self.partition.resume_point
         for key in self.partition.list_superseded_keys(anchor.key) if anchor is not None else ():
-            self.append(FlowLogItem(key=offset_map_records.encode_key(key), value=None))
+            self.append(FlowLogItem(key=offset_map_records.encode_map_key(key), value=None))
         found = recovery_instructions.extract_recovered_state(self.partition, target=target)
         return dataclasses.replace(found, java=self._java.progress()) if self._java else found
 
@@ -109,6 +111,10 @@ class FlowLog:
             anchor = self.partition.resume_point
             if anchor is not None and each.key != anchor.key:
                 value = (
-                    None if each.segment is None else offset_map_records.encode_value(each.segment)
+                    None
+                    if each.segment is None
+                    else offset_map_records.encode_map_value(each.segment)
                 )
-                self.append(FlowLogItem(key=offset_map_records.encode_key(each.key), value=value))
+                self.append(
+                    FlowLogItem(key=offset_map_records.encode_map_key(each.key), value=value)
+                )

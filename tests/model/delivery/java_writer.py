@@ -100,7 +100,7 @@ class JavaWriter:
         network = self._world.network
         made = []
         for record in found:
-            fields = records.decode_body(record.body)
+            fields = records.decode_record_body(record.body)
             made.append(
                 Record(
                     key=fields.key,

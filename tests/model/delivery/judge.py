@@ -136,15 +136,15 @@ def _records(entries: list[Entry]) -> list[Seen]:
 
 def _opened(data: bytes) -> list[BatchRecord]:
     batch = memoryview(data)
-    return records.decode_batch(record_batch.read_header(batch), batch) if data else []
+    return records.decode_batch(record_batch.read_batch_header(batch), batch) if data else []
 
 
 def _content(around: World, record: BatchRecord) -> Content | None:
     """What is to become of a source record; None when it is to be left out."""
     if around.transform is None:
         return record.timestamp, record.body
-    became = around.transform(records.decode_body(record.body), record.timestamp)
-    return None if became is None else (record.timestamp, records.encode_body(became))
+    became = around.transform(records.decode_record_body(record.body), record.timestamp)
+    return None if became is None else (record.timestamp, records.encode_record_body(became))
 
 
 def _origins(around: World) -> dict[Content, Origin]:
@@ -245,13 +245,13 @@ def _newest_of_keys(around: World, seen: list[Seen], *, reader: str) -> list[str
     if not quiet or around.log.partition.eras == {}:
         return []
     wanted = {
-        records.decode_body(record.body).key: _content(around, record)
+        records.decode_record_body(record.body).key: _content(around, record)
         for entry in opposite_flow.local(around.source.entries)
         if entry.committed
         for record in entry.held
         if record.offset >= max(_first_source(around), around.source.log_start)
     }
-    have = {records.decode_body(each.content[1]).key: each.content for each in seen}
+    have = {records.decode_record_body(each.content[1]).key: each.content for each in seen}
     wrong = [
         key for key, content in wanted.items() if content is not None and have.get(key) != content
     ]

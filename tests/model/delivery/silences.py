@@ -47,7 +47,7 @@ def _names_an_id(item: FlowLogItem) -> bool:
 
 def _incident_of(item: FlowLogItem) -> Incident:
     assert item.value is not None
-    return incident_records.decode(item.key, item.value)
+    return incident_records.decode_incident(item.key, item.value)
 
 
 class IncidentsWithoutTarget(BentCopy):
@@ -63,7 +63,9 @@ class IncidentsWithoutTarget(BentCopy):
 def _without_target(item: FlowLogItem) -> FlowLogItem:
     if not item.incident:
         return item
-    key, value = incident_records.encode(dataclasses.replace(_incident_of(item), target=None))
+    key, value = incident_records.encode_incident(
+        dataclasses.replace(_incident_of(item), target=None)
+    )
     return dataclasses.replace(item, key=key, value=value)
 
 

@@ -406,20 +406,22 @@ class TargetLog:
         known = [each for each in known[: self._random.randint(0, len(known))] if each.data]
         opened = {
             each.base: records.decode_batch(
-                record_batch.read_header(memoryview(each.data)), memoryview(each.data)
+                record_batch.read_batch_header(memoryview(each.data)), memoryview(each.data)
             )
             for each in known
             if not each.control
         }
         newest = {
-            records.decode_body(record.body).key: record.offset
+            records.decode_record_body(record.body).key: record.offset
             for found in opened.values()
             for record in found
         }
         for entry in known:
             held = opened.get(entry.base, [])
             kept = [
-                each for each in held if newest[records.decode_body(each.body).key] == each.offset
+                each
+                for each in held
+                if newest[records.decode_record_body(each.body).key] == each.offset
             ]
             if len(kept) < len(held):
                 entry.data = _cleaned(entry, kept)
@@ -475,7 +477,7 @@ def _cleaned(entry: Entry, kept: list[BatchRecord]) -> bytes:
     """The batch without the other records; nothing when none is left."""
     if not kept:
         return b""
-    was = record_batch.read_header(memoryview(entry.data))
+    was = record_batch.read_batch_header(memoryview(entry.data))
     body = [
         Record(
             key=fields.key,
@@ -485,7 +487,7 @@ def _cleaned(entry: Entry, kept: list[BatchRecord]) -> bytes:
             offset_delta=each.offset - entry.base,
         )
         for each in kept
-        for fields in (records.decode_body(each.body),)
+        for fields in (records.decode_record_body(each.body),)
     ]
     stamp = Stamp(
         base_offset=entry.base,

@@ -55,7 +55,7 @@ def test_ours_is_a_file_that_the_product_accepts(tmp_path: Path):
     path = tmp_path / "clusters.yaml"
     assert argv[1:3] == ["run", str(path)]
     assert yaml.safe_load(path.read_text()) == json.loads(path.read_text())
-    (flow,) = config_loader.load(path, environment={}).flows
+    (flow,) = config_loader.load_config_file(path, environment={}).flows
     assert (flow.source, flow.target, flow.replication_factor) == ("east7", "west7", 1)
 
 
@@ -69,7 +69,7 @@ def test_ours_without_spark_differs_in_that_alone():
 def test_ours_takes_the_file_of_javas(tmp_path: Path, engine: str):
     ours = Mm2Properties(like=contestants.JAVA_DEFAULTS, engine=engine)
     ours.command(FLOW, tmp_path)
-    read = config_loader.load(tmp_path / "mm2.properties", environment={})
+    read = config_loader.load_config_file(tmp_path / "mm2.properties", environment={})
     assert [each.name for each in read.flows] == ["east7->west7"]
     assert read.spark.engine == engine
     text = (tmp_path / "mm2.properties").read_text()

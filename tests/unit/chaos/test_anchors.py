@@ -35,7 +35,9 @@ def known(**reached: int) -> OffsetMap:
             last_crc=None,
             runs=(),
         )
-        found.apply(offset_map_records.encode_key(key), offset_map_records.encode_value(segment))
+        found.apply(
+            offset_map_records.encode_map_key(key), offset_map_records.encode_map_value(segment)
+        )
     return found
 
 

@@ -64,7 +64,9 @@ def test_what_is_wrong_is_seen(change, told):
 
 
 def test_the_clusters_of_the_settings_are_services_of_the_file():
-    found = config_loader.load(image.DEPLOY / "compose" / "clusters.yaml", environment={})
+    found = config_loader.load_config_file(
+        image.DEPLOY / "compose" / "clusters.yaml", environment={}
+    )
     assert sorted(flow.name for flow in found.flows) == ["east->west", "west->east"]
     for alias, cluster in found.clusters.items():
         (server,) = cluster.bootstrap_servers

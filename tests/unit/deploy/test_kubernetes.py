@@ -139,7 +139,9 @@ def test_mm2_takes_the_settings_of_the_config_map(tmp_path: Path):
     file = tmp_path / "clusters.yaml"
     file.write_text(text.replace("/etc/mm2-secrets", str(tmp_path)))
     pod = kubernetes.one(OURS, "Deployment")["spec"]["template"]["spec"]
-    found = config_loader.load(file, environment=kubernetes.environment(pod["containers"][0]))
+    found = config_loader.load_config_file(
+        file, environment=kubernetes.environment(pod["containers"][0])
+    )
     assert not found.warnings
     assert [flow.name for flow in found.flows] == ["east->west", "west->east"]
     assert found.clusters["east"].security.password == "secret-of-a-test"

@@ -36,7 +36,7 @@ def taken(tmp_path: Path):
     def take(text: str):
         file = tmp_path / "clusters.yaml"
         file.write_text(text.replace("/etc/mm2", str(tmp_path)))
-        return config_loader.load(file, environment=ENVIRONMENT)
+        return config_loader.load_config_file(file, environment=ENVIRONMENT)
 
     return take
 

@@ -21,52 +21,54 @@ ALLOW = f"kafka-acls.sh {HEAD} --add --allow-principal User:mm2"
 # Each: what is built, and how it reads.
 TABLE = [
     (
-        CLUSTER.set_topic_configs("t", {"a.b": "1", "c": "d"}),
+        CLUSTER.build_set_topic_configs_command("t", {"a.b": "1", "c": "d"}),
         f"kafka-configs.sh {HEAD} --alter --entity-type topics --entity-name t "
         "--add-config a.b=1,c=d",
     ),
     (
-        CLUSTER.set_topic_configs("t", {"cleanup.policy": "compact,delete"}),
+        CLUSTER.build_set_topic_configs_command("t", {"cleanup.policy": "compact,delete"}),
         f"kafka-configs.sh {HEAD} --alter --entity-type topics --entity-name t "
         "--add-config 'cleanup.policy=[compact,delete]'",
     ),
     (
-        CLUSTER.create_topic("t", partitions=2, replication_factor=3, settings={"a": "b,c"}),
+        CLUSTER.build_create_topic_command(
+            "t", partitions=2, replication_factor=3, settings={"a": "b,c"}
+        ),
         f"kafka-topics.sh {HEAD} --create --topic t --partitions 2 --replication-factor 3 "
         "--config a=b,c",
     ),
     (
-        CLUSTER.create_topic("t", partitions=2, replication_factor=None, settings={}),
+        CLUSTER.build_create_topic_command("t", partitions=2, replication_factor=None, settings={}),
         f"kafka-topics.sh {HEAD} --create --topic t --partitions 2",
     ),
     (
-        CLUSTER.show_topic_configs("t"),
+        CLUSTER.build_show_topic_configs_command("t"),
         f"kafka-configs.sh {HEAD} --describe --all --entity-type topics --entity-name t",
     ),
-    (CLUSTER.show_topic("t"), f"kafka-topics.sh {HEAD} --describe --topic t"),
-    (CLUSTER.delete_topic("t"), f"kafka-topics.sh {HEAD} --delete --topic t"),
+    (CLUSTER.build_show_topic_command("t"), f"kafka-topics.sh {HEAD} --describe --topic t"),
+    (CLUSTER.build_delete_topic_command("t"), f"kafka-topics.sh {HEAD} --delete --topic t"),
     (
-        CLUSTER.allow_topic("t", "Read", "Write"),
+        CLUSTER.build_allow_topic_command("t", "Read", "Write"),
         f"{ALLOW} --operation Read --operation Write --topic t",
     ),
     (
-        CLUSTER.allow_transactional_ids("mm2-a->b-"),
+        CLUSTER.build_allow_transactional_ids_command("mm2-a->b-"),
         f"{ALLOW} --operation Write --operation Describe --transactional-id 'mm2-a->b-' "
         "--resource-pattern-type prefixed",
     ),
     (
-        CLUSTER.allow_topics(["t", "u"], "Read"),
+        CLUSTER.build_allow_topics_command(["t", "u"], "Read"),
         f"{ALLOW} --operation Read --topic t --topic u",
     ),
     (
-        CLUSTER.allow_named_groups(["g", "h"], "Read"),
+        CLUSTER.build_allow_groups_command(["g", "h"], "Read"),
         f"{ALLOW} --operation Read --group g --group h",
     ),
     (
-        CLUSTER.show_user("mirror"),
+        CLUSTER.build_show_user_command("mirror"),
         f"kafka-configs.sh {HEAD} --describe --entity-type users --entity-name mirror",
     ),
-    (CLUSTER.show_versions(), f"kafka-broker-api-versions.sh {HEAD}"),
+    (CLUSTER.build_show_versions_command(), f"kafka-broker-api-versions.sh {HEAD}"),
     (
         operator_commands.build_dns_lookup_command("kafka.example:9092"),
         "getent ahosts kafka.example",
@@ -77,39 +79,39 @@ TABLE = [
         "openssl s_client -connect k:9093 -servername k </dev/null",
     ),
     (
-        CLUSTER.allow_cluster("IdempotentWrite"),
+        CLUSTER.build_allow_cluster_command("IdempotentWrite"),
         f"{ALLOW} --operation IdempotentWrite --cluster",
     ),
     (
-        CLUSTER.abort_transaction("t", partition=3, start=70),
+        CLUSTER.build_abort_transaction_command("t", partition=3, start=70),
         f"kafka-transactions.sh {HEAD} abort --topic t --partition 3 --start-offset 70",
     ),
     (
-        CLUSTER.show_producers("t", partition=3),
+        CLUSTER.build_show_producers_command("t", partition=3),
         f"kafka-transactions.sh {HEAD} describe-producers --topic t --partition 3",
     ),
     (
-        OPERATOR.rebuild_offset_map("a->b", "t"),
+        OPERATOR.build_rebuild_offset_map_command("a->b", "t"),
         "mm2 offsets rebuild --flow 'a->b' --topic t --config /etc/mm2/clusters.yaml",
     ),
-    (OperatorCommands(connector="a").rebuild_offset_map("a->b", "t"), ""),
-    (OPERATOR.run(), "mm2 run --config /etc/mm2/clusters.yaml"),
-    (OPERATOR.reload(), "mm2 reload --config /etc/mm2/clusters.yaml"),
+    (OperatorCommands(connector="a").build_rebuild_offset_map_command("a->b", "t"), ""),
+    (OPERATOR.build_run_command(), "mm2 run --config /etc/mm2/clusters.yaml"),
+    (OPERATOR.build_reload_command(), "mm2 reload --config /etc/mm2/clusters.yaml"),
     (
-        OPERATOR.reset_topic("a->b", "t", position="offset:9", partition=3),
+        OPERATOR.build_reset_topic_command("a->b", "t", position="offset:9", partition=3),
         "mm2 topic reset 'a->b' t --partition 3 --from offset:9 --config /etc/mm2/clusters.yaml",
     ),
     (
-        OPERATOR.reset_topic("a->b", "t", position="earliest"),
+        OPERATOR.build_reset_topic_command("a->b", "t", position="earliest"),
         "mm2 topic reset 'a->b' t --from earliest --config /etc/mm2/clusters.yaml",
     ),
-    (OPERATOR.restart("a->b"), "mm2 restart 'a->b' --config /etc/mm2/clusters.yaml"),
+    (OPERATOR.build_restart_command("a->b"), "mm2 restart 'a->b' --config /etc/mm2/clusters.yaml"),
     (
-        OPERATOR.restart("a->b", "t"),
+        OPERATOR.build_restart_command("a->b", "t"),
         "mm2 restart 'a->b' --topic t --config /etc/mm2/clusters.yaml",
     ),
     (
-        OperatorCommands(connector="m").restart("a->b", "t"),
+        OperatorCommands(connector="m").build_restart_command("a->b", "t"),
         "curl -f -X POST 'http://WORKER:8083/connectors/m/restart?includeTasks=true'",
     ),
 ]
@@ -126,14 +128,16 @@ def test_a_move_is_begun_between_two_clusters():
 
 
 def test_the_shell_gets_every_word_as_it_was():
-    line = OperatorCommands(file="my file.yaml").reset_topic("a->b", "t", position="latest")
+    line = OperatorCommands(file="my file.yaml").build_reset_topic_command(
+        "a->b", "t", position="latest"
+    )
     assert shlex.split(line)[3] == "a->b"
     assert shlex.split(line)[-1] == "my file.yaml"
 
 
 def test_a_secured_cluster_is_reached_with_an_administrators_properties():
     secured = ClusterCommands(bootstrap="b:1", secured=True)
-    assert secured.show_topic("t") == (
+    assert secured.build_show_topic_command("t") == (
         "kafka-topics.sh --bootstrap-server b:1 --command-config ADMIN.properties "
         "--describe --topic t"
     )
@@ -175,7 +179,9 @@ URL = "http://WORKER:8083/connectors/mirror"
     ],
 )
 def test_on_a_plain_worker_offsets_are_altered_over_rest(position, partition, body):
-    line = PLAIN.reset_topic("a->b", "my topic", position=position, partition=partition)
+    line = PLAIN.build_reset_topic_command(
+        "a->b", "my topic", position=position, partition=partition
+    )
     stop, alter, go_on = (shlex.split(each) for each in line.split(" && "))
     assert stop[-3:] == ["-X", "PUT", f"{URL}/stop"]
     assert go_on[-1] == f"{URL}/resume"
@@ -191,7 +197,7 @@ def test_on_a_plain_worker_offsets_are_altered_over_rest(position, partition, bo
 
 
 def test_on_a_plain_worker_what_is_not_known_is_a_word_to_be_replaced():
-    line = PLAIN.reset_topic("a->b", "t", position="latest")
+    line = PLAIN.build_reset_topic_command("a->b", "t", position="latest")
     assert '"partition": PARTITION}, "offset": {"offset": OFFSET}' in line
 
 

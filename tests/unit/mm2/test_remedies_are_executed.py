@@ -123,7 +123,9 @@ def sites() -> Iterator[str]:
         module = ".".join(path.relative_to(ROOT / "mm2").with_suffix("").parts)
         for name, function in _functions(ast.parse(path.read_text())):
             for call in ast.walk(function):
-                if isinstance(call, ast.Call) and _called(call) in _MAKES | {"reset_topic"}:
+                if isinstance(call, ast.Call) and _called(call) in _MAKES | {
+                    "build_reset_topic_command"
+                }:
                     if f"{module}.{name}" not in _HELPERS:
                         yield f"{module}.{name}"
                     break

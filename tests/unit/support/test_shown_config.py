@@ -15,7 +15,9 @@ TEXT = """clusters: {a: {bootstrap.servers: 'a:1'}, b: {bootstrap.servers: 'b:1'
 flows:
 - {from: a, to: b, replication.factor: 3, tasks.max: 2}
 """
-SETTINGS = config_loader.parse(TEXT, file="c.yaml", folder=pathlib.Path("/"), environment={})
+SETTINGS = config_loader.parse_clusters_yaml(
+    TEXT, file="c.yaml", folder=pathlib.Path("/"), environment={}
+)
 DOCUMENT = effective_config.render_json(
     effective_config.derive_effective_config(SETTINGS, environment={})
 )

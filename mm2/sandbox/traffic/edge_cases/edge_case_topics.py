@@ -305,7 +305,8 @@ def write_topics(
         try:
             for one in chosen:
                 report(one.description)
-                writer.fill(one, prefix + one.name, rng=Random(f"{seed} {one.name}"), size=size)  # noqa: S311
+                rng = Random(f"{seed} {one.name}")  # noqa: S311
+                writer.fill_topic(one, prefix + one.name, rng=rng, size=size)
             return tuple(writer.verify_topic(one, prefix + one.name) for one in chosen)
         finally:
             changes.change_brokers(dict.fromkeys(topic_writers.EAGER_CLEANER_CONFIG))
@@ -329,7 +330,7 @@ class _EdgeCaseWriter:
         self._now_ms = clock.wall_ms()
         self._written: dict[str, int] = {}
 
-    def fill(self, one: EdgeCaseTopic, name: str, *, rng: Random, size: TrafficSize) -> None:
+    def fill_topic(self, one: EdgeCaseTopic, name: str, *, rng: Random, size: TrafficSize) -> None:
         desk = TopicWriter(
             clients=self._clients,
             changes=self._changes,

@@ -74,7 +74,7 @@ class ConfigAlterer:
         ]
         resource = library.ConfigResource(kind, name, incremental_configs=entries)
 
-        def ask() -> None:
+        def alter_configs() -> None:
             waiting = self._admin.incremental_alter_configs(
                 [resource], request_timeout=_CONFIG_CHANGE_TIMEOUT_S
             )
@@ -86,7 +86,7 @@ class ConfigAlterer:
             except confluent_kafka.KafkaException as error:
                 raise self._clients.create_error(error.args[0], doing) from None
 
-        sandbox_clients.retry_transient_errors(ask)
+        sandbox_clients.retry_transient_errors(alter_configs)
 
 
 class TrafficSize(enum.Enum):
@@ -256,7 +256,7 @@ def write_transactions(writer: TopicWriter) -> None:
 def write_large_records(writer: TopicWriter) -> None:
     """Write records of 10 MB between small records. One large record is highly compressible."""
 
-    def records(count: int) -> Iterator[OutgoingRecord]:
+    def make_large_records(count: int) -> Iterator[OutgoingRecord]:
         for number in range(count):
             yield from writer.make_next_documents(5)
             yield OutgoingRecord(
@@ -266,7 +266,7 @@ def write_large_records(writer: TopicWriter) -> None:
             )
 
     count = writer.choose_amount(quick=2, full=10)
-    writer.send(records(count), message_max_bytes=LARGE_MESSAGE_BYTES)
+    writer.send(make_large_records(count), message_max_bytes=LARGE_MESSAGE_BYTES)
     shrinking = OutgoingRecord(
         key=b"shrinks", value=b"ten million bytes" * 588_235, timestamp_ms=writer.now_ms
     )

@@ -73,7 +73,9 @@ ENVIRONMENT = {
 
 
 def test_clients_are_told_how_to_reach_a_cluster_and_nothing_secret(tmp_path: pathlib.Path):
-    found = config_loader.parse(FILE, file="c", folder=tmp_path, environment=ENVIRONMENT)
+    found = config_loader.parse_clusters_yaml(
+        FILE, file="c", folder=tmp_path, environment=ENVIRONMENT
+    )
     shown = failover.list_client_properties(found.clusters["west"])
     assert shown["bootstrap.servers"] == "w:9092"
     assert shown["security.protocol"] == "SASL_SSL"
@@ -177,7 +179,9 @@ def test_what_a_drill_measured():
 
 def equipment(tmp_path: pathlib.Path, **mirrored: object) -> Any:
     """Nothing answers behind the plan: the first step fails."""
-    settings = config_loader.parse(FILE, file="c", folder=tmp_path, environment=ENVIRONMENT)
+    settings = config_loader.parse_clusters_yaml(
+        FILE, file="c", folder=tmp_path, environment=ENVIRONMENT
+    )
     usual: dict[str, Any] = {
         "partition": PLACE,
         "mirror": TopicPartition("east.t", 0),

@@ -45,7 +45,7 @@ class World:
         return flow.name
 
     def ask(self, config, *, timeout_s: float) -> None:
-        settings = config_loader.load(config, environment=os.environ)
+        settings = config_loader.load_config_file(config, environment=os.environ)
         ask = flow_reports.make_cluster_collector(settings, timeout_s=timeout_s)
         for flow in settings.flows:
             assert ask(flow) == flow.name

@@ -49,7 +49,9 @@ flows:
 
 @pytest.fixture
 def settings():
-    return config_loader.parse(TEXT, file="c.yaml", folder=pathlib.Path(), environment={})
+    return config_loader.parse_clusters_yaml(
+        TEXT, file="c.yaml", folder=pathlib.Path(), environment={}
+    )
 
 
 def test_a_flow_is_found_by_its_name(settings):
@@ -65,7 +67,7 @@ def test_other_names_are_refused_with_those_that_there_are(settings, name):
 def test_the_only_flow_need_not_be_named(settings):
     assert options.find_only_flow(settings, None, hint="--flow").name == "a->b"
     assert options.find_only_flow(settings, "a->b", hint="--flow").name == "a->b"
-    both = config_loader.parse(
+    both = config_loader.parse_clusters_yaml(
         TEXT.replace(", enabled: false", ""), file="c.yaml", folder=pathlib.Path(), environment={}
     )
     with pytest.raises(

@@ -143,7 +143,7 @@ def recorded(monkeypatch, tmp_path):
     monkeypatch.setattr(reachability_probe, "wait_for_clusters", lambda accesses, **_: {})
     monkeypatch.setattr(flow_pair, "FlowPair", Nothing)
     monkeypatch.setattr(cluster_clients, "build_flow_ledger", Nothing)
-    monkeypatch.setattr(topic_reset, "record_decisions", lambda *args, **kwargs: [DECISION])
+    monkeypatch.setattr(topic_reset, "record_reset_decisions", lambda *args, **kwargs: [DECISION])
     found = ConnectGroupSnapshot(
         config=ConfigTopicFold().snapshot(),
         statuses=StatusTopicFold().snapshot(),
@@ -203,7 +203,7 @@ def test_what_was_recorded_is_printed_also_if_what_follows_fails(
 
 
 def test_what_could_not_be_recorded_is_an_error_alone(config, recorded, monkeypatch, capsys):
-    monkeypatch.setattr(topic_reset, "record_decisions", raising(AWAY))
+    monkeypatch.setattr(topic_reset, "record_reset_decisions", raising(AWAY))
     assert reset(config, "--json") == exit_codes.UNREACHABLE
     told = capsys.readouterr()
     assert (told.out, "mm2: west does not respond" in told.err) == ("", True)

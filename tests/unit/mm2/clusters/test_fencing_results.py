@@ -27,12 +27,15 @@ def known(*, producers: dict[int, int], taken: tuple[int, int] | None = None) ->
     for producer, ordinal in producers.items():
         name = MapProducerKey(topic="orders", partition=0, producer_id=producer)
         about = MapProducer(ordinal=ordinal, era=1)
-        found.apply(offset_map_records.encode_key(name), offset_map_records.encode_value(about))
+        found.apply(
+            offset_map_records.encode_map_key(name), offset_map_records.encode_map_value(about)
+        )
     if taken is not None:
         era = copied_map.era_key(1, ordinal=taken[0], epoch=taken[1])
         era = dataclasses.replace(era, topic="orders", partition=0)
         found.apply(
-            offset_map_records.encode_key(era), offset_map_records.encode_value(copied_map.era_of())
+            offset_map_records.encode_map_key(era),
+            offset_map_records.encode_map_value(copied_map.era_of()),
         )
     return found
 

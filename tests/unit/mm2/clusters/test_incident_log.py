@@ -32,8 +32,10 @@ def read(*records):
 
 def test_each_statement_once_as_it_was_made_last_oldest_first():
     a, b, again = stated("a", 7), stated("b", 5), stated("a", 9, "again")
-    gone = incident_records.encode(stated("c", 1))
-    found = read(*map(incident_records.encode, (a, b, again)), gone, (gone[0], None), (None, b"x"))
+    gone = incident_records.encode_incident(stated("c", 1))
+    found = read(
+        *map(incident_records.encode_incident, (a, b, again)), gone, (gone[0], None), (None, b"x")
+    )
     assert (found.incidents, found.unreadable) == ([b, again], [])
 
 
@@ -47,13 +49,15 @@ def test_without_a_topic_there_are_none():
         (b"x", b"y"),
         (b"[]", b"[]"),
         (b"deep", b"[" * 100_000),
-        (incident_records.encode(stated("a", 1))[0], b'{"v":9}'),
-        (incident_records.encode(stated("a", 1))[0], b'{"v":1}'),
+        (incident_records.encode_incident(stated("a", 1))[0], b'{"v":9}'),
+        (incident_records.encode_incident(stated("a", 1))[0], b'{"v":1}'),
     ],
 )
 def test_a_record_that_cannot_be_read_hides_no_other(record):
     before, behind = stated("b", 5), stated("c", 6)
-    found = read(incident_records.encode(before), record, incident_records.encode(behind))
+    found = read(
+        incident_records.encode_incident(before), record, incident_records.encode_incident(behind)
+    )
     assert found.incidents == [before, behind]
     (unreadable,) = found.unreadable
     assert (unreadable.topic, unreadable.offset) == (TOPIC, 1)

@@ -56,7 +56,9 @@ def test_only_what_was_lost_counts_as_a_loss(kind):
     stated = Incident(
         topic="orders", partition=0, id="x", kind=kind, flow="east->west", at_ms=1, detail=""
     )
-    sides.target.topics.topics[naming.incidents_topic("east")] = [incident_records.encode(stated)]
+    sides.target.topics.topics[naming.format_incidents_topic("east")] = [
+        incident_records.encode_incident(stated)
+    ]
     found = mirror_state.collect_mirror_state(sides, clock=SystemClock(), timeout_s=5.0)
     lost = (IncidentKind.SOURCE_GONE, IncidentKind.NEW_ERA_REQUESTED)
     assert found.loss_count == (1 if kind in lost else 0)

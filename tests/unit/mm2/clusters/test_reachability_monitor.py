@@ -33,7 +33,9 @@ Script = Callable[[], Iterator[float]]
 
 def settings(east="e:1", after_s=LIMIT_S):
     text = FILE.format(east=east, after_s=after_s)
-    return config_loader.parse(text, file="c", folder=pathlib.Path("/"), environment={})
+    return config_loader.parse_clusters_yaml(
+        text, file="c", folder=pathlib.Path("/"), environment={}
+    )
 
 
 @dataclass

@@ -55,7 +55,7 @@ def test_a_silent_port_is_waited_for_until_the_time_is_up(silent):
     )
     assert lines[0].startswith(f"west: no response yet ({silent}); waiting up to ")
     assert (
-        reachability_probe.describe_cause(access(silent), found["west"])
+        reachability_probe.describe_failure_cause(access(silent), found["west"])
         == f"no response within 4 s ({silent})"
     )
 

@@ -18,7 +18,7 @@ def read(tmp_path: pathlib.Path) -> Read:
     """Settings from text, with the environment and folder of this test."""
 
     def from_text(text: str, environment: Mapping[str, str] | None = None) -> Mm2Settings:
-        return config_loader.parse(
+        return config_loader.parse_clusters_yaml(
             text, file="c.yaml", folder=tmp_path, environment=environment or {}
         )
 

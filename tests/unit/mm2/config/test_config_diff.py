@@ -163,7 +163,7 @@ def test_what_a_running_process_cannot_change_is_said_again(read):
 def test_properties_are_compared_like_yaml(tmp_path):
     base = "clusters=a,b\na.bootstrap.servers=a:1\nb.bootstrap.servers=b:1\na->b.enabled=true\n"
     before, after = (
-        config_loader.parse_properties(text, file="x", folder=tmp_path, environment={})
+        config_loader.parse_mm2_properties(text, file="x", folder=tmp_path, environment={})
         for text in (base, base + "a->b.topics=x\n")
     )
     (change,) = config_diff.plan_config_changes(before, after).flows
@@ -203,7 +203,7 @@ def test_how_often_what_fails_is_started_again_is_changed_as_it_runs(read):
 def test_workers_of_properties_are_compared_too(tmp_path, line, step):
     base = "clusters=a,b\na.bootstrap.servers=a:1\nb.bootstrap.servers=b:1\na->b.enabled=true\n"
     before, after = (
-        config_loader.parse_properties(text, file="x", folder=tmp_path, environment={})
+        config_loader.parse_mm2_properties(text, file="x", folder=tmp_path, environment={})
         for text in (base, f"{base}{line}\n")
     )
     (change,) = config_diff.plan_config_changes(before, after).flows
@@ -220,7 +220,7 @@ a->b.enabled = true
     key = "emit.heartbeats.enabled"
 
     def read(text: str) -> Mm2Settings:
-        return config_loader.parse_properties(
+        return config_loader.parse_mm2_properties(
             text, file="mm2.properties", folder=pathlib.Path("/"), environment={}
         )
 

@@ -37,12 +37,16 @@ def given(**more: Any) -> dict[str, Any]:
 
 def read(tree: dict[str, Any]) -> Mm2Settings:
     text = json.dumps(tree, indent=1)
-    return config_loader.parse(text, file="f.yaml", folder=pathlib.Path("/"), environment={})
+    return config_loader.parse_clusters_yaml(
+        text, file="f.yaml", folder=pathlib.Path("/"), environment={}
+    )
 
 
 def read_properties(*lines: str) -> Mm2Settings:
     text = BASE + "\n".join(lines)
-    return config_loader.parse_properties(text, file="f", folder=pathlib.Path("/"), environment={})
+    return config_loader.parse_mm2_properties(
+        text, file="f", folder=pathlib.Path("/"), environment={}
+    )
 
 
 ALL = {

@@ -25,12 +25,12 @@ SAMPLE = pathlib.Path(__file__).parents[4] / "deploy" / "clusters.yaml"
 
 def failure(path: pathlib.Path) -> SettingsError:
     with pytest.raises(SettingsError) as caught:
-        config_loader.load(path, environment={})
+        config_loader.load_config_file(path, environment={})
     return caught.value
 
 
 def test_the_sample_loads():
-    found = config_loader.load(SAMPLE, environment={})
+    found = config_loader.load_config_file(SAMPLE, environment={})
     assert [flow.name for flow in found.flows] == ["east->west"]
     assert sorted(found.clusters) == ["east", "west"]
 
@@ -48,7 +48,7 @@ def test_what_the_sample_has_in_comments_is_right_too(tmp_path):
     )
     authority = CertificateAuthority.create("ca", wall_ms=SystemClock().wall_ms())
     (tmp_path / "ca.pem").write_bytes(authority.certificate_pem)
-    found = config_loader.load(
+    found = config_loader.load_config_file(
         tmp_path / "c.yaml", environment={"NORTH_PASSWORD": "x", "SPARK_SECRET": "y"}
     )
     assert sorted(found.clusters) == ["east", "north", "west"]
@@ -109,7 +109,7 @@ def test_files_that_cannot_be_read(tmp_path):
 def test_placeholders_start_at_the_files_folder(tmp_path):
     (tmp_path / "servers").write_text("a:1\n")
     (tmp_path / "c.yaml").write_text(BASE.replace("'a:1'", "'${dir:.:servers}'"))
-    found = config_loader.load(tmp_path / "c.yaml", environment={})
+    found = config_loader.load_config_file(tmp_path / "c.yaml", environment={})
     assert found.clusters["a"].bootstrap_servers == ("a:1",)
 
 
@@ -147,7 +147,7 @@ SNIPPETS = st.sampled_from(
 @given(st.lists(SNIPPETS, max_size=30).map("".join) | st.text(max_size=60))
 def test_any_text_gives_settings_or_problems_never_a_crash(text):
     with contextlib.suppress(SettingsError):
-        config_loader.parse(
+        config_loader.parse_clusters_yaml(
             text, file="c.yaml", folder=pathlib.Path("/nowhere"), environment={"X": "y"}
         )
 
@@ -180,10 +180,10 @@ def test_commands_of_a_file_that_others_can_write_are_refused(tmp_path):
     path = tmp_path / "c.yaml"
     path.write_text(WITH_HOOKS)
     path.chmod(0o644)
-    assert config_loader.load(path, environment={}).warnings == ()
+    assert config_loader.load_config_file(path, environment={}).warnings == ()
     path.chmod(0o646)
     with pytest.raises(SettingsError) as raised:
-        config_loader.load(path, environment={})
+        config_loader.load_config_file(path, environment={})
     assert str(raised.value).splitlines()[0] == (
         f"{path}: hooks: can run code, but other users can write to this file; "
         f"to allow the key, run: chmod go-w {path}"
@@ -213,7 +213,7 @@ def test_commands_of_a_file_in_a_folder_that_others_can_write_are_refused(tmp_pa
     path.write_text(WITH_HOOKS)
     tmp_path.chmod(0o777)
     with pytest.raises(SettingsError) as raised:
-        config_loader.load(path, environment={})
+        config_loader.load_config_file(path, environment={})
     assert str(raised.value).splitlines()[0] == (
         f"{path}: hooks: can run code, but other users can write to its folder {tmp_path}; "
         f"to allow the key, run: chmod go-w {tmp_path}"
@@ -225,7 +225,7 @@ def test_a_file_of_another_user_is_warned_of_and_its_commands_are_refused(tmp_pa
     path.write_text(BASE)
     writer = ForeignWriter(path=path, owner=4242)
     monkeypatch.setattr(files, "find_foreign_writer", lambda *_: writer)
-    assert config_loader.load(path, environment={}).format_warnings() == [
+    assert config_loader.load_config_file(path, environment={}).format_warnings() == [
         f"{path}: user id 4242 can write to this file and thus control mm2; to prevent it, copy "
         "the file to a folder that is owned by root or by the user that runs it"
     ]
@@ -233,7 +233,7 @@ def test_a_file_of_another_user_is_warned_of_and_its_commands_are_refused(tmp_pa
     with pytest.raises(
         SettingsError, match="but user id 4242 can write to this file; to allow the"
     ):
-        config_loader.load(path, environment={})
+        config_loader.load_config_file(path, environment={})
 
 
 def test_a_file_below_a_folder_that_others_can_write_is_refused(tmp_path):
@@ -242,7 +242,7 @@ def test_a_file_below_a_folder_that_others_can_write_is_refused(tmp_path):
     path.write_text(WITH_HOOKS)
     tmp_path.chmod(0o777)
     with pytest.raises(SettingsError, match=f"write to its folder {tmp_path}; to allow the key"):
-        config_loader.load(path, environment={})
+        config_loader.load_config_file(path, environment={})
 
 
 @pytest.mark.parametrize(
@@ -277,14 +277,17 @@ def test_programs_and_options_of_spark_in_a_file_that_others_can_write_are_refus
         f"a->b.enabled=true\n{text}\n"
     )
     path.chmod(0o644)
-    config_loader.load(path, environment={})
+    config_loader.load_config_file(path, environment={})
     path.chmod(0o666)
     if refused:
         with pytest.raises(SettingsError) as raised:
-            config_loader.load(path, environment={})
+            config_loader.load_config_file(path, environment={})
         assert [each.key for each in raised.value.problems] == [refused]
     else:
-        assert "other users can write" in config_loader.load(path, environment={}).warnings[0].text
+        assert (
+            "other users can write"
+            in config_loader.load_config_file(path, environment={}).warnings[0].text
+        )
 
 
 @pytest.mark.parametrize("name", ["c.yaml", "m.properties"])
@@ -292,14 +295,14 @@ def test_a_pipe_or_a_device_is_no_file(tmp_path, name):
     path = tmp_path / name
     os.mkfifo(path)
     with pytest.raises(SettingsError, match="cannot be read: not a regular file"):
-        config_loader.load(path, environment={})
+        config_loader.load_config_file(path, environment={})
 
 
 def test_a_file_that_others_can_write_is_warned_of(tmp_path):
     path = tmp_path / "c.yaml"
     path.write_text(WITH_HOOKS.replace("hooks:", "#"))
     path.chmod(0o666)
-    assert config_loader.load(path, environment={}).format_warnings() == [
+    assert config_loader.load_config_file(path, environment={}).format_warnings() == [
         f"{path}: other users can write to this file and thus control mm2; to prevent it, run: "
         f"chmod go-w {path}"
     ]

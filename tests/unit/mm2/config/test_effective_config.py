@@ -33,13 +33,13 @@ listeners = http://localhost:8083
 
 
 def read_yaml(text: str, environment: Mapping[str, str] | None = None) -> Mm2Settings:
-    return config_loader.parse(
+    return config_loader.parse_clusters_yaml(
         text, file="c.yaml", folder=pathlib.Path("/"), environment=environment or {}
     )
 
 
 def read_properties(text: str) -> Mm2Settings:
-    return config_loader.parse_properties(
+    return config_loader.parse_mm2_properties(
         text, file="mm2.properties", folder=pathlib.Path("/"), environment={}
     )
 
@@ -199,4 +199,4 @@ def test_hooks_and_the_sample_are_shown():
     text = shown(read_yaml(YAML + "hooks: {stop-producers: {command: [stop, --now]}}\n"))
     assert '  stop-producers.command: ["stop", "[hidden]"]  # c.yaml hooks.' in text
     sample = pathlib.Path(__file__).parents[4] / "deploy" / "clusters.yaml"
-    assert "  east->west:\n" in shown(config_loader.load(sample, environment={}))
+    assert "  east->west:\n" in shown(config_loader.load_config_file(sample, environment={}))

@@ -72,5 +72,5 @@ def test_policies_have_java_names_and_short_ones():
 
 
 def test_target_topics_default_to_what_the_policy_allows():
-    assert flow_keys.target_topics_option(flow_keys.DEFAULT_POLICY).default == "exclusive"
-    assert flow_keys.target_topics_option(flow_keys.IDENTITY_POLICY).default == "shared"
+    assert flow_keys.build_target_topics_option(flow_keys.DEFAULT_POLICY).default == "exclusive"
+    assert flow_keys.build_target_topics_option(flow_keys.IDENTITY_POLICY).default == "shared"

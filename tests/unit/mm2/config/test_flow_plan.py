@@ -20,7 +20,7 @@ a->b.enabled=true
 
 def read(*lines: str) -> Mm2Settings:
     text = BASE + "\n".join(lines)
-    return config_loader.parse_properties(
+    return config_loader.parse_mm2_properties(
         text, file="mm2", folder=pathlib.Path("/"), environment={}
     )
 

@@ -26,7 +26,7 @@ def wrong(
     *, section: str = "", given: dict[str, str] | None = None, lines: str = "", **environment: str
 ) -> list[ConfigProblem]:
     text = json.dumps({**TREE, section: given}, indent=1) if section else BASE + lines
-    parse = config_loader.parse if section else config_loader.parse_properties
+    parse = config_loader.parse_clusters_yaml if section else config_loader.parse_mm2_properties
     with pytest.raises(SettingsError) as caught:
         parse(text, file="f", folder=pathlib.Path("/"), environment=environment)
     return list(caught.value.problems)
@@ -67,7 +67,9 @@ def test_of_properties_javas_keys_are_named(line, words):
 
 def test_listeners_of_the_internal_rest_are_judged_where_they_are_used():
     lines = "listeners = gopher://:1\n"
-    config_loader.parse_properties(BASE + lines, file="f", folder=pathlib.Path("/"), environment={})
+    config_loader.parse_mm2_properties(
+        BASE + lines, file="f", folder=pathlib.Path("/"), environment={}
+    )
     (problem,) = wrong(lines=lines + "dedicated.mode.enable.internal.rest = true")
     assert (problem.line, problem.key) == (6, "listeners")
 
@@ -92,7 +94,7 @@ b.ssl.enabled.protocols = TLSv1.3, TLSv1.2
 a.sasl.mechanism = PLAIN
 a.sasl.mechanisms = x
 """
-    found = config_loader.parse_properties(
+    found = config_loader.parse_mm2_properties(
         BASE.replace("emit.heartbeats.enabled=false\n", "") + lines,
         file="f",
         folder=pathlib.Path("/"),

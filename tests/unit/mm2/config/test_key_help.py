@@ -54,7 +54,7 @@ def test_what_is_explained_is_known(section, tmp_path):
         f"flows: [{{from: a, to: b}}]\n{section}:\n{given}\n"
     )
     with pytest.raises(SettingsError) as raised:
-        config_loader.parse(text, file="f", folder=tmp_path, environment={})
+        config_loader.parse_clusters_yaml(text, file="f", folder=tmp_path, environment={})
     assert [each for each in raised.value.problems if "not a known" in each.text] == []
 
 

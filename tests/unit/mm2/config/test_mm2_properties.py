@@ -30,7 +30,7 @@ def read(tmp_path):
 
     def from_lines(*lines: str, base: str = BASE, **environment: str) -> Mm2Settings:
         text = base + "\n".join(lines)
-        return config_loader.parse_properties(
+        return config_loader.parse_mm2_properties(
             text, file="mm2.properties", folder=tmp_path, environment=environment
         )
 
@@ -206,7 +206,7 @@ def test_a_key_that_is_here_twice_is_told(read):
 def test_files_are_iso_8859_1_and_that_is_told(tmp_path):
     path = tmp_path / "mm2.properties"
     path.write_bytes((BASE + "# caf\u00e9\na->b.topics = caf\u00e9|t\\u00fc\n").encode("utf-8"))
-    found = config_loader.load(path, environment={})
+    found = config_loader.load_config_file(path, environment={})
     names = found.flows[0].topics
     assert isinstance(names, NameFilter)
     assert names.include.items == ("caf\u00c3\u00a9|t\u00fc",)
@@ -332,7 +332,7 @@ PIECES = st.sampled_from(
 def test_any_text_gives_settings_or_problems_never_a_crash(text):
     for whole in (text, BASE + text):
         with contextlib.suppress(SettingsError):
-            config_loader.parse_properties(
+            config_loader.parse_mm2_properties(
                 whole, file="f", folder=pathlib.Path("/nowhere"), environment={}
             )
             assert mm2_properties.translate_properties(whole).problems == ()

@@ -34,11 +34,15 @@ HERE = pathlib.Path("/nowhere")
 
 
 def from_yaml(text: str, folder: pathlib.Path = HERE) -> Mm2Settings:
-    return config_loader.parse(text, file="c.yaml", folder=folder, environment=ENVIRONMENT)
+    return config_loader.parse_clusters_yaml(
+        text, file="c.yaml", folder=folder, environment=ENVIRONMENT
+    )
 
 
 def from_properties(text: str, folder: pathlib.Path = HERE) -> Mm2Settings:
-    return config_loader.parse_properties(text, file="mm2", folder=folder, environment=ENVIRONMENT)
+    return config_loader.parse_mm2_properties(
+        text, file="mm2", folder=folder, environment=ENVIRONMENT
+    )
 
 
 def to_properties(text: str) -> ConvertedFile:
@@ -60,7 +64,11 @@ def place(tmp_path):
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.stem)
 def test_real_files_go_to_yaml_and_back(shape, place):
-    text = config_loader.read_text(shape).replace("${vault:u}", "u").replace("${vault:a:p}", "p")
+    text = (
+        config_loader.read_config_text(shape)
+        .replace("${vault:u}", "u")
+        .replace("${vault:a:p}", "p")
+    )
     before = from_properties(text, place)
     there = properties_conversion.convert_to_yaml(
         mm2_properties.translate_properties(text), folder=place

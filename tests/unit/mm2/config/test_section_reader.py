@@ -12,8 +12,8 @@ from mm2.config import section_reader, value_types
 from mm2.config.section_reader import ConfigOption, ProblemCollector, SectionReader
 from mm2.config.value_types import PatternListType
 
-SIZE = ConfigOption(name="size", kind=value_types.integer(1), default="5")
-NAME = ConfigOption(name="name", kind=value_types.text(), default=None)
+SIZE = ConfigOption(name="size", kind=value_types.integer_type(1), default="5")
+NAME = ConfigOption(name="name", kind=value_types.text_type(), default=None)
 NAMES = ConfigOption(name="names", kind=PatternListType(), default=("a", "b"))
 
 
@@ -183,6 +183,6 @@ def test_warnings_are_of_keys_in_the_section_itself_and_no_problems(collector):
     ("text", "expected"), [("a: {b: 1}", 1), ("a:", 0), ("a: x", None), ("a: [x]", None)]
 )
 def test_an_empty_entry_is_an_empty_section(collector: Any, text, expected):
-    found = section_reader.as_section(collector, section(text).entries[0], path="a")
+    found = section_reader.convert_to_section(collector, section(text).entries[0], path="a")
     assert (None if found is None else len(found.entries)) == expected
     assert len(collector.problems) == (expected is None)

@@ -30,11 +30,15 @@ a->b.enabled = true
 
 
 def parse(text, **environment):
-    return config_loader.parse(text, file="f", folder=pathlib.Path("/"), environment=environment)
+    return config_loader.parse_clusters_yaml(
+        text, file="f", folder=pathlib.Path("/"), environment=environment
+    )
 
 
 def parse_properties(text):
-    return config_loader.parse_properties(text, file="f", folder=pathlib.Path("/"), environment={})
+    return config_loader.parse_mm2_properties(
+        text, file="f", folder=pathlib.Path("/"), environment={}
+    )
 
 
 def test_a_secret_in_clear_is_told_with_the_topics_that_will_hold_it():

@@ -55,15 +55,15 @@ def refuses(kind: ValueType[Any], text: str) -> bool:
 
 
 def test_texts_are_trimmed_and_never_blank():
-    assert value_types.text().parse((" a ",)) == "a"
-    assert refuses(value_types.text(), "  ")
+    assert value_types.text_type().parse((" a ",)) == "a"
+    assert refuses(value_types.text_type(), "  ")
 
 
 def test_booleans_are_true_or_false_in_any_case():
-    assert value_types.boolean().parse((" TRUE ",)) is True
-    assert value_types.boolean().parse(("False",)) is False
+    assert value_types.boolean_type().parse((" TRUE ",)) is True
+    assert value_types.boolean_type().parse(("False",)) is False
     for text in ("yes", "1", "on", ""):
-        assert refuses(value_types.boolean(), text)
+        assert refuses(value_types.boolean_type(), text)
 
 
 def test_a_list_may_hold_any_texts():
@@ -76,31 +76,34 @@ def test_a_list_may_hold_any_texts():
     [("1", 1), (" 10 ", 10), ("+5", 5), ("-1", -1)],
 )
 def test_whole_numbers_within_bounds(text, expected):
-    assert value_types.integer(1, 10, or_minus_one=True).parse((text,)) == expected
+    assert value_types.integer_type(1, 10, or_minus_one=True).parse((text,)) == expected
 
 
 @pytest.mark.parametrize(
     "text", ["0", "11", "-2", "1.0", "1e3", "", "\u0661", "9" * 5000, "0x1", "1_0"]
 )
 def test_other_numbers_are_refused(text):
-    assert refuses(value_types.integer(1, 10, or_minus_one=True), text)
+    assert refuses(value_types.integer_type(1, 10, or_minus_one=True), text)
 
 
 def test_minus_one_needs_a_meaning():
-    assert refuses(value_types.integer(0), "-1")
-    assert value_types.integer(0).allowed == "whole number from 0"
-    assert value_types.integer(1, 2, or_minus_one=True).allowed == "whole number from 1 to 2, or -1"
+    assert refuses(value_types.integer_type(0), "-1")
+    assert value_types.integer_type(0).allowed == "whole number from 0"
+    assert (
+        value_types.integer_type(1, 2, or_minus_one=True).allowed
+        == "whole number from 1 to 2, or -1"
+    )
 
 
 def test_a_choice_is_spelled_as_declared():
-    assert value_types.choice("Default", "Identity").parse(("identity",)) == "Identity"
-    assert refuses(value_types.choice("a", "b"), "c")
-    assert value_types.choice("a", "b").allowed == "a or b"
+    assert value_types.choice_type("Default", "Identity").parse(("identity",)) == "Identity"
+    assert refuses(value_types.choice_type("a", "b"), "c")
+    assert value_types.choice_type("a", "b").allowed == "a or b"
 
 
 def test_text_that_matches_an_expression():
-    assert value_types.text_matching("[a-z]+", "letters").parse((" ab ",)) == "ab"
-    assert refuses(value_types.text_matching("[a-z]+", "letters"), "a b")
+    assert value_types.text_type_matching("[a-z]+", "letters").parse((" ab ",)) == "ab"
+    assert refuses(value_types.text_type_matching("[a-z]+", "letters"), "a b")
 
 
 def test_patterns_are_a_list():
@@ -124,11 +127,11 @@ def test_patterns_are_a_list():
     ],
 )
 def test_start_positions(text, expected):
-    assert value_types.start_position().parse((text,)) == expected
+    assert value_types.start_position_type().parse((text,)) == expected
 
 
 @pytest.mark.parametrize(
     "text", ["2026-01-31", "2026-01-31T08:00:00", "1969-12-31T23:59:59Z", "now", "", "0"]
 )
 def test_a_start_needs_a_moment_with_a_zone(text):
-    assert refuses(value_types.start_position(), text)
+    assert refuses(value_types.start_position_type(), text)

@@ -24,7 +24,7 @@ def stated(**changed):
         "source": (0, 30),
         "target": (40, 50),
     }
-    return incident_records.encode(Incident(**(given | changed)))
+    return incident_records.encode_incident(Incident(**(given | changed)))
 
 
 def test_an_incident_is_told_with_its_ranges_and_counted():

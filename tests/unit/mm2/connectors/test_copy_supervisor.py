@@ -139,7 +139,7 @@ class Supervised:
 
     @property
     def log(self) -> list[bytes]:
-        return [key for key, _ in self.cluster.topics[naming.offset_map_topic("east")].log]
+        return [key for key, _ in self.cluster.topics[naming.format_offset_map_topic("east")].log]
 
     @property
     def told(self) -> list[int]:
@@ -167,7 +167,7 @@ def test_a_full_log_holds_the_stream_up_and_nothing_is_lost_or_acknowledged_earl
 def test_a_log_that_breaks_is_told_and_takes_no_more():
     made = Supervised()
     made.turn()
-    del made.cluster.topics[naming.offset_map_topic("east")]
+    del made.cluster.topics[naming.format_offset_map_topic("east")]
     made.stream(1, item(b"1"))
     made.ledger._log.poll(0.0)
     assert len(made.broken) == 1
@@ -192,7 +192,7 @@ def test_what_a_copy_could_not_append_ends_with_it():
 def test_an_incident_is_told_once_it_is_stored(caplog):
     made = Supervised()
     made.turn()
-    key, value = incident_records.encode(LOST)
+    key, value = incident_records.encode_incident(LOST)
     made.stream(1, FlowLogItem(key=key, value=value, incident=True))
     caplog.handler.addFilter(LogContextFilter())
     with caplog.at_level(logging.WARNING), log_context.bind_log_fields(flow="east->west"):
@@ -227,7 +227,7 @@ def test_a_copy_that_follows_another_counts_on():
     """Its share has changed. What was stated before is not new when it is stated again."""
     first = Supervised()
     first.turn()
-    key, value = incident_records.encode(LOST)
+    key, value = incident_records.encode_incident(LOST)
     first.stream(1, FlowLogItem(key=key, value=value, incident=True))
     first.turn()
     first.supervisor.restart("killed", first.now_s)

@@ -63,7 +63,7 @@ def test_while_the_target_is_away_it_is_tried_again_later(caplog):
 
 def test_a_topic_that_must_not_be_used_is_waited_for_with_its_remedy(caplog):
     made = Kept()
-    name = naming.offset_map_topic("A")
+    name = naming.format_offset_map_topic("A")
     made.cluster.create(name, partitions=2, cleanup_policy="compact")
     assert not made.tend()
     assert operator_commands.extract_remedy(made.kept.unavailable_reason).endswith(
@@ -100,7 +100,7 @@ def test_what_is_not_stored_when_it_closes_is_no_trouble(caplog):
 def segment(number: int) -> bytes:
     """The key of one that a newer release wrote, of a partition of orders."""
     key = MapSegmentKey(topic="orders", partition=number, era=1, ordinal=1, epoch=0, first_source=0)
-    return offset_map_records.encode_key(key)
+    return offset_map_records.encode_map_key(key)
 
 
 def ask(made: Kept, number: int, *, topic: str = "orders") -> RecoveredState:
@@ -120,7 +120,7 @@ def ask(made: Kept, number: int, *, topic: str = "orders") -> RecoveredState:
 
 def test_a_record_that_nobody_can_read_concerns_all_partitions_until_it_is_replaced():
     made = Kept()
-    log = made.cluster.create(naming.offset_map_topic("A"), cleanup_policy="compact").log
+    log = made.cluster.create(naming.format_offset_map_topic("A"), cleanup_policy="compact").log
     log.append((b"\x01\x03garbage", b"\x01\x02"))
     assert made.tend()
     for _ in range(2):
@@ -134,7 +134,7 @@ def test_a_record_that_nobody_can_read_concerns_all_partitions_until_it_is_repla
 @pytest.mark.parametrize("value", [b"", b"\x63newer", b"\x01cut"])
 def test_one_whose_partition_can_be_read_concerns_its_topic(value):
     made = Kept(share=[T0, TopicPartition("orders", 1), TopicPartition("users", 0)])
-    log = made.cluster.create(naming.offset_map_topic("A"), cleanup_policy="compact").log
+    log = made.cluster.create(naming.format_offset_map_topic("A"), cleanup_policy="compact").log
     log.append((segment(1), value))
     assert made.tend()
     assert ask(made, 0, topic="users") == RecoveredState()

@@ -74,8 +74,8 @@ class Source:
 
     def era(self, topic: str, reason: str = "first start", number: int = 1) -> None:
         key = EraKey(topic=topic, partition=0, era=number, ordinal=number, epoch=0)
-        value = offset_map_records.encode_value(taking.era(reason=reason))
-        self._log(MAP).append((offset_map_records.encode_key(key), value))
+        value = offset_map_records.encode_map_value(taking.era(reason=reason))
+        self._log(MAP).append((offset_map_records.encode_map_key(key), value))
 
     def topics(self) -> set[str]:
         found = set(self.back.find_topics(5.0))

@@ -56,11 +56,11 @@ class Kept:
             random=random.Random(1),
         )
         self.ledger.open_or_read()
-        self.log = self.cluster.topics[naming.offset_map_topic("A")].log
+        self.log = self.cluster.topics[naming.format_offset_map_topic("A")].log
         self.held = copied_map.history(OWNERS).known.get_partition(HERE)
         records = [*self.held.era_records.items(), *self.held.segments.items()]
         self.log += [
-            (offset_map_records.encode_key(k), offset_map_records.encode_value(v))
+            (offset_map_records.encode_map_key(k), offset_map_records.encode_map_value(v))
             for k, v in records
         ]
         self.given = len(self.log)
@@ -153,7 +153,9 @@ def test_without_room_for_all_none_overtakes_the_one_that_was_not_taken():
     made = Kept(pending=2)
     made.keeper.observe(WHERE, gauge(log_start=600))
     assert made.turn(map_compactor.COMPACTION_INTERVAL_S) == 2
-    gone = [offset_map_records.decode_key(key).first_source for key, _ in made.log[made.given :]]
+    gone = [
+        offset_map_records.decode_map_key(key).first_source for key, _ in made.log[made.given :]
+    ]
     firsts = sorted(each.first_source for each in made.held.segments)
     assert gone == firsts[:2]
     assert made.round() > 2

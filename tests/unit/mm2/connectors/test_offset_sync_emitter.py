@@ -41,8 +41,8 @@ class Kept:
             runs=(OffsetRun(0, 1),) if through else (),
         )
         item = FlowLogItem(
-            key=offset_map_records.encode_key(key),
-            value=offset_map_records.encode_value(value),
+            key=offset_map_records.encode_map_key(key),
+            value=offset_map_records.encode_map_value(value),
             incident=incident,
         )
         self.emitter.record_segments(offset_sync_emitter.decode_segments([item]))
@@ -72,8 +72,8 @@ def test_what_is_due_is_written_and_the_rest_once_offsets_are_stored():
 def test_other_records_of_the_stream_say_nothing():
     kept = Kept()
     producer = MapProducerKey(topic="t", partition=0, producer_id=1)
-    value = offset_map_records.encode_value(MapProducer(ordinal=1, era=1))
-    key = offset_map_records.encode_key(producer)
+    value = offset_map_records.encode_map_value(MapProducer(ordinal=1, era=1))
+    key = offset_map_records.encode_map_key(producer)
     kept.emitter.record_segments(
         offset_sync_emitter.decode_segments(
             [FlowLogItem(key=key, value=value), FlowLogItem(key=key, value=None)]

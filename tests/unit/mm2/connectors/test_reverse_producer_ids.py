@@ -258,6 +258,6 @@ def test_what_nobody_can_read_is_refused_and_not_passed_over(source, found, key)
 def test_a_deleted_id_is_still_theirs(source, found):
     """What it wrote may stand in the log for as long as its topic is kept."""
     source.writes(4)
-    key = offset_map_records.encode_key(MapProducerKey(topic="t", partition=0, producer_id=5))
+    key = offset_map_records.encode_map_key(MapProducerKey(topic="t", partition=0, producer_id=5))
     source.log.append((key, None))
     assert found.find_reverse_producers([4, 5], 1.0) == {4, 5}

@@ -566,7 +566,9 @@ def test_partitions_that_we_have_copied_begin_anew_where_offsets_are_altered_to(
             first_source=0,
             first_target=0,
         )
-        log.append((offset_map_records.encode_key(key), offset_map_records.encode_value(era)))
+        log.append(
+            (offset_map_records.encode_map_key(key), offset_map_records.encode_map_value(era))
+        )
 
     def place(number: int, **more: Any) -> dict[str, Any]:
         return {"cluster": "A", "topic": "orders", "partition": number, **more}

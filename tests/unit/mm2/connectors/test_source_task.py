@@ -321,7 +321,7 @@ def test_a_copy_that_does_not_stop_in_time_is_cut_off(running, monkeypatch):
 
 def test_a_map_that_cannot_be_written_ends_the_copy_until_it_can(running):
     found = running().runs()
-    name = naming.offset_map_topic("A")
+    name = naming.format_offset_map_topic("A")
     found.clusters.ledgers[0]._log._broken = RetriableError("the log is cut")
     anchored(found, 0, 1)
     found.turn(0.1)
@@ -339,7 +339,7 @@ def test_what_starts_is_held_back_until_the_map_is_readable(running):
     """Long before the next look at topics, which is after 600 s here."""
     found = running()
     log = found.clusters.target_cluster.create(
-        naming.offset_map_topic("A"), cleanup_policy="compact"
+        naming.format_offset_map_topic("A"), cleanup_policy="compact"
     ).log
     log.append((b"\x09garbage", b"x"))
 
@@ -419,7 +419,7 @@ def anchored(found: Running, through: int, target: int, *runs: tuple[int, int]) 
         runs=tuple(OffsetRun(*each) for each in runs),
     )
     item = FlowLogItem(
-        key=offset_map_records.encode_key(key), value=offset_map_records.encode_value(value)
+        key=offset_map_records.encode_map_key(key), value=offset_map_records.encode_map_value(value)
     )
     found.streamed += 1
     found.plane.copy.says(**control_messages.encode_log_items(found.streamed, [item]))

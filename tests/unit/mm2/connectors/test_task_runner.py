@@ -59,7 +59,9 @@ def known(*partitions: int, topic_id: bytes = offset_map_records.NO_TOPIC_ID) ->
     for each in partitions:
         key = EraKey(topic="orders", partition=each, era=1, ordinal=1, epoch=0)
         era = taking.era(source_topic_id=topic_id)
-        found.apply(offset_map_records.encode_key(key), offset_map_records.encode_value(era))
+        found.apply(
+            offset_map_records.encode_map_key(key), offset_map_records.encode_map_value(era)
+        )
     return found
 
 
@@ -89,14 +91,14 @@ def test_a_topic_that_was_made_again_is_found():
 
 UNREADABLE = {
     "a sibling's era": (
-        offset_map_records.encode_key(
+        offset_map_records.encode_map_key(
             EraKey(topic="orders", partition=0, era=1, ordinal=1, epoch=0)
         ),
         True,
     ),
     "a key that names nothing": (b"\x09garbage", True),
     "another topic's era": (
-        offset_map_records.encode_key(
+        offset_map_records.encode_map_key(
             EraKey(topic="users", partition=0, era=1, ordinal=1, epoch=0)
         ),
         False,
@@ -120,7 +122,7 @@ def test_where_siblings_eras_may_be_unreadable_nothing_starts(name):
     (held_back,) = settled.findings
     assert (held_back.partition.partition, held_back.cause) == (4, "offset-map-unreadable")
     assert "offset 17" in held_back.message
-    era = offset_map_records.encode_value(taking.era())
+    era = offset_map_records.encode_map_value(taking.era())
     found.fold(key, None if name == "a key that names nothing" else era, offset=18)
     expected = "latest" if name == "a key that names nothing" else "earliest"
     assert starts(task_runner.apply_offset_map(added, found, added=())) == [expected]
@@ -131,8 +133,8 @@ def test_what_has_progress_or_is_to_begin_anew_needs_no_siblings():
     """Its take halts by itself while something is unreadable."""
     found = known(0)
     found.apply(
-        offset_map_records.encode_key(NewEraRequestKey(topic="orders", partition=1)),
-        offset_map_records.encode_value(NewEraRequest(request="r", position="latest")),
+        offset_map_records.encode_map_key(NewEraRequestKey(topic="orders", partition=1)),
+        offset_map_records.encode_map_value(NewEraRequest(request="r", position="latest")),
     )
     found.fold(b"\x09garbage", b"x", offset=17)
     settled = task_runner.apply_offset_map(plan(where(0), where(1)), found, added=())

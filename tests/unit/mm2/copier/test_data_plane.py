@@ -31,7 +31,9 @@ spark: {master: "MASTER", allow.insecure.spark: true CONF}
 
 def read(master: str, conf: str = "") -> Mm2Settings:
     text = FILE.replace("MASTER", master).replace("CONF", conf)
-    return config_loader.parse(text, file="clusters.yaml", folder=pathlib.Path("/"), environment={})
+    return config_loader.parse_clusters_yaml(
+        text, file="clusters.yaml", folder=pathlib.Path("/"), environment={}
+    )
 
 
 def test_as_many_copies_as_all_flows_have_tasks():

@@ -28,7 +28,9 @@ def test_what_is_asked_arrives():
     )
     asked = LogCompareRequest(ranges=bounds, memory_bytes=7_000, all_differ=True)
     assert (
-        log_compare_messages.decode_request(sent(log_compare_messages.encode_request(asked)))
+        log_compare_messages.decode_compare_request(
+            sent(log_compare_messages.encode_compare_request(asked))
+        )
         == asked
     )
 
@@ -37,7 +39,7 @@ def answered(*found):
     answers = LogCompareResultDecoder()
     got = []
     for each in found:
-        for message in log_compare_messages.encode_result(each):
+        for message in log_compare_messages.encode_compare_result(each):
             told = answers.add(sent(message))
             if told is not None:
                 got.append(told)
@@ -79,7 +81,7 @@ def test_long_stretches_come_in_pieces():
         producer_ids=(),
     )
     found = LogCompareResult(partition=ORDERS, alignment=matched)
-    assert len(list(log_compare_messages.encode_result(found))) == 4
+    assert len(list(log_compare_messages.encode_compare_result(found))) == 4
     (got,) = answered(found)
     assert got.alignment is not None
     assert sum((each.runs for each in got.alignment.ranges), ()) == runs

@@ -51,7 +51,7 @@ class Log:
         records = [Record(value=b"x", timestamp=1) for _ in range(2)]
         stamp = Stamp(base_offset=2 * number, producer_id=self.producers[number])
         data = memoryview(batches.data(records, stamp))
-        return [(record_batch.read_header(data), data)]
+        return [(record_batch.read_batch_header(data), data)]
 
 
 def scan(

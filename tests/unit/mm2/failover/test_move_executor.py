@@ -311,7 +311,7 @@ def test_a_silent_origin_is_left_by_its_checkpoints(world: World, tmp_path: Path
 
 def test_topics_made_anew_forbid(world: World, tmp_path: Path):
     era = copied_map.log(HERE, through=COPIED, delta=DELTA)
-    world.sides.target.topics.topics[naming.offset_map_topic("east")] = [
+    world.sides.target.topics.topics[naming.format_offset_map_topic("east")] = [
         (key, (value or b"").replace(bytes(16), b"another topic id", 1)) for key, value in era
     ]
     with pytest.raises(MoveRefusedError, match="was recreated"):

@@ -105,7 +105,7 @@ def goes_on_meanwhile(world: World) -> None:
     """Somebody lets the flow go on: ten more records are copied, and a group reads some."""
     world.sides.source.log("orders", COPIED + 10)
     world.sides.target.log("east.orders", COPIED + 10 + DELTA)
-    world.sides.target.topics.topics[naming.offset_map_topic("east")] = copied_map.log(
+    world.sides.target.topics.topics[naming.format_offset_map_topic("east")] = copied_map.log(
         HERE, through=COPIED + 10, delta=DELTA, epoch=7
     )
     world.sides.source.members.commit("billing", {HERE: 90})

@@ -46,7 +46,7 @@ def test_a_group_goes_where_the_map_says():
 def test_a_checkpoint_of_a_mirror_before_sets_no_group_forward():
     """It was recreated from offset 60 on, and the checkpoint stayed."""
     sides = scene()
-    sides.target.topics.topics[naming.offset_map_topic("east")] = copied_map.log(
+    sides.target.topics.topics[naming.format_offset_map_topic("east")] = copied_map.log(
         HERE, start=60, through=COPIED, delta=-59
     )
     checkpoints(sides, "billing", 40)
@@ -90,7 +90,7 @@ def test_a_partition_without_a_checkpoint_may_have_been_read_whole():
     sides = scene()
     sides.target.cluster.topics[THERE.topic].partitions = 2
     sides.target.log(THERE.topic, 25, partition=1)
-    name = naming.offset_map_topic("east")
+    name = naming.format_offset_map_topic("east")
     sides.target.topics.topics[name] = [
         *sides.target.topics.topics[name],
         *copied_map.log(TopicPartition(TOPIC, 1), through=25, delta=0),
@@ -105,7 +105,7 @@ def test_a_topic_without_any_checkpoint_may_be_read_by_now(held, bound):
     """The group began to read it after its last checkpoint, with auto.offset.reset=earliest."""
     sides = scene(topics=filters.compile_topic_filter(("orders.*",)))
     sides.target.log("east.orders-new", held)
-    name = naming.offset_map_topic("east")
+    name = naming.format_offset_map_topic("east")
     sides.target.topics.topics[name] = [
         *sides.target.topics.topics[name],
         *copied_map.log(TopicPartition("orders-new", 0), through=held, delta=0),
@@ -406,7 +406,7 @@ def test_a_map_back_that_cannot_be_read_costs_or_ends_a_planned_move(kind):
 
 def test_what_never_left_may_stay_uncounted_in_an_emergency():
     sides = identity()
-    sides.source.topics.topics[naming.offset_map_topic("west")] = copied_map.log(
+    sides.source.topics.topics[naming.format_offset_map_topic("west")] = copied_map.log(
         HERE, through=60, delta=20
     )
 
@@ -533,8 +533,8 @@ def test_a_group_that_nobody_can_look_at_there_says_why(question):
 def test_topics_that_are_gone_or_filtered_now_are_left_out():
     sides = scene()
     other, gone = TopicPartition("other", 0), TopicPartition("orders-gone", 0)
-    log = sides.target.topics.topics[naming.offset_map_topic("east")]
-    sides.target.topics.topics[naming.offset_map_topic("east")] = [
+    log = sides.target.topics.topics[naming.format_offset_map_topic("east")]
+    sides.target.topics.topics[naming.format_offset_map_topic("east")] = [
         *log,
         *copied_map.log(other, through=5, delta=0),
         *copied_map.log(gone, through=5, delta=0),
@@ -552,8 +552,8 @@ def test_heartbeats_are_nobodys_matter():
     sides = scene()
     beat = TopicPartition("heartbeats", 0)
     sides.source.log("heartbeats", 9)
-    log = sides.target.topics.topics[naming.offset_map_topic("east")]
-    sides.target.topics.topics[naming.offset_map_topic("east")] = [
+    log = sides.target.topics.topics[naming.format_offset_map_topic("east")]
+    sides.target.topics.topics[naming.format_offset_map_topic("east")] = [
         *log,
         *copied_map.log(beat, through=5, delta=0),
     ]
@@ -563,7 +563,7 @@ def test_heartbeats_are_nobodys_matter():
 
 def test_a_mirror_that_was_made_anew_forbids():
     sides = scene()
-    name = naming.offset_map_topic("east")
+    name = naming.format_offset_map_topic("east")
     era, segment = sides.target.topics.topics[name]
     value = (era[1] or b"").replace(bytes(32), bytes(16) + b"another topic id")
     sides.target.topics.topics[name] = [(era[0], value), segment]
@@ -603,7 +603,7 @@ def test_what_came_from_there_goes_back_by_the_other_map():
     sides.source.members.commit("billing", {BACK: 17})
     sides.source.log("west.orders", 20)
     sides.target.log("orders", 30)
-    sides.source.topics.topics[naming.offset_map_topic("west")] = copied_map.log(
+    sides.source.topics.topics[naming.format_offset_map_topic("west")] = copied_map.log(
         TopicPartition("orders", 0), through=12, delta=3
     )
     found = only(made(sides))
@@ -633,7 +633,7 @@ def identity(**given: Any) -> FakeSides:
 
 def test_under_one_name_both_maps_count():
     sides = identity()
-    sides.source.topics.topics[naming.offset_map_topic("west")] = copied_map.log(
+    sides.source.topics.topics[naming.format_offset_map_topic("west")] = copied_map.log(
         HERE, through=60, delta=20
     )
     found = only(made(sides))

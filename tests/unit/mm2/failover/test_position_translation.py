@@ -59,7 +59,7 @@ def identity(**given: Any) -> Flow:
 
 
 def made(about: Flow, back: ReverseFlowMap, **given: Any) -> PositionTranslator:
-    mirror = position_translation.to_target_partition(about, HERE)
+    mirror = position_translation.map_to_target_partition(about, HERE)
     mirrored = MirroredPartition(
         partition=HERE,
         mirror=mirror,
@@ -243,9 +243,9 @@ def test_where_groups_go():
 
 
 def test_names_of_both_ways():
-    assert position_translation.to_target_partition(flow(), HERE) == MIRROR
-    assert position_translation.to_source_partition(flow(), HERE) == BROUGHT
-    assert position_translation.to_source_partition(identity(), HERE) == HERE
+    assert position_translation.map_to_target_partition(flow(), HERE) == MIRROR
+    assert position_translation.map_to_source_partition(flow(), HERE) == BROUGHT
+    assert position_translation.map_to_source_partition(identity(), HERE) == HERE
 
 
 BOTH = (flow(source="west", target="east"), flow())

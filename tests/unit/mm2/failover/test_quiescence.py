@@ -40,7 +40,10 @@ class Copying(Clock):
         self.sides.source.log("orders", end)
         self.sides.target.log(self.sides.flow.format_remote_topic("orders"), end + DELTA)
         topics = self.sides.target.topics.topics
-        name, made = naming.offset_map_topic("east"), copied_map.log(HERE, through=end, delta=DELTA)
+        name, made = (
+            naming.format_offset_map_topic("east"),
+            copied_map.log(HERE, through=end, delta=DELTA),
+        )
         topics[name] = [*topics[name], made[-1]] if name in topics else made
 
 

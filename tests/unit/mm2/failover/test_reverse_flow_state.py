@@ -29,7 +29,7 @@ def brought(**anew: bool) -> FakeSides:
     """100 records of `local` were brought from west to east; a group has read 90 of them. `source`
     or `target`: that topic was recreated since, and has grown."""
     sides = plans.scene()
-    name = naming.offset_map_topic("west")
+    name = naming.format_offset_map_topic("west")
     era, segment = copied_map.log(LOCAL, through=100, delta=0)
     value = era[1] or b""
     at = value.index(bytes(32))

@@ -293,7 +293,9 @@ def known(*, producers: dict[int, int] | None = None) -> OffsetMap:
     for producer, ordinal in (producers or {OURS: 1}).items():
         name = MapProducerKey(topic="orders", partition=0, producer_id=producer)
         about = MapProducer(ordinal=ordinal, era=1)
-        found.apply(offset_map_records.encode_key(name), offset_map_records.encode_value(about))
+        found.apply(
+            offset_map_records.encode_map_key(name), offset_map_records.encode_map_value(about)
+        )
     return found
 
 
@@ -317,7 +319,8 @@ class Place:
 
     def read_batches(self, offset: int) -> list[tuple[BatchHeader, memoryview]]:
         found = [
-            (record_batch.read_header(memoryview(each)), memoryview(each)) for each in self.log
+            (record_batch.read_batch_header(memoryview(each)), memoryview(each))
+            for each in self.log
         ]
         return [each for each in found if each[0].last_offset >= offset]
 

@@ -49,8 +49,8 @@ incidents = st.builds(
 
 
 def test_golden_bytes():
-    assert incident_records.encode(GONE) == (GONE_KEY, GONE_VALUE)
-    assert incident_records.decode(GONE_KEY, GONE_VALUE) == GONE
+    assert incident_records.encode_incident(GONE) == (GONE_KEY, GONE_VALUE)
+    assert incident_records.decode_incident(GONE_KEY, GONE_VALUE) == GONE
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_golden_bytes():
     ],
 )
 def test_the_names_of_kinds_are_durable(kind, name):
-    _, value = incident_records.encode(dataclasses.replace(GONE, kind=kind))
+    _, value = incident_records.encode_incident(dataclasses.replace(GONE, kind=kind))
     assert json.loads(value)["kind"] == name
 
 
@@ -77,14 +77,14 @@ def test_no_kind_is_left_out_of_the_table_above():
 
 @given(incidents)
 def test_an_incident_is_read_back(stated):
-    assert incident_records.decode(*incident_records.encode(stated)) == stated
+    assert incident_records.decode_incident(*incident_records.encode_incident(stated)) == stated
 
 
 def test_one_id_of_one_partition_is_one_key():
     again = dataclasses.replace(GONE, at_ms=GONE.at_ms + 1, detail="again")
-    assert incident_records.encode(again)[0] == incident_records.encode(GONE)[0]
+    assert incident_records.encode_incident(again)[0] == incident_records.encode_incident(GONE)[0]
     other = dataclasses.replace(GONE, partition=8)
-    assert incident_records.encode(other)[0] != incident_records.encode(GONE)[0]
+    assert incident_records.encode_incident(other)[0] != incident_records.encode_incident(GONE)[0]
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_one_id_of_one_partition_is_one_key():
 )
 def test_another_version_is_refused(key, value):
     with pytest.raises(UnknownIncidentVersionError, match="version 2"):
-        incident_records.decode(key, value)
+        incident_records.decode_incident(key, value)
 
 
 @pytest.mark.parametrize(
@@ -133,15 +133,18 @@ def test_another_version_is_refused(key, value):
 )
 def test_what_is_no_incident_is_refused(key, value):
     with pytest.raises(MalformedIncidentError):
-        incident_records.decode(key, value)
+        incident_records.decode_incident(key, value)
 
 
 def test_the_end_of_an_empty_log_and_a_lost_tail_are_no_mistakes():
     for value in (b'"source":[0,-1],"target":[7,5]', b'"source":[3,-1],"target":[0,-1]'):
         changed = GONE_VALUE.replace(b'"source":[10,20],"target":null', value)
-        assert incident_records.decode(GONE_KEY, changed).source is not None
+        assert incident_records.decode_incident(GONE_KEY, changed).source is not None
 
 
 def test_half_a_character_in_the_detail_is_replaced():
     stated = dataclasses.replace(GONE, detail="it says \ud800 and ü")
-    assert incident_records.decode(*incident_records.encode(stated)).detail == "it says ? and ü"
+    assert (
+        incident_records.decode_incident(*incident_records.encode_incident(stated)).detail
+        == "it says ? and ü"
+    )

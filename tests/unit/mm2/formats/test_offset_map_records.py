@@ -94,25 +94,25 @@ VALUE_KINDS = ["era", "producer", "open segment", "closed segment", "request", "
 
 @pytest.mark.parametrize(("key", "data"), KEYS, ids=KINDS)
 def test_golden_bytes_of_keys(key, data):
-    assert offset_map_records.encode_key(key).hex() == data.replace(" ", "")
-    assert offset_map_records.decode_key(bytes.fromhex(data)) == key
+    assert offset_map_records.encode_map_key(key).hex() == data.replace(" ", "")
+    assert offset_map_records.decode_map_key(bytes.fromhex(data)) == key
 
 
 @pytest.mark.parametrize(("key", "value", "data"), VALUES, ids=VALUE_KINDS)
 def test_golden_bytes_of_values(key, value, data):
-    assert offset_map_records.encode_value(value).hex() == data.replace(" ", "")
-    assert offset_map_records.decode_value(key, bytes.fromhex(data)) == value
+    assert offset_map_records.encode_map_value(value).hex() == data.replace(" ", "")
+    assert offset_map_records.decode_map_value(key, bytes.fromhex(data)) == value
 
 
 def test_only_segments_are_thinned():
-    data = offset_map_records.encode_value(MapProducer(ordinal=1, era=1))
+    data = offset_map_records.encode_map_value(MapProducer(ordinal=1, era=1))
     with pytest.raises(UnknownMapVersionError, match="value of version 2"):
-        offset_map_records.decode_value(PRODUCER_KEY, b"\x02" + data[1:])
+        offset_map_records.decode_map_value(PRODUCER_KEY, b"\x02" + data[1:])
 
 
 @pytest.mark.parametrize("segment", [OPEN, THINNED, dataclasses.replace(OPEN, runs=())])
 def test_the_head_of_a_segment_is_read_without_its_runs(segment):
-    head = offset_map_records.read_segment_head(offset_map_records.encode_value(segment))
+    head = offset_map_records.read_segment_head(offset_map_records.encode_map_value(segment))
     assert head == MapSegmentHead(
         is_thinned=segment.is_thinned,
         acquired_from=100,
@@ -126,8 +126,8 @@ def test_the_head_of_a_segment_is_read_without_its_runs(segment):
 def test_a_crc_of_zero_is_not_no_crc():
     for crc in (0, None):
         segment = dataclasses.replace(OPEN, last_crc=crc)
-        data = offset_map_records.encode_value(segment)
-        assert offset_map_records.decode_value(SEGMENT_KEY, data) == segment
+        data = offset_map_records.encode_map_value(segment)
+        assert offset_map_records.decode_map_value(SEGMENT_KEY, data) == segment
 
 
 texts = st.text(max_size=50)
@@ -195,22 +195,27 @@ records = st.one_of(
 @given(records)
 def test_every_record_is_read_back(record):
     key, value = record
-    again = offset_map_records.decode_key(offset_map_records.encode_key(key))
+    again = offset_map_records.decode_map_key(offset_map_records.encode_map_key(key))
     assert again == key
-    assert offset_map_records.decode_value(again, offset_map_records.encode_value(value)) == value
+    assert (
+        offset_map_records.decode_map_value(again, offset_map_records.encode_map_value(value))
+        == value
+    )
 
 
 @given(records, st.data())
 def test_a_record_that_was_cut_off_is_refused(record, data):
     key, value = record
     whole_key, whole_value = (
-        offset_map_records.encode_key(key),
-        offset_map_records.encode_value(value),
+        offset_map_records.encode_map_key(key),
+        offset_map_records.encode_map_value(value),
     )
     with pytest.raises(struct.error):
-        offset_map_records.decode_key(whole_key[: data.draw(st.integers(0, len(whole_key) - 1))])
+        offset_map_records.decode_map_key(
+            whole_key[: data.draw(st.integers(0, len(whole_key) - 1))]
+        )
     with pytest.raises((struct.error, IndexError)):
-        offset_map_records.decode_value(
+        offset_map_records.decode_map_value(
             key, whole_value[: data.draw(st.integers(0, len(whole_value) - 1))]
         )
 
@@ -220,20 +225,22 @@ def test_a_record_that_was_cut_off_is_refused(record, data):
 )
 def test_a_key_of_another_version_or_kind_is_refused(head):
     with pytest.raises(UnknownMapVersionError, match="key of version"):
-        offset_map_records.decode_key(head + offset_map_records.encode_key(ERA_KEY)[2:])
+        offset_map_records.decode_map_key(head + offset_map_records.encode_map_key(ERA_KEY)[2:])
 
 
 @pytest.mark.parametrize(("key", "value", "_"), VALUES, ids=VALUE_KINDS)
 def test_a_value_of_another_version_is_refused(key, value, _):
     with pytest.raises(UnknownMapVersionError, match="value of version 3"):
-        offset_map_records.decode_value(key, b"\x03" + offset_map_records.encode_value(value)[1:])
+        offset_map_records.decode_map_value(
+            key, b"\x03" + offset_map_records.encode_map_value(value)[1:]
+        )
 
 
 def test_runs_that_begin_before_their_segment_are_refused():
-    data = offset_map_records.encode_value(OPEN)
+    data = offset_map_records.encode_map_value(OPEN)
     late = dataclasses.replace(SEGMENT_KEY, first_source=OPEN.runs[0].source + 1)
     with pytest.raises(ValueError, match=f"before its key's {late.first_source}"):
-        offset_map_records.decode_value(late, data)
+        offset_map_records.decode_map_value(late, data)
 
 
 def test_newer_is_by_fence_before_era():
@@ -249,18 +256,20 @@ def test_newer_is_by_fence_before_era():
 @pytest.mark.parametrize("key", [ERA_KEY, SEGMENT_KEY])
 def test_an_era_before_all_others_is_unreadable(key):
     rebuilt = dataclasses.replace(key, era=0)
-    assert offset_map_records.decode_key(offset_map_records.encode_key(rebuilt)) == rebuilt
-    negative = offset_map_records.encode_key(dataclasses.replace(key, era=-1))
+    assert offset_map_records.decode_map_key(offset_map_records.encode_map_key(rebuilt)) == rebuilt
+    negative = offset_map_records.encode_map_key(dataclasses.replace(key, era=-1))
     with pytest.raises(ValueError, match="era -1 is negative"):
-        offset_map_records.decode_key(negative)
+        offset_map_records.decode_map_key(negative)
 
 
 def test_a_segment_that_no_topic_would_take_is_unreadable_before_it_is_decoded(monkeypatch):
     runs = tuple(OffsetRun(100 + at, at) for at in range(5))
-    value = offset_map_records.encode_value(dataclasses.replace(OPEN, runs=runs))
+    value = offset_map_records.encode_map_value(dataclasses.replace(OPEN, runs=runs))
     monkeypatch.setattr(offset_map_records, "SEGMENT_VALUE_BYTES_MAX", len(value))
-    assert offset_map_records.decode_value(SEGMENT_KEY, value).runs == runs
+    assert offset_map_records.decode_map_value(SEGMENT_KEY, value).runs == runs
     monkeypatch.setattr(offset_map_records, "SEGMENT_VALUE_BYTES_MAX", len(value) - 1)
-    monkeypatch.setattr(offset_map_records, "read_runs", lambda *_, **__: pytest.fail("decoded"))
+    monkeypatch.setattr(
+        offset_map_records, "read_offset_runs", lambda *_, **__: pytest.fail("decoded")
+    )
     with pytest.raises(ValueError, match=f"the segment has {len(value)} bytes"):
-        offset_map_records.decode_value(SEGMENT_KEY, value)
+        offset_map_records.decode_map_value(SEGMENT_KEY, value)

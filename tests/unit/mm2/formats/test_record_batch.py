@@ -31,7 +31,7 @@ def batch(base_offset=0, *, count=1, attributes=0, value=b"value"):
 
 def test_a_header_is_read_field_by_field():
     data = batch(1000, count=3, attributes=record_batch.TRANSACTIONAL)
-    header = record_batch.read_header(memoryview(data))
+    header = record_batch.read_batch_header(memoryview(data))
     assert header._asdict() == {
         "base_offset": 1000,
         "length": len(data) - 12,
@@ -54,7 +54,7 @@ def test_a_header_is_read_field_by_field():
 
 def test_a_header_that_is_cut_off_is_refused():
     with pytest.raises(struct.error):
-        record_batch.read_header(memoryview(batch()[:60]))
+        record_batch.read_batch_header(memoryview(batch()[:60]))
 
 
 # CRC and stamping
@@ -63,7 +63,7 @@ def test_a_header_that_is_cut_off_is_refused():
 @given(st.integers(record_batch.CRC_START, len(batch()) - 1), st.integers(1, 255))
 def test_one_changed_byte_is_seen(at, mask):
     data = bytearray(batch())
-    header = record_batch.read_header(memoryview(data))
+    header = record_batch.read_batch_header(memoryview(data))
     assert record_batch.has_valid_crc(memoryview(data), header)
     data[at] ^= mask
     assert not record_batch.has_valid_crc(memoryview(data), header)
@@ -77,12 +77,12 @@ def test_one_changed_byte_is_seen(at, mask):
 )
 def test_a_stamp_changes_what_it_names_and_nothing_else(attributes, producer_id, epoch, sequence):
     data = bytearray(batch(1000, count=2))
-    before = record_batch.read_header(memoryview(bytes(data)))
+    before = record_batch.read_batch_header(memoryview(bytes(data)))
     records = bytes(data[61:])
     crc = record_batch.stamp_producer_fields(
         memoryview(data), attributes=attributes, producer=(producer_id, epoch, sequence)
     )
-    after = record_batch.read_header(memoryview(data))
+    after = record_batch.read_batch_header(memoryview(data))
     assert after == before._replace(
         base_offset=0,
         attributes=attributes,
@@ -119,7 +119,7 @@ def test_sequences_wrap_to_zero_after_31_bits(sequence, count, following):
 )
 def test_the_type_of_a_marker(commit, kind):
     data = batches.marker(Stamp(producer_id=9, producer_epoch=1), commit=commit, timestamp=NOW_MS)
-    assert record_batch.read_header(memoryview(data)).is_control
+    assert record_batch.read_batch_header(memoryview(data)).is_control
     assert record_batch.read_control_type(memoryview(data)) == kind
 
 

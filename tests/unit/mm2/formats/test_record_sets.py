@@ -42,7 +42,7 @@ def test_whole_batches_are_given_with_their_bytes():
     assert [bytes(data) for _, data in found] == [one, two]
     assert offsets(found) == [10, 12]
     assert [header for header, _ in found] == [
-        record_batch.read_header(memoryview(each)) for each in (one, two)
+        record_batch.read_batch_header(memoryview(each)) for each in (one, two)
     ]
 
 
@@ -78,7 +78,7 @@ def test_messages_of_older_formats_are_read_as_batches(magic):
         (12, times[1]),
         (13, NOW_MS),
     ]
-    assert records.decode_body(opened[1].body).value == b"x" * 300
+    assert records.decode_record_body(opened[1].body).value == b"x" * 300
 
 
 @pytest.mark.parametrize("magic", [0, 1])
@@ -207,14 +207,14 @@ held_messages = st.lists(
 
 def as_records(message):
     batch = memoryview(record_sets.convert_legacy_message(memoryview(message)).batch)
-    header = record_batch.read_header(batch)
+    header = record_batch.read_batch_header(batch)
     assert record_batch.has_valid_crc(batch, header)
     assert (header.size, header.producer_id) == (len(batch), -1)
     return header, records.decode_batch(header, batch)
 
 
 def record(offset, timestamp, key, value):
-    return BatchRecord(offset, timestamp, records.encode_body(RecordFields(key, value)))
+    return BatchRecord(offset, timestamp, records.encode_record_body(RecordFields(key, value)))
 
 
 # Single messages
@@ -377,7 +377,7 @@ def test_damage_inside_is_told(held, saying):
 
 def part(message, **limits):
     found = record_sets.convert_legacy_message(memoryview(message), **limits)
-    header = record_batch.read_header(memoryview(found.batch))
+    header = record_batch.read_batch_header(memoryview(found.batch))
     decoded = records.decode_batch(header, memoryview(found.batch))
     assert decoded[-1].offset == header.last_offset
     return [each.offset for each in decoded], found.is_whole
@@ -473,7 +473,7 @@ def batch_or_refused(message):
         batch = memoryview(record_sets.convert_legacy_message(memoryview(message)).batch)
     except MalformedLegacyMessageError:
         return
-    header = record_batch.read_header(batch)
+    header = record_batch.read_batch_header(batch)
     found = records.decode_batch(header, batch)
     assert len(found) == header.record_count >= 1
     assert found[-1].offset == header.last_offset

@@ -12,17 +12,17 @@ from tests.fakes.batches import Record, Stamp
 from tests.support import examples
 
 NOW_MS = 1_790_000_000_000
-BODY = records.encode_body(RecordFields(b"k", b"v"))
+BODY = records.encode_record_body(RecordFields(b"k", b"v"))
 codecs = st.sampled_from(sorted(compression.CODEC_NAMES))
 
 
 def opened(batch):
     view = memoryview(batch)
-    return records.decode_batch(record_batch.read_header(view), view)
+    return records.decode_batch(record_batch.read_batch_header(view), view)
 
 
 def header_of(batch):
-    return record_batch.read_header(memoryview(batch))
+    return record_batch.read_batch_header(memoryview(batch))
 
 
 def record(offset=0, timestamp=NOW_MS, body=BODY):
@@ -123,7 +123,7 @@ def test_a_timestamp_never_leaves_64_bits(base, delta):
 @pytest.mark.parametrize("size", [16_380, 16_384, 1 << 21, 10 << 20])
 @pytest.mark.parametrize("codec", sorted(compression.CODEC_NAMES))
 def test_records_of_any_size_are_opened(codec, size):
-    large = records.encode_body(RecordFields(b"k", bytes(size)))
+    large = records.encode_record_body(RecordFields(b"k", bytes(size)))
     found = [record(5, NOW_MS, large), record(6), record(9, NOW_MS + 1, large)]
     assert opened(records.encode_batch(found, codec=codec, keep_offsets=True)) == found
 
@@ -155,23 +155,23 @@ def test_the_only_record_is_the_one_that_opening_finds_or_is_left_to_it(found, b
     base = Stamp(base_offset=found[0].offset - before)
     batch = generated.by_hand(found, base, last=found[-1].offset + behind)
     view = memoryview(batch)
-    only = records.decode_single_record(record_batch.read_header(view), view)
+    only = records.decode_single_record(record_batch.read_batch_header(view), view)
     assert [only] == opened(batch) if len(found) == 1 and not before else only is None
 
 
 @pytest.mark.parametrize("size", [0, 50, 53, 54, 60, 120, 8170, 8180])
 def test_the_only_record_is_found_behind_lengths_of_one_and_two_bytes(size):
-    one = record(7, NOW_MS, records.encode_body(RecordFields(None, bytes(size))))
+    one = record(7, NOW_MS, records.encode_record_body(RecordFields(None, bytes(size))))
     view = memoryview(generated.by_hand([one]))
-    assert records.decode_single_record(record_batch.read_header(view), view) == one
+    assert records.decode_single_record(record_batch.read_batch_header(view), view) == one
 
 
 @pytest.mark.parametrize("size", [8192, 16_384, 1 << 21])
 def test_the_only_record_behind_a_longer_length_is_left_to_opening(size):
-    one = record(7, NOW_MS, records.encode_body(RecordFields(None, bytes(size))))
+    one = record(7, NOW_MS, records.encode_record_body(RecordFields(None, bytes(size))))
     batch = generated.by_hand([one])
     view = memoryview(batch)
-    assert records.decode_single_record(record_batch.read_header(view), view) is None
+    assert records.decode_single_record(record_batch.read_batch_header(view), view) is None
     assert opened(batch) == [one]
 
 
@@ -182,7 +182,7 @@ def test_a_record_is_only_taken_for_the_only_one_when_opening_finds_it_too(data)
     stamp = Stamp(base_offset=9)
     batch = batches.assemble(data, stamp, count=1, last=0, timestamps=(NOW_MS, NOW_MS))
     view = memoryview(batch)
-    only = records.decode_single_record(record_batch.read_header(view), view)
+    only = records.decode_single_record(record_batch.read_batch_header(view), view)
     if only is not None:
         assert opened(batch) == [only]
 
@@ -295,7 +295,7 @@ def test_a_record_behind_the_end_of_its_batch_is_refused():
 
 @given(generated.fields)
 def test_a_body_says_what_was_written(fields):
-    assert records.decode_body(records.encode_body(fields)) == fields
+    assert records.decode_record_body(records.encode_record_body(fields)) == fields
 
 
 @settings(max_examples=examples.of(200))
@@ -315,11 +315,11 @@ def test_a_changed_or_cut_body_is_a_body_or_refused(body, data):
 
 def body_or_refused(data):
     try:
-        fields = records.decode_body(data)
+        fields = records.decode_record_body(data)
     except MalformedRecordsError:
         return
-    again = records.encode_body(fields)
-    assert records.decode_body(again) == fields
+    again = records.encode_record_body(fields)
+    assert records.decode_record_body(again) == fields
 
 
 @pytest.mark.parametrize(
@@ -337,9 +337,9 @@ def body_or_refused(data):
 )
 def test_a_damaged_body_is_told(body, saying):
     with pytest.raises(MalformedRecordsError, match=saying):
-        records.decode_body(body)
+        records.decode_record_body(body)
 
 
 def test_null_and_empty_and_repeated_names_are_told_apart():
     fields = RecordFields(b"", None, ((b"a", b""), (b"a", None), (b"", b"x")))
-    assert records.decode_body(records.encode_body(fields)) == fields
+    assert records.decode_record_body(records.encode_record_body(fields)) == fields

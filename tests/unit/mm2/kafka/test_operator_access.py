@@ -29,12 +29,12 @@ def test_clusters_are_named_without_secrets(own_file, monkeypatch):
     assert (found.source.bootstrap, found.source.secured) == ("a:1,a:2", False)
     assert (found.target.principal, found.target.secured) == ("User:mirror", True)
     assert "hunter2" not in repr(found)
-    assert found.run() == "mm2 run --config clusters.yaml"
+    assert found.build_run_command() == "mm2 run --config clusters.yaml"
     operator_access.set_config_file("c.yaml")
     found = operator_access.build_operator_commands(
         source=source, target=target, connector="mirror"
     )
-    assert found.run() == "mm2 run --config /c.yaml"
+    assert found.build_run_command() == "mm2 run --config /c.yaml"
 
 
 def test_on_a_plain_worker_its_rest_api_is_the_way(monkeypatch):
@@ -44,7 +44,7 @@ def test_on_a_plain_worker_its_rest_api_is_the_way(monkeypatch):
         target=KafkaClusterAccess(bootstrap=("b:1",)),
         connector="my mirror",
     )
-    assert found.restart("a->b") == (
+    assert found.build_restart_command("a->b") == (
         "curl -f -X POST 'http://WORKER:8083/connectors/my%20mirror/restart?includeTasks=true'"
     )
 

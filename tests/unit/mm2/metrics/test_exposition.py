@@ -29,7 +29,7 @@ def worker(tasks: float, topic: str) -> tuple[MetricFamily, ...]:
 
 def test_workers_are_told_apart_and_connectors_tell_themselves():
     own = (MetricFamily(metric=OWN, series={(): 2.0}),)
-    found = exposition.merge_families(own, {"a->b": worker(3, "x"), "b->a": worker(4, "y")})
+    found = exposition.merge_metric_families(own, {"a->b": worker(3, "x"), "b->a": worker(4, "y")})
     series = {each.metric.name: dict(each.series) for each in found}
     assert series == {
         "mm2_flows": {(): 2.0},
@@ -42,7 +42,7 @@ def test_workers_are_told_apart_and_connectors_tell_themselves():
 def test_the_first_counts_where_two_say_the_same():
     other = Metric(name=MIRROR.name, kind=MetricKind.GAUGE, help="Another.")
     odd = (MetricFamily(metric=other, series={(): 9.0}),)
-    found = exposition.merge_families((), {"a->b": worker(3, "x"), "b->a": odd})
+    found = exposition.merge_metric_families((), {"a->b": worker(3, "x"), "b->a": odd})
     assert dict(found[1].series) == {("x",): 1.0}
 
 
@@ -61,7 +61,7 @@ def test_histograms_are_put_together_as_all_else():
         )
 
     both = {flow: one(flow, count) for flow, count in (("a->b", 1), ("b->a", 2))}
-    for found in exposition.merge_families((), both):
+    for found in exposition.merge_metric_families((), both):
         assert found.metric.labels == ("flow",)
         assert {labels: each.sum for labels, each in found.distributions.items()} == {
             ("a->b",): 1.0,

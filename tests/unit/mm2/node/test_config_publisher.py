@@ -28,7 +28,7 @@ CONNECTORS = tuple(dedicated_mode.CONNECTORS)
 
 def plan(*lines: str, choice: FlowSelection = flow_plan.ALL_FLOWS) -> FlowPlan:
     text = FILE + "\n".join(lines)
-    found = config_loader.parse_properties(
+    found = config_loader.parse_mm2_properties(
         text, file="mm2", folder=pathlib.Path("/"), environment={}
     )
     (made,) = flow_plan.plan_flows(found, choice, environment={})

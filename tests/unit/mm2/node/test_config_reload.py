@@ -24,7 +24,7 @@ from mm2.topics import naming
 from tests.fakes.one_side import FakeSide
 from tests.support import eventually, statuses
 
-INCIDENTS = naming.incidents_topic("a")
+INCIDENTS = naming.format_incidents_topic("a")
 BASE = """clusters: {a: {bootstrap.servers: 'a:1'}, b: {bootstrap.servers: 'b:1'}}
 flows:
 """
@@ -59,7 +59,7 @@ class Running:
         return self.cluster.incidents(INCIDENTS)
 
     def load(self):
-        return config_loader.parse(
+        return config_loader.parse_clusters_yaml(
             self.file, file="c.yaml", folder=pathlib.Path("/"), environment={}
         )
 
@@ -117,11 +117,11 @@ def test_who_reloads_is_logged_and_who_only_looks_is_not(made, caplog):
 
 def test_a_reload_is_recorded_for_each_flow_of_the_file_as_it_is_and_was(running, made):
     running.file = BASE + "- {from: b, to: a}\n"
-    running.cluster.cluster.create(naming.incidents_topic("b"))
-    running.cluster.topics.topics[naming.incidents_topic("b")] = []
+    running.cluster.cluster.create(naming.format_incidents_topic("b"))
+    running.cluster.topics.topics[naming.format_incidents_topic("b")] = []
     made.answer_request(ReloadRequest(peer="root (uid 0, pid 7)"))
     (one,) = running.recorded()
-    (other,) = running.cluster.incidents(naming.incidents_topic("b"))
+    (other,) = running.cluster.incidents(naming.format_incidents_topic("b"))
     assert (one.flow, one.detail) == ("a->b", "operator root (uid 0, pid 7): reload")
     assert other.flow == "b->a"
 

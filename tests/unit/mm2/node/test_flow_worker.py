@@ -41,7 +41,7 @@ MOST_TURNS = 10_000
 
 def plan(*lines: str) -> FlowPlan:
     text = FILE + "\n".join(lines)
-    found = config_loader.parse_properties(
+    found = config_loader.parse_mm2_properties(
         text, file="mm2", folder=pathlib.Path("/"), environment={}
     )
     (made,) = flow_plan.plan_flows(found, flow_plan.ALL_FLOWS, environment={})

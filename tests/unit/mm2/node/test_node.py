@@ -90,7 +90,7 @@ WAIT_S = 10.0
 
 def settings(*lines: str) -> Mm2Settings:
     text = FILE + "\n".join(lines)
-    return config_loader.parse_properties(
+    return config_loader.parse_mm2_properties(
         text, file="mm2", folder=pathlib.Path("/"), environment={}
     )
 

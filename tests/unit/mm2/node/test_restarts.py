@@ -149,7 +149,7 @@ class Flow:
     """What the group's topics hold, and what this node's worker has begun of it."""
 
     def __init__(self, *, leads: bool = True, most: int = 3) -> None:
-        found = config_loader.parse_properties(
+        found = config_loader.parse_mm2_properties(
             FILE, file="mm2", folder=pathlib.Path("/"), environment={}
         )
         (self.plan,) = flow_plan.plan_flows(found, flow_plan.ALL_FLOWS, environment={})

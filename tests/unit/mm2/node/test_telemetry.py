@@ -87,7 +87,9 @@ class Watch(RetentionWatch):
 
 class Observed:
     def __init__(self, folder: pathlib.Path, more: str = "") -> None:
-        settings = config_loader.parse(FILE + more, file="c", folder=folder, environment={})
+        settings = config_loader.parse_clusters_yaml(
+            FILE + more, file="c", folder=folder, environment={}
+        )
         self.running = Running([statuses.flow(statuses.partition())])
         self.clock = plugin_contexts.Clock()
         self.made = NodeTelemetry(

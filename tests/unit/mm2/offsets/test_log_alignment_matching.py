@@ -51,7 +51,9 @@ def partition_map(found: LogAlignment) -> PartitionMap:
     known = OffsetMap()
     era = copied_map.era_of(found.first_source, found.first_target)
     for key, value in map_rebuild.rebuild_first_era(copied_map.T7, found, era):
-        known.apply(offset_map_records.encode_key(key), offset_map_records.encode_value(value))
+        known.apply(
+            offset_map_records.encode_map_key(key), offset_map_records.encode_map_value(value)
+        )
     known.check_invariants()
     return known.get_partition(copied_map.T7)
 

@@ -25,7 +25,7 @@ SEGMENT = 24
 
 def size(known: PartitionMap) -> int:
     return sum(
-        len(offset_map_records.encode_key(key)) + len(offset_map_records.encode_value(each))
+        len(offset_map_records.encode_map_key(key)) + len(offset_map_records.encode_map_value(each))
         for key, each in known.segments.items()
     )
 
@@ -65,8 +65,10 @@ class Upkeep:
         return count
 
     def change(self, change: MapChange) -> None:
-        value = None if change.segment is None else offset_map_records.encode_value(change.segment)
-        self.copied.known.apply(offset_map_records.encode_key(change.key), value)
+        value = (
+            None if change.segment is None else offset_map_records.encode_map_value(change.segment)
+        )
+        self.copied.known.apply(offset_map_records.encode_map_key(change.key), value)
         self.check()
 
     def check(self) -> None:
@@ -148,8 +150,8 @@ def test_beyond_it_old_runs_are_left_out_and_the_newer_half_stays_as_it_is():
     )
     untouched = {}
     for key in newest:
-        exact -= len(offset_map_records.encode_key(key))
-        exact -= len(offset_map_records.encode_value(made.known.segments[key]))
+        exact -= len(offset_map_records.encode_map_key(key))
+        exact -= len(offset_map_records.encode_map_value(made.known.segments[key]))
         if exact < 0:
             break
         untouched[key] = made.known.segments[key]
@@ -200,15 +202,17 @@ def test_two_who_tidy_up_at_once_may_lose_old_answers_but_never_tell_wrong_ones(
     other = made.plan(changes_max=6 + seed)
     late = [*one[2:], *other, *one[: 2 + seed]]
     for each in late:
-        value = None if each.segment is None else offset_map_records.encode_value(each.segment)
-        made.copied.known.apply(offset_map_records.encode_key(each.key), value)
+        value = None if each.segment is None else offset_map_records.encode_map_value(each.segment)
+        made.copied.known.apply(offset_map_records.encode_map_key(each.key), value)
         found = made.judged(range(10, made.copied.source + 1), range(made.copied.target + 1))
         assert not found.wrong, str(found)
         assert made.known.resume_point == made.before.resume_point
     while changes := made.plan():
         for each in changes:
-            value = None if each.segment is None else offset_map_records.encode_value(each.segment)
-            made.copied.known.apply(offset_map_records.encode_key(each.key), value)
+            value = (
+                None if each.segment is None else offset_map_records.encode_map_value(each.segment)
+            )
+            made.copied.known.apply(offset_map_records.encode_map_key(each.key), value)
             found = made.judged(range(10, made.copied.source + 1), range(made.copied.target + 1))
             assert not found.wrong, str(found)
 
@@ -218,15 +222,15 @@ def test_an_owner_that_alone_says_what_does_not_count_stays():
     copied = copied_map.history([(0, [(2, 1, 2, True)] * 4)])
     late = copied_map.era_key(2, epoch=1)
     copied.known.apply(
-        offset_map_records.encode_key(late),
-        offset_map_records.encode_value(copied_map.era_of(15, 30)),
+        offset_map_records.encode_map_key(late),
+        offset_map_records.encode_map_value(copied_map.era_of(15, 30)),
     )
     copied.own(2, 0, [(2, 1, 2, True)] * 4)
     copied.own(4, 0, [(2, 1, 2, True)] * 4)
     copied.target += 1
     third = copied_map.era_key(3, epoch=5), copied_map.era_of(copied.source, copied.target)
     copied.known.apply(
-        offset_map_records.encode_key(third[0]), offset_map_records.encode_value(third[1])
+        offset_map_records.encode_map_key(third[0]), offset_map_records.encode_map_value(third[1])
     )
     made = Upkeep(copied, log_start=10_000, budget=1 << 20)
     assert 2 not in made.known.eras

@@ -35,7 +35,9 @@ def matched(*stretches, writers=(7,), tail=0):
 def fold(records):
     known = OffsetMap()
     for key, value in records:
-        known.apply(offset_map_records.encode_key(key), offset_map_records.encode_value(value))
+        known.apply(
+            offset_map_records.encode_map_key(key), offset_map_records.encode_map_value(value)
+        )
     known.check_invariants()
     return known.get_partition(T7)
 
@@ -132,7 +134,7 @@ def test_long_stretches_are_cut_into_segments(count):
     stretch = AlignedRange(8, 10 + 2 * count, 10 + 3 * count, runs)
     records = before_all(stretch)
     assert len(records) == 1 + -(-count // map_rebuild.SEGMENT_RUNS_MAX)
-    assert all(len(offset_map_records.encode_value(value)) < 2500 for _, value in records)
+    assert all(len(offset_map_records.encode_map_value(value)) < 2500 for _, value in records)
     known = fold(records)
     for source, delta in runs:
         assert translation.translate_to_target(known, source) == ExactOffset(
@@ -156,7 +158,7 @@ def known(*eras, anchor=True):
             source_topic_id=bytes([topic]) * 16,
         )
         key = copied_map.era_key(number, epoch=number)
-        made.apply(offset_map_records.encode_key(key), offset_map_records.encode_value(era))
+        made.apply(offset_map_records.encode_map_key(key), offset_map_records.encode_map_value(era))
     if anchor:
         key = MapSegmentKey(topic="orders", partition=7, era=1, ordinal=1, epoch=1, first_source=10)
         segment = MapSegment(
@@ -169,7 +171,9 @@ def known(*eras, anchor=True):
             last_crc=None,
             runs=(),
         )
-        made.apply(offset_map_records.encode_key(key), offset_map_records.encode_value(segment))
+        made.apply(
+            offset_map_records.encode_map_key(key), offset_map_records.encode_map_value(segment)
+        )
     return made.get_partition(copied_map.T7)
 
 

@@ -26,7 +26,9 @@ def transactions(count: int, *, records: int = 10) -> tuple[OffsetMap, int]:
     """The map as its writer makes it, stored once a second, and the source's end."""
     known = OffsetMap()
     era = copied_map.era_key(1), copied_map.era_of(0, 1)
-    known.apply(offset_map_records.encode_key(era[0]), offset_map_records.encode_value(era[1]))
+    known.apply(
+        offset_map_records.encode_map_key(era[0]), offset_map_records.encode_map_value(era[1])
+    )
     writer = MapWriter(
         topic="orders",
         partition=7,
@@ -54,7 +56,7 @@ def transactions(count: int, *, records: int = 10) -> tuple[OffsetMap, int]:
 def stored(known: PartitionMap) -> int:
     """Bytes of its keys and values."""
     return sum(
-        len(each.values[at]) + len(offset_map_records.encode_key(each.get_key(at)))
+        len(each.values[at]) + len(offset_map_records.encode_map_key(each.get_key(at)))
         for each in known.segments.owners
         for at in range(len(each))
     )
@@ -77,8 +79,8 @@ def test_beyond_its_budget_it_stays_there_and_old_answers_get_bounds():
         mine, log_start=0, budget_bytes=budget, changes_max=50
     ):
         for key, segment in changes:
-            value = None if segment is None else offset_map_records.encode_value(segment)
-            known.apply(offset_map_records.encode_key(key), value)
+            value = None if segment is None else offset_map_records.encode_map_value(segment)
+            known.apply(offset_map_records.encode_map_key(key), value)
     assert stored(mine) <= budget
     old = translation.translate_to_target(mine, end // 10)
     assert isinstance(old, EarlierOffset)

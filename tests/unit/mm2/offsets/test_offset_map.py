@@ -52,7 +52,7 @@ LATER = dataclasses.replace(SEGMENT, through=11, target_next=10)
 def test_a_segment_is_what_was_stored_last():
     store = SegmentStore({KEY: SEGMENT})
     assert dict(store) == {KEY: SEGMENT}
-    store.store(KEY, offset_map_records.encode_value(LATER))
+    store.store(KEY, offset_map_records.encode_map_value(LATER))
     assert (len(store), store[KEY]) == (1, LATER)
 
 
@@ -68,7 +68,7 @@ def test_a_tombstone_takes_it_away():
 def stored(first, through, **more):
     key = dataclasses.replace(KEY, first_source=first)
     changed = {"through": through, "runs": (OffsetRun(first, 0),), **more}
-    return key, offset_map_records.encode_value(dataclasses.replace(SEGMENT, **changed))
+    return key, offset_map_records.encode_map_value(dataclasses.replace(SEGMENT, **changed))
 
 
 def firsts(store):
@@ -259,8 +259,8 @@ def request_record(request):
 def fold(*records):
     known = OffsetMap()
     for key, value in records:
-        encoded = offset_map_records.encode_value(value) if value is not None else None
-        known.apply(offset_map_records.encode_key(key), encoded)
+        encoded = offset_map_records.encode_map_value(value) if value is not None else None
+        known.apply(offset_map_records.encode_map_key(key), encoded)
     known.check_invariants()
     return known.get_partition(T7)
 
@@ -275,7 +275,9 @@ def test_partitions_are_kept_apart_and_listed_in_order():
     known = OffsetMap()
     for topic, partition in (("b", 1), ("a", 10), ("a", 2)):
         key = MapProducerKey(topic=topic, partition=partition, producer_id=partition)
-        known.apply(offset_map_records.encode_key(key), offset_map_records.encode_value(FIRST))
+        known.apply(
+            offset_map_records.encode_map_key(key), offset_map_records.encode_map_value(FIRST)
+        )
     assert [str(each) for each in known.list_partitions()] == ["a-2", "a-10", "b-1"]
     assert list(known.get_partition(TopicPartition("a", 2)).producers) == [2]
 
@@ -300,7 +302,7 @@ def test_a_tombstone_takes_a_record_back_and_may_come_twice(key, value, table):
 
 
 def test_a_record_of_another_version_is_refused():
-    key = offset_map_records.encode_key(era_key(1))
+    key = offset_map_records.encode_map_key(era_key(1))
     with pytest.raises(UnknownMapVersionError):
         OffsetMap().apply(b"\x02" + key[1:], None)
     with pytest.raises(UnknownMapVersionError):
@@ -546,7 +548,7 @@ def test_how_far_was_copied():
 
 def test_an_unreadable_record_counts_until_another_one_or_a_tombstone_replaces_it():
     known = OffsetMap()
-    key = offset_map_records.encode_key(segment_key(0))
+    key = offset_map_records.encode_map_key(segment_key(0))
     known.fold(b"\x01\x03garbage", b"x", offset=3)
     known.fold(b"", b"x", offset=4)
     known.fold(key, b"\x09", offset=5)
@@ -556,7 +558,7 @@ def test_an_unreadable_record_counts_until_another_one_or_a_tombstone_replaces_i
     assert [each.offset for each in known.list_unreadable_records(sibling)] == [3, 4, 5]
     other = TopicPartition("users", 7)
     assert [each.offset for each in known.list_unreadable_records(other)] == [3, 4]
-    known.fold(key, offset_map_records.encode_value(segment_of((0, 5), through=9)), offset=6)
+    known.fold(key, offset_map_records.encode_map_value(segment_of((0, 5), through=9)), offset=6)
     known.fold(b"\x01\x03garbage", None, offset=7)
     known.fold(b"", None, offset=8)
     assert known.list_unreadable_records() == []
@@ -565,7 +567,7 @@ def test_an_unreadable_record_counts_until_another_one_or_a_tombstone_replaces_i
 
 def test_a_kind_of_record_that_is_not_known_yet_concerns_the_partition_it_names():
     known = OffsetMap()
-    key = bytearray(offset_map_records.encode_key(segment_key(0)))
+    key = bytearray(offset_map_records.encode_map_key(segment_key(0)))
     key[1] = 77
     known.fold(bytes(key), b"x", offset=0)
     assert [each.partition for each in known.list_unreadable_records()] == [T7]

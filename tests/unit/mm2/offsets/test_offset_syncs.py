@@ -241,9 +241,9 @@ def test_every_record_is_told_once(events):
 
     def anchor() -> None:
         for item in writer.create_write_instruction(0.0).items:
-            name = offset_map_records.decode_key(item.key)
+            name = offset_map_records.decode_map_key(item.key)
             assert isinstance(name, MapSegmentKey)
-            value = offset_map_records.decode_value(name, item.value or b"")
+            value = offset_map_records.decode_map_value(name, item.value or b"")
             assert isinstance(value, MapSegment)
             for found in steps.extract_new_spans(name, value):
                 told.extend((found[0] + n, found[1] + n) for n in range(found[2]))

@@ -73,7 +73,9 @@ def segment(first, *runs, through, target_next, era=1, epoch=0, take_start=0):
 def known(*records):
     made = OffsetMap()
     for key, value in records:
-        made.apply(offset_map_records.encode_key(key), offset_map_records.encode_value(value))
+        made.apply(
+            offset_map_records.encode_map_key(key), offset_map_records.encode_map_value(value)
+        )
     return made.get_partition(copied_map.T7)
 
 

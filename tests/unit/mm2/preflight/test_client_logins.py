@@ -16,7 +16,7 @@ b->a.enabled=true
 
 
 def of(*lines: str) -> list[tuple[str, tuple[str, ...]]]:
-    settings = config_loader.parse_properties(
+    settings = config_loader.parse_mm2_properties(
         BASE + "\n".join(lines), file="mm2", folder=pathlib.Path("/"), environment={}
     )
     plans = {

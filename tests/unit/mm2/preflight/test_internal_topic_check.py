@@ -29,7 +29,7 @@ a->b.enabled=true
 
 
 def read(*lines: str, flow: int = 0) -> tuple[FlowConnectorConfigs, dict[str, InternalTopicUse]]:
-    settings = config_loader.parse_properties(
+    settings = config_loader.parse_mm2_properties(
         BASE + "\n".join(lines), file="mm2", folder=pathlib.Path("/"), environment={}
     )
     plan = flow_plan.plan_flows(settings, flow_plan.ALL_FLOWS, environment={})[flow]
@@ -116,7 +116,7 @@ def test_what_a_flow_back_keeps_is_read_only_where_names_are_kept():
 
 def test_where_replication_factors_come_from():
     text = BASE + "replication.factor=3\nb.status.storage.replication.factor=2\n"
-    settings = config_loader.parse_properties(
+    settings = config_loader.parse_mm2_properties(
         text, file="/etc/mm2.properties", folder=pathlib.Path("/"), environment={}
     )
     flow = effective_config.derive_effective_config(settings, environment={}).flows["a->b"]

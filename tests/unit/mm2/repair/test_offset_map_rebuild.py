@@ -141,7 +141,8 @@ class Ledger(FlowLedger):
         if self.reads == 2:
             for key, value in self.between:
                 known.apply(
-                    offset_map_records.encode_key(key), offset_map_records.encode_value(value)
+                    offset_map_records.encode_map_key(key),
+                    offset_map_records.encode_map_value(value),
                 )
         return known
 

@@ -26,7 +26,7 @@ from tests.fakes.admin import FakeCluster
 from tests.fakes.flow_log import FakeFlowLog
 from tests.fakes.plugin_contexts import Clock
 
-MAP = naming.offset_map_topic("east")
+MAP = naming.format_offset_map_topic("east")
 GARBAGE = b"\x01\x03garbage"
 
 
@@ -60,8 +60,8 @@ def map_of(cluster):
 
 
 def incidents(cluster):
-    log = cluster.topics[naming.incidents_topic("east")].log
-    return [incident_records.decode(key, value) for key, value in log]
+    log = cluster.topics[naming.format_incidents_topic("east")].log
+    return [incident_records.decode_incident(key, value) for key, value in log]
 
 
 def test_an_incident_names_it_and_a_tombstone_replaces_it(cluster):
@@ -77,7 +77,7 @@ def test_an_incident_names_it_and_a_tombstone_replaces_it(cluster):
 
 
 def test_where_its_partition_can_be_read_the_incident_names_that(cluster):
-    key = offset_map_records.encode_key(NewEraRequestKey(topic="orders", partition=4))
+    key = offset_map_records.encode_map_key(NewEraRequestKey(topic="orders", partition=4))
     cluster.topics[MAP].log.append((key, b"\x63"))
     skip(cluster, 0)
     (stated,) = incidents(cluster)
@@ -89,9 +89,9 @@ def test_where_its_partition_can_be_read_the_incident_names_that(cluster):
 )
 def test_what_can_be_read_or_was_replaced_is_not_skipped(cluster, offset, told):
     request = NewEraRequest(request="r", position="latest")
-    key = offset_map_records.encode_key(NewEraRequestKey(topic="orders", partition=4))
+    key = offset_map_records.encode_map_key(NewEraRequestKey(topic="orders", partition=4))
     log = cluster.topics[MAP].log
-    log += [(GARBAGE, b"x"), (b"?", b"x"), (key, offset_map_records.encode_value(request))]
+    log += [(GARBAGE, b"x"), (b"?", b"x"), (key, offset_map_records.encode_map_value(request))]
     log.append((GARBAGE, None))
     with pytest.raises(NothingToSkipError, match=told):
         skip(cluster, offset)
@@ -107,8 +107,12 @@ def test_skipped_twice_is_told(cluster):
 
 
 ORDERS_4 = TopicPartition("orders", 4)
-ERA = offset_map_records.encode_key(EraKey(topic="orders", partition=4, era=1, ordinal=1, epoch=0))
-PRODUCER = offset_map_records.encode_key(MapProducerKey(topic="orders", partition=4, producer_id=7))
+ERA = offset_map_records.encode_map_key(
+    EraKey(topic="orders", partition=4, era=1, ordinal=1, epoch=0)
+)
+PRODUCER = offset_map_records.encode_map_key(
+    MapProducerKey(topic="orders", partition=4, producer_id=7)
+)
 
 
 def test_the_partition_of_a_skipped_era_begins_again_where_the_operator_says(cluster):
@@ -138,10 +142,10 @@ def test_nothing_but_an_era_begins_anything_again(cluster):
 def test_a_skipped_producer_id_stays_one_of_the_flows(cluster):
     """What it wrote would else be somebody else's: copied again, or back."""
     other = MapProducerKey(topic="orders", partition=4, producer_id=5)
-    era = offset_map_records.encode_value(taking.era())
-    producer = offset_map_records.encode_value(MapProducer(ordinal=1, era=1))
+    era = offset_map_records.encode_map_value(taking.era())
+    producer = offset_map_records.encode_map_value(MapProducer(ordinal=1, era=1))
     log = cluster.topics[MAP].log
-    log += [(offset_map_records.encode_key(other), producer), (ERA, era), (PRODUCER, b"\x09")]
+    log += [(offset_map_records.encode_map_key(other), producer), (ERA, era), (PRODUCER, b"\x09")]
     skip(cluster, 2)
     known = map_of(cluster)
     assert known.list_unreadable_records() == []
@@ -167,9 +171,9 @@ def test_a_record_that_was_replaced_meanwhile_is_not_deleted(cluster):
     log = cluster.topics[MAP].log
     log.append((PRODUCER, b"\x09"))
     raced = Raced(cluster, source_alias="east")
-    raced.new = (PRODUCER, offset_map_records.encode_value(MapProducer(ordinal=1, era=1)))
+    raced.new = (PRODUCER, offset_map_records.encode_map_value(MapProducer(ordinal=1, era=1)))
     with pytest.raises(NothingToSkipError, match="was replaced"):
         skip_in(FlowLedger(raced), 0)
     assert log[1:] == [raced.new]
-    kept = dict(cluster.topics[naming.incidents_topic("east")].log)
+    kept = dict(cluster.topics[naming.format_incidents_topic("east")].log)
     assert set(kept.values()) == {None}, "no incident of what was not skipped"

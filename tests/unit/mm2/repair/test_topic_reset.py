@@ -44,7 +44,7 @@ from tests.fakes.admin import FakeAdmin, FakeCluster
 from tests.fakes.flow_log import FakeFlowLog
 
 EXCLUDED = (*filters.DEFAULT_TOPICS_EXCLUDE, "secret")
-MAP_TOPIC = naming.offset_map_topic("east")
+MAP_TOPIC = naming.format_offset_map_topic("east")
 FLOW = Flow(source="east", target="west", topics=filters.compile_topic_filter(exclude=EXCLUDED))
 P0 = TopicPartition("orders", 0)
 
@@ -87,7 +87,9 @@ class World:
 
     def write(self, key: MapKey, value: MapValue) -> None:
         log = self.west.topics[MAP_TOPIC].log
-        log.append((offset_map_records.encode_key(key), offset_map_records.encode_value(value)))
+        log.append(
+            (offset_map_records.encode_map_key(key), offset_map_records.encode_map_value(value))
+        )
 
     def anchor(self, through: int, *, partition: int = 0, epoch: int = 1) -> None:
         if MAP_TOPIC not in self.west.topics:
@@ -99,7 +101,7 @@ class World:
 
     def ask(self, position="earliest", *, topic="orders", partitions=(), ledger=None):
         order = TopicResetRequest(flow=FLOW, topic=topic, partitions=partitions, position=position)
-        return topic_reset.record_decisions(
+        return topic_reset.record_reset_decisions(
             order,
             FakeAdmin(self.east),
             ledger or FlowLedger(self.log),
@@ -232,7 +234,7 @@ def test_of_a_recreated_topic_nothing_is_called_a_duplicate():
 def test_the_request_is_in_the_map_topic_alone():
     world = World()
     world.ask()
-    incidents = world.west.topics[naming.incidents_topic("east")]
+    incidents = world.west.topics[naming.format_incidents_topic("east")]
     assert incidents.log == []
 
 

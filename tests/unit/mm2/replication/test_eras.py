@@ -331,7 +331,7 @@ def test_each_request_is_stated_even_where_the_one_before_copied_nothing():
     first, second = (
         requested(taking.known(anchor, request=each)).stored[0] for each in (REQUEST, again)
     )
-    assert incident_records.decode(first.key, first.value).source is not None
+    assert incident_records.decode_incident(first.key, first.value).source is not None
     assert first.key != second.key
 
 

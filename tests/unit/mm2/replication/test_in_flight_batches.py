@@ -62,7 +62,7 @@ def out(source, *, records=1, attributes=0, count=None):
             ),
         )
     )
-    header = record_batch.read_header(memoryview(data))
+    header = record_batch.read_batch_header(memoryview(data))
     if count is not None:
         header = header._replace(record_count=count)
     return outbound_batches.create_pass_through_batch(
@@ -88,7 +88,8 @@ def begun(*, target=500):
 def send(sending, *found, transactional=False):
     """Their headers as they go out."""
     return [
-        record_batch.read_header(sending.send(each, transactional=transactional)) for each in found
+        record_batch.read_batch_header(sending.send(each, transactional=transactional))
+        for each in found
     ]
 
 

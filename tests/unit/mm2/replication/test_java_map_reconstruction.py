@@ -29,7 +29,7 @@ def traced(**changed):
 
 def write(found, at, *values, producer=JAVA, **more):
     batch = memoryview(scripts.data(at, *values, producer=producer, **more))
-    return found.feed_target(record_batch.read_header(batch), batch)
+    return found.feed_target(record_batch.read_batch_header(batch), batch)
 
 
 def over(*values, **changed):
@@ -301,7 +301,7 @@ def test_what_cannot_be_opened_does_not_pair(side):
         assert found.mismatch.startswith("source offset 0: ")
     else:
         view = memoryview(garbled)
-        found.feed_target(record_batch.read_header(view), view)
+        found.feed_target(record_batch.read_batch_header(view), view)
         assert found.mismatch.startswith("target offset 0: ")
 
 

@@ -41,9 +41,9 @@ def written_of(**changed: Any) -> list[tuple[MapSegmentKey, MapSegment]]:
         .create_write_instruction(0.0)
         .items
     ):
-        key = offset_map_records.decode_key(item.key)
+        key = offset_map_records.decode_map_key(item.key)
         assert isinstance(key, MapSegmentKey)
-        segment = offset_map_records.decode_value(key, item.value or b"")
+        segment = offset_map_records.decode_map_value(key, item.value or b"")
         assert isinstance(segment, MapSegment)
         found.append((key, segment))
     return found
@@ -141,8 +141,8 @@ def decoded(record):
     found = []
     for item in record.items:
         assert not item.incident
-        key = offset_map_records.decode_key(item.key)
-        found.append((key, offset_map_records.decode_value(key, item.value)))
+        key = offset_map_records.decode_map_key(item.key)
+        found.append((key, offset_map_records.decode_map_value(key, item.value)))
     return found
 
 

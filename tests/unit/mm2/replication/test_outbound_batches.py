@@ -32,7 +32,7 @@ def entry(batch, *, position=0):
 
 def opened(batch, *, position=0, transform=None):
     found = outbound_batches.decode_source_batch(entry(batch, position=position), transform)
-    return [(each.offset, records.decode_body(each.body).value) for each in found]
+    return [(each.offset, records.decode_record_body(each.body).value) for each in found]
 
 
 @pytest.mark.parametrize("codec", [0, 1, 2, 3, 4])
@@ -186,7 +186,7 @@ def sources(out):
 
 def content(out):
     """Its records, at the source offsets that its pieces name."""
-    header = record_batch.read_header(out.batch)
+    header = record_batch.read_batch_header(out.batch)
     assert record_batch.has_valid_crc(out.batch, header)
     assert (header.record_count, header.last_offset_delta) == (out.records, out.records - 1)
     assert (header.base_offset, header.attributes) == (0, out.attributes)
@@ -245,7 +245,7 @@ def test_a_gap_between_batches_begins_a_piece():
 
 def test_a_batch_of_which_nothing_is_left_is_stood_for_by_its_neighbours():
     held = entries(scripts.data(10, b"a"), scripts.data(11, b"b"), scripts.data(12, b"c"))
-    b_alone = [BatchRecord(11, NOW_MS, records.encode_body(RecordFields(None, b"b")))]
+    b_alone = [BatchRecord(11, NOW_MS, records.encode_record_body(RecordFields(None, b"b")))]
     (out,) = made(held, opened=b_alone)
     assert (out.source, out.next_source, out.records, out.offset_spans) == (11, 13, 1, ())
     assert out.held_bytes == len(out.batch)
@@ -286,7 +286,10 @@ def test_pieces_count_within_their_own_batch():
 def test_the_codec_is_the_one_asked_for(codec):
     (out,) = made(entries(scripts.data(0, b"a" * 99, b"b")), codec=codec)
     assert out.attributes == codec
-    assert [records.decode_body(each.body).value for each in content(out)] == [b"a" * 99, b"b"]
+    assert [records.decode_record_body(each.body).value for each in content(out)] == [
+        b"a" * 99,
+        b"b",
+    ]
 
 
 @settings(deadline=None, max_examples=examples.of(80))

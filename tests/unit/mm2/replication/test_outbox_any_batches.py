@@ -130,7 +130,7 @@ class Sender:
 
 def opened(out):
     """Its records, at the source offsets that its pieces name."""
-    header = record_batch.read_header(out.batch)
+    header = record_batch.read_batch_header(out.batch)
     assert record_batch.has_valid_crc(out.batch, header)
     assert (header.record_count, header.last_offset_delta) == (out.records, out.records - 1)
     pieces = [*(out.offset_spans or [OffsetSpan(out.source, 0)]), OffsetSpan(-1, out.records)]
@@ -150,7 +150,8 @@ def expected(sender, left_out=()):
     return [
         each
         for each in sender.log.seen
-        if each.offset >= sender.start and records.decode_body(each.body).value not in left_out
+        if each.offset >= sender.start
+        and records.decode_record_body(each.body).value not in left_out
     ]
 
 
@@ -183,9 +184,9 @@ def test_a_transform_leaves_out_and_changes_what_it_says_and_nothing_else(seed):
     sender.run()
     wanted = []
     for each in expected(sender, left_out=gone):
-        fields = records.decode_body(each.body)
+        fields = records.decode_record_body(each.body)
         value = b"new " + fields.value if fields.value is not None else None
-        wanted.append(each._replace(body=records.encode_body(fields._replace(value=value))))
+        wanted.append(each._replace(body=records.encode_record_body(fields._replace(value=value))))
     check(sender, wanted)
 
 

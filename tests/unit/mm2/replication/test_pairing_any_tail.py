@@ -110,7 +110,7 @@ class Copied:
         """In fetches of any size."""
         found = TargetTail(own_producers=frozenset({OURS}), start=self.start, marker=self.end + 5)
         for each in self.held.values():
-            found.add(record_batch.read_header(memoryview(each)), memoryview(each))
+            found.add(record_batch.read_batch_header(memoryview(each)), memoryview(each))
         pairs = TailMatcher(
             tail=found.committed,
             position=self.source,
@@ -121,7 +121,7 @@ class Copied:
         while need is not MissingInput.NOTHING:
             if need is MissingInput.TARGET:
                 batch = memoryview(self.held[pairs.next_offset])
-                need = pairs.feed_target(record_batch.read_header(batch), batch)
+                need = pairs.feed_target(record_batch.read_batch_header(batch), batch)
                 continue
             if need is MissingInput.YIELD:
                 need = pairs.match_available()
@@ -191,7 +191,7 @@ def changed(copied, target):
     """The record at that target offset has another timestamp."""
     base = max(at for at in copied.held if at <= target)
     view = memoryview(copied.held[base])
-    header = record_batch.read_header(view)
+    header = record_batch.read_batch_header(view)
     found = records.decode_batch(header, view)
     at = target - base
     found[at] = found[at]._replace(timestamp=found[at].timestamp + 1)

@@ -40,7 +40,7 @@ OLD = tuple(old(at) for at in range(8))
 
 
 def header(sent):
-    return record_batch.read_header(memoryview(sent))
+    return record_batch.read_batch_header(memoryview(sent))
 
 
 def transactional(held):
@@ -52,7 +52,9 @@ def transactional(held):
 def said(world):
     """What the newest anchor that was given out says."""
     item = world.anchors[-1].items[-1]
-    return offset_map_records.decode_value(offset_map_records.decode_key(item.key), item.value)
+    return offset_map_records.decode_map_value(
+        offset_map_records.decode_map_key(item.key), item.value
+    )
 
 
 # Into transactions

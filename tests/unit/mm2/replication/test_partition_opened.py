@@ -31,7 +31,7 @@ TOO_LARGE, BAD_TIMESTAMP, BAD_RECORD = 10, 32, 87
 
 
 def header(sent):
-    return record_batch.read_header(memoryview(sent))
+    return record_batch.read_batch_header(memoryview(sent))
 
 
 def values(world):
@@ -40,14 +40,16 @@ def values(world):
     for each in world.mirror:
         if not header(each).is_control:
             opened = records.decode_batch(header(each), memoryview(each))
-            found.extend(records.decode_body(record.body).value for record in opened)
+            found.extend(records.decode_record_body(record.body).value for record in opened)
     return found
 
 
 def said(world):
     """What the newest anchor that was given out says."""
     item = world.anchors[-1].items[-1]
-    return offset_map_records.decode_value(offset_map_records.decode_key(item.key), item.value)
+    return offset_map_records.decode_map_value(
+        offset_map_records.decode_map_key(item.key), item.value
+    )
 
 
 def go_on(world, refuses=lambda sent: 0, *, most=60):
@@ -206,7 +208,7 @@ def test_the_one_record_that_the_target_does_not_take_is_named(code, bad, joined
 
     def refuses(sent):
         opened = records.decode_batch(header(sent), memoryview(sent))
-        found = [records.decode_body(each.body).value for each in opened]
+        found = [records.decode_record_body(each.body).value for each in opened]
         return code if b"%d" % bad in found else 0
 
     refused = go_on(world, refuses)

@@ -141,11 +141,13 @@ OBSTACLE = copying.damaged(8)
 def anchor(record):
     """What an anchor that was given out says."""
     item = record.items[-1]
-    return offset_map_records.decode_value(offset_map_records.decode_key(item.key), item.value)
+    return offset_map_records.decode_map_value(
+        offset_map_records.decode_map_key(item.key), item.value
+    )
 
 
 def header(sent):
-    return record_batch.read_header(memoryview(sent))
+    return record_batch.read_batch_header(memoryview(sent))
 
 
 # Copying
@@ -448,7 +450,8 @@ def test_fenced_by_another_owner_is_the_end():
     world = copying.begun(*LOG)
     newer = taking.anchor(0, 1, order=(1, 9), owner=b"other___")
     world.map.apply(
-        offset_map_records.encode_key(newer.key), offset_map_records.encode_value(newer.segment)
+        offset_map_records.encode_map_key(newer.key),
+        offset_map_records.encode_map_value(newer.segment),
     )
     fenced(world)
     assert (world.standing.phase, world.standing.halt.cause) == (Phase.FENCED, HaltCause.FENCED)

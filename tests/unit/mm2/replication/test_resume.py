@@ -51,7 +51,7 @@ SOURCE = Log(A, B, C)
 
 
 def crc(batch):
-    return record_batch.read_header(memoryview(batch)).crc
+    return record_batch.read_batch_header(memoryview(batch)).crc
 
 
 # Where we were

@@ -51,9 +51,9 @@ def taken(found):
 
 
 def values(out):
-    header = record_batch.read_header(out.batch)
+    header = record_batch.read_batch_header(out.batch)
     opened = records.decode_batch(header, out.batch)
-    return [records.decode_body(each.body).value for each in opened]
+    return [records.decode_record_body(each.body).value for each in opened]
 
 
 def told(outs):

@@ -24,7 +24,7 @@ def source(base, *values, **more):
 
 
 def header(batch):
-    return record_batch.read_header(memoryview(batch))
+    return record_batch.read_batch_header(memoryview(batch))
 
 
 def begun(*on_target, position=100, transform=None):

@@ -130,7 +130,7 @@ def test_a_tail_that_stays_damaged_cannot_be_paired():
 
 def test_damage_before_the_tail_and_behind_our_marker_is_none_of_its_business():
     last = ours(39, b"z")
-    crc = record_batch.read_header(memoryview(last)).crc
+    crc = record_batch.read_batch_header(memoryview(last)).crc
     behind = broken(scripts.data(51, b"x"))
     log = Log(broken(last), ours(40, b"a"), scripts.marker(50, taking.OURS), behind)
     played = read(log, last_crc=crc)

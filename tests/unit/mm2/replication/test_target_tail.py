@@ -15,7 +15,7 @@ def read(*held, start=10, marker=20, **more):
     found = TargetTail(own_producers=frozenset({7, 6}), start=start, marker=marker, **more)
     for each in held:
         view = memoryview(each)
-        found.add(record_batch.read_header(view), view)
+        found.add(record_batch.read_batch_header(view), view)
     return found
 
 
@@ -29,11 +29,11 @@ def ours(base, *values, **more):
 
 def fingerprint(batch):
     view = memoryview(batch)
-    return target_tail.fingerprint_batch(record_batch.read_header(view), view)
+    return target_tail.fingerprint_batch(record_batch.read_batch_header(view), view)
 
 
 def crc(batch):
-    return record_batch.read_header(memoryview(batch)).crc
+    return record_batch.read_batch_header(memoryview(batch)).crc
 
 
 # Fingerprints
@@ -177,7 +177,7 @@ def everybodys(*held, start=10):
     found = TargetTail(own_producers=None, start=start, marker=20)
     for each in held:
         view = memoryview(each)
-        found.add(record_batch.read_header(view), view)
+        found.add(record_batch.read_batch_header(view), view)
     return found
 
 

@@ -30,7 +30,7 @@ def settings(tmp_path, east: str, west: str) -> Mm2Settings:
         f"  west: {{bootstrap.servers: '{west}'}}\n"
         "flows:\n- {from: east, to: west}\n"
     )
-    return config_loader.load(file, environment={})
+    return config_loader.load_config_file(file, environment={})
 
 
 @pytest.fixture

@@ -113,7 +113,7 @@ class Scene:
     target waits for it."""
 
     def __init__(self, *, missing=False, gate=None):
-        self.settings = config_loader.parse(
+        self.settings = config_loader.parse_clusters_yaml(
             FILE, file="c.yaml", folder=pathlib.Path("/"), environment={}
         )
         self.clock = SystemClock()
@@ -269,11 +269,13 @@ def test_the_end_waits_no_longer_than_it_may(warnings):
 
 def test_a_silent_target_is_asked_last():
     scene = Scene()
-    other = naming.incidents_topic("west")
+    other = naming.format_incidents_topic("west")
     scene.target.cluster.create(other)
     scene.target.topics.topics[other] = []
     text = FILE + "- {from: west, to: east}\n"
-    settings = config_loader.parse(text, file="c.yaml", folder=pathlib.Path("/"), environment={})
+    settings = config_loader.parse_clusters_yaml(
+        text, file="c.yaml", folder=pathlib.Path("/"), environment={}
+    )
     asked: list[str] = []
     gate = threading.Event()
 

@@ -82,7 +82,9 @@ def test_the_way_on_is_to_let_it_keep_more(risk, retention, setting):
     line = retention_estimate.make_retention_command(
         "orders", risk, retention=retention, source=SOURCE
     )
-    assert line == (setting and SOURCE.set_topic_configs("orders", dict([setting.split("=")])))
+    assert line == (
+        setting and SOURCE.build_set_topic_configs_command("orders", dict([setting.split("=")]))
+    )
 
 
 HOUR_MS = 3_600_000

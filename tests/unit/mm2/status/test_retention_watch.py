@@ -64,7 +64,7 @@ class Losses:
 
 class Running:
     def __init__(self):
-        self.settings = config_loader.parse(
+        self.settings = config_loader.parse_clusters_yaml(
             FILE, file="c", folder=pathlib.Path("/"), environment={}
         )
         self.shown = [statuses.flow(statuses.partition())]

@@ -40,7 +40,9 @@ clusters: {east: {bootstrap.servers: 'e:1'}, west: {bootstrap.servers: 'w:1'}}
 flows:
 - {from: east, to: west}
 """
-SETTINGS = config_loader.parse(FILE, file="c", folder=pathlib.Path("/"), environment={})
+SETTINGS = config_loader.parse_clusters_yaml(
+    FILE, file="c", folder=pathlib.Path("/"), environment={}
+)
 (FLOW,) = SETTINGS.flows
 PLAN = next(
     each

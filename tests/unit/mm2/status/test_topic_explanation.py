@@ -29,7 +29,7 @@ RULE = "east->west: orders is replicated by topics includes orders.*"
 
 
 def look(name, *partitions, more=""):
-    settings = config_loader.parse(
+    settings = config_loader.parse_clusters_yaml(
         FILE % more, file="/c.yaml", folder=pathlib.Path("/"), environment={}
     )
     return topic_explanation.explain_topic(settings, [statuses.flow(*partitions)], name)
@@ -188,7 +188,7 @@ def test_programs_are_told_the_same():
 
 
 def held(name, holds, *partitions):
-    settings = config_loader.parse(
+    settings = config_loader.parse_clusters_yaml(
         FILE % "", file="/c.yaml", folder=pathlib.Path("/"), environment={}
     )
     return topic_explanation.explain_topic(
@@ -248,7 +248,7 @@ def far(number=0, **more):
 
 
 def looked(name, *reports, statuses=()):
-    settings = config_loader.parse(
+    settings = config_loader.parse_clusters_yaml(
         FILE % "", file="/c.yaml", folder=pathlib.Path("/"), environment={}
     )
     return topic_explanation.explain_topic(settings, statuses, name, reports=reports)
@@ -303,7 +303,7 @@ def test_a_target_that_does_not_answer_is_told():
     ("name", "may"), [("orders", True), ("east.orders", True), ("users", False), ("x.bills", False)]
 )
 def test_which_flows_may_have_something_of_a_topic(name, may):
-    settings = config_loader.parse(
+    settings = config_loader.parse_clusters_yaml(
         FILE % "", file="/c.yaml", folder=pathlib.Path("/"), environment={}
     )
     assert topic_explanation.may_mirror_topic(settings.flows[0], name) is may

@@ -45,7 +45,7 @@ class Member:
 
 @pytest.fixture
 def plan() -> FlowPlan:
-    found = config_loader.parse_properties(
+    found = config_loader.parse_mm2_properties(
         FILE, file="mm2", folder=pathlib.Path("/"), environment={}
     )
     (made,) = flow_plan.plan_flows(found, flow_plan.ALL_FLOWS, environment={})

@@ -45,8 +45,8 @@ def test_which_topics_are_mirrored(topic, expected):
 
 def test_our_own_internal_topics_are_never_mirrored_whatever_the_filter_says():
     other = Flow(source="west", target="east", topics=filters.compile_topic_filter([".*"], []))
-    assert not topic_selection.should_replicate_topic(other, naming.offset_map_topic("east"))
-    assert not topic_selection.should_replicate_topic(other, naming.incidents_topic("east"))
+    assert not topic_selection.should_replicate_topic(other, naming.format_offset_map_topic("east"))
+    assert not topic_selection.should_replicate_topic(other, naming.format_incidents_topic("east"))
 
 
 class _KeepingEveryName(DefaultReplicationPolicy):
@@ -77,9 +77,9 @@ class _KeepingEveryName(DefaultReplicationPolicy):
         ("east", _KeepingEveryName(), "heartbeats"),
         ("east", _KeepingEveryName(), "east.checkpoints.internal"),
         ("east", _KeepingEveryName(), "mm2-offset-syncs.east.internal"),
-        ("east", _KeepingEveryName(), naming.offset_map_topic("east")),
-        ("east", _KeepingEveryName(), naming.incidents_topic("east")),
-        ("east", _KeepingEveryName(), naming.connect_topic("status", "north")),
+        ("east", _KeepingEveryName(), naming.format_offset_map_topic("east")),
+        ("east", _KeepingEveryName(), naming.format_incidents_topic("east")),
+        ("east", _KeepingEveryName(), naming.format_connect_topic("status", "north")),
     ],
 )
 def test_no_mirror_topic_has_the_name_of_a_topic_that_mm2_writes(source, policy, topic):

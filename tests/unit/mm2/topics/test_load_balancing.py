@@ -44,7 +44,9 @@ def test_it_waits_until_it_lasts():
     shares = [[A, B, C, D]]
 
     def look(before, now_s, rates=rates):
-        return load_balancing.check_load(shares, rates, tasks_max=3, before=before, now_s=now_s)
+        return load_balancing.check_task_load(
+            shares, rates, tasks_max=3, before=before, now_s=now_s
+        )
 
     first, plan = look(OverloadState(), 100)
     assert (first.since_s, plan) == (100, None)

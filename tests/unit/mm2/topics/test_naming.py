@@ -16,8 +16,8 @@ IDENTITY = IdentityReplicationPolicy(source_alias="A")
 
 
 def test_the_topics_of_a_flow_are_named_by_its_source():
-    assert naming.offset_map_topic("east") == "mm2-offset-map.east.internal"
-    assert naming.incidents_topic("east") == "mm2-incidents.east.internal"
+    assert naming.format_offset_map_topic("east") == "mm2-offset-map.east.internal"
+    assert naming.format_incidents_topic("east") == "mm2-incidents.east.internal"
 
 
 @pytest.mark.parametrize(
@@ -193,5 +193,5 @@ def test_identity_sees_cycles_of_heartbeats_over_any_number_of_hops(hops):
 )
 def test_a_topic_and_what_holds_the_same_on_the_other_cluster(policy, here, there):
     flow = {"source_alias": "s1", "target_alias": "t2"}
-    assert naming.topic_on_target(policy, here, **flow) == there
-    assert naming.topic_on_source(policy, there, **flow) == here
+    assert naming.map_topic_to_target(policy, here, **flow) == there
+    assert naming.map_topic_to_source(policy, there, **flow) == here

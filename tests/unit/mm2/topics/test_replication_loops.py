@@ -58,10 +58,12 @@ def test_progress_that_ours_did_not_make_is_javas(progress, eras, topics):
 def test_the_topics_of_the_way_back_bear_our_targets_name():
     """B->A keeps its map and its progress on A, under the alias of its source."""
     back = Flow(source="B", target="A")
-    assert replication_loops.reverse_offset_map_topic(DEFAULT) == naming.offset_map_topic(
-        back.source
+    assert replication_loops.format_reverse_offset_map_topic(
+        DEFAULT
+    ) == naming.format_offset_map_topic(back.source)
+    assert (
+        replication_loops.format_reverse_connect_offsets_topic(DEFAULT) == "mm2-offsets.B.internal"
     )
-    assert replication_loops.reverse_connect_offsets_topic(DEFAULT) == "mm2-offsets.B.internal"
 
 
 def test_the_opposite_flows_syncs_are_not_looked_for_where_our_own_are():

@@ -19,7 +19,9 @@ flows:
 class Running:
     is_engine_ready = True
     crash_reason = ""
-    settings = config_loader.parse(FILE, file="c.yaml", folder=pathlib.Path("/"), environment={})
+    settings = config_loader.parse_clusters_yaml(
+        FILE, file="c.yaml", folder=pathlib.Path("/"), environment={}
+    )
 
     def readiness(self):
         return []

@@ -24,7 +24,7 @@ class Running:
     crash_reason = ""
 
     def __init__(self, clock):
-        self.settings = config_loader.parse(
+        self.settings = config_loader.parse_clusters_yaml(
             FILE, file="c.yaml", folder=pathlib.Path("/"), environment={}
         )
         self.is_engine_ready = False

@@ -38,13 +38,13 @@ hooks:
 
 
 def test_the_flow_stays_and_what_leads_to_the_users_clusters_goes(tmp_path: pathlib.Path):
-    before = config_loader.parse(FILE, file="c.yaml", folder=tmp_path, environment={})
+    before = config_loader.parse_clusters_yaml(FILE, file="c.yaml", folder=tmp_path, environment={})
     props = failover_drill.make_drill_properties(
         before.flat.props, ("east", "west"), ("a:1", "b:2")
     )
     text = "\n".join(java_properties.format_property(key, value) for key, value in props.items())
     assert not any(word in text for word in ("prod:", "n:9092", "geheim", "SASL", "north"))
-    after = config_loader.parse_properties(
+    after = config_loader.parse_mm2_properties(
         text, file="d.properties", folder=tmp_path, environment=dict(os.environ)
     )
     (flow,) = after.flows
