@@ -160,7 +160,7 @@ class SignatureMiddleware:
         }
         assert key is not None, "the signature was verified"
         await self._app(
-            verified, receive_again, _wrap_send_to_sign_response(send, key, signed.nonce)
+            verified, receive_verified_body, _wrap_send_to_sign_response(send, key, signed.nonce)
         )
 
     def _verify_head(self, scope: types.Scope, key: SessionKey | None) -> SignedUserRequest:

@@ -56,7 +56,7 @@ def pause_command(*, flow: str, topic: str | None, file: pathlib.Path, as_json: 
             found.pause()
         else:
             found.pause_topic(topic)
-    undo = OperatorCommands(file=str(file)).resume(flow, topic)
+    undo = OperatorCommands(file=str(file)).build_resume_command(flow, topic)
     text = f"paused, also across restarts; to resume: {undo}"
     _print_text_or_json(flow, topic, text, {"paused": True}, as_json=as_json)
     return exit_codes.DONE

@@ -211,7 +211,7 @@ def _print_incidents_json(
     click.echo(json.dumps(whole, indent=2))
 
 
-def _format_row(flow: str, one: Incident) -> tuple[str, ...]:
+def _format_incident_row(flow: str, one: Incident) -> tuple[str, ...]:
 
     return (
         text_format.format_time(one.at_ms),

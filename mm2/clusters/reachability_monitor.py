@@ -325,7 +325,7 @@ def _log_reachability_changes(
     for broker in sorted(over):
         if not broker:
             _log.info("%s responds again", each.alias)
-        elif broker in each.broker_names():
+        elif broker in each.list_broker_names():
             _log.info("%s broker %s responds again", each.alias, broker)
         else:
             _log.info("%s broker %s is no longer in the cluster's metadata", each.alias, broker)

@@ -94,7 +94,7 @@ class KafkaRecordWriter:
             return
         self._queue.append(
             _QueuedRecord(
-                body=records.encode_body(RecordFields(key=key, value=value)),
+                body=records.encode_record_body(RecordFields(key=key, value=value)),
                 time_ms=self._clock.wall_ms(),
                 deadline_s=self._clock.now_s() + _RECORD_TIMEOUT_S,
                 on_written=on_written,

@@ -140,7 +140,7 @@ class TopicReader:
         doing = f"reading {partition} on {self._where}"
         for offset, time_ms, body in log_client.iter_records(batch, doing=doing):
             try:
-                key, value, _ = records.decode_body(body)
+                key, value, _ = records.decode_record_body(body)
             except MalformedRecordsError as error:
                 raise FatalError(
                     f"{doing}: the record at offset {offset} is malformed: {error}; find the "

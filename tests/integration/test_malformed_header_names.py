@@ -23,7 +23,7 @@ MALFORMED = 50
 
 def encode(*names: bytes) -> memoryview:
     body = [
-        records.encode_body(RecordFields(b"k", b"v", tuple((name, b"x") for name in each)))
+        records.encode_record_body(RecordFields(b"k", b"v", tuple((name, b"x") for name in each)))
         for each in ((name,) for name in names)
     ]
     return memoryview(records.encode_batch([BatchRecord(0, 1_000, each) for each in body], codec=0))

@@ -62,7 +62,7 @@ class Log:
 
 
 def _last_offset(each: bytes) -> int:
-    header = record_batch.read_header(memoryview(each))
+    header = record_batch.read_batch_header(memoryview(each))
     return header.base_offset + max(0, header.last_offset_delta)
 
 

@@ -200,7 +200,7 @@ def test_references_of_a_file_that_others_can_write_are_refused(tmp_path, value)
     path.write_text(BASE + "# ${env:HOME} is fine here\nmetrics:\n  host: " + value + "\n")
     path.chmod(0o646)
     with pytest.raises(SettingsError) as raised:
-        config_loader.load(path, environment={"WHO": "127.0.0.1"})
+        config_loader.load_config_file(path, environment={"WHO": "127.0.0.1"})
     line = BASE.count("\n") + 3
     assert (
         f"{path}:{line}: metrics.host: refers to a value outside of this file, but other users"

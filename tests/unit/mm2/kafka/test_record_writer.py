@@ -66,9 +66,11 @@ class Leader:
 
 def decode(batch):
     view = memoryview(batch)
-    header = record_batch.read_header(view)
+    header = record_batch.read_batch_header(view)
     assert record_batch.has_valid_crc(view, header)
-    return [records.decode_body(each.body).key for each in records.decode_batch(header, view)]
+    return [
+        records.decode_record_body(each.body).key for each in records.decode_batch(header, view)
+    ]
 
 
 @pytest.fixture
