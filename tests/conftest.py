@@ -126,7 +126,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         marker.name in _NEED_BROKERS for item in session.items for marker in item.iter_markers()
     ):
         from connect_runtime.base.errors import FatalError
-        from mm2.sandbox import class_archive, kafka_jars, kafka_releases
+        from mm2.sandbox import java_class_archive, kafka_jars, kafka_releases
         from tests.support import spark_archive
 
         capture = session.config.pluginmanager.getplugin("capturemanager")
@@ -136,7 +136,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
                     session, newest=kafka_releases.NEWEST_RELEASE.version
                 ):
                     release = kafka_releases.find_release(version)
-                    class_archive.ensure_archive(kafka_jars.ensure_jars(release.jars), release)
+                    java_class_archive.ensure_archive(kafka_jars.ensure_jars(release.jars), release)
                 if any(item.get_closest_marker("system") for item in session.items):
                     spark_archive.prepare()
         except FatalError:

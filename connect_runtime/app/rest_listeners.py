@@ -23,7 +23,7 @@ from connect_runtime.protocol.tls_settings import StoreFiles
 from connect_runtime.rest import basic_auth, cors, response_headers, rest_settings, rest_tls
 from connect_runtime.rest.rest_settings import RestListener, RestSettings
 from connect_runtime.rest.rest_tls import HttpsConfigError, HttpsContexts
-from connect_runtime.system import files
+from connect_runtime.system import file_access
 
 JVM_OPTIONS_VARIABLE = "KAFKA_OPTS"
 _MAX_FILE_BYTES = 4 * 1024 * 1024
@@ -60,7 +60,7 @@ def _find_jaas_file(options: str) -> str:
 
 def _read_text_file(file: pathlib.Path, encoding: str) -> str:
     try:
-        return files.read_file_bounded(file, max_bytes=_MAX_FILE_BYTES).decode(encoding)
+        return file_access.read_file_bounded(file, max_bytes=_MAX_FILE_BYTES).decode(encoding)
     except OSError as error:
         raise ConfigError(f"basic authentication: cannot read {file}: {error.strerror}") from None
     except UnicodeDecodeError:

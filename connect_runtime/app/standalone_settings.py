@@ -28,7 +28,7 @@ from connect_runtime.herder.herder_state import HerderSettings
 from connect_runtime.rest import request_bodies
 from connect_runtime.rest.request_bodies import UnreadableBody
 from connect_runtime.storage.cluster_config_state import TargetState
-from connect_runtime.system import files
+from connect_runtime.system import file_access
 
 _LOG = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ def read_connector_file(path: pathlib.Path) -> ConnectorFile:
     A file that another user can change may not have references to other values.
     """
     try:
-        content, writer = files.read_file_and_check_writers(path, max_bytes=_MAX_FILE_BYTES)
+        content, writer = file_access.read_file_and_check_writers(path, max_bytes=_MAX_FILE_BYTES)
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
     try:

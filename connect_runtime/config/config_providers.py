@@ -25,7 +25,7 @@ from connect_runtime.config import java_properties
 from connect_runtime.config.config_errors import ConfigProblem
 from connect_runtime.config.java_properties import JavaProperty
 from connect_runtime.storage.cluster_config_state import RawConfig
-from connect_runtime.system import files
+from connect_runtime.system import file_access
 
 _MAX_FILE_BYTES = 1024 * 1024
 RESOLVED_LENGTH_MAX = 4 * 1024 * 1024
@@ -231,7 +231,9 @@ class ConfigTransformer:
 
     def _read_provider_file(self, file: pathlib.Path) -> str:
         try:
-            content = files.read_file_bounded(file, max_bytes=_MAX_FILE_BYTES, regular_only=True)
+            content = file_access.read_file_bounded(
+                file, max_bytes=_MAX_FILE_BYTES, regular_only=True
+            )
         except OSError as error:
             raise ProviderError(f"cannot read {file}: {error.strerror}") from None
         self._read_bytes += len(content)

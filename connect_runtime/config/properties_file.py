@@ -16,7 +16,7 @@ from connect_runtime.config import config_errors, config_providers, java_propert
 from connect_runtime.config.config_errors import ConfigProblem, SettingsError
 from connect_runtime.config.config_providers import ConfigProvider, ConfigTransformer, ProviderError
 from connect_runtime.config.java_properties import JavaProperty
-from connect_runtime.system import files
+from connect_runtime.system import file_access
 
 _LOG = logging.getLogger(__name__)
 _PLUGIN_PATH_KEY = "plugin.path"
@@ -51,7 +51,7 @@ def read_properties_text(path: pathlib.Path) -> str:
     `plugin.path`, whose modules are run, or references to other values.
     """
     try:
-        content, writer = files.read_file_and_check_writers(path, max_bytes=MAX_FILE_BYTES)
+        content, writer = file_access.read_file_and_check_writers(path, max_bytes=MAX_FILE_BYTES)
     except OSError as error:
         raise config_errors.build_unreadable_file_error(
             str(path), f"cannot be read: {error.strerror}"

@@ -16,7 +16,7 @@ from connect_runtime.base.errors import ConnectError, FatalError, RetriableError
 from connect_runtime.base.timing import Clock, Deadline
 from connect_runtime.kafka import client_errors
 from connect_runtime.kafka.client_errors import ErrorAdvice
-from connect_runtime.network.calls import ClientResponse
+from connect_runtime.network.client_calls import ClientResponse
 from connect_runtime.network.cluster_connections import ClusterConnections, ConnectionSettings
 from connect_runtime.network.transport import Poller
 from connect_runtime.protocol import group_requests

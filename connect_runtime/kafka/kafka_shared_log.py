@@ -19,14 +19,19 @@ import confluent_kafka
 from connect_runtime.base import plurals
 from connect_runtime.base.errors import ConnectError, FatalError, RetriableError
 from connect_runtime.base.timing import Clock, Deadline
-from connect_runtime.kafka import client_errors, cluster_access, librdkafka_clients, log_writer
+from connect_runtime.kafka import (
+    client_errors,
+    cluster_access,
+    internal_topic_writer,
+    librdkafka_clients,
+)
 from connect_runtime.kafka.client_errors import (
     AuthenticationError,
     ConnectionReports,
     NotAuthorizedError,
 )
 from connect_runtime.kafka.cluster_access import KafkaClusterAccess
-from connect_runtime.kafka.log_writer import LogRetryPolicy, SharedLogWriter
+from connect_runtime.kafka.internal_topic_writer import LogRetryPolicy, SharedLogWriter
 from connect_runtime.kafka.topic_admin import TopicAdmin
 from connect_runtime.storage.config_records import KeyedRecord
 from connect_runtime.storage.shared_log import LogListener, OnRecorded, SharedLogRecord
@@ -270,8 +275,8 @@ class SharedLogReader:
                 offset=offset,
                 key=message.key(),
                 value=message.value(),
-                is_own=log_writer.is_own_record(message),
-                wall_ms=log_writer.read_timestamp_ms(message),
+                is_own=internal_topic_writer.is_own_record(message),
+                wall_ms=internal_topic_writer.read_timestamp_ms(message),
             )
         )
         self._advance_position(partition, offset + 1)

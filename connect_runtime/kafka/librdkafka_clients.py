@@ -27,7 +27,7 @@ import confluent_kafka
 from confluent_kafka import admin as library
 
 from connect_runtime.base.errors import FatalError, RetriableError
-from connect_runtime.kafka import client_errors, librdkafka_log
+from connect_runtime.kafka import client_errors, librdkafka_logging
 from connect_runtime.kafka.client_errors import ConnectionReports
 from connect_runtime.kafka.cluster_access import KafkaClusterAccess
 from connect_runtime.system.clock import SystemClock
@@ -198,7 +198,7 @@ def create_producer(
     """
     config = _build_config(access, client_id=client_id, settings=settings, reports=reports)
     with _explain_creation_failure(access):
-        client = GuardedProducer(config, logger=librdkafka_log.get_cluster_logger(access))
+        client = GuardedProducer(config, logger=librdkafka_logging.get_cluster_logger(access))
     client.where = access.name_and_addresses
     return client
 
@@ -216,7 +216,7 @@ def create_consumer(
     """
     config = _build_config(access, client_id=client_id, settings=settings, reports=reports)
     with _explain_creation_failure(access):
-        client = GuardedConsumer(config, logger=librdkafka_log.get_cluster_logger(access))
+        client = GuardedConsumer(config, logger=librdkafka_logging.get_cluster_logger(access))
     client.where = access.name_and_addresses
     return client
 
@@ -234,7 +234,9 @@ def create_admin_client(
     """
     config = _build_config(access, client_id=client_id, settings=settings, reports=reports)
     with _explain_creation_failure(access):
-        client = SafelyFreedAdminClient(config, logger=librdkafka_log.get_cluster_logger(access))
+        client = SafelyFreedAdminClient(
+            config, logger=librdkafka_logging.get_cluster_logger(access)
+        )
     client.where = access.name_and_addresses
     return client
 
@@ -266,12 +268,13 @@ def _redact_errors(
 
     librdkafka repeats a token issuer's response, which may contain the secret that was sent.
     """
-    forms = librdkafka_log.list_secret_forms(access)
+    forms = librdkafka_logging.list_secret_forms(access)
     if not forms:
         return on_error
     return lambda error: on_error(
         confluent_kafka.KafkaError(
-            error.code(), librdkafka_log.redact_secrets(client_errors.get_error_text(error), forms)
+            error.code(),
+            librdkafka_logging.redact_secrets(client_errors.get_error_text(error), forms),
         )
     )
 

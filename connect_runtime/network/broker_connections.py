@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from connect_runtime.base.backoff import Backoff
 from connect_runtime.base.errors import ConnectError, FatalError, RetriableError
-from connect_runtime.network.calls import ClientCall, VersionedCall
+from connect_runtime.network.client_calls import ClientCall, VersionedCall
 from connect_runtime.network.connection_settings import ConnectionSettings
 from connect_runtime.network.kafka_connection import ConnectionState, KafkaConnection
 from connect_runtime.network.network_context import NetworkContext

@@ -16,9 +16,19 @@ from typing import TypeAlias
 from connect_runtime.base.backoff import Backoff
 from connect_runtime.base.errors import ConnectError, FatalError
 from connect_runtime.base.timing import Clock
-from connect_runtime.network import broker_connections, calls, connection_settings, network_context
+from connect_runtime.network import (
+    broker_connections,
+    client_calls,
+    connection_settings,
+    network_context,
+)
 from connect_runtime.network.broker_connections import BrokerConnections, ClusterBrokers
-from connect_runtime.network.calls import CallDeadlines, ClientCall, EncodedCall, VersionedCall
+from connect_runtime.network.client_calls import (
+    CallDeadlines,
+    ClientCall,
+    EncodedCall,
+    VersionedCall,
+)
 from connect_runtime.network.cluster_discovery import ClusterDiscovery
 from connect_runtime.network.transport import BufferPool, Poller, SendChunk
 from connect_runtime.protocol import request_errors
@@ -35,8 +45,8 @@ from connect_runtime.protocol.request_builders import (
 from connect_runtime.protocol.request_errors import CallQueueFull, ConnectionFailed, RequestTimedOut
 
 ConnectionSettings: TypeAlias = connection_settings.ConnectionSettings
-ClientResponse: TypeAlias = calls.ClientResponse
-RawClientResponse: TypeAlias = calls.RawClientResponse
+ClientResponse: TypeAlias = client_calls.ClientResponse
+RawClientResponse: TypeAlias = client_calls.RawClientResponse
 
 _IDLE_CHECK_INTERVAL_S = 5.0
 _MAX_TICK_INTERVAL_S = 3600.0
@@ -108,7 +118,7 @@ class ClusterConnections:
         to: RequestTarget,
         message: RequestBuilder,
         *,
-        done: Callable[[calls.ClientResponse], None],
+        done: Callable[[client_calls.ClientResponse], None],
         timeout_s: float | None = None,
         lane: str = broker_connections.CONTROL_PURPOSE,
         max_version: int | None = None,
@@ -141,7 +151,7 @@ class ClusterConnections:
         api_key: int,
         version: int,
         chunks: Sequence[SendChunk],
-        done: Callable[[calls.RawClientResponse], None],
+        done: Callable[[client_calls.RawClientResponse], None],
         timeout_s: float | None = None,
     ) -> None:
         """Send an encoded request body, adding the header. Fails if the broker is unreachable."""

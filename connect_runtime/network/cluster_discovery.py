@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from connect_runtime.base.errors import ConnectError, FatalError
 from connect_runtime.base.timing import Clock
 from connect_runtime.network.broker_connections import BrokerConnections
-from connect_runtime.network.calls import ClientResponse
+from connect_runtime.network.client_calls import ClientResponse
 from connect_runtime.protocol import cluster_metadata, request_builders
 from connect_runtime.protocol.cluster_metadata import ClusterMetadata, CoordinatorCache
 from connect_runtime.protocol.request_builders import (

@@ -18,8 +18,8 @@ from collections.abc import Callable
 
 from connect_runtime.base.errors import ConnectError
 from connect_runtime.network import transport
+from connect_runtime.network.dns_resolver import ConnectAttempts
 from connect_runtime.network.network_context import NetworkContext
-from connect_runtime.network.resolver import ConnectAttempts
 from connect_runtime.network.transport import (
     FrameReader,
     InvalidFrameSize,

@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.serialization import pkcs12
 
 from connect_runtime.protocol.tls_settings import JksFormatError, KeyStoreContent, StoreFiles
-from connect_runtime.system import files
+from connect_runtime.system import file_access
 
 _JKS_MAGIC = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
 """First bytes of JKS and JCEKS stores."""
@@ -34,7 +34,7 @@ def _resolve_path(folder: Path, path: str) -> Path:
 
 
 def _read_file(file: Path) -> bytes:
-    return files.read_file_bounded(file, max_bytes=MAX_STORE_FILE_BYTES, regular_only=True)
+    return file_access.read_file_bounded(file, max_bytes=MAX_STORE_FILE_BYTES, regular_only=True)
 
 
 def _read_pkcs12_store(file: Path, password: str) -> KeyStoreContent:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from connect_runtime.base.timing import Clock
 from connect_runtime.network import tls
 from connect_runtime.network.connection_settings import ConnectionSettings
+from connect_runtime.network.dns_resolver import HostResolver
 from connect_runtime.network.oauth_token_source import OAuthTokenSource
-from connect_runtime.network.resolver import HostResolver
 from connect_runtime.network.transport import BufferPool, Poller
 from connect_runtime.protocol.security_settings import SecuritySettings
 

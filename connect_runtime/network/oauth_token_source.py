@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from connect_runtime.base.errors import ConnectError
 from connect_runtime.base.timing import Clock
 from connect_runtime.network import transport
-from connect_runtime.network.resolver import ConnectAttempts, HostResolver
+from connect_runtime.network.dns_resolver import ConnectAttempts, HostResolver
 from connect_runtime.network.tls import create_tls_context
 from connect_runtime.network.transport import Poller, Transport
 from connect_runtime.protocol import cluster_metadata, oauthbearer

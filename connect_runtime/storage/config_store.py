@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from connect_runtime.api.plugin_context import DatedTaskConfig, LeaderlessPeriod
 from connect_runtime.base.timing import Clock, Deadline
-from connect_runtime.storage import config_records, config_topic, topic_fold
+from connect_runtime.storage import config_records, config_topic, topic_backed_state
 from connect_runtime.storage.cluster_config_state import (
     ClusterConfigState,
     RawConfig,
@@ -26,7 +26,7 @@ from connect_runtime.storage.shared_log import (
     SharedLogRecord,
     SkippedRecord,
 )
-from connect_runtime.storage.topic_fold import FoldedTopic
+from connect_runtime.storage.topic_backed_state import FoldedTopic
 
 WRITE_TIMEOUT_S = 30.0
 """Time limit of a write in seconds, including reading it back."""
@@ -138,7 +138,7 @@ class ConfigBackingStore:
 
         Returns after the write was acknowledged, possibly before it is read back.
         """
-        topic_fold.write_records(
+        topic_backed_state.write_records(
             self._log, (config_records.encode_target_state(name, state),), WRITE_TIMEOUT_S
         )
 
@@ -147,7 +147,7 @@ class ConfigBackingStore:
 
         Returns after the write was acknowledged, possibly before it is read back.
         """
-        topic_fold.write_records(
+        topic_backed_state.write_records(
             self._log, (config_records.encode_logger_level(namespace, level),), WRITE_TIMEOUT_S
         )
 
@@ -164,7 +164,7 @@ class ConfigBackingStore:
     ) -> None:
         end = end or self._create_deadline()
         if self._fenced is None:
-            topic_fold.write_records(self._log, records, self._get_remaining_s(end))
+            topic_backed_state.write_records(self._log, records, self._get_remaining_s(end))
         else:
             self._fenced.write_records(records, self._get_remaining_s(end))
         self._log.read_to_end(self._get_remaining_s(end))

@@ -24,7 +24,7 @@ from connect_runtime.storage.offset_topic import (
     SourcePartition,
 )
 from connect_runtime.storage.shared_log import OnRecorded, SharedLog
-from connect_runtime.storage.topic_fold import FoldedTopic
+from connect_runtime.storage.topic_backed_state import FoldedTopic
 
 _LOG = logging.getLogger(__name__)
 

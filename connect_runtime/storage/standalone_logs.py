@@ -22,7 +22,7 @@ from connect_runtime.storage import offset_file_format
 from connect_runtime.storage.config_records import KeyedRecord
 from connect_runtime.storage.offset_file_format import MalformedOffsetFile
 from connect_runtime.storage.shared_log import LogListener, OnRecorded, SharedLogRecord
-from connect_runtime.system import files
+from connect_runtime.system import file_access
 from connect_runtime.system.threads import PendingWork, ThreadDied, ThreadGroup
 
 
@@ -185,7 +185,7 @@ class OffsetFileLog:
 
     def _read_file(self) -> dict[bytes, bytes]:
         try:
-            content = files.read_own_file(self._path, max_bytes=_MAX_FILE_BYTES)
+            content = file_access.read_own_file(self._path, max_bytes=_MAX_FILE_BYTES)
             self._check_write_permissions()
             return offset_file_format.decode_offsets(content)
         except FileNotFoundError:
@@ -203,7 +203,7 @@ class OffsetFileLog:
             ) from error
 
     def _check_write_permissions(self) -> None:
-        if files.can_others_write(self._path):
+        if file_access.can_others_write(self._path):
             raise FatalError(
                 f"reading offsets from {self._path}: other users can write to the file and thus"
                 f" move every source; run: chmod go-w {shlex.quote(str(self._path))}"

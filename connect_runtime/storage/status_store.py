@@ -37,7 +37,7 @@ from connect_runtime.storage.status_topic import (
     StatusWriter,
     StatusWriteTicket,
 )
-from connect_runtime.storage.topic_fold import FoldedTopic
+from connect_runtime.storage.topic_backed_state import FoldedTopic
 from connect_runtime.system.threads import PendingWork, ThreadDied, ThreadGroup
 
 _LOG = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from connect_runtime.base import plurals
-from connect_runtime.system import java
+from connect_runtime.system import java_installation
 from connect_runtime.system.clock import SystemClock
 from connect_runtime.system.signals import StopSignals
 from mm2 import exit_codes, text_format, version
@@ -57,7 +57,7 @@ def demo_command(context: click.Context, *, keep: bool, seconds: float, records:
       mm2 demo --seconds 60
       mm2 demo --keep             no failover; inspect the clusters, end with Ctrl-C
     """
-    java.find_java()
+    java_installation.find_java()
     kafka_jars.ensure_jars()
     if _is_option_default(context, "log_level"):
         # Transient warnings would interrupt the demo's output; errors are reported at the end.
@@ -176,7 +176,7 @@ class _RunningNodeAdapter:
 
 def _display_flows_until_signal(demo: Demo, now: SystemClock, stop: StopSignals) -> int:
     """Display the flows like `mm2 run` does until a stop signal is received."""
-    from mm2.node.telemetry import NodeTelemetry
+    from mm2.node.metrics_and_health import NodeTelemetry
     from mm2.status import retention_watch  # loads Kafka's client library
     from mm2.status.retention_watch import RetentionWatch
 

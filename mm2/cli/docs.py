@@ -31,7 +31,7 @@ from mm2.config import (
 )
 from mm2.config.section_reader import ConfigOption
 from mm2.connectors import connector_metrics
-from mm2.metrics import declarations
+from mm2.metrics import metric_declarations
 
 _MINIMAL_FILE = """
 clusters: {a: {bootstrap.servers: 'a:1'}, b: {bootstrap.servers: 'b:1'}}
@@ -113,11 +113,11 @@ def render_metrics_page() -> str:
 
 
 def _render_metrics_lines() -> Iterator[str]:
-    bounds = ", ".join(f"{each:g}" for each in declarations.REPLICATION_LATENCY.bounds)
+    bounds = ", ".join(f"{each:g}" for each in metric_declarations.REPLICATION_LATENCY.bounds)
     yield _METRICS_INTRO
-    yield from _render_metric_table(declarations.ALL_METRICS)
+    yield from _render_metric_table(metric_declarations.ALL_METRICS)
     yield from ("", _BUCKETS_SENTENCE.format(bounds=bounds), "", _BY_PARTITION_SENTENCE, "")
-    yield from _render_metric_table(declarations.PARTITION_METRICS)
+    yield from _render_metric_table(metric_declarations.PARTITION_METRICS)
     yield from ("", _WORKER_METRICS_INTRO)
     groups = [
         each for each in metrics_registry.ALL_GROUPS if each is not metrics_registry.SINK_TASK

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from connect_runtime.base import plurals
-from connect_runtime.system import java
+from connect_runtime.system import java_installation
 from connect_runtime.system.clock import SystemClock
 from mm2 import exit_codes, text_format
 from mm2.cli import options, terminal
@@ -69,7 +69,7 @@ def drill_command(
       mm2 drill --from east --to west
       mm2 drill --from east --to west --planned
     """
-    java.find_java()
+    java_installation.find_java()
     settings = config_loader.load_config_file(file, environment=os.environ)
     flow = options.find_flow(settings, f"{origin}->{destination}", hint="--from, --to")
     # Imported here so that invalid input is reported before Kafka's client library is loaded.

@@ -129,9 +129,9 @@ def make_cluster_collector(settings: Mm2Settings, *, timeout_s: float) -> Callab
     clusters respond, so that time is left to read the other cluster if one is unreachable. Each
     cluster's reachability is checked only once.
     """
+    from mm2.cluster_reachability import ClusterSide
     from mm2.clusters import cluster_clients, reachability_probe
     from mm2.config import flow_plan
-    from mm2.reachability import ClusterSide
     from mm2.status import status_from_clusters
 
     plans = {

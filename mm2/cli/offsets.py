@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from mm2.client.offset_translator import FlowLink, OffsetTranslator
     from mm2.client.translation_outcomes import Place
     from mm2.clusters.flow_pair import FlowPair
-    from mm2.connectors.flow_ledger import FlowLedger
+    from mm2.connectors.flow_state_store import FlowStateStore
     from mm2.repair.offset_map_rebuild import RebuildContext
 
 
@@ -126,16 +126,16 @@ def rebuild_command(
         FlowPair(settings, chosen, purpose="rebuild", clock=clock) as both,
     ):
         client_id = f"mm2-{chosen.name}-rebuild"
-        ledger = cluster_clients.build_flow_ledger(
+        store = cluster_clients.create_flow_state_store(
             settings, chosen, client_id=client_id, clock=clock
         )
         how = LogComparisonOptions(**comparing, engine=spark)
-        tools = _build_rebuild_tools(settings, both, ledger, how=how, quiet=as_json)
+        tools = _build_rebuild_tools(settings, both, store, how=how, quiet=as_json)
         run = MapRebuild(tools, writes=not dry_run)
         try:
             run.run(topics)
         finally:
-            ledger.close(1.0)
+            store.close(1.0)
     found = list(run.results.values())
     if as_json:
         click.echo(json.dumps(offset_map_rebuild.rebuild_to_json(chosen.name, found), indent=2))
@@ -148,7 +148,7 @@ def rebuild_command(
 def _build_rebuild_tools(
     settings: Mm2Settings,
     both: FlowPair,
-    ledger: FlowLedger,
+    store: FlowStateStore,
     *,
     how: LogComparisonOptions,
     quiet: bool,
@@ -183,7 +183,7 @@ def _build_rebuild_tools(
     )
     return RebuildContext(
         pair=both,
-        ledger=ledger,
+        store=store,
         connect=lambda: BlockingClient(wire, clock=clock, random=random.SystemRandom()),
         copy_config=reaching,
         worker_props=plan.worker_props,
@@ -254,17 +254,17 @@ def skip_command(
     clock = SystemClock()
     with library_logs.redirect_library_logs():
         client_id = f"mm2-{chosen.name}-skip"
-        ledger = cluster_clients.build_flow_ledger(
+        store = cluster_clients.create_flow_state_store(
             settings, chosen, client_id=client_id, clock=clock
         )
         try:
             found = offset_map_record_skip.skip_record(
-                ledger, chosen, offset, position=position, clock=clock
+                store, chosen, offset, position=position, clock=clock
             )
         except NothingToSkipError as error:
             raise click.UsageError(str(error)) from error
         finally:
-            ledger.close(1.0)
+            store.close(1.0)
     map_topic = naming.format_offset_map_topic(chosen.source)
     named = found.partition
     concerned = "all partitions" if named is None else f"all partitions of topic {named.topic}"

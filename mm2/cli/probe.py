@@ -13,7 +13,7 @@ from connect_runtime.system.clock import SystemClock
 from mm2 import exit_codes
 from mm2.cli import options, terminal
 from mm2.config import config_loader
-from mm2.replication.capabilities import DeliveryAssessment, DeliveryGuarantee
+from mm2.replication.cluster_capabilities import DeliveryAssessment, DeliveryGuarantee
 
 
 @click.command("probe")

@@ -25,7 +25,7 @@ from connect_runtime.config import config_errors
 from connect_runtime.config.config_errors import ConfigProblem, SettingsError
 from connect_runtime.metrics_server.exporter import ExporterError, MetricsExporter, MetricsSource
 from connect_runtime.rest.mounted_pages import PageRenderer, PagesByPath
-from connect_runtime.system import clock, java
+from connect_runtime.system import clock, java_installation
 from connect_runtime.system.clock import SystemClock
 from connect_runtime.system.signals import ReloadSignal, SignalFlag, StopSignals
 from connect_runtime.system.threads import ThreadDied, ThreadGroup
@@ -160,7 +160,7 @@ def run_command(
         for line in settings.format_warnings():
             _log.warning("%s", line)
         if settings.spark.engine == "spark":
-            java.find_java()
+            java_installation.find_java()
         goal = StopCondition(until_caught_up=until_caught_up, timeout_s=timeout_s)
         with library_logs.redirect_library_logs() as log_file:
             ending = _run_flows(
@@ -196,8 +196,8 @@ def _run_flows(
     from mm2.clusters.reachability_monitor import ReachabilityMonitor
     from mm2.config import flow_plan
     from mm2.config.flow_plan import FlowSelection
+    from mm2.node.metrics_and_health import NodeTelemetry
     from mm2.node.node import Mm2Node
-    from mm2.node.telemetry import NodeTelemetry
     from mm2.status import retention_watch
     from mm2.status.retention_watch import RetentionWatch
     from mm2.ui.status_page import StatusPage

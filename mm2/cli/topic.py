@@ -148,25 +148,25 @@ class _TopicResetCommand:
             FlowPair(self._settings, flow, purpose="reset", clock=self._clock) as both,
         ):
             client_id = f"mm2-{flow.name}-reset"
-            ledger = cluster_clients.build_flow_ledger(
+            store = cluster_clients.create_flow_state_store(
                 self._settings, flow, client_id=client_id, clock=self._clock
             )
             try:
-                code = self._reset_topic(both, ledger, timeout_s)
+                code = self._reset_topic(both, store, timeout_s)
             except ConnectError as error:
                 if _DECISIONS_KEY not in self._result:
                     raise
                 code = self._report_failure(error)
             finally:
-                ledger.close(1.0)
+                store.close(1.0)
             log_file.keep = _ERROR_KEY in self._result
         if self._as_json:
             click.echo(json.dumps(self._result, indent=2))
         return code
 
-    def _reset_topic(self, both: Any, ledger: Any, timeout_s: float) -> int:
-        from mm2.clusters import connect_group
-        from mm2.clusters.connect_group import ConnectGroupSnapshot
+    def _reset_topic(self, both: Any, store: Any, timeout_s: float) -> int:
+        from mm2.clusters import connect_group_state
+        from mm2.clusters.connect_group_state import ConnectGroupSnapshot
         from mm2.repair import topic_reset
         from mm2.repair.topic_reset import FlowActivity, ResetWaiter
 
@@ -174,7 +174,7 @@ class _TopicResetCommand:
         decisions = topic_reset.record_reset_decisions(
             order,
             both.source.admin,
-            ledger,
+            store,
             now=self._clock,
             new_id=lambda: secrets.token_hex(_ID_BYTES),
         )
@@ -186,7 +186,7 @@ class _TopicResetCommand:
         props = flow_plan.plan_flow(self._settings, flow, environment=os.environ).worker_props
 
         def read_flow_group() -> ConnectGroupSnapshot:
-            return connect_group.read_connect_group(
+            return connect_group_state.read_connect_group(
                 both.target, props, clock=self._clock, timeout_s=_COLLECT_TIMEOUT_S
             )
 
@@ -206,7 +206,7 @@ class _TopicResetCommand:
             return exit_codes.DONE
         awaiting = ResetWaiter(
             decisions=decisions,
-            ledger=ledger,
+            store=store,
             collect_partitions=lambda: _collect_observed_partitions(self._settings.file, flow.name),
             explain_inactivity=lambda: topic_reset.describe_failed_task(read_flow_group()),
             find_nodes=lambda partitions: topic_reset.find_task_nodes(

@@ -40,12 +40,17 @@ from mm2.kafka import checkpoint_reader
 from mm2.kafka.checkpoint_reader import CheckpointWriteTimes
 from mm2.kafka.client_interfaces import TopicRecord, TopicTail
 from mm2.kafka.offset_map_reader import MapReadTimeoutError, OffsetMapReader
-from mm2.offsets import translation
+from mm2.offsets import offset_translation
 from mm2.offsets.checkpoint_rules import CommittedPositions
 from mm2.offsets.log_bounds import LogBounds
 from mm2.offsets.offset_map import OffsetMap
 from mm2.offsets.offset_syncs import OffsetSyncStore
-from mm2.offsets.translation import EarlierOffset, ExactOffset, TranslatedOffset, UntranslatedReason
+from mm2.offsets.offset_translation import (
+    EarlierOffset,
+    ExactOffset,
+    TranslatedOffset,
+    UntranslatedReason,
+)
 from mm2.topics import naming
 from mm2.topics.naming import ReplicationPolicy
 
@@ -68,13 +73,13 @@ class OffsetMapWithSyncs:
         """
         mine = self.offset_map.get_partition(partition)
         if self.syncs is None:
-            return translation.translate_to_target(mine, upstream)
+            return offset_translation.translate_to_target(mine, upstream)
         by_syncs = self.syncs.translate(partition, upstream)
         slots = self.syncs.list_syncs(partition)
-        if slots and not translation.agrees_with_sync(mine, slots[0]):
+        if slots and not offset_translation.agrees_with_sync(mine, slots[0]):
             return by_syncs
-        return translation.choose_closest_translation(
-            translation.translate_to_target(mine, upstream), by_syncs
+        return offset_translation.choose_closest_translation(
+            offset_translation.translate_to_target(mine, upstream), by_syncs
         )
 
     def translate_back(self, partition: TopicPartition, downstream: int) -> TranslatedOffset:
@@ -82,9 +87,9 @@ class OffsetMapWithSyncs:
         syncs are too sparse."""
         mine = self.offset_map.get_partition(partition)
         slots = self.syncs.list_syncs(partition) if self.syncs is not None else ()
-        if slots and not translation.agrees_with_sync(mine, slots[0]):
+        if slots and not offset_translation.agrees_with_sync(mine, slots[0]):
             return UntranslatedReason.UNKNOWN
-        return translation.translate_to_source(mine, downstream)
+        return offset_translation.translate_to_source(mine, downstream)
 
     def count_unreplicated(self, partition: TopicPartition, upstream: int) -> int:
         """Return the number of offsets before `upstream` that are not recorded as replicated."""

@@ -8,12 +8,12 @@ from connect_runtime.base.timing import Clock
 from connect_runtime.kafka.cluster_access import KafkaClusterAccess
 from connect_runtime.network.cluster_connections import ConnectionSettings
 from mm2.config.mm2_settings import ClusterSettings, Mm2Settings
-from mm2.connectors.flow_ledger import FlowLedger
+from mm2.connectors.flow_state_store import FlowStateStore
 from mm2.copier import client_properties
 from mm2.copier.control_messages import ClusterAccess
-from mm2.kafka import operator_access
+from mm2.kafka import command_arguments
 from mm2.kafka.admin import KafkaAdmin
-from mm2.kafka.flow_log import KafkaFlowLog
+from mm2.kafka.flow_state_log import KafkaFlowStateLog
 from mm2.kafka.kafka_cluster import KafkaCluster
 from mm2.operator_commands import OperatorCommands
 from mm2.topics.flow_config import Flow
@@ -59,10 +59,10 @@ def build_operator_commands(settings: Mm2Settings, flow: Flow) -> OperatorComman
     clients = settings.get_clients(flow)
     return OperatorCommands(
         file=os.path.abspath(settings.file),
-        source=operator_access.build_cluster_commands(
+        source=command_arguments.build_cluster_commands(
             build_client_access(clients.consumer, flow.source)
         ),
-        target=operator_access.build_cluster_commands(
+        target=command_arguments.build_cluster_commands(
             build_client_access(clients.producer, flow.target)
         ),
     )
@@ -109,14 +109,14 @@ def connect_target_cluster(
     )
 
 
-def build_flow_ledger(
+def create_flow_state_store(
     settings: Mm2Settings, flow: Flow, *, client_id: str, clock: Clock
-) -> FlowLedger:
-    """Create the ledger that reads and writes the flow's internal topics (offset map and incidents)
-    on its target. The ledger is not open yet."""
+) -> FlowStateStore:
+    """Create the store that reads and writes the flow's internal topics (offset map and incidents)
+    on its target. The store is not open yet."""
     replication = flow.replication_factor
-    return FlowLedger(
-        KafkaFlowLog(
+    return FlowStateStore(
+        KafkaFlowStateLog(
             build_client_access(settings.clusters[flow.target], flow.target),
             source_alias=flow.source,
             client_id=client_id,

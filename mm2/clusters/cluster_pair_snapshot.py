@@ -14,9 +14,9 @@ from connect_runtime.base.ids import TopicPartition
 from mm2.offsets.checkpoint_rules import CommittedPositions
 from mm2.offsets.group_offset_sync import GroupState, TargetGroup
 from mm2.offsets.log_bounds import LogBounds
-from mm2.offsets.translation import TranslatedOffset
+from mm2.offsets.offset_translation import TranslatedOffset
 from mm2.operator_commands import ClusterCommands
-from mm2.replication import latency
+from mm2.replication import replication_latency
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +61,7 @@ class MirroredPartition:
             return 0
         if self.source_bounds is None or self.waiting_since_ms is None:
             return None
-        return latency.compute_age_ms(self.waiting_since_ms, now_ms)
+        return replication_latency.compute_age_ms(self.waiting_since_ms, now_ms)
 
 
 _ABSENT_GROUP = TargetGroup(state=GroupState.ABSENT)

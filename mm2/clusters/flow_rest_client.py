@@ -17,7 +17,7 @@ from connect_runtime.herder.peer_requests import PeerRefusedError, PeerRequest, 
 from connect_runtime.rest.rest_client import RestClient
 from connect_runtime.system import clock
 from mm2.config import dedicated_mode, operator_overrides
-from mm2.topics import assignment
+from mm2.topics import task_assignment
 
 SOURCE_CONNECTOR = next(iter(dedicated_mode.CONNECTORS))
 RESPONSE_TIMEOUT_S = 95.0
@@ -113,7 +113,7 @@ class FlowRestClient:
         return [
             int(each["id"]["task"])
             for each in self._send_request("GET", _build_path("tasks"))
-            if any(map(matches, assignment.parse_partitions(each["config"])))
+            if any(map(matches, task_assignment.parse_partitions(each["config"])))
         ]
 
     def _read_connector_config(self) -> dict[str, str]:

@@ -27,7 +27,7 @@ from mm2.formats.incident_records import IncidentKind
 from mm2.formats.mm2_records import OffsetSync
 from mm2.kafka import state_topic_reader
 from mm2.kafka.client_interfaces import PerTopicResult
-from mm2.offsets import translation
+from mm2.offsets import offset_translation
 from mm2.offsets.log_bounds import LogBounds
 from mm2.offsets.offset_map import OffsetMap, PartitionMap
 from mm2.topics import naming, topic_selection
@@ -90,7 +90,7 @@ def mark_contradicted_partitions(
     return tuple(
         dataclasses.replace(each, stop_reason=each.stop_reason or SYNC_CONTRADICTS_MAP)
         if (told := syncs.get(each.partition))
-        and not translation.agrees_with_sync(known.get_partition(each.partition), told[-1])
+        and not offset_translation.agrees_with_sync(known.get_partition(each.partition), told[-1])
         else each
         for each in mirrored
     )

@@ -22,11 +22,11 @@ from connect_runtime.base.errors import ConnectError
 from connect_runtime.base.timing import Clock
 from connect_runtime.network.cluster_connections import ClusterConnections
 from connect_runtime.network.transport import Poller
-from mm2 import reachability
+from mm2 import cluster_reachability
+from mm2.cluster_reachability import ClusterSide, UnreachableCluster
 from mm2.clusters import cluster_clients, reachability_probe
 from mm2.config.mm2_settings import ClusterSettings, Mm2Settings
 from mm2.copier.leader_availability import LeaderMonitor
-from mm2.reachability import ClusterSide, UnreachableCluster
 from mm2.topics.flow_config import Flow
 
 CLIENT_ID = "mm2-cluster-watch"
@@ -239,7 +239,8 @@ class ReachabilityMonitor:
                     _get_cluster_settings(settings, flow, side),
                 )
                 after_s[key] = min(
-                    flow.unreachable_after_s, after_s.get(key, reachability.MAX_UNREACHABLE_AFTER_S)
+                    flow.unreachable_after_s,
+                    after_s.get(key, cluster_reachability.MAX_UNREACHABLE_AFTER_S),
                 )
         for key, each in list(self._monitored.items()):
             if key not in wanted or wanted[key][1] != each.settings:
@@ -319,7 +320,7 @@ def _log_reachability_changes(
     for lost in each.lost:
         if lost.broker not in known:
             what = f"{each.alias} broker {lost.broker}" if lost.broker else each.alias
-            since = reachability.format_utc_time(lost.since_ms)
+            since = cluster_reachability.format_utc_time(lost.since_ms)
             reason = f": {lost.reason}" if lost.reason else ""
             _log.warning("%s unreachable since %s%s", what, since, reason)
     for broker in sorted(over):

@@ -18,7 +18,7 @@ from connect_runtime.base.errors import ConnectError, FatalError
 from connect_runtime.base.timing import Clock
 from connect_runtime.kafka.client_errors import UnreachableError
 from connect_runtime.kafka.cluster_access import KafkaClusterAccess
-from connect_runtime.network.calls import ClientResponse
+from connect_runtime.network.client_calls import ClientResponse
 from connect_runtime.network.cluster_connections import ClusterConnections
 from connect_runtime.network.transport import Poller
 from connect_runtime.protocol import request_builders

@@ -27,8 +27,8 @@ from connect_runtime.config.config_providers import (
     ConnectorConfigTransformer,
 )
 from connect_runtime.config.yaml_file import YamlDocument, YamlList, YamlScalar, YamlSection
-from connect_runtime.system import files
-from connect_runtime.system.files import ForeignWriter
+from connect_runtime.system import file_access
+from connect_runtime.system.file_access import ForeignWriter
 from mm2.config import (
     clusters_section,
     copy_engine_config,
@@ -53,8 +53,8 @@ from mm2.config.flows_section import FlowEntry
 from mm2.config.mm2_settings import FlatProperties, FlowClients, Mm2Settings
 from mm2.config.section_reader import ProblemCollector
 from mm2.replication import record_transforms
-from mm2.topics.filters import TopicOrGroupFilter
 from mm2.topics.flow_config import Flow
+from mm2.topics.topic_filters import TopicOrGroupFilter
 
 _VALIDATORS: Mapping[str, Callable[..., list[ConfigValue]]] = {
     "MirrorSourceConnector": mirror_connector_config.validate_source_config,
@@ -256,7 +256,7 @@ def read_config_text(path: pathlib.Path) -> str:
 def _read_text_and_find_writers(path: pathlib.Path) -> tuple[str, ForeignWriter | None]:
     """Read the file as `read_properties_text` does, and find out who else can change it."""
     try:
-        content, writer = files.read_file_and_check_writers(
+        content, writer = file_access.read_file_and_check_writers(
             path, max_bytes=properties_file.MAX_FILE_BYTES
         )
         return content.decode("iso-8859-1" if is_properties_file(path) else "utf-8"), writer

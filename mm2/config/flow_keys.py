@@ -11,7 +11,7 @@ from mm2.config import extension_keys, java_classes, mirror_connector_keys, valu
 from mm2.config.section_reader import ConfigOption
 from mm2.config.value_types import PatternListType, TextListType
 from mm2.replication import record_transforms
-from mm2.topics import filters
+from mm2.topics import config_property_filter, topic_filters
 from mm2.topics.flow_config import TargetTopicAccess
 
 T = TypeVar("T")
@@ -29,18 +29,18 @@ SOURCE = ConfigOption(name="from", kind=_ALIAS, default=None)
 TARGET = ConfigOption(name="to", kind=_ALIAS, default=None)
 ENABLED = ConfigOption(name="enabled", kind=_BOOLEAN, default="true")
 
-TOPICS = ConfigOption(name="topics", kind=_PATTERNS, default=filters.DEFAULT_TOPICS)
+TOPICS = ConfigOption(name="topics", kind=_PATTERNS, default=topic_filters.DEFAULT_TOPICS)
 TOPICS_EXCLUDE = ConfigOption(
-    name="topics.exclude", kind=_PATTERNS, default=filters.DEFAULT_TOPICS_EXCLUDE
+    name="topics.exclude", kind=_PATTERNS, default=topic_filters.DEFAULT_TOPICS_EXCLUDE
 )
-GROUPS = ConfigOption(name="groups", kind=_PATTERNS, default=filters.DEFAULT_GROUPS)
+GROUPS = ConfigOption(name="groups", kind=_PATTERNS, default=topic_filters.DEFAULT_GROUPS)
 GROUPS_EXCLUDE = ConfigOption(
-    name="groups.exclude", kind=_PATTERNS, default=filters.DEFAULT_GROUPS_EXCLUDE
+    name="groups.exclude", kind=_PATTERNS, default=topic_filters.DEFAULT_GROUPS_EXCLUDE
 )
 PROPERTIES_EXCLUDE = ConfigOption(
     name="config.properties.exclude",
     kind=_PATTERNS,
-    default=filters.DEFAULT_CONFIG_PROPERTIES_EXCLUDE,
+    default=config_property_filter.DEFAULT_CONFIG_PROPERTIES_EXCLUDE,
 )
 USE_DEFAULTS_FROM = ConfigOption(
     name="use.defaults.from", kind=value_types.choice_type("target", "source"), default="target"

@@ -16,9 +16,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from connect_runtime.api.errors import ConfigError
-from connect_runtime.app import distributed_settings, internal_rest
+from connect_runtime.app import distributed_settings, internal_rest_settings
 from connect_runtime.app.distributed_settings import DistributedSettings
-from connect_runtime.app.internal_rest import InternalRestSettings
+from connect_runtime.app.internal_rest_settings import InternalRestSettings
 from connect_runtime.app.worker_settings import WorkerSettingsSource
 from connect_runtime.base.request_origin import AllowedHosts
 from connect_runtime.config import config_providers, worker_keys
@@ -111,7 +111,7 @@ def derive_rest_settings(
     resolved = flat.resolve(flat.props)
     if resolved.get(dedicated_mode.INTERNAL_REST_KEY, "false").strip().lower() != "true":
         return None
-    return internal_rest.read_internal_rest_settings(resolved, source)
+    return internal_rest_settings.read_internal_rest_settings(resolved, source)
 
 
 def derive_allowed_hosts(flat: FlatProperties, source: WorkerSettingsSource) -> AllowedHosts:
@@ -121,7 +121,9 @@ def derive_allowed_hosts(flat: FlatProperties, source: WorkerSettingsSource) -> 
     Raises `SettingsError` if the settings are invalid.
     """
     return host_check.collect_allowed_hosts(
-        internal_rest.read_internal_rest_settings(flat.resolve(flat.props), source).settings
+        internal_rest_settings.read_internal_rest_settings(
+            flat.resolve(flat.props), source
+        ).settings
     )
 
 

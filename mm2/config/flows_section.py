@@ -18,9 +18,10 @@ from mm2.config.clusters_section import ClusterEntry, ClusterProperty
 from mm2.config.mm2_settings import ClientType, ClusterSettings, FlowClients
 from mm2.config.section_reader import ConfigOption, PlainYaml, ProblemCollector, SectionReader
 from mm2.replication import record_transforms
-from mm2.topics.filters import DefaultConfigPropertyFilter, NameFilter
+from mm2.topics.config_property_filter import DefaultConfigPropertyFilter
 from mm2.topics.flow_config import Flow, FlowThrottles, TargetTopicAccess
 from mm2.topics.naming import DefaultReplicationPolicy, IdentityReplicationPolicy, ReplicationPolicy
+from mm2.topics.topic_filters import NameFilter
 
 CONSUMER_PREFIX = "source.consumer."
 PRODUCER_PREFIX = "producer.override."

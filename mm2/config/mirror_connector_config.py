@@ -31,9 +31,7 @@ from mm2.config.connector_checks import KeyErrors
 from mm2.config.policy_classes import ParsedConfig
 from mm2.replication import record_transforms
 from mm2.replication.record_transforms import TransformChainError
-from mm2.topics import assignment
-from mm2.topics.assignment import TaskThrottle
-from mm2.topics.filters import TopicOrGroupFilter
+from mm2.topics import task_assignment
 from mm2.topics.flow_config import (
     Flow,
     FlowThrottles,
@@ -42,6 +40,8 @@ from mm2.topics.flow_config import (
     TargetTopicAccess,
 )
 from mm2.topics.naming import ReplicationPolicy
+from mm2.topics.task_assignment import TaskThrottle
+from mm2.topics.topic_filters import TopicOrGroupFilter
 
 T = TypeVar("T")
 Props = Mapping[str, str]
@@ -482,9 +482,9 @@ _LIVE_KEYS = frozenset(
         extension_keys.THROTTLE.name,
         extension_keys.TOPIC_THROTTLES.name,
         mirror_connector_keys.JAVA_STOPPED_CLEANLY,
-        assignment.THROTTLE_KEY,
-        assignment.TOPIC_THROTTLES_KEY,
-        assignment.ADDED_PARTITIONS_KEY,
+        task_assignment.THROTTLE_KEY,
+        task_assignment.TOPIC_THROTTLES_KEY,
+        task_assignment.ADDED_PARTITIONS_KEY,
     }
 )
 """Keys that a running task applies without a restart, in addition to operator overrides. Two of the
@@ -541,21 +541,21 @@ class MirrorSourceTaskConfig:
 def parse_source_task_config(props: Mapping[str, str]) -> MirrorSourceTaskConfig:
     """Parse a source task's configuration. Raises `ConfigError` for the first problem."""
     config = parse_source_config(props)
-    partitions = tuple(assignment.parse_partitions(props))
+    partitions = tuple(task_assignment.parse_partitions(props))
     if not partitions:
-        raise ConfigError(f"{assignment.PARTITIONS_KEY} has no partition")
-    told = assignment.THROTTLE_KEY in props or assignment.TOPIC_THROTTLES_KEY in props
+        raise ConfigError(f"{task_assignment.PARTITIONS_KEY} has no partition")
+    told = task_assignment.THROTTLE_KEY in props or task_assignment.TOPIC_THROTTLES_KEY in props
     budget = (
-        assignment.parse_throttle(props)
+        task_assignment.parse_throttle(props)
         if told
-        else assignment.split_throttles(config.flow.throttles, [partitions])[0]
+        else task_assignment.split_throttles(config.flow.throttles, [partitions])[0]
     )
     return MirrorSourceTaskConfig(
         config=config,
         partitions=partitions,
-        added_partitions=assignment.parse_added_partitions(props),
+        added_partitions=task_assignment.parse_added_partitions(props),
         throttle=budget,
-        task_index=assignment.parse_task_index(props),
+        task_index=task_assignment.parse_task_index(props),
     )
 
 

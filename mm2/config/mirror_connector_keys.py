@@ -13,7 +13,7 @@ from connect_runtime.api import config_def
 from connect_runtime.api.config_def import ConfigDef, Importance, Type
 from connect_runtime.api.config_validators import Validator, ValidList, ValidString
 from mm2.config import client_keys, extension_keys, java_classes, value_types
-from mm2.topics import filters
+from mm2.topics import config_property_filter, topic_filters
 
 HIGH, MEDIUM, LOW = Importance
 
@@ -142,21 +142,21 @@ _SOURCE_ROWS: tuple[_Row, ...] = (
     (
         TOPICS,
         Type.LIST,
-        list(filters.DEFAULT_TOPICS),
+        list(topic_filters.DEFAULT_TOPICS),
         HIGH,
         "Topics to replicate: regular expressions that match the whole name.",
     ),
     (
         TOPICS_EXCLUDE,
         Type.LIST,
-        list(filters.DEFAULT_TOPICS_EXCLUDE),
+        list(topic_filters.DEFAULT_TOPICS_EXCLUDE),
         HIGH,
         "Topics not to replicate, even if topics matches them.",
     ),
     (
         PROPERTIES_EXCLUDE,
         Type.LIST,
-        list(filters.DEFAULT_CONFIG_PROPERTIES_EXCLUDE),
+        list(config_property_filter.DEFAULT_CONFIG_PROPERTIES_EXCLUDE),
         HIGH,
         "Topic configs not to sync: regular expressions.",
     ),
@@ -206,14 +206,14 @@ _CHECKPOINT_ROWS: tuple[_Row, ...] = (
     (
         GROUPS,
         Type.LIST,
-        list(filters.DEFAULT_GROUPS),
+        list(topic_filters.DEFAULT_GROUPS),
         HIGH,
         "Consumer groups to replicate: regular expressions that match the whole group id.",
     ),
     (
         GROUPS_EXCLUDE,
         Type.LIST,
-        list(filters.DEFAULT_GROUPS_EXCLUDE),
+        list(topic_filters.DEFAULT_GROUPS_EXCLUDE),
         HIGH,
         "Consumer groups to ignore, even if groups matches them.",
     ),

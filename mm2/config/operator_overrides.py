@@ -15,7 +15,7 @@ from typing import Any
 
 from connect_runtime.api.errors import ConfigError
 from mm2.config import extension_keys, mirror_connector_keys, value_types
-from mm2.topics import filters
+from mm2.topics import topic_filters
 from mm2.topics.flow_config import FlowThrottles, TopicThrottle
 
 
@@ -142,7 +142,7 @@ def resolve_throttles(values: Mapping[str, Any], config: Props) -> FlowThrottles
         topics=(
             *(
                 TopicThrottle(
-                    filters.build_literal_pattern(topic), value_types.parse_throttle(rate)
+                    topic_filters.build_literal_pattern(topic), value_types.parse_throttle(rate)
                 )
                 for topic, rate in limits
             ),

@@ -16,15 +16,11 @@ from connect_runtime.api import config_types
 from connect_runtime.api.errors import ConfigError
 from connect_runtime.base.bounded_regex import PatternError
 from mm2.config import java_classes, mirror_connector_keys
-from mm2.topics import filters
-from mm2.topics.filters import (
+from mm2.topics import topic_filters
+from mm2.topics.config_property_filter import (
     ConfigPropertyFilter,
     CustomConfigPropertyFilter,
-    CustomNameFilter,
     DefaultConfigPropertyFilter,
-    NameFilter,
-    NamePatterns,
-    TopicOrGroupFilter,
 )
 from mm2.topics.naming import (
     CustomReplicationPolicy,
@@ -32,6 +28,7 @@ from mm2.topics.naming import (
     IdentityReplicationPolicy,
     ReplicationPolicy,
 )
+from mm2.topics.topic_filters import CustomNameFilter, NameFilter, NamePatterns, TopicOrGroupFilter
 
 _POLICY_METHODS = (
     *("format_remote_topic", "topic_source", "upstream_topic", "offset_syncs_topic"),
@@ -147,7 +144,7 @@ def compile_patterns(key: str, items: Sequence[str]) -> NamePatterns:
     """Compile regular expressions. Raises `ConfigError` if an expression is invalid or if Python
     cannot match it in the same way as Java."""
     try:
-        return filters.compile_patterns(items, key=key)
+        return topic_filters.compile_patterns(items, key=key)
     except PatternError as error:
         raise config_types.build_invalid_value_error(key, error.pattern, error.reason) from None
 

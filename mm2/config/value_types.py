@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from mm2.config import java_classes
-from mm2.topics import filters
-from mm2.topics.filters import NamePatterns
+from mm2.topics import topic_filters
 from mm2.topics.flow_config import StartAt, StartPosition, TopicThrottle
+from mm2.topics.topic_filters import NamePatterns
 
 MAX_TIMESTAMP_MS = 253_402_300_799_999
 """Last millisecond of the year 9999 (UTC), in milliseconds since the epoch. Later times cannot be
@@ -59,7 +59,7 @@ def parse_topic_throttle(text: str) -> TopicThrottle:
     expression, _, rate = text.rpartition("=")
     if not expression.strip():
         raise ValueError(text)
-    return TopicThrottle(filters.compile_patterns((expression,)), parse_byte_rate(rate))
+    return TopicThrottle(topic_filters.compile_patterns((expression,)), parse_byte_rate(rate))
 
 
 def parse_throttle(text: str) -> int:
@@ -136,7 +136,7 @@ class PatternListType:
         return True
 
     def parse(self, texts: tuple[str, ...]) -> NamePatterns:
-        return filters.compile_patterns(texts)
+        return topic_filters.compile_patterns(texts)
 
 
 @dataclass(frozen=True, slots=True)

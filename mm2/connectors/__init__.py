@@ -3,7 +3,7 @@
 `MirrorSourceConnector` refreshes topics, mirror topics, configs and ACLs, and assigns partitions to
 tasks. `MirrorSourceTask` supervises the copy process that replicates the records
 (`CopySupervisor`), and writes the offset map and incidents to the flow's internal topics
-(`FlowLedger`). `MirrorCheckpointConnector` and its task translate consumer group offsets.
+(`FlowStateStore`). `MirrorCheckpointConnector` and its task translate consumer group offsets.
 `MirrorHeartbeatConnector` emits heartbeats.
 
 Each task publishes its status in `StatusRegistry`, where tables, metrics and commands read it.

@@ -12,7 +12,7 @@ from collections.abc import Collection
 from connect_runtime.base.timing import Clock, Deadline
 from connect_runtime.kafka.client_errors import NotAuthorizedError
 from mm2 import operator_commands
-from mm2.connectors.stall_log import RateLimitedWarnings
+from mm2.connectors.persistent_error_log import RateLimitedWarnings
 from mm2.kafka.client_interfaces import AclAdmin, NoAuthorizerError
 from mm2.operator_commands import OperatorCommands
 from mm2.topics import acl_plan

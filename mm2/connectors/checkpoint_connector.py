@@ -35,12 +35,12 @@ from mm2.connectors.connector_clients import (
     KafkaCheckpointClients,
 )
 from mm2.connectors.internal_topics import Mm2InternalTopic
-from mm2.connectors.stall_log import RateLimitedWarnings
+from mm2.connectors.persistent_error_log import RateLimitedWarnings
 from mm2.kafka import consumer_groups
 from mm2.kafka.client_interfaces import ConsumerGroups, ReportedPositions
 from mm2.offsets import group_selection
 from mm2.offsets.group_selection import GroupSelectionChange, SelectedGroups
-from mm2.topics import assignment
+from mm2.topics import task_assignment
 
 GROUP_SCAN_RETRY_DELAY_S = 10.0
 """Delay in seconds after a failed scan of the groups, unless the refresh interval is shorter."""
@@ -139,7 +139,7 @@ class MirrorCheckpointConnector(SourceConnector):
             self._assignments = group_selection.assign_groups(known, max_tasks)
         else:
             self._assignments = group_selection.reassign_groups(known, self._assignments, max_tasks)
-        return assignment.build_group_task_configs(self.props, self._assignments)
+        return task_assignment.build_group_task_configs(self.props, self._assignments)
 
     def alter_offsets(self, props: Mapping[str, str], offsets: Sequence[SourceOffset]) -> bool:
         """Check the format of altered offsets. The checkpoint task never reads these offsets."""

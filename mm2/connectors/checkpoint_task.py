@@ -41,7 +41,7 @@ from mm2.connectors.connector_clients import (
 from mm2.connectors.connector_metrics import CheckpointMetrics
 from mm2.connectors.group_offset_writer import GroupOffsetWriter
 from mm2.connectors.offset_translation_sources import OffsetMapFollower, OffsetSyncsFollower
-from mm2.connectors.stall_log import RateLimitedWarnings
+from mm2.connectors.persistent_error_log import RateLimitedWarnings
 from mm2.connectors.status_registry import (
     CheckpointGroupsSnapshot,
     GroupSearchResult,
@@ -52,15 +52,15 @@ from mm2.formats.mm2_records import Checkpoint
 from mm2.formats.primitive_types import StringTooLongError
 from mm2.kafka import consumer_groups, state_topic_reader
 from mm2.kafka.client_interfaces import LogTruncatedError, ReportedPositions, TopicTail
-from mm2.offsets import translation
+from mm2.offsets import offset_translation
 from mm2.offsets.checkpoint_rules import (
     AcknowledgedRounds,
     CheckpointRound,
     CheckpointRules,
     CheckpointTable,
 )
-from mm2.offsets.translation import ExactOffset, TranslatedOffset
-from mm2.topics import assignment
+from mm2.offsets.offset_translation import ExactOffset, TranslatedOffset
+from mm2.topics import task_assignment
 
 TOPIC_READ_TIMEOUT_S = 2.0
 """Time limit of one read of a topic, in seconds. The next read continues where the previous one
@@ -307,7 +307,7 @@ class CheckpointRounds:
         by_map = self._translate_with_offset_map(partition, upstream)
         if isinstance(by_map, ExactOffset):
             return by_map
-        return translation.choose_closest_translation(
+        return offset_translation.choose_closest_translation(
             by_map, self._syncs.translate(partition, upstream)
         )
 
@@ -405,8 +405,8 @@ class MirrorCheckpointTask(SourceTask):
     def start(self, props: Mapping[str, str]) -> None:
         """Parse the configuration without sending requests. Raises `ConfigError`."""
         config = mirror_connector_config.parse_checkpoint_config(props)
-        groups = assignment.parse_groups(props)
-        number = assignment.parse_task_index(props)
+        groups = task_assignment.parse_groups(props)
+        number = task_assignment.parse_task_index(props)
         if config.emit_interval_s is None:
             raise ConfigError("this connector emits no checkpoints, so it cannot have tasks")
         context = self.context

@@ -24,12 +24,12 @@ from mm2.config.mirror_connector_config import (
     MirrorConnectorConfig,
     MirrorSourceConfig,
 )
-from mm2.connectors.flow_ledger import FlowLedger, ReadJavaProgress
+from mm2.connectors.flow_state_store import FlowStateStore, ReadJavaProgress
 from mm2.connectors.java_reverse_flow import JavaReverseFlow, ReverseFlowCluster
 from mm2.connectors.reverse_producer_ids import ReverseOffsetMapReader, ReverseProducerIds
 from mm2.copier import client_properties
 from mm2.copier.control_messages import ClusterAccess
-from mm2.kafka import operator_access
+from mm2.kafka import command_arguments
 from mm2.kafka.acl_client import KafkaAclAdmin
 from mm2.kafka.admin import KafkaAdmin
 from mm2.kafka.client_interfaces import (
@@ -41,8 +41,8 @@ from mm2.kafka.client_interfaces import (
     TopicTail,
 )
 from mm2.kafka.consumer_groups import KafkaGroups
-from mm2.kafka.flow_log import KafkaFlowLog
-from mm2.kafka.flow_log_topics import FlowLogTopics
+from mm2.kafka.flow_state_log import KafkaFlowStateLog
+from mm2.kafka.flow_state_topics import FlowStateTopics
 from mm2.kafka.log_offsets import KafkaLogOffsets
 from mm2.kafka.record_writer import KafkaRecordWriter
 from mm2.kafka.state_topic_reader import TopicReader
@@ -98,18 +98,18 @@ def create_acl_admin(
     return KafkaAclAdmin(access, client_id=client_id, clock=clock, is_shutting_down=gone)
 
 
-def create_flow_log_topics(
+def create_flow_state_topics(
     common: MirrorConnectorConfig,
     role: ClientRole,
     cluster: Admin,
     *,
     replication_factor: int | None,
     clock: Clock,
-) -> FlowLogTopics:
-    """Return the `FlowLogTopics` that creates and validates a flow's internal topics on the cluster
-    of `role` through `cluster`."""
+) -> FlowStateTopics:
+    """Return the `FlowStateTopics` that creates and validates a flow's internal topics on the
+    cluster of `role` through `cluster`."""
     access, _ = _build_cluster_access(common, role, use="", task=None)
-    return FlowLogTopics(
+    return FlowStateTopics(
         target=cluster,
         where=access.name_and_addresses,
         bootstrap=",".join(access.bootstrap),
@@ -123,7 +123,7 @@ def build_operator_commands(common: MirrorConnectorConfig) -> OperatorCommands:
     """Return the principals and clusters to show in the commands of error messages."""
     source, _ = _build_cluster_access(common, client_roles.SOURCE_CONSUMER, use="", task=None)
     target, _ = _build_cluster_access(common, client_roles.TARGET_ADMIN, use="", task=None)
-    return operator_access.build_operator_commands(
+    return command_arguments.build_operator_commands(
         source=source, target=target, connector=common.name
     )
 
@@ -311,7 +311,7 @@ class CheckpointClientsFactory(Protocol):
     ) -> CheckpointClients: ...
 
 
-LEDGER_CLIENT_ID_SUFFIX = "mm2-ledger"
+LEDGER_CLIENT_ID_SUFFIX = "mm2-store"
 REVERSE_FLOW_CLIENT_ID_SUFFIX = "mm2-opposite"
 
 
@@ -321,11 +321,11 @@ class SourceTaskClients(Protocol):
     def create_admin_clients(self) -> tuple[Admin, Admin]:
         """Create the admin clients of source and target."""
 
-    def create_ledger(
+    def create_flow_state_store(
         self, partitions: Collection[TopicPartition], java: ReadJavaProgress
-    ) -> FlowLedger:
-        """Create the ledger, which reads and writes the flow's offset map and incidents on the
-        target. The ledger is not open yet."""
+    ) -> FlowStateStore:
+        """Create the store, which reads and writes the flow's offset map and incidents on the
+        target. The store is not open yet."""
 
     def create_reverse_producer_ids(self) -> ReverseProducerIds:
         """Create the lookup of the reverse flow's producer ids in that flow's offset map, which is
@@ -366,12 +366,12 @@ class KafkaSourceTaskClients:
             client_roles.TARGET_ADMIN
         )
 
-    def create_ledger(
+    def create_flow_state_store(
         self, partitions: Collection[TopicPartition], java: ReadJavaProgress
-    ) -> FlowLedger:
+    ) -> FlowStateStore:
         flow = self._config.flow
         factor = flow.replication_factor
-        log = KafkaFlowLog(
+        log = KafkaFlowStateLog(
             self._parse_access(client_roles.TARGET_PRODUCER),
             source_alias=flow.source,
             client_id=self._build_client_properties(
@@ -381,7 +381,7 @@ class KafkaSourceTaskClients:
             clock=self._clock,
             replication_factor=None if factor < 0 else factor,
         )
-        return FlowLedger(log, partitions=partitions, read_java_progress=java)
+        return FlowStateStore(log, partitions=partitions, read_java_progress=java)
 
     def create_reverse_producer_ids(self) -> ReverseProducerIds:
         flow = self._config.flow
@@ -440,7 +440,7 @@ class KafkaSourceTaskClients:
         return _build_copy_cluster_access(properties, self._config.flow.target)
 
     def operator(self) -> OperatorCommands:
-        return operator_access.build_operator_commands(
+        return command_arguments.build_operator_commands(
             source=self._parse_access(client_roles.SOURCE_CONSUMER),
             target=self._parse_access(client_roles.TARGET_PRODUCER),
             connector=self._config.common.name,
@@ -527,12 +527,12 @@ class SourceConnectorClients(Protocol):
 
     def create_target_acl_admin(self) -> AclAdmin: ...
 
-    def create_log_topics(self, target: Admin) -> FlowLogTopics:
-        """Return the `FlowLogTopics` that creates the flow's internal topics through `target`."""
+    def create_log_topics(self, target: Admin) -> FlowStateTopics:
+        """Return the `FlowStateTopics` that creates the flow's internal topics through `target`."""
 
-    def create_ledger(self, partitions: Collection[TopicPartition]) -> FlowLedger:
-        """Create the ledger, which reads and writes the offset map and incidents of these
-        partitions. The ledger is not open yet."""
+    def create_flow_state_store(self, partitions: Collection[TopicPartition]) -> FlowStateStore:
+        """Create the store, which reads and writes the offset map and incidents of these
+        partitions. The store is not open yet."""
 
     def create_java_reverse_flow(self, *, source: Admin, target: Admin) -> JavaReverseFlow:
         """Create the detector of a reverse flow of Java's MirrorMaker 2. The detector uses these
@@ -575,9 +575,9 @@ class KafkaSourceConnectorClients:
     def create_target_acl_admin(self) -> AclAdmin:
         return self._create_acl_admin(client_roles.TARGET_ADMIN, _TARGET_ADMIN_CLIENT_ID_SUFFIX)
 
-    def create_log_topics(self, target: Admin) -> FlowLogTopics:
+    def create_log_topics(self, target: Admin) -> FlowStateTopics:
         factor = self._config.flow.replication_factor
-        return create_flow_log_topics(
+        return create_flow_state_topics(
             self._config.common,
             client_roles.TARGET_ADMIN,
             target,
@@ -585,9 +585,9 @@ class KafkaSourceConnectorClients:
             clock=self._clock,
         )
 
-    def create_ledger(self, partitions: Collection[TopicPartition]) -> FlowLedger:
+    def create_flow_state_store(self, partitions: Collection[TopicPartition]) -> FlowStateStore:
         clients = KafkaSourceTaskClients(self._config, clock=self._clock, task="offsets")
-        return clients.create_ledger(partitions, java=lambda _: {})
+        return clients.create_flow_state_store(partitions, java=lambda _: {})
 
     def create_java_reverse_flow(self, *, source: Admin, target: Admin) -> JavaReverseFlow:
         topic = self._config.syncs_topic

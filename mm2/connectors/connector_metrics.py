@@ -34,9 +34,9 @@ from mm2.config.mirror_connector_config import MirrorConnectorConfig
 from mm2.copier.progress_reports import PartitionGauge
 from mm2.formats.mm2_records import CheckpointKey
 from mm2.replication import partition_lag
-from mm2.replication.latency import RecordAges
+from mm2.replication.partition_setup import PartitionSetup
 from mm2.replication.partition_state import PartitionPhase
-from mm2.replication.setup import PartitionSetup
+from mm2.replication.replication_latency import RecordAges
 
 _SAMPLING = SampleWindows()
 

@@ -15,8 +15,8 @@ from connect_runtime.base.windowed_stats import SampleWindows, WindowedStat
 from mm2.copier.progress_reports import PartitionGauge
 from mm2.formats import incident_records
 from mm2.formats.incident_records import IncidentKind
-from mm2.replication.latency import LatencySnapshot
-from mm2.replication.setup import PartitionSetup
+from mm2.replication.partition_setup import PartitionSetup
+from mm2.replication.replication_latency import LatencySnapshot
 
 
 class CopyTotals(NamedTuple):

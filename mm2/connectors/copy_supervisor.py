@@ -2,7 +2,7 @@
 records and incidents.
 
 The copy process replicates the records. The supervisor sends it settings, answers its requests, and
-appends its stream to the flow ledger (the internal topics) in order before acknowledging it. A copy
+appends its stream to the flow store (the internal topics) in order before acknowledging it. A copy
 process that ends unexpectedly is restarted after a backoff. The first copy process is started
 before its settings are known, while the clusters are being read.
 """
@@ -23,20 +23,20 @@ from connect_runtime.base.backoff import Backoff
 from connect_runtime.base.errors import ConnectError, RetriableError
 from mm2.connectors import reverse_producer_ids
 from mm2.connectors.copy_progress import IncidentCounts, TaskCopyProgress
-from mm2.connectors.flow_ledger import FlowLedger, RecoveredStateRequest
+from mm2.connectors.flow_state_store import FlowStateStore, RecoveredStateRequest
+from mm2.connectors.persistent_error_log import StallLog
 from mm2.connectors.reverse_producer_ids import QueryProducerIds
-from mm2.connectors.stall_log import StallLog
 from mm2.connectors.status_registry import TaskState
 from mm2.copier import control_messages, control_server, progress_reports, standby_copies
 from mm2.copier.control_messages import ConfigureCopy, CopyEndpoints, MalformedMessageError
 from mm2.copier.control_server import ChannelInbox, TaskChannel
+from mm2.copier.copy_engine import CopyHandle, CopyState
 from mm2.copier.data_plane import DataPlane
-from mm2.copier.engine import CopyHandle, CopyState
 from mm2.copier.progress_reports import ClockShift, PartitionGauge
 from mm2.copier.standby_copies import StartedCopyProcess
-from mm2.kafka.client_interfaces import FlowLogFullError, OnRecorded
-from mm2.replication.recovery_instructions import FlowLogItem, RecoveredState
-from mm2.replication.setup import PartitionSetup
+from mm2.kafka.client_interfaces import FlowStateLogFullError, OnRecorded
+from mm2.replication.partition_setup import PartitionSetup
+from mm2.replication.recovery_instructions import FlowStateRecord, RecoveredState
 
 
 @dataclass(slots=True)
@@ -135,7 +135,7 @@ class EarlyCopyStart:
 
 class CopyStream:
     """Appends the stream of a task's copy processes (offset map records and incidents) to the flow
-    ledger, which writes them to the flow's internal topics. Call `begin` for each new process.
+    store, which writes them to the flow's internal topics. Call `begin` for each new process.
 
     `on_incident` is called for each stored incident. Invariants: items are appended in order, and
     the number of items waiting for space in the log is bounded by
@@ -144,21 +144,21 @@ class CopyStream:
 
     def __init__(
         self,
-        ledger: FlowLedger,
+        store: FlowStateStore,
         *,
         on_log_broken: Callable[[ConnectError], None],
         on_incident: Callable[[bytes, bytes], None],
     ) -> None:
-        self._ledger = ledger
+        self._store = store
         self._log_broken = on_log_broken
         self._on_incident = on_incident
         self._stored = StoredStreamPosition()
         self._next_number = 1
-        self._unappended: deque[tuple[int, FlowLogItem]] = deque()
+        self._unappended: deque[tuple[int, FlowStateRecord]] = deque()
 
     @property
     def has_waiting_items(self) -> bool:
-        """True if stream items are waiting for space in the ledger's log."""
+        """True if stream items are waiting for space in the store's log."""
         return bool(self._unappended)
 
     def begin(self) -> None:
@@ -172,7 +172,7 @@ class CopyStream:
         stored state."""
         self._unappended.clear()
 
-    def receive(self, message: Mapping[str, Any]) -> list[FlowLogItem]:
+    def receive(self, message: Mapping[str, Any]) -> list[FlowStateRecord]:
         """Queue the stream items of the control message `record` for `append_waiting_items`, and
         return them."""
         items = control_messages.decode_log_items(dict(message))
@@ -184,12 +184,12 @@ class CopyStream:
         return items
 
     def append_waiting_items(self) -> None:
-        """Append waiting stream items to the ledger while its log has space."""
+        """Append waiting stream items to the store while its log has space."""
         while self._unappended:
             number, item = self._unappended[0]
             try:
-                self._ledger.append(item, on_recorded=self._build_stored_handler(number, item))
-            except FlowLogFullError:
+                self._store.append(item, on_recorded=self._build_stored_handler(number, item))
+            except FlowStateLogFullError:
                 return
             except ConnectError as error:
                 self._log_broken(error)
@@ -201,7 +201,7 @@ class CopyStream:
         since the last call, else None."""
         return self._stored.pop_advance()
 
-    def _build_stored_handler(self, number: int, item: FlowLogItem) -> OnRecorded:
+    def _build_stored_handler(self, number: int, item: FlowStateRecord) -> OnRecorded:
         position = self._stored
 
         def on_recorded(error: ConnectError | None) -> None:
@@ -234,7 +234,7 @@ class CopySupervisorDeps:
     """Dependencies of a `CopySupervisor`."""
 
     starter: CopyStarter
-    ledger: FlowLedger
+    store: FlowStateStore
     random: Random
     on_log_broken: Callable[[ConnectError], None]
     query_producer_ids: QueryProducerIds
@@ -244,7 +244,7 @@ class CopySupervisorDeps:
     which the copy process requested this. Called repeatedly until it returns True."""
     may_keep_running: Callable[[float], bool]
     """Returns False if another worker may already own the task. The copy process is then ended."""
-    on_streamed: Callable[[Sequence[FlowLogItem]], None]
+    on_streamed: Callable[[Sequence[FlowStateRecord]], None]
     """Called with the stream items, in order. Raises `MalformedMessageError` if it cannot decode
     them."""
     on_gauge: Callable[[PartitionSetup, PartitionGauge], None]
@@ -294,7 +294,7 @@ class CopySupervisor:
         self._reported_at_s = 0.0
         self._next_heartbeat_s = 0.0
         self._stream = CopyStream(
-            deps.ledger, on_log_broken=deps.on_log_broken, on_incident=self._log_incident
+            deps.store, on_log_broken=deps.on_log_broken, on_incident=self._log_incident
         )
         self._fatal = ""
         self._connection_lost: tuple[str, float] | None = None
@@ -542,7 +542,7 @@ class CopySupervisor:
         request = RecoveredStateRequest(
             partition=partition, target=target, answer=send_recovered_state
         )
-        self._deps.ledger.request_recovered_state(request)
+        self._deps.store.request_recovered_state(request)
 
     def _send_message(self, message: dict[str, Any]) -> None:
         if self._channel is None:

@@ -27,7 +27,7 @@ from connect_runtime.api.plugin_context import (
 )
 from connect_runtime.base.ids import ConnectorTaskId, TopicPartition
 from connect_runtime.base.timing import Clock
-from mm2.topics import assignment
+from mm2.topics import task_assignment
 
 DELIVERY_TIMEOUT_CONFIG = "delivery.timeout.ms"
 DEFAULT_DELIVERY_TIMEOUT_S = 120.0
@@ -183,7 +183,7 @@ def _parse_all_partitions(configs: Iterable[DatedTaskConfig]) -> _PartitionSet |
         has_configs = True
         props = {key: value for key, value in each.config.items() if value is not None}
         try:
-            partitions.update(assignment.parse_partitions(props))
+            partitions.update(task_assignment.parse_partitions(props))
         except ConnectError:
             return None
     return frozenset(partitions) if has_configs else None

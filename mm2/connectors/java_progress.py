@@ -14,7 +14,7 @@ from connect_runtime.base.ids import TopicPartition
 from connect_runtime.base.timing import Clock
 from connect_runtime.kafka.client_errors import NotAuthorizedError, TopicMissingError
 from mm2.connectors import connect_offsets
-from mm2.connectors.stall_log import RateLimitedWarnings
+from mm2.connectors.persistent_error_log import RateLimitedWarnings
 from mm2.formats import mm2_records
 from mm2.kafka import state_topic_reader
 from mm2.kafka.client_interfaces import LogTruncatedError, TopicTail
@@ -52,7 +52,7 @@ class JavaProgressReader:
         self, partitions: Collection[TopicPartition]
     ) -> Mapping[TopicPartition, JavaMirrorProgress]:
         """Read both topics to their ends and return each partition's progress. Implements
-        `flow_ledger.ReadJavaProgress`; raises `ConnectError`."""
+        `flow_state_store.ReadJavaProgress`; raises `ConnectError`."""
         ordered = sorted(partitions)
         stored: Sequence[Mapping[str, object] | None] = self._offsets.offsets(
             [connect_offsets.build_source_partition(self._alias, each) for each in ordered]

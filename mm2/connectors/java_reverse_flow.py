@@ -18,12 +18,12 @@ from connect_runtime.base.ids import TopicPartition
 from connect_runtime.base.timing import Clock, Deadline
 from connect_runtime.kafka.client_errors import NotAuthorizedError, TopicMissingError
 from mm2.connectors import connect_offsets
-from mm2.connectors.partition_setup import PartitionFinding, PartitionSetupPlan
+from mm2.connectors.partition_setup_builder import PartitionFinding, PartitionSetupPlan
 from mm2.formats import mm2_records, offset_map_records
 from mm2.formats.offset_map_records import Era, UnknownMapVersionError
 from mm2.formats.primitive_types import MalformedRecordError
 from mm2.kafka.client_interfaces import Admin, TopicTail
-from mm2.replication import java_takeover
+from mm2.replication import takeover_from_java
 from mm2.topics import replication_loops
 from mm2.topics.flow_config import Flow
 from mm2.topics.replication_loops import OffsetSyncsLocation
@@ -116,7 +116,7 @@ class JavaReverseFlow:
         except NotAuthorizedError:
             return frozenset()
         return replication_loops.find_topics_mirrored_by_java(
-            progress, eras, takeover_reason=java_takeover.TAKEOVER_REASON
+            progress, eras, takeover_reason=takeover_from_java.TAKEOVER_REASON
         )
 
     def _read_topic_if_permitted(

@@ -13,20 +13,20 @@ from collections.abc import Iterable
 from connect_runtime.base.errors import ConnectError
 from connect_runtime.base.ids import TopicPartition
 from connect_runtime.base.timing import Clock, Deadline
-from mm2.connectors.stall_log import RateLimitedWarnings
+from mm2.connectors.persistent_error_log import RateLimitedWarnings
 from mm2.formats import mm2_records, offset_map_records
 from mm2.formats.mm2_records import OffsetSync
 from mm2.formats.offset_map_records import MapSegment, MapSegmentKey
 from mm2.kafka.client_interfaces import OnWritten, RecordWriter
 from mm2.offsets.offset_syncs import OffsetSyncWriter, ReplicatedSpanTracker
-from mm2.replication.recovery_instructions import FlowLogItem
+from mm2.replication.recovery_instructions import FlowStateRecord
 
 POLL_TIMEOUT_S = 0.05
 WRITING_OFFSET_SYNCS = "writing offset syncs"
 _LOG = logging.getLogger(__name__)
 
 
-def decode_segments(items: Iterable[FlowLogItem]) -> list[tuple[MapSegmentKey, MapSegment]]:
+def decode_segments(items: Iterable[FlowStateRecord]) -> list[tuple[MapSegmentKey, MapSegment]]:
     """Decode the offset map segments among the items that a copy process streams to the driver.
 
     Raises one of `offset_map_records.UNREADABLE_RECORD_ERRORS`.

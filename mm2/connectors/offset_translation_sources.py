@@ -21,7 +21,7 @@ from mm2.kafka import state_topic_reader
 from mm2.kafka.client_interfaces import LogTruncatedError, TopicRecord, TopicTail
 from mm2.offsets.offset_map import OffsetMap
 from mm2.offsets.offset_syncs import OffsetSyncStore
-from mm2.offsets.translation import MapTranslator, TranslatedOffset, UntranslatedReason
+from mm2.offsets.offset_translation import MapTranslator, TranslatedOffset, UntranslatedReason
 
 _LOG = logging.getLogger(__name__)
 

@@ -14,9 +14,9 @@ from typing import NamedTuple
 from connect_runtime.base.ids import TopicPartition
 from mm2.formats.offset_map_records import Era
 from mm2.offsets.offset_map import OffsetMap
-from mm2.replication import recovery
-from mm2.replication.halts import PartitionHalt
-from mm2.replication.setup import PartitionSetup
+from mm2.replication import partition_recovery
+from mm2.replication.halt_messages import PartitionHalt
+from mm2.replication.partition_setup import PartitionSetup
 
 
 class RecreatedTopicSplit(NamedTuple):
@@ -64,5 +64,5 @@ def _collect_newest_eras(known: OffsetMap) -> dict[str, list[Era]]:
 
 
 def _find_recreated_halt(where: PartitionSetup, siblings: list[Era]) -> PartitionHalt | None:
-    halts = [recovery.check_topic_ids(where, era) for era in siblings]
+    halts = [partition_recovery.check_topic_ids(where, era) for era in siblings]
     return halts[0] if halts and all(halts) else None

@@ -31,7 +31,7 @@ from mm2.config import connector_checks, java_classes, mirror_connector_config
 from mm2.config.mirror_connector_config import MirrorSourceConfig
 from mm2.connectors import (
     connect_offsets,
-    era_requests,
+    partition_restart_requests,
     status_registry,
     task_status,
     topic_refresh,
@@ -40,8 +40,8 @@ from mm2.connectors.connector_clients import (
     KafkaSourceConnectorClients,
     SourceConnectorClientsFactory,
 )
+from mm2.connectors.persistent_error_log import RateLimitedWarnings
 from mm2.connectors.source_task import MirrorSourceTask
-from mm2.connectors.stall_log import RateLimitedWarnings
 from mm2.connectors.status_registry import ConnectorSnapshot
 from mm2.connectors.task_assignments import SourceTaskAssignments, TaskByteRates
 from mm2.connectors.topic_refresh import (
@@ -348,10 +348,10 @@ class MirrorSourceConnector(SourceConnector):
     ) -> None:
         clock, timeout_s = SystemClock(), config.common.admin_timeout_s
         clients = self._make_clients(config, clock=clock, gone=lambda: False)
-        ledger = clients.create_ledger(list(positions))
+        store = clients.create_flow_state_store(list(positions))
         try:
-            ledger.open(timeout_s)
-            offset_map = ledger.catch_up(timeout_s)
+            store.open(timeout_s)
+            offset_map = store.catch_up(timeout_s)
             for each in itertools.chain.from_iterable(
                 map(offset_map.list_unreadable_records, positions)
             ):
@@ -363,11 +363,11 @@ class MirrorSourceConnector(SourceConnector):
                 for name, position in positions.items()
                 if offset_map.get_partition(name).newest_era > 0
             }
-            era_requests.record_era_requests(
-                copied_positions, ledger, now=clock, new_id=_generate_request_id
+            partition_restart_requests.record_era_requests(
+                copied_positions, store, now=clock, new_id=_generate_request_id
             )
         finally:
-            ledger.close(_CLOSE_TIMEOUT_S)
+            store.close(_CLOSE_TIMEOUT_S)
 
 
 def _generate_request_id() -> str:

@@ -35,7 +35,7 @@ from mm2.connectors.task_runner import SourceTaskDeps, SourceTaskRunner
 from mm2.copier import control_messages, data_plane
 from mm2.copier.data_plane import DataPlane
 from mm2.formats import offset_map_records
-from mm2.replication.latency import LatencySnapshot
+from mm2.replication.replication_latency import LatencySnapshot
 
 OFFSET_REPORT_INTERVAL_S = 1.0
 STATUS_INTERVAL_S = 0.5

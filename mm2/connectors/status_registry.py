@@ -18,7 +18,7 @@ from mm2.config import operator_overrides
 from mm2.config.operator_overrides import OperatorOverrides
 from mm2.formats.mm2_records import Checkpoint
 from mm2.replication import partition_lag
-from mm2.replication.latency import LatencySnapshot
+from mm2.replication.replication_latency import LatencySnapshot
 
 COPYING_PHASES = frozenset({"copying", "boundary"})
 """Partition phases in which the reported source offsets are current."""

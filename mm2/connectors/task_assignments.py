@@ -17,10 +17,10 @@ from mm2.config import mirror_connector_config, mirror_connector_keys
 from mm2.config.mirror_connector_config import MirrorSourceConfig
 from mm2.connectors import status_registry
 from mm2.connectors.status_registry import StatusRegistry
-from mm2.topics import assignment, load_balancing, topic_selection
-from mm2.topics.assignment import AssignableTopics, PartitionAssignment
+from mm2.topics import load_balancing, task_assignment, topic_selection
 from mm2.topics.flow_config import StartAt
 from mm2.topics.load_balancing import OverloadState, PartitionByteRates
+from mm2.topics.task_assignment import AssignableTopics, PartitionAssignment
 
 
 class TaskByteRates:
@@ -67,7 +67,7 @@ PublishedTaskConfigs = Sequence[Mapping[str, str]]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _LastRefresh:
     """Result of the last refresh, replaced as a whole. `initial_topics` is the result of
-    `assignment.find_initial_topics`; None means that all partitions start at their earliest
+    `task_assignment.find_initial_topics`; None means that all partitions start at their earliest
     record."""
 
     topics: AssignableTopics
@@ -110,7 +110,7 @@ class SourceTaskAssignments:
 
     def list_assigned_topics(self) -> frozenset[str]:
         """Return the topics that have assigned partitions."""
-        return assignment.list_assigned_topics(self._parse_published_assignments())
+        return task_assignment.list_assigned_topics(self._parse_published_assignments())
 
     def set_topics(self, topics: AssignableTopics) -> None:
         """Record the topics found by a refresh."""
@@ -120,14 +120,14 @@ class SourceTaskAssignments:
             beginning = self._last_refresh.initial_topics
         else:
             should_replicate = _build_previous_topic_filter(self._read_published_configs())
-            beginning = assignment.find_initial_topics(
+            beginning = task_assignment.find_initial_topics(
                 topics, self._parse_published_assignments(), should_replicate
             )
         self._last_refresh = _LastRefresh(topics=topics, initial_topics=beginning)
 
     def have_changed(self) -> bool:
         """Return True if the planned assignments differ from the published assignments."""
-        return assignment.do_assignments_differ(
+        return task_assignment.do_assignments_differ(
             self._plan_assignments(self._config.flow.tasks_max), self._parse_published_assignments()
         )
 
@@ -149,7 +149,7 @@ class SourceTaskAssignments:
         if better is None:
             return False
         self._moved = _MovedAssignments(
-            published=current, assignments=assignment.rearrange_assignments(current, better)
+            published=current, assignments=task_assignment.rearrange_assignments(current, better)
         )
         return True
 
@@ -157,7 +157,7 @@ class SourceTaskAssignments:
         """Build the task configurations of a connector with these properties. Raises
         `RetriableError` before the first refresh."""
         shares = self._plan_assignments(tasks_max)
-        return assignment.build_partition_task_configs(
+        return task_assignment.build_partition_task_configs(
             props,
             [share.partitions for share in shares],
             added=frozenset().union(*(share.added for share in shares)),
@@ -175,12 +175,12 @@ class SourceTaskAssignments:
         current, moved = self._parse_published_assignments(), self._moved
         if moved is not None and moved.published == current:
             current = moved.assignments
-        return assignment.plan_assignments(
+        return task_assignment.plan_assignments(
             refresh.topics, current, initial_topics=refresh.initial_topics, tasks_max=tasks_max
         )
 
     def _parse_published_assignments(self) -> list[PartitionAssignment]:
-        return assignment.parse_published_assignments(self._read_published_configs())
+        return task_assignment.parse_published_assignments(self._read_published_configs())
 
     def _read_published_configs(self) -> PublishedTaskConfigs:
         """Return the published configurations, or the previous ones while new ones are being

@@ -29,15 +29,15 @@ from mm2.connectors.copy_supervisor import (
     CopySupervisorDeps,
     EarlyCopyStart,
 )
-from mm2.connectors.flow_ledger import ReadJavaProgress, TaskLedger
-from mm2.connectors.map_compactor import MapCompactor
+from mm2.connectors.flow_state_store import ReadJavaProgress, TaskStateStore
+from mm2.connectors.offset_map_compactor import MapCompactor
 from mm2.connectors.offset_sync_emitter import OffsetSyncEmitter
-from mm2.connectors.partition_setup import (
+from mm2.connectors.partition_setup_builder import (
     PartitionFinding,
     PartitionSetupBuilder,
     PartitionSetupPlan,
 )
-from mm2.connectors.stall_log import RateLimitedWarnings
+from mm2.connectors.persistent_error_log import RateLimitedWarnings
 from mm2.connectors.status_registry import TaskState
 from mm2.connectors.task_status import TaskStatusBuilder
 from mm2.copier import control_messages
@@ -48,10 +48,10 @@ from mm2.copier.progress_reports import PartitionGauge
 from mm2.kafka.client_interfaces import Admin
 from mm2.offsets.offset_map import OffsetMap
 from mm2.operator_commands import OperatorCommands
-from mm2.replication import halts, recovery_instructions, start_positions
-from mm2.replication.halts import PartitionHalt
-from mm2.replication.recovery_instructions import FlowLogItem
-from mm2.replication.setup import PartitionSetup
+from mm2.replication import halt_messages, recovery_instructions, start_positions
+from mm2.replication.halt_messages import PartitionHalt
+from mm2.replication.partition_setup import PartitionSetup
+from mm2.replication.recovery_instructions import FlowStateRecord
 from mm2.topics.flow_config import Flow
 
 TOPIC_RETRY_DELAY_S = 60.0
@@ -204,7 +204,7 @@ def _find_unreadable_map_halt(where: PartitionSetup, known: OffsetMap) -> Partit
         return None
     return next(
         (
-            halts.build_map_unreadable_halt(
+            halt_messages.build_map_unreadable_halt(
                 where, recovery_instructions.convert_unreadable_record(each)
             )
             for each in known.list_unreadable_records(get_source_partition(where))
@@ -334,14 +334,14 @@ class SourceTaskRunner:
             inbox=self._inbox,
         )
         self._early_start = EarlyCopyStart(self._starter, self._build_endpoints)
-        self._ledger = TaskLedger(
-            deps.clients.create_ledger(task_config.partitions, deps.read_java_progress),
+        self._store = TaskStateStore(
+            deps.clients.create_flow_state_store(task_config.partitions, deps.read_java_progress),
             clock=deps.clock,
             random=deps.random,
         )
         self._topic_poller = _build_topic_poller(task_config, deps)
         self._compactor = MapCompactor(
-            self._ledger,
+            self._store,
             budget_bytes=task_config.config.flow.offset_map_bytes_max,
             clock=deps.clock,
             random=deps.random,
@@ -371,9 +371,9 @@ class SourceTaskRunner:
         now_s = self._deps.clock.now_s()
         if self.supervisor is None:
             self._start_copy_early(now_s)
-        if self._ledger.is_ready:
-            self._ledger.run_once()
-        if not self._ledger.is_ready:
+        if self._store.is_ready:
+            self._store.run_once()
+        if not self._store.is_ready:
             self._reopen_ledger(now_s)
             return
         self._update_plan(now_s)
@@ -394,7 +394,7 @@ class SourceTaskRunner:
         busy = self.supervisor is None or self._next_partitions is not None
         busy = (
             busy
-            or self._ledger.ledger.is_busy
+            or self._store.store.is_busy
             or (self.supervisor is not None and self.supervisor.is_busy)
         )
         busy = busy or (self._deps.sync_emitter is not None and self._deps.sync_emitter.is_busy)
@@ -411,9 +411,9 @@ class SourceTaskRunner:
     def _reopen_ledger(self, now_s: float) -> None:
         """End the copy process until the flow's internal topics are usable again."""
         if self.supervisor is not None:
-            self.supervisor.restart(self._ledger.unavailable_reason, now_s)
-        self.reason = self._ledger.unavailable_reason
-        self._ledger.open_or_read()
+            self.supervisor.restart(self._store.unavailable_reason, now_s)
+        self.reason = self._store.unavailable_reason
+        self._store.open_or_read()
 
     # Planning
 
@@ -439,13 +439,13 @@ class SourceTaskRunner:
             return
         if now_s < self._plan_due_s or self._next_partitions is not None:
             return
-        offset_map = self._ledger.read_map()
+        offset_map = self._store.read_map()
         if offset_map is None:
             self._plan_due_s = now_s + PLAN_RETRY_DELAY_S
             return
         plan, self._plan = self._plan, None
         if needs_readable_map(plan, offset_map):
-            self._plan, self._plan_due_s = plan, now_s + halts.MAP_RETRY_DELAY_S
+            self._plan, self._plan_due_s = plan, now_s + halt_messages.MAP_RETRY_DELAY_S
         self._apply_plan(
             apply_offset_map(plan, offset_map, added=self.task_config.added_partitions), now_s
         )
@@ -503,9 +503,9 @@ class SourceTaskRunner:
         settings = self._build_copy_configuration(partitions)
         supervisor_deps = CopySupervisorDeps(
             starter=self._starter,
-            ledger=self._ledger.ledger,
+            store=self._store.store,
             random=around.random,
-            on_log_broken=self._ledger.mark_broken,
+            on_log_broken=self._store.mark_broken,
             query_producer_ids=self._reverse_producer_ids.query,
             may_acquire=around.may_acquire,
             may_keep_running=around.may_keep_running,
@@ -551,7 +551,7 @@ class SourceTaskRunner:
             unreachable_after_s=share.config.flow.unreachable_after_s,
         )
 
-    def _handle_streamed_items(self, items: Sequence[FlowLogItem]) -> None:
+    def _handle_streamed_items(self, items: Sequence[FlowStateRecord]) -> None:
         if self._deps.sync_emitter is not None:
             with control_messages.reject_malformed_message({"type": "record"}):
                 segments = offset_sync_emitter.decode_segments(items)
@@ -584,7 +584,7 @@ class SourceTaskRunner:
         copy = self.supervisor
         with contextlib.ExitStack() as closing:
             closing.callback(self._reverse_producer_ids.close)
-            closing.callback(lambda: self._ledger.close(self._choose_close_timeout_s()))
+            closing.callback(lambda: self._store.close(self._choose_close_timeout_s()))
             closing.callback(self._early_start.end, "the task is stopping")
             if self._deps.sync_emitter is not None:
                 syncs = self._deps.sync_emitter
@@ -600,10 +600,10 @@ class SourceTaskRunner:
         clock = self._deps.clock
         copy.stop(max(0.1, until_s - clock.now_s()))
         while not copy.has_ended and not self._abandoned:
-            if clock.now_s() >= until_s or not self._ledger.is_ready:
+            if clock.now_s() >= until_s or not self._store.is_ready:
                 return
             self._handle_messages(BUSY_POLL_INTERVAL_S)
-            self._ledger.run_once()
+            self._store.run_once()
             copy.tick(clock.now_s())
             copy.acknowledge_stored()
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 
 from connect_runtime.base.ids import TopicPartition
 from mm2.connectors.copy_supervisor import CopySupervisor
-from mm2.connectors.partition_setup import PartitionFinding
+from mm2.connectors.partition_setup_builder import PartitionFinding
 from mm2.connectors.status_registry import (
     IncidentCount,
     PartitionStatus,
@@ -20,7 +20,7 @@ from mm2.connectors.status_registry import (
     TaskStatus,
 )
 from mm2.copier.progress_reports import PartitionGauge
-from mm2.replication import halts
+from mm2.replication import halt_messages
 from mm2.topics.flow_config import DeliveryMode
 
 _GaugeAndReason = tuple[PartitionGauge | None, str]
@@ -113,7 +113,7 @@ def suggest_fencing_command(
     where = copy.settings.partitions[0]
     if where.delivery is DeliveryMode.AT_LEAST_ONCE:
         return ""
-    return halts.format_fencing_commands(where.flow, where.operator)
+    return halt_messages.format_fencing_commands(where.flow, where.operator)
 
 
 def build_task_status(copy: CopySupervisor) -> TaskStatus:

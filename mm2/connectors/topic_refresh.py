@@ -24,17 +24,17 @@ from mm2.connectors.acl_sync import AclSync
 from mm2.connectors.connector_clients import SourceConnectorClients
 from mm2.connectors.internal_topics import Mm2InternalTopic
 from mm2.connectors.mirror_topic_writer import MirrorTopicWriter
-from mm2.connectors.partition_setup import (
+from mm2.connectors.partition_setup_builder import (
     PartitionFinding,
     PartitionSetupBuilder,
     PartitionSetupPlan,
 )
 from mm2.kafka import client_interfaces
 from mm2.kafka.client_interfaces import Admin
-from mm2.kafka.flow_log_topics import MisconfiguredTopicError
-from mm2.topics import assignment, topic_selection
-from mm2.topics.assignment import AssignableTopics
+from mm2.kafka.flow_state_topics import MisconfiguredTopicError
+from mm2.topics import task_assignment, topic_selection
 from mm2.topics.flow_config import Flow
+from mm2.topics.task_assignment import AssignableTopics
 
 REFRESH_RETRY_DELAY_S = 10.0
 """Delay after a failure, unless the action's interval is shorter."""
@@ -182,8 +182,8 @@ class TopicRefresher:
             source=self._source, target=self._target
         )
         self._acls: AclSync | None = None
-        self._topics: frozenset[str] = assignment.NO_TOPICS
-        self._mirrored_topics: frozenset[str] = assignment.NO_TOPICS
+        self._topics: frozenset[str] = task_assignment.NO_TOPICS
+        self._mirrored_topics: frozenset[str] = task_assignment.NO_TOPICS
 
     def close(self) -> None:
         self._source.close()
@@ -203,7 +203,7 @@ class TopicRefresher:
                 config, self._clients.create_syncs_admin(), wait=self._wait, waits=on_retry
             )
         topics = self._clients.create_log_topics(self._target)
-        names = list(client_interfaces.build_flow_log_topic_names(config.flow.source).values())
+        names = list(client_interfaces.build_flow_state_topic_names(config.flow.source).values())
         logged = ""
         while True:
             try:
@@ -236,7 +236,7 @@ class TopicRefresher:
         selected = frozenset(
             each for each in listed if topic_selection.should_replicate_topic(flow, each)
         )
-        conflicts = assignment.find_mirror_name_conflicts(selected, flow.format_remote_topic)
+        conflicts = task_assignment.find_mirror_name_conflicts(selected, flow.format_remote_topic)
         selected = selected.difference(*conflicts.values())
         topics = self._mirrors.apply(sorted(selected), end, sync_configs=sync_configs)
         plan = self._java_reverse_flow.exclude_loops(

@@ -20,8 +20,8 @@ from mm2.copier.blocking_client import BlockingClient
 from mm2.copier.partition_fencer import BrokerRefusal, PartitionFencer, ProducerIdAndEpoch
 from mm2.formats import record_batch, record_sets, records
 from mm2.formats.records import BatchRecord, RecordFields
-from mm2.replication import capabilities
-from mm2.replication.capabilities import (
+from mm2.replication import cluster_capabilities
+from mm2.replication.cluster_capabilities import (
     CapabilityCheck,
     CapabilityCheckResult,
     CheckOutcome,
@@ -243,7 +243,7 @@ class TargetProbe:
     def _record_outcome(self, check: CapabilityCheck, detail: str = "", *, holds: bool) -> None:
         """Record the outcome of a check. A failed check remains failed."""
         if holds:
-            self.results.setdefault(check, capabilities.CHECK_HOLDS)
+            self.results.setdefault(check, cluster_capabilities.CHECK_HOLDS)
         else:
             self.results[check] = CapabilityCheckResult(outcome=CheckOutcome.FAILS, detail=detail)
 
@@ -340,7 +340,7 @@ def _probe_api_versions(questions: BlockingClient, side: ClusterRole) -> dict[st
     node_id = questions.find_any_node()
     return {
         api.name: questions.negotiate_version(node_id, api.key, (api.low, api.high))
-        for api in capabilities.REQUIRED_APIS[side]
+        for api in cluster_capabilities.REQUIRED_APIS[side]
     }
 
 

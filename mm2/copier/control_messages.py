@@ -31,9 +31,10 @@ from mm2.formats.incident_records import MalformedIncidentError
 from mm2.formats.offset_map_records import Era, EraKey, MapSegment, MapSegmentKey, NewEraRequest
 from mm2.offsets.offset_map import ResumePoint
 from mm2.operator_commands import ClusterCommands, OperatorCommands
-from mm2.replication import halts
+from mm2.replication import halt_messages
+from mm2.replication.partition_setup import PartitionSetup
 from mm2.replication.recovery_instructions import (
-    FlowLogItem,
+    FlowStateRecord,
     InstructionRefused,
     JavaMirrorProgress,
     NoResponse,
@@ -41,7 +42,6 @@ from mm2.replication.recovery_instructions import (
     ReverseFlowProducers,
     UnreadableStateRecord,
 )
-from mm2.replication.setup import PartitionSetup
 from mm2.topics import flow_config
 from mm2.topics.flow_config import DeliveryMode, OnSourceGap, TargetTopicAccess
 
@@ -345,7 +345,9 @@ def decode_reverse_producers(
     message: JsonMessage,
 ) -> ReverseFlowProducers | InstructionRefused | NoResponse:
     if message["producers"] is None and message["denied"]:
-        return InstructionRefused(code=halts.TOPIC_AUTHORIZATION_FAILED, message=message["failure"])
+        return InstructionRefused(
+            code=halt_messages.TOPIC_AUTHORIZATION_FAILED, message=message["failure"]
+        )
     if message["producers"] is None:
         return NoResponse(reason=message["failure"])
     return ReverseFlowProducers(producers=frozenset(message["producers"]))
@@ -395,7 +397,7 @@ def _decode_resume_point(plain: list[str] | None) -> ResumePoint | None:
 # The ordered stream
 
 
-def encode_log_items(first: int, items: Sequence[FlowLogItem]) -> JsonMessage:
+def encode_log_items(first: int, items: Sequence[FlowStateRecord]) -> JsonMessage:
     """Encode items for the offset map and incident topics, numbered from `first`, to be appended in
     this order."""
     return {
@@ -412,9 +414,9 @@ def encode_log_items(first: int, items: Sequence[FlowLogItem]) -> JsonMessage:
     }
 
 
-def decode_log_items(message: JsonMessage) -> list[FlowLogItem]:
+def decode_log_items(message: JsonMessage) -> list[FlowStateRecord]:
     return [
-        FlowLogItem(
+        FlowStateRecord(
             key=_decode_base64(key),
             value=None if value is None else _decode_base64(value),
             incident=incident,
@@ -423,7 +425,7 @@ def decode_log_items(message: JsonMessage) -> list[FlowLogItem]:
     ]
 
 
-def check_incident_items(items: Sequence[FlowLogItem]) -> None:
+def check_incident_items(items: Sequence[FlowStateRecord]) -> None:
     """Raise `MalformedIncidentError` if an item for the incident topic is not a valid incident."""
     for item in items:
         if item.incident and item.value is not None:

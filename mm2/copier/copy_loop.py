@@ -14,6 +14,7 @@ from connect_runtime.base.errors import FatalError
 from connect_runtime.base.timing import Clock
 from connect_runtime.network.cluster_connections import ClusterConnections
 from connect_runtime.network.transport import Poller
+from mm2.cluster_reachability import ClusterSide, UnreachableCluster
 from mm2.copier import (
     client_properties,
     leader_availability,
@@ -27,20 +28,19 @@ from mm2.copier.leader_availability import LeaderMonitor, UnavailableLeader
 from mm2.copier.producer import BatchProducer
 from mm2.copier.progress_reports import PartitionGauge
 from mm2.copier.recovery_requests import RecoveryRequests
-from mm2.reachability import ClusterSide, UnreachableCluster
-from mm2.replication import error_policy, latency, throttle
+from mm2.replication import error_policy, replication_latency, throttle
 from mm2.replication.batch_splitting import BatchMergeLimits
-from mm2.replication.latency import LatencyHistogram
 from mm2.replication.memory_budget import MemoryBudget
 from mm2.replication.partition_replicator import PartitionReplicator
 from mm2.replication.partition_state import PartitionPhase
 from mm2.replication.record_transforms import TransformChain
 from mm2.replication.recovery_instructions import (
-    AppendToFlowLog,
+    AppendToFlowState,
     Instruction,
     InstructionAnswer,
     RefreshTargetMetadata,
 )
+from mm2.replication.replication_latency import LatencyHistogram
 
 TICK_INTERVAL_S = 0.02
 SWEEP_INTERVAL_S = 10.0
@@ -298,7 +298,7 @@ class CopyLoop:
             match instruction:
                 case RefreshTargetMetadata():
                     self._target.refresh_metadata()
-                case AppendToFlowLog(items=items, token=token) if (
+                case AppendToFlowState(items=items, token=token) if (
                     not copy.script_runner.is_outstanding(instruction)
                 ):
                     self._link.append_to_log(
@@ -400,7 +400,7 @@ class CopyLoop:
             if self._gauges.get(index) != gauge:
                 self._gauges[index] = gauge
                 changed.append(gauge)
-        idle_s = latency.NEVER_S if self._lagging else self._fetcher.oldest_response_s()
+        idle_s = replication_latency.NEVER_S if self._lagging else self._fetcher.oldest_response_s()
         pulse = self._latencies.take_snapshot(caught_up_at_s=idle_s)
         errors = self._collect_connection_errors()
         for start in range(0, max(1, len(changed)), GAUGES_PER_MESSAGE):

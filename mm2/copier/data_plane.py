@@ -23,7 +23,7 @@ from mm2.config.copy_engine_config import EngineSettings
 from mm2.config.mm2_settings import Mm2Settings
 from mm2.copier import control_server, standby_copies
 from mm2.copier.control_server import ControlServer
-from mm2.copier.engine import CopyEngine, EngineState
+from mm2.copier.copy_engine import CopyEngine, EngineState
 from mm2.copier.inline_engine import InlineEngine
 from mm2.copier.spark.engine import SparkEngine
 from mm2.copier.spark.settings import SparkSettings

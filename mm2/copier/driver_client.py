@@ -9,9 +9,13 @@ from typing import Any, Protocol
 
 from mm2.copier import control_messages, progress_reports
 from mm2.copier.progress_reports import PartitionGauge
-from mm2.replication.latency import LatencySnapshot
-from mm2.replication.recovery_instructions import FlowLogItem, InstructionAnswer, InstructionDone
-from mm2.replication.setup import PartitionSetup
+from mm2.replication.partition_setup import PartitionSetup
+from mm2.replication.recovery_instructions import (
+    FlowStateRecord,
+    InstructionAnswer,
+    InstructionDone,
+)
+from mm2.replication.replication_latency import LatencySnapshot
 
 MAX_UNSTORED_ITEMS = 50_000
 """Number of unacknowledged items (offset map records and incidents) at which replication pauses."""
@@ -77,7 +81,7 @@ class DriverClient:
         )
 
     def append_to_log(
-        self, items: Sequence[FlowLogItem], *, on_stored: DriverAnswerHandler
+        self, items: Sequence[FlowStateRecord], *, on_stored: DriverAnswerHandler
     ) -> None:
         """Append items to the offset map or incident topic. `on_stored` is called once all items
         are stored."""

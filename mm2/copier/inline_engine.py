@@ -13,8 +13,8 @@ from collections.abc import Callable
 
 from connect_runtime.base.timing import Clock, Deadline
 from connect_runtime.system.threads import ThreadDied, ThreadGroup
-from mm2.copier import engine
-from mm2.copier.engine import CopyJob, CopyProgress, CopyState, EngineState, SlotUsage
+from mm2.copier import copy_engine
+from mm2.copier.copy_engine import CopyJob, CopyProgress, CopyState, EngineState, SlotUsage
 
 INLINE_SLOTS = 64
 
@@ -48,7 +48,7 @@ class InlineCopy:
     def run(self, stop: threading.Event) -> None:
         """Run the copy until it ends. This is the body of the thread."""
         try:
-            engine.resolve_entry_point(self.copy.entry)(self.copy.address, self.copy.token, 0)
+            copy_engine.resolve_entry_point(self.copy.entry)(self.copy.address, self.copy.token, 0)
         except Exception as error:  # noqa: BLE001 - reported by the handle, as on Spark
             self.progress.set_ended(f"{type(error).__name__}: {error}")
         else:

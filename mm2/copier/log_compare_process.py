@@ -39,8 +39,8 @@ from mm2.replication.outbound_batches import (
     RecordTransform,
     RecordTransformError,
 )
+from mm2.replication.partition_setup import PartitionSetup
 from mm2.replication.read_committed import SourceBatch
-from mm2.replication.setup import PartitionSetup
 
 
 class LogTooLargeError(FatalError):

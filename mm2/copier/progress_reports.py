@@ -14,10 +14,10 @@ from typing import Any
 
 from mm2.copier import control_messages
 from mm2.copier.control_messages import JsonMessage
-from mm2.replication import halts, latency, partition_lag
-from mm2.replication.latency import LatencySnapshot, RecordAges
+from mm2.replication import halt_messages, partition_lag, replication_latency
 from mm2.replication.partition_replicator import PartitionReplicator
 from mm2.replication.partition_state import PartitionPhase
+from mm2.replication.replication_latency import LatencySnapshot, RecordAges
 
 REPORT_INTERVAL_S = 0.5
 """Minimum interval between reports of changed partitions."""
@@ -51,9 +51,9 @@ class PartitionGauge:
     """Reason why the newest batch was re-encoded; "" if it was passed through."""
     fenced: bool = True
     """False if the partition is replicated without fencing, at least once."""
-    arrival_ages: RecordAges = latency.NO_AGES
+    arrival_ages: RecordAges = replication_latency.NO_AGES
     """Record ages when fetched, of the records since the previous gauge (report)."""
-    acknowledged_ages: RecordAges = latency.NO_AGES
+    acknowledged_ages: RecordAges = replication_latency.NO_AGES
     """Record ages when the target acknowledged them, of the records since the previous gauge
     (report)."""
     batches: int = 0
@@ -153,8 +153,8 @@ def decode_latency_snapshot(message: JsonMessage, shift_s: float) -> LatencySnap
     """Decode the latencies of the copy process. `shift_s` converts times to the receiver's
     clock."""
     counts, sum_ms, ahead_ms, crossed_s, idle_s, life = message["pulse"]
-    if len(counts) != latency.BUCKET_COUNT:
-        raise ValueError(f"{len(counts)} latency buckets, not {latency.BUCKET_COUNT}")
+    if len(counts) != replication_latency.BUCKET_COUNT:
+        raise ValueError(f"{len(counts)} latency buckets, not {replication_latency.BUCKET_COUNT}")
     return LatencySnapshot(
         counts=tuple(map(control_messages.decode_integer, counts)),
         sum_ms=control_messages.decode_integer_sum(sum_ms),
@@ -173,7 +173,7 @@ def decode_connection_errors(message: JsonMessage) -> dict[str, str]:
 
 
 _PHASES = frozenset(each.value for each in PartitionPhase)
-_HALT_CAUSES = frozenset(each.value for each in halts.HaltCause) | {""}
+_HALT_CAUSES = frozenset(each.value for each in halt_messages.HaltCause) | {""}
 _GAUGE_FIELDS = [each.name for each in dataclasses.fields(PartitionGauge)]
 _GAUGE_TYPES: dict[str, tuple[type, ...]] = {
     "int": (int,),

@@ -26,9 +26,10 @@ from mm2.copier.batch_reads import BatchReadQueue
 from mm2.copier.driver_client import DriverAnswerHandler, DriverClient
 from mm2.copier.offset_lookups import OffsetLookups, PendingRequest, RecoveryCluster, ReplyHandler
 from mm2.replication.partition_replicator import PartitionReplicator
+from mm2.replication.partition_setup import PartitionSetup
 from mm2.replication.recovery_instructions import (
     AddToTransaction,
-    AppendToFlowLog,
+    AppendToFlowState,
     CommitTransaction,
     Delay,
     FindEpochEnd,
@@ -48,7 +49,6 @@ from mm2.replication.recovery_instructions import (
     ReadTarget,
     RequestAcquisition,
 )
-from mm2.replication.setup import PartitionSetup
 
 TRANSACTION_TIMEOUT_MS = 60_000
 
@@ -221,7 +221,7 @@ class RecoveryRequests:
                 self._driver.request_reverse_producers(
                     producers, on_answer=self._build_reply_handler(question)
                 )
-            case AppendToFlowLog(items=items):
+            case AppendToFlowState(items=items):
                 self._driver.append_to_log(items, on_stored=self._build_reply_handler(question))
             case _:
                 return False

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from connect_runtime.base.errors import ConnectError, FatalError
 from connect_runtime.base.timing import Clock
 from mm2.copier.control_server import ChannelInbox, ControlServer, TaskChannel
-from mm2.copier.engine import CopyEngine, CopyHandle, CopyJob, CopyState
+from mm2.copier.copy_engine import CopyEngine, CopyHandle, CopyJob, CopyState
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,8 @@ from connect_runtime.base.timing import Clock, Deadline
 from connect_runtime.storage import config_records
 from connect_runtime.storage.cluster_config_state import TargetState
 from connect_runtime.storage.status_records import RunState
-from mm2.clusters import connect_group, fencing_results
-from mm2.clusters.connect_group import ConnectGroupSnapshot
+from mm2.clusters import connect_group_state, fencing_results
+from mm2.clusters.connect_group_state import ConnectGroupSnapshot
 from mm2.clusters.fencing_results import FencingResult
 from mm2.clusters.flow_pair import FlowSide
 from mm2.config import dedicated_mode
@@ -87,7 +87,7 @@ def stop_connectors(
     """
     end = Deadline.after(timeout_s, now_s=clock.now_s())
     topic = props["config.storage.topic"]
-    before = connect_group.read_connect_group(side, props, clock=clock, timeout_s=timeout_s)
+    before = connect_group_state.read_connect_group(side, props, clock=clock, timeout_s=timeout_s)
     wanted = list_active_connectors(before)
     if not wanted:
         return list_configured_connectors(before)
@@ -96,7 +96,7 @@ def stop_connectors(
         _write_stop_records(writer, wanted, end=end, clock=clock)
     finally:
         writer.close(end.remaining_s(clock.now_s()))
-    after = connect_group.read_connect_group(
+    after = connect_group_state.read_connect_group(
         side, props, clock=clock, timeout_s=end.remaining_s(clock.now_s())
     )
     if left := list_active_connectors(after):

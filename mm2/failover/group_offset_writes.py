@@ -10,9 +10,9 @@ from connect_runtime.base.errors import ConnectError, RetriableError
 from connect_runtime.base.ids import TopicPartition
 from connect_runtime.kafka.client_errors import NotAuthorizedError
 from mm2.failover import move_context, plan_findings
+from mm2.failover.journal_step_results import FinalPositions
 from mm2.failover.move_context import MoveContext
 from mm2.failover.move_request import MoveRequest
-from mm2.failover.step_details import FinalPositions
 from mm2.kafka.client_interfaces import GroupInUseError
 from mm2.offsets.checkpoint_rules import CommittedPositions
 from mm2.offsets.group_offset_sync import GroupState

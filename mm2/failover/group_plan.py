@@ -24,7 +24,12 @@ from mm2.clusters.cluster_pair_snapshot import (
 from mm2.offsets.checkpoint_rules import OffsetAndMetadata
 from mm2.offsets.group_offset_sync import GroupState
 from mm2.offsets.log_bounds import LogBounds
-from mm2.offsets.translation import EarlierOffset, ExactOffset, TranslatedOffset, UntranslatedReason
+from mm2.offsets.offset_translation import (
+    EarlierOffset,
+    ExactOffset,
+    TranslatedOffset,
+    UntranslatedReason,
+)
 
 _GroupState = GroupState
 _ALL_ANSWERED: Mapping[TopicPartition, str] = {}

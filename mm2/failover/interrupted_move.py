@@ -14,7 +14,7 @@ from connect_runtime.base.ids import TopicPartition
 from mm2.clusters import fencing_results
 from mm2.clusters.cluster_pair_snapshot import MirroredPartition
 from mm2.clusters.fencing_results import FencingResult
-from mm2.failover import step_details
+from mm2.failover import journal_step_results
 from mm2.failover.journal import MoveJournal
 from mm2.failover.move_plan import MovePlan
 from mm2.failover.move_steps import MoveStep
@@ -65,7 +65,7 @@ def read_last_fencing(found: MoveJournal) -> list[FencingResult]:
     """Return the results of the last step that fenced partitions."""
     voided = found.voided.get(_Step.FINAL_POSITIONS, {})
     again = found.details.get(_Step.FINAL_POSITIONS, voided).get("fenced_again", [])
-    return step_details.decode_fencing_results(
+    return journal_step_results.decode_fencing_results(
         {"partitions": again} if again else found.details[_Step.FENCE]
     )
 
@@ -90,7 +90,7 @@ def explain_outdated_positions(
         return f"{partition} was acquired by another process"
     agreed: Mapping[TopicPartition, int] = {}
     if _Step.AGREE in found.details:
-        agreed = step_details.decode_offsets(found.details[_Step.AGREE]["ends"])
+        agreed = journal_step_results.decode_offsets(found.details[_Step.AGREE]["ends"])
     for each in mirrored:
         end = agreed.get(each.partition)
         if end is not None and (each.source_bounds is None or each.source_bounds.end != end):

@@ -18,7 +18,7 @@ from typing import Self
 
 from connect_runtime.base import plurals
 from connect_runtime.base.errors import FatalError
-from connect_runtime.system import files
+from connect_runtime.system import file_access
 from mm2.failover import journal
 from mm2.failover.journal import JournalError, MoveJournal
 from mm2.failover.readiness import UnfinishedMove
@@ -84,7 +84,7 @@ def _has_trusted_owner(path: pathlib.Path) -> bool:
 
 
 def _read_unfinished_move(path: pathlib.Path, ends: Collection[str]) -> UnfinishedMove | None:
-    with os.fdopen(files.open_own_file(path, os.O_RDONLY), "rb") as file:
+    with os.fdopen(file_access.open_own_file(path, os.O_RDONLY), "rb") as file:
         try:
             first = journal.read_journal(file.readline(MAX_FIRST_LINE_BYTES).decode())
             if (
@@ -125,7 +125,7 @@ class JournalFile:
         self.path = path
         flags = os.O_RDWR | os.O_APPEND | (os.O_CREAT | os.O_EXCL if begin else 0)
         try:
-            self._fd = files.open_own_file(path, flags)
+            self._fd = file_access.open_own_file(path, flags)
         except FileExistsError as error:
             raise FatalError(_explain_existing_file(path)) from error
         except OSError as error:

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from connect_runtime.base.timing import Clock
-from mm2.clusters import cluster_clients, connect_group
-from mm2.clusters.connect_group import ConnectGroupSnapshot
+from mm2.clusters import cluster_clients, connect_group_state
+from mm2.clusters.connect_group_state import ConnectGroupSnapshot
 from mm2.clusters.flow_pair import FlowPair
 from mm2.config import flow_plan
 from mm2.config.flow_plan import FlowSelection
@@ -32,7 +32,7 @@ from mm2.failover.partition_thread_pool import BoundedPool, ConnectClient, Repor
 from mm2.failover.planner import MovePlanner
 from mm2.failover.readiness_checks import ReadinessChecks
 from mm2.failover.unreplicated_records import UnreplicatedFinder
-from mm2.kafka import operator_access
+from mm2.kafka import command_arguments
 from mm2.replication import transactional_ids
 
 FENCING_TIMEOUT_S = 60.0
@@ -81,7 +81,7 @@ class MoveComponentFactory:
             clock=self.clock,
             timeout_s=self.timeouts.snapshot_s,
             lost_reason=SOURCE_DECLARED_LOST if self.lost else "",
-            tools=operator_access.build_cluster_commands(
+            tools=command_arguments.build_cluster_commands(
                 cluster_clients.build_client_access(
                     self.settings.get_clients(self.pair.flow).target_admin, self.pair.flow.target
                 )
@@ -126,7 +126,7 @@ class MoveComponentFactory:
             ),
             connect_as_admin=lambda: target.create_authorized_operations_client(administering=True),
             commands_by_login={
-                name: operator_access.build_cluster_commands(
+                name: command_arguments.build_cluster_commands(
                     cluster_clients.build_client_access(each, flow.target)
                 )
                 for name, each in known_as.items()
@@ -202,7 +202,7 @@ class MoveComponentFactory:
 
     def _read_connect_group(self, props: Mapping[str, str]) -> ConnectGroupSnapshot:
         timeout_s = self.timeouts.snapshot_s
-        return connect_group.read_connect_group(
+        return connect_group_state.read_connect_group(
             self.pair.target, props, clock=self.clock, timeout_s=timeout_s
         )
 

@@ -12,7 +12,7 @@ from connect_runtime.base.timing import Clock, Deadline
 from mm2 import operator_commands
 from mm2.clusters.fencing_results import FencingResult
 from mm2.clusters.flow_pair import FlowClusters
-from mm2.failover.hooks import HookCommands
+from mm2.failover.hook_commands import HookCommands
 from mm2.failover.planner import MovePlanner
 from mm2.failover.unreplicated_tails import UnreplicatedTail
 from mm2.kafka.offset_map_reader import OffsetMapReader

@@ -20,24 +20,24 @@ from mm2.clusters.mirror_state import MirrorState
 from mm2.failover import (
     flow_stop,
     group_offset_writes,
-    hooks,
+    hook_commands,
     interrupted_move,
     journal,
+    journal_step_results,
     move_steps,
     plan_output,
     quiescence,
-    step_details,
     writer_fencing,
 )
 from mm2.failover.journal import MoveIdentity
 from mm2.failover.journal_file import JournalFile
+from mm2.failover.journal_step_results import FinalPositions
 from mm2.failover.move_context import MoveContext
 from mm2.failover.move_plan import MovePlan
 from mm2.failover.move_request import MoveRequest
 from mm2.failover.move_steps import MoveStep
 from mm2.failover.plan_findings import PlanSeverity, PlanVerdict
 from mm2.failover.planner import FencedFlowState, MovePlanner
-from mm2.failover.step_details import FinalPositions
 from mm2.offsets.group_offset_sync import GroupState
 from mm2.operator_commands import OperatorCommands
 
@@ -123,7 +123,7 @@ class MoveExecutor:
                 about.print_line(f"{step.value} failed; to resume the move: {go_on}")
                 raise
             self._append_entry(journal.encode_step_done(step, detail, at_ms=about.clock.wall_ms()))
-            about.print_line(step_details.format_step_verification(step, detail))
+            about.print_line(journal_step_results.format_step_verification(step, detail))
 
     def _describe_step(self, step: _Step) -> str:
         one_name = not self._context.clusters.flow.policy.renames_topics
@@ -194,7 +194,9 @@ class MoveExecutor:
             self._context.print_line(f"{step.value}: no hook is configured: do it now")
             return {"by": "operator"}
         return {
-            "output": hooks.run_hook(hook, step, request=self._request, flow=self._identity.flow)
+            "output": hook_commands.run_hook(
+                hook, step, request=self._request, flow=self._identity.flow
+            )
         }
 
     def _record_plan(self) -> _Detail:
@@ -209,12 +211,14 @@ class MoveExecutor:
         return {"file": self._request.export, "records": written}
 
     def _wait_for_idle_groups(self) -> _Detail:
-        names = step_details.list_groups_to_wait_for(self._file.journal.details[_Step.RECORD])
+        names = journal_step_results.list_groups_to_wait_for(
+            self._file.journal.details[_Step.RECORD]
+        )
         return {"groups": quiescence.wait_for_idle_groups(self._context, self._request, names)}
 
     def _wait_for_equal_ends(self) -> _Detail:
         agreed = quiescence.wait_for_equal_ends(self._context, self._request)
-        return {"ends": step_details.encode_offsets(agreed.ends)}
+        return {"ends": journal_step_results.encode_offsets(agreed.ends)}
 
     def _stop_flow(self) -> _Detail:
         stopped = flow_stop.stop_flow(self._context, self._request)
@@ -222,7 +226,7 @@ class MoveExecutor:
 
     def _fence_partitions(self) -> _Detail:
         fenced = flow_stop.fence_flow(self._context, self._request)
-        return {"partitions": [step_details.encode_fencing_result(each) for each in fenced]}
+        return {"partitions": [journal_step_results.encode_fencing_result(each) for each in fenced]}
 
     def _collect_mirrors(self) -> MirrorState:
         planner = self._planner
@@ -252,14 +256,14 @@ class MoveExecutor:
         again = flow_stop.fence_flow_again(self._context, self._request, fenced)
         settled = None
         if self._request.is_planned:
-            ends = step_details.decode_offsets(noted.details[_Step.AGREE]["ends"])
+            ends = journal_step_results.decode_offsets(noted.details[_Step.AGREE]["ends"])
             settled = MatchingEndOffsets(ends=ends)
         found = self._planner.build_plan(
             self._request,
             FencedFlowState(
                 fencing=fencing_results.summarize_fencing(again or fenced),
                 agreed_ends=settled,
-                baseline=step_details.decode_plan_baseline(noted.details[_Step.RECORD]),
+                baseline=journal_step_results.decode_plan_baseline(noted.details[_Step.RECORD]),
             ),
         )
         found = interrupted_move.drop_moved_groups(found, noted.moved)
@@ -269,16 +273,16 @@ class MoveExecutor:
             )
         detail = {
             "plan": plan_output.plan_to_json(found, tuple(self._identity.hooks), {}),
-            "fenced_again": [step_details.encode_fencing_result(each) for each in again],
+            "fenced_again": [journal_step_results.encode_fencing_result(each) for each in again],
             "groups": [
-                step_details.encode_group_positions(each)
+                journal_step_results.encode_group_positions(each)
                 for each in found.groups
-                if step_details.is_group_moved(each)
+                if journal_step_results.is_group_moved(each)
             ],
         }
         if not noted.moved:
             return detail
-        return step_details.merge_final_positions(
+        return journal_step_results.merge_final_positions(
             detail, noted.voided[_Step.FINAL_POSITIONS], noted.moved
         )
 
@@ -305,7 +309,7 @@ class MoveExecutor:
 
     @property
     def _final_positions(self) -> Mapping[str, FinalPositions]:
-        return step_details.decode_final_positions(
+        return journal_step_results.decode_final_positions(
             self._file.journal.details[_Step.FINAL_POSITIONS]
         )
 
@@ -328,7 +332,7 @@ class MoveExecutor:
         found = self._file.journal
         final = found.details[_Step.FINAL_POSITIONS]["plan"]
         return {
-            **step_details.build_report(found, final, now_ms=self._context.clock.wall_ms()),
+            **journal_step_results.build_report(found, final, now_ms=self._context.clock.wall_ms()),
             "stranded_records": self._count_records_after_snapshot(final),
             "active": self._find_active_groups(),
         }
@@ -352,7 +356,7 @@ class MoveExecutor:
             now = self._collect_mirrors().mirrored
         except ConnectError:
             return None
-        return step_details.count_records_after_snapshot(
+        return journal_step_results.count_records_after_snapshot(
             final, {each.partition: each.source_bounds for each in now}
         )
 

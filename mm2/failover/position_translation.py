@@ -20,9 +20,9 @@ from mm2.failover import divergence, group_plan
 from mm2.failover.divergence import RecordRange
 from mm2.failover.unreplicated_tails import UnreplicatedTail
 from mm2.formats.mm2_records import OffsetSync
-from mm2.offsets import translation
+from mm2.offsets import offset_translation
 from mm2.offsets.offset_map import OffsetMap, PartitionMap
-from mm2.offsets.translation import (
+from mm2.offsets.offset_translation import (
     EarlierOffset,
     ExactOffset,
     MapTranslator,
@@ -257,7 +257,7 @@ class PositionTranslator:
         tail = self.unreplicated.get(born)
         if tail is not None and tail.first is not None and offset >= tail.origin_end:
             return TranslatedPosition(partition=born, outcome=ExactOffset(downstream=tail.first))
-        outcome = translation.translate_to_source(opposite.get_partition(born), offset)
+        outcome = offset_translation.translate_to_source(opposite.get_partition(born), offset)
         return TranslatedPosition(partition=born, outcome=outcome)
 
     def _translate_recreated_topic(self, born: TopicPartition) -> TranslatedPosition:
@@ -286,7 +286,7 @@ class PositionTranslator:
         through = opposite.replicated_to or 0
         outcome = combine_shared_topic_translations(
             place.outcome,
-            translation.translate_to_source(opposite, offset),
+            offset_translation.translate_to_source(opposite, offset),
             LocalRecords(
                 through=through,
                 end=through if tail is None else tail.end,

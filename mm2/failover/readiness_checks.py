@@ -14,10 +14,10 @@ from typing import Protocol, TypeVar
 from connect_runtime.base.errors import RetriableError
 from connect_runtime.base.ids import TopicPartition
 from mm2.clusters import mirror_state
-from mm2.clusters.connect_group import ConnectGroupSnapshot
+from mm2.clusters.connect_group_state import ConnectGroupSnapshot
 from mm2.clusters.flow_pair import FlowClusters
 from mm2.failover import flow_stop, journal_file, move_steps
-from mm2.failover.hooks import HookCommands
+from mm2.failover.hook_commands import HookCommands
 from mm2.failover.move_request import ClusterIds, MoveRequest
 from mm2.failover.move_steps import MoveStep
 from mm2.failover.readiness import MoveReadiness

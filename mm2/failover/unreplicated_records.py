@@ -19,7 +19,7 @@ from connect_runtime.base import plurals
 from connect_runtime.base.errors import FatalError, RetriableError
 from connect_runtime.base.ids import TopicPartition
 from connect_runtime.base.timing import Clock, Deadline
-from connect_runtime.system import files
+from connect_runtime.system import file_access
 from mm2.copier.blocking_client import BlockingClient
 from mm2.copier.partition_fencer import PartitionFencer
 from mm2.failover import divergence
@@ -175,7 +175,7 @@ def _count_lines(path: pathlib.Path) -> int:
 
 def _is_export_of_move(path: pathlib.Path, move: str) -> bool:
     try:
-        opened = files.open_own_file(path, os.O_RDONLY)  # a pipe of another user would block
+        opened = file_access.open_own_file(path, os.O_RDONLY)  # a pipe of another user would block
     except OSError:
         return False
     with os.fdopen(opened, encoding="utf-8", errors="replace") as file:

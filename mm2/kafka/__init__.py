@@ -2,7 +2,7 @@
 
 `client_interfaces` declares one protocol per concern: `Admin` (topics and configs),
 `ConsumerGroups`, `LogOffsets` (offsets and timestamps), `AclAdmin`, `StateTopics`, `RecordWriter`
-and `FlowLog` (a flow's own topics). The other modules implement these protocols with
+and `FlowStateLog` (a flow's own topics). The other modules implement these protocols with
 confluent-kafka or with `connect_runtime`'s connections. `KafkaCluster` creates the clients of one
 cluster lazily and closes them together.
 

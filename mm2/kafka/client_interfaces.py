@@ -5,7 +5,7 @@ group or partition, so one failure does not affect the others. Failures of the w
 (unreachable, authentication failed) are raised. Unless stated otherwise, clients are not
 thread-safe.
 
-`FlowLog` is the durable log of one flow on its target: the offset map in
+`FlowStateLog` is the durable log of one flow on its target: the offset map in
 `mm2-offset-map.<source>.internal` and incident records in `mm2-incidents.<source>.internal`. Both
 topics are compacted and have one partition. A log is owned by one thread. Callbacks run only inside
 `poll` and `close`.
@@ -35,7 +35,7 @@ from mm2.topics.acl_plan import TopicAcl
 from mm2.topics.mirror_plan import ConfigEntry, ObservedTopic
 
 
-class FlowLogFullError(RetriableError):
+class FlowStateLogFullError(RetriableError):
     """Too many unacknowledged records: call `poll`, then append again."""
 
 
@@ -44,7 +44,7 @@ class LogTruncatedError(RetriableError):
     read again."""
 
 
-class FlowLogBrokenError(FatalError):
+class FlowStateLogBrokenError(FatalError):
     """A record could not be stored, so no later record may be stored: reopen the log."""
 
 
@@ -434,18 +434,18 @@ record, otherwise with the error. After an error the record may still be stored.
 find out."""
 
 
-class FlowLogTopic(enum.Enum):
+class FlowStateTopic(enum.Enum):
     """One of the two topics of a flow's log: offset map or incidents."""
 
     MAP = "map"
     INCIDENTS = "incidents"
 
 
-def build_flow_log_topic_names(source_alias: str) -> Mapping[FlowLogTopic, str]:
+def build_flow_state_topic_names(source_alias: str) -> Mapping[FlowStateTopic, str]:
     """Return the names of the flow's offset map and incident topics on the target."""
     return {
-        FlowLogTopic.MAP: naming.format_offset_map_topic(source_alias),
-        FlowLogTopic.INCIDENTS: naming.format_incidents_topic(source_alias),
+        FlowStateTopic.MAP: naming.format_offset_map_topic(source_alias),
+        FlowStateTopic.INCIDENTS: naming.format_incidents_topic(source_alias),
     }
 
 
@@ -454,13 +454,13 @@ class StoredLogRecord:
     """A record that was read from a flow's log (offset map and incident topics). A `value` of None
     is a tombstone, which deletes its key."""
 
-    topic: FlowLogTopic
+    topic: FlowStateTopic
     offset: int
     key: bytes
     value: bytes | None
 
 
-class FlowLog(Protocol):
+class FlowStateLog(Protocol):
     """Durable log of one flow: appends records in order, reports when they are stored, and reads
     them up to the current end."""
 
@@ -475,7 +475,7 @@ class FlowLog(Protocol):
         """
 
     def append(
-        self, topic: FlowLogTopic, key: bytes, value: bytes | None, *, on_recorded: OnRecorded
+        self, topic: FlowStateTopic, key: bytes, value: bytes | None, *, on_recorded: OnRecorded
     ) -> None:
         """Queue one record. Never blocks. A later call of `poll` or `close` sends the record and
         runs `on_recorded`.
@@ -484,8 +484,8 @@ class FlowLog(Protocol):
         records fail, and `append` raises until `open` is called again. There is no time limit:
         while the target is unreachable, the record remains queued.
 
-        Raises `FlowLogFullError` at the limit of unacknowledged records or bytes (the record was
-        not queued; poll and retry), or `FlowLogBrokenError` after a failure.
+        Raises `FlowStateLogFullError` at the limit of unacknowledged records or bytes (the record
+        was not queued; poll and retry), or `FlowStateLogBrokenError` after a failure.
         """
 
     def poll(self, timeout_s: float) -> int:

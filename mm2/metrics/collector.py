@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from connect_runtime.base.ids import TopicPartition
 from connect_runtime.base.metrics import HistogramValue, MetricFamily, MetricRegistry, Series
 from mm2 import version
+from mm2.cluster_reachability import ClusterSide
 from mm2.config.operator_overrides import OverrideKind
 from mm2.connectors import status_registry
 from mm2.connectors.status_registry import (
@@ -33,10 +34,9 @@ from mm2.connectors.status_registry import (
     TaskState,
     TaskStatus,
 )
-from mm2.metrics import declarations
-from mm2.reachability import ClusterSide
-from mm2.replication.latency import LatencySnapshot
+from mm2.metrics import metric_declarations
 from mm2.replication.partition_state import PartitionPhase
+from mm2.replication.replication_latency import LatencySnapshot
 from mm2.status import replication_health, status_document, topic_rows
 from mm2.status.replication_health import FlowHealth
 from mm2.status.status_document import FlowReport, ReportedLag
@@ -49,17 +49,17 @@ once more."""
 
 _LatencyByTask = Mapping[str, Mapping[int, LatencySnapshot]]
 _TOPIC_COUNTERS = (
-    declarations.REPLICATED_RECORDS,
-    declarations.REPLICATED_BYTES,
-    declarations.REPLICATED_BATCHES,
-    declarations.DUPLICATES_REFUSED,
-    declarations.INCIDENTS,
+    metric_declarations.REPLICATED_RECORDS,
+    metric_declarations.REPLICATED_BYTES,
+    metric_declarations.REPLICATED_BATCHES,
+    metric_declarations.DUPLICATES_REFUSED,
+    metric_declarations.INCIDENTS,
 )
 _FLOW_COUNTERS = (
     *_TOPIC_COUNTERS,
-    declarations.TASK_RESTARTS,
-    declarations.REBALANCES,
-    declarations.REPLICATION_LATENCY,
+    metric_declarations.TASK_RESTARTS,
+    metric_declarations.REBALANCES,
+    metric_declarations.REPLICATION_LATENCY,
 )
 
 
@@ -96,7 +96,7 @@ class FlowCounters:
         """Count the increases from `before`, the previous snapshot of the same flow, to
         `status`."""
         flow = status.flow
-        self.registry.increase_counter(declarations.TASK_RESTARTS, 0, labels=(flow,))
+        self.registry.increase_counter(metric_declarations.TASK_RESTARTS, 0, labels=(flow,))
         lives = {
             (flow, each.index): each.counter_generation
             for each in status.tasks
@@ -130,7 +130,7 @@ class FlowCounters:
                 rise = now if before is None else now.subtract(before)
                 found = HistogramValue(rise.counts, rise.sum_ms / 1000)
                 self.registry.add_observations(
-                    declarations.REPLICATION_LATENCY, found, labels=(flow,)
+                    metric_declarations.REPLICATION_LATENCY, found, labels=(flow,)
                 )
 
     def count_rebalances(self, totals: Mapping[str, int]) -> None:
@@ -138,7 +138,7 @@ class FlowCounters:
         far."""
         for flow, count in totals.items():
             rise = _compute_increase(self._rebalances.get(flow, 0), count)
-            self.registry.increase_counter(declarations.REBALANCES, rise, labels=(flow,))
+            self.registry.increase_counter(metric_declarations.REBALANCES, rise, labels=(flow,))
         self._rebalances = dict(totals)
 
     def drop_expired_counters(self, flows: Collection[str], wall_ms: int) -> None:
@@ -185,14 +185,14 @@ class FlowCounters:
 
     def _count_restarts(self, flow: str, task: TaskStatus, known: _TaskCounts) -> None:
         rise = _compute_increase(known.restarts, task.restarts)
-        self.registry.increase_counter(declarations.TASK_RESTARTS, rise, labels=(flow,))
+        self.registry.increase_counter(metric_declarations.TASK_RESTARTS, rise, labels=(flow,))
         known.restarts = task.restarts
 
     def _count_incidents(self, flow: str, task: TaskStatus, known: _TaskCounts) -> None:
         for each in task.incidents:
             rise = _compute_increase(known.incidents.get((each.topic, each.kind), 0), each.count)
             self.registry.increase_counter(
-                declarations.INCIDENTS, rise, labels=(flow, each.topic, each.kind)
+                metric_declarations.INCIDENTS, rise, labels=(flow, each.topic, each.kind)
             )
         known.incidents = {(each.topic, each.kind): each.count for each in task.incidents}
 
@@ -211,27 +211,29 @@ class FlowCounters:
         passed, reencoded = ((*labels, path) for path in ("pass-through", "re-encoded"))
         add = self.registry.increase_counter
         add(
-            declarations.REPLICATED_RECORDS,
+            metric_declarations.REPLICATED_RECORDS,
             _compute_increase(before.records, now.records),
             labels=labels,
         )
         add(
-            declarations.REPLICATED_BYTES, _compute_increase(before.bytes, now.bytes), labels=labels
+            metric_declarations.REPLICATED_BYTES,
+            _compute_increase(before.bytes, now.bytes),
+            labels=labels,
         )
         add(
-            declarations.DUPLICATES_REFUSED,
+            metric_declarations.DUPLICATES_REFUSED,
             _compute_increase(before.already_stored_records, now.already_stored_records),
             labels=labels,
         )
         add(
-            declarations.REPLICATED_BATCHES,
+            metric_declarations.REPLICATED_BATCHES,
             _compute_increase(before.reencoded_batches, now.reencoded_batches),
             labels=reencoded,
         )
         rise = _compute_increase(
             before.batches - before.reencoded_batches, now.batches - now.reencoded_batches
         )
-        add(declarations.REPLICATED_BATCHES, rise, labels=passed)
+        add(metric_declarations.REPLICATED_BATCHES, rise, labels=passed)
 
 
 _NOTHING_COPIED = PartitionStatus(
@@ -298,9 +300,9 @@ PARTITION_STATES = (*(each.value for each in PartitionPhase), topic_rows.PAUSED_
 
 
 def make_metrics_registry() -> MetricRegistry:
-    """Create a registry that contains every metric of `declarations.ALL_METRICS`."""
+    """Create a registry that contains every metric of `metric_declarations.ALL_METRICS`."""
     registry = MetricRegistry()
-    for metric in declarations.ALL_METRICS:
+    for metric in metric_declarations.ALL_METRICS:
         registry.declare_metric(metric)
     return registry
 
@@ -381,15 +383,15 @@ class FlowMetricsCollector:
         now_s, wall_ms, beside = self.now_s(), self.wall_ms(), self.inputs()
         replace = self.registry.set_gauge_series
         self._count_statuses(statuses, wall_ms)
-        replace(declarations.BUILD_INFO, {(version.VERSION,): 1})
-        replace(declarations.ENGINE_READY, {(): int(engine_ready)})
-        replace(declarations.FLOW_STATE, _make_flow_state_series(overview))
-        replace(declarations.FLOW_TASKS, _make_task_series(overview))
+        replace(metric_declarations.BUILD_INFO, {(version.VERSION,): 1})
+        replace(metric_declarations.ENGINE_READY, {(): int(engine_ready)})
+        replace(metric_declarations.FLOW_STATE, _make_flow_state_series(overview))
+        replace(metric_declarations.FLOW_TASKS, _make_task_series(overview))
         missing: SeriesValues = {(row.flow,): row.slots_missing for row in overview.flows}
-        replace(declarations.SPARK_MISSING_SLOTS, missing)
-        replace(declarations.HALTED_PARTITIONS, _make_halted_series(overview))
+        replace(metric_declarations.SPARK_MISSING_SLOTS, missing)
+        replace(metric_declarations.HALTED_PARTITIONS, _make_halted_series(overview))
         self._set_topic_metrics(overview.topics, beside.reports)
-        replace(declarations.TIME_TO_DATA_LOSS, self.times_to_data_loss())
+        replace(metric_declarations.TIME_TO_DATA_LOSS, self.times_to_data_loss())
         self._set_age_metrics(now_s, wall_ms)
         self._set_other_inputs(beside, now_s)
         self.registry.publish_values()
@@ -410,9 +412,9 @@ class FlowMetricsCollector:
         phases: SeriesValues = {}
         for each in self._readings.values():
             phases.update(each.phases)
-        self.registry.set_gauge_series(declarations.FLOW_PARTITIONS, phases)
+        self.registry.set_gauge_series(metric_declarations.FLOW_PARTITIONS, phases)
         self.registry.set_gauge_series(
-            declarations.FLOW_ASSIGNED_PARTITIONS,
+            metric_declarations.FLOW_ASSIGNED_PARTITIONS,
             {
                 (each.flow,): each.assigned_partitions
                 for each in statuses
@@ -420,7 +422,7 @@ class FlowMetricsCollector:
             },
         )
         self.registry.set_gauge_series(
-            declarations.FLOW_OVERRIDE,
+            metric_declarations.FLOW_OVERRIDE,
             {
                 (each.flow, by.value): 1
                 for each in statuses
@@ -470,9 +472,9 @@ class FlowMetricsCollector:
                     wall_ms / 1000 - beat.newest_copied_ms / 1000, now_s - known[1]
                 )
                 trips[(flow,)] = beat.age_ms / 1000
-        self.registry.set_gauge_series(declarations.OFFSET_MAP_AGE, map_ages)
-        self.registry.set_gauge_series(declarations.HEARTBEAT_AGE, beats)
-        self.registry.set_gauge_series(declarations.HEARTBEAT_ROUND_TRIP, trips)
+        self.registry.set_gauge_series(metric_declarations.OFFSET_MAP_AGE, map_ages)
+        self.registry.set_gauge_series(metric_declarations.HEARTBEAT_AGE, beats)
+        self.registry.set_gauge_series(metric_declarations.HEARTBEAT_ROUND_TRIP, trips)
 
     # Metrics from other inputs
 
@@ -480,7 +482,7 @@ class FlowMetricsCollector:
         skews: SeriesValues = {}
         for flow, pulses in beside.latencies.items():
             skews[(flow,)] = max(each.ahead_ms for each in pulses.values()) / 1000
-        self.registry.set_gauge_series(declarations.CLOCK_SKEW, skews)
+        self.registry.set_gauge_series(metric_declarations.CLOCK_SKEW, skews)
         self._set_health_metrics(beside.reports)
         self._set_checkpoint_metrics(beside.checkpoint_groups, now_s)
         self._counters.count_latencies(beside.latencies)
@@ -489,21 +491,21 @@ class FlowMetricsCollector:
         if beside.spark_slots is not None:
             used, free = beside.spark_slots
             slots = {("used",): used, ("free",): free}
-        self.registry.set_gauge_series(declarations.SPARK_SLOTS, slots)
+        self.registry.set_gauge_series(metric_declarations.SPARK_SLOTS, slots)
         held: SeriesValues = {
             (flow, connector, by.value): 1
             for flow, found in beside.overrides.items()
             for connector, by in found.items()
         }
-        self.registry.set_gauge_series(declarations.CONNECTOR_OVERRIDE, held)
+        self.registry.set_gauge_series(metric_declarations.CONNECTOR_OVERRIDE, held)
         self._set_drill_metrics(beside.last_drills_s)
 
     def _set_drill_metrics(self, passed_s: Mapping[str, float] | None) -> None:
         noted: SeriesValues = {} if passed_s is None else {(flow,): 1 for flow in self._readings}
         drills: SeriesValues = {(flow,): at_s for flow, at_s in (passed_s or {}).items()}
-        self.registry.set_gauge_series(declarations.DRILL_REPORT_CONFIGURED, noted)
+        self.registry.set_gauge_series(metric_declarations.DRILL_REPORT_CONFIGURED, noted)
         self.registry.set_gauge_series(
-            declarations.LAST_DRILL,
+            metric_declarations.LAST_DRILL,
             {labels: at_s for labels, at_s in drills.items() if labels in noted},
         )
 
@@ -519,9 +521,9 @@ class FlowMetricsCollector:
                 healthy[(each.flow,)] = int(verdict.is_healthy)
             for side in ClusterSide:
                 reachable[each.flow, side.value] = int(each.lost_cluster(side) is None)
-        self.registry.set_gauge_series(declarations.LAST_REPLICATION_AGE, ages)
-        self.registry.set_gauge_series(declarations.FLOW_HEALTHY, healthy)
-        self.registry.set_gauge_series(declarations.CLUSTER_REACHABLE, reachable)
+        self.registry.set_gauge_series(metric_declarations.LAST_REPLICATION_AGE, ages)
+        self.registry.set_gauge_series(metric_declarations.FLOW_HEALTHY, healthy)
+        self.registry.set_gauge_series(metric_declarations.CLUSTER_REACHABLE, reachable)
 
     def _set_checkpoint_metrics(
         self, groups: Mapping[str, Mapping[int, CheckpointGroupsSnapshot]], now_s: float
@@ -544,23 +546,23 @@ class FlowMetricsCollector:
         ages: SeriesValues = {
             (flow,): max(0.0, now_s - at_s) for flow, at_s in self._groups_s.items()
         }
-        self.registry.set_gauge_series(declarations.CHECKPOINT_AGE, ages)
-        self.registry.set_gauge_series(declarations.CHECKPOINTED_GROUPS, counts)
+        self.registry.set_gauge_series(metric_declarations.CHECKPOINT_AGE, ages)
+        self.registry.set_gauge_series(metric_declarations.CHECKPOINTED_GROUPS, counts)
 
 
 _TOPIC_GAUGES = (
-    declarations.LAG_RECORDS,
-    declarations.LAG_SECONDS,
-    declarations.TRANSACTIONAL_PARTITIONS,
-    declarations.REENCODED_PARTITIONS,
-    declarations.UNFENCED_PARTITIONS,
+    metric_declarations.LAG_RECORDS,
+    metric_declarations.LAG_SECONDS,
+    metric_declarations.TRANSACTIONAL_PARTITIONS,
+    metric_declarations.REENCODED_PARTITIONS,
+    metric_declarations.UNFENCED_PARTITIONS,
 )
 
 
 def collect_partition_metrics(
     statuses: Iterable[FlowStatus], wall_ms: int
 ) -> tuple[MetricFamily, ...]:
-    """Collect the current values of `declarations.PARTITION_METRICS`.
+    """Collect the current values of `metric_declarations.PARTITION_METRICS`.
 
     A lag of 0 is omitted for partitions that are paused or not being replicated, because it is
     outdated.
@@ -578,8 +580,8 @@ def collect_partition_metrics(
             if age_s is not None and not (stale and age_s == 0):
                 seconds[labels] = age_s
     return (
-        MetricFamily(metric=declarations.PARTITION_LAG_RECORDS, series=records),
-        MetricFamily(metric=declarations.PARTITION_LAG_SECONDS, series=seconds),
+        MetricFamily(metric=metric_declarations.PARTITION_LAG_RECORDS, series=records),
+        MetricFamily(metric=metric_declarations.PARTITION_LAG_SECONDS, series=seconds),
     )
 
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from concurrent import futures
 from dataclasses import dataclass
 
-from connect_runtime.app.multi_worker import FleetMember
+from connect_runtime.app.multi_worker_process import FleetMember
 from connect_runtime.base.errors import ConnectError
 from connect_runtime.herder import request_routing
 from connect_runtime.herder.herder_api import WorkerReply

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from connect_runtime.base.errors import FatalError
-from connect_runtime.system import files
+from connect_runtime.system import file_access
 
 FORMAT_VERSION = 1
 MAX_FILE_BYTES = 4 << 20
@@ -72,7 +72,7 @@ def _replace_file(path: pathlib.Path, content: bytes) -> None:
 def read_drill_results(path: pathlib.Path) -> Mapping[str, Mapping[str, Any]]:
     """Read the drill results by flow. Raises `DrillReportError`."""
     try:
-        document = json.loads(files.read_own_file(path, max_bytes=MAX_FILE_BYTES))
+        document = json.loads(file_access.read_own_file(path, max_bytes=MAX_FILE_BYTES))
         version, flows = document["version"], document["flows"]
         if version != FORMAT_VERSION:
             raise DrillReportError(

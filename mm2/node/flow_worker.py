@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence, Set
 from concurrent import futures
 
-from connect_runtime.app.multi_worker import FleetMember, WorkerFleet
+from connect_runtime.app.multi_worker_process import FleetMember, WorkerFleet
 from connect_runtime.base import log_context
 from connect_runtime.base.backoff import Backoff
 from connect_runtime.base.errors import FatalError, RetriableError
@@ -33,9 +33,9 @@ from mm2.config.flow_plan import FlowPlan
 from mm2.config.operator_overrides import OverrideKind
 from mm2.connectors import status_registry
 from mm2.connectors.status_registry import FlowStatus, RegistrySnapshot, TaskState
-from mm2.node import restarts
+from mm2.node import connector_restarts
 from mm2.node.config_publisher import ConfigPublisher
-from mm2.node.restarts import FailureTracker, RestartPlanner
+from mm2.node.connector_restarts import FailureTracker, RestartPlanner
 from mm2.status import flow_state
 from mm2.status.flow_state import FlowWorkerState, WorkerSnapshot
 from mm2.status.process_health import FlowReadiness
@@ -350,7 +350,7 @@ class FlowWorker:
         self._publisher.poll(member, now_s)
         tasks = member.herder.get_config_state().tasks(flow_plan.SOURCE_CONNECTOR)
         self._want_spares(self.name, len({*tasks} - {*member.assignment.items}))
-        items = restarts.list_running_items(
+        items = connector_restarts.list_running_items(
             member.assignment.items,
             member.started_connectors_and_tasks,
             config=member.herder.get_config_state(),

@@ -12,8 +12,8 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
-from connect_runtime.app.internal_rest import InternalRestSettings
-from connect_runtime.app.multi_worker import WorkerFleet
+from connect_runtime.app.internal_rest_settings import InternalRestSettings
+from connect_runtime.app.multi_worker_process import WorkerFleet
 from connect_runtime.base.metrics import MetricFamily
 from connect_runtime.base.timing import Clock
 from connect_runtime.rest.audit_log import AuditedRequest
@@ -28,13 +28,13 @@ from mm2.config.operator_overrides import OverrideKind
 from mm2.connectors import status_registry
 from mm2.connectors.status_registry import FlowStatus
 from mm2.copier import data_plane
+from mm2.copier.copy_engine import CopyEngine, EngineState
 from mm2.copier.data_plane import DataPlane
-from mm2.copier.engine import CopyEngine, EngineState
-from mm2.kafka import operator_access
+from mm2.kafka import command_arguments
 from mm2.node.flow_worker import FlowWorker
 from mm2.status.operator_log import OperatorLog
 from mm2.status.process_health import FlowReadiness
-from mm2.ui import site
+from mm2.ui import page_routes
 
 POLL_INTERVAL_S = 0.02
 
@@ -165,7 +165,7 @@ class Mm2Node:
         self._workers = [self._create_worker(plan) for plan in plans]
         self._shutdown = GracefulShutdown(self._clock)
         self._shown: dict[str, FlowStatus] = {}
-        operator_access.set_config_file(settings.file)
+        command_arguments.set_config_file(settings.file)
 
     # Lifecycle
 
@@ -178,11 +178,11 @@ class Mm2Node:
             data_plane.choose_engine_settings(self._settings), self._clock
         )
         self._fleet.open()
-        if site.PAGE_PATH in self._pages:
+        if page_routes.PAGE_PATH in self._pages:
             _log.info(
                 ("the status page is available at %s%s"),
                 self._fleet.loopback_api.url,
-                site.PAGE_PATH,
+                page_routes.PAGE_PATH,
             )
         for each in self._workers:
             self._start_worker(each)

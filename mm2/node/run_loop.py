@@ -18,11 +18,11 @@ from connect_runtime.base import plurals
 from connect_runtime.base.timing import Clock
 from mm2 import exit_codes, text_format
 from mm2.connectors.status_registry import FlowState, FlowStatus
-from mm2.copier.engine import EngineState
+from mm2.copier.copy_engine import EngineState
 from mm2.metrics.collector import FlowMetricsCollector
 from mm2.node.flow_display import FlowDisplay
 from mm2.status import topic_rows
-from mm2.status.catch_up import CatchUpSnapshot, CatchUpState, CatchUpTracker
+from mm2.status.catch_up_progress import CatchUpSnapshot, CatchUpState, CatchUpTracker
 from mm2.status.live_table import TableFrame
 from mm2.status.status_changes import StatusChangeLog
 from mm2.status.topic_rows import CopyRates

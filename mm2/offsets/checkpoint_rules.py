@@ -19,7 +19,7 @@ from typing import NamedTuple
 from connect_runtime.base.ids import TopicPartition
 from mm2.formats import mm2_records, primitive_types
 from mm2.formats.mm2_records import Checkpoint, CheckpointKey
-from mm2.offsets.translation import (
+from mm2.offsets.offset_translation import (
     EarlierOffset,
     ExactOffset,
     TranslatedOffset,

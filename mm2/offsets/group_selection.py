@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 from connect_runtime.api import connector
 from connect_runtime.base.bounded_regex import MatchLimitError
-from mm2.topics import assignment
-from mm2.topics.filters import TopicOrGroupFilter
+from mm2.topics import task_assignment
 from mm2.topics.flow_config import Flow
+from mm2.topics.topic_filters import TopicOrGroupFilter
 
 CONSUMER_TYPES = ("classic", "consumer")
 CONSUMER_PROTOCOLS = ("", "consumer")
@@ -118,7 +118,7 @@ def select_groups(
         if found is not None and any(map(flow.topics.matches, found))
     }
     wanted |= unread.intersection(followed)
-    unwritable = frozenset(filter(assignment.is_unwritable_group, wanted))
+    unwritable = frozenset(filter(task_assignment.is_unwritable_group, wanted))
     return SelectedGroups(
         groups=frozenset(wanted) - unwritable, unread=unread, unwritable=unwritable
     )
@@ -143,4 +143,6 @@ def reassign_groups(
 ) -> list[list[str]]:
     """Assign groups to tasks again. Each group remains with its task, so that only tasks with
     changes restart."""
-    return assignment.fill_empty_assignments(assignment.assign_sticky(groups, before, tasks_max))
+    return task_assignment.fill_empty_assignments(
+        task_assignment.assign_sticky(groups, before, tasks_max)
+    )

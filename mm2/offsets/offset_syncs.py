@@ -26,7 +26,12 @@ from connect_runtime.base.ids import TopicPartition
 from mm2.formats import mm2_records
 from mm2.formats.mm2_records import OffsetSync
 from mm2.formats.offset_map_records import MapSegment, MapSegmentKey
-from mm2.offsets.translation import EarlierOffset, ExactOffset, TranslatedOffset, UntranslatedReason
+from mm2.offsets.offset_translation import (
+    EarlierOffset,
+    ExactOffset,
+    TranslatedOffset,
+    UntranslatedReason,
+)
 
 SYNCS_PER_PARTITION = 64
 """Number of syncs per partition: one for each bit of an offset (Java: `SYNCS_PER_PARTITION`)."""

@@ -17,7 +17,7 @@ from connect_runtime.kafka.cluster_access import KafkaClusterAccess
 from mm2.clusters import cluster_clients
 from mm2.config.flow_plan import FlowPlan
 from mm2.config.mm2_settings import Mm2Settings
-from mm2.kafka import operator_access
+from mm2.kafka import command_arguments
 from mm2.kafka.authorized_operations import AuthorizedOperationsClient
 from mm2.kafka.client_interfaces import AuthorizedOperations
 from mm2.operator_commands import ClusterCommands
@@ -91,7 +91,9 @@ def build_operator_commands(
     found: Mapping[FlowClient, KafkaClusterAccess],
 ) -> dict[FlowClient, ClusterCommands]:
     """Create the operator commands for each client, with the client's cluster and principal."""
-    return {client: operator_access.build_cluster_commands(each) for client, each in found.items()}
+    return {
+        client: command_arguments.build_cluster_commands(each) for client, each in found.items()
+    }
 
 
 def fetch_authorized_operations(

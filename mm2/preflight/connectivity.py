@@ -32,7 +32,7 @@ from connect_runtime.protocol.request_errors import (
     FailureLayer,
 )
 from connect_runtime.protocol.security_settings import SecuritySettings
-from mm2.kafka import operator_access
+from mm2.kafka import command_arguments
 from mm2.preflight.client_logins import ClusterLogin
 from mm2.preflight.connectivity_findings import ConnectAttempt, ConnectResult
 
@@ -125,9 +125,9 @@ def build_unreachable_result(login: ClusterLogin, *, clock: Clock, why: str = ""
         alias=login.alias,
         clients=login.clients,
         protocol=access.security.protocol,
-        user=operator_access.resolve_principal(access.security).removeprefix("User:"),
+        user=command_arguments.resolve_principal(access.security).removeprefix("User:"),
         bootstrap=tuple(tried) if why else (),
-        tool=operator_access.build_cluster_commands(access),
+        tool=command_arguments.build_cluster_commands(access),
         at_ms=clock.wall_ms(),
     )
 

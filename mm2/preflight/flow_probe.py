@@ -14,13 +14,13 @@ from connect_runtime.kafka.client_errors import TopicExistsError
 from connect_runtime.protocol.topic_requests import NewTopic
 from mm2.clusters import cluster_clients
 from mm2.config.mm2_settings import ClusterSettings, Mm2Settings
-from mm2.connectors import partition_setup
+from mm2.connectors import partition_setup_builder
 from mm2.copier.capability_probe import ClusterProbe
 from mm2.kafka.client_interfaces import Admin
 from mm2.operator_commands import ClusterCommands
 from mm2.preflight.check_report import CheckArea, CheckFinding, CheckSeverity
-from mm2.replication import capabilities, transactional_ids
-from mm2.replication.capabilities import (
+from mm2.replication import cluster_capabilities, transactional_ids
+from mm2.replication.cluster_capabilities import (
     CapabilityCheck,
     CheckOutcome,
     ClusterCapabilities,
@@ -35,8 +35,8 @@ interfere with a concurrent probe."""
 PROBE_JSON_VERSION = 1
 PROBE_TIMEOUT_S = 30.0
 _EXPIRATION_KEYS = (
-    partition_setup.PRODUCER_EXPIRATION_CONFIG,
-    partition_setup.TRANSACTIONAL_EXPIRATION_CONFIG,
+    partition_setup_builder.PRODUCER_EXPIRATION_CONFIG,
+    partition_setup_builder.TRANSACTIONAL_EXPIRATION_CONFIG,
 )
 _PROBE_TOPIC_CONFIGS = {"retention.ms": "3600000", "cleanup.policy": "delete"}
 
@@ -131,7 +131,7 @@ def probe_flow(
     finally:
         source_admin.close()
         target_admin.close()
-    verdict = capabilities.assess_delivery(source, target, transactional_prefix=prefix)
+    verdict = cluster_capabilities.assess_delivery(source, target, transactional_prefix=prefix)
     return ProbeResult(flow=flow, source=source, target=target, verdict=verdict)
 
 

@@ -20,7 +20,7 @@ from mm2.config.mirror_connector_config import (
 )
 from mm2.config.mm2_settings import Mm2Settings
 from mm2.kafka import client_interfaces
-from mm2.kafka.client_interfaces import FlowLogTopic
+from mm2.kafka.client_interfaces import FlowStateTopic
 from mm2.operator_commands import ClusterCommands
 from mm2.preflight.check_report import CheckArea, CheckFinding, CheckSeverity
 from mm2.preflight.replication_factor_check import ReplicationFactorCause
@@ -249,11 +249,11 @@ def _build_worker_topic(topic: InternalTopic) -> InternalTopicUse:
 
 
 def _build_flow_topics(flow: Flow) -> Iterator[InternalTopicUse]:
-    held: Mapping[FlowLogTopic, str] = {
-        FlowLogTopic.MAP: "records of the offset map",
-        FlowLogTopic.INCIDENTS: "incidents",
+    held: Mapping[FlowStateTopic, str] = {
+        FlowStateTopic.MAP: "records of the offset map",
+        FlowStateTopic.INCIDENTS: "incidents",
     }
-    for kind, name in client_interfaces.build_flow_log_topic_names(flow.source).items():
+    for kind, name in client_interfaces.build_flow_state_topic_names(flow.source).items():
         yield InternalTopicUse(
             expected=ExpectedInternalTopic(
                 name=name,

@@ -14,15 +14,15 @@ from dataclasses import dataclass
 from connect_runtime.base import plurals
 from connect_runtime.base.errors import ConnectError
 from connect_runtime.base.timing import Clock
-from connect_runtime.system import java
+from connect_runtime.system import java_installation
 from connect_runtime.system.clock import wait_until
-from connect_runtime.system.java import JavaMissingError
+from connect_runtime.system.java_installation import JavaMissingError
 from mm2 import operator_commands
 from mm2.config import copy_engine_config
 from mm2.config.copy_engine_config import EngineSettings
 from mm2.config.mm2_settings import Mm2Settings
 from mm2.copier import data_plane
-from mm2.copier.engine import EngineState
+from mm2.copier.copy_engine import EngineState
 from mm2.copier.spark.settings import count_local_slots
 from mm2.preflight import check_report
 from mm2.preflight.check_report import CheckArea, CheckFinding, CheckSeverity
@@ -130,7 +130,7 @@ def collect_slot_snapshot(settings: Mm2Settings, *, clock: Clock, timeout_s: flo
     if chosen.engine == copy_engine_config.INLINE:
         return build_snapshot()
     try:
-        java.find_java()
+        java_installation.find_java()
     except JavaMissingError as error:
         return build_snapshot(failure=str(error))
     if chosen.is_local:

@@ -41,7 +41,7 @@ from mm2.preflight.internal_topic_check import (
 from mm2.preflight.mirror_topic_check import ObservedMirrors
 from mm2.preflight.replication_factor_check import MissingTopic
 from mm2.preflight.required_acls import ClientResource, FlowClient, ResourceKind
-from mm2.topics import assignment, topic_selection
+from mm2.topics import task_assignment, topic_selection
 
 _CLEANUP_POLICY_KEY = "cleanup.policy"
 _REQUESTS_TO_PLAN = 6
@@ -88,7 +88,7 @@ class TopicCheck:
         wanted = frozenset(
             each for each in listed if topic_selection.should_replicate_topic(flow, each)
         )
-        clashes = assignment.find_mirror_name_conflicts(wanted, flow.format_remote_topic)
+        clashes = task_assignment.find_mirror_name_conflicts(wanted, flow.format_remote_topic)
         self.mirrored = tuple(sorted(wanted.difference(*clashes.values())))
         looks = MirrorTopicWriter(
             flow,

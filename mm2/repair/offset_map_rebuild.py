@@ -20,11 +20,11 @@ from connect_runtime.base.errors import ConnectError, FatalError, RetriableError
 from connect_runtime.base.ids import TopicPartition
 from connect_runtime.base.timing import Clock, Deadline
 from mm2 import text_format
-from mm2.clusters import connect_group
+from mm2.clusters import connect_group_state
 from mm2.clusters.flow_pair import FlowPair
 from mm2.config.copy_engine_config import EngineSettings
-from mm2.connectors.flow_ledger import FlowLedger
-from mm2.connectors.partition_setup import PartitionSetupBuilder
+from mm2.connectors.flow_state_store import FlowStateStore
+from mm2.connectors.partition_setup_builder import PartitionSetupBuilder
 from mm2.copier import (
     control_messages,
     control_server,
@@ -35,8 +35,8 @@ from mm2.copier import (
 from mm2.copier.blocking_client import BlockingClient
 from mm2.copier.control_messages import ConfigureCopy
 from mm2.copier.control_server import ChannelInbox, TaskChannel
+from mm2.copier.copy_engine import CopyHandle, CopyJob, CopyState
 from mm2.copier.data_plane import DataPlane
-from mm2.copier.engine import CopyHandle, CopyJob, CopyState
 from mm2.copier.log_compare_messages import (
     LogCompareRange,
     LogCompareRequest,
@@ -48,9 +48,9 @@ from mm2.formats.offset_map_records import Era, EraKey
 from mm2.offsets import map_rebuild
 from mm2.offsets.map_rebuild import FencingOwner, MapRecord, RebuildPlan, RebuildScope
 from mm2.offsets.offset_map import OffsetMap
-from mm2.repair import flow_topic_writes
+from mm2.repair import flow_state_writes
 from mm2.replication import outbound_batches, record_transforms
-from mm2.replication.setup import PartitionSetup
+from mm2.replication.partition_setup import PartitionSetup
 from mm2.topics import topic_selection
 
 MAX_COMPARE_TASKS = 8
@@ -249,7 +249,7 @@ class RebuildContext:
     """Dependencies and limits of a rebuild."""
 
     pair: FlowPair
-    ledger: FlowLedger
+    store: FlowStateStore
     connect: Callable[[], BlockingClient]
     """Connects to the target."""
     copy_config: ConfigureCopy
@@ -292,8 +292,8 @@ class MapRebuild:
         respond or denies access.
         """
         tools = self._tools
-        tools.ledger.open(REQUEST_TIMEOUT_S)
-        known = tools.ledger.catch_up(REQUEST_TIMEOUT_S)
+        tools.store.open(REQUEST_TIMEOUT_S)
+        known = tools.store.catch_up(REQUEST_TIMEOUT_S)
         for unread in known.list_unreadable_records():
             raise FatalError(
                 unread.describe(topic="the flow's offset map", flow=tools.copy_config.flow)
@@ -343,7 +343,7 @@ class MapRebuild:
 
     def _require_stopped_flow(self) -> None:
         tools = self._tools
-        seen = connect_group.read_connect_group(
+        seen = connect_group_state.read_connect_group(
             tools.pair.target, tools.worker_props, clock=tools.clock, timeout_s=REQUEST_TIMEOUT_S
         )
         if seen.hosts is None:
@@ -502,7 +502,7 @@ class MapRebuild:
         compared: LogCompareResult,
     ) -> tuple[int, str]:
         assert compared.alignment is not None
-        known = self._tools.ledger.catch_up(REQUEST_TIMEOUT_S).get_partition(partition)
+        known = self._tools.store.catch_up(REQUEST_TIMEOUT_S).get_partition(partition)
         if map_rebuild.plan_rebuild(known) != self._plans[partition]:
             return 0, _ACQUIRED_MEANWHILE
         where = self._setups[partition]
@@ -524,12 +524,12 @@ class MapRebuild:
             )
         else:
             records = map_rebuild.rebuild_first_era(partition, compared.alignment, era)
-        flow_topic_writes.append_map_records(self._tools.ledger, records, clock=self._tools.clock)
+        flow_state_writes.append_map_records(self._tools.store, records, clock=self._tools.clock)
         return len(records), "" if self._is_era_stored(partition, records) else _ACQUIRED_MEANWHILE
 
     def _is_era_stored(self, partition: TopicPartition, records: list[MapRecord]) -> bool:
         """Return True if the map contains the stored era (mirror generation) and no newer owner."""
-        known = self._tools.ledger.catch_up(REQUEST_TIMEOUT_S).get_partition(partition)
+        known = self._tools.store.catch_up(REQUEST_TIMEOUT_S).get_partition(partition)
         last, _ = records[-1]
         newest = known.resume_point is not None and known.resume_point.key == last
         return all(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from connect_runtime.base.errors import FatalError, RetriableError
 from connect_runtime.base.ids import TopicPartition
 from connect_runtime.base.timing import Clock
-from mm2.connectors.flow_ledger import FlowLedger
+from mm2.connectors.flow_state_store import FlowStateStore
 from mm2.formats import incident_records, offset_map_records
 from mm2.formats.incident_records import Incident, IncidentKind
 from mm2.formats.offset_map_records import (
@@ -19,8 +19,8 @@ from mm2.formats.offset_map_records import (
     NewEraRequestKey,
 )
 from mm2.offsets.offset_map import OffsetMap, UnreadableMapRecord
-from mm2.repair import flow_topic_writes
-from mm2.replication.recovery_instructions import FlowLogItem
+from mm2.repair import flow_state_writes
+from mm2.replication.recovery_instructions import FlowStateRecord
 from mm2.topics import naming
 from mm2.topics.flow_config import Flow
 
@@ -33,7 +33,7 @@ class NothingToSkipError(FatalError):
 
 
 def skip_record(
-    ledger: FlowLedger,
+    store: FlowStateStore,
     flow: Flow,
     offset: int,
     *,
@@ -42,14 +42,14 @@ def skip_record(
 ) -> UnreadableMapRecord:
     """Record an incident, then replace the record. Returns the skipped record.
 
-    `ledger` (the flow's offset map and incident topics) must not be open yet. `position` is
+    `store` (the flow's offset map and incident topics) must not be open yet. `position` is
     required for an era (mirror generation) record and is where its partition restarts. Raises
     `NothingToSkipError`, and `RetriableError` or `FatalError` if the topics cannot be read or
     written.
     """
     topic = naming.format_offset_map_topic(flow.source)
-    ledger.open(READ_TIMEOUT_S)
-    found = _find_unreadable_record(ledger, flow, offset)
+    store.open(READ_TIMEOUT_S)
+    found = _find_unreadable_record(store, flow, offset)
     if found.is_era and position is None:
         raise NothingToSkipError(
             f"{topic} of cluster {flow.target}: the record at offset {offset} is an era, without "
@@ -62,18 +62,18 @@ def skip_record(
             "partition starts again: omit --from. Nothing was changed"
         )
     statement = _build_incident(found, flow, position, clock=clock)
-    flow_topic_writes.append_log_items(ledger, [statement], clock=clock)
+    flow_state_writes.append_records(store, [statement], clock=clock)
     # As late as possible: another writer may have replaced the record since.
     try:
-        _find_unreadable_record(ledger, flow, offset)
+        _find_unreadable_record(store, flow, offset)
     except NothingToSkipError:
-        undone = FlowLogItem(key=statement.key, value=None, incident=True)
-        flow_topic_writes.append_log_items(ledger, [undone], clock=clock)
+        undone = FlowStateRecord(key=statement.key, value=None, incident=True)
+        flow_state_writes.append_records(store, [undone], clock=clock)
         raise
-    for item in _build_replacement_records(found, ledger.catch_up(READ_TIMEOUT_S), position):
-        flow_topic_writes.append_log_items(ledger, [item], clock=clock)
+    for item in _build_replacement_records(found, store.catch_up(READ_TIMEOUT_S), position):
+        flow_state_writes.append_records(store, [item], clock=clock)
     if any(
-        each.key == found.key for each in ledger.catch_up(READ_TIMEOUT_S).list_unreadable_records()
+        each.key == found.key for each in store.catch_up(READ_TIMEOUT_S).list_unreadable_records()
     ):
         raise RetriableError(
             f"{topic}: the tombstone for offset {offset} was acknowledged but could not be read "
@@ -82,10 +82,10 @@ def skip_record(
     return found
 
 
-def _find_unreadable_record(ledger: FlowLedger, flow: Flow, offset: int) -> UnreadableMapRecord:
-    """Read the ledger (the flow's offset map and incident topics) to its end and find the record
+def _find_unreadable_record(store: FlowStateStore, flow: Flow, offset: int) -> UnreadableMapRecord:
+    """Read the store (the flow's offset map and incident topics) to its end and find the record
     among the unreadable ones."""
-    unreadable = ledger.catch_up(READ_TIMEOUT_S).list_unreadable_records()
+    unreadable = store.catch_up(READ_TIMEOUT_S).list_unreadable_records()
     found = next((each for each in unreadable if each.offset == offset), None)
     if found is None:
         offsets = ", ".join(str(each.offset) for each in unreadable)
@@ -100,7 +100,7 @@ def _find_unreadable_record(ledger: FlowLedger, flow: Flow, offset: int) -> Unre
 
 def _build_incident(
     found: UnreadableMapRecord, flow: Flow, position: str | None, *, clock: Clock
-) -> FlowLogItem:
+) -> FlowStateRecord:
     topic = naming.format_offset_map_topic(flow.source)
     about = found.partition or TopicPartition(topic, 0)
     again = "" if position is None else f"; the partition restarts from {position}"
@@ -118,7 +118,7 @@ def _build_incident(
             ),
         )
     )
-    return FlowLogItem(key=key, value=value, incident=True)
+    return FlowStateRecord(key=key, value=value, incident=True)
 
 
 def _describe_record_kind(found: UnreadableMapRecord) -> str:
@@ -137,7 +137,7 @@ def _describe_record_kind(found: UnreadableMapRecord) -> str:
 
 def _build_replacement_records(
     found: UnreadableMapRecord, known: OffsetMap, position: str | None
-) -> list[FlowLogItem]:
+) -> list[FlowStateRecord]:
     """Build the records to write, in order. The last one has the key of the unreadable record.
 
     An era (mirror generation) record is preceded by a request to restart the partition. Otherwise
@@ -145,7 +145,7 @@ def _build_replacement_records(
     as one of the flow's ids, with a new ordinal (rank among the flow's producer ids), because it
     may have written records on the target.
     """
-    tombstone = FlowLogItem(key=found.key, value=None)
+    tombstone = FlowStateRecord(key=found.key, value=None)
     match found.decoded_key:
         case EraKey() as key:
             assert position is not None
@@ -164,7 +164,7 @@ def _build_replacement_records(
             return [tombstone]
 
 
-def _build_log_item(key: MapKey, value: MapValue) -> FlowLogItem:
-    return FlowLogItem(
+def _build_log_item(key: MapKey, value: MapValue) -> FlowStateRecord:
+    return FlowStateRecord(
         key=offset_map_records.encode_map_key(key), value=offset_map_records.encode_map_value(value)
     )

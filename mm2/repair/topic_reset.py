@@ -28,20 +28,20 @@ from connect_runtime.storage.config_records import RestartRequest
 from connect_runtime.storage.status_records import RunState
 from mm2 import text_format
 from mm2.clusters import flow_rest_client
-from mm2.clusters.connect_group import ConnectGroupSnapshot
+from mm2.clusters.connect_group_state import ConnectGroupSnapshot
 from mm2.clusters.flow_pair import FlowSide
 from mm2.clusters.flow_rest_client import FlowRestClient
 from mm2.config import operator_overrides
-from mm2.connectors import era_requests, status_registry
-from mm2.connectors.flow_ledger import FlowLedger
+from mm2.connectors import partition_restart_requests, status_registry
+from mm2.connectors.flow_state_store import FlowStateStore
 from mm2.formats import offset_map_records
 from mm2.kafka.client_interfaces import Admin, RecordWriter
 from mm2.offsets.offset_map import OffsetMap, PartitionMap
 from mm2.status import status_document
-from mm2.topics import assignment, topic_selection
+from mm2.topics import task_assignment, topic_selection
 from mm2.topics.flow_config import Flow
 
-RECORD_TIMEOUT_S = era_requests.RECORD_TIMEOUT_S
+RECORD_TIMEOUT_S = partition_restart_requests.RECORD_TIMEOUT_S
 POLL_INTERVAL_S = 0.5
 HALT_GRACE_S = 5.0
 """A partition that is still halted this long after its restart is reported as halted."""
@@ -129,7 +129,7 @@ def _describe_reset_cost(position: str, through: int) -> str:
 def record_reset_decisions(
     order: TopicResetRequest,
     source: Admin,
-    ledger: FlowLedger,
+    store: FlowStateStore,
     *,
     now: Clock,
     new_id: Callable[[], str],
@@ -139,9 +139,9 @@ def record_reset_decisions(
     Raises `InvalidResetError` and the clusters' errors.
     """
     partitions, topic_id = _select_partitions(order, source)
-    ledger.open(RECORD_TIMEOUT_S)
+    store.open(RECORD_TIMEOUT_S)
     positions = {TopicPartition(order.topic, number): order.position for number in partitions}
-    known = era_requests.record_era_requests(positions, ledger, now=now, new_id=new_id)
+    known = partition_restart_requests.record_era_requests(positions, store, now=now, new_id=new_id)
     decisions = []
     for name in positions:
         mine = known.get_partition(name)
@@ -342,7 +342,7 @@ class ResetWaiter:
     """Waits until tasks have applied the reset decisions."""
 
     decisions: Sequence[ResetDecision]
-    ledger: FlowLedger
+    store: FlowStateStore
     collect_partitions: CollectPartitions
     """Collects the state of local partitions."""
     explain_inactivity: Callable[[], str]
@@ -386,7 +386,7 @@ class ResetWaiter:
 
     def _read_map(self) -> OffsetMap | None:
         try:
-            return self.ledger.catch_up()
+            return self.store.catch_up()
         except RetriableError:
             return None
 
@@ -461,7 +461,7 @@ def find_task_nodes(
             continue
         config = {key: value for key, value in stored.items() if value is not None}
         try:
-            mine = assignment.parse_partitions(config)
+            mine = task_assignment.parse_partitions(config)
         except ConfigError:
             continue
         node = status.worker_id.partition("/")[0]

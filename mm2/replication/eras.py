@@ -24,20 +24,21 @@ from mm2.formats.offset_map_records import (
 )
 from mm2.formats.record_sets import DamagedBatchError
 from mm2.replication import (
-    halts,
+    halt_messages,
     outbound_batches,
     producer_fencing,
     recovery_outcomes,
     tail_reader,
 )
-from mm2.replication.halts import HaltCause, PartitionHalt
+from mm2.replication.halt_messages import HaltCause, PartitionHalt
 from mm2.replication.java_map_reconstruction import MapReconstruction
+from mm2.replication.partition_setup import PartitionSetup
 from mm2.replication.recovery_instructions import (
-    AppendToFlowLog,
+    AppendToFlowState,
     Delay,
     FetchedRecords,
     FindSourceOffset,
-    FlowLogItem,
+    FlowStateRecord,
     InstructionDone,
     InstructionRefused,
     ReadTarget,
@@ -52,7 +53,6 @@ from mm2.replication.recovery_outcomes import (
     RecoveryOutcome,
     RetryRecovery,
 )
-from mm2.replication.setup import PartitionSetup
 from mm2.replication.tail_matching import Junction, TailMatcher
 from mm2.topics.flow_config import TargetTopicAccess
 
@@ -67,7 +67,7 @@ class NewEra:
     source_epoch: int = -1
     incidents: tuple[Incident, ...] = ()
     """Incidents to store before the record of the new era (generation of the mirror)."""
-    previous_era_records: tuple[FlowLogItem, ...] = ()
+    previous_era_records: tuple[FlowStateRecord, ...] = ()
     """Records about the previous era (generation of the mirror), stored before the incidents and
     the new era."""
     request: str = ""
@@ -192,7 +192,7 @@ def _build_mirror_not_empty_halt(setup: PartitionSetup, why: str) -> PartitionHa
             "records "
             f"are this flow's, {lost}delete the mirror topic ({delete}) and restart the flow. The "
             "remedy keeps them and appends. "
-            f"{halts.format_reset_remedy(setup, position=setup.start)}"
+            f"{halt_messages.format_reset_remedy(setup, position=setup.start)}"
         ),
     )
 
@@ -281,11 +281,11 @@ def begin_era(attempt: RecoveryAttempt, era: NewEra) -> Script[RecoveryOutcome]:
 
 
 def store_records(
-    items: Sequence[FlowLogItem],
+    items: Sequence[FlowStateRecord],
 ) -> Script[RetryRecovery | None]:
     """Store the records one by one: each must be durable before the next one is sent."""
     for item in items:
-        answer = yield AppendToFlowLog(items=(item,))
+        answer = yield AppendToFlowState(items=(item,))
         if not isinstance(answer, InstructionDone):
             return recovery_outcomes.retry_after_answer(
                 "storing the acquisition in the offset map", answer
@@ -319,7 +319,7 @@ def record_producer_id(
     return None
 
 
-def create_producer_records(attempt: RecoveryAttempt, *, era: int) -> list[FlowLogItem]:
+def create_producer_records(attempt: RecoveryAttempt, *, era: int) -> list[FlowStateRecord]:
     """Create the record of a new producer id, and an incident if the older ids are not fenced."""
     setup, known, fenced = attempt.setup, attempt.state, attempt.fence
     if known.producers.get(fenced.producer.id) == attempt.ordinal:
@@ -370,15 +370,15 @@ def create_incident(
     )
 
 
-def _create_map_record(key: MapKey, value: MapValue) -> FlowLogItem:
-    return FlowLogItem(
+def _create_map_record(key: MapKey, value: MapValue) -> FlowStateRecord:
+    return FlowStateRecord(
         key=offset_map_records.encode_map_key(key), value=offset_map_records.encode_map_value(value)
     )
 
 
-def _create_incident_record(stated: Incident) -> FlowLogItem:
+def _create_incident_record(stated: Incident) -> FlowStateRecord:
     key, value = incident_records.encode_incident(stated)
-    return FlowLogItem(key=key, value=value, incident=True)
+    return FlowStateRecord(key=key, value=value, incident=True)
 
 
 TailMatch = TailMatcher | MapReconstruction

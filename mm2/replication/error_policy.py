@@ -9,10 +9,10 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-from mm2.replication import halts
-from mm2.replication.halts import HaltCause, PartitionHalt
+from mm2.replication import halt_messages
+from mm2.replication.halt_messages import HaltCause, PartitionHalt
+from mm2.replication.partition_setup import PartitionSetup
 from mm2.replication.read_committed import UnreadableBatch
-from mm2.replication.setup import PartitionSetup
 
 OFFSET_OUT_OF_RANGE = 1
 UNKNOWN_TOPIC_OR_PARTITION = 3
@@ -140,7 +140,7 @@ def react_to_produce_error(
     )
     if code in _SKIPPABLE_CODES and next_offset > offset:
         text += _format_skip_command(setup, behind=next_offset)
-    text += halts.explain_target_remedy(setup, code, size=size)
+    text += halt_messages.explain_target_remedy(setup, code, size=size)
     stop = PartitionHalt(cause=HaltCause.REFUSED, message=text, retry_after_s=HALT_RETRY_DELAY_S)
     if code in _HALT_CODES:
         return ErrorReaction(action=ErrorAction.HALT, reason=name, halt=stop)
@@ -151,7 +151,10 @@ def react_to_produce_error(
 
 def _format_skip_command(setup: PartitionSetup, *, behind: int) -> str:
     line = setup.operator.build_reset_topic_command(
-        setup.flow, setup.topic, partition=setup.partition, position=halts.format_position(behind)
+        setup.flow,
+        setup.topic,
+        partition=setup.partition,
+        position=halt_messages.format_position(behind),
     )
     return f"skip it ({line}), or "
 
@@ -176,9 +179,9 @@ def react_to_fetch_error(setup: PartitionSetup, *, code: int, offset: int) -> Er
         103: "the source topic was recreated (INCONSISTENT_TOPIC_ID)",
     }.get(code, f"the source broker returned error {code}")
     reason = f"{setup.source_name} at offset {offset}: {text}"
-    message = f"{reason}: {halts.explain_source_remedy(setup, code)}"
+    message = f"{reason}: {halt_messages.explain_source_remedy(setup, code)}"
     if code == UNKNOWN_TOPIC_OR_PARTITION and not setup.has_source_topic_id:
-        stop = halts.build_source_missing_halt(setup, reason)
+        stop = halt_messages.build_source_missing_halt(setup, reason)
     else:
         stop = PartitionHalt(
             cause=HaltCause.SOURCE_REFUSED, message=message, retry_after_s=HALT_RETRY_DELAY_S
@@ -190,8 +193,8 @@ def react_to_fetch_error(setup: PartitionSetup, *, code: int, offset: int) -> Er
 def react_to_unreadable_batch(setup: PartitionSetup, found: UnreadableBatch) -> ErrorReaction:
     """Choose the reaction to a source batch that can be neither replicated nor skipped: read it
     again if that may help, otherwise halt."""
-    stop = halts.build_unreadable_batch_halt(setup, found)
+    stop = halt_messages.build_unreadable_batch_halt(setup, found)
     then = ErrorAction.HALT if stop.retry_after_s is None else ErrorAction.BACK_OFF
     return ErrorReaction(
-        action=then, reason=halts.describe_unreadable_batch(setup, found), halt=stop
+        action=then, reason=halt_messages.describe_unreadable_batch(setup, found), halt=stop
     )

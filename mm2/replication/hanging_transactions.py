@@ -9,8 +9,8 @@ id, only an operator can end them.
 
 from __future__ import annotations
 
-from mm2.replication import halts, recovery_outcomes, tail_reader
-from mm2.replication.halts import PartitionHalt
+from mm2.replication import halt_messages, recovery_outcomes, tail_reader
+from mm2.replication.halt_messages import PartitionHalt
 from mm2.replication.producer_fencing import TransactionMarker
 from mm2.replication.recovery_instructions import (
     Delay,
@@ -72,7 +72,7 @@ def _check_without_listing(
     if stable >= _find_first_matched_offset(attempt) and (stable == 0 or stable > found.log_start):
         return None
     setup = attempt.setup
-    lasting = halts.build_hidden_open_transaction_halt(
+    lasting = halt_messages.build_hidden_open_transaction_halt(
         setup, why, code=code, stable=stable, retry_after_s=tail_reader.SOURCE_RETRY_DELAY_S
     )
     return RetryRecovery(reason=why, halt_if_persistent=lasting)
@@ -178,13 +178,13 @@ def react_to_open_transaction(
             tail_reader.retry_after_truncation()
         )  # our marker, which ended it, was lost in an unclean leader election
     if _is_own_transaction(attempt, found):
-        stop = halts.build_own_open_transaction_halt(
+        stop = halt_messages.build_own_open_transaction_halt(
             setup, found, retry_after_s=tail_reader.SOURCE_RETRY_DELAY_S
         )
         if us.is_fenced:
             return stop
     else:
-        stop = halts.build_foreign_open_transaction_halt(
+        stop = halt_messages.build_foreign_open_transaction_halt(
             setup, found, retry_after_s=tail_reader.SOURCE_RETRY_DELAY_S
         )
     reason = f"{setup.mirror_name}: the transaction at offset {found.start} has not ended"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from mm2.replication import latency
+from mm2.replication import replication_latency
 from mm2.replication.partition_replicator import PartitionReplicator
 
 
@@ -39,7 +39,7 @@ def compute_lag_ms(
         return 0
     if oldest_uncopied_ms is None or oldest_uncopied_ms < 0:
         return None
-    return latency.compute_age_ms(oldest_uncopied_ms, now_ms)
+    return replication_latency.compute_age_ms(oldest_uncopied_ms, now_ms)
 
 
 def compute_replicated_end_offset(copy: PartitionReplicator) -> int:

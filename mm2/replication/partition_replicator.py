@@ -14,22 +14,29 @@ from dataclasses import dataclass, field
 from random import Random
 
 from mm2.formats import record_batch
-from mm2.replication import error_policy, halts, latency, read_committed, tail_reader, transactions
+from mm2.replication import (
+    error_policy,
+    halt_messages,
+    read_committed,
+    replication_latency,
+    tail_reader,
+    transactions,
+)
 from mm2.replication.batch_splitting import BatchMergeLimits
 from mm2.replication.error_policy import ErrorAction, ErrorReaction
-from mm2.replication.halts import PartitionHalt
+from mm2.replication.halt_messages import PartitionHalt
 from mm2.replication.in_flight_batches import InFlightBatches, SentBatch
-from mm2.replication.latency import LatencyHistogram, RecordAges
-from mm2.replication.map_writer import MapWriter
 from mm2.replication.memory_budget import MemoryBudget
+from mm2.replication.offset_map_writer import MapWriter
 from mm2.replication.outbound_batches import RecordTransform
+from mm2.replication.partition_recovery import PartitionRecovery, RecoveryScriptRunner
+from mm2.replication.partition_setup import PartitionSetup
 from mm2.replication.partition_state import PartitionPhase, PartitionState
 from mm2.replication.read_committed import SourceBatch, SourceScan, UnreadableBatch
-from mm2.replication.recovery import PartitionRecovery, RecoveryScriptRunner
 from mm2.replication.recovery_instructions import FetchedRecords, Instruction, Script
 from mm2.replication.recovery_outcomes import PartitionAcquired, RecoveryContext
+from mm2.replication.replication_latency import LatencyHistogram, RecordAges
 from mm2.replication.send_queue import DroppedPosition, PartitionSendQueue
-from mm2.replication.setup import PartitionSetup
 from mm2.replication.tail_reader import ReverseFlowResolved
 from mm2.replication.transactions import BoundaryStep, PartitionBoundary, TransactionOpened
 from mm2.topics.flow_config import TargetTopicAccess
@@ -56,9 +63,9 @@ class PartitionCounters:
     already_stored: int = 0
     """Number of records not sent again because the target already stores them or a newer owner
     replicates them."""
-    fetched_ages: RecordAges = latency.NO_AGES
+    fetched_ages: RecordAges = replication_latency.NO_AGES
     """Record ages at fetch since `pop_ages` was last called."""
-    acknowledged_ages: RecordAges = latency.NO_AGES
+    acknowledged_ages: RecordAges = replication_latency.NO_AGES
     """Record ages at acknowledgement since `pop_ages` was last called."""
     latency: LatencyHistogram = field(default_factory=LatencyHistogram)
     """Replication latency histogram, shared by all partitions of a task."""
@@ -68,7 +75,7 @@ class PartitionCounters:
         for each in batches:
             header = each.header
             self.fetched_ages = self.fetched_ages.merge(
-                latency.compute_source_ages(header, wall_ms=wall_ms)
+                replication_latency.compute_source_ages(header, wall_ms=wall_ms)
             )
             if header.max_timestamp > wall_ms:
                 self.latency.record_fetched(header.max_timestamp, wall_ms)
@@ -85,7 +92,7 @@ class PartitionCounters:
         self.newest_ms = batch.max_timestamp
         if batch.max_timestamp >= 0:
             self.age_ms = max(0, wall_ms - batch.max_timestamp)
-        acked_ages = latency.compute_batch_ages(
+        acked_ages = replication_latency.compute_batch_ages(
             batch.records,
             oldest_ms=batch.oldest_timestamp,
             newest_ms=batch.max_timestamp,
@@ -103,7 +110,7 @@ class PartitionCounters:
     def pop_ages(self) -> tuple[RecordAges, RecordAges]:
         """Return the ages at fetch and at acknowledgement, and reset both."""
         taken = (self.fetched_ages, self.acknowledged_ages)
-        self.fetched_ages = self.acknowledged_ages = latency.NO_AGES
+        self.fetched_ages = self.acknowledged_ages = replication_latency.NO_AGES
         return taken
 
 
@@ -319,7 +326,9 @@ class PartitionReplicator:
         replicated records."""
         if self.state.phase is not _COPYING:
             return []
-        stop = halts.build_source_diverged_halt(self.setup, end=end, copied=self.source.position)
+        stop = halt_messages.build_source_diverged_halt(
+            self.setup, end=end, copied=self.source.position
+        )
         return self._halt_partition(stop, now_s)
 
     def on_topic_id(self, topic_id: bytes, now_s: float, *, on_target: bool) -> Instructions:
@@ -391,7 +400,9 @@ class PartitionReplicator:
         if self._reaction is not None:
             return self._finish_draining(now_s)
         if append_time_ms != record_batch.NO_TIMESTAMP:
-            stop = halts.build_timestamps_rewritten_halt(self.setup, offset=sent.batch.source)
+            stop = halt_messages.build_timestamps_rewritten_halt(
+                self.setup, offset=sent.batch.source
+            )
             return self._halt_partition(stop, now_s)
         target = self.in_flight.check_stored_offset(
             sent, base_offset, is_only_writer=self._is_only_writer

@@ -8,9 +8,9 @@ from random import Random
 
 from connect_runtime.base.backoff import Backoff
 from mm2 import operator_commands
-from mm2.replication import retries
-from mm2.replication.halts import HaltCause, PartitionHalt
-from mm2.replication.retries import RetryCounter
+from mm2.replication import retry_delays
+from mm2.replication.halt_messages import HaltCause, PartitionHalt
+from mm2.replication.retry_delays import RetryCounter
 
 
 class PartitionPhase(enum.Enum):
@@ -43,7 +43,7 @@ class PartitionState:
     wake_at_s: float = 0.0
     """Time at which a waiting or halted partition is retried (monotonic seconds; infinity for
     never)."""
-    backoff: Backoff = field(default_factory=retries.create_backoff)
+    backoff: Backoff = field(default_factory=retry_delays.create_backoff)
     """Delay between retries, which increases until a batch is stored."""
     has_errors: bool = False
     """True if a backoff or halt must be reset once a batch is stored."""
@@ -110,7 +110,7 @@ class PartitionState:
         self.has_errors = True
         if self._halts.continues_series(stop.cause, now_s):
             return True
-        return self._transient_errors.record(stop.cause, now_s) >= retries.TRANSIENT_RETRIES
+        return self._transient_errors.record(stop.cause, now_s) >= retry_delays.TRANSIENT_RETRIES
 
     def halt_partition(self, stop: PartitionHalt, now_s: float) -> None:
         """Halt permanently, or for `stop.retry_after_s`, which is doubled with each repetition of
@@ -122,7 +122,7 @@ class PartitionState:
         if stop.retry_after_s is not None:
             self.has_errors = True
             doublings = min(self._halts.record(stop.cause, now_s), 16)
-            wait_s = min(stop.retry_after_s * 2.0**doublings, retries.HALT_RETRY_MAX_S)
+            wait_s = min(stop.retry_after_s * 2.0**doublings, retry_delays.HALT_RETRY_MAX_S)
             self.wake_at_s = now_s + wait_s
             self._halts.extend_until(self.wake_at_s)
             note = f"The next attempt is in {wait_s:.0f} s."

@@ -202,7 +202,7 @@ class FindSourceOffset:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AppendToFlowLog:
+class AppendToFlowState:
     """Append records to the flow's offset map or incident topic, in this order. Answer:
     `InstructionDone`, once the records are stored.
 
@@ -210,12 +210,12 @@ class AppendToFlowLog:
     `PartitionReplicator.on_segment_stored` with the same `token`.
     """
 
-    items: tuple[FlowLogItem, ...]
+    items: tuple[FlowStateRecord, ...]
     token: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FlowLogItem:
+class FlowStateRecord:
     """One record for the offset map topic or the incident topic. A None value is a tombstone."""
 
     key: bytes
@@ -251,7 +251,7 @@ Instruction = (
     | FindEpochEnd
     | FindOpenTransactions
     | FindSourceOffset
-    | AppendToFlowLog
+    | AppendToFlowState
     | Delay
     | RefreshTargetMetadata
 )

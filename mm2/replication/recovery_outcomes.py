@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from mm2.formats.offset_map_records import OffsetRun
-from mm2.replication import halts, producer_fencing, tail_matching
-from mm2.replication.halts import PartitionHalt
+from mm2.replication import halt_messages, producer_fencing, tail_matching
+from mm2.replication.halt_messages import PartitionHalt
 from mm2.replication.memory_budget import MemoryBudget
 from mm2.replication.outbound_batches import RecordTransform
+from mm2.replication.partition_setup import PartitionSetup
 from mm2.replication.producer_fencing import (
     FencingDenied,
     FencingFailure,
@@ -27,7 +28,6 @@ from mm2.replication.recovery_instructions import (
     Script,
 )
 from mm2.replication.reverse_flow_filter import ReverseFlowFilter
-from mm2.replication.setup import PartitionSetup
 from mm2.replication.tail_matching import Junction
 
 
@@ -143,7 +143,7 @@ def convert_fencing_failure(setup: PartitionSetup, failure: FencingFailure) -> R
         case NewerOwner():
             return OwnershipLost(fenced_producer=failure.fenced_producer)
         case FencingDenied():
-            return halts.build_access_denied_halt(
+            return halt_messages.build_access_denied_halt(
                 setup,
                 failure.message,
                 code=failure.code,
@@ -178,7 +178,7 @@ def read_recovered_state(
     if not isinstance(known, RecoveredState):
         return retry_after_answer("reading the offset map", known)
     if known.unreadable is not None:
-        return halts.build_map_unreadable_halt(context.setup, known.unreadable)
+        return halt_messages.build_map_unreadable_halt(context.setup, known.unreadable)
     return known
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from connect_runtime.base.ids import TopicPartition
 from mm2.offsets.offset_map import OffsetMap
-from mm2.replication.setup import PartitionSetup
+from mm2.replication.partition_setup import PartitionSetup
 
 
 def resolve_start_positions(

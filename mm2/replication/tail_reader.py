@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from mm2.formats import record_batch, record_sets
 from mm2.formats.record_batch import BatchHeader
 from mm2.formats.record_sets import DamagedBatchError
-from mm2.replication import error_policy, halts, producer_fencing, recovery_outcomes
+from mm2.replication import error_policy, halt_messages, producer_fencing, recovery_outcomes
 from mm2.replication.error_policy import ErrorAction
-from mm2.replication.halts import HaltCause, PartitionHalt
+from mm2.replication.halt_messages import HaltCause, PartitionHalt
 from mm2.replication.java_map_reconstruction import MapReconstruction
+from mm2.replication.partition_setup import PartitionSetup
 from mm2.replication.producer_fencing import ProducerFence
 from mm2.replication.recovery_instructions import (
     Delay,
@@ -35,7 +36,6 @@ from mm2.replication.recovery_outcomes import (
     RecoveryContext,
     RetryRecovery,
 )
-from mm2.replication.setup import PartitionSetup
 from mm2.replication.tail_matching import MissingInput, TailMatcher
 from mm2.replication.target_tail import TargetTail
 
@@ -213,7 +213,7 @@ def _match_source(
     return (
         None
         if pairs.too_large is None
-        else halts.build_unreadable_batch_halt(attempt.setup, pairs.too_large)
+        else halt_messages.build_unreadable_batch_halt(attempt.setup, pairs.too_large)
     )
 
 
@@ -261,7 +261,9 @@ def resolve_reverse_flow_producers(
             "looking up the reverse flow's producers", answer
         )
         denied = isinstance(answer, InstructionRefused)
-        lasting = halts.build_reverse_flow_unknown_halt(context.setup, found.reason, denied=denied)
+        lasting = halt_messages.build_reverse_flow_unknown_halt(
+            context.setup, found.reason, denied=denied
+        )
         return RetryRecovery(reason=found.reason, halt_if_persistent=lasting)
     context.reverse_flow_filter.add_resolved(producers, reverse_producers=answer.producers)
     return ReverseFlowResolved()
@@ -275,7 +277,7 @@ def _check_tail_at_source_end(
     attempt: RecoveryAttempt, pairs: TailMatcher, *, end: int
 ) -> PartitionHalt | None:
     if pairs.obstacle is not None:
-        return halts.build_unreadable_batch_halt(attempt.setup, pairs.obstacle)
+        return halt_messages.build_unreadable_batch_halt(attempt.setup, pairs.obstacle)
     return _halt_if_tail_ahead(attempt, pairs, end=end)
 
 
@@ -368,7 +370,7 @@ def _halt_if_tail_ahead(
             f"{setup.mirror_name}: what this flow wrote last does not match "
             f"{setup.source_name}: {why}. The "
             "source was probably truncated. The remedy may write duplicates. "
-            f"{halts.format_skip_remedy(setup, next_offset=min(pairs.position, end))}"
+            f"{halt_messages.format_skip_remedy(setup, next_offset=min(pairs.position, end))}"
         ),
         retry_after_s=SOURCE_RETRY_DELAY_S,
     )

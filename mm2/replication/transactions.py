@@ -15,11 +15,11 @@ import enum
 from dataclasses import dataclass
 
 from mm2.replication import hanging_transactions, producer_fencing, recovery_outcomes
-from mm2.replication.halts import PartitionHalt
+from mm2.replication.halt_messages import PartitionHalt
+from mm2.replication.partition_setup import PartitionSetup
 from mm2.replication.producer_fencing import FencingFailure, FencingInterrupted, TransactionMarker
 from mm2.replication.recovery_instructions import Delay, ProducerIdentity, RecoveredState, Script
 from mm2.replication.recovery_outcomes import RecoveryContext
-from mm2.replication.setup import PartitionSetup
 from mm2.topics.flow_config import DeliveryMode
 
 COMMIT_INTERVAL_S = 0.2

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Protocol
 
-from connect_runtime.system import java, processes
+from connect_runtime.system import java_installation, processes
 from mm2.sandbox import broker_settings
 from mm2.sandbox.sandbox_errors import PortInUseError, SandboxError
 
@@ -37,7 +37,7 @@ def make_java_command(
     `classes` are class folders, which are appended to the class path.
     """
     return [
-        str(java.find_java().program),
+        str(java_installation.find_java().program),
         *flags,
         "-Dorg.slf4j.simpleLogger.showDateTime=true",
         "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",

@@ -29,7 +29,7 @@ from pathlib import Path
 from xml.sax import saxutils
 
 from connect_runtime.base.timing import Deadline
-from connect_runtime.system import clock, files, java, processes
+from connect_runtime.system import clock, file_access, java_installation, processes
 from connect_runtime.system.clock import SystemClock
 from connect_runtime.system.processes import ChildProcess
 from mm2.sandbox import temporary_folders
@@ -71,7 +71,7 @@ def retrieve_jars(
     descriptor = work / "ivy.xml"
     descriptor.write_text(make_ivy_descriptor(modules))
     settings = os.environ.get("MM2_IVY_SETTINGS")
-    argv = [str(java.find_java().program), "-jar", str(_find_ivy_jar())]
+    argv = [str(java_installation.find_java().program), "-jar", str(_find_ivy_jar())]
     argv += ["-settings", settings] if settings else []
     argv += ["-ivy", str(descriptor), "-cache", str(work / "cache")]
     # Some dependencies are OSGi bundles: requesting only the type jar would omit them.
@@ -235,7 +235,7 @@ def _check_writers(base: Path, folder: Path) -> None:
     """
     present = [base, folder, *(folder.iterdir() if folder.is_dir() else ())]
     for path in filter(Path.exists, present):
-        if files.is_trusted_folder(path):
+        if file_access.is_trusted_folder(path):
             continue
         owner = path.stat().st_uid
         own_folder = "set MM2_CACHE to a folder that belongs to this user"

@@ -27,11 +27,11 @@ from connect_runtime.base import plurals
 from connect_runtime.base.errors import ConnectError
 from connect_runtime.system import clock
 from mm2.sandbox import (
-    broker,
+    broker_process,
     broker_settings,
-    class_archive,
     cluster_security,
     containers,
+    java_class_archive,
     java_server,
     kafka_jars,
     kafka_releases,
@@ -40,7 +40,7 @@ from mm2.sandbox import (
     temporary_folders,
     zookeeper,
 )
-from mm2.sandbox.broker import BrokerSpec, KafkaBroker
+from mm2.sandbox.broker_process import BrokerSpec, KafkaBroker
 from mm2.sandbox.broker_settings import ExtraListener
 from mm2.sandbox.cluster_security import ClusterSecurity
 from mm2.sandbox.containers import ContainerRunner
@@ -166,7 +166,7 @@ class SandboxCluster:
             containers.find_image(self.release)  # report a missing image before anything is created
         self.zookeeper: ZooKeeper | None = None
         self.brokers: dict[int, KafkaBroker] = {}
-        self.cluster_id = broker.make_cluster_id()
+        self.cluster_id = broker_process.make_cluster_id()
         self._node_ids = range(1, brokers + 1)
         self._settings = dict(settings or {})
         self._broker_settings = dict(broker_settings or {})
@@ -336,7 +336,7 @@ class SandboxCluster:
                 image=containers.find_image(self.release), folder=self.folder.absolute()
             )
         jars = kafka_jars.ensure_jars(self.release.jars)
-        return LocalRunner(jars, archive=class_archive.ensure_archive(jars, self.release))
+        return LocalRunner(jars, archive=java_class_archive.ensure_archive(jars, self.release))
 
     def _create_with_controllers(self, client_ports: Mapping[int, int]) -> None:
         runner = self._prepare_runner()
@@ -350,7 +350,7 @@ class SandboxCluster:
                 protocol=self._get_security_protocol,
             )
             self._add_broker(node, runner, addresses=addresses)
-        broker.format_storage(self.brokers.values(), cluster_id=self.cluster_id)
+        broker_process.format_storage(self.brokers.values(), cluster_id=self.cluster_id)
 
     def _create_with_zookeeper(self, client_ports: Mapping[int, int]) -> None:
         jars = kafka_jars.ensure_jars(self.release.jars)

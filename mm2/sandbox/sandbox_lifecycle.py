@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from connect_runtime.system import clock, java, processes
+from connect_runtime.system import clock, java_installation, processes
 from mm2.sandbox import (
     containers,
     kafka_jars,
@@ -61,7 +61,7 @@ def start_sandbox(
             containers.check_docker_daemon()
             containers.pull_image(containers.find_image(release), report=report)
         else:
-            java.find_java()
+            java_installation.find_java()
             kafka_jars.ensure_jars(release.jars, report=report)
         _remove_leftovers(home)
         home.write_request(request)
@@ -221,7 +221,7 @@ def _launch_supervisor(home: SandboxFolder) -> SandboxState:
     try:
         with home.supervisor_log.open("wb") as log:
             subprocess.run(  # noqa: S603 - our own module
-                processes.build_python_command("mm2.sandbox.supervisor", str(home.folder)),
+                processes.build_python_command("mm2.sandbox.process_supervisor", str(home.folder)),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

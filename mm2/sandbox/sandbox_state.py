@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any, Literal
 
-from connect_runtime.system import files
+from connect_runtime.system import file_access
 from mm2.sandbox import broker_settings, containers, kafka_releases, shell_variables
 from mm2.sandbox.sandbox_errors import SandboxError
 
@@ -139,7 +139,7 @@ class SandboxFolder:
         """Create the sandbox folder. Raises `SandboxError` if the folder exists and is not
         private."""
         try:
-            files.ensure_private_folder(self.folder)
+            file_access.ensure_private_folder(self.folder)
         except OSError as error:
             raise SandboxError(f"cannot use the sandbox folder: {error}") from error
 
@@ -150,7 +150,7 @@ class SandboxFolder:
         to.
         """
         try:
-            files.check_private_folder(self.folder, uid=os.geteuid())
+            file_access.check_private_folder(self.folder, uid=os.geteuid())
         except FileNotFoundError:
             return
         except OSError as error:

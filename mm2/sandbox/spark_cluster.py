@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Self
 
 from connect_runtime.base import plurals
-from connect_runtime.system import clock, java, processes
+from connect_runtime.system import clock, java_installation, processes
 from connect_runtime.system.processes import ChildProcess
 from mm2.copier import run_directory
 from mm2.copier.run_directory import RunDirectory
@@ -100,7 +100,7 @@ class SparkCluster:
     def start(self) -> Self:
         """Start all processes and wait until the workers are registered. Raises `SandboxError` on
         timeout."""
-        java.find_java()
+        java_installation.find_java()
         port, web = self._port(), self._port()
         self.url = f"spark://127.0.0.1:{port}"
         self.state_url = f"http://127.0.0.1:{web}/json/"

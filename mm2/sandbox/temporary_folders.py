@@ -10,7 +10,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from connect_runtime.system import clock, files
+from connect_runtime.system import clock, file_access
 from mm2.sandbox.sandbox_errors import SandboxError
 
 _OWNER_LOCK_FILE = "owner.lock"
@@ -50,16 +50,16 @@ def make_private_folder(kind: str) -> Path:
     user owns it."""
     folder = Path(tempfile.gettempdir()) / f"{kind}-{os.geteuid()}"
     try:
-        return files.ensure_private_folder(folder)
+        return file_access.ensure_private_folder(folder)
     except OSError as error:
         raise SandboxError(f"cannot use a private folder: {error}") from error
 
 
 def find_cache_folder() -> Path:
-    """Return `files.find_user_cache_folder()`. Raises `SandboxError` if the cache folder cannot be
-    trusted."""
+    """Return `file_access.find_user_cache_folder()`. Raises `SandboxError` if the cache folder
+    cannot be trusted."""
     try:
-        return files.find_user_cache_folder()
+        return file_access.find_user_cache_folder()
     except OSError as error:
         raise SandboxError(f"{error}, or set MM2_CACHE") from error
 

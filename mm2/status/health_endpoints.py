@@ -22,8 +22,8 @@ from connect_runtime.rest.mounted_pages import (
     PageThreadPool,
 )
 from connect_runtime.system.threads import CachedValue
+from mm2.cluster_reachability import ClusterSide
 from mm2.connectors.status_registry import FlowStatus
-from mm2.reachability import ClusterSide
 from mm2.status import process_health, replication_health
 from mm2.status.process_health import FlowReadiness, HealthFinding, HealthResult
 from mm2.status.status_document import FlowReport

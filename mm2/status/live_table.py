@@ -15,7 +15,7 @@ from connect_runtime.base import plurals, terminal_escape
 from mm2 import text_format
 from mm2.connectors.status_registry import FlowState, TaskState
 from mm2.status import topic_rows
-from mm2.status.catch_up import CatchUpSnapshot
+from mm2.status.catch_up_progress import CatchUpSnapshot
 from mm2.status.topic_rows import FlowRow, FlowsOverview, LagTotal, TopicRow
 
 EXPLAINED_HALTS_MAX = 3

@@ -14,8 +14,8 @@ import enum
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from mm2.replication import latency
-from mm2.replication.latency import LatencySnapshot
+from mm2.replication import replication_latency
+from mm2.replication.replication_latency import LatencySnapshot
 
 MAIN_LOOP_TIMEOUT_S = 60.0
 """Maximum duration of one main loop iteration in seconds."""
@@ -55,7 +55,7 @@ def find_last_replication(
     flow is being replicated; otherwise NOTHING_LEFT cannot be determined.
     """
     found = list(pulses)
-    never_s = latency.NEVER_S
+    never_s = replication_latency.NEVER_S
     crossed_s = max((each.replicated_at_s for each in found), default=never_s)
     idle_s = min((each.caught_up_at_s for each in found), default=never_s) if all_move else never_s
     if max(crossed_s, idle_s) == never_s:

@@ -24,8 +24,8 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from connect_runtime.base.errors import RetriableError
-from connect_runtime.system import files
-from connect_runtime.system.files import ForeignFolderError
+from connect_runtime.system import file_access
+from connect_runtime.system.file_access import ForeignFolderError
 from mm2 import exit_codes
 
 SOCKET_PROTOCOL_VERSION = 2
@@ -277,7 +277,9 @@ def _check_folder_owner(
     of the user that runs the processes, but not a folder that anybody could have created.
     """
     try:
-        files.check_private_folder(where, uid=uid, root_may_use_foreign=not ours, opened=opened)
+        file_access.check_private_folder(
+            where, uid=uid, root_may_use_foreign=not ours, opened=opened
+        )
     except ForeignFolderError as error:
         raise ProcessSocketError(
             f"{error}, or set MM2_RUN_DIR to another folder for both mm2 run and this command: "

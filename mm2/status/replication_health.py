@@ -13,8 +13,8 @@ from typing import Any
 
 from connect_runtime.base import plurals
 from mm2 import exit_codes, text_format
-from mm2.reachability import UnreachableCluster
-from mm2.replication import latency
+from mm2.cluster_reachability import UnreachableCluster
+from mm2.replication import replication_latency
 from mm2.status import retention_estimate, status_document, topic_rows
 from mm2.status.status_document import FlowReport, ReportedFlowState
 
@@ -241,7 +241,7 @@ def _check_running_flow(report: FlowReport, *, within_s: float) -> Iterator[_Hea
 def _has_state_lasted(since_ms: int, at_ms: int, for_s: float) -> bool:
     """Return True if the state has lasted for at least `for_s` seconds, or if its age is unknown
     because the clock was set."""
-    age_ms = latency.compute_age_ms(since_ms, at_ms)
+    age_ms = replication_latency.compute_age_ms(since_ms, at_ms)
     return age_ms is None or age_ms >= for_s * 1000
 
 
@@ -263,7 +263,7 @@ def _check_last_batch(report: FlowReport, *, within_s: float) -> Iterator[_Healt
     activity = report.activity
     if activity is None:
         return
-    age_ms = latency.compute_age_ms(activity.at_ms, report.at_ms)
+    age_ms = replication_latency.compute_age_ms(activity.at_ms, report.at_ms)
     if age_ms is None:
         yield (
             FlowHealth.UNKNOWN,

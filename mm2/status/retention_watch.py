@@ -22,6 +22,7 @@ from connect_runtime.base.ids import TopicPartition
 from connect_runtime.base.timing import Clock
 from connect_runtime.system.clock import SystemClock
 from mm2 import operator_commands
+from mm2.cluster_reachability import ClusterSide, UnreachableCluster
 from mm2.clusters import cluster_clients, mirror_state
 from mm2.clusters.flow_pair import FlowPair
 from mm2.config.mm2_settings import Mm2Settings
@@ -30,7 +31,6 @@ from mm2.connectors.status_registry import FlowStatus, PartitionStatus
 from mm2.kafka.client_interfaces import Admin, LogOffsets
 from mm2.offsets.log_bounds import LogBounds
 from mm2.operator_commands import OperatorCommands
-from mm2.reachability import ClusterSide, UnreachableCluster
 from mm2.status import retention_estimate, status_document, status_from_process, topic_rows
 from mm2.status.process_health import ReplicationActivity, ReplicationActivityTracker
 from mm2.status.retention_estimate import (

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from connect_runtime.base.ids import TopicPartition
-from mm2.reachability import ClusterSide, UnreachableCluster
+from mm2.cluster_reachability import ClusterSide, UnreachableCluster
 from mm2.replication import partition_lag
-from mm2.replication.halts import HaltCause
+from mm2.replication.halt_messages import HaltCause
 from mm2.status.process_health import LastReplication, ReplicationActivity, ReplicationEvidence
 from mm2.status.retention_estimate import DeletionCause, RetentionRisk, RiskKind
 

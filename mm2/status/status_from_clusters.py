@@ -18,16 +18,16 @@ from connect_runtime.base.timing import Clock, Deadline
 from connect_runtime.storage.cluster_config_state import ClusterConfigState, TargetState
 from connect_runtime.storage.config_records import ConfigRecordKind
 from connect_runtime.storage.status_records import RunState, StatusSubject
-from mm2.clusters import connect_group, mirror_state
+from mm2.cluster_reachability import ClusterSide, UnreachableCluster
+from mm2.clusters import connect_group_state, mirror_state
 from mm2.clusters.cluster_pair_snapshot import MirroredPartition
-from mm2.clusters.connect_group import ConnectGroupSnapshot
+from mm2.clusters.connect_group_state import ConnectGroupSnapshot
 from mm2.clusters.flow_pair import FlowPair, FlowSide
 from mm2.clusters.mirror_state import MirrorState
 from mm2.config import flow_plan, operator_overrides
 from mm2.config.flow_plan import FlowPlan
 from mm2.config.mm2_settings import Mm2Settings
 from mm2.config.operator_overrides import OperatorOverrides, OverrideKind
-from mm2.reachability import ClusterSide, UnreachableCluster
 from mm2.status import (
     flow_state,
     retention_estimate,
@@ -77,7 +77,7 @@ def collect_report(
     end = Deadline.after(timeout_s, now_s=clock.now_s())
     with FlowPair(settings, flow, purpose="status", clock=clock) as both:
         try:
-            group = connect_group.read_connect_group(
+            group = connect_group_state.read_connect_group(
                 both.target,
                 plan.worker_props,
                 clock=clock,
@@ -218,7 +218,7 @@ def _find_state_start_ms(group: ConnectGroupSnapshot, state: _ReportState) -> in
     if state in asked:
         key = ConfigRecordKind.TARGET_STATE.value + flow_plan.SOURCE_CONNECTOR
     elif state in told:
-        key = connect_group.build_status_key(flow_plan.SOURCE_CONNECTOR)
+        key = connect_group_state.build_status_key(flow_plan.SOURCE_CONNECTOR)
     else:
         return None
     found = group.changed_ms.get(key, -1)
@@ -251,7 +251,7 @@ def _list_problems(group: ConnectGroupSnapshot) -> Iterator[FlowProblem]:
     for each in subjects:
         status = group.statuses.get(each)
         if status is not None and status.state is _ConnectStatus.FAILED:
-            at_ms = group.changed_ms.get(connect_group.build_status_key(each), -1)
+            at_ms = group.changed_ms.get(connect_group_state.build_status_key(each), -1)
             found.append((at_ms, f"{each}: {flow_state.extract_error_message(status.trace)}"))
     for at_ms, text in sorted(found, reverse=True):
         yield FlowProblem(text=text, at_ms=at_ms if at_ms >= 0 else None)

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from connect_runtime.base import plurals
 from connect_runtime.base.ids import TopicPartition
 from mm2 import operator_commands
+from mm2.cluster_reachability import ClusterSide, UnreachableCluster
 from mm2.connectors.status_registry import (
     FlowState,
     FlowStatus,
@@ -27,7 +28,6 @@ from mm2.connectors.status_registry import (
 )
 from mm2.kafka.client_interfaces import TopicConfigs
 from mm2.offsets.log_bounds import LogBounds
-from mm2.reachability import ClusterSide, UnreachableCluster
 from mm2.status import flow_state, status_document, topic_rows
 from mm2.status.process_health import ReplicationActivity
 from mm2.status.retention_estimate import RetentionRisk, TopicRetention

@@ -16,6 +16,7 @@ from typing import Any
 from connect_runtime.base.errors import ConnectError
 from connect_runtime.base.timing import Clock
 from mm2 import operator_commands
+from mm2.cluster_reachability import ClusterSide
 from mm2.clusters import cluster_clients, incident_log
 from mm2.clusters.flow_pair import FlowPair
 from mm2.config import operator_overrides
@@ -25,8 +26,7 @@ from mm2.connectors import status_registry
 from mm2.connectors.status_registry import FlowStatus, PartitionStatus
 from mm2.formats.incident_records import Incident, IncidentKind
 from mm2.operator_commands import OperatorCommands
-from mm2.reachability import ClusterSide
-from mm2.replication import halts
+from mm2.replication import halt_messages
 from mm2.status import operator_log, replication_health, status_document, status_tables, topic_rows
 from mm2.status.status_document import FlowReport, PartitionReport, ReportedFlowState, ReportedLag
 from mm2.topics import topic_selection
@@ -429,7 +429,7 @@ def _explain_partition(
         state="copying",
         reason=reason,
         path=(*_explain_batch_path(flow, each), *_explain_throttles(topic, holds)),
-        remedy=halts.format_fencing_commands(flow.name, operator) if denied else "",
+        remedy=halt_messages.format_fencing_commands(flow.name, operator) if denied else "",
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Collection, Iterator, Mapping
 
-from connect_runtime.app.multi_worker import FleetMember
+from connect_runtime.app.multi_worker_process import FleetMember
 from connect_runtime.base.errors import ConnectError
 from connect_runtime.base.ids import ConnectorTaskId, TopicPartition
 from connect_runtime.storage.cluster_config_state import ClusterConfigState, RawConfig
@@ -20,7 +20,7 @@ from mm2.config.operator_overrides import OperatorOverrides, OverrideKind
 from mm2.connectors.status_registry import ConnectorSnapshot, RegistrySnapshot, TaskSnapshot
 from mm2.status import flow_state
 from mm2.status.flow_state import FlowWorkerState, GroupStatus, WorkerSnapshot
-from mm2.topics import assignment
+from mm2.topics import task_assignment
 
 _NO_TASK_SNAPSHOTS: Mapping[int, TaskSnapshot] = {}
 
@@ -157,7 +157,7 @@ class WorkerSnapshotReader:
 
 def _parse_partitions(config: RawConfig | None) -> frozenset[TopicPartition]:
     try:
-        return frozenset(assignment.parse_partitions(_to_config_texts(config)))
+        return frozenset(task_assignment.parse_partitions(_to_config_texts(config)))
     except ConnectError:
         return frozenset()
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, field
 
-from mm2.topics import filters
-from mm2.topics.filters import ConfigPropertyFilter, NamePatterns, TopicOrGroupFilter
+from mm2.topics import config_property_filter, topic_filters
+from mm2.topics.config_property_filter import ConfigPropertyFilter
 from mm2.topics.naming import DefaultReplicationPolicy, ReplicationPolicy
+from mm2.topics.topic_filters import NamePatterns, TopicOrGroupFilter
 
 DEFAULT_BUFFER_BYTES = 64 * 1024 * 1024
 DEFAULT_UNREACHABLE_AFTER_S = 10
@@ -103,10 +104,10 @@ class Flow:
     source: str
     target: str
     policy: ReplicationPolicy = field(default_factory=DefaultReplicationPolicy)
-    topics: TopicOrGroupFilter = field(default_factory=filters.compile_topic_filter)
-    groups: TopicOrGroupFilter = field(default_factory=filters.compile_group_filter)
+    topics: TopicOrGroupFilter = field(default_factory=topic_filters.compile_topic_filter)
+    groups: TopicOrGroupFilter = field(default_factory=topic_filters.compile_group_filter)
     config_filter: ConfigPropertyFilter = field(
-        default_factory=filters.compile_config_property_filter
+        default_factory=config_property_filter.compile_config_property_filter
     )
     replicate_heartbeats: bool = True
     replication_factor: int = 2

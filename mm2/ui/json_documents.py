@@ -36,8 +36,8 @@ from mm2.status.status_document import (
 )
 from mm2.status.topic_rows import CopyRates
 from mm2.topics.flow_config import Flow
-from mm2.ui import timeline
-from mm2.ui.timeline import TimelinePoint
+from mm2.ui import lag_timeline
+from mm2.ui.lag_timeline import TimelinePoint
 
 
 class Badge(enum.Enum):
@@ -334,7 +334,7 @@ def make_flow_detail(
             "throttle_bytes_s": holds.budgets.flow or None,
         },
         "estimate": estimate_to_json(estimate_failover(report, one.flow, verdict=one.verdict)),
-        "timeline": timeline.timeline_to_json(past),
+        "timeline": lag_timeline.timeline_to_json(past),
     }
     return FlowDetail(about=about, topics=rows)
 

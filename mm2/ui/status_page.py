@@ -25,11 +25,11 @@ from mm2.status import replication_health
 from mm2.status.health_endpoints import HealthSource
 from mm2.status.status_document import FlowReport
 from mm2.status.topic_rows import CopyRates
-from mm2.ui import command_runner, timeline
+from mm2.ui import command_runner, lag_timeline
 from mm2.ui.command_runner import CommandRunner
 from mm2.ui.json_documents import FlowPageSnapshot, NodeInfo, PageSnapshot
-from mm2.ui.site import StatusSite
-from mm2.ui.timeline import Timeline, TimelinePoint
+from mm2.ui.lag_timeline import Timeline, TimelinePoint
+from mm2.ui.page_routes import StatusSite
 
 SNAPSHOT_MAX_AGE_S = 1.0
 """Maximum age of a snapshot in seconds. An older snapshot is replaced when it is requested."""
@@ -85,7 +85,7 @@ class SnapshotWatch:
             began_s = self._clock.now_s()
             self.record_point()
             pause_s = max(
-                timeline.POINT_INTERVAL_S, (self._clock.now_s() - began_s) / SNAPSHOT_CPU_SHARE
+                lag_timeline.POINT_INTERVAL_S, (self._clock.now_s() - began_s) / SNAPSHOT_CPU_SHARE
             )
 
     def record_point(self) -> None:

@@ -8,7 +8,7 @@ import platform
 import re
 from pathlib import Path
 
-from connect_runtime.system import java
+from connect_runtime.system import java_installation
 from mm2 import version
 from mm2.sandbox import kafka_jars
 
@@ -27,7 +27,7 @@ def versions() -> str:
     """Of everything that is measured or measured with."""
     kafka = kafka_jars.KAFKA_JARS.name.rpartition("-")[2]
     spark = importlib.metadata.version("pyspark")
-    runtime = java.parse_major_version(java.find_java().banner)
+    runtime = java_installation.parse_major_version(java_installation.find_java().banner)
     return (
         f"Apache Kafka (brokers, MirrorMaker 2) {kafka}, mm2 {version.VERSION}, "
         f"Python {platform.python_version()}, PySpark {spark}, Java {runtime}"

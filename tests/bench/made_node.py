@@ -19,8 +19,8 @@ from mm2.connectors.status_registry import FlowStatus
 from mm2.copier.progress_reports import PartitionGauge
 from mm2.metrics.collector import FlowMetricsCollector
 from mm2.metrics.exposition import NodeMetrics
-from mm2.replication.latency import RecordAges
-from mm2.replication.setup import PartitionSetup
+from mm2.replication.partition_setup import PartitionSetup
+from mm2.replication.replication_latency import RecordAges
 from mm2.status import topic_rows
 from mm2.status.topic_rows import CopyRates
 from tests.fakes import taking

@@ -17,7 +17,7 @@ import confluent_kafka
 
 from connect_runtime.system import clock
 from connect_runtime.system.clock import SystemClock
-from mm2.offsets.translation import EarlierOffset
+from mm2.offsets.offset_translation import EarlierOffset
 from tests.bench import figures, follow_report, following, rows
 from tests.bench.contest import FailedError, Running
 from tests.bench.contestants import Contestant, Flow, JavaMirrorMaker, Mm2Properties

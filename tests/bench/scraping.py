@@ -23,7 +23,7 @@ from confluent_kafka import admin
 from connect_runtime.metrics_server import exporter
 from connect_runtime.system import clock
 from connect_runtime.system.clock import SystemClock
-from mm2.node import telemetry
+from mm2.node import metrics_and_health
 from mm2.replication.partition_state import PartitionPhase
 from mm2.sandbox import port_reservation
 from tests.bench import contestants, machine, process_tree, producing, results, rows, workloads
@@ -38,8 +38,14 @@ from tests.support import kafka, mirror
 
 Say = Callable[[str], None]
 
-PATHS = {results.BY_PARTITION: exporter.METRICS_PATH, results.BY_JAVA: telemetry.JAVA_METRICS_PATH}
-_APART_S = {results.BY_PARTITION: 0.5, results.BY_JAVA: telemetry.JAVA_METRICS_CACHE_TTL_S + 0.5}
+PATHS = {
+    results.BY_PARTITION: exporter.METRICS_PATH,
+    results.BY_JAVA: metrics_and_health.JAVA_METRICS_PATH,
+}
+_APART_S = {
+    results.BY_PARTITION: 0.5,
+    results.BY_JAVA: metrics_and_health.JAVA_METRICS_CACHE_TTL_S + 0.5,
+}
 """What is kept is not measured."""
 _BUSY = "busy"
 _OF_A_TOPIC = 100

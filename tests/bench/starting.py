@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from connect_runtime.system import clock, java
+from connect_runtime.system import clock, java_installation
 from connect_runtime.system.clock import SystemClock
 from mm2.copier.spark import jvm
 from mm2.copier.spark.jvm import ClassArchive
@@ -71,7 +71,7 @@ def run(
 def _await_archive(row: Starting, clusters: Clusters, folder: Path) -> None:
     """The first run of half a minute on a machine lets Spark start sooner from then on; what is
     measured are the others. Where none can be made it is measured without."""
-    archive = ClassArchive(java.find_java().banner, jvm.find_spark_home())
+    archive = ClassArchive(java_installation.find_java().banner, jvm.find_spark_home())
     if not archive.is_wanted:
         return
     name = kafka.create_topic(clusters.source.client_properties(), "start-archive")

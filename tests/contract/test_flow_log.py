@@ -1,4 +1,4 @@
-"""The contract of `flow_log.FlowLog`, on the fake and on a real cluster."""
+"""The contract of `flow_log.FlowStateLog`, on the fake and on a real cluster."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ import pytest
 
 from connect_runtime.base.errors import ConnectError, FatalError, RetriableError
 from connect_runtime.system import clock
-from mm2.kafka import client_interfaces, flow_log_writer
+from mm2.kafka import client_interfaces, flow_state_log_writer
 from mm2.kafka.client_interfaces import (
-    FlowLog,
-    FlowLogBrokenError,
-    FlowLogFullError,
-    FlowLogTopic,
+    FlowStateLog,
+    FlowStateLogBrokenError,
+    FlowStateLogFullError,
+    FlowStateTopic,
     LogTruncatedError,
     OnRecorded,
     StoredLogRecord,
 )
-from mm2.kafka.flow_log_writer import UnacknowledgedLimits
+from mm2.kafka.flow_state_log_writer import UnacknowledgedLimits
 from mm2.sandbox.sandbox_cluster import SandboxCluster
 from tests.fakes.admin import FakeCluster
-from tests.fakes.flow_log import FakeFlowLog
+from tests.fakes.flow_log import FakeFlowStateLog
 from tests.support import cluster_access, kafka, operations
 
-MAP, INCIDENTS = FlowLogTopic.MAP, FlowLogTopic.INCIDENTS
+MAP, INCIDENTS = FlowStateTopic.MAP, FlowStateTopic.INCIDENTS
 WAIT_S = 30.0
 TOO_LARGE = b"x" * 500_000
 _UNIQUE = itertools.count()
@@ -38,13 +38,13 @@ class Place(Protocol):
 
     alias: str
 
-    def log(self, bounds: UnacknowledgedLimits = ...) -> FlowLog: ...
+    def log(self, bounds: UnacknowledgedLimits = ...) -> FlowStateLog: ...
 
     def away(self) -> contextlib.AbstractContextManager[None]: ...
 
-    def create(self, topic: FlowLogTopic, *, partitions: int, policy: str) -> None: ...
+    def create(self, topic: FlowStateTopic, *, partitions: int, policy: str) -> None: ...
 
-    def make_again(self, topic: FlowLogTopic) -> None: ...
+    def make_again(self, topic: FlowStateTopic) -> None: ...
 
 
 class FakePlace:
@@ -53,9 +53,9 @@ class FakePlace:
         self._cluster = FakeCluster()
 
     def log(
-        self, bounds: UnacknowledgedLimits = flow_log_writer.DEFAULT_UNACKNOWLEDGED_LIMITS
-    ) -> FlowLog:
-        return FakeFlowLog(
+        self, bounds: UnacknowledgedLimits = flow_state_log_writer.DEFAULT_UNACKNOWLEDGED_LIMITS
+    ) -> FlowStateLog:
+        return FakeFlowStateLog(
             self._cluster, source_alias=self.alias, bounds=bounds, max_record_bytes=200_000
         )
 
@@ -65,11 +65,11 @@ class FakePlace:
         yield
         self._cluster.away = False
 
-    def create(self, topic: FlowLogTopic, *, partitions: int, policy: str) -> None:
-        name = client_interfaces.build_flow_log_topic_names(self.alias)[topic]
+    def create(self, topic: FlowStateTopic, *, partitions: int, policy: str) -> None:
+        name = client_interfaces.build_flow_state_topic_names(self.alias)[topic]
         self._cluster.create(name, partitions=partitions, cleanup_policy=policy)
 
-    def make_again(self, topic: FlowLogTopic) -> None:
+    def make_again(self, topic: FlowStateTopic) -> None:
         self.create(topic, partitions=1, policy="compact")
 
 
@@ -77,11 +77,11 @@ class RealPlace:
     def __init__(self, alias: str, east: SandboxCluster) -> None:
         self.alias = alias
         self._east = east
-        self._logs: list[FlowLog] = []
+        self._logs: list[FlowStateLog] = []
 
     def log(
-        self, bounds: UnacknowledgedLimits = flow_log_writer.DEFAULT_UNACKNOWLEDGED_LIMITS
-    ) -> FlowLog:
+        self, bounds: UnacknowledgedLimits = flow_state_log_writer.DEFAULT_UNACKNOWLEDGED_LIMITS
+    ) -> FlowStateLog:
         access = cluster_access.of(self._east)
         log = cluster_access.flow_log(access, self.alias, bounds=bounds)
         self._logs.append(log)
@@ -95,15 +95,15 @@ class RealPlace:
         finally:
             self._east.unfreeze()
 
-    def create(self, topic: FlowLogTopic, *, partitions: int, policy: str) -> None:
-        name = client_interfaces.build_flow_log_topic_names(self.alias)[topic]
+    def create(self, topic: FlowStateTopic, *, partitions: int, policy: str) -> None:
+        name = client_interfaces.build_flow_state_topic_names(self.alias)[topic]
         config = {"cleanup.policy": policy}
         kafka.create_topic(
             self._east.client_properties(), name, partitions=partitions, config=config
         )
 
-    def make_again(self, topic: FlowLogTopic) -> None:
-        name = client_interfaces.build_flow_log_topic_names(self.alias)[topic]
+    def make_again(self, topic: FlowStateTopic) -> None:
+        name = client_interfaces.build_flow_state_topic_names(self.alias)[topic]
         operations.delete(self._east.client_properties(), name)
         self.create(topic, partitions=1, policy="compact")
 
@@ -141,13 +141,13 @@ class Answers:
         return {what: error for what, error in self.heard if error is not None}
 
 
-def opened(place: Place, **options: UnacknowledgedLimits) -> FlowLog:
+def opened(place: Place, **options: UnacknowledgedLimits) -> FlowStateLog:
     log = place.log(**options)
     log.open(WAIT_S)
     return log
 
 
-def settle(log: FlowLog) -> None:
+def settle(log: FlowStateLog) -> None:
     def settled() -> bool:
         log.poll(0.05)
         return log.pending == 0
@@ -159,7 +159,7 @@ def ignore(_: ConnectError | None) -> None:
     pass
 
 
-def write(log: FlowLog, *keys: str, topic: FlowLogTopic = MAP) -> None:
+def write(log: FlowStateLog, *keys: str, topic: FlowStateTopic = MAP) -> None:
     answers = Answers()
     for key in keys:
         log.append(topic, key.encode(), b"value", on_recorded=answers.about(key))
@@ -167,7 +167,7 @@ def write(log: FlowLog, *keys: str, topic: FlowLogTopic = MAP) -> None:
     assert answers.recorded == list(keys)
 
 
-def keys(records: list[StoredLogRecord], topic: FlowLogTopic = MAP) -> list[str]:
+def keys(records: list[StoredLogRecord], topic: FlowStateTopic = MAP) -> list[str]:
     return [record.key.decode() for record in records if record.topic is topic]
 
 
@@ -295,10 +295,10 @@ def test_a_full_log_takes_nothing_until_it_is_polled(place):
     with place.away():
         for key in taken:
             log.append(MAP, key.encode(), b"v", on_recorded=ignore)
-        with pytest.raises(FlowLogFullError):
+        with pytest.raises(FlowStateLogFullError):
             log.append(MAP, b"d", b"v", on_recorded=ignore)
         log.poll(0.0)
-        with pytest.raises(FlowLogFullError):
+        with pytest.raises(FlowStateLogFullError):
             log.append(MAP, b"d", b"v", on_recorded=ignore)
     settle(log)
     write(log, "e")
@@ -309,7 +309,7 @@ def test_bytes_are_bounded_too_and_one_record_always_fits(place):
     log = opened(place, bounds=UnacknowledgedLimits(bytes=100))
     with place.away():
         log.append(MAP, b"big", b"x" * 1000, on_recorded=ignore)
-        with pytest.raises(FlowLogFullError):
+        with pytest.raises(FlowStateLogFullError):
             log.append(MAP, b"small", b"v", on_recorded=ignore)
     settle(log)
     write(log, "small")
@@ -323,14 +323,14 @@ def test_a_failed_record_is_not_overtaken(place):
     log.append(MAP, b"large", TOO_LARGE, on_recorded=answers.about("large"))
     try:
         log.append(MAP, b"behind", b"v", on_recorded=answers.about("behind"))
-    except FlowLogBrokenError as error:  # the answer was there already
+    except FlowStateLogBrokenError as error:  # the answer was there already
         answers.about("behind")(error)
     settle(log)
     assert answers.recorded == []
     assert list(answers.failed) == ["large", "behind"]
     assert "max.message.bytes" in str(answers.failed["large"])
-    for topic in FlowLogTopic:
-        with pytest.raises(FlowLogBrokenError):
+    for topic in FlowStateTopic:
+        with pytest.raises(FlowStateLogBrokenError):
             log.append(topic, b"later", b"v", on_recorded=answers.about("later"))
     assert keys(log.read_to_end(WAIT_S)) == ["before"]
     log.open(WAIT_S)
@@ -384,13 +384,13 @@ def test_closing_twice_or_before_opening_does_nothing(place):
     log.close(0.0)
 
 
-@pytest.mark.parametrize("topic", list(FlowLogTopic))
+@pytest.mark.parametrize("topic", list(FlowStateTopic))
 @pytest.mark.parametrize("policy", ["delete", "compact,delete"])
 def test_a_topic_that_forgets_by_age_is_refused(place, topic, policy):
     place.create(topic, partitions=1, policy=policy)
     with pytest.raises(FatalError) as refused:
         place.log().open(WAIT_S)
-    name = client_interfaces.build_flow_log_topic_names(place.alias)[topic]
+    name = client_interfaces.build_flow_state_topic_names(place.alias)[topic]
     for part in (name, "cleanup.policy", policy, "kafka-configs", "cleanup.policy=compact"):
         assert part in str(refused.value)
 
@@ -400,7 +400,7 @@ def test_a_topic_of_several_partitions_is_refused(place):
     with pytest.raises(FatalError) as refused:
         place.log().open(WAIT_S)
     for part in (
-        client_interfaces.build_flow_log_topic_names(place.alias)[INCIDENTS],
+        client_interfaces.build_flow_state_topic_names(place.alias)[INCIDENTS],
         "2 partitions",
         "kafka-topics",
     ):
@@ -414,14 +414,14 @@ def test_a_suitable_topic_is_used_as_it_is(place):
     assert keys(log.read_to_end(WAIT_S)) == ["a"]
 
 
-def _append_and_hear(log: FlowLog) -> Exception | None:
+def _append_and_hear(log: FlowStateLog) -> Exception | None:
     answers = Answers()
     log.append(MAP, b"new", b"v", on_recorded=answers.about("new"))
     settle(log)
     return answers.failed.get("new")
 
 
-def _read(log: FlowLog) -> Exception | None:
+def _read(log: FlowStateLog) -> Exception | None:
     """What a reader is told in the end: while the topic is being made again, it may take long."""
     told: Exception | None = None
     for _ in range(5):
@@ -436,7 +436,7 @@ def _read(log: FlowLog) -> Exception | None:
 
 @pytest.mark.parametrize("use", [_append_and_hear, _read])
 def test_a_topic_made_again_under_us_is_noticed(
-    place: Place, use: Callable[[FlowLog], Exception | None]
+    place: Place, use: Callable[[FlowStateLog], Exception | None]
 ) -> None:
     log = opened(place)
     write(log, "a", "b")

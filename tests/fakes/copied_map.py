@@ -19,7 +19,7 @@ from mm2.formats.offset_map_records import (
     OffsetRun,
 )
 from mm2.offsets.offset_map import OffsetMap
-from mm2.replication.map_writer import MapWriter
+from mm2.replication.offset_map_writer import MapWriter
 from tests.fakes import copying
 
 T7 = TopicPartition("orders", 7)

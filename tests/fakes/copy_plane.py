@@ -9,9 +9,9 @@ from mm2.config.copy_engine_config import EngineSettings
 from mm2.copier import control_messages, progress_reports
 from mm2.copier.control_messages import ConfigureCopy
 from mm2.copier.control_server import ChannelInbox
-from mm2.copier.engine import CopyJob, CopyState, SlotUsage
+from mm2.copier.copy_engine import CopyJob, CopyState, SlotUsage
 from mm2.copier.progress_reports import PartitionGauge
-from mm2.replication.latency import LatencySnapshot
+from mm2.replication.replication_latency import LatencySnapshot
 
 
 class FakeChannel:

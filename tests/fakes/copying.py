@@ -18,7 +18,7 @@ from mm2.replication.partition_replicator import PartitionReplicator
 from mm2.replication.partition_state import PartitionPhase, PartitionState
 from mm2.replication.read_committed import SourceBatch
 from mm2.replication.recovery_instructions import (
-    AppendToFlowLog,
+    AppendToFlowState,
     CommitTransaction,
     Delay,
     EpochEnd,
@@ -63,7 +63,7 @@ class World:
         self.withheld: set[type] = set()
         self.open: Any = None
         self.asked: list[Any] = []
-        self.anchors: list[AppendToFlowLog] = []
+        self.anchors: list[AppendToFlowState] = []
         self.in_flight: list[bytes] = []
         self.budget = MemoryBudget(1 << 20)
         self.joining = BatchMergeLimits(records=0)
@@ -117,7 +117,7 @@ class World:
         for each in found:
             self.asked.append(each)
             if not self.copy.script_runner.is_outstanding(each):
-                if isinstance(each, AppendToFlowLog):
+                if isinstance(each, AppendToFlowState):
                     self.anchors.append(each)
             elif type(each) in self.withheld:
                 self.open = each
@@ -198,7 +198,7 @@ class World:
                 self.append(scripts.marker(0, (7, self._producer.epoch)), self.end)
             case Delay():
                 self.now_s += question.delay_s
-            case AppendToFlowLog():
+            case AppendToFlowState():
                 for each in question.items:
                     if not each.incident:
                         self.map.apply(each.key, each.value)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from connect_runtime.app.distributed_settings import DistributedSettings
-from connect_runtime.app.multi_worker import FleetMember, LoopbackApi, WorkerFleet
+from connect_runtime.app.multi_worker_process import FleetMember, LoopbackApi, WorkerFleet
 from connect_runtime.base.metrics import MetricFamily
 from connect_runtime.group.connectors_and_tasks import ConnectorsAndTasks, WorkItem
 from connect_runtime.herder import request_routing

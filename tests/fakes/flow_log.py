@@ -1,4 +1,4 @@
-"""A `flow_log.FlowLog` in memory, over the topics of a `FakeCluster`.
+"""A `flow_log.FlowStateLog` in memory, over the topics of a `FakeCluster`.
 
 Records reach the log, and their callbacks run, in `poll`: what a test has not polled is not
 recorded. While the cluster is away records wait.
@@ -11,44 +11,44 @@ from collections import deque
 from connect_runtime.base.errors import ConnectError, FatalError, RetriableError
 from connect_runtime.kafka.client_errors import TopicMissingError, UnreachableError
 from connect_runtime.system.clock import SystemClock
-from mm2.kafka import client_interfaces, flow_log_writer
+from mm2.kafka import client_interfaces, flow_state_log_writer
 from mm2.kafka.client_interfaces import (
-    FlowLogBrokenError,
-    FlowLogFullError,
-    FlowLogTopic,
+    FlowStateLogBrokenError,
+    FlowStateLogFullError,
+    FlowStateTopic,
     LogTruncatedError,
     OnRecorded,
     StoredLogRecord,
 )
-from mm2.kafka.flow_log_topics import FlowLogTopics
-from mm2.kafka.flow_log_writer import UnacknowledgedLimits
+from mm2.kafka.flow_state_log_writer import UnacknowledgedLimits
+from mm2.kafka.flow_state_topics import FlowStateTopics
 from tests.fakes.admin import FakeAdmin, FakeCluster
 
 
-class FakeFlowLog:
-    """Implements `FlowLog`. Logs that share a cluster and alias share their records."""
+class FakeFlowStateLog:
+    """Implements `FlowStateLog`. Logs that share a cluster and alias share their records."""
 
     def __init__(
         self,
         cluster: FakeCluster,
         *,
         source_alias: str,
-        bounds: UnacknowledgedLimits = flow_log_writer.DEFAULT_UNACKNOWLEDGED_LIMITS,
+        bounds: UnacknowledgedLimits = flow_state_log_writer.DEFAULT_UNACKNOWLEDGED_LIMITS,
         max_record_bytes: int = 1 << 20,
     ) -> None:
         self._cluster = cluster
-        self._names = client_interfaces.build_flow_log_topic_names(source_alias)
+        self._names = client_interfaces.build_flow_state_topic_names(source_alias)
         self._bounds = bounds
         self._max_record_bytes = max_record_bytes
-        self._waiting: deque[tuple[FlowLogTopic, bytes, bytes | None, OnRecorded]] = deque()
+        self._waiting: deque[tuple[FlowStateTopic, bytes, bytes | None, OnRecorded]] = deque()
         self._broken: ConnectError | None = None
-        self._positions: dict[FlowLogTopic, int] = {}
-        self._ids: dict[FlowLogTopic, object] = {}
+        self._positions: dict[FlowStateTopic, int] = {}
+        self._ids: dict[FlowStateTopic, object] = {}
         self._opened = False
 
     def open(self, timeout_s: float) -> None:
         self.close(0.0)
-        topics = FlowLogTopics(
+        topics = FlowStateTopics(
             target=FakeAdmin(self._cluster),
             where="fake",
             bootstrap="fake:9092",
@@ -57,7 +57,7 @@ class FakeFlowLog:
         )
         topics.ensure_topics(list(self._names.values()), timeout_s)
         self._broken = None
-        self._positions = dict.fromkeys(FlowLogTopic, 0)
+        self._positions = dict.fromkeys(FlowStateTopic, 0)
         self._ids = {
             topic: self._cluster.topics[name].topic_id for topic, name in self._names.items()
         }
@@ -65,7 +65,7 @@ class FakeFlowLog:
 
     def append(
         self,
-        topic: FlowLogTopic,
+        topic: FlowStateTopic,
         key: bytes,
         value: bytes | None,
         *,
@@ -73,12 +73,12 @@ class FakeFlowLog:
     ) -> None:
         assert self._opened, "open the flow log first"
         if self._broken is not None:
-            raise FlowLogBrokenError(str(self._broken))
+            raise FlowStateLogBrokenError(str(self._broken))
         size = sum(len(key) + len(value or b"") for _, key, value, _ in self._waiting)
         size += len(key) + len(value or b"")
         full = len(self._waiting) >= self._bounds.records or size > self._bounds.bytes
         if full and self._waiting:
-            raise FlowLogFullError("too many records wait")
+            raise FlowStateLogFullError("too many records wait")
         self._waiting.append((topic, key, value, on_recorded))
 
     def poll(self, timeout_s: float) -> int:
@@ -99,7 +99,7 @@ class FakeFlowLog:
         if self._cluster.away:
             raise UnreachableError("reading: nobody answers")
         found: list[StoredLogRecord] = []
-        for topic in FlowLogTopic:
+        for topic in FlowStateTopic:
             self._check_same(topic)
             records = self._cluster.topics[self._names[topic]].log
             for offset in range(self._positions[topic], len(records)):
@@ -119,9 +119,11 @@ class FakeFlowLog:
             *_, on_recorded = self._waiting.popleft()
             on_recorded(left)
 
-    def _record(self, topic: FlowLogTopic, key: bytes, value: bytes | None) -> ConnectError | None:
+    def _record(
+        self, topic: FlowStateTopic, key: bytes, value: bytes | None
+    ) -> ConnectError | None:
         if self._broken is not None:
-            return FlowLogBrokenError(f"behind a failed record: {self._broken}")
+            return FlowStateLogBrokenError(f"behind a failed record: {self._broken}")
         try:
             self._check_same(topic)
             if len(key) + len(value or b"") > self._max_record_bytes:
@@ -132,7 +134,7 @@ class FakeFlowLog:
         self._cluster.topics[self._names[topic]].log.append((key, value))
         return None
 
-    def _check_same(self, topic: FlowLogTopic) -> None:
+    def _check_same(self, topic: FlowStateTopic) -> None:
         name = self._names[topic]
         if name not in self._cluster.topics:
             raise TopicMissingError(f"topic {name} does not exist")

@@ -17,7 +17,7 @@ from mm2.failover.move_executor import MoveExecutor
 from mm2.failover.move_request import MoveKind, MoveRequest
 from mm2.failover.planner import MovePlanner
 from mm2.failover.writer_fencing import PartiallyFencedError
-from mm2.topics import filters, naming
+from mm2.topics import naming, topic_filters
 from mm2.topics.flow_config import Flow
 from tests.fakes import copied_map
 from tests.fakes.two_sides import FakeSides
@@ -101,7 +101,9 @@ class World:
 
 def east_and_west(folder: Path) -> World:
     """A partition that was copied whole, and three groups, one of which has read on there."""
-    flow = Flow(source="east", target="west", topics=filters.compile_topic_filter(("orders",)))
+    flow = Flow(
+        source="east", target="west", topics=topic_filters.compile_topic_filter(("orders",))
+    )
     sides = FakeSides(flow)
     sides.source.log("orders", COPIED)
     sides.target.log("east.orders", COPIED + DELTA)

@@ -17,7 +17,7 @@ from mm2.failover.position_translation import OffsetSources
 from mm2.failover.unreplicated_tails import UnreplicatedTail
 from mm2.formats import mm2_records
 from mm2.formats.mm2_records import Checkpoint
-from mm2.topics import filters, naming
+from mm2.topics import naming, topic_filters
 from mm2.topics.flow_config import Flow
 from tests.fakes import copied_map
 from tests.fakes.two_sides import FakeSides
@@ -42,7 +42,7 @@ def scene(**given: Any) -> FakeSides:
         **{
             "source": "east",
             "target": "west",
-            "topics": filters.compile_topic_filter((TOPIC,)),
+            "topics": topic_filters.compile_topic_filter((TOPIC,)),
             **given,
         }
     )

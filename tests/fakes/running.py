@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from mm2.connectors.status_registry import FlowStatus
-from mm2.copier.engine import EngineState
+from mm2.copier.copy_engine import EngineState
 
 
 class FakeEngine:

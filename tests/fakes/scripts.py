@@ -13,10 +13,10 @@ from typing import Any
 
 from mm2.formats import record_batch
 from mm2.replication.recovery_instructions import (
-    AppendToFlowLog,
+    AppendToFlowState,
     Delay,
     FetchedRecords,
-    FlowLogItem,
+    FlowStateRecord,
     InstructionDone,
     InstructionRefused,
     NoResponse,
@@ -37,7 +37,7 @@ LOST = NoResponse(reason="connection lost")
 
 _GRANTED: dict[type, Any] = {
     RequestAcquisition: DONE,
-    AppendToFlowLog: DONE,
+    AppendToFlowState: DONE,
     Delay: DONE,
 }
 
@@ -55,9 +55,9 @@ class Played:
         return [type(each) for each in self.asked]
 
     @property
-    def stored(self) -> list[FlowLogItem]:
+    def stored(self) -> list[FlowStateRecord]:
         """The items of every record that was asked for, in order."""
-        of = [each for each in self.asked if isinstance(each, AppendToFlowLog)]
+        of = [each for each in self.asked if isinstance(each, AppendToFlowState)]
         return [item for each in of for item in each.items]
 
 

@@ -10,15 +10,15 @@ from connect_runtime.base.ids import TopicPartition
 from connect_runtime.base.timing import Clock
 from mm2 import operator_commands
 from mm2.config.mirror_connector_config import MirrorSourceConfig
-from mm2.connectors.flow_ledger import FlowLedger
+from mm2.connectors.flow_state_store import FlowStateStore
 from mm2.connectors.java_reverse_flow import JavaReverseFlow, ReverseFlowCluster
 from mm2.kafka.client_interfaces import Admin
-from mm2.kafka.flow_log_topics import FlowLogTopics
+from mm2.kafka.flow_state_topics import FlowStateTopics
 from mm2.operator_commands import OperatorCommands
 from tests.fakes.acls import FakeAclCluster, FakeAcls
 from tests.fakes.admin import FakeAdmin, FakeCluster
 from tests.fakes.checkpoint_clients import FakeTail, Record
-from tests.fakes.flow_log import FakeFlowLog
+from tests.fakes.flow_log import FakeFlowStateLog
 
 T = TypeVar("T")
 
@@ -63,14 +63,14 @@ class FakeClusters:
     def create_target_acl_admin(self) -> FakeAcls:
         return self._kept(FakeAcls(self.target_rights))
 
-    def create_log_topics(self, target: Admin) -> FlowLogTopics:
-        return FlowLogTopics(
+    def create_log_topics(self, target: Admin) -> FlowStateTopics:
+        return FlowStateTopics(
             target=target, where="B", bootstrap="b:1", replication_factor=1, clock=self.clock
         )
 
-    def create_ledger(self, partitions: Collection[TopicPartition]) -> FlowLedger:
-        log = FakeFlowLog(self.target, source_alias="A")
-        return FlowLedger(log, partitions=partitions)
+    def create_flow_state_store(self, partitions: Collection[TopicPartition]) -> FlowStateStore:
+        log = FakeFlowStateLog(self.target, source_alias="A")
+        return FlowStateStore(log, partitions=partitions)
 
     def create_java_reverse_flow(self, *, source: Admin, target: Admin) -> JavaReverseFlow:
         assert self.config is not None

@@ -10,7 +10,7 @@ from connect_runtime.base.ids import TopicPartition
 from connect_runtime.base.timing import Clock
 from mm2 import operator_commands
 from mm2.config.mirror_connector_config import MirrorSourceConfig
-from mm2.connectors.flow_ledger import FlowLedger, ReadJavaProgress
+from mm2.connectors.flow_state_store import FlowStateStore, ReadJavaProgress
 from mm2.connectors.reverse_producer_ids import ReverseProducerIds
 from mm2.copier.control_messages import ClusterAccess
 from mm2.formats import mm2_records
@@ -19,7 +19,7 @@ from mm2.kafka.client_interfaces import OnWritten
 from mm2.operator_commands import OperatorCommands
 from tests.fakes.admin import FakeAdmin, FakeCluster
 from tests.fakes.checkpoint_clients import FakeTail, Record
-from tests.fakes.flow_log import FakeFlowLog
+from tests.fakes.flow_log import FakeFlowStateLog
 from tests.fakes.opposite import Source
 
 
@@ -59,7 +59,7 @@ class FakeClusters:
     writer: FakeWriter = field(default_factory=FakeWriter)
     task: int | str = "?"
     admins_made: list[FakeAdmin] = field(default_factory=list)
-    ledgers: list[FlowLedger] = field(default_factory=list)
+    ledgers: list[FlowStateStore] = field(default_factory=list)
     config: MirrorSourceConfig | None = None
 
     def __call__(
@@ -77,12 +77,12 @@ class FakeClusters:
         self.admins_made.extend(made)
         return made
 
-    def create_ledger(
+    def create_flow_state_store(
         self, partitions: Collection[TopicPartition], java: ReadJavaProgress
-    ) -> FlowLedger:
+    ) -> FlowStateStore:
         assert self.config is not None
-        log = FakeFlowLog(self.target_cluster, source_alias=self.config.common.source)
-        self.ledgers.append(FlowLedger(log, partitions=partitions, read_java_progress=java))
+        log = FakeFlowStateLog(self.target_cluster, source_alias=self.config.common.source)
+        self.ledgers.append(FlowStateStore(log, partitions=partitions, read_java_progress=java))
         return self.ledgers[-1]
 
     def create_reverse_producer_ids(self) -> ReverseProducerIds:

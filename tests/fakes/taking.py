@@ -10,6 +10,7 @@ from mm2.formats.offset_map_records import Era, MapSegment, MapSegmentKey
 from mm2.offsets.offset_map import ResumePoint
 from mm2.replication import recovery_instructions
 from mm2.replication.outbound_batches import RecordTransform
+from mm2.replication.partition_setup import PartitionSetup
 from mm2.replication.producer_fencing import ProducerFence
 from mm2.replication.recovery_instructions import (
     AddToTransaction,
@@ -28,7 +29,6 @@ from mm2.replication.recovery_instructions import (
     TargetEnd,
 )
 from mm2.replication.recovery_outcomes import RecoveryAttempt, RecoveryContext
-from mm2.replication.setup import PartitionSetup
 from tests.fakes import scripts
 from tests.fakes.scripts import Log, Played
 

@@ -11,8 +11,8 @@ from confluent_kafka import admin as kafka_admin
 from connect_runtime.network.connection_settings import ConnectionSettings
 from connect_runtime.system.clock import SystemClock
 from mm2.copier.capability_probe import ClusterProbe
-from mm2.replication import capabilities
-from mm2.replication.capabilities import (
+from mm2.replication import cluster_capabilities
+from mm2.replication.cluster_capabilities import (
     CapabilityCheck,
     CheckOutcome,
     ClusterRole,
@@ -47,10 +47,10 @@ def test_everything_holds_on_the_newest(east, topic):
     observed = observe(east.client_properties(), topic())
     source = probe("a", east.client_properties()).probe_source()
 
-    assert set(observed.checks.values()) == {capabilities.CHECK_HOLDS}, outcomes(observed)
+    assert set(observed.checks.values()) == {cluster_capabilities.CHECK_HOLDS}, outcomes(observed)
     assert observed.has_topic_ids is True
     assert source.api_versions == {"metadata": 13, "fetch": 17, "list_offsets": 11}
-    verdict = capabilities.assess_delivery(source, observed, transactional_prefix=PREFIX)
+    verdict = cluster_capabilities.assess_delivery(source, observed, transactional_prefix=PREFIX)
     assert (str(verdict), verdict.reasons, verdict.notes) == ("exactly once", (), ())
 
 
@@ -61,7 +61,7 @@ def test_everything_holds_on_old_brokers(own_cluster, topic, version):
     old = own_cluster(kafka_version=version).client_properties()
     observed = observe(old, topic())
 
-    assert set(observed.checks.values()) == {capabilities.CHECK_HOLDS}, outcomes(observed)
+    assert set(observed.checks.values()) == {cluster_capabilities.CHECK_HOLDS}, outcomes(observed)
     expected = {"2.8": 12, "3.9": 17}
     assert observed.api_versions["fetch"] == expected[version]
     assert not observed.list_missing_apis(ClusterRole.TARGET)
@@ -78,16 +78,16 @@ def test_a_cluster_that_denies_the_transactional_id_is_copied_to_at_least_once(
     alice = probe("b", fort.client_properties("alice"))
 
     observed = alice.probe_target(name, transactional_prefix=PREFIX)
-    verdict = capabilities.assess_delivery(
+    verdict = cluster_capabilities.assess_delivery(
         alice.probe_source(name), observed, transactional_prefix=PREFIX
     )
 
     answer = observed.get_result(CapabilityCheck.TRANSACTIONAL_ID)
     assert answer.outcome is CheckOutcome.DENIED, outcomes(observed)
     assert "TRANSACTIONAL_ID_AUTHORIZATION_FAILED" in answer.detail
-    assert observed.get_result(CapabilityCheck.OFFSET) == capabilities.CHECK_HOLDS
-    assert observed.get_result(CapabilityCheck.SEQUENCE) == capabilities.CHECK_HOLDS
-    assert observed.get_result(CapabilityCheck.FENCE) == capabilities.CHECK_NOT_TRIED
+    assert observed.get_result(CapabilityCheck.OFFSET) == cluster_capabilities.CHECK_HOLDS
+    assert observed.get_result(CapabilityCheck.SEQUENCE) == cluster_capabilities.CHECK_HOLDS
+    assert observed.get_result(CapabilityCheck.FENCE) == cluster_capabilities.CHECK_NOT_TRIED
     assert verdict.guarantee is DeliveryGuarantee.AT_LEAST_ONCE
     assert not verdict.is_fenced
     assert f"transactional ids with the prefix {PREFIX}" in verdict.reasons[0]

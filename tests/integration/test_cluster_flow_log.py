@@ -13,21 +13,21 @@ from connect_runtime.base.errors import ConnectError, FatalError
 from connect_runtime.kafka.cluster_access import KafkaClusterAccess
 from mm2.kafka import client_interfaces
 from mm2.kafka.client_interfaces import (
-    FlowLog,
-    FlowLogBrokenError,
-    FlowLogFullError,
-    FlowLogTopic,
+    FlowStateLog,
+    FlowStateLogBrokenError,
+    FlowStateLogFullError,
+    FlowStateTopic,
     StoredLogRecord,
 )
-from mm2.kafka.flow_log import KafkaFlowLog
-from mm2.kafka.flow_log_writer import UnacknowledgedLimits
+from mm2.kafka.flow_state_log import KafkaFlowStateLog
+from mm2.kafka.flow_state_log_writer import UnacknowledgedLimits
 from mm2.sandbox.sandbox_cluster import SandboxCluster
 from tests.support import cluster_access, eventually, kafka, log_judge
 from tests.support.kafka import Outgoing
 
 pytestmark = pytest.mark.integration
 
-MAP, INCIDENTS = FlowLogTopic.MAP, FlowLogTopic.INCIDENTS
+MAP, INCIDENTS = FlowStateTopic.MAP, FlowStateTopic.INCIDENTS
 WAIT_S = 60.0
 LOOK_S = 3.0
 CORES_AT_REST = 0.2
@@ -38,14 +38,14 @@ LIBRARYS_BYTES = 100_000_000
 class Writer:
     """Appends numbered records and knows which of them were recorded."""
 
-    def __init__(self, name: str, log: FlowLog) -> None:
+    def __init__(self, name: str, log: FlowStateLog) -> None:
         self.name = name
         self.log = log
-        self.recorded: dict[FlowLogTopic, list[bytes]] = collections.defaultdict(list)
+        self.recorded: dict[FlowStateTopic, list[bytes]] = collections.defaultdict(list)
         self.refused: list[ConnectError] = []
         self._next = 0
 
-    def append(self, topic: FlowLogTopic) -> None:
+    def append(self, topic: FlowStateTopic) -> None:
         key = f"{self.name}-{self._next:06d}".encode()
         self._next += 1
 
@@ -58,7 +58,7 @@ class Writer:
         while True:
             try:
                 self.log.append(topic, key, b"value", on_recorded=on_recorded)
-            except FlowLogFullError:
+            except FlowStateLogFullError:
                 self.log.poll(0.1)
             else:
                 return
@@ -72,12 +72,12 @@ class Writer:
 
 
 @pytest.fixture
-def logs() -> Iterator[Callable[..., KafkaFlowLog]]:
-    made: list[KafkaFlowLog] = []
+def logs() -> Iterator[Callable[..., KafkaFlowStateLog]]:
+    made: list[KafkaFlowStateLog] = []
 
     def make(
         access: KafkaClusterAccess, alias: str = "src", *, replication_factor: int = 1
-    ) -> KafkaFlowLog:
+    ) -> KafkaFlowStateLog:
         made.append(cluster_access.flow_log(access, alias, replication_factor=replication_factor))
         made[-1].open(WAIT_S)
         return made[-1]
@@ -88,10 +88,10 @@ def logs() -> Iterator[Callable[..., KafkaFlowLog]]:
 
 
 def map_name(alias: str) -> str:
-    return client_interfaces.build_flow_log_topic_names(alias)[MAP]
+    return client_interfaces.build_flow_state_topic_names(alias)[MAP]
 
 
-def keys(records: list[StoredLogRecord], topic: FlowLogTopic) -> list[bytes]:
+def keys(records: list[StoredLogRecord], topic: FlowStateTopic) -> list[bytes]:
     return [record.key for record in records if record.topic is topic]
 
 
@@ -99,7 +99,7 @@ def judge(
     running: SandboxCluster, writers: list[Writer], read: list[list[StoredLogRecord]]
 ) -> None:
     """Nothing recorded is lost, doubled or out of order, and all readers saw what the log holds."""
-    for topic, name in client_interfaces.build_flow_log_topic_names("src").items():
+    for topic, name in client_interfaces.build_flow_state_topic_names("src").items():
         held = [
             record.key or b"" for record in kafka.read_partition(running.client_properties(), name)
         ]
@@ -167,7 +167,7 @@ def test_moving_leaders_lose_and_reorder_nothing(own_cluster, logs):
 def caught_up(running: SandboxCluster) -> None:
     """Wait until every replica is in sync, so that the next fault meets a whole cluster."""
     admin = library.AdminClient(kafka.client_config(running.client_properties()))
-    names = client_interfaces.build_flow_log_topic_names("src").values()
+    names = client_interfaces.build_flow_state_topic_names("src").values()
 
     def in_sync() -> bool:
         found = admin.list_topics(timeout=10).topics
@@ -209,8 +209,8 @@ def test_what_the_library_itself_refuses_breaks_the_log(east):
     log.poll(0.1)
     refused, behind = told
     assert "Message size too large" in str(refused)
-    assert isinstance(behind, FlowLogBrokenError)
-    with pytest.raises(FlowLogBrokenError):
+    assert isinstance(behind, FlowStateLogBrokenError)
+    with pytest.raises(FlowStateLogBrokenError):
         log.append(MAP, b"key", b"small", on_recorded=told.append)
     log.open(WAIT_S)
     assert log.read_to_end(WAIT_S) == []

@@ -17,7 +17,7 @@ from connect_runtime.kafka.client_errors import (
 from connect_runtime.kafka.cluster_access import KafkaClusterAccess
 from connect_runtime.protocol.topic_requests import ConfigChange, NewTopic
 from connect_runtime.system.certificates import CertificateAuthority
-from mm2.kafka.client_interfaces import FlowLog, FlowLogTopic
+from mm2.kafka.client_interfaces import FlowStateLog, FlowStateTopic
 from mm2.sandbox import cluster_security
 from mm2.sandbox.sandbox_cluster import SandboxCluster
 from tests.support import cluster_access, eventually, kafka
@@ -137,7 +137,7 @@ def test_rights_on_some_topics_work_for_those(fort):
         assert isinstance(answer.failed["priv"], NotAuthorizedError)
 
 
-def open_log(running: SandboxCluster, user: str, alias: str) -> FlowLog:
+def open_log(running: SandboxCluster, user: str, alias: str) -> FlowStateLog:
     log = cluster_access.flow_log(cluster_access.of(running, user), alias)
     log.open(WAIT_S)
     return log
@@ -163,8 +163,8 @@ def mirror_rights(extra: Sequence[tuple[str, str, str]] = ()) -> list[tuple[str,
     return [("TOPIC", "mm2-", operation) for operation in operations] + list(extra)
 
 
-def opened_when_rights_are_known(running: SandboxCluster) -> FlowLog:
-    def opened() -> FlowLog | None:
+def opened_when_rights_are_known(running: SandboxCluster) -> FlowStateLog:
+    def opened() -> FlowStateLog | None:
         try:
             return open_log(running, "mirror", "open")
         except NotAuthorizedError:
@@ -181,7 +181,7 @@ def test_a_flow_log_needs_rights_on_its_topics_and_no_others(fort, caplog):
         log = opened_when_rights_are_known(fort)
     assert "without DESCRIBE_CONFIGS; make sure that it is compact" in caplog.text
     heard: list[object] = []
-    log.append(FlowLogTopic.MAP, b"k", b"v", on_recorded=heard.append)
+    log.append(FlowStateTopic.MAP, b"k", b"v", on_recorded=heard.append)
     eventually.eventually(lambda: log.poll(0.1), WAIT_S, "an answer came", interval_s=0.0)
     assert heard == [None]
     assert [record.key for record in log.read_to_end(WAIT_S)] == [b"k"]
@@ -204,7 +204,7 @@ def test_rights_taken_away_break_the_log_aloud(fort):
     heard: list[object] = []
 
     def refused() -> bool:
-        log.append(FlowLogTopic.MAP, b"k", b"v", on_recorded=heard.append)
+        log.append(FlowStateTopic.MAP, b"k", b"v", on_recorded=heard.append)
         eventually.eventually(lambda: log.poll(0.1), WAIT_S, "an answer came", interval_s=0.0)
         return isinstance(heard[-1], NotAuthorizedError)
 

@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.full, pytest.mark.integration, pytest.mark.timeout(600
 WAIT_S = 120.0
 MIRROR, POINTS = "mirror", "points"
 ALIASES = ("behind", "ahead")
-TOPIC = "ledger"
+TOPIC = "store"
 GAPPY, PLAIN, EMPTY = (TopicPartition(TOPIC, each) for each in range(3))
 RECORDS = 300
 LEGACY = "kafka_connect_mirror_mirrorsourceconnector_"
@@ -38,7 +38,7 @@ def write(source: dict[str, str]) -> None:
     for at in range(0, RECORDS, 20):
         some = numbers[at : at + 20]
         records = [Outgoing(value=each, partition=GAPPY.partition) for each in some]
-        kafka.produce_transaction(source, TOPIC, records, transactional_id="ledger-writer")
+        kafka.produce_transaction(source, TOPIC, records, transactional_id="store-writer")
     records = [Outgoing(value=each, partition=PLAIN.partition) for each in numbers]
     kafka.produce(source, TOPIC, records)
 

@@ -12,8 +12,8 @@ from typing import Any
 import httpx
 import pytest
 
-from connect_runtime.app import distributed_settings, internal_rest
-from connect_runtime.app.multi_worker import FleetMember, WorkerFleet
+from connect_runtime.app import distributed_settings, internal_rest_settings
+from connect_runtime.app.multi_worker_process import FleetMember, WorkerFleet
 from connect_runtime.app.worker_settings import WorkerSettingsSource
 from connect_runtime.base.errors import ConnectError
 from connect_runtime.herder.herder_requests import ForwardRequest, PutConnector, RequestRefused
@@ -49,7 +49,7 @@ class Node:
         self._port = port_reservation.reserve_port()
         internal = None
         if rest:
-            internal = internal_rest.read_internal_rest_settings(
+            internal = internal_rest_settings.read_internal_rest_settings(
                 {"listeners": f"http://127.0.0.1:{self._port.port}"}, self._source
             )
         self.watched = one

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from connect_runtime.kafka import librdkafka_clients, log_writer
+from connect_runtime.kafka import internal_topic_writer, librdkafka_clients
 from connect_runtime.kafka.client_errors import ConnectionReports
 from connect_runtime.system.clock import SystemClock
 from mm2.copier.blocking_client import BlockingClient
@@ -56,11 +56,11 @@ def test_they_are_told_apart_and_no_call_ends_the_process(east, request):
 
     eventually.eventually(has_read_all, 60.0)
     for message in messages[: WARMED_UP // 2]:
-        assert not log_writer.is_own_record(message)
+        assert not internal_topic_writer.is_own_record(message)
     for message in messages[WARMED_UP // 2 : WARMED_UP]:
         assert librdkafka_clients.read_headers(message) == [("name", b"x")]
     last = messages[WARMED_UP:]
-    assert [log_writer.is_own_record(message) for message in last[:MALFORMED]] == [
+    assert [internal_topic_writer.is_own_record(message) for message in last[:MALFORMED]] == [
         False,
         True,
     ] * (MALFORMED // 2)

@@ -15,7 +15,7 @@ import zipfile
 import pytest
 
 from connect_runtime.system import processes
-from mm2.sandbox import kafka_jars, kafka_tools, sandbox_lifecycle, supervisor
+from mm2.sandbox import kafka_jars, kafka_tools, process_supervisor, sandbox_lifecycle
 from mm2.sandbox.sandbox_state import SandboxFolder
 from tests.support import kafka, mirror
 from tests.support import processes as support_processes
@@ -111,7 +111,7 @@ def test_kafkas_tools_run_against_secure_clusters_whose_usual_port_is_in_use(hom
         foreign = None
         with contextlib.suppress(OSError):  # another sandbox of this machine has it just now
             foreign = stack.enter_context(
-                socket.create_server(("127.0.0.1", supervisor.FIRST_BROKER_PORT))
+                socket.create_server(("127.0.0.1", process_supervisor.FIRST_BROKER_PORT))
             )
         up = _run(home, "up", "east", "my-west", "--secure")
         assert up.returncode == 0, up.stderr
@@ -119,7 +119,9 @@ def test_kafkas_tools_run_against_secure_clusters_whose_usual_port_is_in_use(hom
         east = json.loads(address)["variables"]["EAST"]
         port = east.rpartition(":")[2]
         if foreign is not None:
-            taken = f"port {supervisor.FIRST_BROKER_PORT} is in use: east uses {port} instead"
+            taken = (
+                f"port {process_supervisor.FIRST_BROKER_PORT} is in use: east uses {port} instead"
+            )
             assert taken in up.stderr.splitlines()
 
         script = SHELL.format(

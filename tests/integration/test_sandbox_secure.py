@@ -8,7 +8,7 @@ import confluent_kafka
 import pytest
 from confluent_kafka import admin
 
-from mm2.sandbox import broker, cluster_security
+from mm2.sandbox import broker_process, cluster_security
 from mm2.sandbox.java_server import LocalRunner
 from mm2.sandbox.sandbox_cluster import SandboxCluster
 from mm2.sandbox.sandbox_errors import SandboxError
@@ -82,7 +82,7 @@ def test_no_program_gets_a_credential_as_an_argument(monkeypatch):
         return start(self, argv, output=output, cwd=cwd)
 
     monkeypatch.setattr(LocalRunner, "start", record)
-    monkeypatch.setattr(broker, "_write_cached_storage", lambda node, *, cluster_id: False)
+    monkeypatch.setattr(broker_process, "_write_cached_storage", lambda node, *, cluster_id: False)
     with SandboxCluster("watched", users=["alice"]) as running:
         passwords = running.security.passwords.values()
     assert len(commands) == 2, "the storage tool and the broker"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mm2.sandbox import broker, broker_settings, kafka_jars, kafka_releases
-from mm2.sandbox.broker import BrokerSpec, KafkaBroker
+from mm2.sandbox import broker_process, broker_settings, kafka_jars, kafka_releases
+from mm2.sandbox.broker_process import BrokerSpec, KafkaBroker
 from mm2.sandbox.java_server import LocalRunner, ProgramRunner
 
 
@@ -34,8 +34,8 @@ def test_the_second_broker_is_formatted_as_the_tool_formats_the_first(tmp_path: 
     runner = LocalRunner(jars)
     first, second = (_node(tmp_path / name, runner) for name in ("first", "second"))
 
-    broker.format_storage([first], cluster_id="AAAAAAAAAAAAAAAAAAAAAA")
-    broker.format_storage([second], cluster_id="BBBBBBBBBBBBBBBBBBBBBA")
+    broker_process.format_storage([first], cluster_id="AAAAAAAAAAAAAAAAAAAAAA")
+    broker_process.format_storage([second], cluster_id="BBBBBBBBBBBBBBBBBBBBBA")
 
     assert (first.folder / "format.log").exists()
     assert not (second.folder / "format.log").exists()

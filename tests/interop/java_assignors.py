@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from connect_runtime.system import java
+from connect_runtime.system import java_installation
 from mm2.copier.spark import jvm
 from mm2.sandbox import kafka_jars
 
@@ -27,7 +27,12 @@ def ask(
     """`leaders`, `members`: a list of answers for each case, in the order of the questions."""
     question, answer = folder / "question.json", folder / "answer.json"
     question.write_text(json.dumps({"leaders": leaders, "members": members}))
-    argv = [str(java.find_java().program), "-XX:TieredStopAtLevel=1", "-cp", _class_path()]
+    argv = [
+        str(java_installation.find_java().program),
+        "-XX:TieredStopAtLevel=1",
+        "-cp",
+        _class_path(),
+    ]
     argv += ["org.codehaus.janino.SimpleCompiler", str(_PROGRAM), _CLASS]
     done = subprocess.run(
         [*argv, str(question), str(answer)],

@@ -10,7 +10,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from connect_runtime.system import java
+from connect_runtime.system import java_installation
 from mm2.sandbox import kafka_jars
 from tests.support import janino
 
@@ -45,7 +45,13 @@ def read(folder: Path, port: int, pattern: str) -> list[Bean]:
     """Those whose object names match, such as `kafka.connect:*`."""
     answer = folder / "beans.json"
     path = os.pathsep.join([_compiled().name, f"{kafka_jars.ensure_jars()}/*"])
-    argv = [str(java.find_java().program), "-XX:TieredStopAtLevel=1", "-Xmx128m", "-cp", path]
+    argv = [
+        str(java_installation.find_java().program),
+        "-XX:TieredStopAtLevel=1",
+        "-Xmx128m",
+        "-cp",
+        path,
+    ]
     done = subprocess.run(
         [*argv, "tests.interop.BeanReader", str(port), pattern, str(answer)],
         capture_output=True,

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from connect_runtime.system import java
+from connect_runtime.system import java_installation
 from mm2.sandbox import kafka_jars
 from tests.support import janino
 
@@ -29,7 +29,14 @@ def ask(folder: Path, questions: Sequence[Mapping[str, Any]]) -> list[Any]:
     question, answer = folder / "question.json", folder / "answer.json"
     question.write_text(json.dumps(questions))
     path = os.pathsep.join([_compiled().name, f"{kafka_jars.ensure_jars()}/*"])
-    argv = [str(java.find_java().program), "-XX:TieredStopAtLevel=1", "-Xmx1g", "-cp", path, _CLASS]
+    argv = [
+        str(java_installation.find_java().program),
+        "-XX:TieredStopAtLevel=1",
+        "-Xmx1g",
+        "-cp",
+        path,
+        _CLASS,
+    ]
     done = subprocess.run(
         [*argv, str(question), str(answer)],
         cwd=folder,

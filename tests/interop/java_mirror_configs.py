@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from connect_runtime.system import java
+from connect_runtime.system import java_installation
 from mm2.copier.spark import jvm
 from mm2.sandbox import kafka_jars
 
@@ -81,7 +81,13 @@ def ask(
     """`definitions`, and an answer for each question in its order (for files: by path)."""
     question, answer = folder / "question.json", folder / "answer.json"
     question.write_text(json.dumps(_told(asked)))
-    argv = [str(java.find_java().program), "-XX:TieredStopAtLevel=1", _QUIET, "-cp", _class_path()]
+    argv = [
+        str(java_installation.find_java().program),
+        "-XX:TieredStopAtLevel=1",
+        _QUIET,
+        "-cp",
+        _class_path(),
+    ]
     argv += ["org.codehaus.janino.SimpleCompiler", str(_PROGRAM), _CLASS]
     done = subprocess.run(
         [*argv, str(question), str(answer)],

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from connect_runtime.system import java
+from connect_runtime.system import java_installation
 from mm2.copier.spark import jvm
 from mm2.formats import records
 from mm2.formats.records import BatchRecord, RecordFields
@@ -60,7 +60,7 @@ def ask(folder: Path, questions: Sequence[bytes | Build]) -> list[Reading]:
     parts += [_build(e) if isinstance(e, Build) else b"\0" + _sized(e) for e in questions]
     question.write_bytes(b"".join(parts))
     argv = [
-        str(java.find_java().program),
+        str(java_installation.find_java().program),
         "-XX:TieredStopAtLevel=1",
         "-Xmx1g",
         "-cp",

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from connect_runtime.system import java
+from connect_runtime.system import java_installation
 from mm2.copier.spark import jvm
 from mm2.sandbox import kafka_jars
 
@@ -34,7 +34,12 @@ def ask(
     asked = {"files": [*map(str, files)], "properties": [*map(str, properties)], **probes}
     question, answer = folder / "question.json", folder / "answer.json"
     question.write_text(json.dumps(asked))
-    argv = [str(java.find_java().program), "-XX:TieredStopAtLevel=1", "-cp", _class_path()]
+    argv = [
+        str(java_installation.find_java().program),
+        "-XX:TieredStopAtLevel=1",
+        "-cp",
+        _class_path(),
+    ]
     argv += ["org.codehaus.janino.SimpleCompiler", str(_PROGRAM), _CLASS]
     done = subprocess.run(
         [*argv, str(question), str(answer)],

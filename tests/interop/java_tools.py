@@ -11,7 +11,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from connect_runtime.system import java
+from connect_runtime.system import java_installation
 from mm2.copier.spark import jvm
 from mm2.sandbox import kafka_jars
 
@@ -41,7 +41,7 @@ def run(lines: Sequence[str], *, folder: Path, timeout_s: float = 200.0) -> list
     assert len(compiler) == 2, compiler
     done = subprocess.run(
         [
-            *(str(java.find_java().program), "-XX:TieredStopAtLevel=1"),
+            *(str(java_installation.find_java().program), "-XX:TieredStopAtLevel=1"),
             "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
             *("-cp", os.pathsep.join([f"{kafka_jars.ensure_jars()}/*", *map(str, compiler)])),
             *("org.codehaus.janino.SimpleCompiler", str(_PROGRAM), _CLASS),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from connect_runtime.system import java
+from connect_runtime.system import java_installation
 from mm2.sandbox import kafka_jars
 
 pytestmark = pytest.mark.integration
@@ -32,7 +32,7 @@ _REGISTERED_ELSEWHERE = (
 def printed_by_java(folder: Path) -> set[str]:
     done = subprocess.run(
         [
-            *(str(java.find_java().program), "-XX:TieredStopAtLevel=1"),
+            *(str(java_installation.find_java().program), "-XX:TieredStopAtLevel=1"),
             *("-cp", f"{kafka_jars.ensure_jars()}{os.sep}*"),
             "org.apache.kafka.connect.runtime.ConnectMetrics",
         ],

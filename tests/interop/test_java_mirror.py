@@ -21,7 +21,12 @@ from mm2.offsets import group_offset_sync
 from mm2.offsets.checkpoint_rules import CheckpointRules, CheckpointTable, OffsetAndMetadata
 from mm2.offsets.group_offset_sync import GroupState, TargetGroup
 from mm2.offsets.offset_syncs import OffsetSyncStore, OffsetSyncWriter
-from mm2.offsets.translation import EarlierOffset, ExactOffset, TranslatedOffset, UntranslatedReason
+from mm2.offsets.offset_translation import (
+    EarlierOffset,
+    ExactOffset,
+    TranslatedOffset,
+    UntranslatedReason,
+)
 from mm2.topics.naming import DefaultReplicationPolicy, IdentityReplicationPolicy, ReplicationPolicy
 from tests.fakes.state_topics import FakeStateTopics
 from tests.interop import java_mirror

@@ -27,7 +27,7 @@ from mm2.config import (
 from mm2.config.dedicated_mode import Resolve, SourceAndTarget
 from mm2.connectors import connect_offsets
 from mm2.offsets import group_selection
-from mm2.topics import acl_plan, assignment, mirror_plan, topic_selection
+from mm2.topics import acl_plan, mirror_plan, task_assignment, topic_selection
 from mm2.topics.acl_plan import TopicAcl
 from mm2.topics.mirror_plan import ConfigEntry, ConfigEntrySource, ObservedTopic, TopicsSnapshot
 from tests.interop import java_mirror_configs, mirror_cases
@@ -202,16 +202,17 @@ def test_tasks_get_the_same_shares_in_the_same_words(java):
     """Of partitions that stand in order: Java shares them out as its hash sets happen to."""
     for asked, theirs in zip(mirror_cases.connectors(), java["connectors"], strict=True):
         if asked.kind == "source":
-            shares = assignment.assign_round_robin(
+            shares = task_assignment.assign_round_robin(
                 [TopicPartition(*each) for each in mirror_cases.PARTITIONS], asked.tasks
             )
             assert (
-                assignment.build_partition_task_configs(asked.properties, shares) == theirs["tasks"]
+                task_assignment.build_partition_task_configs(asked.properties, shares)
+                == theirs["tasks"]
             )
         elif asked.kind == "checkpoint" and theirs["tasks"]:
             shares_of_groups = [each["task.assigned.groups"].split(",") for each in theirs["tasks"]]
             assert (
-                assignment.build_group_task_configs(asked.properties, shares_of_groups)
+                task_assignment.build_group_task_configs(asked.properties, shares_of_groups)
                 == theirs["tasks"]
             )
             sizes = [
@@ -227,12 +228,12 @@ def test_both_read_what_either_wrote(java):
         for task, read in zip(theirs["tasks"], theirs.get("read", ()), strict=False):
             seen += 1
             if asked.kind == "source":
-                ours = assignment.parse_partitions(task)
+                ours = task_assignment.parse_partitions(task)
                 assert sorted(ours) == sorted(TopicPartition(*each) for each in read)
                 assert ",".join(map(str, ours)) == task["task.assigned.partitions"]
             else:
-                assert sorted(assignment.parse_groups(task)) == sorted(read)
-            assert str(assignment.parse_task_index(task)) == task["task.index"]
+                assert sorted(task_assignment.parse_groups(task)) == sorted(read)
+            assert str(task_assignment.parse_task_index(task)) == task["task.index"]
     assert seen > 30
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from mm2.kafka.acl_client import KafkaAclAdmin
 from mm2.sandbox.sandbox_cluster import SandboxCluster
-from mm2.topics import acl_plan, assignment
+from mm2.topics import acl_plan, task_assignment
 from mm2.topics.acl_plan import TopicAcl
 from tests.support import cluster_access, eventually, kafka, source_connectors
 from tests.support.connect_workers import Group, Kind
@@ -128,7 +128,7 @@ def told(text: str, whose: str) -> str:
 
 
 def shares(configs: list[Mapping[str, str]]) -> list[list[str]]:
-    return [list(map(str, assignment.parse_partitions(each))) for each in configs]
+    return [list(map(str, task_assignment.parse_partitions(each))) for each in configs]
 
 
 def every(configs: list[Mapping[str, str]], whose: str) -> list[str]:
@@ -138,7 +138,7 @@ def every(configs: list[Mapping[str, str]], whose: str) -> list[str]:
 
 def rest_of(config: Mapping[str, str], whose: str) -> dict[str, str]:
     """But for the share."""
-    left = {assignment.PARTITIONS_KEY, *_WORKERS_OWN}
+    left = {task_assignment.PARTITIONS_KEY, *_WORKERS_OWN}
     return {key: told(value, whose) for key, value in config.items() if key not in left}
 
 
@@ -276,7 +276,7 @@ def test_what_java_handed_out_stays_where_it_is_and_java_reads_what_we_hand_out(
         named = collections.Counter(
             name
             for each in later
-            for name in each.get(assignment.ADDED_PARTITIONS_KEY, "").split(",")
+            for name in each.get(task_assignment.ADDED_PARTITIONS_KEY, "").split(",")
             if name
         )
         assert named == dict.fromkeys(new, 1)

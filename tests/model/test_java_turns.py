@@ -13,7 +13,7 @@ from random import Random
 
 import pytest
 
-from mm2.replication import java_takeover
+from mm2.replication import takeover_from_java
 from mm2.replication.java_map_reconstruction import JavaOffsetSyncs
 from tests.model.delivery import java_faults, schedule, weather
 from tests.model.delivery.java_faults import (
@@ -70,7 +70,7 @@ class Planted:
 
 def _retracing(fault: type, *kinds: Kind) -> Planted:
     return Planted(
-        owner=java_takeover, name="MapReconstruction", fault=fault, kinds=frozenset(kinds)
+        owner=takeover_from_java, name="MapReconstruction", fault=fault, kinds=frozenset(kinds)
     )
 
 
@@ -96,7 +96,7 @@ PLANTED = {
         kinds=frozenset({DOUBLED}),
     ),
     "our own word taken for Java's": Planted(
-        owner=java_takeover,
+        owner=takeover_from_java,
         name="find_java_records",
         fault=java_faults.believe_any_sync,
         kinds=frozenset({LOST}),

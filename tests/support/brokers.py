@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from connect_runtime.protocol.request_builders import ControllerTarget, RequestBuilder
-from mm2.sandbox import broker, port_reservation
-from mm2.sandbox.broker import KafkaBroker
+from mm2.sandbox import broker_process, port_reservation
+from mm2.sandbox.broker_process import KafkaBroker
 from mm2.sandbox.sandbox_cluster import SandboxCluster
 from tests.support import eventually, kafka
 from tests.support.kafka import Properties
@@ -36,7 +36,7 @@ def added(running: SandboxCluster, node_id: int) -> Iterator[KafkaBroker]:
         first._spec, node_id=node_id, folder=folder, settings={**first._settings, **changed}
     )
     made = KafkaBroker(spec)
-    broker.format_storage([made], cluster_id=running.cluster_id)
+    broker_process.format_storage([made], cluster_id=running.cluster_id)
     try:
         made.start()
         yield made

@@ -10,10 +10,10 @@ from connect_runtime.kafka.cluster_access import KafkaClusterAccess
 from connect_runtime.network import key_stores
 from connect_runtime.protocol.topic_requests import ConfigChange
 from connect_runtime.system.clock import SystemClock
-from mm2.kafka import flow_log_writer
+from mm2.kafka import flow_state_log_writer
 from mm2.kafka.admin import KafkaAdmin
-from mm2.kafka.flow_log import KafkaFlowLog
-from mm2.kafka.flow_log_writer import UnacknowledgedLimits
+from mm2.kafka.flow_state_log import KafkaFlowStateLog
+from mm2.kafka.flow_state_log_writer import UnacknowledgedLimits
 from mm2.sandbox import cluster_security
 from mm2.sandbox.sandbox_cluster import SandboxCluster
 
@@ -42,9 +42,9 @@ def flow_log(
     source_alias: str,
     *,
     replication_factor: int = 1,
-    bounds: UnacknowledgedLimits = flow_log_writer.DEFAULT_UNACKNOWLEDGED_LIMITS,
-) -> KafkaFlowLog:
-    return KafkaFlowLog(
+    bounds: UnacknowledgedLimits = flow_state_log_writer.DEFAULT_UNACKNOWLEDGED_LIMITS,
+) -> KafkaFlowStateLog:
+    return KafkaFlowStateLog(
         access,
         source_alias=source_alias,
         client_id="test-flow-log",

@@ -17,7 +17,13 @@ import httpx
 
 from connect_runtime.system import processes
 from connect_runtime.system.processes import ChildProcess
-from mm2.sandbox import broker_settings, class_archive, java_server, kafka_jars, port_reservation
+from mm2.sandbox import (
+    broker_settings,
+    java_class_archive,
+    java_server,
+    kafka_jars,
+    port_reservation,
+)
 from tests.support import eventually, idle_source
 from tests.support import processes as support_processes
 
@@ -61,7 +67,7 @@ class Kind(enum.Enum):
             return [sys.executable, "-m", module, *map(str, files)]
         jars = kafka_jars.ensure_jars(_JARS[self])
         main = f"org.apache.kafka.connect.cli.Connect{mode.value.title()}"
-        every = (*flags, *class_archive.ensure_archive(jars))
+        every = (*flags, *java_class_archive.ensure_archive(jars))
         classes = [idle_source.java_classes()]
         return java_server.make_java_command(
             main, *map(str, files), jars=jars, flags=every, classes=classes

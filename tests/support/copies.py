@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from mm2.copier.control_frames import ControlMessage
 from mm2.copier.control_server import ControlServer, TaskChannel
-from mm2.copier.engine import CopyEngine, CopyHandle, CopyJob, CopyState
+from mm2.copier.copy_engine import CopyEngine, CopyHandle, CopyJob, CopyState
 from tests.support import eventually
 
 ECHO = "tests.system.standin_copies:echo"

@@ -13,8 +13,8 @@ from mm2.config import dedicated_mode
 from mm2.config.operator_overrides import OverrideKind
 from mm2.connectors.status_registry import FlowState, TaskState
 from mm2.formats.incident_records import IncidentKind
-from mm2.metrics import collector, declarations
-from mm2.replication.halts import HaltCause
+from mm2.metrics import collector, metric_declarations
+from mm2.replication.halt_messages import HaltCause
 from tests.support import promql, rules
 from tests.support.promql import Catalogue
 from tests.support.rules import Rule
@@ -23,7 +23,8 @@ FLOW = "flow"
 
 
 def catalogue(
-    declared: Sequence[Metric] = declarations.ALL_METRICS, recorded: Sequence[Rule] | None = None
+    declared: Sequence[Metric] = metric_declarations.ALL_METRICS,
+    recorded: Sequence[Rule] | None = None,
 ) -> Catalogue:
     """`declared` are mm2's own; what a flow's worker measures has the flow as a label more."""
     found = Catalogue()

@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from connect_runtime.system import java
+from connect_runtime.system import java_installation
 from mm2.copier.spark import jvm
 from mm2.sandbox import kafka_jars
 
@@ -21,7 +21,7 @@ def compile_to(folder: Path, sources: Sequence[Path]) -> None:
     compiler = [*sparks.glob("janino-*.jar"), *sparks.glob("commons-compiler-*.jar")]
     assert len(compiler) == 2, compiler
     kafka = os.pathsep.join(map(str, kafka_jars.ensure_jars().glob("*.jar")))
-    argv = [str(java.find_java().program), "-XX:TieredStopAtLevel=1"]
+    argv = [str(java_installation.find_java().program), "-XX:TieredStopAtLevel=1"]
     argv += ["-cp", os.pathsep.join(map(str, compiler)), "org.codehaus.janino.SimpleCompiler"]
     argv += [str(_COMPILER), "tests.support.CompileTo"]
     argv += [str(folder), kafka, *map(str, sources)]

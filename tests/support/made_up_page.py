@@ -10,11 +10,11 @@ from connect_runtime.base.metrics import MetricFamily
 from connect_runtime.metrics_server import exporter as metrics_server_exporter
 from connect_runtime.metrics_server.exporter import MetricsExporter
 from mm2.connectors.status_registry import StatusRegistry
-from mm2.ui import site
+from mm2.ui import page_routes
 from mm2.ui.command_runner import CommandResult, PageCommand
 from mm2.ui.json_documents import FlowPageSnapshot, PageSnapshot
-from mm2.ui.site import StatusSite
-from mm2.ui.timeline import TimelinePoint
+from mm2.ui.lag_timeline import TimelinePoint
+from mm2.ui.page_routes import StatusSite
 from tests.support import seen_flows
 
 
@@ -62,6 +62,8 @@ def served(what: MadeUp) -> Iterator[str]:
     )
     exporter.start()
     try:
-        yield exporter.url.removesuffix(metrics_server_exporter.METRICS_PATH) + site.PAGE_PATH
+        yield (
+            exporter.url.removesuffix(metrics_server_exporter.METRICS_PATH) + page_routes.PAGE_PATH
+        )
     finally:
         exporter.stop()

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from mm2.sandbox.sandbox_cluster import SandboxCluster
-from mm2.sandbox.traffic import applications
-from mm2.sandbox.traffic.applications import GroupConsumer, NumberProducer
+from mm2.sandbox.traffic import simulated_applications
+from mm2.sandbox.traffic.simulated_applications import GroupConsumer, NumberProducer
 from tests.support import eventually, kafka, mirror
 from tests.support.kafka import Properties
 from tests.support.mirror import Mirror
@@ -35,7 +35,9 @@ class Scene:
         self.east, self.west = own_cluster("east"), own_cluster("west")
         self.source, self.target = (each.client_properties() for each in (self.east, self.west))
         kafka.create_topic(self.source, TOPIC, partitions=PARTITIONS)
-        applications.create_group_at_start(self.source, GROUP, TOPIC, partitions=PARTITIONS)
+        simulated_applications.create_group_at_start(
+            self.source, GROUP, TOPIC, partitions=PARTITIONS
+        )
         given = mirror.settings(
             self.source,
             self.target,
@@ -86,7 +88,9 @@ class Scene:
 
     def finish_there(self) -> set[int]:
         """The application goes on on the destination, up to the end; what stood before it."""
-        stands = applications.read_group_offsets(self.target, GROUP, MIRROR, partitions=PARTITIONS)
+        stands = simulated_applications.read_group_offsets(
+            self.target, GROUP, MIRROR, partitions=PARTITIONS
+        )
         before = {
             int(record.value or b"-1")
             for number, at in stands.items()
@@ -103,4 +107,4 @@ class Scene:
 
 def positions(at: Properties) -> dict[int, int]:
     """Where the group goes on in the mirror."""
-    return applications.read_group_offsets(at, GROUP, MIRROR, partitions=PARTITIONS)
+    return simulated_applications.read_group_offsets(at, GROUP, MIRROR, partitions=PARTITIONS)

@@ -11,7 +11,12 @@ from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from mm2.offsets.translation import EarlierOffset, ExactOffset, TranslatedOffset, UntranslatedReason
+from mm2.offsets.offset_translation import (
+    EarlierOffset,
+    ExactOffset,
+    TranslatedOffset,
+    UntranslatedReason,
+)
 
 Answer = Callable[[int], TranslatedOffset]
 _SHOWN = 5

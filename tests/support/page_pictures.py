@@ -24,7 +24,7 @@ from tests.support.mirror import Mirror
 from tests.support.rounds import Rounds
 
 PICTURES = mirror.ROOT / "docs" / "guides" / "pictures"
-TOPICS = {"orders": 4, "payments": 2, "clicks": 3, "ledger": 1}
+TOPICS = {"orders": 4, "payments": 2, "clicks": 3, "store": 1}
 PER_TURN = {"orders": 9, "payments": 3, "clicks": 24}
 TURN_S = 0.25
 WAVE_TURNS = 400
@@ -89,7 +89,7 @@ def settings(source: Properties, target: Properties) -> dict[str, object]:
         "groups": [*GROUPS],
         "tasks.max": 2,
         "on.source.gap": "fail",
-        "throttle.topics": ["clicks=50kB", "ledger=2kB"],
+        "throttle.topics": ["clicks=50kB", "store=2kB"],
     }
     return {
         "clusters": {"east": dict(source), "west": dict(target)},
@@ -122,8 +122,8 @@ def look(browser: Browser, run: Mirror, traffic: Traffic, source: Properties) ->
     picture(browser, "status-page", WIDE, dark=False)
     picture(browser, "status-page-phone", PHONE, dark=False)
     for _ in range(BATCHES):
-        kafka.produce(source, "ledger", content.some(BATCH, bytes_each=1000))
-    operations.delete_records(source, "ledger", BATCHES * BATCH - 10)
+        kafka.produce(source, "store", content.some(BATCH, bytes_each=1000))
+    operations.delete_records(source, "store", BATCHES * BATCH - 10)
     browser.await_text("#halts-section", "on.source.gap is fail", SOON_S)
     eventually.eventually(lambda: planned_anew(browser), SOON_S, interval_s=5.0)
     picture(browser, "status-page-dark", WIDE, dark=True)

@@ -16,11 +16,11 @@ from mm2.connectors import mirror_topic_writer
 from mm2.formats import offset_map_records
 from mm2.operator_commands import ClusterCommands, OperatorCommands
 from mm2.replication import eras, error_policy
-from mm2.replication import halts as replication_halts
-from mm2.replication.halts import PartitionHalt
+from mm2.replication import halt_messages as replication_halts
+from mm2.replication.halt_messages import PartitionHalt
+from mm2.replication.partition_setup import PartitionSetup
 from mm2.replication.read_committed import UnreadableBatch
 from mm2.replication.recovery_instructions import OpenTransaction, UnreadableStateRecord
-from mm2.replication.setup import PartitionSetup
 from mm2.replication.target_tail import ForeignBatch
 from mm2.status import retention_estimate
 from mm2.status.retention_estimate import DeletionCause, RetentionRisk, RiskKind, TopicRetention

@@ -21,7 +21,7 @@ from typing import Any, Self
 import pytest
 
 from connect_runtime.protocol import api_versions
-from connect_runtime.system import files as system_files
+from connect_runtime.system import file_access as system_files
 from connect_runtime.system import processes
 from mm2.sandbox import kafka_jars, port_reservation
 from tests.support import eventually

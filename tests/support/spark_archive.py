@@ -6,7 +6,7 @@ The product makes it once a driver has run for minutes, which none does here.
 from __future__ import annotations
 
 from connect_runtime.base.errors import FatalError
-from connect_runtime.system import clock, files, java
+from connect_runtime.system import clock, file_access, java_installation
 from connect_runtime.system.clock import SystemClock
 from mm2.copier.spark import jvm
 from mm2.copier.spark.engine import SparkEngine
@@ -21,11 +21,11 @@ _STOPPING_S = 10.0
 def prepare() -> None:
     """Make it, if there is none and there can be one; whoever comes meanwhile waits."""
     try:
-        archive = ClassArchive(java.find_java().banner, jvm.find_spark_home())
+        archive = ClassArchive(java_installation.find_java().banner, jvm.find_spark_home())
     except FatalError:
         return  # the tests say what is missing
     if archive.is_wanted:
-        lock = files.find_user_cache_folder() / "spark-archive.lock"
+        lock = file_access.find_user_cache_folder() / "spark-archive.lock"
         lock.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with kafka_jars.hold_file_lock(lock, report=kafka_jars.print_to_stderr):
             if archive.is_wanted:

@@ -14,7 +14,7 @@ from typing import Any
 from connect_runtime.system.clock import SystemClock
 from mm2.copier import control_server
 from mm2.copier.control_server import ControlServer
-from mm2.copier.engine import CopyState
+from mm2.copier.copy_engine import CopyState
 from mm2.copier.spark.engine import SparkEngine
 from mm2.copier.spark.settings import SparkSettings
 from tests.support.copies import StartedCopy, Starter

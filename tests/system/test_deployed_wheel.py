@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from connect_runtime.system import files, processes
+from connect_runtime.system import file_access, processes
 from mm2.sandbox import kafka_releases
 from tests.support import eventually, mirror
 from tests.support.image import dockerfile, stand_in
@@ -77,7 +77,7 @@ def state() -> Iterator[Callable[[int], Place]]:
     def of(user: int) -> Place:
         cache = folder / "cache"
         cache.mkdir(mode=0o700)
-        for each in files.find_user_cache_folder().glob(
+        for each in file_access.find_user_cache_folder().glob(
             f"{kafka_releases.NEWEST_RELEASE.jars.name}*"
         ):
             (shutil.copytree if each.is_dir() else shutil.copy2)(each, cache / each.name)

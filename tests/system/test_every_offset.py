@@ -16,7 +16,7 @@ import pytest
 
 from connect_runtime.base.ids import TopicPartition
 from connect_runtime.system import clock
-from mm2.offsets import translation
+from mm2.offsets import offset_translation
 from mm2.offsets.offset_map import OffsetMap
 from mm2.topics import naming
 from tests.support import kafka, mirror, numbered, operations
@@ -39,7 +39,7 @@ CLEANED = {"cleanup.policy": "compact", "segment.ms": "500", "min.cleanable.dirt
 KINDS = (
     Kind(topic="plain", partitions=2),
     Kind(topic="tiny", burst=2, codec="none"),
-    Kind(topic="ledger", partitions=2, aborts=0.3, burst=8),
+    Kind(topic="store", partitions=2, aborts=0.3, burst=8),
     Kind(topic="cleaned", config=CLEANED, codec="zstd"),
     Kind(topic="cut"),
 )
@@ -148,12 +148,12 @@ class World:
         )
         assert oracle.copied > 0, place
         mine = known.get_partition(place)
-        ask = functools.partial(translation.translate_to_target, mine)
+        ask = functools.partial(offset_translation.translate_to_target, mine)
         found = oracle.judge(ask, range(source_end + 1))
         # Between two eras, where the source lost records, it may be a bound.
         few = ["ExactOffset"] if len(mine.eras) == 1 else ["ExactOffset", "EarlierOffset"]
         assert set(found.outcomes) <= set(few), f"{place}: {found}"
-        ask_back = functools.partial(translation.translate_to_source, mine)
+        ask_back = functools.partial(offset_translation.translate_to_source, mine)
         back = oracle.judge_back(ask_back, range(target_end + 1))
         assert set(back.outcomes) <= {"ExactOffset", "EarlierOffset"}, f"{place}: {back}"
         found.add(back)
@@ -191,7 +191,7 @@ class World:
                 target_end=kafka.offsets(self.target, f"east.{place.topic}", place.partition)[1],
                 gone=self._gone(place, places),
             )
-            ask = functools.partial(translation.translate_to_target, mine)
+            ask = functools.partial(offset_translation.translate_to_target, mine)
             found = oracle.judge(ask, range(0, max(places) + 1, 5))
             seen = sorted(self._seen.get(place, {}).items())[:5]
             told = f"{mine.eras}, {list(mine.segments.items())[-5:]}, mirror: {seen}"

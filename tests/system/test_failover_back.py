@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from mm2.sandbox.sandbox_cluster import SandboxCluster
-from mm2.sandbox.traffic import applications
-from mm2.sandbox.traffic.applications import GroupConsumer, NumberProducer
+from mm2.sandbox.traffic import simulated_applications
+from mm2.sandbox.traffic.simulated_applications import GroupConsumer, NumberProducer
 from tests.support import both_ways, eventually, kafka, mirror
 from tests.support.console_consumer import ConsoleConsumer
 from tests.support.kafka import Outgoing, Properties, Record
@@ -42,7 +42,9 @@ class Workers:
         self._java = java
         self.shifts: list[GroupConsumer | ConsoleConsumer] = []
         for properties in sides.values():
-            applications.create_group_at_start(properties, group, TOPIC, partitions=PARTITIONS)
+            simulated_applications.create_group_at_start(
+                properties, group, TOPIC, partitions=PARTITIONS
+            )
 
     def go(self, side: str, *topics: str) -> None:
         properties = self._sides[side]

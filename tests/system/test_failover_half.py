@@ -11,7 +11,7 @@ import pytest
 
 from connect_runtime.system.clock import SystemClock
 from mm2.sandbox.sandbox_cluster import SandboxCluster
-from mm2.sandbox.traffic import applications
+from mm2.sandbox.traffic import simulated_applications
 from tests.support import eventually, kafka, mirror
 from tests.support.kafka import Outgoing
 from tests.support.mirror import Mirror
@@ -42,7 +42,9 @@ class Scene:
         self.folder = folder
         kafka.create_topic(self.source, TOPIC, partitions=PARTITIONS, replication_factor=1)
         for name in GROUPS:
-            applications.create_group_at_start(self.source, name, TOPIC, partitions=PARTITIONS)
+            simulated_applications.create_group_at_start(
+                self.source, name, TOPIC, partitions=PARTITIONS
+            )
         kafka.produce(
             self.source,
             TOPIC,
@@ -138,5 +140,7 @@ def test_what_a_dead_broker_alone_knew_is_told(
         report, _ = scene.mm2("--execute", "--journal", str(tmp_path / "journal.jsonl"))
         assert report["unmoved"] == []
     for name in GROUPS:
-        stands = applications.read_group_offsets(scene.target, name, MIRROR, partitions=PARTITIONS)
+        stands = simulated_applications.read_group_offsets(
+            scene.target, name, MIRROR, partitions=PARTITIONS
+        )
         assert stands == dict.fromkeys(range(PARTITIONS), 1)  # behind the mark of a beginning

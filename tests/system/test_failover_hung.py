@@ -13,7 +13,7 @@ from confluent_kafka import admin as library
 
 from connect_runtime.system.clock import SystemClock
 from mm2.sandbox.sandbox_cluster import SandboxCluster
-from mm2.sandbox.traffic import applications
+from mm2.sandbox.traffic import simulated_applications
 from tests.support import eventually, kafka, mirror
 from tests.support.kafka import Outgoing
 from tests.support.mirror import Mirror
@@ -49,7 +49,9 @@ class Scene:
         self.source = own_cluster("east").client_properties()
         self.target = self.west.client_properties()
         kafka.create_topic(self.source, TOPIC, partitions=PARTITIONS)
-        applications.create_group_at_start(self.source, GROUP, TOPIC, partitions=PARTITIONS)
+        simulated_applications.create_group_at_start(
+            self.source, GROUP, TOPIC, partitions=PARTITIONS
+        )
         self._create_mirror()
         self._make_no_more_there()
         given = mirror.settings(
@@ -135,7 +137,9 @@ def test_a_broker_that_hangs_is_waited_for_no_longer_than_it_takes(
         told = (tmp_path / "told").read_text()
         assert report["unmoved"] == [], told
         assert took_s < WAIT_S / 2, told
-    stands = applications.read_group_offsets(scene.target, GROUP, MIRROR, partitions=PARTITIONS)
+    stands = simulated_applications.read_group_offsets(
+        scene.target, GROUP, MIRROR, partitions=PARTITIONS
+    )
     assert stands == dict.fromkeys(range(PARTITIONS), 1)  # behind the mark of a beginning
     journal = [json.loads(line) for line in (tmp_path / "journal.jsonl").read_text().splitlines()]
     (fenced,) = (each for each in journal if each.get("step") == "fence" and "detail" in each)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mm2.sandbox.sandbox_cluster import SandboxCluster
-from mm2.sandbox.traffic import applications
+from mm2.sandbox.traffic import simulated_applications
 from tests.support import content, eventually, granted, kafka, mirror
 from tests.support.granted import Rights
 from tests.support.kafka import Properties
@@ -59,7 +59,7 @@ def test_missing_rights_are_told_before_anything_is_stopped(
     east, west = (own_cluster(name, users=[USER]) for name in ("east", "west"))
     source, target = east.client_properties(), west.client_properties()
     kafka.create_topic(source, TOPIC)
-    applications.create_group_at_start(source, GROUP, TOPIC, partitions=1)
+    simulated_applications.create_group_at_start(source, GROUP, TOPIC, partitions=1)
     kafka.produce(source, TOPIC, content.some())
     for each in (east, west):
         granted.allow(each, USER, READING)

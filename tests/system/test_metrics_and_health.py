@@ -22,7 +22,7 @@ from connect_runtime.worker import metrics_registry
 from mm2.config import flow_plan
 from mm2.formats import offset_map_records
 from mm2.formats.offset_map_records import MapProducerKey
-from mm2.metrics import declarations
+from mm2.metrics import metric_declarations
 from mm2.node import drill_report
 from mm2.sandbox.sandbox_cluster import SandboxCluster
 from tests.support import checkpoints, content, eventually, kafka, mirror
@@ -177,34 +177,38 @@ def series(scene: Scene, metric: Metric, **labels: str) -> list[float]:
 
 def tasks(scene: Scene) -> dict[str, float]:
     """How many there are, by state."""
-    found = families(scene)[declarations.FLOW_TASKS.name].samples
+    found = families(scene)[metric_declarations.FLOW_TASKS.name].samples
     return {each.labels["state"]: each.value for each in found if each.value}
 
 
 def copied(scene: Scene) -> float:
     """So many partitions are copied just now."""
     phases = ("copying", "boundary")
-    return sum(sum(series(scene, declarations.FLOW_PARTITIONS, phase=each)) for each in phases)
+    return sum(
+        sum(series(scene, metric_declarations.FLOW_PARTITIONS, phase=each)) for each in phases
+    )
 
 
 def all_is_measured(scene: Scene) -> None:
     """What has to be there is there, with values that can be; and nothing else is."""
     wanted = [
         each
-        for each in declarations.ALL_METRICS
+        for each in metric_declarations.ALL_METRICS
         if each.name not in WHEN_IT_GOES_WRONG | WHERE_IT_WAITS
     ]
 
     def missing() -> list[str]:
         found = families(scene)
         names = (
-            each.name.removesuffix("_total") for each in (*wanted, *declarations.PARTITION_METRICS)
+            each.name.removesuffix("_total")
+            for each in (*wanted, *metric_declarations.PARTITION_METRICS)
         )
         return [name for name in names if not found[name].samples]
 
     eventually.eventually(lambda: not missing(), SOON_S, lambda: f"{missing()}\n{scene.run.tail}")
     declared = {
-        each.name: each for each in (*declarations.ALL_METRICS, *declarations.PARTITION_METRICS)
+        each.name: each
+        for each in (*metric_declarations.ALL_METRICS, *metric_declarations.PARTITION_METRICS)
     }
     for group in metrics_registry.ALL_GROUPS:
         declared.update(
@@ -227,44 +231,44 @@ def all_is_measured(scene: Scene) -> None:
 def figures_are_sane(scene: Scene) -> bool:
     one = {"flow": FLOW}
     orders = {**one, "topic": scene.orders}
-    assert series(scene, declarations.FLOW_STATE, state="RUNNING", **one) == [1.0]
-    assert series(scene, declarations.ENGINE_READY) == [1.0]
+    assert series(scene, metric_declarations.FLOW_STATE, state="RUNNING", **one) == [1.0]
+    assert series(scene, metric_declarations.ENGINE_READY) == [1.0]
     assert tasks(scene) == {"RUNNING": TASKS}
-    assert series(scene, declarations.FLOW_ASSIGNED_PARTITIONS, **one) == [3.0]
+    assert series(scene, metric_declarations.FLOW_ASSIGNED_PARTITIONS, **one) == [3.0]
     assert copied(scene) == 3, "two of the topic, and that of heartbeats"
-    (records,) = series(scene, declarations.REPLICATED_RECORDS, **orders)
+    (records,) = series(scene, metric_declarations.REPLICATED_RECORDS, **orders)
     assert records >= COUNT
-    (passed,) = series(scene, declarations.REPLICATED_BATCHES, path="pass-through", **orders)
+    (passed,) = series(scene, metric_declarations.REPLICATED_BATCHES, path="pass-through", **orders)
     assert 0 < passed <= records
-    latency = families(scene)[declarations.REPLICATION_LATENCY.name]
+    latency = families(scene)[metric_declarations.REPLICATION_LATENCY.name]
     (counted,) = [each.value for each in latency.samples if each.name.endswith("_count")]
     assert counted >= records
     (last,) = [each.value for each in latency.samples if each.labels.get("le") == "+Inf"]
     assert last == counted
-    assert series(scene, declarations.DUPLICATES_REFUSED, **orders) == [0.0]
+    assert series(scene, metric_declarations.DUPLICATES_REFUSED, **orders) == [0.0]
     for metric, most in (
-        (declarations.LAST_REPLICATION_AGE, 5.0),
-        (declarations.HEARTBEAT_AGE, 10.0),
-        (declarations.HEARTBEAT_ROUND_TRIP, 10.0),
-        (declarations.CHECKPOINT_AGE, 15.0),
-        (declarations.CLOCK_SKEW, 0.5),
+        (metric_declarations.LAST_REPLICATION_AGE, 5.0),
+        (metric_declarations.HEARTBEAT_AGE, 10.0),
+        (metric_declarations.HEARTBEAT_ROUND_TRIP, 10.0),
+        (metric_declarations.CHECKPOINT_AGE, 15.0),
+        (metric_declarations.CLOCK_SKEW, 0.5),
     ):
         (value,) = series(scene, metric, **one)
         assert 0.0 <= value < most, metric.name
     # The first rounds may be over before the group is known.
-    assert series(scene, declarations.CHECKPOINTED_GROUPS, **one) == [1.0]
-    assert max(series(scene, declarations.OFFSET_MAP_AGE, **one)) < 10.0
-    assert series(scene, declarations.LAST_DRILL, **one) == [DRILL_S]
-    assert series(scene, declarations.DRILL_REPORT_CONFIGURED, **one) == [1.0]
-    (rebalances,) = series(scene, declarations.REBALANCES, **one)
+    assert series(scene, metric_declarations.CHECKPOINTED_GROUPS, **one) == [1.0]
+    assert max(series(scene, metric_declarations.OFFSET_MAP_AGE, **one)) < 10.0
+    assert series(scene, metric_declarations.LAST_DRILL, **one) == [DRILL_S]
+    assert series(scene, metric_declarations.DRILL_REPORT_CONFIGURED, **one) == [1.0]
+    (rebalances,) = series(scene, metric_declarations.REBALANCES, **one)
     assert rebalances >= 1
-    assert series(scene, declarations.REBALANCES, flow=BACK) != []
+    assert series(scene, metric_declarations.REBALANCES, flow=BACK) != []
     (used,), (free,) = (
-        series(scene, declarations.SPARK_SLOTS, use=each) for each in ("used", "free")
+        series(scene, metric_declarations.SPARK_SLOTS, use=each) for each in ("used", "free")
     )
     assert used >= 1
     assert free > 0
-    assert len(series(scene, declarations.PARTITION_LAG_RECORDS, **orders)) == 2
+    assert len(series(scene, metric_declarations.PARTITION_LAG_RECORDS, **orders)) == 2
     return True
 
 
@@ -315,9 +319,10 @@ def its_rest_server_has_health_too(scene: Scene) -> None:
 
 def it_replicates_at_rest(scene: Scene) -> None:
     """Nobody writes, but for heartbeats, which cross."""
-    before = series(scene, declarations.REPLICATED_RECORDS, topic="heartbeats")
+    before = series(scene, metric_declarations.REPLICATED_RECORDS, topic="heartbeats")
     eventually.eventually(
-        lambda: series(scene, declarations.REPLICATED_RECORDS, topic="heartbeats") > before, SOON_S
+        lambda: series(scene, metric_declarations.REPLICATED_RECORDS, topic="heartbeats") > before,
+        SOON_S,
     )
     scene.await_health("replicating", 200)
 
@@ -339,7 +344,7 @@ def what_is_frozen_does_not_replicate(scene: Scene) -> None:
         scene.source.unfreeze()
     scene.await_health("replicating", 200)
     eventually.eventually(
-        lambda: series(scene, declarations.CLUSTER_REACHABLE, flow=FLOW) == [1.0, 1.0],
+        lambda: series(scene, metric_declarations.CLUSTER_REACHABLE, flow=FLOW) == [1.0, 1.0],
         SOON_S,
         scene.run.tail,
     )
@@ -351,16 +356,16 @@ def await_unreachable(scene: Scene) -> None:
 
     def said() -> bool:
         (finding,) = scene.health("replicating")[1]["findings"]
-        source = series(scene, declarations.CLUSTER_REACHABLE, flow=FLOW, side="source")
+        source = series(scene, metric_declarations.CLUSTER_REACHABLE, flow=FLOW, side="source")
         started = finding["reason"].startswith("source east unreachable since ")
-        lags = series(scene, declarations.LAG_RECORDS, flow=FLOW)
+        lags = series(scene, metric_declarations.LAG_RECORDS, flow=FLOW)
         return started and source == [0.0] and lags == []
 
     eventually.eventually(said, SOON_S, lambda: f"{scene.health('replicating')}\n{scene.run.tail}")
     eventually.eventually(
         lambda: (
-            series(scene, declarations.CLUSTER_REACHABLE, flow=FLOW, side="target") == [1.0]
-            and series(scene, declarations.FLOW_HEALTHY, flow=FLOW) == [0.0]
+            series(scene, metric_declarations.CLUSTER_REACHABLE, flow=FLOW, side="target") == [1.0]
+            and series(scene, metric_declarations.FLOW_HEALTHY, flow=FLOW) == [0.0]
         ),
         SOON_S,
         lambda: scene.run.tail,
@@ -374,13 +379,15 @@ def what_is_paused_says_so(scene: Scene) -> None:
     way_on = f"mm2 resume '{FLOW}' --config {scene.run.settings_path}"
     assert finding["reason"] == f"paused by an operator; resume with: {way_on}"
     eventually.eventually(
-        lambda: series(scene, declarations.FLOW_OVERRIDE, flow=FLOW, override="paused") == [1.0],
+        lambda: (
+            series(scene, metric_declarations.FLOW_OVERRIDE, flow=FLOW, override="paused") == [1.0]
+        ),
         SOON_S,
     )
     assert scene.health("ready")[0] == 200
     scene.tell("resume")
     scene.await_health("replicating", 200)
-    eventually.eventually(lambda: series(scene, declarations.FLOW_OVERRIDE) == [], SOON_S)
+    eventually.eventually(lambda: series(scene, metric_declarations.FLOW_OVERRIDE) == [], SOON_S)
 
 
 def heartbeats_that_are_paused_are_told_of(scene: Scene) -> None:
@@ -389,11 +396,13 @@ def heartbeats_that_are_paused_are_told_of(scene: Scene) -> None:
     scene.run.pause_connector(flow_plan.HEARTBEAT_CONNECTOR, flow=back)
     held = {"flow": back, "connector": flow_plan.HEARTBEAT_CONNECTOR, "override": "paused"}
     eventually.eventually(
-        lambda: series(scene, declarations.CONNECTOR_OVERRIDE, **held) == [1.0], SOON_S
+        lambda: series(scene, metric_declarations.CONNECTOR_OVERRIDE, **held) == [1.0], SOON_S
     )
-    assert series(scene, declarations.FLOW_OVERRIDE) == []
+    assert series(scene, metric_declarations.FLOW_OVERRIDE) == []
     scene.tell("resume", flow=back)
-    eventually.eventually(lambda: series(scene, declarations.CONNECTOR_OVERRIDE) == [], SOON_S)
+    eventually.eventually(
+        lambda: series(scene, metric_declarations.CONNECTOR_OVERRIDE) == [], SOON_S
+    )
 
 
 def a_partition_that_is_halted_is_counted_and_not_copied(scene: Scene) -> None:
@@ -403,7 +412,7 @@ def a_partition_that_is_halted_is_counted_and_not_copied(scene: Scene) -> None:
     scene.tell("restart", "--topic", scene.orders)
     eventually.eventually(
         lambda: (
-            series(scene, declarations.FLOW_PARTITIONS, phase="halted") == [1.0]
+            series(scene, metric_declarations.FLOW_PARTITIONS, phase="halted") == [1.0]
             and copied(scene) == 2
         ),
         SOON_S,
@@ -413,11 +422,11 @@ def a_partition_that_is_halted_is_counted_and_not_copied(scene: Scene) -> None:
 
     def is_counted() -> bool:
         assert tasks(scene) == {"RUNNING": TASKS}
-        assert series(scene, declarations.FLOW_ASSIGNED_PARTITIONS, flow=FLOW) == [3.0]
+        assert series(scene, metric_declarations.FLOW_ASSIGNED_PARTITIONS, flow=FLOW) == [3.0]
         assert scene.health("ready")[0] == 200, "a part of it runs"
         finding = scene.await_health("replicating", 503)["findings"][0]
         assert finding["reason"] == "1 partition halted"
-        return series(scene, declarations.HALTED_PARTITIONS, **halted) == [1.0]
+        return series(scene, metric_declarations.HALTED_PARTITIONS, **halted) == [1.0]
 
     eventually.eventually(is_counted, SOON_S, lambda: scene.run.tail)
 
@@ -431,8 +440,8 @@ def where_all_partitions_are_halted_nothing_replicates(scene: Scene) -> None:
         SOON_S,
         lambda: f"{scene.health('replicating')}\n{scene.run.tail}",
     )
-    assert series(scene, declarations.FLOW_HEALTHY, flow=FLOW) == [0.0]
-    (age_s,) = series(scene, declarations.LAST_REPLICATION_AGE, flow=FLOW)
+    assert series(scene, metric_declarations.FLOW_HEALTHY, flow=FLOW) == [0.0]
+    (age_s,) = series(scene, metric_declarations.LAST_REPLICATION_AGE, flow=FLOW)
     assert age_s > 0
     assert scene.health("live")[0] == 200
 

@@ -13,7 +13,7 @@ import pytest
 
 from connect_runtime.base.ids import TopicPartition
 from mm2.formats import offset_map_records
-from mm2.offsets import translation
+from mm2.offsets import offset_translation
 from mm2.offsets.offset_map import OffsetMap, PartitionMap
 from mm2.topics import naming
 from tests.interop.dedicated_nodes import Kind, Node
@@ -127,8 +127,8 @@ class World:
             gone=written.keys() - here.keys(),
         )
         assert oracle.copied > 0, place
-        ask = functools.partial(translation.translate_to_target, mine)
-        ask_back = functools.partial(translation.translate_to_source, mine)
+        ask = functools.partial(offset_translation.translate_to_target, mine)
+        ask_back = functools.partial(offset_translation.translate_to_source, mine)
         return (
             oracle.judge(ask, range(source_end + 1)),
             oracle.judge_back(ask_back, range(target_end + 1)),
@@ -146,7 +146,7 @@ def test_a_map_that_is_lost_is_made_anew_and_copying_goes_on(
 ) -> None:
     kinds = (
         numbered.Kind(topic=topic("plain"), partitions=2),
-        numbered.Kind(topic=topic("ledger"), aborts=0.3, burst=8),
+        numbered.Kind(topic=topic("store"), aborts=0.3, burst=8),
     )
     world = World(tmp_path, (east, west), kinds)
     world.traffic.create_topics()
@@ -262,7 +262,7 @@ def test_what_java_had_copied_is_added_to_the_map(
         [own_cluster(name) for name in ("east", "west")],
         (
             numbered.Kind(topic="plain", partitions=2),
-            numbered.Kind(topic="ledger", aborts=0.3, burst=8),
+            numbered.Kind(topic="store", aborts=0.3, burst=8),
         ),
     )
     world.traffic.create_topics()

@@ -82,7 +82,7 @@ def test_topics_of_the_flow_that_were_made_otherwise_are_mended(tmp_path, pair):
     cleanup.policy."""
     east, west = (each.client_properties() for each in pair)
     kafka.create_topic(east, "orders")
-    ours = sorted(client_interfaces.build_flow_log_topic_names("east").values())
+    ours = sorted(client_interfaces.build_flow_state_topic_names("east").values())
     kafka.create_topic(west, ours[0], partitions=2)
     given = settings(east, west, "orders")
     with Mirror(tmp_path, given) as run:

@@ -10,7 +10,7 @@ import pytest
 from connect_runtime.system import processes
 from connect_runtime.system.clock import SystemClock
 from mm2.copier import control_server
-from mm2.copier.engine import CopyState, SlotUsage
+from mm2.copier.copy_engine import CopyState, SlotUsage
 from mm2.copier.spark.engine import SparkEngine
 from mm2.copier.spark.settings import SparkSettings
 from mm2.sandbox import spark_cluster

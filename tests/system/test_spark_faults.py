@@ -12,7 +12,7 @@ import pytest
 from connect_runtime.system import processes
 from connect_runtime.system.clock import SystemClock
 from mm2.copier import control_server
-from mm2.copier.engine import CopyState, EngineState
+from mm2.copier.copy_engine import CopyState, EngineState
 from mm2.copier.spark.engine import SparkEngine
 from mm2.copier.spark.settings import SparkSettings
 from tests.support import eventually, spark_processes, strange_rpc

@@ -41,7 +41,7 @@ class Scene:
     source: Properties
     target: Properties
     orders: str
-    ledger: str
+    store: str
     group: str
     url: str
 
@@ -62,22 +62,22 @@ def scene(
     """The target is its own: what is found there of others' flows would be shown, too."""
     source, target = east.client_properties(), own_cluster("west").client_properties()
     orders = kafka.create_topic(source, topic("orders"), partitions=2)
-    ledger = kafka.create_topic(source, topic("ledger"))
+    store = kafka.create_topic(source, topic("store"))
     group = f"{orders}-billing"
     for _ in range(BACKLOG // 20):
-        kafka.produce(source, ledger, content.some(20, bytes_each=1000))
+        kafka.produce(source, store, content.some(20, bytes_each=1000))
     kafka.produce(source, orders, content.some(50))
     checkpoints.commit(source, group, {TopicPartition(orders, 0): 20})
     given = mirror.settings(
         source,
         target,
-        topics=[orders, ledger],
+        topics=[orders, store],
         groups=[re.escape(group)],
         spark={"engine": "inline"},
         refresh_groups_interval_seconds=1,
         emit_checkpoints_interval_seconds=1,
         on_source_gap="fail",
-        throttle_topics=[f"{re.escape(ledger)}=2kB"],
+        throttle_topics=[f"{re.escape(store)}=2kB"],
     )
     with Mirror(tmp_path, given) as run:
         url = run.await_log(r"the status page is available at (\S+)/ui")[1]
@@ -87,7 +87,7 @@ def scene(
             source=source,
             target=target,
             orders=orders,
-            ledger=ledger,
+            store=store,
             group=group,
             url=url,
         )
@@ -167,9 +167,9 @@ def shift(scene: Scene) -> int:
 
 def stops_are_shown(scene: Scene, browser: Browser) -> None:
     assert browser.text("#halts-section") == ""
-    operations.delete_records(scene.source, scene.ledger, KEPT_FROM)
-    scene.run.await_stopped(scene.ledger, "source-gap", SOON_S)
-    line = scene.run.await_log(rf"{scene.ledger}-0 is halted: (.*)\n")[1]
+    operations.delete_records(scene.source, scene.store, KEPT_FROM)
+    scene.run.await_stopped(scene.store, "source-gap", SOON_S)
+    line = scene.run.await_log(rf"{scene.store}-0 is halted: (.*)\n")[1]
     browser.await_text("#halts-section", "on.source.gap is fail")
     assert browser.text("#halts-section .chip") == "halted"
     assert browser.text("#halts-section .command") == operator_commands.extract_remedy(line)
@@ -195,8 +195,8 @@ def plans_are_made(scene: Scene, browser: Browser) -> None:
 def test_it_fits_can_be_read_and_is_reached_by_the_keyboard(
     scene: Scene, browser: Browser, tmp_path: Path
 ):
-    operations.delete_records(scene.source, scene.ledger, KEPT_FROM)
-    scene.run.await_stopped(scene.ledger, "source-gap", SOON_S)
+    operations.delete_records(scene.source, scene.store, KEPT_FROM)
+    scene.run.await_stopped(scene.store, "source-gap", SOON_S)
     browser.open(f"{scene.url}/ui")
     browser.await_text("#halts-section", "on.source.gap is fail")
     browser.await_text("#groups", scene.group)

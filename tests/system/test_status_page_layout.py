@@ -16,7 +16,7 @@ from mm2.formats.mm2_records import Checkpoint
 from mm2.status import flow_state
 from mm2.status.status_document import FlowProblem, ReportedFlowState
 from mm2.ui.command_runner import CommandResult
-from mm2.ui.timeline import TimelinePoint
+from mm2.ui.lag_timeline import TimelinePoint
 from tests.support import browser as support_browser
 from tests.support import eventually, made_up_page, seen_flows, statuses
 from tests.support.browser import Browser

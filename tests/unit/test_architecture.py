@@ -49,7 +49,7 @@ VIOLATIONS: Mapping[str, tuple[str, str]] = {
         "mm2.kafka.admin",
     ),
     "pure packages import nothing that waits, sleeps or communicates": (
-        "mm2/topics/filters.py",
+        "mm2/topics/topic_filters.py",
         "threading",
     ),
     "copy processes do not import the Connect worker": (

@@ -15,7 +15,7 @@ from connect_runtime.api.errors import ConfigError, DataError
 from connect_runtime.base import config_placeholders
 from connect_runtime.config import config_providers
 from connect_runtime.herder import task_reconfiguration
-from connect_runtime.kafka import client_errors, librdkafka_log
+from connect_runtime.kafka import client_errors, librdkafka_logging
 from connect_runtime.plugins import header_converter, jackson_json
 from connect_runtime.rest import basic_auth
 from mm2.config import java_classes
@@ -132,7 +132,7 @@ def test_what_librdkafka_adds_to_its_messages_is_left_out(ending):
     detail = f"(after 12ms in state CONNECT{ending})"
     said = client_errors._strip_librdkafka_suffix(f"Connect to x:9 failed: refused {detail}")
     assert said == "Connect to x:9 failed: refused"
-    assert "12ms" not in librdkafka_log._DURATION_PATTERN.sub("", f"x: 7 {detail} and 12ms")
+    assert "12ms" not in librdkafka_logging._DURATION_PATTERN.sub("", f"x: 7 {detail} and 12ms")
     assert client_errors._strip_librdkafka_suffix("no detail (really)") == "no detail (really)"
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from connect_runtime.base.timing import Clock, Deadline
 from connect_runtime.system.threads import OwnedThread, ThreadDied, ThreadGroup
-from mm2.copier.engine import CopyJob, CopyProgress, CopyState, EngineState, SlotUsage
+from mm2.copier.copy_engine import CopyJob, CopyProgress, CopyState, EngineState, SlotUsage
 from mm2.copier.spark import executor_job, jvm, spark_errors
 from mm2.copier.spark.executor_job import SparkCopyParameters
 from mm2.copier.spark.jvm import DriverJvm

@@ -19,7 +19,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from mm2.copier import engine
+from mm2.copier import copy_engine
 
 OUTCOME_ENDED = "ended"
 """The copy process returned because it was stopped, or because of an error that it has reported
@@ -87,7 +87,7 @@ def run_copy(ticket: SparkCopyParameters) -> tuple[str, str]:
     missing = [name for name in ticket.required_packages if importlib.util.find_spec(name) is None]
     if missing:
         return OUTCOME_UNFIT_NODE, describe_missing_packages(missing)
-    entry = engine.resolve_entry_point(ticket.entry)
+    entry = copy_engine.resolve_entry_point(ticket.entry)
     _prepare_process_once()
     entry(ticket.address, ticket.token, 0)
     return OUTCOME_ENDED, ""

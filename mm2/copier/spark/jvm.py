@@ -25,9 +25,9 @@ import subprocess
 from contextlib import suppress
 from pathlib import Path
 
-from connect_runtime.system import clock, files, java
-from connect_runtime.system.files import ForeignFolderError
-from connect_runtime.system.java import JavaMissingError
+from connect_runtime.system import clock, file_access, java_installation
+from connect_runtime.system.file_access import ForeignFolderError
+from connect_runtime.system.java_installation import JavaMissingError
 from mm2.copier import run_directory
 from mm2.copier.run_directory import RunDirectory
 from mm2.copier.spark import settings as spark_settings
@@ -75,7 +75,7 @@ class ClassArchive:
     installation (`home`)."""
 
     def __init__(self, banner: str, home: Path, *, folder: Path | None = None) -> None:
-        self._folder = folder or files.find_user_cache_folder()
+        self._folder = folder or file_access.find_user_cache_folder()
         identity = f"{banner}\n{home.resolve()}\n{_read_modified_ns(home / 'jars')}"
         key = hashlib.sha256(identity.encode()).hexdigest()[:16]
         self._path = self._folder / f"spark.{key}.jsa"
@@ -252,7 +252,7 @@ def _open_class_archive(settings: SparkSettings) -> ClassArchive | None:
     if SHARED_ARCHIVE_OPTION in " ".join(java_options):
         return None
     with suppress(JavaMissingError, ForeignFolderError):
-        return ClassArchive(java.find_java().banner, find_spark_home())
+        return ClassArchive(java_installation.find_java().banner, find_spark_home())
     return None
 
 

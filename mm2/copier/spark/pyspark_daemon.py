@@ -19,7 +19,7 @@ import re
 import sys
 
 from connect_runtime.system import process_lifecycle
-from mm2.copier import engine
+from mm2.copier import copy_engine
 from mm2.copier.spark import executor_job
 
 _ARCHIVE_NAME = re.compile(r"pyspark\.zip|py4j-.*\.zip|spark-core_.*\.jar")
@@ -27,7 +27,7 @@ PRELOADED_MODULES = (
     "pyspark.worker",
     "pyspark.taskcontext",
     *executor_job.REQUIRED_PACKAGES,
-    engine.COPY_ENTRY.split(":")[0],
+    copy_engine.COPY_ENTRY.split(":")[0],
 )
 
 

@@ -44,8 +44,8 @@ from mm2.sandbox import sandbox_cluster
 from mm2.sandbox.log_reader import ConsumerLogReader
 from mm2.sandbox.sandbox_clients import SandboxClients
 from mm2.sandbox.sandbox_cluster import SandboxCluster
-from mm2.sandbox.traffic import applications, topic_creation
-from mm2.sandbox.traffic.applications import GroupConsumer, NumberProducer
+from mm2.sandbox.traffic import simulated_applications, topic_creation
+from mm2.sandbox.traffic.simulated_applications import GroupConsumer, NumberProducer
 from mm2.sandbox.traffic.topic_creation import TrafficTopic
 from mm2.topics.flow_config import Flow
 
@@ -307,7 +307,7 @@ class Drill:
             topic_creation.create_topics(
                 made, [TrafficTopic(name=topic, partitions=DRILL_PARTITIONS)]
             )
-            applications.create_group_at_start(
+            simulated_applications.create_group_at_start(
                 properties, group, topic, partitions=DRILL_PARTITIONS
             )
         apps = _DrillApplications(

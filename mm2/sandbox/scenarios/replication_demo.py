@@ -35,9 +35,9 @@ from mm2.sandbox.log_reader import ConsumerLogReader
 from mm2.sandbox.sandbox_clients import ClientProperties, SandboxClients
 from mm2.sandbox.sandbox_cluster import SandboxCluster
 from mm2.sandbox.scenarios.progress_printer import ProgressPrinter
-from mm2.sandbox.traffic import applications, topic_creation
-from mm2.sandbox.traffic.applications import GroupConsumer, NumberProducer
+from mm2.sandbox.traffic import simulated_applications, topic_creation
 from mm2.sandbox.traffic.latency_probe import LatencyPercentiles, LatencyProbe, TrickleProducer
+from mm2.sandbox.traffic.simulated_applications import GroupConsumer, NumberProducer
 from mm2.sandbox.traffic.topic_creation import TrafficTopic
 from mm2.sandbox.traffic.traffic_mix import TrafficMix
 
@@ -245,7 +245,7 @@ class DemoFailover:
             made, [ORDERS_TOPIC]
         )  # records written to the target later have a separate topic
         for side in (self._source, self._target):
-            applications.create_group_at_start(
+            simulated_applications.create_group_at_start(
                 side, DEMO_GROUP, ORDERS_TOPIC.name, partitions=ORDERS_TOPIC.partitions
             )
         self._writing.start()

@@ -20,8 +20,8 @@ from connect_runtime.base.timing import Clock
 from connect_runtime.kafka import client_errors
 from mm2.sandbox import log_reader
 from mm2.sandbox.sandbox_clients import ClientProperties, SandboxClients
-from mm2.sandbox.traffic import applications
-from mm2.sandbox.traffic.applications import ClientLoop
+from mm2.sandbox.traffic import simulated_applications
+from mm2.sandbox.traffic.simulated_applications import ClientLoop
 
 _SENT_NS = struct.Struct(">Q")
 _SAMPLES_MAX = 5_000_000
@@ -94,7 +94,7 @@ class TrickleProducer(ClientLoop):
             self._send_record(producer, number)
             number += 1
             due_s += self._pause_s
-        left = producer.flush(applications.LOOP_STOP_TIMEOUT_S / 2)
+        left = producer.flush(simulated_applications.LOOP_STOP_TIMEOUT_S / 2)
         self._raise_delivery_error()
         if left:
             records = plurals.format_count(left, "record", "were")

@@ -7,8 +7,8 @@ from typing import Any
 
 from mm2.formats import record_sets
 from mm2.replication.partition_replicator import Instructions, PartitionReplicator
+from mm2.replication.partition_setup import PartitionSetup
 from mm2.replication.recovery_instructions import FetchedRecords, Instruction, ReverseFlowProducers
-from mm2.replication.setup import PartitionSetup
 from tests.model.delivery.faults import Bent, BentCopy
 
 

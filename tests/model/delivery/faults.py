@@ -16,19 +16,20 @@ import crc32c
 from mm2.formats import offset_map_records, record_batch, record_sets
 from mm2.formats.offset_map_records import MapSegment, MapSegmentKey
 from mm2.formats.record_batch import BatchHeader
-from mm2.replication.map_writer import MapWriter
+from mm2.replication.offset_map_writer import MapWriter
+from mm2.replication.partition_recovery import OnScriptEnd, PartitionRecovery, RecoveryScriptRunner
 from mm2.replication.partition_replicator import Instructions, PartitionReplicator
+from mm2.replication.partition_setup import PartitionSetup
 from mm2.replication.partition_state import PartitionPhase
-from mm2.replication.recovery import OnScriptEnd, PartitionRecovery, RecoveryScriptRunner
 from mm2.replication.recovery_instructions import (
     AddToTransaction,
-    AppendToFlowLog,
+    AppendToFlowState,
     CommitTransaction,
     EpochEnd,
     FetchedRecords,
     FindEpochEnd,
     FindTargetEnd,
-    FlowLogItem,
+    FlowStateRecord,
     InitProducer,
     Instruction,
     InstructionAnswer,
@@ -42,7 +43,6 @@ from mm2.replication.recovery_instructions import (
     TargetEnd,
 )
 from mm2.replication.recovery_outcomes import PartitionAcquired
-from mm2.replication.setup import PartitionSetup
 from tests.fakes import batches
 from tests.fakes.batches import Stamp
 
@@ -118,8 +118,8 @@ class _WithoutMarker(BentCopy):
                 return InstructionDone()
             case ReadTarget() if self.marker is None:
                 return self._make_marker((yield FindTargetEnd()))
-            case AppendToFlowLog():
-                return (yield AppendToFlowLog(items=tuple(map(_nearer, question.items))))
+            case AppendToFlowState():
+                return (yield AppendToFlowState(items=tuple(map(_nearer, question.items))))
             case ReadTarget():
                 answer = yield question
                 nothing = isinstance(answer, FetchedRecords) and not answer.records
@@ -148,7 +148,7 @@ class _WithoutMarker(BentCopy):
         return super()._begin_copying(taken, written, now_s)
 
 
-def _nearer(item: FlowLogItem) -> FlowLogItem:
+def _nearer(item: FlowStateRecord) -> FlowStateRecord:
     """An anchor that does not count the marker which is not there."""
     key = offset_map_records.decode_map_key(item.key) if not item.incident else None
     if not isinstance(key, MapSegmentKey) or item.value is None:

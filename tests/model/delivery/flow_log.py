@@ -13,7 +13,7 @@ from mm2.offsets import map_compaction
 from mm2.offsets.map_compaction import MapChange
 from mm2.offsets.offset_map import OffsetMap, PartitionMap
 from mm2.replication import recovery_instructions
-from mm2.replication.recovery_instructions import FlowLogItem, RecoveredState
+from mm2.replication.recovery_instructions import FlowStateRecord, RecoveredState
 from tests.model.delivery.events import Events
 from tests.model.delivery.java_topics import JavaTopics
 from tests.model.delivery.source_log import SourceLog
@@ -24,7 +24,7 @@ UPKEEP = 0.3
 """As often, when facts are read, somebody has just tidied the map up, or is still about it."""
 
 
-class FlowLog:
+class FlowStateLog:
     """Marks what incidents name on the target at the time they are stored, for the judge."""
 
     def __init__(
@@ -47,7 +47,7 @@ class FlowLog:
         self._java = java
         self._requests: set[str] = set()
 
-    def append(self, item: FlowLogItem) -> None:
+    def append(self, item: FlowStateRecord) -> None:
         if item.incident:
             assert item.value is not None
             self._name(incident_records.decode_incident(item.key, item.value))
@@ -81,19 +81,19 @@ class FlowLog:
         key = NewEraRequestKey(topic=PARTITION.topic, partition=PARTITION.partition)
         value = NewEraRequest(request=request, position=position)
         encoded = offset_map_records.encode_map_key(key), offset_map_records.encode_map_value(value)
-        self.append(FlowLogItem(key=encoded[0], value=encoded[1]))
+        self.append(FlowStateRecord(key=encoded[0], value=encoded[1]))
 
     @property
     def partition(self) -> PartitionMap:
         return self.map.get_partition(PARTITION)
 
     def facts(self, target: int | None) -> RecoveredState:
-        """As the ledger answers: who reads deletes what the newest owner has superseded."""
+        """As the store answers: who reads deletes what the newest owner has superseded."""
         if self._random.random() < UPKEEP:
             self._tidy()
         anchor = self.partition.resume_point
         for key in self.partition.list_superseded_keys(anchor.key) if anchor is not None else ():
-            self.append(FlowLogItem(key=offset_map_records.encode_map_key(key), value=None))
+            self.append(FlowStateRecord(key=offset_map_records.encode_map_key(key), value=None))
         found = recovery_instructions.extract_recovered_state(self.partition, target=target)
         return dataclasses.replace(found, java=self._java.progress()) if self._java else found
 
@@ -116,5 +116,5 @@ class FlowLog:
                     else offset_map_records.encode_map_value(each.segment)
                 )
                 self.append(
-                    FlowLogItem(key=offset_map_records.encode_map_key(each.key), value=value)
+                    FlowStateRecord(key=offset_map_records.encode_map_key(each.key), value=value)
                 )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from mm2.formats.records import BatchRecord
 from mm2.replication.java_map_reconstruction import JavaOffsetSyncs, MapReconstruction, SyncOffsets
-from mm2.replication.java_takeover import JavaWrittenRange
 from mm2.replication.recovery_instructions import Script
 from mm2.replication.recovery_outcomes import RecoveryAttempt, RetryRecovery
+from mm2.replication.takeover_from_java import JavaWrittenRange
 
 
 class SteppingBackUnseen(MapReconstruction):

@@ -15,7 +15,7 @@ from mm2.formats import record_batch, records
 from mm2.formats.incident_records import Incident, IncidentKind
 from mm2.formats.records import BatchRecord
 from mm2.offsets.offset_map import EraRuns
-from mm2.replication.halts import HaltCause, PartitionHalt
+from mm2.replication.halt_messages import HaltCause, PartitionHalt
 from mm2.replication.partition_state import PartitionPhase
 from tests.model.delivery import opposite_flow, person, target_log
 from tests.model.delivery.target_log import Entry

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mm2.replication.map_writer import MapWriter
+from mm2.replication.offset_map_writer import MapWriter
 from mm2.replication.outbound_batches import OutboundBatch
 from mm2.replication.partition_replicator import Instructions, PartitionReplicator
 from mm2.replication.read_committed import SourceBatch, SourceScan

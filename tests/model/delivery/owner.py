@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 from mm2.formats import record_batch
 from mm2.replication import partition_lag
 from mm2.replication.batch_splitting import BatchMergeLimits
-from mm2.replication.halts import HaltCause, PartitionHalt
+from mm2.replication.halt_messages import HaltCause, PartitionHalt
 from mm2.replication.memory_budget import MemoryBudget
 from mm2.replication.partition_replicator import PartitionReplicator
 from mm2.replication.partition_state import PartitionPhase
 from mm2.replication.recovery_instructions import (
     AddToTransaction,
-    AppendToFlowLog,
+    AppendToFlowState,
     CommitTransaction,
     Delay,
     EpochEnd,
@@ -380,7 +380,7 @@ class Owner:
             if isinstance(each, RefreshTargetMetadata):
                 self._refresh()
             elif isinstance(
-                each, AppendToFlowLog
+                each, AppendToFlowState
             ) and not self.machine.script_runner.is_outstanding(each):
                 self._background_record(each)
             else:
@@ -541,14 +541,14 @@ class Owner:
 
     # Records for the map and incident topics
 
-    def _background_record(self, record: AppendToFlowLog) -> None:
+    def _background_record(self, record: AppendToFlowState) -> None:
         def stored() -> None:
             self.machine.on_segment_stored(record.token)
             self._handle([])
 
         self._stream(record, stored)
 
-    def _stream(self, record: AppendToFlowLog, stored: Callable[[], None]) -> None:
+    def _stream(self, record: AppendToFlowState, stored: Callable[[], None]) -> None:
         """Ordered and, while the process lives, reliable; a crash may cut it anywhere."""
         events = self._events
         sent_s = min(self._network.delay_s(), STREAM_DELAY_MAX_S)
@@ -578,7 +578,7 @@ class Owner:
 
         if isinstance(question, Delay):
             self.deliver_after(question.delay_s, lambda: answer(InstructionDone()))
-        elif isinstance(question, AppendToFlowLog):
+        elif isinstance(question, AppendToFlowState):
             self._stream(question, lambda: answer(InstructionDone()))
             if self._network.loses():
                 lost = NoResponse(reason="no word from the worker")

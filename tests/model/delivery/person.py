@@ -9,7 +9,7 @@ import shlex
 from typing import TYPE_CHECKING
 
 from mm2 import operator_commands
-from mm2.replication.halts import HaltCause, PartitionHalt
+from mm2.replication.halt_messages import HaltCause, PartitionHalt
 from mm2.replication.partition_state import PartitionPhase
 
 if TYPE_CHECKING:

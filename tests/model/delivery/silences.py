@@ -14,11 +14,11 @@ from mm2.formats import incident_records, record_sets
 from mm2.formats.incident_records import Incident, IncidentKind
 from mm2.replication import error_policy
 from mm2.replication.recovery_instructions import (
-    AppendToFlowLog,
+    AppendToFlowState,
     EpochEnd,
     FetchedRecords,
     FindEpochEnd,
-    FlowLogItem,
+    FlowStateRecord,
     Instruction,
     InstructionAnswer,
     InstructionDone,
@@ -36,16 +36,16 @@ class NoIncidentForAnotherId(BentCopy):
     """Goes on under another producer id and does not say that the old one is not fenced."""
 
     def bend(self, question: Instruction) -> Bent:
-        if isinstance(question, AppendToFlowLog) and any(map(_names_an_id, question.items)):
+        if isinstance(question, AppendToFlowState) and any(map(_names_an_id, question.items)):
             return InstructionDone()
         return (yield question)
 
 
-def _names_an_id(item: FlowLogItem) -> bool:
+def _names_an_id(item: FlowStateRecord) -> bool:
     return _incident_of(item).kind is IncidentKind.UNFENCED_TAKE_OVER if item.incident else False
 
 
-def _incident_of(item: FlowLogItem) -> Incident:
+def _incident_of(item: FlowStateRecord) -> Incident:
     assert item.value is not None
     return incident_records.decode_incident(item.key, item.value)
 
@@ -54,13 +54,13 @@ class IncidentsWithoutTarget(BentCopy):
     """No incident says where on the target the records may stand that it speaks of."""
 
     def bend(self, question: Instruction) -> Bent:
-        if isinstance(question, AppendToFlowLog):
+        if isinstance(question, AppendToFlowState):
             items = tuple(map(_without_target, question.items))
             question = dataclasses.replace(question, items=items)
         return (yield question)
 
 
-def _without_target(item: FlowLogItem) -> FlowLogItem:
+def _without_target(item: FlowStateRecord) -> FlowStateRecord:
     if not item.incident:
         return item
     key, value = incident_records.encode_incident(

@@ -5,12 +5,12 @@ from __future__ import annotations
 from mm2.formats import compression
 from mm2.formats.records import RecordFields
 from mm2.replication.partition_replicator import PartitionReplicator
-from mm2.replication.setup import PartitionSetup
+from mm2.replication.partition_setup import PartitionSetup
 from mm2.topics.flow_config import DeliveryMode, TargetTopicAccess
 from tests.model.delivery import events, flow_log, target_log
 from tests.model.delivery.coordinator import Coordinator
 from tests.model.delivery.events import Events
-from tests.model.delivery.flow_log import FlowLog
+from tests.model.delivery.flow_log import FlowStateLog
 from tests.model.delivery.java_topics import JavaTopics
 from tests.model.delivery.java_writer import JavaWriter
 from tests.model.delivery.opposite_flow import OppositeFlow
@@ -44,7 +44,7 @@ class World:
         self.coordinator = Coordinator(self.events, conditions, self.target)
         self.java = JavaTopics(self.events, seed)
         java = self.java if conditions.java else None
-        self.log = FlowLog(self.events, self.target, java, source=self.source, seed=seed)
+        self.log = FlowStateLog(self.events, self.target, java, source=self.source, seed=seed)
         self.java_writer: JavaWriter | None = None
         self.owners: list[Owner] = []
         self.person = Person(self)

@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from connect_runtime.system import java
+from connect_runtime.system import java_installation
 from connect_runtime.system.processes import ChildProcess
 from tests.support import guides, loopback
 from tests.support.image.dockerfile import Ignored, Instruction, Stage
@@ -274,7 +274,7 @@ def _look_for_packages(text: str) -> None:
     for package in [word for word in shlex.split(asked) if not word.startswith("-")]:
         assert package in BROUGHT, f"say in BROUGHT what {package} is needed for"
         assert shutil.which(BROUGHT[package], path=BASE_PATH), f"{package} is not installed here"
-    java.find_java()
+    java_installation.find_java()
 
 
 def _linked(source: Path, into: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from connect_runtime.metrics_server import prometheus_text
 from connect_runtime.system.clock import SystemClock
-from mm2.metrics import collector, declarations
+from mm2.metrics import collector, metric_declarations
 from mm2.metrics.exposition import JmxMetrics, NodeMetrics
 from tests.bench import made_node
 from tests.bench.made_node import Node
@@ -29,7 +29,7 @@ def test_by_topic_there_are_a_few_series_for_each(node):
 
 def test_by_partition_there_are_two_series_more_for_each(node):
     families = collector.collect_partition_metrics([node.status], SystemClock().wall_ms())
-    assert [each.metric for each in families] == [*declarations.PARTITION_METRICS]
+    assert [each.metric for each in families] == [*metric_declarations.PARTITION_METRICS]
     assert sum(len(each.series) for each in families) == 2 * PARTITIONS
     assert len(prometheus_text.render_metric_families(families)) < 200 * 2 * PARTITIONS
 

@@ -9,7 +9,7 @@ import pytest
 from mm2 import operator_commands
 from mm2.connectors import mirror_topic_writer
 from mm2.operator_commands import OperatorCommands
-from mm2.replication.halts import HaltCause, PartitionHalt
+from mm2.replication.halt_messages import HaltCause, PartitionHalt
 from tests.support import printed
 from tests.support.deployed import image
 

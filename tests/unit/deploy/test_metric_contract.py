@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from connect_runtime.base.metrics import Metric, MetricKind
-from mm2.metrics import declarations
+from mm2.metrics import metric_declarations
 from tests.support import boards, exported, promql, rules
 from tests.support.boards import Asked
 from tests.support.rules import Rule
@@ -82,7 +82,7 @@ def test_every_metric_is_on_a_board():
     recorded = [rule for rule in rules.read() if not rule.alert]
     while more := frozenset[str]().union(*through(recorded, shown)) - shown:
         shown |= more
-    assert unseen(declarations.ALL_METRICS, shown) == sorted(NOT_SHOWN)
+    assert unseen(metric_declarations.ALL_METRICS, shown) == sorted(NOT_SHOWN)
 
 
 def through(recorded: Iterable[Rule], shown: frozenset[str]) -> Iterator[frozenset[str]]:
@@ -157,12 +157,16 @@ def test_a_runbook_with_a_misspelt_series_is_told():
 def test_a_metric_that_nobody_shows_is_told():
     new = Metric(name="mm2_new", kind=MetricKind.GAUGE, help="New.")
     shown = promql.series("mm2_replication_latency_seconds_bucket")
-    assert unseen((new, declarations.REPLICATION_LATENCY), shown) == ["mm2_new"]
+    assert unseen((new, metric_declarations.REPLICATION_LATENCY), shown) == ["mm2_new"]
 
 
 def test_a_series_that_went_away_is_missed_where_it_was_shown():
     less = exported.catalogue(
-        [each for each in declarations.ALL_METRICS if each is not declarations.OFFSET_MAP_AGE]
+        [
+            each
+            for each in metric_declarations.ALL_METRICS
+            if each is not metric_declarations.OFFSET_MAP_AGE
+        ]
     )
     wrong = {each.where for each in ASKED if less.judge(each.expr)}
     assert "mm2-groups: Offset map lag" in wrong

@@ -89,8 +89,8 @@ REPLICATES_AGAIN = {
     "replication.halts._build_codec_remedy": (
         f"{SETUPS}::test_a_target_that_lacks_a_codec_is_given_another"
     ),
-    "kafka.flow_log_topics.FlowLogTopics._check_partition_count": OWN_TOPICS,
-    "kafka.flow_log_topics.FlowLogTopics._check_cleanup_policy": OWN_TOPICS,
+    "kafka.flow_log_topics.FlowStateTopics._check_partition_count": OWN_TOPICS,
+    "kafka.flow_log_topics.FlowStateTopics._check_cleanup_policy": OWN_TOPICS,
     "connectors.partition_setup.PartitionSetupBuilder.read_flow_setup": LACKING,
     "connectors.acl_sync.AclSync._read_source_acls": LACKING,
     "connectors.acl_sync.AclSync._create_acls": LACKING,

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 
 from mm2.formats import offset_map_records
 from mm2.formats.offset_map_records import OffsetRun
-from mm2.offsets import translation
+from mm2.offsets import offset_translation
 from mm2.offsets.offset_map import PartitionMap
-from mm2.offsets.translation import EarlierOffset, ExactOffset
+from mm2.offsets.offset_translation import EarlierOffset, ExactOffset
 from tests.fakes import copied_map
 from tests.support import examples
 from tests.support.offset_oracle import Oracle
@@ -34,8 +34,8 @@ class World:
 
     def judged(self, known=None):
         return self.judged_of(
-            lambda offset: translation.translate_to_target(known or self.known, offset),
-            lambda offset: translation.translate_to_source(known or self.known, offset),
+            lambda offset: offset_translation.translate_to_target(known or self.known, offset),
+            lambda offset: offset_translation.translate_to_source(known or self.known, offset),
         )
 
     def judged_of(self, there, back):
@@ -71,8 +71,8 @@ def test_an_answer_that_is_off_by_one_is_found(way, by, wrong):
         return lambda offset: exact(translate(world.known, offset), by if off else 0)
 
     found = world.judged_of(
-        told(translation.translate_to_target, way == "there"),
-        told(translation.translate_to_source, way == "back"),
+        told(offset_translation.translate_to_target, way == "there"),
+        told(offset_translation.translate_to_source, way == "back"),
     )
     assert set(found.wrong) == {wrong}, str(found)
 
@@ -82,10 +82,12 @@ def test_one_wrong_answer_among_all_is_found():
     at = world.copied.batches[3][0]
 
     def there(offset):
-        answer = translation.translate_to_target(world.known, offset)
+        answer = offset_translation.translate_to_target(world.known, offset)
         return exact(answer, 1) if offset == at else answer
 
-    found = world.judged_of(there, lambda back: translation.translate_to_source(world.known, back))
+    found = world.judged_of(
+        there, lambda back: offset_translation.translate_to_source(world.known, back)
+    )
     assert found.wrong == {"ahead": 1}
 
 
@@ -97,7 +99,7 @@ def test_a_bound_that_is_too_small_is_found_and_a_good_one_is_not():
         return lambda _: EarlierOffset(downstream=start[2], reread_max=again_max)
 
     def back(offset):
-        return translation.translate_to_source(world.known, offset)
+        return offset_translation.translate_to_source(world.known, offset)
 
     records = len(world.places)
     assert not world.judged_of(early(records), back).wrong

@@ -16,7 +16,7 @@ from connect_runtime.config.config_providers import (
     ProviderKind,
     ResolvedText,
 )
-from connect_runtime.system import files
+from connect_runtime.system import file_access
 
 PACKAGE = "org.apache.kafka.common.config.provider."
 Kind = ProviderKind
@@ -268,7 +268,7 @@ def test_a_file_is_read_once_for_a_configuration(tmp_path, monkeypatch):
         reads.append(file)
         return file.read_bytes()
 
-    monkeypatch.setattr(files, "read_file_bounded", read)
+    monkeypatch.setattr(file_access, "read_file_bounded", read)
     providers = limited(tmp_path)
     for text in ("${dir:.:s}${dir:./.:s}", "${file:s:k}", "${dir:.:s}", "${file:x/../s:k}"):
         providers.resolve_placeholders(text)

@@ -7,7 +7,7 @@ import pytest
 from connect_runtime.config.worker_config import ExactlyOnceSourceMode
 from connect_runtime.kafka import internal_topic_logs
 from connect_runtime.kafka.cluster_access import KafkaClusterAccess
-from connect_runtime.kafka.log_writer import LogRetryPolicy
+from connect_runtime.kafka.internal_topic_writer import LogRetryPolicy
 from connect_runtime.storage import internal_topic_settings
 from connect_runtime.system.clock import SystemClock
 

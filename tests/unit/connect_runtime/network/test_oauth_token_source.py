@@ -9,8 +9,8 @@ import random
 import pytest
 
 from connect_runtime.base.errors import ConnectError
+from connect_runtime.network.dns_resolver import HostResolver
 from connect_runtime.network.oauth_token_source import OAuthTokenSource
-from connect_runtime.network.resolver import HostResolver
 from connect_runtime.network.tls import UnusableCertificate
 from connect_runtime.network.transport import Poller
 from connect_runtime.protocol.oauthbearer import OAuthSettings

@@ -9,7 +9,7 @@ import pytest
 from connect_runtime.worker import metrics_registry
 from mm2 import exit_codes
 from mm2.cli import docs, main
-from mm2.metrics import declarations
+from mm2.metrics import metric_declarations
 
 GUIDES = Path(__file__).parents[4] / "docs" / "guides"
 PAGES = {
@@ -33,7 +33,7 @@ def test_the_command_prints_it(what, capsys):
 
 def test_every_metric_of_mm2_run_is_explained():
     page = docs.render_metrics_page()
-    for metric in (*declarations.ALL_METRICS, *declarations.PARTITION_METRICS):
+    for metric in (*metric_declarations.ALL_METRICS, *metric_declarations.PARTITION_METRICS):
         labels = ", ".join(f"`{each}`" for each in metric.labels)
         kind, unit = metric.kind.value, metric.unit
         assert f"| `{metric.name}` | {kind} | {unit} | {labels} | {metric.help} |" in page

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from connect_runtime.system import java
+from connect_runtime.system import java_installation
 from mm2 import exit_codes
 from mm2.cli import main
 from mm2.failover.move_request import MoveKind
@@ -46,7 +46,7 @@ class Drill:
 @pytest.fixture
 def noted(config: Path, monkeypatch) -> Path:
     """Where the file says that results go."""
-    monkeypatch.setattr(java, "find_java", lambda: None)
+    monkeypatch.setattr(java_installation, "find_java", lambda: None)
     monkeypatch.setattr(failover_drill, "Drill", Drill)
     level = logging.getLogger().level
     monkeypatch.setattr(logging.getLogger(), "level", level)

@@ -10,7 +10,7 @@ import pytest
 from connect_runtime.system.threads import ThreadDied, ThreadGroup
 from mm2 import exit_codes
 from mm2.cli import main
-from mm2.reachability import ClusterSide, UnreachableCluster
+from mm2.cluster_reachability import ClusterSide, UnreachableCluster
 from mm2.status import status_document
 from mm2.status.process_socket import ProcessResponse, ProcessSocket
 from mm2.status.status_document import FlowReport, PartitionReport, ReportedFlowState, TaskReport

@@ -13,8 +13,8 @@ from connect_runtime.storage.config_topic import ConfigTopicFold
 from connect_runtime.storage.status_topic import StatusTopicFold
 from mm2 import exit_codes
 from mm2.cli import main, topic
-from mm2.clusters import cluster_clients, connect_group, flow_pair, reachability_probe
-from mm2.clusters.connect_group import ConnectGroupSnapshot
+from mm2.clusters import cluster_clients, connect_group_state, flow_pair, reachability_probe
+from mm2.clusters.connect_group_state import ConnectGroupSnapshot
 from mm2.clusters.flow_rest_client import FlowRestError
 from mm2.offsets.offset_map import OffsetMap
 from mm2.repair import topic_reset
@@ -105,7 +105,7 @@ def test_where_no_task_has_the_partitions_the_connector_is_restarted(api, restar
 
 
 class Nothing:
-    """A cluster, or a ledger, that is only opened and closed."""
+    """A cluster, or a store, that is only opened and closed."""
 
     source = target = types.SimpleNamespace(admin=None)
 
@@ -142,14 +142,14 @@ def recorded(monkeypatch, tmp_path):
     monkeypatch.setenv("MM2_RUN_DIR", str(tmp_path))
     monkeypatch.setattr(reachability_probe, "wait_for_clusters", lambda accesses, **_: {})
     monkeypatch.setattr(flow_pair, "FlowPair", Nothing)
-    monkeypatch.setattr(cluster_clients, "build_flow_ledger", Nothing)
+    monkeypatch.setattr(cluster_clients, "create_flow_state_store", Nothing)
     monkeypatch.setattr(topic_reset, "record_reset_decisions", lambda *args, **kwargs: [DECISION])
     found = ConnectGroupSnapshot(
         config=ConfigTopicFold().snapshot(),
         statuses=StatusTopicFold().snapshot(),
         hosts=("10.0.0.2",),
     )
-    monkeypatch.setattr(connect_group, "read_connect_group", lambda *args, **kwargs: found)
+    monkeypatch.setattr(connect_group_state, "read_connect_group", lambda *args, **kwargs: found)
     monkeypatch.setattr(
         topic_reset,
         "create_config_topic_restarter",
@@ -184,7 +184,7 @@ def test_what_was_recorded_is_printed_also_if_what_follows_fails(
     config, recorded, monkeypatch, step, capsys
 ):
     if step == "look":
-        monkeypatch.setattr(connect_group, "read_connect_group", raising(AWAY))
+        monkeypatch.setattr(connect_group_state, "read_connect_group", raising(AWAY))
     else:
         fail = raising(AWAY)
         monkeypatch.setattr(

@@ -37,13 +37,13 @@ from tests.fakes.plugin_contexts import Clock
 
 ORDERS = TopicPartition("orders", 7)
 MIRROR = TopicPartition("east.orders", 7)
-BACK = TopicPartition("west.ledger", 0)
-LEDGER = TopicPartition("ledger", 0)
+BACK = TopicPartition("west.store", 0)
+LEDGER = TopicPartition("store", 0)
 OFFLINE = UnreachableError("asking east: nobody answers")
 
 
 class World:
-    """`orders` of east was copied to west up to 30, each record 5 before; `ledger` of west to
+    """`orders` of east was copied to west up to 30, each record 5 before; `store` of west to
     east up to 20, each 2 behind."""
 
     def __init__(self) -> None:
@@ -124,20 +124,20 @@ def test_of_what_was_never_mirrored_nothing_is_known(world):
 
 def test_what_came_from_there_goes_by_the_map_of_the_flow_back(world):
     translator = world.translator()
-    assert translator.translate("west.ledger", 0, 12) == exact(LEDGER, 10)
-    assert translator.translate_back("ledger", 0, 10) == exact(BACK, 12)
-    behind = translator.translate_back("ledger", 0, 25)
+    assert translator.translate("west.store", 0, 12) == exact(LEDGER, 10)
+    assert translator.translate_back("store", 0, 10) == exact(BACK, 12)
+    behind = translator.translate_back("store", 0, 25)
     assert behind == NotReady(partition=BACK, offset=22, again_max=5)
 
 
 def test_without_the_source_nobody_knows_of_the_flow_back(world):
     for translator in (world.translator(there=False), world.translator(alias="")):
-        found = translator.translate_back("ledger", 0, 10)
+        found = translator.translate_back("store", 0, 10)
         assert isinstance(found, Unknown)
         assert "the source must be reachable" in found.reason
     world.east.fail(OFFLINE)
     translator = world.translator()
-    assert isinstance(translator.translate("west.ledger", 0, 12), Unknown)
+    assert isinstance(translator.translate("west.store", 0, 12), Unknown)
     assert translator.source_error == str(OFFLINE)
 
 

@@ -6,7 +6,7 @@ from mm2.client.offset_translator import OffsetMapWithSyncs
 from mm2.formats.mm2_records import OffsetSync
 from mm2.offsets.offset_map import OffsetMap
 from mm2.offsets.offset_syncs import OffsetSyncStore
-from mm2.offsets.translation import EarlierOffset, ExactOffset, UntranslatedReason
+from mm2.offsets.offset_translation import EarlierOffset, ExactOffset, UntranslatedReason
 from tests.fakes import copied_map
 
 T7 = copied_map.T7

@@ -9,10 +9,10 @@ from mm2.clusters import group_state
 from mm2.clusters.cluster_pair_snapshot import CheckpointPair, GroupSnapshot, PositionBasis
 from mm2.formats.mm2_records import Checkpoint
 from mm2.offsets.checkpoint_rules import OffsetAndMetadata
-from mm2.topics import filters
+from mm2.topics import topic_filters
 from mm2.topics.flow_config import Flow
 
-FLOW = Flow(source="east", target="west", topics=filters.compile_topic_filter(("orders",)))
+FLOW = Flow(source="east", target="west", topics=topic_filters.compile_topic_filter(("orders",)))
 HERE, THERE = TopicPartition("orders", 0), TopicPartition("east.orders", 0)
 BORN, BROUGHT = TopicPartition("local", 0), TopicPartition("west.local", 0)
 

@@ -12,7 +12,7 @@ from mm2.clusters import mirror_state
 from mm2.clusters.mirror_state import MirrorObservations
 from mm2.offsets.log_bounds import LogBounds
 from mm2.offsets.offset_map import OffsetMap
-from mm2.topics import filters
+from mm2.topics import topic_filters
 from mm2.topics.flow_config import Flow
 from tests.fakes import copied_map
 
@@ -76,7 +76,9 @@ def test_ids_of_other_topics_than_were_copied_stop_it(given):
     ],
 )
 def test_why_a_topic_is_mirrored_no_more(topic, missing, why):
-    flow = Flow(source="east", target="west", topics=filters.compile_topic_filter(("orders",)))
+    flow = Flow(
+        source="east", target="west", topics=topic_filters.compile_topic_filter(("orders",))
+    )
     found = mirror_state.explain_exclusion(flow, topic, missing=missing)
     assert why in found
     assert bool(found) is bool(why)

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connect_runtime.config.config_errors import SettingsError
-from connect_runtime.system import files
+from connect_runtime.system import file_access
 from connect_runtime.system.certificates import CertificateAuthority
 from connect_runtime.system.clock import SystemClock
-from connect_runtime.system.files import ForeignWriter
+from connect_runtime.system.file_access import ForeignWriter
 from mm2.config import config_loader
 
 BASE = """
@@ -224,7 +224,7 @@ def test_a_file_of_another_user_is_warned_of_and_its_commands_are_refused(tmp_pa
     path = tmp_path / "c.yaml"
     path.write_text(BASE)
     writer = ForeignWriter(path=path, owner=4242)
-    monkeypatch.setattr(files, "find_foreign_writer", lambda *_: writer)
+    monkeypatch.setattr(file_access, "find_foreign_writer", lambda *_: writer)
     assert config_loader.load_config_file(path, environment={}).format_warnings() == [
         f"{path}: user id 4242 can write to this file and thus control mm2; to prevent it, copy "
         "the file to a folder that is owned by root or by the user that runs it"

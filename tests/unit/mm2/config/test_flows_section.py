@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from mm2.topics import filters
+from mm2.topics import config_property_filter, topic_filters
 from mm2.topics.flow_config import (
     DeliveryMode,
     Flow,
@@ -60,9 +60,11 @@ def test_every_key_arrives(read):
         source="a",
         target="b",
         policy=DefaultReplicationPolicy(separator="_", internal_separator="."),
-        topics=filters.compile_topic_filter(["orders.*", "users"], ["orders-test"]),
-        groups=filters.compile_group_filter(["billing"], []),
-        config_filter=filters.compile_config_property_filter(["x"], source_defaults=True),
+        topics=topic_filters.compile_topic_filter(["orders.*", "users"], ["orders-test"]),
+        groups=topic_filters.compile_group_filter(["billing"], []),
+        config_filter=config_property_filter.compile_config_property_filter(
+            ["x"], source_defaults=True
+        ),
         replicate_heartbeats=False,
         replication_factor=3,
         tasks_max=4,

@@ -12,7 +12,6 @@ from connect_runtime.api.errors import ConfigError
 from connect_runtime.base.ids import TopicPartition
 from mm2.config import client_roles, java_classes, mirror_connector_config, mirror_connector_keys
 from mm2.config.mirror_connector_config import OffsetSyncsTopic
-from mm2.topics.assignment import TaskThrottle
 from mm2.topics.flow_config import (
     DeliveryMode,
     Flow,
@@ -21,6 +20,7 @@ from mm2.topics.flow_config import (
     StartPosition,
     TargetTopicAccess,
 )
+from mm2.topics.task_assignment import TaskThrottle
 
 PROPS = {
     "name": "n",

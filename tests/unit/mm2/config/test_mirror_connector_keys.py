@@ -9,7 +9,7 @@ import pytest
 from connect_runtime.api.errors import ConfigError
 from connect_runtime.config import connector_keys
 from mm2.config import java_classes, mirror_connector_keys
-from mm2.topics import filters
+from mm2.topics import config_property_filter, topic_filters
 
 
 def test_none_of_them_is_javas():
@@ -63,15 +63,17 @@ def test_no_connector_defines_what_the_worker_defines():
 
 def test_defaults_of_filters_are_those_of_the_filters():
     found = mirror_connector_keys.SOURCE_KEYS.parse(NEEDED, load=java_classes.resolve_class)
-    assert tuple(found[mirror_connector_keys.TOPICS_EXCLUDE]) == filters.DEFAULT_TOPICS_EXCLUDE
+    assert (
+        tuple(found[mirror_connector_keys.TOPICS_EXCLUDE]) == topic_filters.DEFAULT_TOPICS_EXCLUDE
+    )
     assert (
         tuple(found[mirror_connector_keys.PROPERTIES_EXCLUDE])
-        == filters.DEFAULT_CONFIG_PROPERTIES_EXCLUDE
+        == config_property_filter.DEFAULT_CONFIG_PROPERTIES_EXCLUDE
     )
     groups = mirror_connector_keys.CHECKPOINT_KEYS.parse(NEEDED, load=java_classes.resolve_class)[
         mirror_connector_keys.GROUPS_EXCLUDE
     ]
-    assert tuple(groups) == filters.DEFAULT_GROUPS_EXCLUDE
+    assert tuple(groups) == topic_filters.DEFAULT_GROUPS_EXCLUDE
 
 
 def test_the_source_has_to_be_named():

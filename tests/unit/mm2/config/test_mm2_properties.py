@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from connect_runtime.config.config_errors import ConfigProblem, SettingsError
 from mm2.config import config_loader, mm2_properties
 from mm2.config.mm2_settings import Mm2Settings
-from mm2.topics.filters import NameFilter
 from mm2.topics.flow_config import DeliveryMode, StartAt
+from mm2.topics.topic_filters import NameFilter
 
 BASE = """clusters = a, b
 a.bootstrap.servers = a:1

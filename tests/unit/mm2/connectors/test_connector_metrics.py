@@ -15,9 +15,9 @@ from connect_runtime.system.threads import ThreadDied, ThreadGroup
 from mm2.connectors import connector_metrics
 from mm2.connectors.connector_metrics import MetricsOwner, SourceMetrics
 from mm2.copier.progress_reports import PartitionGauge
-from mm2.replication import latency
-from mm2.replication.latency import RecordAges
-from mm2.replication.setup import PartitionSetup
+from mm2.replication import replication_latency
+from mm2.replication.partition_setup import PartitionSetup
+from mm2.replication.replication_latency import RecordAges
 from tests.fakes.plugin_contexts import Clock
 
 ABOUT = MetricsOwner(task=ConnectorTaskId("mirror", 0), source="A", target="B", formats=("legacy",))
@@ -36,7 +36,7 @@ def where(partition=0, topic="orders"):
     )
 
 
-def gauge(records, *, copied_to=0, end=0, oldest_ms=-1, stored=latency.NO_AGES):
+def gauge(records, *, copied_to=0, end=0, oldest_ms=-1, stored=replication_latency.NO_AGES):
     return PartitionGauge(
         index=0,
         phase="copying",

@@ -10,14 +10,21 @@ import pytest
 from mm2.connectors import connector_metrics
 from mm2.connectors.connector_metrics import PartitionStatistics, WindowedLatencies
 from mm2.copier.progress_reports import PartitionGauge
-from mm2.replication import latency
-from mm2.replication.latency import RecordAges
+from mm2.replication import replication_latency
+from mm2.replication.replication_latency import RecordAges
 
 WALL_MS = 1_790_000_000_000
 
 
 def gauge(
-    records=0, size=0, *, copied_to=0, end=0, oldest_ms=-1, arrived=latency.NO_AGES, stored=None
+    records=0,
+    size=0,
+    *,
+    copied_to=0,
+    end=0,
+    oldest_ms=-1,
+    arrived=replication_latency.NO_AGES,
+    stored=None,
 ):
     return PartitionGauge(
         index=0,
@@ -33,7 +40,7 @@ def gauge(
         reason="",
         cause="",
         arrival_ages=arrived,
-        acknowledged_ages=stored or latency.NO_AGES,
+        acknowledged_ages=stored or replication_latency.NO_AGES,
     )
 
 

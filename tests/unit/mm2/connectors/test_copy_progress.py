@@ -7,8 +7,8 @@ from mm2.connectors.copy_progress import IncidentCounts, TaskCopyProgress
 from mm2.copier.progress_reports import PartitionGauge
 from mm2.formats import incident_records
 from mm2.formats.incident_records import Incident, IncidentKind
-from mm2.replication import latency
-from mm2.replication.latency import LatencySnapshot
+from mm2.replication import replication_latency
+from mm2.replication.replication_latency import LatencySnapshot
 from tests.fakes import copy_plane, taking
 
 
@@ -109,7 +109,7 @@ def test_what_another_share_copied_of_the_same_partitions_is_counted_on():
 
 
 def pulse(records: int, **told: Any) -> LatencySnapshot:
-    counts = (records, *[0] * (latency.BUCKET_COUNT - 1))
+    counts = (records, *[0] * (replication_latency.BUCKET_COUNT - 1))
     return LatencySnapshot(counts=counts, sum_ms=10 * records, **told)
 
 

@@ -25,24 +25,24 @@ from mm2.connectors.copy_supervisor import (
     EarlyCopyStart,
     StoredStreamPosition,
 )
-from mm2.connectors.flow_ledger import FlowLedger
+from mm2.connectors.flow_state_store import FlowStateStore
 from mm2.connectors.reverse_producer_ids import ProducerIdsCallback
 from mm2.connectors.status_registry import TaskState
 from mm2.copier import control_messages, control_server, progress_reports
 from mm2.copier.control_messages import ClusterAccess, ConfigureCopy, CopyEndpoints
 from mm2.copier.control_server import ChannelInbox
-from mm2.copier.engine import CopyState
+from mm2.copier.copy_engine import CopyState
 from mm2.copier.progress_reports import PartitionGauge
 from mm2.formats import incident_records
 from mm2.formats.incident_records import Incident, IncidentKind
-from mm2.kafka.flow_log_writer import UnacknowledgedLimits
-from mm2.replication.latency import LatencySnapshot
-from mm2.replication.recovery_instructions import FlowLogItem
+from mm2.kafka.flow_state_log_writer import UnacknowledgedLimits
+from mm2.replication.recovery_instructions import FlowStateRecord
+from mm2.replication.replication_latency import LatencySnapshot
 from mm2.topics import naming
 from tests.fakes import copy_plane, taking
 from tests.fakes.admin import FakeCluster
 from tests.fakes.copy_plane import FakePlane
-from tests.fakes.flow_log import FakeFlowLog
+from tests.fakes.flow_log import FakeFlowStateLog
 from tests.fakes.mirror_task import MirrorTask
 from tests.support import eventually
 
@@ -78,9 +78,9 @@ class Supervised:
     def __init__(self, records: int = 2, ahead: Any = None) -> None:
         self.cluster = FakeCluster()
         bounds = UnacknowledgedLimits(records=records)
-        log = FakeFlowLog(self.cluster, source_alias="east", bounds=bounds)
-        self.ledger = FlowLedger(log)
-        self.ledger.open(5.0)
+        log = FakeFlowStateLog(self.cluster, source_alias="east", bounds=bounds)
+        self.store = FlowStateStore(log)
+        self.store.open(5.0)
         self.broken: list[Exception] = []
         self.asked: list[tuple[Sequence[int], ProducerIdsCallback]] = []
         self.channel = Channel()
@@ -117,7 +117,7 @@ class Supervised:
         )
         around = CopySupervisorDeps(
             starter=place,
-            ledger=self.ledger,
+            store=self.store,
             random=random.Random(1),
             on_log_broken=self.broken.append,
             query_producer_ids=lambda producers, answer: self.asked.append((producers, answer)),
@@ -130,11 +130,11 @@ class Supervised:
         self.now_s = 1000.0
 
     def turn(self) -> None:
-        self.ledger.run_once(0.0)
+        self.store.run_once(0.0)
         self.supervisor.tick(self.now_s)
         self.supervisor.acknowledge_stored()
 
-    def stream(self, first: int, *items: FlowLogItem) -> None:
+    def stream(self, first: int, *items: FlowStateRecord) -> None:
         self.supervisor.handle_message(control_messages.encode_log_items(first, items), self.now_s)
 
     @property
@@ -146,8 +146,8 @@ class Supervised:
         return [each["through"] for each in self.channel.sent if each["type"] == "recorded"]
 
 
-def item(key: bytes) -> FlowLogItem:
-    return FlowLogItem(key=key, value=b"")
+def item(key: bytes) -> FlowStateRecord:
+    return FlowStateRecord(key=key, value=b"")
 
 
 def test_a_full_log_holds_the_stream_up_and_nothing_is_lost_or_acknowledged_early():
@@ -169,7 +169,7 @@ def test_a_log_that_breaks_is_told_and_takes_no_more():
     made.turn()
     del made.cluster.topics[naming.format_offset_map_topic("east")]
     made.stream(1, item(b"1"))
-    made.ledger._log.poll(0.0)
+    made.store._log.poll(0.0)
     assert len(made.broken) == 1
     made.stream(2, item(b"2"), item(b"3"))
     assert len(made.broken) == 2
@@ -193,7 +193,7 @@ def test_an_incident_is_told_once_it_is_stored(caplog):
     made = Supervised()
     made.turn()
     key, value = incident_records.encode_incident(LOST)
-    made.stream(1, FlowLogItem(key=key, value=value, incident=True))
+    made.stream(1, FlowStateRecord(key=key, value=value, incident=True))
     caplog.handler.addFilter(LogContextFilter())
     with caplog.at_level(logging.WARNING), log_context.bind_log_fields(flow="east->west"):
         assert caplog.messages == []
@@ -228,7 +228,7 @@ def test_a_copy_that_follows_another_counts_on():
     first = Supervised()
     first.turn()
     key, value = incident_records.encode_incident(LOST)
-    first.stream(1, FlowLogItem(key=key, value=value, incident=True))
+    first.stream(1, FlowStateRecord(key=key, value=value, incident=True))
     first.turn()
     first.supervisor.restart("killed", first.now_s)
     around = first.supervisor._deps

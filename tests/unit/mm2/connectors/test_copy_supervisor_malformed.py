@@ -14,9 +14,9 @@ from mm2.connectors.copy_supervisor import CopyStarter, CopySupervisor, CopySupe
 from mm2.connectors.status_registry import TaskState
 from mm2.copier import control_messages
 from mm2.copier.control_messages import ClusterAccess, ConfigureCopy
-from mm2.copier.engine import CopyState
-from mm2.replication import latency
-from mm2.replication.setup import PartitionSetup
+from mm2.copier.copy_engine import CopyState
+from mm2.replication import replication_latency
+from mm2.replication.partition_setup import PartitionSetup
 from tests.fakes import taking
 
 NOW_S = 1000.0
@@ -57,13 +57,13 @@ class Supervised:
             self.started.append(SimpleNamespace(channel=self.channel, handle=handle))
             return self.started[-1]
 
-        ledger = SimpleNamespace(
+        store = SimpleNamespace(
             append=lambda item, on_recorded: self.appended.append((item, on_recorded)),
             request_recovered_state=self.requests.append,
         )
         deps = CopySupervisorDeps(
             starter=cast(CopyStarter, SimpleNamespace(start=start)),
-            ledger=cast(Any, ledger),
+            store=cast(Any, store),
             random=random.Random(1),
             on_log_broken=lambda error: None,
             query_producer_ids=lambda producers, answer: self.queried.append(producers),
@@ -100,7 +100,7 @@ def made() -> Supervised:
 
 def pulse(**changed: Any) -> list[Any]:
     values = {
-        "counts": [0] * latency.BUCKET_COUNT,
+        "counts": [0] * replication_latency.BUCKET_COUNT,
         "sum_ms": 0,
         "ahead_ms": 0,
         "crossed_s": "-inf",
@@ -187,7 +187,7 @@ MALFORMED = {
     "a moment that is no number": gauges(gauge(unrecorded_since_s="nan")),
     "a moment that is a text": gauges(gauge(unrecorded_since_s="soon")),
     "buckets of another length": gauges(pulse=pulse(counts=[1])),
-    "buckets that are texts": gauges(pulse=pulse(counts=["1"] * latency.BUCKET_COUNT)),
+    "buckets that are texts": gauges(pulse=pulse(counts=["1"] * replication_latency.BUCKET_COUNT)),
     "a last batch at no time": gauges(pulse=pulse(crossed_s=math.nan)),
     "errors that are a list": gauges(troubles=[1]),
     "an error that is a number": gauges(troubles={"a:1": 2}),

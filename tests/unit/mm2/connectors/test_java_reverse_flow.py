@@ -10,11 +10,11 @@ import pytest
 from connect_runtime.base.ids import TopicPartition
 from connect_runtime.kafka.client_errors import NotAuthorizedError, UnreachableError
 from mm2.connectors.java_reverse_flow import JavaReverseFlow, ReverseFlowCluster
-from mm2.connectors.partition_setup import PartitionSetupPlan
+from mm2.connectors.partition_setup_builder import PartitionSetupPlan
 from mm2.formats import mm2_records, offset_map_records
 from mm2.formats.mm2_records import OffsetSync
 from mm2.formats.offset_map_records import EraKey
-from mm2.replication import java_takeover
+from mm2.replication import takeover_from_java
 from mm2.topics import replication_loops
 from mm2.topics.flow_config import Flow, StartAt, StartPosition
 from mm2.topics.naming import DefaultReplicationPolicy, IdentityReplicationPolicy
@@ -132,7 +132,7 @@ def test_who_may_not_read_syncs_finds_by_progress(source):
 
 def test_what_was_taken_over_was_javas_before(source):
     source.progress("t")
-    source.era("t", java_takeover.TAKEOVER_REASON)
+    source.era("t", takeover_from_java.TAKEOVER_REASON)
     source.era("t", "does not pair", number=2)
     assert source.topics() == {"t"}
 

@@ -15,7 +15,7 @@ from mm2.formats.offset_map_records import (
     OffsetRun,
 )
 from mm2.offsets import offset_syncs
-from mm2.replication.recovery_instructions import FlowLogItem
+from mm2.replication.recovery_instructions import FlowStateRecord
 from tests.fakes import taking
 from tests.fakes.source_task_clients import FakeWriter
 
@@ -40,7 +40,7 @@ class Kept:
             last_crc=None,
             runs=(OffsetRun(0, 1),) if through else (),
         )
-        item = FlowLogItem(
+        item = FlowStateRecord(
             key=offset_map_records.encode_map_key(key),
             value=offset_map_records.encode_map_value(value),
             incident=incident,
@@ -76,12 +76,12 @@ def test_other_records_of_the_stream_say_nothing():
     key = offset_map_records.encode_map_key(producer)
     kept.emitter.record_segments(
         offset_sync_emitter.decode_segments(
-            [FlowLogItem(key=key, value=value), FlowLogItem(key=key, value=None)]
+            [FlowStateRecord(key=key, value=value), FlowStateRecord(key=key, value=None)]
         )
     )
     kept.emitter.record_segments(
         offset_sync_emitter.decode_segments(
-            [FlowLogItem(key=b"incident", value=b"x", incident=True)]
+            [FlowStateRecord(key=b"incident", value=b"x", incident=True)]
         )
     )
     kept.emitter.run_once()

@@ -16,7 +16,7 @@ from mm2.connectors import offset_translation_sources
 from mm2.connectors.offset_translation_sources import OffsetMapFollower
 from mm2.formats.mm2_records import OffsetSync
 from mm2.kafka.client_interfaces import LogTruncatedError
-from mm2.offsets.translation import ExactOffset, UntranslatedReason
+from mm2.offsets.offset_translation import ExactOffset, UntranslatedReason
 from tests.fakes import copied_map
 from tests.fakes.checkpoint_clients import FakeClusters
 from tests.fakes.plugin_contexts import Clock

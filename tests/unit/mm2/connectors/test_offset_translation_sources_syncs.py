@@ -8,7 +8,7 @@ from connect_runtime.base.ids import TopicPartition
 from connect_runtime.kafka.client_errors import UnreachableError
 from mm2.connectors.offset_translation_sources import OffsetSyncsFollower
 from mm2.kafka.client_interfaces import LogTruncatedError
-from mm2.offsets.translation import ExactOffset, UntranslatedReason
+from mm2.offsets.offset_translation import ExactOffset, UntranslatedReason
 from tests.fakes.checkpoint_clients import FakeClusters
 
 T0 = TopicPartition("t", 0)

@@ -27,7 +27,7 @@ from connect_runtime.system.threads import OwnedThread
 from connect_runtime.worker import installed_plugins
 from mm2 import operator_commands
 from mm2.connectors import mirror_topic_writer, source_connector, status_registry, task_status
-from mm2.connectors.partition_setup import PartitionFinding
+from mm2.connectors.partition_setup_builder import PartitionFinding
 from mm2.connectors.source_connector import MirrorSourceConnector
 from mm2.connectors.status_registry import (
     ConnectorSnapshot,

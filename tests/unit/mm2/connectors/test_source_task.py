@@ -19,13 +19,17 @@ from mm2.config.copy_engine_config import EngineSettings
 from mm2.connectors import mirror_topic_writer, source_task, status_registry
 from mm2.connectors.source_task import MirrorSourceTask
 from mm2.copier import control_messages, control_server
-from mm2.copier.engine import CopyState
+from mm2.copier.copy_engine import CopyState
 from mm2.formats import mm2_records, offset_map_records
 from mm2.formats.mm2_records import OffsetSync
 from mm2.formats.offset_map_records import MapSegment, MapSegmentKey, OffsetRun
-from mm2.replication import halts
-from mm2.replication.latency import LatencySnapshot
-from mm2.replication.recovery_instructions import FlowLogItem, JavaMirrorProgress, RecoveredState
+from mm2.replication import halt_messages
+from mm2.replication.recovery_instructions import (
+    FlowStateRecord,
+    JavaMirrorProgress,
+    RecoveredState,
+)
+from mm2.replication.replication_latency import LatencySnapshot
 from mm2.topics import naming
 from tests.fakes import mirror_task, taking
 from tests.fakes.copy_plane import FakePlane
@@ -348,10 +352,10 @@ def test_what_starts_is_held_back_until_the_map_is_readable(running):
         return "the record at offset 0 of the flow's offset map" in found.told.reason
 
     eventually.eventually(held_back, WAIT_S)
-    found.turn(halts.MAP_RETRY_DELAY_S)
+    found.turn(halt_messages.MAP_RETRY_DELAY_S)
     assert not found.plane.channels or not found.plane.copy.told("configure")
     log.append((b"\x09garbage", None))
-    found.turn(halts.MAP_RETRY_DELAY_S)
+    found.turn(halt_messages.MAP_RETRY_DELAY_S)
     found.confirm()
     found.begins()
     assert len(found.plane.configured().partitions) == 2
@@ -418,7 +422,7 @@ def anchored(found: Running, through: int, target: int, *runs: tuple[int, int]) 
         last_crc=None,
         runs=tuple(OffsetRun(*each) for each in runs),
     )
-    item = FlowLogItem(
+    item = FlowStateRecord(
         key=offset_map_records.encode_map_key(key), value=offset_map_records.encode_map_value(value)
     )
     found.streamed += 1

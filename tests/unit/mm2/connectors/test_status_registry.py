@@ -19,7 +19,7 @@ from mm2.connectors.status_registry import (
     TaskState,
     TaskStatus,
 )
-from mm2.replication.latency import LatencySnapshot
+from mm2.replication.replication_latency import LatencySnapshot
 from tests.support import statuses
 
 

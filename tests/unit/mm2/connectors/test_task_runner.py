@@ -16,14 +16,14 @@ from connect_runtime.kafka.client_errors import NotAuthorizedError
 from connect_runtime.system.clock import SystemClock
 from mm2 import operator_commands
 from mm2.connectors import mirror_topic_writer, task_runner
-from mm2.connectors.partition_setup import PartitionFinding, PartitionSetupPlan
+from mm2.connectors.partition_setup_builder import PartitionFinding, PartitionSetupPlan
 from mm2.connectors.task_runner import TopicPoller
 from mm2.copier import control_server
-from mm2.copier.engine import CopyState
+from mm2.copier.copy_engine import CopyState
 from mm2.formats import offset_map_records
 from mm2.formats.offset_map_records import EraKey, NewEraRequest, NewEraRequestKey
 from mm2.offsets.offset_map import OffsetMap
-from mm2.replication.setup import PartitionSetup
+from mm2.replication.partition_setup import PartitionSetup
 from mm2.topics.flow_config import Flow
 from tests.fakes import mirror_task, taking
 from tests.fakes.admin import FakeAdmin, FakeCluster
@@ -346,7 +346,7 @@ def fails(*_: object, **__: object) -> None:
     raise Broken
 
 
-@pytest.mark.parametrize("part", ["_topic_poller.stop", "_handle_messages", "_ledger.run_once"])
+@pytest.mark.parametrize("part", ["_topic_poller.stop", "_handle_messages", "_store.run_once"])
 def test_whatever_fails_as_it_stops_the_copy_ends_and_all_is_closed(part, monkeypatch):
     found = MirrorTask().runs()
     found.context.stop_timeout_s = 5.0
@@ -374,6 +374,6 @@ def assert_all_ended(found: MirrorTask) -> None:
     assert found.plane.copy.closed
     assert found.clusters.writer.closed
     assert found.plane.released == 1
-    (ledger,) = found.clusters.ledgers
+    (store,) = found.clusters.ledgers
     with pytest.raises(AssertionError, match="open the flow log first"):
-        ledger.catch_up(0.0)
+        store.catch_up(0.0)

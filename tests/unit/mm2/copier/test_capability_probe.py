@@ -7,7 +7,11 @@ import pytest
 from connect_runtime.base.errors import RetriableError
 from mm2.copier.capability_probe import TargetProbe
 from mm2.copier.partition_fencer import BrokerRefusal, ProducerIdAndEpoch
-from mm2.replication.capabilities import CapabilityCheck, CapabilityCheckResult, CheckOutcome
+from mm2.replication.cluster_capabilities import (
+    CapabilityCheck,
+    CapabilityCheckResult,
+    CheckOutcome,
+)
 
 
 class Broker:

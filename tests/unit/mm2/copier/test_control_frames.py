@@ -26,8 +26,8 @@ from mm2.copier.control_frames import (
 )
 from mm2.copier.progress_reports import PartitionGauge
 from mm2.formats import offset_map_records
-from mm2.replication.latency import LatencySnapshot
-from mm2.replication.recovery_instructions import FlowLogItem
+from mm2.replication.recovery_instructions import FlowStateRecord
+from mm2.replication.replication_latency import LatencySnapshot
 from tests.fakes import copy_plane
 from tests.support import examples
 
@@ -158,8 +158,10 @@ def test_a_frame_of_too_many_values_is_not_parsed(value, monkeypatch):
 
 
 def test_the_largest_messages_of_copy_processes_are_accepted():
-    item = FlowLogItem(key=b"k" * 100, value=b"v")
-    segment = FlowLogItem(key=b"k" * 100, value=b"," * offset_map_records.SEGMENT_VALUE_BYTES_MAX)
+    item = FlowStateRecord(key=b"k" * 100, value=b"v")
+    segment = FlowStateRecord(
+        key=b"k" * 100, value=b"," * offset_map_records.SEGMENT_VALUE_BYTES_MAX
+    )
     gauge = PartitionGauge(
         **{
             **copy_plane.PLAIN,

@@ -16,16 +16,16 @@ from mm2.copier.control_messages import ClusterAccess, ConfigureCopy, CopyEndpoi
 from mm2.copier.progress_reports import ClockShift, PartitionGauge
 from mm2.formats.offset_map_records import Era, MapSegment, MapSegmentKey, NewEraRequest, OffsetRun
 from mm2.offsets.offset_map import ResumePoint
-from mm2.replication import halts, latency, partition_lag
+from mm2.replication import halt_messages, partition_lag, replication_latency
 from mm2.replication.batch_splitting import BatchMergeLimits
-from mm2.replication.latency import LatencySnapshot, RecordAges
 from mm2.replication.memory_budget import MemoryBudget
 from mm2.replication.partition_replicator import PartitionReplicator
+from mm2.replication.partition_setup import PartitionSetup
 from mm2.replication.partition_state import PartitionPhase
 from mm2.replication.read_committed import UnreadableBatch
 from mm2.replication.recovery_instructions import (
     CommitTransaction,
-    FlowLogItem,
+    FlowStateRecord,
     InstructionRefused,
     JavaMirrorProgress,
     NoResponse,
@@ -33,7 +33,7 @@ from mm2.replication.recovery_instructions import (
     ReverseFlowProducers,
     UnreadableStateRecord,
 )
-from mm2.replication.setup import PartitionSetup
+from mm2.replication.replication_latency import LatencySnapshot, RecordAges
 from mm2.topics.flow_config import DeliveryMode, OnSourceGap, TargetTopicAccess
 from tests.fakes import copying
 from tests.fakes.copying import World
@@ -161,7 +161,7 @@ known = st.builds(
     ),
 )
 items = st.builds(
-    FlowLogItem,
+    FlowStateRecord,
     key=st.binary(max_size=30),
     value=st.none() | st.binary(max_size=30),
     incident=st.booleans(),
@@ -244,7 +244,7 @@ def test_the_ordered_stream_survives_json(sent, first):
 
 
 PULSE = LatencySnapshot(
-    counts=tuple(range(latency.BUCKET_COUNT)),
+    counts=tuple(range(replication_latency.BUCKET_COUNT)),
     sum_ms=3,
     ahead_ms=4,
     replicated_at_s=5.0,
@@ -357,12 +357,15 @@ def test_ages_are_told_by_one_gauge_alone():
     told = gauge_of(copy)
     assert (told.arrival_ages, told.acknowledged_ages) == (some, some)
     after = gauge_of(copy)
-    assert (after.arrival_ages, after.acknowledged_ages) == (latency.NO_AGES, latency.NO_AGES)
+    assert (after.arrival_ages, after.acknowledged_ages) == (
+        replication_latency.NO_AGES,
+        replication_latency.NO_AGES,
+    )
 
 
 def test_the_gauge_of_a_copy_names_why_it_stopped():
     copy = copy_of(WHERE)
-    copy.state.halt = halts.build_unreadable_batch_halt(
+    copy.state.halt = halt_messages.build_unreadable_batch_halt(
         WHERE, UnreadableBatch(offset=5, reason="damaged")
     )
     assert gauge_of(copy).cause == "corrupt-batch"

@@ -6,12 +6,12 @@ from typing import Any, cast
 
 import pytest
 
-from mm2 import reachability
+from mm2 import cluster_reachability
 from mm2.copier import copy_loop, progress_reports
 from mm2.copier.copy_loop import CopyLoop
 from mm2.copier.driver_client import DriverClient
 from mm2.copier.producer import BatchProducer
-from mm2.replication import batch_splitting, latency, partition_lag
+from mm2.replication import batch_splitting, partition_lag, replication_latency
 from mm2.replication.partition_state import PartitionPhase
 from tests.fakes import metadata, taking
 from tests.fakes.copying import World
@@ -142,7 +142,7 @@ def test_a_partition_whose_leader_stopped_answering_says_since_when_and_its_lag_
     cluster = getattr(loop, side)
     cluster.answered = loop.now_s
     alias = {"source": "a", "target": "b"}[side]
-    since = reachability.format_utc_time(50_000 - 11_000)
+    since = cluster_reachability.format_utc_time(50_000 - 11_000)
     for _ in range(11):
         assert loop.told == ("copying", "")
         loop.turn(1.0)
@@ -212,7 +212,9 @@ def test_nothing_is_left_to_copy_as_long_as_the_source_says_so(monkeypatch):
     loop = Loop()
     copy = loop.world.copy
     loop.turn()
-    assert loop.pulse.caught_up_at_s == latency.NEVER_S, "it is not known where the source ends"
+    assert loop.pulse.caught_up_at_s == replication_latency.NEVER_S, (
+        "it is not known where the source ends"
+    )
     heard_s = loop.now_s - 2.0
     monkeypatch.setattr(loop.loop._fetcher, "oldest_response_s", lambda: heard_s)
     copy.source.end = partition_lag.compute_replicated_end_offset(copy)
@@ -233,4 +235,4 @@ def test_a_paused_partition_is_not_known_to_have_nothing_left(monkeypatch):
     copy.source.end = partition_lag.compute_replicated_end_offset(copy)
     loop.loop.pause(paused=True, topics=())
     loop.turn()
-    assert loop.pulse.caught_up_at_s == latency.NEVER_S
+    assert loop.pulse.caught_up_at_s == replication_latency.NEVER_S

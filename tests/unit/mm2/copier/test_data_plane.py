@@ -15,8 +15,8 @@ from mm2.config import config_loader
 from mm2.config.copy_engine_config import EngineSettings
 from mm2.config.mm2_settings import Mm2Settings
 from mm2.copier import data_plane
+from mm2.copier.copy_engine import EngineState
 from mm2.copier.data_plane import DataPlaneRegistry
-from mm2.copier.engine import EngineState
 
 FILE = """
 clusters:

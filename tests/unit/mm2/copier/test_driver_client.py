@@ -7,7 +7,7 @@ import pytest
 from mm2.copier import control_messages
 from mm2.copier.driver_client import DriverClient
 from mm2.replication.recovery_instructions import (
-    FlowLogItem,
+    FlowStateRecord,
     NoResponse,
     RecoveredState,
     ReverseFlowProducers,
@@ -81,7 +81,7 @@ def test_other_messages_are_not_for_it(copy):
 
 
 def test_items_are_stored_in_order_and_told_when_all_of_them_are(copy):
-    item = FlowLogItem(key=b"k", value=b"v")
+    item = FlowStateRecord(key=b"k", value=b"v")
     copy.link.append_to_log([item, item], on_stored=copy.answered("two"))
     copy.link.append_to_log([item], on_stored=copy.answered("one"))
     copy.link.handle_message({"type": "recorded", "through": 1})

@@ -10,7 +10,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 from kio.static.constants import EntityType
 
-from connect_runtime.network.calls import RawClientResponse
+from connect_runtime.network.client_calls import RawClientResponse
 from connect_runtime.protocol import api_versions, fetch, varints
 from connect_runtime.protocol.cluster_metadata import PartitionLeader
 from connect_runtime.protocol.fetch import FetchResponsePartition

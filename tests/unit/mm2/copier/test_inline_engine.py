@@ -6,7 +6,7 @@ import pytest
 
 from connect_runtime.system.clock import SystemClock
 from mm2.copier import control_server
-from mm2.copier.engine import CopyEngine, CopyState, EngineState, SlotUsage
+from mm2.copier.copy_engine import CopyEngine, CopyState, EngineState, SlotUsage
 from mm2.copier.inline_engine import InlineEngine
 from tests.support import copies, eventually
 from tests.support.copies import Starter

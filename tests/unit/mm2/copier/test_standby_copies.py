@@ -9,7 +9,7 @@ import pytest
 from connect_runtime.system.clock import SystemClock
 from mm2.copier import control_server, standby_copies
 from mm2.copier.control_server import ChannelInbox
-from mm2.copier.engine import CopyState
+from mm2.copier.copy_engine import CopyState
 from mm2.copier.inline_engine import InlineEngine
 from mm2.copier.standby_copies import StandbyCopies
 from tests.fakes.copy_plane import FakePlane

@@ -11,8 +11,8 @@ from connect_runtime.base.ids import ConnectorTaskId
 from connect_runtime.storage import config_records, status_records
 from connect_runtime.storage.cluster_config_state import TargetState
 from connect_runtime.storage.status_records import RunState, RunStatus
-from mm2.clusters import connect_group
-from mm2.clusters.connect_group import ConnectGroupSnapshot
+from mm2.clusters import connect_group_state
+from mm2.clusters.connect_group_state import ConnectGroupSnapshot
 from mm2.failover import flow_stop
 from tests.fakes.groups import FakeGroup
 from tests.fakes.one_side import FakeSide
@@ -55,7 +55,7 @@ def status(task: ConnectorTaskId, state: RunState) -> tuple[Any, Any]:
 
 
 def look(made: FakeSide) -> ConnectGroupSnapshot:
-    return connect_group.read_connect_group(made, PROPS, clock=Clock(), timeout_s=5.0)
+    return connect_group_state.read_connect_group(made, PROPS, clock=Clock(), timeout_s=5.0)
 
 
 def stop(made: FakeSide) -> list[str]:

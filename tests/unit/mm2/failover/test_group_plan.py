@@ -15,7 +15,7 @@ from mm2.failover.group_plan import GroupAction
 from mm2.offsets.checkpoint_rules import OffsetAndMetadata
 from mm2.offsets.group_offset_sync import GroupState, TargetGroup
 from mm2.offsets.log_bounds import LogBounds
-from mm2.offsets.translation import EarlierOffset, ExactOffset, UntranslatedReason
+from mm2.offsets.offset_translation import EarlierOffset, ExactOffset, UntranslatedReason
 
 HERE = TopicPartition("t", 0)
 THERE = TopicPartition("east.t", 0)

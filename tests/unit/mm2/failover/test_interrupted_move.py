@@ -9,7 +9,7 @@ import pytest
 from connect_runtime.base.ids import TopicPartition
 from mm2.clusters.cluster_pair_snapshot import MirroredPartition, PositionBasis
 from mm2.clusters.fencing_results import FencingResult
-from mm2.failover import interrupted_move, step_details
+from mm2.failover import interrupted_move, journal_step_results
 from mm2.failover.group_plan import GroupMove
 from mm2.failover.journal import MoveIdentity, MoveJournal
 from mm2.failover.move_plan import MovePlan
@@ -28,7 +28,7 @@ WANTED = MoveRequest(origin="east", destination="west", kind=MoveKind.PLANNED)
 
 def fenced(epoch: int) -> dict[str, Any]:
     each = FencingResult(partition=HERE, marker=1, owner_order=(1, epoch), tail=0)
-    return dict(step_details.encode_fencing_result(each))
+    return dict(journal_step_results.encode_fencing_result(each))
 
 
 def noted(*, again: int | None = None, end: int | None = None) -> MoveJournal:
@@ -37,7 +37,7 @@ def noted(*, again: int | None = None, end: int | None = None) -> MoveJournal:
     found.details[Step.FENCE] = {"partitions": [fenced(3)]}
     found.details[Step.FINAL_POSITIONS] = {"fenced_again": [] if again is None else [fenced(again)]}
     if end is not None:
-        found.details[Step.AGREE] = {"ends": step_details.encode_offsets({HERE: end})}
+        found.details[Step.AGREE] = {"ends": journal_step_results.encode_offsets({HERE: end})}
     return found
 
 

@@ -21,7 +21,7 @@ from mm2.failover.move_request import MoveKind, MoveRequest
 from mm2.offsets.checkpoint_rules import OffsetAndMetadata
 from mm2.offsets.group_offset_sync import GroupState
 from mm2.offsets.log_bounds import LogBounds
-from mm2.offsets.translation import ExactOffset
+from mm2.offsets.offset_translation import ExactOffset
 
 HERE, THERE = TopicPartition("orders", 0), TopicPartition("east.orders", 0)
 GROUP = GroupSnapshot(

@@ -23,7 +23,7 @@ from mm2.failover.plan_findings import PlanFinding, PlanSeverity
 from mm2.offsets.checkpoint_rules import OffsetAndMetadata
 from mm2.offsets.group_offset_sync import GroupState
 from mm2.offsets.log_bounds import LogBounds
-from mm2.offsets.translation import EarlierOffset, ExactOffset
+from mm2.offsets.offset_translation import EarlierOffset, ExactOffset
 
 HERE, THERE = TopicPartition("t", 0), TopicPartition("east.t", 0)
 Kind, State, Weight = MoveKind, GroupState, PlanSeverity

@@ -24,7 +24,7 @@ from mm2.formats import mm2_records
 from mm2.formats.mm2_records import Checkpoint, OffsetSync
 from mm2.offsets.checkpoint_rules import OffsetAndMetadata
 from mm2.offsets.group_offset_sync import GroupState
-from mm2.topics import filters, naming
+from mm2.topics import naming, topic_filters
 from mm2.topics.flow_config import Flow, TargetTopicAccess
 from mm2.topics.naming import IdentityReplicationPolicy
 from tests.fakes import copied_map, plans
@@ -103,7 +103,7 @@ def test_a_partition_without_a_checkpoint_may_have_been_read_whole():
 @pytest.mark.parametrize(("held", "bound"), [(25, None), (0, 70)])
 def test_a_topic_without_any_checkpoint_may_be_read_by_now(held, bound):
     """The group began to read it after its last checkpoint, with auto.offset.reset=earliest."""
-    sides = scene(topics=filters.compile_topic_filter(("orders.*",)))
+    sides = scene(topics=topic_filters.compile_topic_filter(("orders.*",)))
     sides.target.log("east.orders-new", held)
     name = naming.format_offset_map_topic("east")
     sides.target.topics.topics[name] = [
@@ -228,7 +228,7 @@ def test_a_streams_application_that_is_stopped_is_known_by_its_topics_and_before
     now, internal, before, named
 ):
     """Also one that could not be described; of members that are there their assignor counts."""
-    sides = scene(topics=filters.compile_topic_filter((".*",)))
+    sides = scene(topics=topic_filters.compile_topic_filter((".*",)))
     if internal:
         sides.source.log(internal, 5)
     if internal.endswith("-repartition"):
@@ -290,7 +290,7 @@ def test_a_broker_that_does_not_list_its_groups_leaves_those_with_checkpoints():
 
 
 def test_a_group_whose_name_takes_too_long_to_match_is_left_out_alone(caplog):
-    groups = filters.compile_group_filter(["(?:(?>.*a.*b)|x)*(?:a+)+", "bill.*"], [])
+    groups = topic_filters.compile_group_filter(["(?:(?>.*a.*b)|x)*(?:a+)+", "bill.*"], [])
     sides = scene(groups=groups)
     for name, kind in (("x" * 2_000, ""), ("x" * 2_001, "Share")):
         other_group(sides, name, kind, {})
@@ -375,7 +375,7 @@ def test_a_topic_that_is_not_described_is_told():
     sides = scene()
     sides.source.log("orders-new", 5)
     sides.source.cluster.failures["describe_topics", "orders-new"] = RetriableError("away")
-    topics = filters.compile_topic_filter(("orders.*",))
+    topics = topic_filters.compile_topic_filter(("orders.*",))
     sides.flow = dataclasses.replace(sides.flow, topics=topics)
     found = made(sides)
     assert codes(found) == {"lag-unknown": Weight.COSTS, "origin-partly-unreachable": Weight.NOTE}

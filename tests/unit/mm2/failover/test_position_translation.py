@@ -24,12 +24,12 @@ from mm2.failover.divergence import RecordRange
 from mm2.failover.position_translation import LocalRecords, PositionTranslator, ReverseFlowMap
 from mm2.failover.unreplicated_tails import UnreplicatedTail
 from mm2.formats.mm2_records import OffsetSync
-from mm2.offsets import translation
+from mm2.offsets import offset_translation
 from mm2.offsets.checkpoint_rules import OffsetAndMetadata
 from mm2.offsets.log_bounds import LogBounds
 from mm2.offsets.offset_map import OffsetMap
-from mm2.offsets.translation import EarlierOffset, ExactOffset
-from mm2.topics import filters
+from mm2.offsets.offset_translation import EarlierOffset, ExactOffset
+from mm2.topics import topic_filters
 from mm2.topics.flow_config import Flow, TargetTopicAccess
 from mm2.topics.naming import IdentityReplicationPolicy
 from tests.fakes import copied_map
@@ -38,7 +38,11 @@ HERE, MIRROR = TopicPartition("orders", 0), TopicPartition("east.orders", 0)
 BROUGHT = TopicPartition("west.orders", 0)
 COPIED, DELTA = 100, 5
 SHARED = TargetTopicAccess.SHARED
-Exact, Earlier, UntranslatedReason = ExactOffset, EarlierOffset, translation.UntranslatedReason
+Exact, Earlier, UntranslatedReason = (
+    ExactOffset,
+    EarlierOffset,
+    offset_translation.UntranslatedReason,
+)
 
 
 def known(partition: TopicPartition, *, through: int, delta: int) -> OffsetMap:
@@ -49,7 +53,7 @@ def known(partition: TopicPartition, *, through: int, delta: int) -> OffsetMap:
 
 
 def flow(**given: Any) -> Flow:
-    topics = filters.compile_topic_filter(("orders",))
+    topics = topic_filters.compile_topic_filter(("orders",))
     return Flow(**{"source": "east", "target": "west", "topics": topics, **given})
 
 

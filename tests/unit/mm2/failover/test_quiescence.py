@@ -16,7 +16,7 @@ from mm2.failover.move_request import MoveKind
 from mm2.failover.planner import MovePlanner
 from mm2.failover.quiescence import EqualEndsDetector
 from mm2.offsets.log_bounds import LogBounds
-from mm2.topics import filters, naming
+from mm2.topics import naming, topic_filters
 from mm2.topics.flow_config import Flow
 from mm2.topics.naming import DefaultReplicationPolicy, IdentityReplicationPolicy, ReplicationPolicy
 from tests.fakes import copied_map, moves
@@ -52,7 +52,7 @@ class Copying(Clock):
     [DefaultReplicationPolicy(), IdentityReplicationPolicy(source_alias="east")],
 )
 def test_under_one_name_it_may_be_on_the_other_cluster(policy: ReplicationPolicy):
-    topics = filters.compile_topic_filter(("orders",))
+    topics = topic_filters.compile_topic_filter(("orders",))
     flow = Flow(source="east", target="west", topics=topics, policy=policy)
     sides = FakeSides(flow)
     clock = Copying(sides)

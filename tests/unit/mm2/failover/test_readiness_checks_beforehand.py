@@ -14,7 +14,7 @@ from connect_runtime.base.errors import ConnectError, FatalError, RetriableError
 from connect_runtime.base.ids import TopicPartition
 from connect_runtime.storage import cluster_config_state
 from connect_runtime.storage.status_topic import StatusTopicFold
-from mm2.clusters.connect_group import ConnectGroupSnapshot
+from mm2.clusters.connect_group_state import ConnectGroupSnapshot
 from mm2.config.mm2_settings import HookCommand
 from mm2.failover import flow_stop, journal, journal_file, readiness_checks
 from mm2.failover.journal import MoveIdentity

@@ -14,13 +14,13 @@ from mm2.failover.move_request import MoveKind
 from mm2.failover.plan_findings import PlanSeverity, PlanVerdict
 from mm2.failover.position_translation import OffsetSources
 from mm2.failover.unreplicated_tails import RecordsReplicatedBack, ScanStart, UnreplicatedTail
-from mm2.topics import filters, naming
+from mm2.topics import naming, topic_filters
 from mm2.topics.flow_config import Flow
 from tests.fakes import copied_map, plans
 from tests.fakes.two_sides import FakeSides
 
 LOCAL, BROUGHT = TopicPartition("local", 0), TopicPartition("west.local", 0)
-TOPICS = filters.compile_topic_filter(("local.*",))
+TOPICS = topic_filters.compile_topic_filter(("local.*",))
 BOTH = OffsetSources(reverse_flow=Flow(source="west", target="east", topics=TOPICS))
 Weight, Kind = PlanSeverity, MoveKind
 

@@ -13,7 +13,7 @@ from mm2.failover.unreplicated_tails import RecordsReplicatedBack, ScanStart, Ta
 from mm2.formats.mm2_records import OffsetSync
 from mm2.offsets.log_bounds import LogBounds
 from mm2.offsets.offset_map import OffsetMap
-from mm2.topics import filters
+from mm2.topics import topic_filters
 from mm2.topics.flow_config import Flow
 from mm2.topics.naming import DefaultReplicationPolicy
 from tests.fakes import copied_map
@@ -102,7 +102,9 @@ def test_what_does_not_answer_is_not_counted():
 
 
 def test_what_is_to_be_mirrored_counts_whether_or_not_it_was_begun():
-    back = Flow(source="west", target="east", topics=filters.compile_topic_filter(("orders.*",)))
+    back = Flow(
+        source="west", target="east", topics=topic_filters.compile_topic_filter(("orders.*",))
+    )
     listed = {"orders", "orders-new", "other", "heartbeats", "east.orders", "__consumer_offsets"}
     assert unreplicated_tails.select_topics_to_replicate(back, listed) == {"orders", "orders-new"}
 

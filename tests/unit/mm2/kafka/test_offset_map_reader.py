@@ -11,8 +11,8 @@ from connect_runtime.base.errors import FatalError
 from connect_runtime.kafka.client_errors import UnreachableError
 from mm2.kafka.client_interfaces import TopicRecord
 from mm2.kafka.offset_map_reader import MapReadTimeoutError, OffsetMapReader
-from mm2.offsets import translation
-from mm2.offsets.translation import ExactOffset
+from mm2.offsets import offset_translation
+from mm2.offsets.offset_translation import ExactOffset
 from tests.fakes import copied_map
 from tests.fakes.client_cluster import FakeCluster
 
@@ -28,7 +28,7 @@ def cluster():
 
 
 def place(known, upstream=29):
-    return translation.translate_to_target(known.get_partition(T7), upstream)
+    return offset_translation.translate_to_target(known.get_partition(T7), upstream)
 
 
 @pytest.mark.parametrize(("key", "value"), [(None, b""), (b"?", b""), (b"\x09\x01", b"")])

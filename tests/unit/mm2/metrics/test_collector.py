@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from connect_runtime.base.metrics import MetricFamily
+from mm2.cluster_reachability import ClusterSide, UnreachableCluster
 from mm2.config.operator_overrides import OperatorOverrides, OverrideKind
 from mm2.connectors.status_registry import (
     CheckpointGroupsSnapshot,
@@ -18,11 +19,10 @@ from mm2.connectors.status_registry import (
     IncidentCount,
     TaskState,
 )
-from mm2.metrics import collector, declarations
+from mm2.metrics import collector, metric_declarations
 from mm2.metrics.collector import FlowCounters, FlowMetricsCollector, MetricInputs
-from mm2.reachability import ClusterSide, UnreachableCluster
-from mm2.replication import latency
-from mm2.replication.latency import LatencySnapshot
+from mm2.replication import replication_latency
+from mm2.replication.replication_latency import LatencySnapshot
 from mm2.status import topic_rows
 from mm2.status.process_health import LastReplication, ReplicationActivity, ReplicationEvidence
 from mm2.status.status_document import FlowReport, PartitionReport, ReportedFlowState
@@ -76,9 +76,9 @@ def test_a_partition_that_was_away_is_counted_from_nothing():
             records=100_000, already_stored_records=2, batches=9, reencoded_batches=2
         )
     )
-    assert counted[declarations.REPLICATED_RECORDS] == {ORDERS: 100_100}
-    assert counted[declarations.DUPLICATES_REFUSED] == {ORDERS: 3}
-    assert counted[declarations.REPLICATED_BATCHES] == {
+    assert counted[metric_declarations.REPLICATED_RECORDS] == {ORDERS: 100_100}
+    assert counted[metric_declarations.DUPLICATES_REFUSED] == {ORDERS: 3}
+    assert counted[metric_declarations.REPLICATED_BATCHES] == {
         (*ORDERS, "pass-through"): 9,
         (*ORDERS, "re-encoded"): 3,
     }
@@ -88,9 +88,9 @@ def test_what_another_task_of_the_node_gets_it_counts_from_nothing():
     tasks = [statuses.task(0), statuses.task(1)]
     counted = Counted().sees(statuses.partition(records=100, task=0), tasks=tasks)
     counted.sees(statuses.partition(records=300, task=1), tasks=tasks)
-    assert counted[declarations.REPLICATED_RECORDS] == {ORDERS: 400}
+    assert counted[metric_declarations.REPLICATED_RECORDS] == {ORDERS: 400}
     counted.sees(statuses.partition(records=500, task=0), tasks=tasks)
-    assert counted[declarations.REPLICATED_RECORDS] == {ORDERS: 900}
+    assert counted[metric_declarations.REPLICATED_RECORDS] == {ORDERS: 900}
 
 
 def test_what_is_shown_of_a_task_that_is_gone_counts_no_further():
@@ -98,9 +98,9 @@ def test_what_is_shown_of_a_task_that_is_gone_counts_no_further():
     counted = Counted().sees(statuses.partition(records=100))
     for tasks in ([], [statuses.task(0, FAILED)], [statuses.task(0, FAILED)]):
         counted.sees(last, tasks=tasks)
-        assert counted[declarations.REPLICATED_RECORDS] == {ORDERS: 100}
+        assert counted[metric_declarations.REPLICATED_RECORDS] == {ORDERS: 100}
     counted.sees(statuses.partition(records=150))
-    assert counted[declarations.REPLICATED_RECORDS] == {ORDERS: 250}
+    assert counted[metric_declarations.REPLICATED_RECORDS] == {ORDERS: 250}
 
 
 def test_what_stays_the_same_object_while_its_task_is_gone_is_counted_anew_afterwards():
@@ -108,22 +108,22 @@ def test_what_stays_the_same_object_while_its_task_is_gone_is_counted_anew_after
     counted = Counted().sees(same)
     counted.sees(same, tasks=[])
     counted.sees(statuses.partition(records=150))
-    assert counted[declarations.REPLICATED_RECORDS] == {ORDERS: 250}
+    assert counted[metric_declarations.REPLICATED_RECORDS] == {ORDERS: 250}
 
 
 def test_a_share_of_as_many_other_partitions_is_counted_from_nothing():
     counted = Counted().sees(statuses.partition("orders", 0, records=100))
     counted.sees(statuses.partition("orders", 1, records=7))
     counted.sees(statuses.partition("orders", 0, records=300))
-    assert counted[declarations.REPLICATED_RECORDS] == {ORDERS: 407}
+    assert counted[metric_declarations.REPLICATED_RECORDS] == {ORDERS: 407}
 
 
 def test_incidents_and_restarts_of_a_new_task_come_on_top():
     counted = Counted().sees(tasks=[statuses.task(restarts=2, incidents=incidents(3))])
     counted.sees(tasks=[statuses.task(0, FAILED, reason="no right")])
     counted.sees(tasks=[statuses.task(restarts=5, incidents=incidents(4))])
-    assert counted[declarations.INCIDENTS] == {(*ORDERS, "source-gone"): 7}
-    assert counted[declarations.TASK_RESTARTS] == {FLOW: 7}
+    assert counted[metric_declarations.INCIDENTS] == {(*ORDERS, "source-gone"): 7}
+    assert counted[metric_declarations.TASK_RESTARTS] == {FLOW: 7}
 
 
 def test_a_task_that_begins_anew_between_two_looks_is_counted_from_nothing():
@@ -137,20 +137,20 @@ def test_a_task_that_begins_anew_between_two_looks_is_counted_from_nothing():
             statuses.partition(records=150, batches=4, reencoded_batches=1),
             tasks=[statuses.task(counter_generation=2, restarts=1, incidents=incidents(5))],
         )
-    assert counted[declarations.REPLICATED_RECORDS] == {ORDERS: 250}
-    assert counted[declarations.REPLICATED_BATCHES] == {
+    assert counted[metric_declarations.REPLICATED_RECORDS] == {ORDERS: 250}
+    assert counted[metric_declarations.REPLICATED_BATCHES] == {
         (*ORDERS, "pass-through"): 5,
         (*ORDERS, "re-encoded"): 2,
     }
-    assert counted[declarations.TASK_RESTARTS] == {FLOW: 2}
-    assert counted[declarations.INCIDENTS] == {(*ORDERS, "source-gone"): 7}
+    assert counted[metric_declarations.TASK_RESTARTS] == {FLOW: 2}
+    assert counted[metric_declarations.INCIDENTS] == {(*ORDERS, "source-gone"): 7}
 
 
 def test_that_begins_anew_with_the_very_same_figures_too():
     same = statuses.partition(records=100)
     counted = Counted().sees(same, tasks=[statuses.task(counter_generation=1)])
     counted.sees(same, tasks=[statuses.task(counter_generation=2)])
-    assert counted[declarations.REPLICATED_RECORDS] == {ORDERS: 200}
+    assert counted[metric_declarations.REPLICATED_RECORDS] == {ORDERS: 200}
 
 
 def test_while_a_task_starts_what_is_shown_is_of_its_life_before():
@@ -159,36 +159,38 @@ def test_while_a_task_starts_what_is_shown_is_of_its_life_before():
         statuses.partition(records=100), tasks=[statuses.task(counter_generation=1)]
     )
     counted.sees(last, tasks=[statuses.task(0, starts, counter_generation=0)])
-    assert counted[declarations.REPLICATED_RECORDS] == {ORDERS: 100}
+    assert counted[metric_declarations.REPLICATED_RECORDS] == {ORDERS: 100}
     counted.sees(statuses.partition(records=150), tasks=[statuses.task(counter_generation=2)])
-    assert counted[declarations.REPLICATED_RECORDS] == {ORDERS: 250}
+    assert counted[metric_declarations.REPLICATED_RECORDS] == {ORDERS: 250}
 
 
 def test_of_copies_that_are_gone_nothing_is_kept():
     def pulse(count):
-        return LatencySnapshot(counts=(count,) + (0,) * (latency.BUCKET_COUNT - 1), sum_ms=count)
+        return LatencySnapshot(
+            counts=(count,) + (0,) * (replication_latency.BUCKET_COUNT - 1), sum_ms=count
+        )
 
     counted = Counted()
     for told in ({0: pulse(10)}, {1: pulse(1)}, {0: pulse(20)}):
         counted.counters.count_latencies({"east->west": told})
-    assert counted[declarations.REPLICATION_LATENCY][FLOW].counts[0] == 31
+    assert counted[metric_declarations.REPLICATION_LATENCY][FLOW].counts[0] == 31
 
 
 def test_of_a_task_that_begins_anew_between_two_looks_all_latencies_count():
     counted = Counted()
     for count, life in ((10, 1), (20, 2), (25, 2)):
         told = LatencySnapshot(
-            counts=(count,) + (0,) * (latency.BUCKET_COUNT - 1), incarnation=life
+            counts=(count,) + (0,) * (replication_latency.BUCKET_COUNT - 1), incarnation=life
         )
         counted.counters.count_latencies({"east->west": {0: told}})
-    assert counted[declarations.REPLICATION_LATENCY][FLOW].counts[0] == 35
+    assert counted[metric_declarations.REPLICATION_LATENCY][FLOW].counts[0] == 35
 
 
 def test_rebalances_of_a_flow_that_was_away_come_on_top():
     counted = Counted()
     for found in ({"east->west": 2}, {}, {"east->west": 3}, {"east->west": 4}):
         counted.counters.count_rebalances(found)
-    assert counted[declarations.REBALANCES] == {FLOW: 6}
+    assert counted[metric_declarations.REBALANCES] == {FLOW: 6}
 
 
 def test_a_topic_that_has_left_is_told_of_until_it_was_scraped_and_then_no_more():
@@ -197,19 +199,19 @@ def test_a_topic_that_has_left_is_told_of_until_it_was_scraped_and_then_no_more(
     counted = Counted().sees(*shown, tasks=[task])
     counted.sees(statuses.partition("kept")).later(collector.COUNTER_RETENTION_MS - 1)
     counted.sees(statuses.partition("kept"))
-    assert ORDERS in counted[declarations.REPLICATED_RECORDS]
+    assert ORDERS in counted[metric_declarations.REPLICATED_RECORDS]
     counted.later(1).sees(statuses.partition("kept"))
     for metric in (
-        declarations.REPLICATED_RECORDS,
-        declarations.REPLICATED_BYTES,
-        declarations.DUPLICATES_REFUSED,
+        metric_declarations.REPLICATED_RECORDS,
+        metric_declarations.REPLICATED_BYTES,
+        metric_declarations.DUPLICATES_REFUSED,
     ):
         assert set(counted[metric]) == {(*FLOW, "kept")}
-    assert {labels[1] for labels in counted[declarations.REPLICATED_BATCHES]} == {"kept"}
-    assert counted[declarations.INCIDENTS] == {}
-    assert counted[declarations.TASK_RESTARTS] == {FLOW: 0}
+    assert {labels[1] for labels in counted[metric_declarations.REPLICATED_BATCHES]} == {"kept"}
+    assert counted[metric_declarations.INCIDENTS] == {}
+    assert counted[metric_declarations.TASK_RESTARTS] == {FLOW: 0}
     counted.sees(*shown)
-    assert counted[declarations.REPLICATED_RECORDS][ORDERS] == 5
+    assert counted[metric_declarations.REPLICATED_RECORDS][ORDERS] == 5
 
 
 def test_a_topic_that_comes_back_in_time_goes_on():
@@ -217,7 +219,7 @@ def test_a_topic_that_comes_back_in_time_goes_on():
     counted.sees(tasks=[]).later(collector.COUNTER_RETENTION_MS - 1)
     counted.sees(statuses.partition(records=1)).later()
     counted.sees(statuses.partition(records=2))
-    assert counted[declarations.REPLICATED_RECORDS] == {ORDERS: 7}
+    assert counted[metric_declarations.REPLICATED_RECORDS] == {ORDERS: 7}
 
 
 def test_what_incidents_tell_of_is_not_forgotten_while_their_task_runs():
@@ -225,7 +227,7 @@ def test_what_incidents_tell_of_is_not_forgotten_while_their_task_runs():
     counted = Counted().sees(statuses.partition(), tasks=[task])
     counted.sees(tasks=[task]).later()
     counted.sees(tasks=[task])
-    assert counted[declarations.INCIDENTS] == {(*ORDERS, "source-gone"): 2}
+    assert counted[metric_declarations.INCIDENTS] == {(*ORDERS, "source-gone"): 2}
 
 
 def test_a_flow_that_is_no_more_is_forgotten_altogether():
@@ -233,18 +235,18 @@ def test_a_flow_that_is_no_more_is_forgotten_altogether():
     counted.counters.count_rebalances({"east->west": 1})
     counted.counters.count_latencies({"east->west": {0: LatencySnapshot()}})
     counted.counters.drop_expired_counters([], counted.wall_ms)
-    assert counted[declarations.REPLICATED_RECORDS] == {ORDERS: 5}
+    assert counted[metric_declarations.REPLICATED_RECORDS] == {ORDERS: 5}
     counted.later().counters.drop_expired_counters([], counted.wall_ms)
     for metric in (
-        declarations.REPLICATED_RECORDS,
-        declarations.TASK_RESTARTS,
-        declarations.REBALANCES,
-        declarations.REPLICATION_LATENCY,
+        metric_declarations.REPLICATED_RECORDS,
+        metric_declarations.TASK_RESTARTS,
+        metric_declarations.REBALANCES,
+        metric_declarations.REPLICATION_LATENCY,
     ):
         assert counted[metric] == {}
     counted.later().counters.drop_expired_counters([], counted.wall_ms)
     counted.before = None
-    assert counted.sees(statuses.partition(records=1))[declarations.REPLICATED_RECORDS] == {
+    assert counted.sees(statuses.partition(records=1))[metric_declarations.REPLICATED_RECORDS] == {
         ORDERS: 1
     }
 
@@ -288,7 +290,7 @@ class Observed:
 
 
 def test_every_declaration_is_in_the_registry():
-    assert collector.make_metrics_registry().metrics == declarations.ALL_METRICS
+    assert collector.make_metrics_registry().metrics == metric_declarations.ALL_METRICS
 
 
 def test_what_was_copied_is_counted_by_topic():
@@ -299,25 +301,25 @@ def test_what_was_copied_is_counted_by_topic():
             statuses.partition("empty", 0),
         )
     )
-    assert seen[declarations.REPLICATED_RECORDS] == {
+    assert seen[metric_declarations.REPLICATED_RECORDS] == {
         ("east->west", "orders"): 15,
         ("east->west", "empty"): 0,
     }
-    assert seen[declarations.REPLICATED_BYTES][("east->west", "orders")] == 150
+    assert seen[metric_declarations.REPLICATED_BYTES][("east->west", "orders")] == 150
 
 
 def test_counters_never_go_back_when_readings_do():
     seen = Observed()
     for records in (10, 30, 4, 6):
         seen.see(statuses.flow(statuses.partition(records=records, bytes=records)))
-    assert seen[declarations.REPLICATED_RECORDS] == {("east->west", "orders"): 30 + 6}
+    assert seen[metric_declarations.REPLICATED_RECORDS] == {("east->west", "orders"): 30 + 6}
 
 
 def test_counters_stay_when_the_partition_is_gone():
     seen = Observed().see(statuses.flow(statuses.partition(records=3)))
     seen.see(statuses.flow())
-    assert seen[declarations.REPLICATED_RECORDS] == {("east->west", "orders"): 3}
-    assert seen[declarations.LAG_RECORDS] == {}
+    assert seen[metric_declarations.REPLICATED_RECORDS] == {("east->west", "orders"): 3}
+    assert seen[metric_declarations.LAG_RECORDS] == {}
 
 
 def test_lag_is_there_only_while_it_is_known():
@@ -329,8 +331,8 @@ def test_lag_is_there_only_while_it_is_known():
             statuses.partition("unknown", copied_to=-1, source_end=-1, phase="acquiring"),
         )
     )
-    assert seen[declarations.LAG_RECORDS] == {("east->west", "known"): 5}
-    assert seen[declarations.LAG_SECONDS] == {("east->west", "known"): 1.5}
+    assert seen[metric_declarations.LAG_RECORDS] == {("east->west", "known"): 5}
+    assert seen[metric_declarations.LAG_SECONDS] == {("east->west", "known"): 1.5}
 
 
 def test_the_lag_of_a_paused_topic_is_that_of_the_reports():
@@ -342,8 +344,8 @@ def test_the_lag_of_a_paused_topic_is_that_of_the_reports():
         reports=[seen_flows.report(paused, unknown, copying, at_ms=NOW_MS)]
     )
     seen.see()
-    assert seen[declarations.LAG_RECORDS] == {("east->west", "orders"): 5}
-    assert seen[declarations.LAG_SECONDS] == {("east->west", "orders"): 2.0}
+    assert seen[metric_declarations.LAG_RECORDS] == {("east->west", "orders"): 5}
+    assert seen[metric_declarations.LAG_SECONDS] == {("east->west", "orders"): 2.0}
 
 
 def test_opened_partitions_say_why():
@@ -356,7 +358,7 @@ def test_opened_partitions_say_why():
             statuses.partition("orders"),
         )
     )
-    assert seen[declarations.REENCODED_PARTITIONS] == {
+    assert seen[metric_declarations.REENCODED_PARTITIONS] == {
         ("east->west", "users", gaps): 2,
         ("east->west", "users", small): 1,
     }
@@ -366,15 +368,15 @@ def test_how_long_sources_keep_what_waits_is_told_as_it_is_given():
     given: dict[tuple[str, ...], float] = {("east->west", "orders"): 1.5}
     seen = Observed()
     seen.metrics.times_to_data_loss = lambda: given
-    assert seen.see()[declarations.TIME_TO_DATA_LOSS] == given
+    assert seen.see()[metric_declarations.TIME_TO_DATA_LOSS] == given
     given.clear()
-    assert seen.see()[declarations.TIME_TO_DATA_LOSS] == {}
+    assert seen.see()[metric_declarations.TIME_TO_DATA_LOSS] == {}
 
 
 def test_states_are_one_hot():
     failed = statuses.flow(name="a->b", state=FlowState.FAILED)
     seen = Observed().see(statuses.flow(), failed)
-    states = seen[declarations.FLOW_STATE]
+    states = seen[metric_declarations.FLOW_STATE]
     assert len(states) == 2 * len(FlowState)
     assert {key for key, value in states.items() if value} == {
         ("east->west", "RUNNING"),
@@ -394,17 +396,17 @@ def test_tasks_slots_and_restarts():
                 slots_missing=1,
             )
         )
-    assert seen[declarations.FLOW_TASKS][("east->west", "WAITING_FOR_SLOT")] == 1
-    assert seen[declarations.FLOW_TASKS][("east->west", "RUNNING")] == 1
-    assert seen[declarations.SPARK_MISSING_SLOTS] == {("east->west",): 1}
-    assert seen[declarations.TASK_RESTARTS] == {("east->west",): 4}
+    assert seen[metric_declarations.FLOW_TASKS][("east->west", "WAITING_FOR_SLOT")] == 1
+    assert seen[metric_declarations.FLOW_TASKS][("east->west", "RUNNING")] == 1
+    assert seen[metric_declarations.SPARK_MISSING_SLOTS] == {("east->west",): 1}
+    assert seen[metric_declarations.TASK_RESTARTS] == {("east->west",): 4}
 
 
 def test_a_failed_task_is_counted_as_one():
     failed = statuses.task(1, TaskState.FAILED, reason="no right")
     seen = Observed().see(statuses.flow(tasks=[statuses.task(0), failed]))
     assert {
-        state: count for (_, state), count in seen[declarations.FLOW_TASKS].items() if count
+        state: count for (_, state), count in seen[metric_declarations.FLOW_TASKS].items() if count
     } == {
         "RUNNING": 1,
         "FAILED": 1,
@@ -413,7 +415,7 @@ def test_a_failed_task_is_counted_as_one():
 
 def test_what_is_handed_out_is_told_where_it_is_known():
     seen = Observed().see(statuses.flow(wanted=0), statuses.flow(name="a->b"))
-    assert seen[declarations.FLOW_ASSIGNED_PARTITIONS] == {FLOW: 0}
+    assert seen[metric_declarations.FLOW_ASSIGNED_PARTITIONS] == {FLOW: 0}
 
 
 def test_what_an_operator_holds_says_how():
@@ -423,8 +425,11 @@ def test_what_an_operator_holds_says_how():
         "c->d": OperatorOverrides(paused_topics=frozenset({"orders"})),
     }
     seen = Observed().see(*(statuses.flow(name=name, holds=held[name]) for name in held))
-    assert seen[declarations.FLOW_OVERRIDE] == {("a->b", "paused"): 1, ("b->c", "stopped"): 1}
-    assert seen.see(statuses.flow(name="a->b"))[declarations.FLOW_OVERRIDE] == {}
+    assert seen[metric_declarations.FLOW_OVERRIDE] == {
+        ("a->b", "paused"): 1,
+        ("b->c", "stopped"): 1,
+    }
+    assert seen.see(statuses.flow(name="a->b"))[metric_declarations.FLOW_OVERRIDE] == {}
 
 
 def test_incidents_are_counted_by_topic_and_kind():
@@ -437,7 +442,7 @@ def test_incidents_are_counted_by_topic_and_kind():
                 tasks=[statuses.task(0, incidents=(told,)), statuses.task(1, incidents=(other,))]
             )
         )
-    assert seen[declarations.INCIDENTS] == {("east->west", "orders", "source-gone"): 4}
+    assert seen[metric_declarations.INCIDENTS] == {("east->west", "orders", "source-gone"): 4}
 
 
 def test_what_stands_still_is_counted_by_cause_and_vanishes():
@@ -448,11 +453,13 @@ def test_what_stands_still_is_counted_by_cause_and_vanishes():
             statuses.partition("orders", 2),
         )
     )
-    assert seen[declarations.HALTED_PARTITIONS] == {("east->west", "orders", "corrupt-batch"): 2}
-    assert seen[declarations.FLOW_PARTITIONS][("east->west", "halted")] == 2
-    assert seen[declarations.FLOW_PARTITIONS][("east->west", "fenced")] == 0
+    assert seen[metric_declarations.HALTED_PARTITIONS] == {
+        ("east->west", "orders", "corrupt-batch"): 2
+    }
+    assert seen[metric_declarations.FLOW_PARTITIONS][("east->west", "halted")] == 2
+    assert seen[metric_declarations.FLOW_PARTITIONS][("east->west", "fenced")] == 0
     seen.see(statuses.flow(statuses.partition()))
-    assert seen[declarations.HALTED_PARTITIONS] == {}
+    assert seen[metric_declarations.HALTED_PARTITIONS] == {}
 
 
 def test_what_an_operator_pauses_is_paused_whatever_its_copy_does_but_for_what_stands_still():
@@ -466,28 +473,32 @@ def test_what_an_operator_pauses_is_paused_whatever_its_copy_does_but_for_what_s
         )
     )
     found = {
-        phase: count for (_, phase), count in seen[declarations.FLOW_PARTITIONS].items() if count
+        phase: count
+        for (_, phase), count in seen[metric_declarations.FLOW_PARTITIONS].items()
+        if count
     }
     assert found == {"paused": 2, "halted": 1, "copying": 1}
 
 
 def test_the_engine_and_the_build():
     seen = Observed().see(statuses.flow(slots_missing=3), engine_ready=False)
-    assert seen[declarations.ENGINE_READY] == {(): 0}
-    assert seen[declarations.SPARK_MISSING_SLOTS] == {("east->west",): 0}
-    assert list(seen[declarations.BUILD_INFO].values()) == [1]
-    assert seen.see(statuses.flow())[declarations.ENGINE_READY] == {(): 1}
+    assert seen[metric_declarations.ENGINE_READY] == {(): 0}
+    assert seen[metric_declarations.SPARK_MISSING_SLOTS] == {("east->west",): 0}
+    assert list(seen[metric_declarations.BUILD_INFO].values()) == [1]
+    assert seen.see(statuses.flow())[metric_declarations.ENGINE_READY] == {(): 1}
 
 
 def test_batches_are_counted_by_the_path_that_they_took():
     seen = Observed().see(statuses.flow(statuses.partition(batches=5, reencoded_batches=2)))
     paths = {(*FLOW, "orders", "pass-through"): 3, (*FLOW, "orders", "re-encoded"): 2}
-    assert seen[declarations.REPLICATED_BATCHES] == paths
+    assert seen[metric_declarations.REPLICATED_BATCHES] == paths
     seen.see(
         statuses.flow(statuses.partition(batches=9, reencoded_batches=2, already_stored_records=7))
     )
-    assert seen[declarations.REPLICATED_BATCHES] == paths | {(*FLOW, "orders", "pass-through"): 7}
-    assert seen[declarations.DUPLICATES_REFUSED] == {(*FLOW, "orders"): 7}
+    assert seen[metric_declarations.REPLICATED_BATCHES] == paths | {
+        (*FLOW, "orders", "pass-through"): 7
+    }
+    assert seen[metric_declarations.DUPLICATES_REFUSED] == {(*FLOW, "orders"): 7}
 
 
 def test_the_map_is_as_old_as_what_it_lacks_longest():
@@ -499,21 +510,28 @@ def test_the_map_is_as_old_as_what_it_lacks_longest():
         statuses.partition("unknown", 0),
     )
     seen = Observed().see(flow)
-    assert seen[declarations.OFFSET_MAP_AGE] == {(*FLOW, "orders"): 3.0, (*FLOW, "covered"): 0.0}
+    assert seen[metric_declarations.OFFSET_MAP_AGE] == {
+        (*FLOW, "orders"): 3.0,
+        (*FLOW, "covered"): 0.0,
+    }
     seen.later(2)
-    assert seen.see(flow)[declarations.OFFSET_MAP_AGE][(*FLOW, "orders")] == 5.0
+    assert seen.see(flow)[metric_declarations.OFFSET_MAP_AGE][(*FLOW, "orders")] == 5.0
 
 
 def test_the_newest_heartbeat_grows_old_and_its_way_does_not():
     beat = statuses.partition("heartbeats", newest_copied_ms=NOW_MS - 4_000, age_ms=12)
     flow = statuses.flow(beat, statuses.partition())
     seen = Observed().see(flow)
-    assert seen[declarations.HEARTBEAT_AGE] == {FLOW: 4.0}
-    assert seen[declarations.HEARTBEAT_ROUND_TRIP] == {FLOW: 0.012}
+    assert seen[metric_declarations.HEARTBEAT_AGE] == {FLOW: 4.0}
+    assert seen[metric_declarations.HEARTBEAT_ROUND_TRIP] == {FLOW: 0.012}
     seen.later(1)
-    assert seen.see(flow)[declarations.HEARTBEAT_AGE] == {FLOW: 5.0}
+    assert seen.see(flow)[metric_declarations.HEARTBEAT_AGE] == {FLOW: 5.0}
     seen.see(statuses.flow(statuses.partition("heartbeats")))
-    assert seen[declarations.HEARTBEAT_AGE] == seen[declarations.HEARTBEAT_ROUND_TRIP] == {}
+    assert (
+        seen[metric_declarations.HEARTBEAT_AGE]
+        == seen[metric_declarations.HEARTBEAT_ROUND_TRIP]
+        == {}
+    )
 
 
 @pytest.mark.parametrize("step_h", [6, -6, -12])
@@ -528,13 +546,15 @@ def test_a_step_of_the_wall_clock_makes_nothing_younger(step_h):
     seen.see(flow)
     seen.later(100, step_s=step_h * 3_600)
     seen.see(flow)
-    assert seen[declarations.OFFSET_MAP_AGE][(*FLOW, "orders")] == 103.0
-    assert seen[declarations.CHECKPOINT_AGE] == {FLOW: 102.0}
-    assert seen[declarations.HEARTBEAT_AGE][FLOW] >= 100.0
+    assert seen[metric_declarations.OFFSET_MAP_AGE][(*FLOW, "orders")] == 103.0
+    assert seen[metric_declarations.CHECKPOINT_AGE] == {FLOW: 102.0}
+    assert seen[metric_declarations.HEARTBEAT_AGE][FLOW] >= 100.0
 
 
 def pulse(*counts, **more):
-    return LatencySnapshot(counts=(*counts, *[0] * (latency.BUCKET_COUNT - len(counts))), **more)
+    return LatencySnapshot(
+        counts=(*counts, *[0] * (replication_latency.BUCKET_COUNT - len(counts))), **more
+    )
 
 
 def test_latencies_of_all_tasks_are_one_histogram_that_never_falls():
@@ -546,10 +566,10 @@ def test_latencies_of_all_tasks_are_one_histogram_that_never_falls():
         {0: pulse(0, 1, sum_ms=7), 1: pulse(6, sum_ms=8)},
     ):
         seen.saw(latencies={"east->west": told})
-    (found,) = seen.family(declarations.REPLICATION_LATENCY).distributions.values()
+    (found,) = seen.family(metric_declarations.REPLICATION_LATENCY).distributions.values()
     assert (found.counts[:3], round(found.sum, 6)) == ((7, 3, 0), 0.024)
     seen.saw(latencies={})
-    assert seen.family(declarations.REPLICATION_LATENCY).distributions[FLOW] is found
+    assert seen.family(metric_declarations.REPLICATION_LATENCY).distributions[FLOW] is found
 
 
 def report(*parts, **fields):
@@ -570,21 +590,21 @@ def test_the_age_of_the_last_batch_is_that_of_the_report():
     last = LastReplication(at_ms=NOW_MS - 9_000, evidence=ReplicationEvidence.BATCH)
     activity = ReplicationActivity(begun_ms=NOW_MS - 60_000, last=last)
     assert Observed().saw(reports=[report(activity=activity)])[
-        declarations.LAST_REPLICATION_AGE
+        metric_declarations.LAST_REPLICATION_AGE
     ] == {FLOW: 9.0}
 
 
 def test_a_flow_that_replicated_nothing_yet_grows_old_from_its_start():
     activity = ReplicationActivity(begun_ms=NOW_MS - 60_000, last=None)
     assert Observed().saw(reports=[report(activity=activity)])[
-        declarations.LAST_REPLICATION_AGE
+        metric_declarations.LAST_REPLICATION_AGE
     ] == {FLOW: 60.0}
 
 
 def test_a_node_that_replicates_nothing_of_a_flow_has_no_age_of_it():
     assert (
         Observed().saw(reports=[report(partitions_on_other_nodes=2)])[
-            declarations.LAST_REPLICATION_AGE
+            metric_declarations.LAST_REPLICATION_AGE
         ]
         == {}
     )
@@ -602,7 +622,7 @@ def test_a_node_that_replicates_nothing_of_a_flow_has_no_age_of_it():
     ],
 )
 def test_the_verdict_is_a_metric_absent_while_it_is_unknown(found, healthy):
-    assert Observed().saw(reports=[found])[declarations.FLOW_HEALTHY] == healthy
+    assert Observed().saw(reports=[found])[metric_declarations.FLOW_HEALTHY] == healthy
 
 
 def test_the_verdict_is_by_the_objective_of_the_file():
@@ -610,9 +630,9 @@ def test_the_verdict_is_by_the_objective_of_the_file():
     seen.metrics.replication_objective_s = 8.0
     last = LastReplication(at_ms=NOW_MS - 9_000, evidence=ReplicationEvidence.BATCH)
     activity = ReplicationActivity(begun_ms=NOW_MS - 60_000, last=last)
-    assert seen.saw(reports=[report(COPIED, activity=activity)])[declarations.FLOW_HEALTHY] == {
-        FLOW: 0
-    }
+    assert seen.saw(reports=[report(COPIED, activity=activity)])[
+        metric_declarations.FLOW_HEALTHY
+    ] == {FLOW: 0}
 
 
 @pytest.mark.parametrize(
@@ -626,7 +646,7 @@ def test_the_verdict_is_by_the_objective_of_the_file():
 )
 def test_each_cluster_of_a_flow_is_reachable_or_not(unreachable, source, target):
     seen = Observed().saw(reports=[report(COPIED, unreachable=unreachable)])
-    assert seen[declarations.CLUSTER_REACHABLE] == {
+    assert seen[metric_declarations.CLUSTER_REACHABLE] == {
         ("east->west", "source"): source,
         ("east->west", "target"): target,
     }
@@ -634,7 +654,9 @@ def test_each_cluster_of_a_flow_is_reachable_or_not(unreachable, source, target)
 
 def test_clocks_differ_by_the_most_that_a_task_saw():
     told = {0: pulse(ahead_ms=250), 1: pulse(ahead_ms=3_000)}
-    assert Observed().saw(latencies={"east->west": told})[declarations.CLOCK_SKEW] == {FLOW: 3.0}
+    assert Observed().saw(latencies={"east->west": told})[metric_declarations.CLOCK_SKEW] == {
+        FLOW: 3.0
+    }
 
 
 def shown(round_s, groups=0, **more):
@@ -648,21 +670,21 @@ def test_groups_are_as_old_as_the_round_that_is_longest_ago():
     seen = Observed()
     one = shown(NOW_S - 1, 3, writes_offsets=True, last_write_s=NOW_S - 8)
     seen.saw(checkpoint_groups={"east->west": {0: one, 1: shown(NOW_S - 2, 4)}})
-    assert seen[declarations.CHECKPOINT_AGE] == {FLOW: 8.0}
-    assert seen[declarations.CHECKPOINTED_GROUPS] == {FLOW: 7}
+    assert seen[metric_declarations.CHECKPOINT_AGE] == {FLOW: 8.0}
+    assert seen[metric_declarations.CHECKPOINTED_GROUPS] == {FLOW: 7}
     for missing in (shown(None), shown(NOW_S, writes_offsets=True)):
         first = dataclasses.replace(missing, started_s=NOW_S - 9)
         seen = Observed().saw(checkpoint_groups={"east->west": {0: one, 1: first}})
-        assert seen[declarations.CHECKPOINT_AGE] == {FLOW: 9.0}
-        assert seen[declarations.CHECKPOINTED_GROUPS] == {}
+        assert seen[metric_declarations.CHECKPOINT_AGE] == {FLOW: 9.0}
+        assert seen[metric_declarations.CHECKPOINTED_GROUPS] == {}
 
 
 def test_before_the_first_round_groups_are_as_old_as_the_wait_for_it():
     seen = Observed()
     waits = {"east->west": {0: shown(None, started_s=NOW_S)}}
-    assert seen.saw(checkpoint_groups=waits)[declarations.CHECKPOINT_AGE] == {FLOW: 0.0}
+    assert seen.saw(checkpoint_groups=waits)[metric_declarations.CHECKPOINT_AGE] == {FLOW: 0.0}
     seen.later(400)
-    assert seen.saw(checkpoint_groups=waits)[declarations.CHECKPOINT_AGE] == {FLOW: 400.0}
+    assert seen.saw(checkpoint_groups=waits)[metric_declarations.CHECKPOINT_AGE] == {FLOW: 400.0}
 
 
 def test_a_checkpoint_task_that_begins_anew_has_repaired_nothing_yet():
@@ -676,35 +698,38 @@ def test_a_checkpoint_task_that_begins_anew_has_repaired_nothing_yet():
         {0: shown(NOW_S, 3, writes_offsets=True, started_s=NOW_S)},
     ):
         seen.beside = MetricInputs(checkpoint_groups={"east->west": groups} if groups else {})
-        assert seen.see(flow)[declarations.CHECKPOINT_AGE] == {FLOW: 200.0}, groups
+        assert seen.see(flow)[metric_declarations.CHECKPOINT_AGE] == {FLOW: 200.0}, groups
     seen.beside = MetricInputs(checkpoint_groups={"east->west": {0: shown(NOW_S, 3)}})
-    assert seen.see(flow)[declarations.CHECKPOINT_AGE] == {FLOW: 0.0}
+    assert seen.see(flow)[metric_declarations.CHECKPOINT_AGE] == {FLOW: 0.0}
     seen.beside = MetricInputs()
     without = dataclasses.replace(flow, checkpoint_tasks=0)
-    assert seen.see(without)[declarations.CHECKPOINT_AGE] == {}
+    assert seen.see(without)[metric_declarations.CHECKPOINT_AGE] == {}
 
 
 def test_a_checkpoint_task_that_never_began_is_waited_for():
     flow = dataclasses.replace(statuses.flow(statuses.partition()), checkpoint_tasks=1)
     seen = Observed().see(flow)
     seen.later(60)
-    assert seen.see(flow)[declarations.CHECKPOINT_AGE] == {FLOW: 60.0}
-    assert seen[declarations.CHECKPOINTED_GROUPS] == {}
+    assert seen.see(flow)[metric_declarations.CHECKPOINT_AGE] == {FLOW: 60.0}
+    assert seen[metric_declarations.CHECKPOINTED_GROUPS] == {}
 
 
 def test_drills_are_those_of_the_flows_that_run_here():
     seen = Observed().saw(last_drills_s={"east->west": 1.7e9, "gone->away": 1.6e9})
-    assert seen[declarations.LAST_DRILL] == {FLOW: 1.7e9}
-    assert seen[declarations.DRILL_REPORT_CONFIGURED] == {FLOW: 1}
+    assert seen[metric_declarations.LAST_DRILL] == {FLOW: 1.7e9}
+    assert seen[metric_declarations.DRILL_REPORT_CONFIGURED] == {FLOW: 1}
 
 
 def test_where_drills_are_noted_it_is_told_before_the_first_and_else_never():
     seen = Observed().saw(last_drills_s={})
-    assert (seen[declarations.LAST_DRILL], seen[declarations.DRILL_REPORT_CONFIGURED]) == (
+    assert (
+        seen[metric_declarations.LAST_DRILL],
+        seen[metric_declarations.DRILL_REPORT_CONFIGURED],
+    ) == (
         {},
         {FLOW: 1},
     )
-    assert Observed().saw(last_drills_s=None)[declarations.DRILL_REPORT_CONFIGURED] == {}
+    assert Observed().saw(last_drills_s=None)[metric_declarations.DRILL_REPORT_CONFIGURED] == {}
 
 
 def test_connectors_that_are_held_also_of_flows_that_do_not_mirror():
@@ -714,19 +739,19 @@ def test_connectors_that_are_held_also_of_flows_that_do_not_mirror():
         "east->south": {},
     }
     seen = Observed().saw(overrides=held)
-    assert seen[declarations.CONNECTOR_OVERRIDE] == {
+    assert seen[metric_declarations.CONNECTOR_OVERRIDE] == {
         (*FLOW, "MirrorCheckpointConnector", "paused"): 1,
         ("west->east", "MirrorHeartbeatConnector", "stopped"): 1,
     }
-    assert seen.saw(overrides={"east->west": {}})[declarations.CONNECTOR_OVERRIDE] == {}
+    assert seen.saw(overrides={"east->west": {}})[metric_declarations.CONNECTOR_OVERRIDE] == {}
 
 
 def test_rebalances_slots_and_drills():
     seen = Observed()
     assert (
-        seen.saw()[declarations.SPARK_SLOTS]
-        == seen[declarations.REBALANCES]
-        == seen[declarations.LAST_DRILL]
+        seen.saw()[metric_declarations.SPARK_SLOTS]
+        == seen[metric_declarations.REBALANCES]
+        == seen[metric_declarations.LAST_DRILL]
         == {}
     )
     for count in (0, 2, 1):
@@ -735,9 +760,9 @@ def test_rebalances_slots_and_drills():
             spark_slots=(2, 510),
             last_drills_s={"east->west": 1.7e9},
         )
-    assert seen[declarations.REBALANCES] == {FLOW: 3}
-    assert seen[declarations.SPARK_SLOTS] == {("used",): 2, ("free",): 510}
-    assert seen[declarations.LAST_DRILL] == {FLOW: 1.7e9}
+    assert seen[metric_declarations.REBALANCES] == {FLOW: 3}
+    assert seen[metric_declarations.SPARK_SLOTS] == {("used",): 2, ("free",): 510}
+    assert seen[metric_declarations.LAST_DRILL] == {FLOW: 1.7e9}
 
 
 def test_what_has_not_changed_is_not_gone_through_again(monkeypatch):
@@ -746,10 +771,10 @@ def test_what_has_not_changed_is_not_gone_through_again(monkeypatch):
     looks: list[object] = []
     monkeypatch.setattr(collector, "_read_flow_values", looks.append)
     monkeypatch.setattr(FlowCounters, "count_status", lambda *_: looks.append("counted"))
-    before = seen.family(declarations.REPLICATED_RECORDS)
+    before = seen.family(metric_declarations.REPLICATED_RECORDS)
     seen.see(flow)
     assert looks == []
-    assert seen.family(declarations.REPLICATED_RECORDS) is before
+    assert seen.family(metric_declarations.REPLICATED_RECORDS) is before
 
 
 def test_single_partitions_are_as_their_topics():
@@ -767,5 +792,5 @@ def test_single_partitions_are_as_their_topics():
     records, seconds = collector.collect_partition_metrics([flow], NOW_MS)
     assert records.series == {(*FLOW, "orders", "3"): 5, (*FLOW, "rest", "0"): 0}
     assert seconds.series == {(*FLOW, "orders", "3"): 1.5, (*FLOW, "rest", "0"): 0.0}
-    assert (records.metric, seconds.metric) == declarations.PARTITION_METRICS
+    assert (records.metric, seconds.metric) == metric_declarations.PARTITION_METRICS
     assert all(isinstance(each, MetricFamily) for each in (records, seconds))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from connect_runtime.base.metrics import Metric
-from mm2.metrics import declarations
+from mm2.metrics import metric_declarations
 
-EVERY = (*declarations.ALL_METRICS, *declarations.PARTITION_METRICS)
+EVERY = (*metric_declarations.ALL_METRICS, *metric_declarations.PARTITION_METRICS)
 
 
 def test_each_is_declared_once_and_is_ours():
@@ -15,7 +15,7 @@ def test_each_is_declared_once_and_is_ours():
 
 
 def test_all_declarations_are_in_the_set():
-    declared = {id(each) for each in vars(declarations).values() if isinstance(each, Metric)}
+    declared = {id(each) for each in vars(metric_declarations).values() if isinstance(each, Metric)}
     assert declared == set(map(id, EVERY))
 
 
@@ -26,7 +26,7 @@ def test_a_flows_figures_name_the_flow():
 
 def test_only_those_of_partitions_have_a_series_for_each():
     assert [each for each in EVERY if "partition" in each.labels] == [
-        *declarations.PARTITION_METRICS
+        *metric_declarations.PARTITION_METRICS
     ]
 
 
@@ -38,5 +38,5 @@ def test_every_explanation_is_a_sentence():
 
 
 def test_latencies_are_in_seconds():
-    bounds = declarations.REPLICATION_LATENCY.bounds
+    bounds = metric_declarations.REPLICATION_LATENCY.bounds
     assert (bounds[0], bounds[-1], len(bounds)) == (0.005, 300.0, 14)

@@ -10,7 +10,7 @@ from mm2.connectors.status_registry import FlowState
 from mm2.node import flow_display
 from mm2.node.flow_display import LineDisplay, LiveDisplay
 from mm2.status import topic_rows
-from mm2.status.catch_up import CatchUpTracker
+from mm2.status.catch_up_progress import CatchUpTracker
 from mm2.status.live_table import TableFrame
 from mm2.status.topic_rows import CopyRates
 from tests.support import statuses

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from connect_runtime.app.internal_rest import InternalRestSettings
-from connect_runtime.app.multi_worker import WorkerFleet
+from connect_runtime.app.internal_rest_settings import InternalRestSettings
+from connect_runtime.app.multi_worker_process import WorkerFleet
 from connect_runtime.base.errors import ConnectError, FatalError
 from connect_runtime.rest.audit_log import AuditedRequest
 from connect_runtime.rest.mounted_pages import PageRenderer, PageResponse, PagesByPath
@@ -27,7 +27,7 @@ from mm2.config.flow_plan import FlowSelection
 from mm2.config.mm2_settings import Mm2Settings
 from mm2.connectors.status_registry import FlowState
 from mm2.copier import data_plane
-from mm2.copier.engine import EngineState
+from mm2.copier.copy_engine import EngineState
 from mm2.node.node import GracefulShutdown, Mm2Node
 from tests.fakes import fleets
 from tests.fakes.fleets import Fleet, Member

@@ -14,8 +14,8 @@ from connect_runtime.storage import config_records
 from connect_runtime.storage.status_records import RunState
 from connect_runtime.worker.worker import StartedConnectorsAndTasks
 from mm2.config import config_loader, flow_plan
-from mm2.node import restarts
-from mm2.node.restarts import FailureTracker, RestartDecision, RestartPlanner, RunAttempt
+from mm2.node import connector_restarts
+from mm2.node.connector_restarts import FailureTracker, RestartDecision, RestartPlanner, RunAttempt
 from tests.fakes.rest_herder import FakeHerder
 
 State = RunState
@@ -43,7 +43,7 @@ def crashes(planner: RestartPlanner, until_s: float) -> list[float]:
 
 
 def test_each_pause_is_longer_than_the_last_up_to_a_minute():
-    found = crashes(RestartPlanner(restarts.UNLIMITED_RESTARTS), 400.0)
+    found = crashes(RestartPlanner(connector_restarts.UNLIMITED_RESTARTS), 400.0)
     pauses = [b - a for a, b in itertools.pairwise(found)]
     assert found[0] == 1.0
     assert pauses == sorted(pauses)
@@ -179,7 +179,7 @@ class Flow:
 
     def look(self, after_s: float = 0.0) -> RestartDecision:
         self.now_s += after_s
-        found = restarts.list_running_items(
+        found = connector_restarts.list_running_items(
             [NAME, *TASKS, "MirrorHeartbeatConnector"],
             self.worker.snapshot(),
             config=self.herder.get_config_state(),

@@ -9,7 +9,7 @@ import pytest
 from mm2 import exit_codes
 from mm2.config.operator_overrides import OperatorOverrides
 from mm2.connectors.status_registry import FlowState, TaskPlacement
-from mm2.copier.engine import EngineState
+from mm2.copier.copy_engine import EngineState
 from mm2.metrics.collector import FlowMetricsCollector
 from mm2.node import run_loop
 from mm2.node.run_loop import ExitReason, RunLoop, RunLoopDeps, RunResult, StopCondition

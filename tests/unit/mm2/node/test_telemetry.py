@@ -12,17 +12,17 @@ import pytest
 from connect_runtime.base.metrics import Metric, MetricFamily, MetricKind
 from connect_runtime.base.timing import Clock
 from connect_runtime.rest.mounted_pages import PageRequest
+from mm2.cluster_reachability import ClusterSide, UnreachableCluster
 from mm2.config import config_loader
 from mm2.config.mm2_settings import Mm2Settings
 from mm2.config.operator_overrides import OverrideKind
 from mm2.connectors import status_registry
 from mm2.connectors.status_registry import FlowStatus
-from mm2.metrics import declarations
-from mm2.node import drill_report, telemetry
+from mm2.metrics import metric_declarations
+from mm2.node import drill_report, metrics_and_health
+from mm2.node.metrics_and_health import NodeTelemetry
 from mm2.node.node import Mm2Node
-from mm2.node.telemetry import NodeTelemetry
-from mm2.reachability import ClusterSide, UnreachableCluster
-from mm2.replication.latency import LatencySnapshot
+from mm2.replication.replication_latency import LatencySnapshot
 from mm2.status import health_endpoints, process_health, retention_watch, topic_rows
 from mm2.status.process_health import FlowReadiness
 from mm2.status.retention_watch import RetentionWatch
@@ -153,13 +153,13 @@ def test_a_look_becomes_what_is_scraped_with_what_is_beside_it(observed, pulse, 
 def test_series_of_partitions_are_there_where_they_are_wanted(tmp_path, more, by_partition):
     observed = Observed(tmp_path, more)
     observed.look()
-    names = {each.name for each in declarations.PARTITION_METRICS}
+    names = {each.name for each in metric_declarations.PARTITION_METRICS}
     assert len(names & observed.series().keys()) == by_partition
 
 
 def test_javas_names_and_health_are_served(observed, pulse):
     observed.look()
-    status, body = observed.asks(telemetry.JAVA_METRICS_PATH)
+    status, body = observed.asks(metrics_and_health.JAVA_METRICS_PATH)
     assert status == 200
     assert OWN.name.encode() in body
     assert b"mm2_" not in body

@@ -19,7 +19,7 @@ from mm2.offsets.checkpoint_rules import (
     OffsetAndMetadata,
 )
 from mm2.offsets.offset_syncs import OffsetSyncStore
-from mm2.offsets.translation import EarlierOffset, ExactOffset, UntranslatedReason
+from mm2.offsets.offset_translation import EarlierOffset, ExactOffset, UntranslatedReason
 from mm2.topics.naming import DefaultReplicationPolicy, IdentityReplicationPolicy
 
 DEFAULT = DefaultReplicationPolicy()

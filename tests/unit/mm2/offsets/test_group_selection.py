@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 
 from mm2.offsets import group_selection
 from mm2.offsets.group_selection import GroupSelectionChange, ListedGroup, SelectedGroups
-from mm2.topics import filters
+from mm2.topics import topic_filters
 from mm2.topics.flow_config import Flow
 
 FLOW = Flow(
     source="A",
     target="B",
-    topics=filters.compile_topic_filter(["t2"]),
-    groups=filters.compile_group_filter(["g[1-3]", "x.*"]),
+    topics=topic_filters.compile_topic_filter(["t2"]),
+    groups=topic_filters.compile_group_filter(["g[1-3]", "x.*"]),
 )
 GROUPS = st.sets(st.sampled_from("abcdefgh"))
 
@@ -50,7 +50,7 @@ def test_groups_with_offsets_of_topics_that_are_mirrored():
 
 def test_a_name_that_takes_too_long_to_match_is_left_out_alone():
     pattern = "(?:(?>.*a.*b)|x)*(?:a+)+"
-    groups = filters.compile_group_filter([pattern, "g.*"], [])
+    groups = topic_filters.compile_group_filter([pattern, "g.*"], [])
     long = "x" * 2_000
     listed = [ListedGroup(group="g1"), ListedGroup(group=long), ListedGroup(group="g2")]
     found = group_selection.filter_candidates(Flow(source="A", target="B", groups=groups), listed)

@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mm2.formats import offset_map_records
-from mm2.offsets import log_alignment, map_rebuild, translation
+from mm2.offsets import log_alignment, map_rebuild, offset_translation
 from mm2.offsets.log_alignment import AlignedRange, LogAlignment, LogDigests
 from mm2.offsets.offset_map import OffsetMap, PartitionMap
-from mm2.offsets.translation import EarlierOffset, ExactOffset, UntranslatedReason
+from mm2.offsets.offset_translation import EarlierOffset, ExactOffset, UntranslatedReason
 from tests.fakes import copied_map
 from tests.support import examples
 from tests.support.offset_oracle import Oracle, Verdict
@@ -60,7 +60,7 @@ def partition_map(found: LogAlignment) -> PartitionMap:
 
 def answers(found: LogAlignment, offsets) -> list[object]:
     known = partition_map(found)
-    return [translation.translate_to_target(known, each) for each in offsets]
+    return [offset_translation.translate_to_target(known, each) for each in offsets]
 
 
 def exact(*offsets):
@@ -114,8 +114,8 @@ def test_what_two_wrote_side_by_side_has_a_bound():
     """The second stepped back to 3 while the first went on."""
     found = matched([1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 3, 5, 4, 6])
     known = partition_map(found)
-    assert translation.translate_to_target(known, 5) == ExactOffset(downstream=7)
-    inside = translation.translate_to_target(known, 4)
+    assert offset_translation.translate_to_target(known, 5) == ExactOffset(downstream=7)
+    inside = offset_translation.translate_to_target(known, 4)
     assert isinstance(inside, EarlierOffset)
     assert inside.downstream <= 5 <= inside.downstream + inside.reread_max
 
@@ -138,11 +138,11 @@ def test_alike_records_of_which_some_are_missing_are_nobodys(source, target):
     found = matched(source, target)
     last = source.index(2)
     known = partition_map(found)
-    assert translation.translate_to_target(known, 0) == ExactOffset(downstream=0)
+    assert offset_translation.translate_to_target(known, 0) == ExactOffset(downstream=0)
     right = ExactOffset(downstream=target.index(2))
-    assert translation.translate_to_target(known, last) == right
+    assert offset_translation.translate_to_target(known, last) == right
     for between in range(2, last):
-        inside = translation.translate_to_target(known, between)
+        inside = offset_translation.translate_to_target(known, between)
         assert isinstance(inside, EarlierOffset)
         assert inside.downstream == 1
     assert found.bounded_offsets > 0
@@ -184,8 +184,8 @@ def test_a_twin_of_what_the_cleaner_took_is_no_copy():
     """The second 2 on the mirror was copied from a record that the source has no more."""
     found = matched([1, 2, 3, HOLE, 4], [1, 2, 3, 2, 4])
     known = partition_map(found)
-    assert translation.translate_to_target(known, 4) == ExactOffset(downstream=4)
-    inside = translation.translate_to_target(known, 2)
+    assert offset_translation.translate_to_target(known, 4) == ExactOffset(downstream=4)
+    inside = offset_translation.translate_to_target(known, 2)
     assert isinstance(inside, EarlierOffset)
     assert inside.downstream <= 2
 
@@ -229,9 +229,9 @@ def test_what_was_aborted_is_no_copy_of_an_equal_that_the_cleaner_took():
     """9 stood behind it once more, was committed and copied."""
     found = matched([1, 9, HOLE, 4, 5], [1, 9, 4, 5], optional=(1,))
     known = partition_map(found)
-    assert translation.translate_to_target(known, 3) == ExactOffset(downstream=2)
+    assert offset_translation.translate_to_target(known, 3) == ExactOffset(downstream=2)
     for between in (1, 2):
-        inside = translation.translate_to_target(known, between)
+        inside = offset_translation.translate_to_target(known, between)
         assert isinstance(inside, ExactOffset | EarlierOffset)
         assert inside.downstream <= 1
     whole = matched([1, 9, 4, 5], [1, 9, 4, 5], optional=(1,))
@@ -246,9 +246,9 @@ def test_what_was_copied_twice_is_no_copy_of_what_was_aborted_behind_it():
     """7 and 8 may have been copied twice, or once with their equals that were aborted."""
     found = matched([1, 7, 8, 7, 8, 2], [1, 7, 8, 7, 8, 2], optional=(3, 4))
     known = partition_map(found)
-    assert translation.translate_to_target(known, 5) == ExactOffset(downstream=5)
+    assert offset_translation.translate_to_target(known, 5) == ExactOffset(downstream=5)
     for between in (2, 3, 4):
-        assert isinstance(translation.translate_to_target(known, between), EarlierOffset)
+        assert isinstance(offset_translation.translate_to_target(known, between), EarlierOffset)
 
 
 def test_a_copy_of_what_the_cleaner_took_passes_over_no_equal_that_came_later():
@@ -275,8 +275,8 @@ def test_what_others_wrote_is_passed_over():
 def test_what_the_cleaner_took_from_the_source_has_a_bound():
     found = matched([1, HOLE, HOLE, 4], [1, 2, 3, 4])
     known = partition_map(found)
-    assert translation.translate_to_target(known, 3) == ExactOffset(downstream=3)
-    between = translation.translate_to_target(known, 2)
+    assert offset_translation.translate_to_target(known, 3) == ExactOffset(downstream=3)
+    between = offset_translation.translate_to_target(known, 2)
     assert between == EarlierOffset(downstream=1, reread_max=2)
 
 
@@ -284,8 +284,8 @@ def test_what_stands_behind_the_last_that_was_found_is_counted():
     found = matched([1, 2, 3], [1, 2, 55, 56])
     assert (found.through, found.unmatched_tail) == (2, 2)
     known = partition_map(found)
-    assert translation.translate_to_target(known, 2) == ExactOffset(downstream=2)
-    later = translation.translate_to_target(known, 3)
+    assert offset_translation.translate_to_target(known, 2) == ExactOffset(downstream=2)
+    later = offset_translation.translate_to_target(known, 3)
     assert later == EarlierOffset(downstream=2, reread_max=1)
 
 
@@ -432,9 +432,9 @@ def judge(seed: int, *, alike: int, cleans: bool, all_differ: bool = False) -> V
     assert world.lost(found) == [], seed
     known = partition_map(found)
     oracle = world.oracle(written)
-    ask = functools.partial(translation.translate_to_target, known)
+    ask = functools.partial(offset_translation.translate_to_target, known)
     verdict = oracle.judge(ask, range(found.through + 1))
-    back = functools.partial(translation.translate_to_source, known)
+    back = functools.partial(offset_translation.translate_to_source, known)
     verdict.add(oracle.judge_back(back, range(world.target_end)))
     return verdict
 
@@ -477,7 +477,7 @@ def test_the_judge_sees_a_run_that_is_ahead():
         for each in found.ranges
     )
     known = partition_map(dataclasses.replace(found, ranges=stretches))
-    ask = functools.partial(translation.translate_to_target, known)
+    ask = functools.partial(offset_translation.translate_to_target, known)
     verdict = world.oracle(world.written).judge(ask, range(found.through))
     assert verdict.wrong["ahead"] > 0
 

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mm2.formats import offset_map_records
-from mm2.offsets import map_compaction, translation
+from mm2.offsets import map_compaction, offset_translation
 from mm2.offsets.map_compaction import MapChange
 from mm2.offsets.offset_map import PartitionMap
-from mm2.offsets.translation import ExactOffset, UntranslatedReason
+from mm2.offsets.offset_translation import ExactOffset, UntranslatedReason
 from tests.fakes import copied_map
 from tests.fakes.copied_map import Copied
 from tests.support import examples
@@ -91,9 +91,13 @@ class Upkeep:
         assert not self.judged(kept, ()).outcomes["too old"]
 
     def judged(self, there, back) -> Verdict:
-        found = self.oracle.judge(lambda at: translation.translate_to_target(self.known, at), there)
+        found = self.oracle.judge(
+            lambda at: offset_translation.translate_to_target(self.known, at), there
+        )
         found.add(
-            self.oracle.judge_back(lambda at: translation.translate_to_source(self.known, at), back)
+            self.oracle.judge_back(
+                lambda at: offset_translation.translate_to_source(self.known, at), back
+            )
         )
         return found
 
@@ -121,9 +125,9 @@ def test_what_speaks_of_records_that_are_gone_is_thrown_away():
     made.run()
     left = sorted(each.first_source for each in made.known.segments)
     assert sum(first < 70 for first in left) == 1, left
-    assert translation.translate_to_target(made.known, 10) is UntranslatedReason.TOO_OLD
-    assert translation.translate_to_source(made.known, 5) is UntranslatedReason.TOO_OLD
-    assert isinstance(translation.translate_to_target(made.known, 70), ExactOffset)
+    assert offset_translation.translate_to_target(made.known, 10) is UntranslatedReason.TOO_OLD
+    assert offset_translation.translate_to_source(made.known, 5) is UntranslatedReason.TOO_OLD
+    assert isinstance(offset_translation.translate_to_target(made.known, 70), ExactOffset)
 
 
 def test_the_oldest_go_first_so_that_what_is_left_has_no_gap():

@@ -8,11 +8,11 @@ import pytest
 
 from mm2.formats import offset_map_records
 from mm2.formats.offset_map_records import MapSegment, MapSegmentKey, OffsetRun
-from mm2.offsets import map_rebuild, translation
+from mm2.offsets import map_rebuild, offset_translation
 from mm2.offsets.log_alignment import AlignedRange, LogAlignment
 from mm2.offsets.map_rebuild import FencingOwner, RebuildPlan, RebuildScope
 from mm2.offsets.offset_map import OffsetMap
-from mm2.offsets.translation import ExactOffset, UntranslatedReason
+from mm2.offsets.offset_translation import ExactOffset, UntranslatedReason
 from mm2.replication import recovery_instructions
 from tests.fakes import copied_map
 
@@ -60,7 +60,7 @@ def test_who_takes_the_partition_next_finds_an_anchor():
     segment = found.anchor.segment
     assert (segment.through, segment.target_next, segment.leader_epoch) == (30, 28, 3)
     assert (segment.closed, segment.last_crc) == (False, None)
-    assert translation.translate_to_target(known, 12) == ExactOffset(downstream=7)
+    assert offset_translation.translate_to_target(known, 12) == ExactOffset(downstream=7)
 
 
 def test_what_nobody_knows_behind_it_is_left_to_be_paired():
@@ -97,7 +97,7 @@ def test_who_is_killed_while_it_is_stored_does_it_again():
     for stored in range(len(records)):
         half = fold([*own, *records[:stored]])
         assert map_rebuild.plan_rebuild(half) == map_rebuild.plan_rebuild(fold(own)), stored
-        assert translation.translate_to_target(half, 12) is UntranslatedReason.TOO_OLD
+        assert offset_translation.translate_to_target(half, 12) is UntranslatedReason.TOO_OLD
         assert recovery_instructions.extract_recovered_state(
             half, target=40
         ) == recovery_instructions.extract_recovered_state(fold(own), target=40)
@@ -115,11 +115,11 @@ def test_an_era_before_all_changes_nothing_for_who_copies():
         assert recovery_instructions.extract_recovered_state(
             before, target=target
         ) == recovery_instructions.extract_recovered_state(after, target=target)
-    assert translation.translate_to_target(before, 12) is UntranslatedReason.TOO_OLD
-    assert translation.translate_to_target(after, 12) == ExactOffset(downstream=7)
-    assert translation.translate_to_target(after, 40) == ExactOffset(downstream=35)
-    assert translation.translate_to_source(after, 7) == ExactOffset(downstream=12)
-    assert translation.translate_to_target(after, 9) is UntranslatedReason.TOO_OLD
+    assert offset_translation.translate_to_target(before, 12) is UntranslatedReason.TOO_OLD
+    assert offset_translation.translate_to_target(after, 12) == ExactOffset(downstream=7)
+    assert offset_translation.translate_to_target(after, 40) == ExactOffset(downstream=35)
+    assert offset_translation.translate_to_source(after, 7) == ExactOffset(downstream=12)
+    assert offset_translation.translate_to_target(after, 9) is UntranslatedReason.TOO_OLD
 
 
 def before_all(*stretches):
@@ -137,10 +137,10 @@ def test_long_stretches_are_cut_into_segments(count):
     assert all(len(offset_map_records.encode_map_value(value)) < 2500 for _, value in records)
     known = fold(records)
     for source, delta in runs:
-        assert translation.translate_to_target(known, source) == ExactOffset(
+        assert offset_translation.translate_to_target(known, source) == ExactOffset(
             downstream=source + delta
         )
-        behind = translation.translate_to_target(known, source + 1)
+        behind = offset_translation.translate_to_target(known, source + 1)
         assert behind == ExactOffset(downstream=source + delta + 1)
     assert known.replicated_to == 10 + 2 * count
 

@@ -8,10 +8,10 @@ import tracemalloc
 import pytest
 
 from mm2.formats import offset_map_records
-from mm2.offsets import map_compaction, translation
+from mm2.offsets import map_compaction, offset_translation
 from mm2.offsets.offset_map import OffsetMap, PartitionMap, SegmentStore
-from mm2.offsets.translation import EarlierOffset, ExactOffset
-from mm2.replication.map_writer import MapWriter
+from mm2.offsets.offset_translation import EarlierOffset, ExactOffset
+from mm2.replication.offset_map_writer import MapWriter
 from tests.fakes import copied_map, copying
 
 BYTES_PER_MARKER = 2.2
@@ -67,7 +67,7 @@ def test_a_marker_takes_two_bytes_and_a_tenth():
     mine = known.get_partition(copied_map.T7)
     assert stored(mine) / 50_000 < BYTES_PER_MARKER
     for at in range(0, end, 997):
-        assert isinstance(translation.translate_to_target(mine, at), ExactOffset)
+        assert isinstance(offset_translation.translate_to_target(mine, at), ExactOffset)
 
 
 @pytest.mark.timeout(300)
@@ -82,12 +82,12 @@ def test_beyond_its_budget_it_stays_there_and_old_answers_get_bounds():
             value = None if segment is None else offset_map_records.encode_map_value(segment)
             known.apply(offset_map_records.encode_map_key(key), value)
     assert stored(mine) <= budget
-    old = translation.translate_to_target(mine, end // 10)
+    old = offset_translation.translate_to_target(mine, end // 10)
     assert isinstance(old, EarlierOffset)
     assert old.reread_max < 64
     exact = end // 10 - (end // 10 // 11)  # of each eleven offsets one is a marker
     assert old.downstream <= exact + 1 <= old.downstream + old.reread_max
-    assert isinstance(translation.translate_to_target(mine, end - 20), ExactOffset)
+    assert isinstance(offset_translation.translate_to_target(mine, end - 20), ExactOffset)
 
 
 @pytest.mark.full

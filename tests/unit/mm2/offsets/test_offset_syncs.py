@@ -11,7 +11,7 @@ from mm2.formats import offset_map_records
 from mm2.formats.mm2_records import OffsetSync
 from mm2.formats.offset_map_records import MapSegment, MapSegmentKey, OffsetRun
 from mm2.offsets.offset_syncs import OffsetSyncWriter, ReplicatedSpanTracker
-from mm2.replication.map_writer import MapWriter
+from mm2.replication.offset_map_writer import MapWriter
 from tests.support import examples
 
 T0 = TopicPartition("t", 0)

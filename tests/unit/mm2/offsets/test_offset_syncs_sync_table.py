@@ -11,7 +11,7 @@ from mm2.formats import mm2_records
 from mm2.formats.mm2_records import OffsetSync
 from mm2.formats.primitive_types import MalformedRecordError
 from mm2.offsets.offset_syncs import OffsetSyncStore
-from mm2.offsets.translation import EarlierOffset, ExactOffset, UntranslatedReason
+from mm2.offsets.offset_translation import EarlierOffset, ExactOffset, UntranslatedReason
 from tests.support import examples
 
 T2 = TopicPartition("topic1", 2)

@@ -10,8 +10,8 @@ from mm2.operator_commands import ClusterCommands
 from mm2.preflight import flow_probe
 from mm2.preflight.check_report import CheckArea, CheckFinding, CheckSeverity
 from mm2.preflight.flow_probe import ProbeResult
-from mm2.replication import capabilities
-from mm2.replication.capabilities import (
+from mm2.replication import cluster_capabilities
+from mm2.replication.cluster_capabilities import (
     CapabilityCheck,
     CapabilityCheckResult,
     CheckOutcome,
@@ -35,13 +35,13 @@ def observed(
     return ClusterCapabilities(
         alias=alias,
         api_versions={
-            **{each.name: each.high for each in capabilities.REQUIRED_APIS[side]},
+            **{each.name: each.high for each in cluster_capabilities.REQUIRED_APIS[side]},
             **spoken,
         },
         has_topic_ids=True,
         reports_producer_expiration=True,
         checks={
-            **dict.fromkeys(CapabilityCheck, capabilities.CHECK_HOLDS),
+            **dict.fromkeys(CapabilityCheck, cluster_capabilities.CHECK_HOLDS),
             CapabilityCheck.TRANSACTIONAL_ID: answer,
         },
     )
@@ -49,7 +49,7 @@ def observed(
 
 def told(target: ClusterCapabilities, flow: Flow = FLOW) -> list[CheckFinding]:
     source = observed("east", ClusterRole.SOURCE)
-    verdict = capabilities.assess_delivery(source, target, transactional_prefix=PREFIX)
+    verdict = cluster_capabilities.assess_delivery(source, target, transactional_prefix=PREFIX)
     found = ProbeResult(flow=flow, source=source, target=target, verdict=verdict)
     return list(flow_probe.check_delivery_guarantee(found, ClusterCommands(bootstrap="t:1")))
 

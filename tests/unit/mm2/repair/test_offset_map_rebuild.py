@@ -11,8 +11,8 @@ import pytest
 
 from connect_runtime.base.errors import RetriableError
 from connect_runtime.base.ids import TopicPartition
-from mm2.clusters import connect_group
-from mm2.connectors.flow_ledger import FlowLedger
+from mm2.clusters import connect_group_state
+from mm2.connectors.flow_state_store import FlowStateStore
 from mm2.copier.log_compare_messages import LogCompareResult
 from mm2.formats import offset_map_records
 from mm2.offsets import map_rebuild
@@ -22,7 +22,7 @@ from mm2.offsets.offset_map import OffsetMap
 from mm2.repair.offset_map_rebuild import FlowRunningError, MapRebuild
 from tests.fakes import copied_map, taking
 from tests.fakes.admin import FakeCluster
-from tests.fakes.flow_log import FakeFlowLog
+from tests.fakes.flow_log import FakeFlowStateLog
 from tests.fakes.logs import FakeLog, FakeLogs
 from tests.fakes.plugin_contexts import Clock
 
@@ -129,7 +129,7 @@ MATCHED = LogAlignment(
 )
 
 
-class Ledger(FlowLedger):
+class Ledger(FlowStateStore):
     """Before the map is read for the second time, `between` is appended by somebody else."""
 
     reads = 0
@@ -149,19 +149,19 @@ class Ledger(FlowLedger):
 
 def storing(monkeypatch: pytest.MonkeyPatch, *, hosts=(), between=()) -> MapRebuild:
     """One that has fenced and compared the partition."""
-    log = FakeFlowLog(FakeCluster(), source_alias="east")
-    ledger = Ledger(log)
-    ledger.between = between
-    ledger.open(5.0)
+    log = FakeFlowStateLog(FakeCluster(), source_alias="east")
+    store = Ledger(log)
+    store.between = between
+    store.open(5.0)
     monkeypatch.setattr(
-        connect_group, "read_connect_group", lambda *_, **__: SimpleNamespace(hosts=hosts)
+        connect_group_state, "read_connect_group", lambda *_, **__: SimpleNamespace(hosts=hosts)
     )
     both = SimpleNamespace(target=None, flow=SimpleNamespace(name="east->west", target="west"))
     tools: Any = SimpleNamespace(
         clock=Clock(),
         timeout_s=60.0,
         print_line=lambda line: None,
-        ledger=ledger,
+        store=store,
         pair=both,
         worker_props={},
         copy_config=SimpleNamespace(transforms={}),
@@ -187,7 +187,7 @@ def test_a_flow_that_was_started_while_logs_were_compared_is_left_alone(monkeypa
     run = storing(monkeypatch, hosts=("here",))
     with pytest.raises(FlowRunningError):
         run._handle_compare_result(COMPARED)
-    assert run._tools.ledger.catch_up(5.0).get_partition(PLACE).era_records == {}
+    assert run._tools.store.catch_up(5.0).get_partition(PLACE).era_records == {}
 
 
 def test_a_flow_of_which_nobody_tells_whether_it_runs_is_left_alone(monkeypatch):
@@ -196,7 +196,7 @@ def test_a_flow_of_which_nobody_tells_whether_it_runs_is_left_alone(monkeypatch)
         RetriableError, match="west does not report whether flow east->west is running"
     ):
         run._handle_compare_result(COMPARED)
-    assert run._tools.ledger.catch_up(5.0).get_partition(PLACE).era_records == {}
+    assert run._tools.store.catch_up(5.0).get_partition(PLACE).era_records == {}
 
 
 def test_what_somebody_newer_wrote_meanwhile_is_told(monkeypatch):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from connect_runtime.base.ids import TopicPartition
-from mm2.connectors.flow_ledger import FlowLedger
+from mm2.connectors.flow_state_store import FlowStateStore
 from mm2.formats import incident_records, offset_map_records
 from mm2.formats.offset_map_records import (
     EraKey,
@@ -14,7 +14,7 @@ from mm2.formats.offset_map_records import (
     NewEraRequest,
     NewEraRequestKey,
 )
-from mm2.kafka.client_interfaces import FlowLogTopic
+from mm2.kafka.client_interfaces import FlowStateTopic
 from mm2.offsets.offset_map import OffsetMap
 from mm2.repair import offset_map_record_skip
 from mm2.repair.offset_map_record_skip import NothingToSkipError
@@ -23,7 +23,7 @@ from mm2.topics import naming
 from mm2.topics.flow_config import Flow
 from tests.fakes import taking
 from tests.fakes.admin import FakeCluster
-from tests.fakes.flow_log import FakeFlowLog
+from tests.fakes.flow_log import FakeFlowStateLog
 from tests.fakes.plugin_contexts import Clock
 
 MAP = naming.format_offset_map_topic("east")
@@ -38,13 +38,13 @@ def cluster():
 
 
 def skip(cluster, offset, position=None):
-    ledger = FlowLedger(FakeFlowLog(cluster, source_alias="east"))
-    return skip_in(ledger, offset, position)
+    store = FlowStateStore(FakeFlowStateLog(cluster, source_alias="east"))
+    return skip_in(store, offset, position)
 
 
-def skip_in(ledger, offset, position=None):
+def skip_in(store, offset, position=None):
     return offset_map_record_skip.skip_record(
-        ledger,
+        store,
         Flow(source="east", target="west"),
         offset,
         position=position,
@@ -156,14 +156,14 @@ def test_a_skipped_producer_id_stays_one_of_the_flows(cluster):
     assert "producer id 7" in incidents(cluster)[0].detail
 
 
-class Raced(FakeFlowLog):
+class Raced(FakeFlowStateLog):
     """While the incident is stored, somebody replaces the record."""
 
     new: tuple[bytes, bytes]
 
     def append(self, topic, key, value, *, on_recorded):
-        if topic is FlowLogTopic.INCIDENTS and value is not None:
-            super().append(FlowLogTopic.MAP, *self.new, on_recorded=lambda _: None)
+        if topic is FlowStateTopic.INCIDENTS and value is not None:
+            super().append(FlowStateTopic.MAP, *self.new, on_recorded=lambda _: None)
         super().append(topic, key, value, on_recorded=on_recorded)
 
 
@@ -173,7 +173,7 @@ def test_a_record_that_was_replaced_meanwhile_is_not_deleted(cluster):
     raced = Raced(cluster, source_alias="east")
     raced.new = (PRODUCER, offset_map_records.encode_map_value(MapProducer(ordinal=1, era=1)))
     with pytest.raises(NothingToSkipError, match="was replaced"):
-        skip_in(FlowLedger(raced), 0)
+        skip_in(FlowStateStore(raced), 0)
     assert log[1:] == [raced.new]
     kept = dict(cluster.topics[naming.format_incidents_topic("east")].log)
     assert set(kept.values()) == {None}, "no incident of what was not skipped"

@@ -14,8 +14,8 @@ from connect_runtime.storage.status_records import RunState, RunStatus
 from connect_runtime.storage.status_topic import StatusTopicFold
 from connect_runtime.system.clock import SystemClock
 from mm2.clusters import flow_rest_client
-from mm2.clusters.connect_group import ConnectGroupSnapshot
-from mm2.connectors.flow_ledger import FlowLedger
+from mm2.clusters.connect_group_state import ConnectGroupSnapshot
+from mm2.connectors.flow_state_store import FlowStateStore
 from mm2.formats import offset_map_records
 from mm2.formats.offset_map_records import (
     Era,
@@ -38,14 +38,16 @@ from mm2.repair.topic_reset import (
     ResetWaiter,
     TopicResetRequest,
 )
-from mm2.topics import assignment, filters, naming
+from mm2.topics import naming, task_assignment, topic_filters
 from mm2.topics.flow_config import Flow
 from tests.fakes.admin import FakeAdmin, FakeCluster
-from tests.fakes.flow_log import FakeFlowLog
+from tests.fakes.flow_log import FakeFlowStateLog
 
-EXCLUDED = (*filters.DEFAULT_TOPICS_EXCLUDE, "secret")
+EXCLUDED = (*topic_filters.DEFAULT_TOPICS_EXCLUDE, "secret")
 MAP_TOPIC = naming.format_offset_map_topic("east")
-FLOW = Flow(source="east", target="west", topics=filters.compile_topic_filter(exclude=EXCLUDED))
+FLOW = Flow(
+    source="east", target="west", topics=topic_filters.compile_topic_filter(exclude=EXCLUDED)
+)
 P0 = TopicPartition("orders", 0)
 
 
@@ -82,7 +84,7 @@ class World:
         self.west = FakeCluster()
         self.east.create("orders", partitions=3)
         self.east.create("secret")
-        self.log = FakeFlowLog(self.west, source_alias="east")
+        self.log = FakeFlowStateLog(self.west, source_alias="east")
         self.numbers = itertools.count(1)
 
     def write(self, key: MapKey, value: MapValue) -> None:
@@ -99,12 +101,12 @@ class World:
         )
         self.write(key, segment(through))
 
-    def ask(self, position="earliest", *, topic="orders", partitions=(), ledger=None):
+    def ask(self, position="earliest", *, topic="orders", partitions=(), store=None):
         order = TopicResetRequest(flow=FLOW, topic=topic, partitions=partitions, position=position)
         return topic_reset.record_reset_decisions(
             order,
             FakeAdmin(self.east),
-            ledger or FlowLedger(self.log),
+            store or FlowStateStore(self.log),
             now=SystemClock(),
             new_id=lambda: f"request-{next(self.numbers)}",
         )
@@ -176,27 +178,27 @@ def test_a_source_that_does_not_answer_is_an_error():
 
 def test_a_request_that_cannot_be_recorded_is_an_error():
     world = World()
-    world.log = FakeFlowLog(world.west, source_alias="east", max_record_bytes=10)
+    world.log = FakeFlowStateLog(world.west, source_alias="east", max_record_bytes=10)
     with pytest.raises(ConnectError):
         world.ask()
 
 
 def test_somebody_elses_request_at_the_same_time_is_noticed():
     world = World()
-    ledger = FlowLedger(world.log)
+    store = FlowStateStore(world.log)
     world.anchor(1)
     other = NewEraRequest(request="other", position="latest")
-    work = ledger.run_once
+    work = store.run_once
 
     def work_and_be_overtaken(timeout_s: float) -> None:
         work(timeout_s)
         world.write(NewEraRequestKey(topic="orders", partition=0), other)
 
-    ledger.run_once = work_and_be_overtaken  # type: ignore[method-assign]  # somebody else, in between
+    store.run_once = work_and_be_overtaken  # type: ignore[method-assign]  # somebody else, in between
     with pytest.raises(
         RetriableError, match="not recorded: another operator reset orders-0 to latest"
     ):
-        world.ask(partitions=(0,), ledger=ledger)
+        world.ask(partitions=(0,), store=store)
 
 
 @pytest.mark.parametrize(
@@ -290,8 +292,8 @@ def test_the_group_says_which_node_has_a_partition():
         *config_records.encode_task_configs(
             flow_rest_client.SOURCE_CONNECTOR,
             [
-                {assignment.PARTITIONS_KEY: "orders-0,orders-1"},
-                {assignment.PARTITIONS_KEY: "orders-2"},
+                {task_assignment.PARTITIONS_KEY: "orders-0,orders-1"},
+                {task_assignment.PARTITIONS_KEY: "orders-2"},
             ],
         ),
         config_records.encode_task_config_commit(flow_rest_client.SOURCE_CONNECTOR, 2),
@@ -320,11 +322,11 @@ class Watch:
         self.then = dict(then)
         self.asked: list[list[TopicPartition]] = []
         self.trouble: ConnectError | None = None
-        ledger = FlowLedger(world.log)
-        ledger.open(1.0)
+        store = FlowStateStore(world.log)
+        store.open(1.0)
         self.awaiting = ResetWaiter(
             decisions=decisions,
-            ledger=ledger,
+            store=store,
             collect_partitions=lambda: self.seen,
             explain_inactivity=lambda: "",
             find_nodes=self.nodes,

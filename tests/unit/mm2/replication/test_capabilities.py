@@ -4,8 +4,8 @@ import dataclasses
 
 import pytest
 
-from mm2.replication import capabilities
-from mm2.replication.capabilities import (
+from mm2.replication import cluster_capabilities
+from mm2.replication.cluster_capabilities import (
     CapabilityCheck,
     CapabilityCheckResult,
     CheckOutcome,
@@ -19,7 +19,7 @@ PREFIX = "mm2-a->b-"
 
 
 def spoken(side: ClusterRole, **other: int | None) -> dict[str, int | None]:
-    return {api.name: api.high for api in capabilities.REQUIRED_APIS[side]} | other
+    return {api.name: api.high for api in cluster_capabilities.REQUIRED_APIS[side]} | other
 
 
 def source(**other: int | None) -> ClusterCapabilities:
@@ -31,7 +31,7 @@ def source(**other: int | None) -> ClusterCapabilities:
 def target(
     answers: dict[CapabilityCheck, CapabilityCheckResult] | None = None, **other: int | None
 ) -> ClusterCapabilities:
-    checks = dict.fromkeys(CapabilityCheck, capabilities.CHECK_HOLDS) | (answers or {})
+    checks = dict.fromkeys(CapabilityCheck, cluster_capabilities.CHECK_HOLDS) | (answers or {})
     return ClusterCapabilities(
         alias="b",
         api_versions=spoken(ClusterRole.TARGET, **other),
@@ -41,7 +41,7 @@ def target(
 
 
 def decide(here: ClusterCapabilities, there: ClusterCapabilities) -> DeliveryAssessment:
-    return capabilities.assess_delivery(here, there, transactional_prefix=PREFIX)
+    return cluster_capabilities.assess_delivery(here, there, transactional_prefix=PREFIX)
 
 
 def fails(
@@ -120,7 +120,7 @@ def test_without_transactions_nothing_is_fenced(name):
 
 
 @pytest.mark.parametrize(
-    "name", [api.name for api in capabilities.REQUIRED_APIS[ClusterRole.SOURCE]]
+    "name", [api.name for api in cluster_capabilities.REQUIRED_APIS[ClusterRole.SOURCE]]
 )
 def test_what_a_source_must_speak_is_needed_for_anything(name):
     verdict = decide(source(**{name: None}), target())

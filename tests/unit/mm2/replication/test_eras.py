@@ -8,10 +8,16 @@ from mm2.formats import incident_records
 from mm2.formats.incident_records import IncidentKind
 from mm2.formats.offset_map_records import EraKey, MapProducerKey, NewEraRequest, OffsetRun
 from mm2.formats.record_sets import DamagedBatchError
-from mm2.replication import eras, halts, recovery_instructions, recovery_outcomes, tail_reader
-from mm2.replication.halts import HaltCause, PartitionHalt
+from mm2.replication import (
+    eras,
+    halt_messages,
+    recovery_instructions,
+    recovery_outcomes,
+    tail_reader,
+)
+from mm2.replication.halt_messages import HaltCause, PartitionHalt
 from mm2.replication.recovery_instructions import (
-    AppendToFlowLog,
+    AppendToFlowState,
     FindSourceOffset,
     InstructionRefused,
     ReadRecoveredState,
@@ -63,9 +69,9 @@ def test_the_producer_id_and_then_the_era_are_stored_one_by_one():
     played = start(taking.attempt(source_cluster="A", target_cluster="B"))
     assert taking.kinds(played) == ["MapProducerKey", "EraKey"]
     assert played.kinds[-3:] == [
-        AppendToFlowLog,
+        AppendToFlowState,
         ReadRecoveredState,
-        AppendToFlowLog,
+        AppendToFlowState,
     ]
     ((key, era),) = taking.mapped(played, EraKey)
     assert (key.era, key.ordinal, key.epoch, key.topic, key.partition) == (1, 1, 3, "orders", 4)
@@ -168,7 +174,7 @@ def test_a_shared_mirror_may_hold_whatever_it_does():
 
 
 @pytest.mark.parametrize("answer", [scripts.LOST, InstructionRefused(code=6)])
-@pytest.mark.parametrize("question", ["ReadTarget", "FindSourceOffset", "AppendToFlowLog"])
+@pytest.mark.parametrize("question", ["ReadTarget", "FindSourceOffset", "AppendToFlowState"])
 def test_a_question_without_its_answer_begins_the_take_again(question, answer):
     played = start(taking.attempt(), **{question: answer})
     assert isinstance(played.outcome, RetryRecovery)
@@ -313,7 +319,7 @@ def test_an_unreadable_record_settles_nothing():
     unreadable = UnreadableStateRecord(offset=9, why="garbage")
     read = {ReadRecoveredState: RecoveredState(unreadable=unreadable)}
     played = scripts.play(eras.record_producer_id(attempt, era=1), read)
-    assert played.outcome == halts.build_map_unreadable_halt(attempt.setup, unreadable)
+    assert played.outcome == halt_messages.build_map_unreadable_halt(attempt.setup, unreadable)
 
 
 def test_a_repeated_statement_replaces_itself():
@@ -339,7 +345,7 @@ def test_each_request_is_stated_even_where_the_one_before_copied_nothing():
 def test_what_could_not_be_stored_ends_the_attempt_before_the_next_record(answer):
     attempt = taking.attempt(taking.known(producers={5: 1}))
     script = eras.record_producer_id(attempt, era=1)
-    played = scripts.play(script, {AppendToFlowLog: [answer]})
+    played = scripts.play(script, {AppendToFlowState: [answer]})
     assert isinstance(played.outcome, RetryRecovery)
     assert len(played.asked) == 1
 
@@ -412,5 +418,5 @@ def test_the_copy_goes_on_behind_our_marker_once_our_id_is_recorded(new):
 def test_an_id_that_cannot_be_recorded_ends_the_attempt():
     attempt = taking.attempt(taking.known(producers={}))
     script = eras.continue_era(attempt, era=3, start=100, match=paired())
-    played = scripts.play(script, taking.answers(AppendToFlowLog=scripts.LOST))
+    played = scripts.play(script, taking.answers(AppendToFlowState=scripts.LOST))
     assert isinstance(played.outcome, RetryRecovery)

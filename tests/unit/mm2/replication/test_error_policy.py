@@ -5,11 +5,11 @@ import dataclasses
 import pytest
 
 from mm2 import operator_commands
-from mm2.replication import error_policy, halts
+from mm2.replication import error_policy, halt_messages
 from mm2.replication.error_policy import ErrorAction, ErrorReaction
-from mm2.replication.halts import HaltCause
+from mm2.replication.halt_messages import HaltCause
+from mm2.replication.partition_setup import PartitionSetup
 from mm2.replication.read_committed import UnreadableBatch
-from mm2.replication.setup import PartitionSetup
 
 WHERE = PartitionSetup(
     flow="a->b", topic="orders", remote_topic="a.orders", partition=7, transactional_id="mm2-x"
@@ -227,6 +227,6 @@ def test_only_what_is_damaged_is_read_again_before_it_is_a_stop(changed, then):
     found = UnreadableBatch(offset=50, reason="no", next_offset=51)
     reaction = error_policy.react_to_unreadable_batch(WHERE, dataclasses.replace(found, **changed))
     assert (reaction.action, reaction.reason) == (then, "orders-7 at source offset 50: no")
-    assert reaction.halt == halts.build_unreadable_batch_halt(
+    assert reaction.halt == halt_messages.build_unreadable_batch_halt(
         WHERE, dataclasses.replace(found, **changed)
     )

@@ -4,8 +4,8 @@ import pytest
 
 from mm2 import operator_commands
 from mm2.operator_commands import ClusterCommands, OperatorCommands
-from mm2.replication import halts
-from mm2.replication.setup import PartitionSetup
+from mm2.replication import halt_messages
+from mm2.replication.partition_setup import PartitionSetup
 
 EAST = ClusterCommands(bootstrap="east:9092", principal="User:reader")
 WEST = ClusterCommands(bootstrap="west:9092", principal="User:writer")
@@ -77,20 +77,20 @@ SOURCE = [
 
 @pytest.mark.parametrize(("code", "said", "line"), TARGET)
 def test_what_the_target_refuses_has_its_command(code, said, line):
-    told = halts.explain_target_remedy(WHERE, code, size=90)
+    told = halt_messages.explain_target_remedy(WHERE, code, size=90)
     assert said in told
     assert told.endswith(f". {operator_commands.format_remedy(line)}")
 
 
 @pytest.mark.parametrize(("code", "said", "line"), SOURCE)
 def test_what_the_source_refuses_has_its_command(code, said, line):
-    told = halts.explain_source_remedy(WHERE, code)
+    told = halt_messages.explain_source_remedy(WHERE, code)
     assert said in told
     assert told.endswith(f". {operator_commands.format_remedy(line)}")
 
 
 @pytest.mark.parametrize(("code", "said", "line"), UNTOLD)
 def test_who_is_not_told_which_transactions_are_open_sees_what_is_in_the_way(code, said, line):
-    told = halts.explain_hidden_transactions_remedy(WHERE, code)
+    told = halt_messages.explain_hidden_transactions_remedy(WHERE, code)
     assert said in told
     assert told.endswith(f". {operator_commands.format_remedy(line)}")

@@ -4,11 +4,11 @@ import pytest
 
 from mm2 import operator_commands
 from mm2.formats import offset_map_records
-from mm2.replication import halts
-from mm2.replication.halts import HaltCause
+from mm2.replication import halt_messages
+from mm2.replication.halt_messages import HaltCause
+from mm2.replication.partition_setup import PartitionSetup
 from mm2.replication.read_committed import UnreadableBatch
 from mm2.replication.recovery_instructions import OpenTransaction
-from mm2.replication.setup import PartitionSetup
 
 WHERE = PartitionSetup(
     flow="a->b", topic="orders", remote_topic="a.orders", partition=7, transactional_id="mm2-x"
@@ -25,14 +25,14 @@ RIGHT = (
 VERSIONS = f"kafka-broker-api-versions.sh {TOOLS}"
 PRODUCERS = f"kafka-transactions.sh {TOOLS} describe-producers {PLACE}"
 OPEN = OpenTransaction(producer_id=9, start=50)
-REFUSED = halts.build_access_denied_halt(WHERE, "no room", code=29, retry_after_s=30.0)
-DIVERGED = halts.build_source_diverged_halt(WHERE, end=40, copied=50)
+REFUSED = halt_messages.build_access_denied_halt(WHERE, "no room", code=29, retry_after_s=30.0)
+DIVERGED = halt_messages.build_source_diverged_halt(WHERE, end=40, copied=50)
 
 # Each: the stop, its cause, what its message must name.
 TABLE = [
     (REFUSED, HaltCause.REFUSED, ["a.orders-7: no room", "--operation Write --topic a.orders"]),
     (
-        halts.build_fenced_halt(WHERE),
+        halt_messages.build_fenced_halt(WHERE),
         HaltCause.FENCED,
         [
             "a.orders-7: another mm2 process acquired this partition of flow a->b",
@@ -40,7 +40,7 @@ TABLE = [
         ],
     ),
     (
-        halts.build_own_open_transaction_halt(WHERE, OPEN, retry_after_s=30.0),
+        halt_messages.build_own_open_transaction_halt(WHERE, OPEN, retry_after_s=30.0),
         HaltCause.HANGING,
         [
             "a.orders-7",
@@ -51,7 +51,7 @@ TABLE = [
         ],
     ),
     (
-        halts.build_foreign_open_transaction_halt(WHERE, OPEN, retry_after_s=30.0),
+        halt_messages.build_foreign_open_transaction_halt(WHERE, OPEN, retry_after_s=30.0),
         HaltCause.HANGING,
         [
             "a.orders-7: a transaction at offset 50 is open, of producer id 9, which is not",
@@ -60,21 +60,23 @@ TABLE = [
         ],
     ),
     (
-        halts.build_hidden_open_transaction_halt(
+        halt_messages.build_hidden_open_transaction_halt(
             WHERE, "no right", code=29, stable=50, retry_after_s=30.0
         ),
         HaltCause.HANGING,
         ["a.orders-7", "open at offset 50", "no right", "READ", RIGHT],
     ),
     (
-        halts.build_hidden_open_transaction_halt(
+        halt_messages.build_hidden_open_transaction_halt(
             WHERE, "unknown", code=35, stable=50, retry_after_s=30.0
         ),
         HaltCause.HANGING,
         ["a.orders-7", "open at offset 50", "unknown", "proxy", VERSIONS],
     ),
     (
-        halts.build_unreadable_batch_halt(WHERE, UnreadableBatch(offset=50, reason="bad length")),
+        halt_messages.build_unreadable_batch_halt(
+            WHERE, UnreadableBatch(offset=50, reason="bad length")
+        ),
         HaltCause.CORRUPT,
         [
             f"kafka-topics.sh {TOOLS} --describe --topic orders",
@@ -83,7 +85,7 @@ TABLE = [
         ],
     ),
     (
-        halts.build_unreadable_batch_halt(
+        halt_messages.build_unreadable_batch_halt(
             WHERE,
             UnreadableBatch(offset=50, reason="its gzip", next_offset=54, has_valid_checksum=True),
         ),
@@ -91,7 +93,7 @@ TABLE = [
         ["its gzip. Its checksum is valid", f"{RESET} offset:54 {FILE}"],
     ),
     (
-        halts.build_unreadable_batch_halt(
+        halt_messages.build_unreadable_batch_halt(
             WHERE,
             UnreadableBatch(offset=50, reason="no field a", next_offset=51, by_transform=True),
         ),
@@ -99,7 +101,7 @@ TABLE = [
         ["Correct the transform", f"{RESET} offset:51 {FILE}"],
     ),
     (
-        halts.build_unreadable_batch_halt(
+        halt_messages.build_unreadable_batch_halt(
             WHERE,
             UnreadableBatch(offset=50, reason="its bytes", next_offset=54, too_large=True),
         ),
@@ -107,7 +109,7 @@ TABLE = [
         ["its bytes. Raise buffer.memory", f"{RESET} offset:54 {FILE}"],
     ),
     (
-        halts.build_timestamps_rewritten_halt(WHERE, offset=50),
+        halt_messages.build_timestamps_rewritten_halt(WHERE, offset=50),
         HaltCause.TIMESTAMPS_REWRITTEN,
         [
             "a.orders-7",
@@ -118,7 +120,7 @@ TABLE = [
         ],
     ),
     (
-        halts.build_source_gap_halt(WHERE, position=40, start=50),
+        halt_messages.build_source_gap_halt(WHERE, position=40, start=50),
         HaltCause.SOURCE_GAP,
         ["orders-7", "offsets 40 to 49", "on.source.gap is fail", f"{RESET} offset:50 {FILE}"],
     ),
@@ -128,17 +130,17 @@ TABLE = [
         ["orders-7", "offset 40", "up to offset 50", f"{RESET} offset:40 {FILE}"],
     ),
     (
-        halts.build_mirror_unknown_halt(WHERE, copied=60, leader_epoch=9),
+        halt_messages.build_mirror_unknown_halt(WHERE, copied=60, leader_epoch=9),
         HaltCause.RECREATED,
         ["a.orders-7", "offset 60", "leader epoch 9", "created again", f"--from earliest {FILE}"],
     ),
     (
-        halts.build_mirror_unreadable_halt(WHERE, offset=50, reason="it is damaged"),
+        halt_messages.build_mirror_unreadable_halt(WHERE, offset=50, reason="it is damaged"),
         HaltCause.NOT_PAIRED,
         ["cannot be read at offset 50: it is damaged", f"{RESET} earliest {FILE}"],
     ),
     (
-        halts.build_unreadable_batch_halt(
+        halt_messages.build_unreadable_batch_halt(
             WHERE, UnreadableBatch(offset=50, reason="bad checksum", next_offset=60)
         ),
         HaltCause.CORRUPT,
@@ -180,21 +182,25 @@ def test_every_stop_ends_with_a_command(stop, _, names):
     ],
 )
 def test_a_reset_names_other_positions(position, others):
-    told = halts.format_reset_remedy(WHERE, position=position)
+    told = halt_messages.format_reset_remedy(WHERE, position=position)
     assert told == f"{others}Remedy: {RESET} {position} {FILE}"
 
 
 def test_a_skip_names_no_other_position():
-    assert halts.format_skip_remedy(WHERE, next_offset=8) == f"Remedy: {RESET} offset:8 {FILE}"
+    assert (
+        halt_messages.format_skip_remedy(WHERE, next_offset=8) == f"Remedy: {RESET} offset:8 {FILE}"
+    )
 
 
 def test_what_must_be_done_first_stands_first():
-    told = halts.format_reset_remedy(WHERE, position="latest", before="first this")
+    told = halt_messages.format_reset_remedy(WHERE, position="latest", before="first this")
     assert told.endswith(f"Remedy: first this && {RESET} latest {FILE}")
 
 
 def test_the_text_of_a_halt_begins_with_its_code():
-    assert halts.build_fenced_halt(WHERE).text.startswith("[fenced-by-another-owner] a.orders-7: ")
+    assert halt_messages.build_fenced_halt(WHERE).text.startswith(
+        "[fenced-by-another-owner] a.orders-7: "
+    )
 
 
 def test_causes_are_told_apart_by_their_names():
@@ -209,7 +215,7 @@ OLD_ID, NEW_ID = b"1" * 16, b"2" * 16
     ("on_target", "side"), [(True, "mirror topic a.orders"), (False, "source topic orders")]
 )
 def test_a_recreated_topic_is_told_with_both_ids(on_target, side):
-    stop = halts.halt_if_topic_recreated(WHERE, on_target=on_target, was=OLD_ID, now=NEW_ID)
+    stop = halt_messages.halt_if_topic_recreated(WHERE, on_target=on_target, was=OLD_ID, now=NEW_ID)
     assert stop is not None
     assert (stop.cause, stop.retry_after_s) == (HaltCause.RECREATED, None)
     for name in (side, "MTExMTExMTExMTExMTExMQ", "MjIyMjIyMjIyMjIyMjIyMg"):
@@ -229,4 +235,4 @@ def test_a_recreated_topic_is_told_with_both_ids(on_target, side):
     ids=["the same", "not known now", "not known then"],
 )
 def test_topic_ids_that_agree_or_are_unknown_stop_nothing(was, now):
-    assert halts.halt_if_topic_recreated(WHERE, on_target=True, was=was, now=now) is None
+    assert halt_messages.halt_if_topic_recreated(WHERE, on_target=True, was=was, now=now) is None

@@ -7,8 +7,8 @@ import dataclasses
 import pytest
 
 from mm2.formats.offset_map_records import NewEraRequest
-from mm2.replication import hanging_transactions, recovery
-from mm2.replication.halts import HaltCause
+from mm2.replication import hanging_transactions, partition_recovery
+from mm2.replication.halt_messages import HaltCause
 from mm2.replication.recovery_instructions import (
     FindOpenTransactions,
     InstructionRefused,
@@ -217,6 +217,6 @@ def test_nothing_is_written_down_before_it_has_ended():
     held = Log(scripts.marker(50, taking.OURS, leader_epoch=2), last_stable=20)
     for known in (KNOWN, REQUESTED):
         answers = taking.answers(known, ReadTarget=held, FindOpenTransactions=began((OLD_ID, 20)))
-        played = scripts.play(recovery.recover_partition(taking.context()), answers)
+        played = scripts.play(partition_recovery.recover_partition(taking.context()), answers)
         assert played.outcome.cause is HaltCause.HANGING
         assert played.stored == []

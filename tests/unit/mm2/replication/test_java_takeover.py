@@ -9,9 +9,16 @@ from mm2 import operator_commands
 from mm2.formats import compression
 from mm2.formats.incident_records import IncidentKind
 from mm2.formats.offset_map_records import Era, EraKey, OffsetRun
-from mm2.replication import halts, java_takeover, recovery, recovery_outcomes, resume, tail_reader
-from mm2.replication.halts import HaltCause, PartitionHalt
-from mm2.replication.java_takeover import JavaWrittenRange
+from mm2.replication import (
+    halt_messages,
+    partition_recovery,
+    partition_resume,
+    recovery_outcomes,
+    tail_reader,
+    takeover_from_java,
+)
+from mm2.replication.halt_messages import HaltCause, PartitionHalt
+from mm2.replication.partition_resume import ResumePosition
 from mm2.replication.recovery_instructions import (
     FindSourceOffset,
     InstructionRefused,
@@ -21,7 +28,7 @@ from mm2.replication.recovery_instructions import (
     SourceLogOffset,
 )
 from mm2.replication.recovery_outcomes import PartitionAcquired, RetryRecovery
-from mm2.replication.resume import ResumePosition
+from mm2.replication.takeover_from_java import JavaWrittenRange
 from mm2.replication.target_tail import ForeignBatch
 from mm2.topics.flow_config import TargetTopicAccess
 from tests.fakes import scripts, taking
@@ -40,7 +47,8 @@ def test_without_the_starts_of_the_logs_the_take_begins_again(answers):
     else:
         given[ReadTarget] = [mirror(), InstructionRefused(code=6)]
     assert isinstance(
-        scripts.play(recovery.recover_partition(taking.context()), given).outcome, RetryRecovery
+        scripts.play(partition_recovery.recover_partition(taking.context()), given).outcome,
+        RetryRecovery,
     )
 
 
@@ -48,7 +56,7 @@ def began(progress, **changed):
     answers = taking.answers(RecoveredState(java=progress), **changed)
     answers[FindSourceOffset] = SourceLogOffset(offset=100)
     attempt = taking.attempt(RecoveredState(java=progress))
-    return scripts.play(java_takeover.find_log_starts(attempt, progress), answers).outcome
+    return scripts.play(takeover_from_java.find_log_starts(attempt, progress), answers).outcome
 
 
 def test_without_a_sync_it_is_looked_for_from_the_starts_of_both_logs():
@@ -62,7 +70,7 @@ def test_a_mirror_that_was_emptied_begins_where_it_ends():
 
 
 def test_a_mirror_that_is_too_long_is_read_only_if_java_says_nothing(monkeypatch):
-    monkeypatch.setattr(java_takeover, "FULL_RETRACE_MAX", 49)
+    monkeypatch.setattr(takeover_from_java, "FULL_RETRACE_MAX", 49)
     assert began(java(101), ReadTarget=mirror()) is None
     assert began(java(0), ReadTarget=mirror()) is not None
 
@@ -74,7 +82,7 @@ def looked(progress, *held, source=SOURCE, **changed):
     attempt = taking.attempt(taking.known(ANCHOR, java=progress))
     given: dict[str, Any] = {"ReadTarget": mirror(*held), "ReadSource": source}
     answers = taking.answers(**(given | changed))
-    return scripts.play(java_takeover.find_java_records(attempt, resume_target=41), answers)
+    return scripts.play(takeover_from_java.find_java_records(attempt, resume_target=41), answers)
 
 
 THERE = JavaWrittenRange(source=102, target=42)
@@ -133,7 +141,7 @@ def test_without_an_answer_about_a_sync_the_take_begins_again(kind):
     attempt = taking.attempt(taking.known(ANCHOR, java=java(103, (102, 42))))
     position = ResumePosition(era=1, source=101, target=41)
     answers = taking.answers(ReadTarget=scripts.LOST)
-    again = scripts.play(resume.match_and_resume(attempt, position), answers).outcome
+    again = scripts.play(partition_resume.match_and_resume(attempt, position), answers).outcome
     assert isinstance(again, RetryRecovery)
 
 
@@ -160,7 +168,7 @@ def first_take(progress, *held, source=SOURCE, start=0, context=None, **changed)
     given = {"ReadTarget": mirror(*held, start=start), "ReadSource": source}
     answers = taking.answers(RecoveredState(java=progress), **(given | changed))
     answers[FindSourceOffset] = SourceLogOffset(offset=source.start)
-    return scripts.play(recovery.recover_partition(context or taking.context()), answers)
+    return scripts.play(partition_recovery.recover_partition(context or taking.context()), answers)
 
 
 def era_of(played) -> Era:
@@ -262,7 +270,7 @@ def test_java_may_have_been_killed_before_it_stored_anything():
 
 
 def test_of_a_log_that_is_too_long_java_is_believed(monkeypatch):
-    monkeypatch.setattr(java_takeover, "FULL_RETRACE_MAX", 49)
+    monkeypatch.setattr(takeover_from_java, "FULL_RETRACE_MAX", 49)
     played = first_take(java(102), wrote(0, b"a", b"b"))
     assert played.outcome.source == 102
     assert stated(played) == [(Kind.TAKEN_FROM_JAVA, (0, 102), (0, 50))]
@@ -324,7 +332,7 @@ def resumed(progress, *held, known=None, source=SOURCE, **changed):
     answers = taking.answers(found, **(given | {"ReadSource": source}))
     attempt = taking.attempt(found, **changed)
     position = ResumePosition(era=1, source=101, target=41, source_epoch=9)
-    return scripts.play(resume.match_and_resume(attempt, position), answers)
+    return scripts.play(partition_resume.match_and_resume(attempt, position), answers)
 
 
 def test_what_java_copied_behind_our_anchor_stays_in_our_era():
@@ -418,8 +426,8 @@ def test_without_a_fence_a_stranger_may_be_an_owner_that_came_meanwhile():
         attempt, fence=dataclasses.replace(attempt.fence, is_fenced=False)
     )
     found = ForeignBatch(offset=42, producer_id=99)
-    again = java_takeover.react_to_foreign_batch(attempt, found, copied=101)
+    again = takeover_from_java.react_to_foreign_batch(attempt, found, copied=101)
     assert isinstance(again, RetryRecovery)
-    assert again.halt_if_persistent == halts.build_foreign_records_halt(
+    assert again.halt_if_persistent == halt_messages.build_foreign_records_halt(
         attempt.setup, found, copied=101
     )

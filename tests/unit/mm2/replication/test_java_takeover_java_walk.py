@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from mm2.formats.offset_map_records import OffsetRun
-from mm2.replication import batch_splitting, java_takeover, tail_reader
-from mm2.replication.halts import HaltCause, PartitionHalt
+from mm2.replication import batch_splitting, tail_reader, takeover_from_java
+from mm2.replication.halt_messages import HaltCause, PartitionHalt
 from mm2.replication.java_map_reconstruction import MapReconstruction
-from mm2.replication.java_takeover import JavaWrittenRange
 from mm2.replication.memory_budget import MemoryBudget
 from mm2.replication.recovery_instructions import ReadSource, RecoveredState
 from mm2.replication.recovery_outcomes import RetryRecovery
+from mm2.replication.takeover_from_java import JavaWrittenRange
 from tests.fakes import scripts, taking
 from tests.fakes.java_mirror import LETTERS, SOURCE, java, mirror, wrote
 from tests.fakes.scripts import Log
@@ -30,7 +30,7 @@ def retraced(
         attempt = dataclasses.replace(attempt, context=context)
     stretch = JavaWrittenRange(source=begins[0], target=begins[1])
     answers = taking.answers(known, **(given | changed))
-    return scripts.play(java_takeover.retrace_mirror(attempt, stretch), answers)
+    return scripts.play(takeover_from_java.retrace_mirror(attempt, stretch), answers)
 
 
 def test_both_sides_are_read_until_one_ends():

@@ -10,19 +10,19 @@ from hypothesis import strategies as st
 
 from mm2.formats import record_batch
 from mm2.formats.record_batch import BatchHeader
-from mm2.replication import latency
-from mm2.replication.latency import LatencyHistogram, LatencySnapshot, RecordAges
+from mm2.replication import replication_latency
+from mm2.replication.replication_latency import LatencyHistogram, LatencySnapshot, RecordAges
 
 NOW_MS = 1_790_000_000_000
 NOW_S = 70.0
-NEVER_S = latency.NEVER_S
+NEVER_S = replication_latency.NEVER_S
 
 
 def found(*batches: tuple[int, int, int]) -> LatencyHistogram:
     """Batches of so many records, of these ages from the youngest to the oldest."""
     made = LatencyHistogram()
     for records, youngest, oldest in batches:
-        late = latency.compute_batch_ages(
+        late = replication_latency.compute_batch_ages(
             records, oldest_ms=NOW_MS - oldest, newest_ms=NOW_MS - youngest, wall_ms=NOW_MS
         )
         made.record_acknowledged(late, NOW_S)
@@ -30,7 +30,7 @@ def found(*batches: tuple[int, int, int]) -> LatencyHistogram:
 
 
 def by_bound(made: LatencyHistogram) -> dict[float, int]:
-    bounds = [*latency.BUCKET_BOUNDS_MS, float("inf")]
+    bounds = [*replication_latency.BUCKET_BOUNDS_MS, float("inf")]
     return {bound: count for bound, count in zip(bounds, made.counts, strict=True) if count}
 
 
@@ -64,13 +64,13 @@ def test_every_record_is_counted_once(batches):
 
 def test_records_without_timestamps_cross_and_have_no_age():
     made = LatencyHistogram()
-    made.record_acknowledged(latency.NO_AGES, NOW_S)
+    made.record_acknowledged(replication_latency.NO_AGES, NOW_S)
     assert made.take_snapshot(caught_up_at_s=NEVER_S) == LatencySnapshot(replicated_at_s=NOW_S)
 
 
 def test_a_clock_that_is_ahead_is_told_once_and_one_that_is_mad_never():
     made = LatencyHistogram()
-    for ahead_ms in (300, 700, 10, -5, latency.AHEAD_MAX_MS + 1):
+    for ahead_ms in (300, 700, 10, -5, replication_latency.AHEAD_MAX_MS + 1):
         made.record_fetched(NOW_MS + ahead_ms, NOW_MS)
     assert [made.take_snapshot(caught_up_at_s=NEVER_S).ahead_ms for _ in range(2)] == [700, 0]
 
@@ -84,7 +84,7 @@ def test_when_all_was_copied_last_is_remembered():
 
 def test_what_a_pulse_has_counted_since_another():
     def pulse(count: int, life: int = 1) -> LatencySnapshot:
-        counts = (count, *[0] * (latency.BUCKET_COUNT - 1))
+        counts = (count, *[0] * (replication_latency.BUCKET_COUNT - 1))
         return LatencySnapshot(counts=counts, sum_ms=10 * count, incarnation=life)
 
     assert pulse(7).subtract(pulse(5)) == pulse(2)
@@ -113,32 +113,43 @@ def header(*, attributes=0, base_ms=NOW_MS, max_ms=NOW_MS, records=1):
         (NOW_MS - 100, NOW_MS + 5000, RecordAges(4, 200, 0, 100)),
         (NOW_MS + 100, NOW_MS + 5000, RecordAges(4, 0, 0, 0)),
         (-1, NOW_MS - 100, RecordAges(4, 400, 100, 100)),
-        (-1, -1, latency.NO_AGES),
+        (-1, -1, replication_latency.NO_AGES),
     ],
     ids=["spread", "at once", "partly ahead", "a clock ahead", "no oldest", "no timestamps"],
 )
 def test_ages_of_a_batch(oldest_ms, newest_ms, expected):
-    found = latency.compute_batch_ages(4, oldest_ms=oldest_ms, newest_ms=newest_ms, wall_ms=NOW_MS)
+    found = replication_latency.compute_batch_ages(
+        4, oldest_ms=oldest_ms, newest_ms=newest_ms, wall_ms=NOW_MS
+    )
     assert found == expected
 
 
 def test_a_batch_that_is_left_empty_has_none():
-    assert not latency.compute_batch_ages(0, oldest_ms=1, newest_ms=1, wall_ms=NOW_MS)
+    assert not replication_latency.compute_batch_ages(0, oldest_ms=1, newest_ms=1, wall_ms=NOW_MS)
 
 
 def test_in_a_batch_that_its_broker_stamped_all_are_that_old():
     stamped = header(
         attributes=record_batch.LOG_APPEND_TIME, base_ms=NOW_MS - 900, max_ms=NOW_MS - 50, records=2
     )
-    assert latency.compute_source_ages(stamped, wall_ms=NOW_MS) == RecordAges(2, 100, 50, 50)
+    assert replication_latency.compute_source_ages(stamped, wall_ms=NOW_MS) == RecordAges(
+        2, 100, 50, 50
+    )
     own = stamped._replace(attributes=0)
-    assert latency.compute_source_ages(own, wall_ms=NOW_MS) == RecordAges(2, 950, 50, 900)
+    assert replication_latency.compute_source_ages(own, wall_ms=NOW_MS) == RecordAges(
+        2, 950, 50, 900
+    )
 
 
 def test_nothing_is_added_by_none():
     some = RecordAges(2, 30, 10, 20)
-    assert some.merge(latency.NO_AGES) == latency.NO_AGES.merge(some) == some
-    assert latency.NO_AGES.merge(latency.NO_AGES) == latency.NO_AGES
+    assert (
+        some.merge(replication_latency.NO_AGES) == replication_latency.NO_AGES.merge(some) == some
+    )
+    assert (
+        replication_latency.NO_AGES.merge(replication_latency.NO_AGES)
+        == replication_latency.NO_AGES
+    )
 
 
 @given(some_ages, some_ages, some_ages)

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from mm2.formats import offset_map_records
 from mm2.formats.offset_map_records import MapSegment, MapSegmentKey, OffsetRun
-from mm2.replication import map_writer, tail_matching
-from mm2.replication.map_writer import MapWriter
+from mm2.replication import offset_map_writer, tail_matching
+from mm2.replication.offset_map_writer import MapWriter
 from mm2.replication.recovery_outcomes import PartitionAcquired
 from mm2.replication.tail_matching import Junction
 from tests.fakes import copying, taking
@@ -37,7 +37,7 @@ def written_of(**changed: Any) -> list[tuple[MapSegmentKey, MapSegment]]:
     """Keys and segments of what the map of this take writes first."""
     found = []
     for item in (
-        map_writer.create_map_writer(taking.context(), taken(**changed))
+        offset_map_writer.create_map_writer(taking.context(), taken(**changed))
         .create_write_instruction(0.0)
         .items
     ):
@@ -74,7 +74,7 @@ def test_a_take_that_paired_nothing_has_no_runs():
 
 
 def test_without_news_nothing_more_is_written():
-    written = map_writer.create_map_writer(taking.context(), taken(runs=RUNS))
+    written = offset_map_writer.create_map_writer(taking.context(), taken(runs=RUNS))
     written.on_stored(written.create_write_instruction(0.0).token)
     assert not written.has_unwritten_progress
     assert written.is_fully_recorded
@@ -100,7 +100,9 @@ def test_the_runs_of_a_long_tail_fit_into_records_that_a_topic_takes():
     )
     whole = taken(runs=runs, junctions=seams, match_start=0, source=2 * count, target=count + 7)
     items = (
-        map_writer.create_map_writer(taking.context(), whole).create_write_instruction(0.0).items
+        offset_map_writer.create_map_writer(taking.context(), whole)
+        .create_write_instruction(0.0)
+        .items
     )
     assert sum(len(item.value or b"") for item in items) > 250_000
     assert max(len(item.value or b"") for item in items) < 200_000
@@ -283,7 +285,7 @@ def test_a_new_segment_states_its_delta_even_when_it_is_the_old_one():
 
 
 def test_what_a_long_transaction_keeps_from_being_written_is_cut_into_segments(monkeypatch):
-    monkeypatch.setattr(map_writer, "UNWRITTEN_BYTES_MAX", 30)
+    monkeypatch.setattr(offset_map_writer, "UNWRITTEN_BYTES_MAX", 30)
     written = writer()
     copied_with_markers(written, batches=45)
     found = decoded(written.create_write_instruction(0.0))

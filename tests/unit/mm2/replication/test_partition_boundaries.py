@@ -6,11 +6,11 @@ import pytest
 
 from mm2.formats import offset_map_records, record_batch
 from mm2.replication import producer_fencing, transactions
-from mm2.replication.halts import HaltCause
+from mm2.replication.halt_messages import HaltCause
 from mm2.replication.partition_state import PartitionPhase
 from mm2.replication.recovery_instructions import (
     AddToTransaction,
-    AppendToFlowLog,
+    AppendToFlowState,
     CommitTransaction,
     InitProducer,
     InstructionRefused,
@@ -80,7 +80,7 @@ def test_what_was_sent_before_is_sealed_by_a_marker_before_the_first_transaction
     world = copying.begun(*LOG)
     world.copied(LOG[0]).forget()
     world.offer(old(1))
-    assert world.kinds[:4] == [AppendToFlowLog, ADD, COMMIT, READ]
+    assert world.kinds[:4] == [AppendToFlowState, ADD, COMMIT, READ]
     world.tick()
     assert world.kinds[-1] is ADD
     assert world.send() == 1
@@ -93,7 +93,7 @@ def test_a_switch_waits_until_nothing_is_in_flight():
     assert world.send() == 1
     assert world.asked == []
     world.acknowledge()
-    assert world.kinds[:4] == [AppendToFlowLog, ADD, COMMIT, READ]
+    assert world.kinds[:4] == [AppendToFlowState, ADD, COMMIT, READ]
 
 
 def test_nothing_is_sent_before_the_partition_is_in_the_transaction():
@@ -200,7 +200,7 @@ def test_pausing_leaves_no_transaction_open():
     world.offer(*LOG)
     world.copy.paused = True
     world.tick(0.5).tick(0.5)
-    assert world.kinds == [ADD, COMMIT, READ, AppendToFlowLog]
+    assert world.kinds == [ADD, COMMIT, READ, AppendToFlowState]
     assert world.standing.phase is Phase.COPYING
     world.copy.paused = False
     world.tick()

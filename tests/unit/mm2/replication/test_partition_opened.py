@@ -6,9 +6,9 @@ import pytest
 
 from mm2 import operator_commands
 from mm2.formats import offset_map_records, record_batch, records
-from mm2.replication import batch_splitting, retries
+from mm2.replication import batch_splitting, retry_delays
 from mm2.replication.batch_splitting import PartitionBatchLimits
-from mm2.replication.halts import HaltCause
+from mm2.replication.halt_messages import HaltCause
 from mm2.replication.partition_state import PartitionPhase
 from mm2.replication.recovery_instructions import (
     AddToTransaction,
@@ -264,7 +264,7 @@ def test_what_is_refused_again_and_again_is_a_stop_that_tells_what_to_do(code):
         waits += world.standing.phase is Phase.WAITING
         assert waits < 9
         world.tick(20.0)
-    assert waits == retries.TRANSIENT_RETRIES
+    assert waits == retry_delays.TRANSIENT_RETRIES
     assert "the batch of orders-4 offset 0 with" in world.standing.halt.message
     assert operator_commands.extract_remedy(world.standing.halt.message)
     go_on(world.tick(600.0))

@@ -5,21 +5,21 @@ import pytest
 from mm2.formats import offset_map_records, record_batch
 from mm2.formats.offset_map_records import OffsetRun
 from mm2.formats.record_batch import BatchHeader
-from mm2.replication import latency, map_writer, retries
-from mm2.replication.halts import HaltCause
+from mm2.replication import offset_map_writer, replication_latency, retry_delays
+from mm2.replication.halt_messages import HaltCause
 from mm2.replication.in_flight_batches import SentBatch
-from mm2.replication.latency import LatencyHistogram, RecordAges
 from mm2.replication.outbound_batches import OutboundBatch
 from mm2.replication.partition_replicator import PartitionCounters
 from mm2.replication.partition_state import PartitionPhase
 from mm2.replication.read_committed import SourceBatch
 from mm2.replication.recovery_instructions import (
-    AppendToFlowLog,
+    AppendToFlowState,
     ReadRecoveredState,
     ReadTarget,
     RefreshTargetMetadata,
     RequestAcquisition,
 )
+from mm2.replication.replication_latency import LatencyHistogram, RecordAges
 from mm2.topics.flow_config import TargetTopicAccess
 from tests.fakes import copying, scripts, taking
 from tests.fakes.copying import World
@@ -104,9 +104,9 @@ def test_ages_are_told_once_of_what_came_and_of_what_is_stored():
         sent(records=3, newest_ms=NOW_MS - 100), now_s=70.0, wall_ms=NOW_MS + 50
     )
     assert copied.pop_ages() == (RecordAges(4, 310, 10, 100), RecordAges(3, 450, 150, 150))
-    assert copied.pop_ages() == (latency.NO_AGES, latency.NO_AGES)
+    assert copied.pop_ages() == (replication_latency.NO_AGES, replication_latency.NO_AGES)
     copied.record_acknowledged(sent(newest_ms=NOW_MS), now_s=70.0, wall_ms=NOW_MS + 60)
-    assert copied.pop_ages() == (latency.NO_AGES, RecordAges(1, 60, 60, 60))
+    assert copied.pop_ages() == (replication_latency.NO_AGES, RecordAges(1, 60, 60, 60))
 
 
 def test_what_crosses_is_told_of_all_partitions_together():
@@ -119,7 +119,7 @@ def test_what_crosses_is_told_of_all_partitions_together():
     other.record_acknowledged(
         sent(records=3, newest_ms=NOW_MS - 60), now_s=70.0, wall_ms=NOW_MS + 1
     )
-    told = whole.take_snapshot(caught_up_at_s=latency.NEVER_S)
+    told = whole.take_snapshot(caught_up_at_s=replication_latency.NEVER_S)
     assert (told.counts[1], told.counts[4], sum(told.counts)) == (2, 3, 5)
     assert (told.sum_ms, told.ahead_ms, told.replicated_at_s) == (14 + 183, 40, 70.0)
 
@@ -194,7 +194,7 @@ def test_how_old_records_are_is_told_when_they_come_and_when_they_are_stored():
 
 def test_nothing_is_sent_before_the_first_anchor_is_stored():
     world = World(*LOG)
-    world.withheld.add(AppendToFlowLog)
+    world.withheld.add(AppendToFlowState)
     world.tick()
     assert world.standing.phase is Phase.ACQUIRING
     world.offer(*LOG)
@@ -255,7 +255,7 @@ def test_everything_is_recorded_once_the_newest_anchor_is_stored():
 def test_a_copy_whose_anchors_are_not_stored_waits():
     world = copying.begun(*LOG)
     world.copied(LOG[0]).tick(1.0)
-    world.now_s += map_writer.UNRECORDED_AGE_MAX_S
+    world.now_s += offset_map_writer.UNRECORDED_AGE_MAX_S
     world.offer(LOG[1])
     assert world.send() == 0
     world.copy.on_segment_stored(world.anchors[-1].token)
@@ -318,7 +318,7 @@ def test_an_unknown_outcome_backs_off_and_takes_again():
     assert world.kinds == [RefreshTargetMetadata]
     world.tick()
     assert world.standing.phase is Phase.WAITING
-    world.tick(retries.BACKOFF_INITIAL_S * 2)
+    world.tick(retry_delays.BACKOFF_INITIAL_S * 2)
     assert (world.standing.phase, world.copy.source.position) == (Phase.COPYING, 0)
 
 
@@ -421,7 +421,7 @@ def test_the_leader_epoch_of_our_marker_or_an_older_one_is_no_news():
 
 def test_a_leader_epoch_seen_while_taking_is_followed_right_after():
     world = World()
-    world.withheld.add(AppendToFlowLog)
+    world.withheld.add(AppendToFlowState)
     world.tick()
     assert world.copy.on_leader_epoch(3, world.now_s) == []
     world.withheld, world.leader_epoch = set(), 3
@@ -487,7 +487,7 @@ def test_a_damaged_batch_is_met_at_once_when_nothing_precedes_it():
 
 def test_damage_that_passes_is_read_past():
     world = copying.begun()
-    for _ in range(retries.TRANSIENT_RETRIES):
+    for _ in range(retry_delays.TRANSIENT_RETRIES):
         world.offer(copying.damaged(0))
         world.tick(20.0)
     world.copied(LOG[0])
@@ -496,7 +496,7 @@ def test_damage_that_passes_is_read_past():
 
 def test_damage_that_stays_is_a_stop_and_looked_at_again_all_the_same():
     world = copying.begun()
-    for _ in range(retries.TRANSIENT_RETRIES):
+    for _ in range(retry_delays.TRANSIENT_RETRIES):
         world.offer(copying.damaged(0))
         assert world.standing.phase is Phase.WAITING
         world.tick(20.0)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mm2 import operator_commands
-from mm2.replication.halts import HaltCause
+from mm2.replication.halt_messages import HaltCause
 from mm2.replication.partition_state import PartitionPhase
 from mm2.replication.recovery_instructions import (
     FindReverseFlowProducers,
@@ -16,7 +16,7 @@ from mm2.replication.recovery_instructions import (
     NoResponse,
     ReverseFlowProducers,
 )
-from mm2.replication.retries import TRANSIENT_RETRIES
+from mm2.replication.retry_delays import TRANSIENT_RETRIES
 from mm2.topics.flow_config import TargetTopicAccess
 from tests.fakes import copying, scripts
 from tests.fakes.copying import World

@@ -11,8 +11,8 @@ import pytest
 from connect_runtime.api.errors import DataError
 from mm2.formats.records import RecordFields
 from mm2.replication import outbound_batches, record_transforms
+from mm2.replication.partition_setup import PartitionSetup
 from mm2.replication.record_transforms import TransformChain, TransformChainError
-from mm2.replication.setup import PartitionSetup
 from tests.support import own_classes
 
 OWN = own_classes.NAME

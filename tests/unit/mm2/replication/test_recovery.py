@@ -7,10 +7,10 @@ from mm2.formats import offset_map_records
 from mm2.formats.incident_records import IncidentKind
 from mm2.formats.offset_map_records import MapSegmentKey, NewEraRequest, OffsetRun
 from mm2.formats.record_sets import DamagedBatchError
-from mm2.replication import halts, producer_fencing, recovery
-from mm2.replication.halts import HaltCause
-from mm2.replication.map_writer import MapWriter
-from mm2.replication.recovery import RecoveryScriptRunner
+from mm2.replication import halt_messages, partition_recovery, producer_fencing
+from mm2.replication.halt_messages import HaltCause
+from mm2.replication.offset_map_writer import MapWriter
+from mm2.replication.partition_recovery import RecoveryScriptRunner
 from mm2.replication.recovery_instructions import (
     Delay,
     FindEpochEnd,
@@ -165,7 +165,7 @@ OLD_ID, NEW_ID = b"1" * 16, b"2" * 16
 
 
 def taken(known=None, setup_=None, **changed):
-    script = recovery.recover_partition(taking.context(**(setup_ or {})))
+    script = partition_recovery.recover_partition(taking.context(**(setup_ or {})))
     return scripts.play(script, taking.answers(known, **changed))
 
 
@@ -208,7 +208,7 @@ def test_a_map_that_cannot_be_read_halts_the_partition_with_the_command_that_ski
     unreadable = UnreadableStateRecord(offset=17, why="offset-map key of version 9, kind 9")
     played = taken(taking.known(unreadable=unreadable))
     assert played.outcome.cause is HaltCause.MAP_UNREADABLE
-    assert played.outcome.retry_after_s == halts.MAP_RETRY_DELAY_S
+    assert played.outcome.retry_after_s == halt_messages.MAP_RETRY_DELAY_S
     assert "the record at offset 17 of the flow's offset map" in played.outcome.message
     remedy = "mm2 offsets skip 'a->b' --offset 17 --config clusters.yaml"
     assert operator_commands.extract_remedy(played.outcome.message) == remedy
@@ -284,8 +284,8 @@ def test_a_recreated_topic_stops_the_partition_for_good(field, says):
     stop = played.outcome
     assert (stop.cause, stop.retry_after_s) == (HaltCause.RECREATED, None)
     assert says in stop.message
-    assert halts.format_topic_id(OLD_ID) in stop.message
-    assert halts.format_topic_id(NEW_ID) in stop.message
+    assert halt_messages.format_topic_id(OLD_ID) in stop.message
+    assert halt_messages.format_topic_id(NEW_ID) in stop.message
     assert played.stored == []
     assert played.kinds[-1] is ReadRecoveredState
 
@@ -309,7 +309,7 @@ def test_topic_ids_that_agree_or_are_unknown_are_no_objection(field, was, now):
 
 
 def anchored(known=None, **changed):
-    script = recovery.acquire_partition(taking.context(), 3.0)
+    script = partition_recovery.acquire_partition(taking.context(), 3.0)
     return scripts.play(script, taking.answers(known, **changed))
 
 
@@ -341,7 +341,7 @@ def test_the_first_anchor_holds_what_pairing_learned():
 @pytest.mark.parametrize("answer", [scripts.LOST, InstructionRefused(code=7)])
 def test_without_its_first_anchor_nothing_was_taken(answer):
     known = taking.known(taking.anchor(100, 50))
-    played = anchored(known, AppendToFlowLog=[answer])
+    played = anchored(known, AppendToFlowState=[answer])
     assert played.outcome == RetryRecovery(reason="storing the first map segment failed")
 
 

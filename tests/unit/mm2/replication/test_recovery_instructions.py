@@ -17,8 +17,8 @@ from mm2.formats.offset_map_records import (
 from mm2.offsets.offset_map import PartitionMap, ResumePoint, SegmentStore
 from mm2.replication import recovery_instructions
 from mm2.replication.recovery_instructions import (
-    AppendToFlowLog,
-    FlowLogItem,
+    AppendToFlowState,
+    FlowStateRecord,
     Instruction,
     InstructionAnswer,
     JavaMirrorProgress,
@@ -45,7 +45,7 @@ def test_no_answer_can_be_taken_for_a_question():
 
 
 def test_every_class_of_the_module_is_a_question_or_an_answer_or_part_of_one():
-    parts = {FlowLogItem, OpenTransaction, JavaMirrorProgress, UnreadableStateRecord}
+    parts = {FlowStateRecord, OpenTransaction, JavaMirrorProgress, UnreadableStateRecord}
     defined = {
         each
         for each in vars(recovery_instructions).values()
@@ -55,9 +55,9 @@ def test_every_class_of_the_module_is_a_question_or_an_answer_or_part_of_one():
 
 
 def test_what_is_recorded_is_a_map_record_unless_it_says_incident():
-    item = FlowLogItem(key=b"k", value=None)
+    item = FlowStateRecord(key=b"k", value=None)
     assert not item.incident
-    assert AppendToFlowLog(items=(item,)).token == 0
+    assert AppendToFlowState(items=(item,)).token == 0
 
 
 def test_facts_are_asked_for_without_a_position_unless_one_is_named():

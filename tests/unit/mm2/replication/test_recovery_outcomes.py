@@ -5,7 +5,8 @@ import dataclasses
 import pytest
 
 from mm2.replication import eras, producer_fencing, recovery_outcomes
-from mm2.replication.halts import HaltCause, PartitionHalt
+from mm2.replication.halt_messages import HaltCause, PartitionHalt
+from mm2.replication.partition_setup import PartitionSetup
 from mm2.replication.producer_fencing import (
     FencingDenied,
     FencingInterrupted,
@@ -25,7 +26,6 @@ from mm2.replication.recovery_outcomes import (
     RecoveryContext,
     RetryRecovery,
 )
-from mm2.replication.setup import PartitionSetup
 from tests.fakes import taking
 
 WHERE = PartitionSetup(

@@ -9,14 +9,15 @@ from mm2.formats import offset_map_records, record_batch
 from mm2.formats.incident_records import IncidentKind
 from mm2.formats.offset_map_records import EraKey, OffsetRun
 from mm2.replication import (
-    halts,
+    halt_messages,
+    partition_resume,
     producer_fencing,
     recovery_instructions,
     recovery_outcomes,
-    resume,
     tail_reader,
 )
-from mm2.replication.halts import HaltCause, PartitionHalt
+from mm2.replication.halt_messages import HaltCause, PartitionHalt
+from mm2.replication.partition_resume import ResumePosition
 from mm2.replication.recovery_instructions import (
     EpochEnd,
     FindEpochEnd,
@@ -30,7 +31,6 @@ from mm2.replication.recovery_instructions import (
     UnreadableStateRecord,
 )
 from mm2.replication.recovery_outcomes import OwnershipLost, PartitionAcquired, RetryRecovery
-from mm2.replication.resume import ResumePosition
 from mm2.topics.flow_config import OnSourceGap, TargetTopicAccess
 from tests.fakes import scripts, taking
 from tests.fakes.scripts import Log
@@ -61,7 +61,7 @@ def placed(found, *, end, marker=50, known=None, **changed):
     known = known or taking.known(found)
     given: dict[Any, Any] = {FindEpochEnd: EpochEnd(offset=end)}
     changed = {getattr(recovery_instructions, name): answer for name, answer in changed.items()}
-    script = resume.find_resume_position(taking.attempt(known, marker=marker))
+    script = partition_resume.find_resume_position(taking.attempt(known, marker=marker))
     return scripts.play(script, given | changed)
 
 
@@ -94,7 +94,7 @@ def test_an_anchor_behind_our_marker_in_an_epoch_unheard_of_is_another_mirrors_i
     again = placed(taking.anchor(100, 60), end=-1).outcome
     assert isinstance(again, RetryRecovery)
     assert "does not know the resume point's leader epoch 1" in again.reason
-    assert again.halt_if_persistent == halts.build_mirror_unknown_halt(
+    assert again.halt_if_persistent == halt_messages.build_mirror_unknown_halt(
         taking.where(), copied=60, leader_epoch=1
     )
 
@@ -102,7 +102,7 @@ def test_an_anchor_behind_our_marker_in_an_epoch_unheard_of_is_another_mirrors_i
 def test_without_a_fence_a_deposed_broker_may_have_answered_so_that_is_tried_again():
     attempt = taking.attempt(taking.known(taking.anchor(100, 60)))
     unfenced = dataclasses.replace(attempt.fence, is_fenced=False)
-    script = resume.find_resume_position(dataclasses.replace(attempt, fence=unfenced))
+    script = partition_resume.find_resume_position(dataclasses.replace(attempt, fence=unfenced))
     answers = {FindEpochEnd: EpochEnd(offset=-1)}
     again = scripts.play(script, answers).outcome
     assert again.halt_if_persistent.retry_after_s == producer_fencing.DENIED_RETRY_DELAY_S
@@ -112,7 +112,7 @@ def test_a_leader_epoch_that_went_back_is_another_mirrors_however_long_it_is():
     found = taking.anchor(100, 40, leader_epoch=3)
     again = placed(found, end=-1).outcome
     assert isinstance(again, RetryRecovery)
-    assert again.halt_if_persistent == halts.build_mirror_unknown_halt(
+    assert again.halt_if_persistent == halt_messages.build_mirror_unknown_halt(
         taking.where(), copied=40, leader_epoch=3
     )
 
@@ -185,7 +185,7 @@ def test_a_cut_behind_the_end_that_a_new_leader_told_too_early_begins_again():
     attempt = dataclasses.replace(
         attempt, fence=dataclasses.replace(attempt.fence, is_fenced=False)
     )
-    played = scripts.play(resume.find_resume_position(attempt), changed)
+    played = scripts.play(partition_resume.find_resume_position(attempt), changed)
     assert played.outcome == RetryRecovery(
         reason="a new leader reported too low a log end for the mirror"
     )
@@ -220,7 +220,7 @@ def test_without_an_open_transaction_what_others_wrote_costs_nothing_but_a_look(
 
 
 def test_an_endless_row_of_strangers_is_not_gone_back_for_ever():
-    end = resume.OWN_BATCH_SEARCH_MAX + 10
+    end = partition_resume.OWN_BATCH_SEARCH_MAX + 10
     held = [scripts.data(at, b"x", producer=STRANGER) for at in range(end)]
     known = taking.known(taking.anchor(100, end + 5))
     answers = {
@@ -289,7 +289,7 @@ def test_a_map_that_cannot_be_read_again_begins_again(answer):
 def test_a_map_that_became_unreadable_halts_at_a_cut():
     unreadable = UnreadableStateRecord(offset=9, why="garbage")
     played = cut(35, copied(34, b"a"), ReadRecoveredState=RecoveredState(unreadable=unreadable))
-    assert played.outcome == halts.build_map_unreadable_halt(taking.where(), unreadable)
+    assert played.outcome == halt_messages.build_map_unreadable_halt(taking.where(), unreadable)
 
 
 def test_eras_that_are_gone_at_a_cut_begin_again():
@@ -319,7 +319,7 @@ def paired(where, *held, source=SOURCE, known=None, changed=None, **answers):
         FindSourceOffset: SourceLogOffset(offset=0),
     }
     answers = {getattr(recovery_instructions, name): answer for name, answer in answers.items()}
-    return scripts.play(resume.match_and_resume(attempt, where), given | answers)
+    return scripts.play(partition_resume.match_and_resume(attempt, where), given | answers)
 
 
 def test_a_clean_end_goes_on_where_it_was():
@@ -383,7 +383,7 @@ def test_without_a_fence_an_open_transaction_is_waited_for():
     fenced = dataclasses.replace(attempt.fence, is_fenced=False)
     held = Log(copied(40, b"a", producer=(5, 0), transactional=True), MARKER)
     played = scripts.play(
-        resume.match_and_resume(dataclasses.replace(attempt, fence=fenced), position()),
+        partition_resume.match_and_resume(dataclasses.replace(attempt, fence=fenced), position()),
         {ReadTarget: held},
     )
     assert isinstance(played.outcome, RetryRecovery)
@@ -606,6 +606,6 @@ def test_a_source_whose_start_cannot_be_found_begins_again(answer):
 @pytest.mark.parametrize("answer", NOT_SURE)
 def test_a_new_era_that_could_not_be_stored_was_not_begun(answer, failing):
     stored = [scripts.DONE] * failing + [answer]
-    played = paired(position(mismatch="gone"), AppendToFlowLog=stored)
+    played = paired(position(mismatch="gone"), AppendToFlowState=stored)
     assert isinstance(played.outcome, RetryRecovery)
     assert len(played.stored) == failing + 1

@@ -1,5 +1,5 @@
 """Tails that were made of other batches, that no longer pair, or that another transform wrote, of
-`mm2.replication.resume`."""
+`mm2.replication.partition_resume`."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from mm2.formats.offset_map_records import EraKey, MapSegmentKey, OffsetRun
 from mm2.replication import (
     batch_splitting,
     outbound_batches,
+    partition_resume,
     recovery_instructions,
-    resume,
     tail_reader,
 )
-from mm2.replication.halts import HaltCause, PartitionHalt
+from mm2.replication.halt_messages import HaltCause, PartitionHalt
 from mm2.replication.memory_budget import MemoryBudget
+from mm2.replication.partition_resume import ResumePosition
 from mm2.replication.recovery_instructions import (
     Delay,
     FindSourceOffset,
@@ -27,7 +28,6 @@ from mm2.replication.recovery_instructions import (
     SourceLogOffset,
 )
 from mm2.replication.recovery_outcomes import PartitionAcquired, RetryRecovery
-from mm2.replication.resume import ResumePosition
 from tests.fakes import copying, scripts, taking
 from tests.fakes.scripts import Log
 from tests.fakes.transforms import Filter
@@ -67,7 +67,7 @@ def paired(
         attempt, context=dataclasses.replace(attempt.context, memory_budget=room)
     )
     before = room.held_bytes
-    played = scripts.play(resume.match_and_resume(attempt, where), given | answers)
+    played = scripts.play(partition_resume.match_and_resume(attempt, where), given | answers)
     assert room.held_bytes <= before
     return played
 
@@ -243,7 +243,7 @@ def test_a_source_that_is_gone_behind_what_paired_is_told_with_both_ranges():
 @pytest.mark.parametrize("answer", [scripts.LOST, InstructionRefused(code=6)])
 @pytest.mark.parametrize("failing", [0, 1])
 def test_a_new_era_that_could_not_be_stored_was_not_begun(answer, failing):
-    played = paired(copied(40, b"other"), AppendToFlowLog=[*[scripts.DONE] * failing, answer])
+    played = paired(copied(40, b"other"), AppendToFlowState=[*[scripts.DONE] * failing, answer])
     assert isinstance(played.outcome, RetryRecovery)
     assert len(played.stored) == failing + 1
 
@@ -408,7 +408,7 @@ def test_a_take_that_is_abandoned_amid_a_batch_holds_nothing():
     where = ResumePosition(era=1, source=0, target=40, source_epoch=8)
     log = Log(copied(40, *NINE, codec=4), MARKER)
     held = Log(source(0, *NINE, codec=3))
-    script = resume.match_and_resume(attempt, where)
+    script = partition_resume.match_and_resume(attempt, where)
     question = next(script)
     while not isinstance(question, Delay):
         assert isinstance(question, READ | ReadSource)

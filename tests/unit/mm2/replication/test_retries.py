@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-from mm2.replication import retries
-from mm2.replication.halts import HaltCause
-from mm2.replication.retries import RetryCounter
+from mm2.replication import retry_delays
+from mm2.replication.halt_messages import HaltCause
+from mm2.replication.retry_delays import RetryCounter
 
 REFUSED, HANGING = HaltCause.REFUSED, HaltCause.HANGING
 
@@ -17,7 +17,7 @@ def test_what_comes_again_and_again_is_counted():
 def test_what_stayed_away_for_long_begins_anew():
     found = RetryCounter()
     found.record(REFUSED, 1.0)
-    assert found.record(REFUSED, 1.1 + retries.RETRY_COUNTER_RESET_S) == 0
+    assert found.record(REFUSED, 1.1 + retry_delays.RETRY_COUNTER_RESET_S) == 0
 
 
 def test_while_nothing_is_tried_the_row_goes_on():

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from mm2.replication.setup import PartitionSetup
+from mm2.replication.partition_setup import PartitionSetup
 from mm2.topics.flow_config import DeliveryMode, TargetTopicAccess
 
 WHERE = PartitionSetup(

@@ -6,7 +6,7 @@ from mm2.formats import offset_map_records
 from mm2.formats.offset_map_records import EraKey, NewEraRequest, NewEraRequestKey
 from mm2.offsets.offset_map import OffsetMap
 from mm2.replication import start_positions
-from mm2.replication.setup import PartitionSetup
+from mm2.replication.partition_setup import PartitionSetup
 from tests.fakes import taking
 
 

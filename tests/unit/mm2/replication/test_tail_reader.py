@@ -11,7 +11,7 @@ from mm2 import operator_commands
 from mm2.formats import record_batch
 from mm2.formats.record_sets import DamagedBatchError
 from mm2.replication import error_policy, recovery_instructions, recovery_outcomes, tail_reader
-from mm2.replication.halts import HaltCause, PartitionHalt
+from mm2.replication.halt_messages import HaltCause, PartitionHalt
 from mm2.replication.recovery_instructions import (
     FindReverseFlowProducers,
     InstructionRefused,

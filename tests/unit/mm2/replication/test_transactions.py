@@ -4,7 +4,7 @@ import pytest
 
 from mm2.formats.offset_map_records import MapSegment, MapSegmentKey
 from mm2.offsets.offset_map import ResumePoint
-from mm2.replication import halts, recovery_instructions, transactions
+from mm2.replication import halt_messages, recovery_instructions, transactions
 from mm2.replication.producer_fencing import FencingDenied, FencingInterrupted, NewerOwner
 from mm2.replication.recovery_instructions import (
     AddToTransaction,
@@ -289,7 +289,7 @@ def test_anything_else_is_watched_for_a_takes_deadline_and_then_blamed_on_oursel
 def test_a_map_that_may_not_be_read_says_nothing_of_other_owners():
     unreadable = UnreadableStateRecord(offset=9, why="garbage")
     played = by_another(RecoveredState(unreadable=unreadable))
-    assert played.outcome == halts.build_map_unreadable_halt(ALONE.setup, unreadable)
+    assert played.outcome == halt_messages.build_map_unreadable_halt(ALONE.setup, unreadable)
     assert len(played.asked) == 1
 
 

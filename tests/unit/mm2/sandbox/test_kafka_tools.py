@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from connect_runtime.system import java
+from connect_runtime.system import java_installation
 from mm2.sandbox import kafka_tools
 from mm2.sandbox.kafka_tools import ToolTarget
 from mm2.sandbox.sandbox_errors import SandboxError
@@ -17,7 +17,7 @@ SECURE = ToolTarget(bootstrap="h:1", config=Path("/s/east.client.properties"))
 def a_java(monkeypatch, tmp_path):
     program = tmp_path / "java"
     found = type("Java", (), {"program": program})
-    monkeypatch.setattr(java, "find_java", lambda: found)
+    monkeypatch.setattr(java_installation, "find_java", lambda: found)
 
 
 def arguments(name, *given, target=PLAIN):

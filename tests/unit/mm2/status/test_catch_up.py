@@ -6,8 +6,8 @@ import pytest
 
 from connect_runtime.base.ids import TopicPartition
 from mm2.connectors.status_registry import FlowState, TaskPlacement
-from mm2.status import catch_up
-from mm2.status.catch_up import CatchUpState, CatchUpTracker, FlowCatchUp
+from mm2.status import catch_up_progress
+from mm2.status.catch_up_progress import CatchUpState, CatchUpTracker, FlowCatchUp
 from tests.support import statuses
 
 COPYING, CAUGHT_UP, IN_ERROR = CatchUpState
@@ -118,7 +118,7 @@ def test_a_flow_whose_tasks_other_nodes_have_is_no_flow_without_topics():
     flow = [elsewhere()]
     assert made.observe(flow, 0.0).verdict is COPYING, "a round of the group may still come"
     assert made.needs_ticks
-    seen = made.observe(flow, catch_up.JOIN_GRACE_S)
+    seen = made.observe(flow, catch_up_progress.JOIN_GRACE_S)
     assert (seen.verdict, seen.remote_flows, made.needs_ticks) == (
         IN_ERROR,
         frozenset({"east->west"}),
@@ -127,7 +127,7 @@ def test_a_flow_whose_tasks_other_nodes_have_is_no_flow_without_topics():
     told = "all 2 partitions are assigned to node 10.0.0.1:8083; nothing to replicate here"
     assert made.unfinished(flow) == [("east->west", None, told)]
     one = [elsewhere(1)]
-    made.observe(one, catch_up.JOIN_GRACE_S)
+    made.observe(one, catch_up_progress.JOIN_GRACE_S)
     assert made.unfinished(one)[0][2].startswith("its only partition is assigned to node 10.0.0.1")
 
 
@@ -135,9 +135,9 @@ def test_a_node_that_is_given_tasks_in_a_later_round_copies_them():
     made = CatchUpTracker()
     made.observe([elsewhere()], 0.0)
     mine = [dataclasses.replace(statuses.flow(at(0, 5)), remote_partitions=1)]
-    assert made.observe(mine, catch_up.JOIN_GRACE_S).verdict is COPYING
+    assert made.observe(mine, catch_up_progress.JOIN_GRACE_S).verdict is COPYING
     done = [dataclasses.replace(statuses.flow(at(5, 5)), remote_partitions=1)]
-    seen = made.observe(done, 2 * catch_up.JOIN_GRACE_S)
+    seen = made.observe(done, 2 * catch_up_progress.JOIN_GRACE_S)
     assert (seen.verdict, seen.remote_flows) == (CAUGHT_UP, frozenset())
 
 
@@ -145,7 +145,7 @@ def test_what_failed_counts_more_than_what_is_elsewhere():
     made = CatchUpTracker()
     flows = [elsewhere(), statuses.flow(state=State.FAILED, reason="no right", name="a->b")]
     made.observe(flows, 0.0)
-    seen = made.observe(flows, catch_up.JOIN_GRACE_S)
+    seen = made.observe(flows, catch_up_progress.JOIN_GRACE_S)
     assert (seen.verdict, seen.remote_flows) == (IN_ERROR, frozenset())
 
 

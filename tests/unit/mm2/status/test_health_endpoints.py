@@ -10,8 +10,8 @@ import pytest
 
 from connect_runtime.rest import mounted_pages
 from connect_runtime.rest.mounted_pages import PageRequest, PageThreadPool
+from mm2.cluster_reachability import ClusterSide, UnreachableCluster
 from mm2.connectors.status_registry import FlowStatus
-from mm2.reachability import ClusterSide, UnreachableCluster
 from mm2.status import health_endpoints
 from mm2.status.health_endpoints import MainLoopHeartbeat
 from mm2.status.process_health import FlowReadiness

@@ -10,7 +10,7 @@ from mm2.config.operator_overrides import OperatorOverrides
 from mm2.connectors import status_registry
 from mm2.connectors.status_registry import FlowState
 from mm2.status import live_table, topic_rows
-from mm2.status.catch_up import CatchUpSnapshot, CatchUpState, CatchUpTracker
+from mm2.status.catch_up_progress import CatchUpSnapshot, CatchUpState, CatchUpTracker
 from mm2.status.live_table import TableFrame
 from mm2.status.topic_rows import CopyRates, LagTotal
 from tests.support import statuses

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mm2.replication import latency
-from mm2.replication.latency import LatencySnapshot
+from mm2.replication import replication_latency
+from mm2.replication.replication_latency import LatencySnapshot
 from mm2.status import process_health
 from mm2.status.process_health import (
     FlowReadiness,
@@ -21,7 +21,10 @@ HOUR_S = 3_600
 
 def pulse(crossed_s=None, idle_s=None):
     """Both so long ago."""
-    at_s = [latency.NEVER_S if ago_s is None else NOW_S - ago_s for ago_s in (crossed_s, idle_s)]
+    at_s = [
+        replication_latency.NEVER_S if ago_s is None else NOW_S - ago_s
+        for ago_s in (crossed_s, idle_s)
+    ]
     return LatencySnapshot(replicated_at_s=at_s[0], caught_up_at_s=at_s[1])
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mm2 import exit_codes
-from mm2.reachability import ClusterSide, UnreachableCluster
+from mm2.cluster_reachability import ClusterSide, UnreachableCluster
 from mm2.status import replication_health, topic_rows
 from mm2.status.process_health import LastReplication, ReplicationActivity, ReplicationEvidence
 from mm2.status.replication_health import FlowHealth

@@ -9,13 +9,13 @@ import pytest
 
 from connect_runtime.base.errors import RetriableError
 from connect_runtime.base.ids import TopicPartition
+from mm2.cluster_reachability import ClusterSide, UnreachableCluster
 from mm2.config import config_loader
 from mm2.config.operator_overrides import OperatorOverrides
 from mm2.connectors import status_registry
 from mm2.connectors.status_registry import TaskState
 from mm2.offsets.log_bounds import LogBounds
-from mm2.reachability import ClusterSide, UnreachableCluster
-from mm2.replication.latency import LatencySnapshot
+from mm2.replication.replication_latency import LatencySnapshot
 from mm2.status import replication_health, retention_watch
 from mm2.status.process_health import LastReplication, ReplicationActivity, ReplicationEvidence
 from mm2.status.replication_health import FlowHealth

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mm2.reachability import ClusterSide, UnreachableCluster
+from mm2.cluster_reachability import ClusterSide, UnreachableCluster
 from mm2.status import status_document
 from mm2.status.process_health import LastReplication, ReplicationActivity, ReplicationEvidence
 from mm2.status.retention_estimate import DeletionCause, RetentionRisk, RiskKind

@@ -16,14 +16,14 @@ from connect_runtime.storage.cluster_config_state import (
 )
 from connect_runtime.storage.status_records import RunState, RunStatus
 from connect_runtime.storage.status_topic import StatusSnapshot
-from mm2.clusters import connect_group
+from mm2.cluster_reachability import ClusterSide
+from mm2.clusters import connect_group_state
 from mm2.clusters.cluster_pair_snapshot import MirroredPartition
-from mm2.clusters.connect_group import ConnectGroupSnapshot
+from mm2.clusters.connect_group_state import ConnectGroupSnapshot
 from mm2.clusters.mirror_state import MirrorState
 from mm2.config import config_loader, flow_plan
 from mm2.offsets.log_bounds import LogBounds
 from mm2.offsets.offset_map import OffsetMap
-from mm2.reachability import ClusterSide
 from mm2.status import (
     flow_state,
     replication_health,
@@ -72,7 +72,7 @@ def group(
             by_task=MappingProxyType({NAME: {0: told(task)}}),
         ),
         hosts=hosts,
-        changed_ms={connect_group.build_status_key(NAME): 7, f"target-state-{NAME}": 8},
+        changed_ms={connect_group_state.build_status_key(NAME): 7, f"target-state-{NAME}": 8},
     )
 
 

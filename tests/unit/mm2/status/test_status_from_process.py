@@ -5,10 +5,10 @@ import dataclasses
 import pytest
 
 from connect_runtime.base.ids import TopicPartition
+from mm2.cluster_reachability import ClusterSide, UnreachableCluster
 from mm2.config.operator_overrides import OperatorOverrides, OverrideKind
 from mm2.connectors.status_registry import FlowState, IncidentCount, TaskPlacement, TaskState
 from mm2.offsets.log_bounds import LogBounds
-from mm2.reachability import ClusterSide, UnreachableCluster
 from mm2.status import status_document, status_from_process, topic_rows
 from mm2.status.process_health import ReplicationActivity
 from mm2.status.retention_estimate import RetentionRisk, RiskKind, TopicRetention

@@ -4,7 +4,7 @@ import pytest
 
 from connect_runtime.system.threads import ThreadGroup
 from mm2 import exit_codes
-from mm2.reachability import ClusterSide, UnreachableCluster
+from mm2.cluster_reachability import ClusterSide, UnreachableCluster
 from mm2.status import status_document, status_query
 from mm2.status.process_health import LastReplication, ReplicationActivity, ReplicationEvidence
 from mm2.status.process_socket import ProcessResponse, ProcessSocket

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 from mm2 import operator_commands, text_format
-from mm2.reachability import ClusterSide, UnreachableCluster
+from mm2.cluster_reachability import ClusterSide, UnreachableCluster
 from mm2.status import status_tables
 from mm2.status.retention_estimate import DeletionCause, RetentionRisk, RiskKind
 from mm2.status.status_document import (

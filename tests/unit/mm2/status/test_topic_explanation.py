@@ -7,9 +7,9 @@ import pathlib
 import pytest
 
 from mm2 import operator_commands
+from mm2.cluster_reachability import ClusterSide, UnreachableCluster
 from mm2.config import config_loader, operator_overrides
 from mm2.config.operator_overrides import OperatorOverrides
-from mm2.reachability import ClusterSide, UnreachableCluster
 from mm2.status import topic_explanation
 from mm2.status.status_document import FlowReport, PartitionReport, ReportedFlowState
 from tests.support import statuses

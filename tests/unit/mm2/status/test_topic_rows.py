@@ -9,7 +9,7 @@ from mm2.connectors.status_registry import TaskState
 from mm2.replication.partition_state import PartitionPhase
 from mm2.status import topic_rows
 from mm2.status.topic_rows import CopyRate, CopyRates, LagTotal
-from mm2.topics import filters
+from mm2.topics import topic_filters
 from mm2.topics.flow_config import FlowThrottles, TopicThrottle
 from tests.support import statuses
 
@@ -176,7 +176,8 @@ def test_what_is_paused_or_throttled_is_told_with_its_rate():
     holds = OperatorOverrides(
         paused_topics=frozenset({"bills"}),
         budgets=FlowThrottles(
-            flow=5_000_000, topics=(TopicThrottle(filters.build_literal_pattern("orders"), 2_000),)
+            flow=5_000_000,
+            topics=(TopicThrottle(topic_filters.build_literal_pattern("orders"), 2_000),),
         ),
     )
     stopped = statuses.partition("bills", 1, phase="halted", reason="why")

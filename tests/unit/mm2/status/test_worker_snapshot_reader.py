@@ -8,7 +8,7 @@ from typing import cast
 
 import pytest
 
-from connect_runtime.app.multi_worker import FleetMember
+from connect_runtime.app.multi_worker_process import FleetMember
 from connect_runtime.base.ids import ConnectorTaskId, TopicPartition
 from connect_runtime.group.connectors_and_tasks import ConnectorsAndTasks
 from connect_runtime.storage import config_records

@@ -7,12 +7,12 @@ from collections.abc import Collection
 
 import pytest
 
-from mm2.topics import acl_plan, filters, topic_selection
+from mm2.topics import acl_plan, topic_filters, topic_selection
 from mm2.topics.acl_plan import AclPlan, TopicAcl
 from mm2.topics.flow_config import Flow
 from mm2.topics.naming import IdentityReplicationPolicy
 
-FLOW = Flow(source="A", target="B", topics=filters.compile_topic_filter([".*"]))
+FLOW = Flow(source="A", target="B", topics=topic_filters.compile_topic_filter([".*"]))
 IDENTITY = dataclasses.replace(FLOW, policy=IdentityReplicationPolicy(source_alias="A"))
 MIRRORED = frozenset({"t", "heartbeats", "*"})
 

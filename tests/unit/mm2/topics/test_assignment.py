@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from connect_runtime.api.errors import ConfigError
 from connect_runtime.base.ids import TopicPartition
-from mm2.topics import assignment, filters
-from mm2.topics.assignment import AssignableTopics, PartitionAssignment, TaskThrottle
+from mm2.topics import task_assignment, topic_filters
 from mm2.topics.flow_config import FlowThrottles, TopicThrottle
+from mm2.topics.task_assignment import AssignableTopics, PartitionAssignment, TaskThrottle
 
 TOPICS = st.text(st.sampled_from("ab-._9"), min_size=1, max_size=8)
 PARTITIONS = st.builds(TopicPartition, TOPICS, st.integers(0, 2**31 - 1))
@@ -26,7 +26,7 @@ def partition(topic: str, number: int) -> TopicPartition:
 
 def test_each_task_gets_the_connectors_configuration_its_share_and_its_number():
     shares = [[partition("t", 0), partition("a-1", 2)], [partition("t", 1)]]
-    assert assignment.build_partition_task_configs({"name": "n"}, shares) == [
+    assert task_assignment.build_partition_task_configs({"name": "n"}, shares) == [
         {"name": "n", "task.assigned.partitions": "t-0,a-1-2", "task.index": "0"},
         {"name": "n", "task.assigned.partitions": "t-1", "task.index": "1"},
     ]
@@ -34,15 +34,17 @@ def test_each_task_gets_the_connectors_configuration_its_share_and_its_number():
 
 @given(st.lists(PARTITIONS, min_size=1, max_size=6))
 def test_what_is_written_is_read(share):
-    (config,) = assignment.build_partition_task_configs({}, [share])
-    assert assignment.parse_partitions(config) == share
-    assert assignment.parse_task_index(config) == 0
+    (config,) = task_assignment.build_partition_task_configs({}, [share])
+    assert task_assignment.parse_partitions(config) == share
+    assert task_assignment.parse_task_index(config) == 0
 
 
 def test_what_only_we_say_is_said_where_there_is_something_to_say():
     t, u = (partition(name, 0) for name in "tu")
-    limits = FlowThrottles(flow=1000, topics=(TopicThrottle(filters.compile_patterns(["t"]), 90),))
-    first, second = assignment.build_partition_task_configs(
+    limits = FlowThrottles(
+        flow=1000, topics=(TopicThrottle(topic_filters.compile_patterns(["t"]), 90),)
+    )
+    first, second = task_assignment.build_partition_task_configs(
         {}, [[t], [u]], added={u}, throttles=limits
     )
     assert first == {
@@ -52,11 +54,11 @@ def test_what_only_we_say_is_said_where_there_is_something_to_say():
         "mm2.task.throttle.topics": "t=90",
     }
     assert second.items() >= {"mm2.task.added.partitions": "u-0"}.items()
-    assert assignment.parse_added_partitions(first) == frozenset()
-    assert assignment.parse_added_partitions(second) == {u}
-    assert assignment.parse_throttle(first) == TaskThrottle(flow=500, topics={"t": 90})
-    assert assignment.parse_throttle(second) == TaskThrottle(flow=500, topics={})
-    assert assignment.parse_throttle({}) == TaskThrottle(flow=0, topics={})
+    assert task_assignment.parse_added_partitions(first) == frozenset()
+    assert task_assignment.parse_added_partitions(second) == {u}
+    assert task_assignment.parse_throttle(first) == TaskThrottle(flow=500, topics={"t": 90})
+    assert task_assignment.parse_throttle(second) == TaskThrottle(flow=500, topics={})
+    assert task_assignment.parse_throttle({}) == TaskThrottle(flow=0, topics={})
 
 
 @pytest.mark.parametrize(
@@ -71,9 +73,9 @@ def test_what_only_we_say_is_said_where_there_is_something_to_say():
 )
 def test_what_only_we_say_is_refused_where_it_cannot_be_read(key, text):
     read = (
-        assignment.parse_added_partitions
-        if key == assignment.ADDED_PARTITIONS_KEY
-        else assignment.parse_throttle
+        task_assignment.parse_added_partitions
+        if key == task_assignment.ADDED_PARTITIONS_KEY
+        else task_assignment.parse_throttle
     )
     with pytest.raises(ConfigError, match=key.replace(".", r"\.")):
         read({key: text})
@@ -82,32 +84,32 @@ def test_what_only_we_say_is_refused_where_it_cannot_be_read(key, text):
 @pytest.mark.parametrize("text", ["t", "t-", "t-x", "t-1,", "t-²", "-"])
 def test_what_is_no_partition_is_refused(text):
     with pytest.raises(ConfigError, match=r"task\.assigned\.partitions"):
-        assignment.parse_partitions({"task.assigned.partitions": text})
+        task_assignment.parse_partitions({"task.assigned.partitions": text})
 
 
 def test_what_is_missing_is_refused():
     with pytest.raises(ConfigError, match=r"task\.assigned\.partitions"):
-        assignment.parse_partitions({})
+        task_assignment.parse_partitions({})
     with pytest.raises(ConfigError, match=r"task\.assigned\.groups"):
-        assignment.parse_groups({})
-    assert assignment.parse_task_index({}) is None
+        task_assignment.parse_groups({})
+    assert task_assignment.parse_task_index({}) is None
     with pytest.raises(ConfigError, match=r"task\.index"):
-        assignment.parse_task_index({"task.index": "one"})
+        task_assignment.parse_task_index({"task.index": "one"})
 
 
 @given(st.lists(st.text(min_size=1, max_size=5), min_size=1, max_size=5, unique=True))
 def test_groups_come_back_unless_their_ids_cannot_be_written(groups):
-    safe = [group for group in groups if not assignment.is_unwritable_group(group)]
+    safe = [group for group in groups if not task_assignment.is_unwritable_group(group)]
     if safe:
-        (config,) = assignment.build_group_task_configs({}, [safe])
-        assert assignment.parse_groups(config) == set(safe)
+        (config,) = task_assignment.build_group_task_configs({}, [safe])
+        assert task_assignment.parse_groups(config) == set(safe)
 
 
 @pytest.mark.parametrize(
     ("group", "expected"), [("a", False), ("a b", False), ("a,b", True), (" a", True), ("", True)]
 )
 def test_ids_that_no_configuration_can_hold(group, expected):
-    assert assignment.is_unwritable_group(group) is expected
+    assert task_assignment.is_unwritable_group(group) is expected
 
 
 def parts(text: str) -> frozenset[TopicPartition]:
@@ -147,7 +149,7 @@ def plan(
     beginning: str = "",
     tasks_max: int = 2,
 ) -> list[PartitionAssignment]:
-    return assignment.plan_assignments(
+    return task_assignment.plan_assignments(
         found, held, initial_topics=frozenset(beginning), tasks_max=tasks_max
     )
 
@@ -206,15 +208,17 @@ def test_topics_are_there_from_the_beginning_unless_an_earlier_look_must_have_se
         return lambda topic: topic in topics
 
     found = looked("a0 b0 c0", more="d")
-    assert assignment.find_initial_topics(found, [], wants()) == set("abcd")
-    assert assignment.find_initial_topics(found, before(""), wants("a")) == set("abcd")
+    assert task_assignment.find_initial_topics(found, [], wants()) == set("abcd")
+    assert task_assignment.find_initial_topics(found, before(""), wants("a")) == set("abcd")
     held = before("a0")
-    assert assignment.find_initial_topics(found, held, wants("a", "b")) == set("cd")
+    assert task_assignment.find_initial_topics(found, held, wants("a", "b")) == set("cd")
 
 
 def test_where_all_start_at_their_first_record_nothing_comes_late():
     held = before("a0", added="a0")
-    found = assignment.plan_assignments(looked("a0 a1 b0"), held, initial_topics=None, tasks_max=2)
+    found = task_assignment.plan_assignments(
+        looked("a0 a1 b0"), held, initial_topics=None, tasks_max=2
+    )
     assert late(found) == set()
 
 
@@ -222,35 +226,39 @@ def test_topics_that_would_have_one_mirror_clash():
     def remote(topic: str) -> str:
         return topic.lower()
 
-    assert assignment.find_mirror_name_conflicts("aAb", remote) == {"a": {"a", "A"}}
-    assert assignment.find_mirror_name_conflicts("ab", remote) == {}
+    assert task_assignment.find_mirror_name_conflicts("aAb", remote) == {"a": {"a", "A"}}
+    assert task_assignment.find_mirror_name_conflicts("ab", remote) == {}
 
 
 def test_partitions_that_are_moved_take_along_that_they_came_later():
     held = before("a0 b0", "a1", added="b0")
-    found = assignment.rearrange_assignments(
+    found = task_assignment.rearrange_assignments(
         held, [share.partitions for share in before("a0", "a1 b0")]
     )
     assert (shown(found), late(found)) == (["a0", "a1 b0"], {"b0"})
-    assert assignment.plan_assignments(
+    assert task_assignment.plan_assignments(
         looked("a0 a1 b0"), found, initial_topics=frozenset("ab"), tasks_max=2
     ) == (found)
 
 
 def test_tasks_notice_other_partitions_and_other_beginnings_and_no_other_order():
     one = before("a0 a1", "b0")
-    assert not assignment.do_assignments_differ(one, before("a1 a0", "b0"))
-    assert assignment.do_assignments_differ(one, before("a0 a1"))
-    assert assignment.do_assignments_differ(one, before("a0", "a1 b0"))
-    assert assignment.do_assignments_differ(one, before("a0 a1", "b0", added="b0"))
+    assert not task_assignment.do_assignments_differ(one, before("a1 a0", "b0"))
+    assert task_assignment.do_assignments_differ(one, before("a0 a1"))
+    assert task_assignment.do_assignments_differ(one, before("a0", "a1 b0"))
+    assert task_assignment.do_assignments_differ(one, before("a0 a1", "b0", added="b0"))
 
 
 def test_what_was_published_is_read_and_rubbish_counts_as_nothing():
     (share,) = before("a1 a0", added="a0")
-    (config,) = assignment.build_partition_task_configs({}, [share.partitions], added=share.added)
-    found = assignment.parse_published_assignments([config, {}, {"task.assigned.partitions": "a"}])
+    (config,) = task_assignment.build_partition_task_configs(
+        {}, [share.partitions], added=share.added
+    )
+    found = task_assignment.parse_published_assignments(
+        [config, {}, {"task.assigned.partitions": "a"}]
+    )
     assert found == [share, *before("", "")]
-    assert assignment.list_assigned_topics(found) == {"a"}
+    assert task_assignment.list_assigned_topics(found) == {"a"}
 
 
 PARTS = st.frozensets(st.builds(TopicPartition, st.sampled_from("abc"), st.integers(0, 5)))
@@ -273,7 +281,7 @@ def test_nothing_is_lost_or_handed_out_twice(first, second, third, few, many, un
         (third, set(), few),
     ):
         had = {each for share in held for each in share.partitions}
-        now = assignment.plan_assignments(
+        now = task_assignment.plan_assignments(
             look(found, doubt), held, initial_topics=beginning, tasks_max=tasks_max
         )
         counted = Counter(each for share in now for each in share.partitions)

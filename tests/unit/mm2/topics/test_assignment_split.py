@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connect_runtime.base.ids import TopicPartition
-from mm2.topics import assignment, filters
+from mm2.topics import task_assignment, topic_filters
 from mm2.topics.flow_config import FlowThrottles, TopicThrottle
 
 PARTITIONS = st.sets(
@@ -17,50 +17,50 @@ PARTITIONS = st.sets(
 
 def test_partitions_go_round_in_order_of_name_and_number():
     seen = [TopicPartition("b", 0), TopicPartition("a", 10), TopicPartition("a", 2)]
-    tasks = assignment.assign_round_robin(seen, 2)
+    tasks = task_assignment.assign_round_robin(seen, 2)
     assert [[str(p) for p in task] for task in tasks] == [["a-2", "b-0"], ["a-10"]]
 
 
 def test_no_partitions_no_tasks():
-    assert assignment.assign_round_robin([], 4) == []
+    assert task_assignment.assign_round_robin([], 4) == []
 
 
 def test_no_more_tasks_than_partitions():
-    assert len(assignment.assign_round_robin([TopicPartition("a", 0)], 4)) == 1
+    assert len(task_assignment.assign_round_robin([TopicPartition("a", 0)], 4)) == 1
 
 
 def test_at_least_one_task_must_be_allowed():
     with pytest.raises(AssertionError):
-        assignment.assign_round_robin([], 0)
+        task_assignment.assign_round_robin([], 0)
 
 
 @given(PARTITIONS, st.integers(1, 10))
 def test_every_partition_has_one_task_and_shares_are_even(partitions, tasks_max):
-    tasks = assignment.assign_round_robin(partitions, tasks_max)
+    tasks = task_assignment.assign_round_robin(partitions, tasks_max)
     assert Counter(p for task in tasks for p in task) == Counter(partitions)
     sizes = [len(task) for task in tasks]
     assert max(sizes, default=0) - min(sizes, default=0) <= 1
     assert all(task == sorted(task) for task in tasks)
-    assert tasks == assignment.assign_round_robin(sorted(partitions, reverse=True), tasks_max)
+    assert tasks == task_assignment.assign_round_robin(sorted(partitions, reverse=True), tasks_max)
 
 
 @given(PARTITIONS, PARTITIONS, st.integers(1, 6))
 def test_a_later_plan_leaves_partitions_where_they_are(before, after, tasks_max):
-    first = assignment.assign_round_robin(before, tasks_max)
-    second = assignment.assign_sticky(after, first, tasks_max)
+    first = task_assignment.assign_round_robin(before, tasks_max)
+    second = task_assignment.assign_sticky(after, first, tasks_max)
     assert Counter(p for task in second for p in task) == Counter(after)
     assert len(first) <= len(second) <= max(tasks_max, len(first))
     for old, new in zip(first, second, strict=False):
         assert set(old) & after <= set(new)
-    assert second == assignment.assign_sticky(sorted(after, reverse=True), first, tasks_max)
+    assert second == task_assignment.assign_sticky(sorted(after, reverse=True), first, tasks_max)
 
 
 def test_new_partitions_go_to_new_tasks_and_then_to_the_smallest():
     a, b, c, d = (TopicPartition(name, 0) for name in "abcd")
-    assert assignment.assign_sticky([a, b, c], [[a]], 2) == [[a], [b, c]]
-    assert assignment.assign_sticky([a, c, d], [[a], [b]], 4) == [[a], [c], [d]]
-    assert assignment.assign_sticky([], [[a], [b]], 2) == [[], []]
-    assert assignment.assign_sticky([a], [], 1) == [[a]]
+    assert task_assignment.assign_sticky([a, b, c], [[a]], 2) == [[a], [b, c]]
+    assert task_assignment.assign_sticky([a, c, d], [[a], [b]], 4) == [[a], [c], [d]]
+    assert task_assignment.assign_sticky([], [[a], [b]], 2) == [[], []]
+    assert task_assignment.assign_sticky([a], [], 1) == [[a]]
 
 
 @given(
@@ -69,8 +69,8 @@ def test_new_partitions_go_to_new_tasks_and_then_to_the_smallest():
     st.integers(1_000, 10**9),
 )
 def test_shares_of_budgets_never_exceed_the_whole(shares, flow, topic):
-    limited = (TopicThrottle(filters.compile_patterns(["a|c-.*"]), topic),)
-    found = assignment.split_throttles(FlowThrottles(flow=flow, topics=limited), shares)
+    limited = (TopicThrottle(topic_filters.compile_patterns(["a|c-.*"]), topic),)
+    found = task_assignment.split_throttles(FlowThrottles(flow=flow, topics=limited), shares)
     assert len(found) == len(shares)
     busy = [each.flow for each, share in zip(found, shares, strict=True) if share]
     assert sum(busy) <= max(flow, len(busy))
@@ -84,7 +84,7 @@ def test_shares_of_budgets_never_exceed_the_whole(shares, flow, topic):
 
 def test_the_first_budget_that_matches_a_topic_is_its_own():
     one, other = (
-        TopicThrottle(filters.compile_patterns([pattern]), rate)
+        TopicThrottle(topic_filters.compile_patterns([pattern]), rate)
         for pattern, rate in (("or.*", 5_000), (".*", 9_000))
     )
     budgets = FlowThrottles(topics=(one, other))
@@ -93,30 +93,30 @@ def test_the_first_budget_that_matches_a_topic_is_its_own():
 
 
 def test_the_last_shares_take_the_places_of_empty_ones():
-    assert assignment.fill_empty_assignments([[], ["a"], [], ["b"], ["c"], []]) == [
+    assert task_assignment.fill_empty_assignments([[], ["a"], [], ["b"], ["c"], []]) == [
         ["c"],
         ["a"],
         ["b"],
     ]
-    assert assignment.fill_empty_assignments([[], []]) == []
-    assert assignment.fill_empty_assignments([["a"], ["b"]]) == [["a"], ["b"]]
+    assert task_assignment.fill_empty_assignments([[], []]) == []
+    assert task_assignment.fill_empty_assignments([["a"], ["b"]]) == [["a"], ["b"]]
 
 
 @given(PARTITIONS, PARTITIONS, st.integers(1, 6))
 def test_plans_without_holes_lose_nothing_and_move_whole_shares(before, after, tasks_max):
-    later = assignment.assign_sticky(
-        after, assignment.assign_round_robin(before, tasks_max), tasks_max
+    later = task_assignment.assign_sticky(
+        after, task_assignment.assign_round_robin(before, tasks_max), tasks_max
     )
-    found = assignment.fill_empty_assignments(later)
+    found = task_assignment.fill_empty_assignments(later)
     assert all(found)
     assert sorted(found) == sorted(share for share in later if share)
 
 
 def test_fewer_tasks_than_before_leave_the_first_where_they_are():
     a, b, c = (TopicPartition(name, 0) for name in "abc")
-    assert assignment.assign_sticky([a, b, c], [[a], [b], [c]], 2) == [[a, c], [b], []]
+    assert task_assignment.assign_sticky([a, b, c], [[a], [b], [c]], 2) == [[a, c], [b], []]
 
 
 def test_what_two_tasks_hold_stays_with_the_first():
     a, b = (TopicPartition(name, 0) for name in "ab")
-    assert assignment.assign_sticky([a, b], [[a], [a, b]], 2) == [[a], [b]]
+    assert task_assignment.assign_sticky([a, b], [[a], [a, b]], 2) == [[a], [b]]

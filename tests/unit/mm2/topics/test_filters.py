@@ -4,12 +4,13 @@ import pytest
 
 from connect_runtime.base import bounded_regex
 from connect_runtime.base.bounded_regex import PatternError
-from mm2.topics import filters
-from mm2.topics.filters import CustomConfigPropertyFilter, CustomNameFilter
+from mm2.topics import config_property_filter, topic_filters
+from mm2.topics.config_property_filter import CustomConfigPropertyFilter
+from mm2.topics.topic_filters import CustomNameFilter
 
 
 def test_by_default_every_topic_but_internal_and_replica_ones_is_taken():
-    topics = filters.compile_topic_filter()
+    topics = topic_filters.compile_topic_filter()
     assert topics.matches("orders")
     assert topics.matches("orders-internal")
     for excluded in ("mm2-offsets.A.internal", "y.replica", "__consumer_offsets"):
@@ -17,39 +18,39 @@ def test_by_default_every_topic_but_internal_and_replica_ones_is_taken():
 
 
 def test_by_default_console_and_connect_groups_are_left_out():
-    groups = filters.compile_group_filter()
+    groups = topic_filters.compile_group_filter()
     assert groups.matches("billing")
     for excluded in ("console-consumer-1", "connect-sink", "__x"):
         assert not groups.matches(excluded)
 
 
 def test_a_name_is_matched_whole():
-    topics = filters.compile_topic_filter(["orders"], [])
+    topics = topic_filters.compile_topic_filter(["orders"], [])
     assert topics.matches("orders")
     assert not topics.matches("orders2")
     assert not topics.matches("my-orders")
 
 
 def test_alternatives_inside_an_item_are_matched_whole_too():
-    topics = filters.compile_topic_filter(["a|ab", "x"], [])
+    topics = topic_filters.compile_topic_filter(["a|ab", "x"], [])
     assert topics.matches("ab")
     assert topics.matches("x")
     assert not topics.matches("xab")
 
 
 def test_an_empty_list_matches_nothing():
-    assert not filters.compile_topic_filter([], []).matches("orders")
-    assert filters.compile_topic_filter([".*"], []).matches("__consumer_offsets")
+    assert not topic_filters.compile_topic_filter([], []).matches("orders")
+    assert topic_filters.compile_topic_filter([".*"], []).matches("__consumer_offsets")
 
 
 def test_exclusion_wins():
-    topics = filters.compile_topic_filter(["orders.*"], ["orders-test"])
+    topics = topic_filters.compile_topic_filter(["orders.*"], ["orders-test"])
     assert topics.matches("orders-live")
     assert not topics.matches("orders-test")
 
 
 def test_properties_are_synced_unless_excluded():
-    properties = filters.compile_config_property_filter()
+    properties = config_property_filter.compile_config_property_filter()
     assert properties.should_replicate("retention.ms")
     assert not properties.should_replicate("min.insync.replicas")
     assert properties.should_replicate("min.insync.replicas.x")
@@ -99,27 +100,31 @@ def test_shorthand_classes_are_ascii_as_in_java():
 )
 def test_what_python_cannot_do_is_refused_with_advice(pattern, advice):
     with pytest.raises(PatternError) as caught:
-        filters.compile_patterns(["fine", pattern])
+        topic_filters.compile_patterns(["fine", pattern])
     assert caught.value.pattern == pattern
     assert advice in caught.value.reason
 
 
 def test_items_are_stripped_as_java_strips_them():
-    assert filters.compile_patterns([" orders "]).matches("orders")
+    assert topic_filters.compile_patterns([" orders "]).matches("orders")
 
 
 def test_the_first_item_that_matches_is_named():
-    found = filters.compile_patterns(["a", "b.*", "b"])
+    found = topic_filters.compile_patterns(["a", "b.*", "b"])
     assert [found.find_first_match(name) for name in ("b", "a", "c")] == ["b.*", "a", None]
 
 
 def test_why_a_name_is_taken_or_not():
-    found = filters.compile_topic_filter(["x", "a.*"], ["ab"])
+    found = topic_filters.compile_topic_filter(["x", "a.*"], ["ab"])
     assert found.explain_match("abc", key="topics") == "topics includes a.*"
-    found = filters.compile_topic_filter(["a.*"], ["ab"])
+    found = topic_filters.compile_topic_filter(["a.*"], ["ab"])
     assert found.explain_mismatch("x", key="topics") == "not matched by topics: a.*"
     assert found.explain_mismatch("ab", key="topics") == "topics.exclude includes ab"
-    assert filters.compile_topic_filter([]).explain_mismatch("x", key="topics").endswith("nothing")
+    assert (
+        topic_filters.compile_topic_filter([])
+        .explain_mismatch("x", key="topics")
+        .endswith("nothing")
+    )
 
 
 def test_what_a_class_of_the_users_says_counts():
@@ -137,7 +142,7 @@ def test_what_a_class_of_the_users_says_counts():
 
 
 def test_a_list_of_expressions_is_bounded():
-    names = [f"t{at}" for at in range(filters.PATTERNS_MAX + 1)]
+    names = [f"t{at}" for at in range(topic_filters.PATTERNS_MAX + 1)]
     with pytest.raises(PatternError, match="has 4,001 expressions; allowed: at most 4,000"):
-        filters.compile_patterns(names)
-    assert filters.compile_patterns(["|".join(names[:2_000])]).matches("t7")
+        topic_filters.compile_patterns(names)
+    assert topic_filters.compile_patterns(["|".join(names[:2_000])]).matches("t7")

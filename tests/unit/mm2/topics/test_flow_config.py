@@ -4,7 +4,7 @@ import pytest
 
 from connect_runtime.base.ids import TopicPartition
 from mm2.replication import transactional_ids
-from mm2.topics import filters, naming, topic_selection
+from mm2.topics import naming, topic_filters, topic_selection
 from mm2.topics.flow_config import Flow, StartAt, StartPosition, TargetTopicAccess
 from mm2.topics.naming import DefaultReplicationPolicy, IdentityReplicationPolicy
 
@@ -38,13 +38,15 @@ def test_names_of_a_flow():
 )
 def test_which_topics_are_mirrored(topic, expected):
     flow = Flow(
-        source="east", target="west", topics=filters.compile_topic_filter([r".*orders.*"], [])
+        source="east", target="west", topics=topic_filters.compile_topic_filter([r".*orders.*"], [])
     )
     assert topic_selection.should_replicate_topic(flow, topic) is expected
 
 
 def test_our_own_internal_topics_are_never_mirrored_whatever_the_filter_says():
-    other = Flow(source="west", target="east", topics=filters.compile_topic_filter([".*"], []))
+    other = Flow(
+        source="west", target="east", topics=topic_filters.compile_topic_filter([".*"], [])
+    )
     assert not topic_selection.should_replicate_topic(other, naming.format_offset_map_topic("east"))
     assert not topic_selection.should_replicate_topic(other, naming.format_incidents_topic("east"))
 
@@ -87,7 +89,7 @@ def test_no_mirror_topic_has_the_name_of_a_topic_that_mm2_writes(source, policy,
         source=source,
         target="west",
         policy=policy,
-        topics=filters.compile_topic_filter([".*"], []),
+        topics=topic_filters.compile_topic_filter([".*"], []),
     )
     remote = flow.format_remote_topic(topic)
     assert not topic_selection.should_replicate_topic(flow, topic)
@@ -110,7 +112,7 @@ def test_no_mirror_topic_has_the_name_of_a_topic_that_mm2_writes(source, policy,
     ],
 )
 def test_names_that_only_resemble_internal_topics_are_mirrored(source, topic):
-    flow = Flow(source=source, target="west", topics=filters.compile_topic_filter([".*"], []))
+    flow = Flow(source=source, target="west", topics=topic_filters.compile_topic_filter([".*"], []))
     assert topic_selection.should_replicate_topic(flow, topic)
     assert not topic_selection.has_reserved_mirror_name(flow, topic)
 
@@ -132,7 +134,7 @@ def test_heartbeats_are_mirrored_unless_they_are_left_to_the_filters(
     flow = Flow(
         source="east",
         target="west",
-        topics=filters.compile_topic_filter([taken]),
+        topics=topic_filters.compile_topic_filter([taken]),
         policy=DefaultReplicationPolicy(separator=separator),
         replicate_heartbeats=not left_to_filters,
     )
@@ -175,7 +177,7 @@ def test_a_timestamp_goes_with_a_timestamp_start_only():
     ],
 )
 def test_why_a_topic_is_not_mirrored(topic, said):
-    wanted = filters.compile_topic_filter(["x", ".*orders.*"], ["a", ".*-old"])
+    wanted = topic_filters.compile_topic_filter(["x", ".*orders.*"], ["a", ".*-old"])
     flow = Flow(source="east", target="west", topics=wanted)
     assert topic_selection.explain_mismatch(flow, topic) == said
     assert (said == "") == topic_selection.should_replicate_topic(flow, topic)
@@ -184,7 +186,7 @@ def test_why_a_topic_is_not_mirrored(topic, said):
 
 def test_by_which_rule_a_topic_is_mirrored():
     flow = Flow(
-        source="east", target="west", topics=filters.compile_topic_filter(["x", ".*orders.*"])
+        source="east", target="west", topics=topic_filters.compile_topic_filter(["x", ".*orders.*"])
     )
     assert topic_selection.explain_match(flow, "orders") == "topics includes .*orders.*"
     assert "heartbeats.replication.enabled" in topic_selection.explain_match(flow, "heartbeats")

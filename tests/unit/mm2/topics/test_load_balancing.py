@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from connect_runtime.base.ids import TopicPartition
-from mm2.topics import assignment, load_balancing
+from mm2.topics import load_balancing, task_assignment
 from mm2.topics.load_balancing import OverloadState
 
 A, B, C, D = (TopicPartition(name, 0) for name in "abcd")
@@ -61,7 +61,7 @@ def test_it_waits_until_it_lasts():
 @given(PARTITIONS, st.integers(1, 5), st.data())
 def test_nothing_is_lost_and_nobody_gets_more_than_was_too_much(partitions, tasks_max, data):
     rates = {each: data.draw(st.integers(0, 9)) * 1.0 for each in sorted(partitions)}
-    shares = assignment.assign_sticky(partitions, [sorted(partitions)[:-1]], tasks_max)
+    shares = task_assignment.assign_sticky(partitions, [sorted(partitions)[:-1]], tasks_max)
     found = load_balancing.balance_load(shares, rates, tasks_max)
     if found is not None:
         assert Counter(p for share in found for p in share) == Counter(partitions)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mm2.topics import filters, mirror_plan
+from mm2.topics import config_property_filter, mirror_plan, topic_filters
 from mm2.topics.flow_config import Flow
 from mm2.topics.mirror_plan import (
     ConfigEntry,
@@ -79,7 +79,7 @@ def test_replication_factor_minus_one_is_left_to_the_brokers():
 
 
 def test_only_what_the_flow_takes_is_planned_in_order_of_name():
-    flow = dataclasses.replace(FLOW, topics=filters.compile_topic_filter(["orders.*"]))
+    flow = dataclasses.replace(FLOW, topics=topic_filters.compile_topic_filter(["orders.*"]))
     names = ["orders-b", "orders-a", "other", "__offsets", "mm2-orders.internal", "west.orders"]
     made = make(cluster(*(topic(name) for name in names)), cluster(), flow)
     assert [create.topic for create in made.create] == ["orders-a", "orders-b"]
@@ -121,7 +121,8 @@ def test_create_time_settings_follow_the_table_of_mirrormaker_2():
 
 def test_defaults_of_the_source_are_written_when_asked_for():
     flow = dataclasses.replace(
-        FLOW, config_filter=filters.compile_config_property_filter(source_defaults=True)
+        FLOW,
+        config_filter=config_property_filter.compile_config_property_filter(source_defaults=True),
     )
     source = cluster(topic("orders", 1, EVERY_KIND))
     (create,) = make(source, cluster(), flow).create
@@ -377,7 +378,10 @@ def carry_out(made: MirrorTopicPlan, target: TopicsSnapshot) -> TopicsSnapshot:
 @given(topics(["a", "b", "c"]), topics(["east.a", "east.b", "x"]), st.booleans(), st.booleans())
 def test_planning_again_yields_nothing(source, target, sync, source_defaults):
     flow = dataclasses.replace(
-        FLOW, config_filter=filters.compile_config_property_filter(source_defaults=source_defaults)
+        FLOW,
+        config_filter=config_property_filter.compile_config_property_filter(
+            source_defaults=source_defaults
+        ),
     )
     made = make(source, target, flow, sync_configs=sync)
     after = carry_out(made, target)

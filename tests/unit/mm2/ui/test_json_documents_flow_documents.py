@@ -11,7 +11,7 @@ from mm2.status.status_document import FlowProblem, TaskReport
 from mm2.status.topic_rows import CopyRates
 from mm2.topics.flow_config import FlowThrottles
 from mm2.ui import json_documents
-from mm2.ui.timeline import TimelinePoint
+from mm2.ui.lag_timeline import TimelinePoint
 from tests.support import seen_flows, statuses
 
 NOW_MS = seen_flows.NOW_MS

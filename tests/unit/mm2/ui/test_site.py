@@ -16,14 +16,14 @@ from mm2.connectors.status_registry import (
     GroupSearchResult,
     StatusRegistry,
 )
-from mm2.ui import json_documents, site
+from mm2.ui import json_documents, page_routes
 from mm2.ui.command_runner import CommandResult
-from mm2.ui.site import StatusSite
+from mm2.ui.page_routes import StatusSite
 from tests.fakes.rest_herder import FakeHerder
 from tests.support import rest, seen_flows
 
 PLAIN = RestSettings()
-STATIC = pathlib.Path(site.__file__).parent / "static"
+STATIC = pathlib.Path(page_routes.__file__).parent / "static"
 FILES = sorted(each.name for each in STATIC.iterdir())
 MODULES = [each for each in FILES if each.endswith(".js")]
 MODULE_LINES_MAX = 400
@@ -106,11 +106,13 @@ def test_nothing_is_kept_and_nothing_may_be_loaded_from_elsewhere(browser, path)
     headers = browser.get(path).headers
     assert headers["Cache-Control"] == "no-store"
     assert headers["X-Content-Type-Options"] == "nosniff"
-    policy = dict(each.strip().split(" ", 1) for each in site._CONTENT_SECURITY_POLICY.split(";"))
-    assert headers["Content-Security-Policy"] == site._CONTENT_SECURITY_POLICY
+    policy = dict(
+        each.strip().split(" ", 1) for each in page_routes._CONTENT_SECURITY_POLICY.split(";")
+    )
+    assert headers["Content-Security-Policy"] == page_routes._CONTENT_SECURITY_POLICY
     assert (policy["default-src"], policy["script-src"]) == ("'none'", "'self'")
-    assert "unsafe" not in site._CONTENT_SECURITY_POLICY
-    assert "http" not in site._CONTENT_SECURITY_POLICY
+    assert "unsafe" not in page_routes._CONTENT_SECURITY_POLICY
+    assert "http" not in page_routes._CONTENT_SECURITY_POLICY
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -270,7 +272,7 @@ def test_groups_are_looked_for_by_so_many_texts_in_one_look(browser):
     browser.board.create_groups_publisher("east->west", 0).publish(
         CheckpointGroupsSnapshot(last_round_s=1, last_round_wall_ms=1, find_groups=find)
     )
-    wanted = ["", *map(str, range(site.SEARCHES_MAX))]
+    wanted = ["", *map(str, range(page_routes.SEARCHES_MAX))]
     for text in wanted * 2:
         ask(text)
     assert texts == wanted, "each once"
@@ -291,8 +293,8 @@ def test_searches_keep_no_other_page_from_being_shown(browser):
             find_groups=lambda *_: GroupSearchResult(total_count=0, matching_count=0, groups={}),
         )
     )
-    for number in range(3 * site.SEARCHES_MAX):
-        status = 200 if number < site.SEARCHES_MAX else 503
+    for number in range(3 * page_routes.SEARCHES_MAX):
+        status = 200 if number < page_routes.SEARCHES_MAX else 503
         browser.json("/ui/api/groups", status=status, group=f"g{number}", **asked)
     assert browser.json("/ui/api/overview")["version"] == 1
     assert browser.json("/ui/api/flow", **asked)["version"] == 1
@@ -311,4 +313,4 @@ def test_long_texts_are_cut_before_they_are_looked_for(browser):
         CheckpointGroupsSnapshot(last_round_s=1, last_round_wall_ms=1, find_groups=find)
     )
     browser.json("/ui/api/groups", flow="east->west", group="x" * 5_000)
-    assert texts == [site.SEARCH_CHARS_MAX]
+    assert texts == [page_routes.SEARCH_CHARS_MAX]

@@ -7,7 +7,7 @@ import pytest
 
 from mm2.config import config_loader
 from mm2.status.process_health import ReplicationActivity
-from mm2.ui import status_page, timeline
+from mm2.ui import lag_timeline, status_page
 from mm2.ui.status_page import SnapshotWatch
 from tests.fakes.plugin_contexts import Context
 from tests.support import seen_flows, statuses
@@ -109,7 +109,7 @@ def test_rates_are_unknown_until_there_were_two_looks(seen, running, clock):
 def test_a_flow_that_has_gone_is_seen_no_more_nor_its_past(seen, running, clock):
     seen.record_point()
     running.names = ["a->b"]
-    clock.now += timeline.POINT_INTERVAL_S
+    clock.now += lag_timeline.POINT_INTERVAL_S
     seen.record_point()
     assert [each.flow.name for each in seen.current_snapshot().flows] == ["a->b"]
     assert (len(seen.flow_timeline("a->b")), len(seen.flow_timeline("b->a"))) == (2, 0)
@@ -130,10 +130,10 @@ def test_its_thread_notes_a_point_every_step_and_more_rarely_where_looking_takes
     seen.run(Stop())
     assert pauses == [
         0.0,
-        timeline.POINT_INTERVAL_S,
-        timeline.POINT_INTERVAL_S,
+        lag_timeline.POINT_INTERVAL_S,
+        lag_timeline.POINT_INTERVAL_S,
         1.0 / status_page.SNAPSHOT_CPU_SHARE,
-        timeline.POINT_INTERVAL_S,
+        lag_timeline.POINT_INTERVAL_S,
     ]
     assert len(seen.flow_timeline("a->b")) == 4
 

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mm2.status.status_document import FlowReport, PartitionReport, ReportedFlowState
-from mm2.ui import timeline
-from mm2.ui.timeline import Timeline
+from mm2.ui import lag_timeline
+from mm2.ui.lag_timeline import Timeline
 from tests.support import statuses
 
 FLOW = "east->west"
@@ -101,11 +101,11 @@ def test_of_a_flow_without_partitions_no_lag_is_known_rather_than_none():
 
 def test_only_the_last_hour_is_kept():
     past = Past()
-    for _ in range(timeline.TIMELINE_POINTS_MAX + 5):
+    for _ in range(lag_timeline.TIMELINE_POINTS_MAX + 5):
         past.look(copied(1))
     kept = past.fold.get_points(FLOW)
-    assert len(kept) == timeline.TIMELINE_POINTS_MAX == 360
-    assert kept[-1].at_ms - kept[0].at_ms == (timeline.TIMELINE_POINTS_MAX - 1) * 10_000
+    assert len(kept) == lag_timeline.TIMELINE_POINTS_MAX == 360
+    assert kept[-1].at_ms - kept[0].at_ms == (lag_timeline.TIMELINE_POINTS_MAX - 1) * 10_000
 
 
 def test_a_flow_that_is_gone_is_forgotten_and_others_go_on():
@@ -138,7 +138,7 @@ def test_columns_are_of_one_length_and_holes_stay_holes():
     past = Past()
     past.look(copied(1), reported=report(part(end=None)))
     past.look(copied(4))
-    told = timeline.timeline_to_json(past.fold.get_points(FLOW))
+    told = lag_timeline.timeline_to_json(past.fold.get_points(FLOW))
     assert told == {
         "step_ms": 10_000,
         "kept_ms": 3_600_000,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mm2.copier import engine
-from mm2.copier.engine import CopyJob, CopyState
+from mm2.copier import copy_engine
+from mm2.copier.copy_engine import CopyJob, CopyState
 from mm2.copier.spark import executor_job, spark_errors
 from mm2.copier.spark.engine import SparkCopy
 from mm2.copier.spark.spark_errors import SparkJobError, SparkUnavailableError
@@ -63,7 +63,7 @@ def test_the_row_says_how_it_ended(copy, rows, error):
     assert copy.error == error
     ((ticket, group, description),) = driver.ran
     assert (group, description) == ("g", "east->west task 3")
-    assert (ticket.address, ticket.token, ticket.entry) == ("unix:/x", b"t", engine.COPY_ENTRY)
+    assert (ticket.address, ticket.token, ticket.entry) == ("unix:/x", b"t", copy_engine.COPY_ENTRY)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,299 @@
+from __future__ import annotations
+
+import grp
+import os
+import pwd
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from connect_runtime.system import file_access
+from connect_runtime.system.file_access import ForeignFolderError, ForeignWriter
+
+
+def test_it_is_made_for_this_user_alone(tmp_path):
+    folder = tmp_path / "a" / "b"
+    assert file_access.ensure_private_folder(folder) == folder
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert file_access.ensure_private_folder(folder) == folder
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o770, 0o701])
+def test_one_that_others_can_enter_is_refused(tmp_path, mode):
+    tmp_path.chmod(mode)
+    with pytest.raises(ForeignFolderError, match=f"chmod 700 {tmp_path}"):
+        file_access.ensure_private_folder(tmp_path)
+
+
+def test_one_of_another_user_is_refused_also_behind_a_link(tmp_path):
+    tmp_path.chmod(0o700)
+    with pytest.raises(ForeignFolderError, match="belongs to user id"):
+        file_access.check_private_folder(tmp_path, uid=os.geteuid() + 1)
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path)
+    file_access.check_private_folder(link, uid=os.geteuid())
+    if os.geteuid() == 0:  # nobody else may give a link away
+        os.chown(link, 4242, -1, follow_symlinks=False)
+        with pytest.raises(ForeignFolderError, match="belongs to user id 4242"):
+            file_access.check_private_folder(link, uid=0)
+
+
+@pytest.mark.parametrize(
+    ("mode", "written"), [(0o700, False), (0o755, False), (0o757, True), (0o1777, True)]
+)
+def test_who_can_write(tmp_path, mode, written):
+    tmp_path.chmod(mode)
+    assert file_access.can_others_write(tmp_path) is written
+
+
+def test_a_group_counts_unless_it_is_the_users_own(tmp_path, monkeypatch):
+    tmp_path.chmod(0o775)
+    name = pwd.getpwuid(os.geteuid()).pw_name
+
+    class Group:
+        gr_name = name
+        gr_mem: list[str] = []  # noqa: RUF012 - as in `grp`
+
+    monkeypatch.setattr(grp, "getgrgid", lambda _: Group)
+    assert not file_access.can_others_write(tmp_path)
+    Group.gr_mem = ["another"]
+    assert file_access.can_others_write(tmp_path)
+    Group.gr_name, Group.gr_mem = "staff", []
+    assert file_access.can_others_write(tmp_path)
+
+
+def test_only_folders_of_this_user_and_root_are_trusted(tmp_path, monkeypatch):
+    tmp_path.chmod(0o755)
+    assert file_access.is_trusted_folder(tmp_path)
+    tmp_path.chmod(0o757)
+    assert not file_access.is_trusted_folder(tmp_path)
+    tmp_path.chmod(0o755)
+    monkeypatch.setattr(os, "geteuid", lambda: 4242)
+    assert file_access.is_trusted_folder(tmp_path) is (tmp_path.stat().st_uid == 0)
+
+
+@pytest.fixture
+def config(tmp_path):
+    """A file of this user in a folder of this user."""
+    folder = tmp_path / "config"
+    folder.mkdir(mode=0o755)
+    file = folder / "clusters.yaml"
+    file.touch(mode=0o644)
+    return file
+
+
+def find_writer(file: Path) -> ForeignWriter | None:
+    with file.open("rb") as opened:
+        return file_access.find_foreign_writer(file, opened.fileno())
+
+
+def test_nobody_else_can_change_a_file_in_a_folder_of_this_user(config):
+    assert find_writer(config) is None
+
+
+@pytest.mark.parametrize("which", ["file", "folder"])
+def test_a_mode_that_lets_others_write_is_found(config, which):
+    path = config if which == "file" else config.parent
+    path.chmod(0o757)
+    assert find_writer(config) == ForeignWriter(path=path, owner=None)
+
+
+def test_a_link_is_followed(config, tmp_path):
+    link = tmp_path / "link.yaml"
+    link.symlink_to(config)
+    assert find_writer(link) is None
+    config.parent.chmod(0o777)
+    assert find_writer(link) == ForeignWriter(path=config.parent, owner=None)
+
+
+def test_every_folder_and_link_on_the_way_counts(config, tmp_path):
+    (tmp_path / "far").mkdir()
+    (tmp_path / "far" / "config").symlink_to("../config")
+    (tmp_path / "near").symlink_to("far/config")
+    linked = tmp_path / "near" / config.name
+    for folder in (config.parent, tmp_path / "far"):
+        assert find_writer(linked) is None
+        folder.chmod(0o777)
+        assert find_writer(linked) == ForeignWriter(path=folder, owner=None)
+        folder.chmod(0o755)
+    tmp_path.chmod(0o777)
+    assert find_writer(config) == ForeignWriter(path=tmp_path, owner=None)
+    tmp_path.chmod(0o1777)
+    assert find_writer(config) is None
+
+
+def test_a_file_that_is_exchanged_while_it_is_read_is_judged_as_it_was_read(config, monkeypatch):
+    config.write_text("foreign")
+    config.chmod(0o666)
+    read = file_access._read_descriptor
+
+    def read_and_exchange(opened, max_bytes):
+        content = read(opened, max_bytes)
+        config.unlink()
+        config.touch(mode=0o644)
+        return content
+
+    monkeypatch.setattr(file_access, "_read_descriptor", read_and_exchange)
+    expected = (b"foreign", ForeignWriter(path=config, owner=None))
+    assert file_access.read_file_and_check_writers(config, max_bytes=MB) == expected
+
+
+def test_links_that_lead_nowhere_or_in_a_circle_are_errors(config, tmp_path):
+    link = tmp_path / "link.yaml"
+    link.symlink_to("link.yaml")
+    with config.open("rb") as opened:
+        with pytest.raises(OSError, match="Too many levels"):
+            file_access.find_foreign_writer(link, opened.fileno())
+        with pytest.raises(FileNotFoundError):
+            file_access.find_foreign_writer(tmp_path / "gone" / "c.yaml", opened.fileno())
+
+
+def test_in_a_sticky_folder_others_cannot_replace_a_file(config):
+    config.parent.chmod(0o1777)
+    assert find_writer(config) is None
+    config.chmod(0o666)
+    assert find_writer(config) == ForeignWriter(path=config, owner=None)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+@pytest.mark.parametrize("which", ["file", "folder", "link"])
+def test_an_owner_other_than_this_user_and_root_is_found(config, tmp_path, which):
+    link = tmp_path / "link.yaml"
+    link.symlink_to(config)
+    path = {"file": config, "folder": config.parent, "link": link}[which]
+    os.chown(path, 4242, -1, follow_symlinks=False)
+    expected = ForeignWriter(path=path, owner=4242)
+    assert find_writer(link if which == "link" else config) == expected
+
+
+def test_files_of_root_are_accepted_by_every_user(config, monkeypatch):
+    if config.stat().st_uid == 0:
+        monkeypatch.setattr(os, "geteuid", lambda: 4242)
+        assert find_writer(config) is None
+
+
+def test_what_is_mounted_read_only_is_accepted_as_kubernetes_mounts_config_maps(
+    config, monkeypatch
+):
+    """Also the files of a user of the host in such a folder."""
+    config.parent.chmod(0o777)
+    if os.geteuid() == 0:
+        os.chown(config, 4242, -1)
+
+    class Mount:
+        f_flag = os.ST_RDONLY
+
+    monkeypatch.setattr(os, "statvfs", lambda _: Mount)
+    assert find_writer(config) is not None, "the file system is mounted elsewhere"
+    monkeypatch.setattr(os.path, "ismount", lambda path: path == config.parent)
+    assert find_writer(config) is None
+    Mount.f_flag = 0
+    assert find_writer(config) is not None
+
+
+def test_a_writable_volume_below_a_read_only_root_is_checked(config, monkeypatch):
+    class Mount:
+        def __init__(self, path):
+            self.f_flag = 0 if Path(path) == config.parent else os.ST_RDONLY
+
+    mounts = (config.parent, config.parent.parent)
+    monkeypatch.setattr(os, "statvfs", Mount)
+    monkeypatch.setattr(os.path, "ismount", lambda path: path in mounts)
+    config.parent.chmod(0o777)
+    assert find_writer(config) == ForeignWriter(path=config.parent, owner=None)
+
+
+def test_a_pipe_of_a_shell_is_accepted():
+    reading, writing = os.pipe()
+    try:
+        assert find_writer(Path(f"/dev/fd/{reading}")) is None
+    finally:
+        os.close(reading)
+        os.close(writing)
+
+
+MB = 1 << 20
+
+
+def test_a_file_is_read_whole(tmp_path):
+    file = tmp_path / "file"
+    file.write_bytes(b"\xff" * MB)
+    assert file_access.read_file_bounded(file, max_bytes=MB) == b"\xff" * MB
+    assert file_access.read_file_bounded(file, max_bytes=MB, regular_only=True) == b"\xff" * MB
+
+
+@pytest.mark.parametrize("regular", [False, True])
+def test_what_is_too_large_is_not_read_to_its_end(tmp_path, regular):
+    file = tmp_path / "large"
+    with file.open("wb") as large:
+        large.truncate(1 << 40)
+    with pytest.raises(OSError, match="larger than 2 MiB"):
+        file_access.read_file_bounded(file, max_bytes=2 * MB, regular_only=regular)
+
+
+@pytest.mark.parametrize("name", ["pipe", "/dev/zero", "."])
+def test_what_may_never_end_is_not_read_where_only_files_will_do(tmp_path, name):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(OSError, match="not a regular file"):
+        file_access.read_file_bounded(tmp_path / name, max_bytes=MB, regular_only=True)
+
+
+def test_shells_hand_over_pipes_as_files():
+    reading, writing = os.pipe()
+    os.write(writing, b"said")
+    os.close(writing)
+    try:
+        assert file_access.read_file_bounded(Path(f"/dev/fd/{reading}"), max_bytes=MB) == b"said"
+    finally:
+        os.close(reading)
+
+
+@pytest.mark.parametrize("target", ["pipe", "/dev/zero"])
+def test_other_pipes_and_devices_are_refused_at_once(tmp_path, target):
+    os.mkfifo(tmp_path / "pipe")
+    link = tmp_path / "link"
+    link.symlink_to(target)
+    for read in (file_access.read_file_bounded, file_access.read_file_and_check_writers):
+        with pytest.raises(OSError, match="not a regular file"):
+            read(link, max_bytes=MB)
+
+
+def test_a_folder_and_nothing_are_told_apart(tmp_path):
+    with pytest.raises(IsADirectoryError):
+        file_access.read_file_bounded(tmp_path, max_bytes=MB)
+    with pytest.raises(FileNotFoundError):
+        file_access.read_file_bounded(tmp_path / "nothing", max_bytes=MB)
+
+
+NAMELESS = 54_321
+"""No system has a name for it."""
+
+
+def test_the_folder_follows_the_environment():
+    assert file_access.find_user_cache_folder({"MM2_CACHE": "/c", "XDG_CACHE_HOME": "/x"}) == Path(
+        "/c"
+    )
+    assert file_access.find_user_cache_folder({"XDG_CACHE_HOME": "/x"}) == Path("/x/mm2")
+    assert file_access.find_user_cache_folder({"MM2_CACHE": ""}) == Path.home() / ".cache" / "mm2"
+
+
+@pytest.fixture
+def home(monkeypatch, tmp_path):
+    """What a user without a home is given."""
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr(os, "getuid", lambda: NAMELESS)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path / f"mm2-home-{os.geteuid()}"
+
+
+def test_a_user_without_a_home_has_a_folder_all_the_same(home):
+    assert file_access.find_user_cache_folder({}) == home / ".cache" / "mm2"
+    assert home.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_home_that_others_can_enter_is_not_used(home):
+    home.mkdir(mode=0o777)
+    home.chmod(0o777)
+    with pytest.raises(ForeignFolderError, match="chmod 700"):
+        file_access.find_user_cache_folder({})
