@@ -1,7 +1,7 @@
 """Assembles a worker without its REST servers: herder, group, stores, connectors and tasks.
 
 The caller provides the worker's address, so that several workers can share one server
-(`multi_worker`), or one worker can have its own (`worker_process`).
+(`multi_worker_process`), or one worker can have its own (`worker_process`).
 """
 
 from __future__ import annotations

@@ -265,11 +265,11 @@ def _report_connect_error(error: ConnectError) -> int:
         terminal.print_lines(str(error), err=True)
         return exit_codes.BAD_INPUT
     terminal.print_line(f"mm2: {error}", err=True)
-    from mm2.cli import unreachable_errors  # loads the Kafka protocol codec
+    from mm2.cli import cluster_unreachable_errors  # loads the Kafka protocol codec
 
     return (
         exit_codes.UNREACHABLE
-        if unreachable_errors.is_unreachable_error(error)
+        if cluster_unreachable_errors.is_unreachable_error(error)
         else exit_codes.FAILED
     )
 

@@ -220,5 +220,5 @@ class CopyProcess:
 
 
 def run(address: str, token: bytes, _attempt: int) -> None:
-    """Run a copy process. This is the entry point for engines (`engine.COPY_ENTRY`)."""
+    """Run a copy process. This is the entry point for engines (`copy_engine.COPY_ENTRY`)."""
     CopyProcess(address, token).run()

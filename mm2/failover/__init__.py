@@ -8,7 +8,7 @@
    recorded in the journal before the next one begins, so a crashed move can be resumed.
 
 Pure: `move_request`, `move_steps`, `move_plan`, `plan_findings`, `plan_rules`, `group_plan`,
-`readiness`, `journal`, `step_details`, `interrupted_move`, `position_translation`,
+`readiness`, `journal`, `journal_step_results`, `interrupted_move`, `position_translation`,
 `unreplicated_tails`. The other modules connect to clusters, start threads or write files.
 
 May import `mm2.preflight`, `mm2.clusters`, and every package below `mm2.clusters`.

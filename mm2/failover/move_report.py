@@ -31,7 +31,7 @@ _MAX_NAMES = 10
 
 
 def format_report(report: Mapping[str, Any], *, file: str) -> Iterator[str]:
-    """Yield the lines of a report that was built by `step_details.build_report`.
+    """Yield the lines of a report that was built by `journal_step_results.build_report`.
 
     `file` is the configuration file named in the printed commands.
     """

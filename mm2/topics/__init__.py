@@ -2,7 +2,7 @@
 
 `Flow` (`flow_config`) is one replication flow `source->target` with its options. The replication
 policies (`naming`) map topic names between clusters. `mirror_plan` compares both clusters and plans
-mirror topics; `assignment` assigns partitions to tasks.
+mirror topics; `task_assignment` assigns partitions to tasks.
 
 No sockets, threads or Kafka client. May import `mm2.formats`, `mm2.operator_commands`, and `base`
 and `api` of `connect_runtime`. Planners read snapshots (`TopicsSnapshot`) that `mm2.kafka` fills
