@@ -360,13 +360,13 @@ def translate_request_failure(failure: ConnectError, doing: str) -> ConnectError
     match failure:
         case AuthenticationFailed(layer=FailureLayer.TLS):
             kind, advice = CERTIFICATE_REFUSED
-        case AuthenticationFailed():
+        case AuthenticationFailed(layer=FailureLayer.AUTH):
             kind, advice = CREDENTIALS_REFUSED
         case TruncatedResponse():
             kind, advice = RESPONSE_MALFORMED
         case UnsupportedVersion():
             kind, advice = BROKERS_TOO_OLD
-        case RetriableError():
+        case RetriableError() | AuthenticationFailed():
             kind, advice = NO_RESPONSE
         case _:
             return failure

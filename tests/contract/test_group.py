@@ -105,7 +105,7 @@ def test_it_is_asked_first_and_told_then(workers, join):
     assert one.last.assignment.config_offset == 3
     assert one.last.assignment.assigned == SIX.list_work()
     assert one.last.owners is not None
-    assert {one.last.owners.url(each) for each in SIX.list_work().items} == {"http://one/"}
+    assert {one.last.owners.owner_url(each) for each in SIX.list_work().items} == {"http://one/"}
 
 
 def test_a_member_is_confirmed_soon_where_somebody_waits_for_it(workers, place, join):

@@ -201,7 +201,7 @@ def test_offsets_of_a_source(world, offsets, topic):
     assert world.read(config) == [(one, {"position": 9})]
     assert world.reset(config) == RESET
     assert world.read(config) == []
-    assert offsets.read(name, [one], WAIT_S) == [None]
+    assert offsets.read_offsets(name, [one], WAIT_S) == [None]
     assert world.reset(config) == RESET
 
 

@@ -251,7 +251,9 @@ def test_metrics_say_what_moved_what_failed_and_forget_what_is_gone(
     assert found("worker_connector_startup_failure_total") == 1
     assert found("worker_task_startup_success_total") == 3
 
-    process.worker.stop(ConnectorsAndTasks(connectors=(bad,), tasks=(ConnectorTaskId(bad, 0),)))
+    process.worker.stop_connectors_and_tasks(
+        ConnectorsAndTasks(connectors=(bad,), tasks=(ConnectorTaskId(bad, 0),))
+    )
     assert Scraped(url).of(bad) == []
     assert Scraped(url).of(into) != []
     process.worker.close()

@@ -151,7 +151,7 @@ def test_two_nodes_share_the_work_of_two_flows(nodes):
     refused = (RequestRefused, ForwardRequest)
     eventually.eventually(lambda: len(first.replies) == len(FLOWS), WAIT_S)
     assert not [each for each in first.replies if isinstance(each, refused)]
-    assert first.members[ONE].herder.config().connectors() == ["c"]
+    assert first.members[ONE].herder.get_config_state().connectors() == ["c"]
 
 
 def test_what_the_leader_must_do_is_asked_of_any_node(nodes):
@@ -185,11 +185,11 @@ def test_whoever_is_no_worker_is_told_nothing(nodes):
     assert httpx.get(f"{there}/connectors").status_code == 404
     assert httpx.post(f"{there}/connectors/c/restart").status_code == 404
     assert httpx.post(f"{there}/connectors/c/tasks", json=[]).status_code == 404, "not signed"
-    here = node.fleet.loopback.url + FLOWS[ONE]
+    here = node.fleet.loopback_api.url + FLOWS[ONE]
     assert httpx.get(f"{here}/connectors").status_code == 401
     assert httpx.get(f"{here}/connectors", auth=("mm2", "guess")).status_code == 401
     assert httpx.post(f"{here}/connectors/c/tasks", json=[]).status_code == 401
-    assert node.fleet.loopback.password not in repr(node.fleet.loopback)
+    assert node.fleet.loopback_api.password not in repr(node.fleet.loopback_api)
 
 
 def test_who_leads_next_is_told_so(nodes):
