@@ -440,7 +440,11 @@ def where_all_partitions_are_halted_nothing_replicates(scene: Scene) -> None:
         SOON_S,
         lambda: f"{scene.health('replicating')}\n{scene.run.tail}",
     )
-    assert series(scene, metric_declarations.FLOW_HEALTHY, flow=FLOW) == [0.0]
+    eventually.eventually(
+        lambda: series(scene, metric_declarations.FLOW_HEALTHY, flow=FLOW) == [0.0],
+        SOON_S,
+        lambda: scene.run.tail,
+    )
     (age_s,) = series(scene, metric_declarations.LAST_REPLICATION_AGE, flow=FLOW)
     assert age_s > 0
     assert scene.health("live")[0] == 200
