@@ -92,7 +92,9 @@ class AdminClient:
         """Return the configuration of each topic as a response entity."""
         found: dict[str, Any] = {}
         for chunk, left_s in self._split(names, timeout_s):
-            message = topic_requests.describe_configs(topic_requests.TOPIC_RESOURCE, chunk)
+            message = topic_requests.build_describe_configs_request(
+                topic_requests.TOPIC_RESOURCE, chunk
+            )
             doing = _describe_chunk("reading configs of", chunk)
             response = self._send(AnyNodeTarget(), message, left_s, doing=doing)
             entities = {str(each.resource_name): each for each in response.results}
@@ -101,7 +103,9 @@ class AdminClient:
 
     def describe_broker_configs(self, broker: int, timeout_s: float) -> Any:
         """Return the configuration of a broker as a response entity."""
-        message = topic_requests.describe_configs(topic_requests.BROKER_RESOURCE, [str(broker)])
+        message = topic_requests.build_describe_configs_request(
+            topic_requests.BROKER_RESOURCE, [str(broker)]
+        )
         doing = f"reading configs of broker {broker}"
         response = self._send(NodeTarget(broker), message, timeout_s, doing=doing)
         entities = {str(each.resource_name): each for each in response.results}
@@ -116,7 +120,7 @@ class AdminClient:
         reported as existing.
         """
         names = [each.name for each in topics]
-        message = topic_requests.create_topics(
+        message = topic_requests.build_create_topics_request(
             topics, timeout_ms=self._limit_timeout_ms(timeout_s), validate_only=validate_only
         )
         doing = _describe_chunk("creating topic", names)
@@ -133,7 +137,7 @@ class AdminClient:
         """Increase topics to these numbers of partitions with one request, and return a response
         entity per topic."""
         names = list(counts)
-        message = topic_requests.create_partitions(
+        message = topic_requests.build_create_partitions_request(
             counts, timeout_ms=self._limit_timeout_ms(timeout_s)
         )
         doing = _describe_chunk("adding partitions to", names)
@@ -151,7 +155,7 @@ class AdminClient:
     ) -> dict[str, Any]:
         """Change configs of topics with one request, and return a response entity per topic."""
         names = list(changes)
-        message = topic_requests.alter_topic_configs(changes)
+        message = topic_requests.build_alter_topic_configs_request(changes)
         doing = _describe_chunk("changing configs of", names)
         response = self._send(ControllerTarget(), message, timeout_s, doing=doing)
         entities = {str(each.resource_name): each for each in response.responses}

@@ -203,8 +203,7 @@ _RETRIABLE_ERRORS: dict[int, ErrorAdvice] = dict.fromkeys(
     (RetriableError, _RETRY_ADVICE),
 )
 
-_MALFORMED_RESPONSE = KafkaError._UNDERFLOW
-_MALFORMED_RESPONSE_ERRORS: dict[int, ErrorAdvice] = {_MALFORMED_RESPONSE: RESPONSE_MALFORMED}
+_MALFORMED_RESPONSE_ERRORS: dict[int, ErrorAdvice] = {KafkaError._UNDERFLOW: RESPONSE_MALFORMED}
 
 _ADVICE_BY_CODE = {
     **_AUTHENTICATION_ERRORS,
@@ -266,12 +265,6 @@ def is_network_error(error: KafkaError) -> bool:
 def create_timeout_error() -> KafkaError:
     """Create librdkafka's timeout error, for waits that librdkafka does not time out itself."""
     return KafkaError(KafkaError._TIMED_OUT)
-
-
-def create_malformed_response_error(cause: UnicodeDecodeError) -> KafkaError:
-    """Create an error for a response with text that is not UTF-8, which the library cannot
-    return."""
-    return KafkaError(_MALFORMED_RESPONSE, f"a response contains malformed text ({cause.reason})")
 
 
 def get_error_text(error: KafkaError) -> str:

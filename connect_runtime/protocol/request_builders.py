@@ -238,7 +238,9 @@ def build_init_producer_id_request(transactional_id: str | None, timeout_ms: int
     return RequestBuilder(api="init_producer_id", low=low, high=high, build=build)
 
 
-def produce(topic: str, partition: int, batch: bytes, *, timeout_ms: int) -> RequestBuilder:
+def build_produce_request(
+    topic: str, partition: int, batch: bytes, *, timeout_ms: int
+) -> RequestBuilder:
     """Build a request that appends one record batch outside a transaction, acknowledged by all
     in-sync replicas. Send it to the partition leader."""
 

@@ -33,7 +33,7 @@ class NewTopic:
     configs: Mapping[str, str] = field(default_factory=dict)
 
 
-def create_topics(
+def build_create_topics_request(
     topics: Sequence[NewTopic], *, timeout_ms: int, validate_only: bool = False
 ) -> RequestBuilder:
     """Build a request that creates topics. Send it to the controller."""
@@ -66,7 +66,9 @@ def create_topics(
     return RequestBuilder(api="create_topics", low=low, high=7, build=build)
 
 
-def create_partitions(counts: Mapping[str, int], *, timeout_ms: int) -> RequestBuilder:
+def build_create_partitions_request(
+    counts: Mapping[str, int], *, timeout_ms: int
+) -> RequestBuilder:
     """Build a request that increases topics to these numbers of partitions. Send it to the
     controller."""
 
@@ -83,7 +85,7 @@ def create_partitions(counts: Mapping[str, int], *, timeout_ms: int) -> RequestB
     return RequestBuilder(api="create_partitions", low=0, high=3, build=build)
 
 
-def describe_configs(resource_type: int, names: Sequence[str]) -> RequestBuilder:
+def build_describe_configs_request(resource_type: int, names: Sequence[str]) -> RequestBuilder:
     """Build a request for all configs of these topics or of this broker, with their sources."""
 
     def build(version: int, m: Any) -> Any:
@@ -110,7 +112,7 @@ class ConfigChange:
     delete: Collection[str] = ()
 
 
-def alter_topic_configs(changes: Mapping[str, ConfigChange]) -> RequestBuilder:
+def build_alter_topic_configs_request(changes: Mapping[str, ConfigChange]) -> RequestBuilder:
     """Build a request that changes single configs of topics (KIP-339). Any broker forwards it."""
 
     def build(_: int, m: Any) -> Any:

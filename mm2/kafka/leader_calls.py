@@ -1,7 +1,7 @@
 """Sends requests for many partitions to their leaders, until each partition is done or has failed.
 
-Partitions are grouped by leader. A leader has one group of partitions in flight at a time, and all
-leaders are asked concurrently, so that a slow leader does not delay the partitions of the others.
+Partitions are grouped by leader. A leader has one group of partitions in flight at a time. Requests
+to different leaders are concurrent, so a slow leader does not delay the partitions of the others.
 Errors that may be transient are retried until the caller's deadline, with fresh metadata.
 """
 

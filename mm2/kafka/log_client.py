@@ -302,7 +302,8 @@ class _BatchFetch(LeaderCall):
     committed_only: bool
     partition_bytes: int
     _empty_since_s: dict[TopicPartition, float] = field(default_factory=dict)
-    """Number of replies in a row that had no records of a partition, although it came first."""
+    """Since when replies have had no records of a partition, although it came first in the request:
+    monotonic time in seconds."""
 
     def _send(self, group: RequestGroup) -> bool:
         topic_ids = {each.topic: self._get_topic_id(each.topic) for each in group.partitions}

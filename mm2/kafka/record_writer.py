@@ -183,7 +183,7 @@ class KafkaRecordWriter:
         timeout_s = min(_REQUEST_TIMEOUT_S, max(0.1, batch[0].deadline_s - now_s))
         self._connections.call(
             LeaderTarget(self._topic, _PARTITION),
-            request_builders.produce(
+            request_builders.build_produce_request(
                 self._topic,
                 _PARTITION,
                 bytes(

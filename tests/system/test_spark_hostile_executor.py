@@ -91,6 +91,6 @@ def test_results_and_accumulators_of_executors_are_not_unpickled(tmp_path):
 
 
 def test_a_driver_that_unpickles_is_found(tmp_path):
-    """The planted fault: what pyspark does by itself."""
+    """The planted fault: the deserializers that pyspark uses by default."""
     _, exploited = run_driver(tmp_path, unprotected=True)
     assert exploited == {"exploited-result", "exploited-accumulator"}

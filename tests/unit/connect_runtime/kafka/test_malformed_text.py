@@ -114,13 +114,3 @@ def test_an_error_with_malformed_text_is_translated_by_its_code():
     )
     assert isinstance(found, client_errors.UnreachableError)
     assert "malformed" in str(found)
-
-
-def test_a_response_with_malformed_text_may_be_requested_again():
-    try:
-        b"\xff".decode()
-    except UnicodeDecodeError as cause:
-        error = client_errors.create_malformed_response_error(cause)
-    assert client_errors.is_retriable_error(error)
-    found = client_errors.translate_error(error, "reading", where="here")
-    assert type(found) is RetriableError

@@ -1,4 +1,4 @@
-"""What a coordinator does not respond at once is asked again; what it refuses is told.
+"""Requests that a coordinator does not answer are repeated; its refusals are reported.
 
 Clients of tasks are made from Java's settings; no broker is needed to say which are wrong."""
 

@@ -1,4 +1,4 @@
-"""Offsets and timestamps are told per partition; what one leader does not tell stops no other."""
+"""Offsets and timestamps are returned per partition; a silent leader delays no other."""
 
 from __future__ import annotations
 
