@@ -175,6 +175,7 @@ def run_command(
                 metrics_port=metrics_port,
             )
             log_file.keep = ending.reason is ExitReason.CRASHED
+        _log.info("mm2 has stopped")
     for line in ending.errors:
         terminal.print_line(f"mm2: {line}", err=True)
     for line in ending.results:
@@ -389,7 +390,7 @@ def start_metrics_exporter(
             error,
         )
         return None, ", metrics and /health are not served"
-    _log.info("serving metrics at %s", exporter.url)
+    _log.info("serving metrics at %s, and the status page at /ui on the same port", exporter.url)
     return exporter, f", metrics at {exporter.url}"
 
 

@@ -139,7 +139,12 @@ def _build_unparsed_option(name: str) -> ConfigOption[Any]:
         return ConfigOption(name=name, kind=_BOOLEAN, default=str(found.default).lower())
     if found.type is Type.LIST:
         return ConfigOption(name=name, kind=TextListType(), default=tuple(found.default))
-    return ConfigOption(name=name, kind=value_types.text_type(), default=str(found.default))
+    allowed = "text"
+    if found.type in (Type.INT, Type.LONG, Type.SHORT):
+        allowed = "whole number"
+    elif name == mirror_connector_keys.SYNCS_TOPIC_LOCATION:
+        allowed = "source or target"
+    return ConfigOption(name=name, kind=value_types.text_type(allowed), default=str(found.default))
 
 
 CONNECTOR_OPTIONS = tuple(
@@ -171,7 +176,7 @@ EMIT_HEARTBEATS = ConfigOption(
 need ACLs on the source and a worker for each pair of clusters in both directions."""
 
 EMIT_CHECKPOINTS_S, SYNC_GROUPS_S = (
-    ConfigOption(name=name, kind=value_types.text_type(), default="5")
+    ConfigOption(name=name, kind=value_types.text_type("whole number"), default="5")
     for name in (mirror_connector_keys.EMIT_CHECKPOINTS_S, mirror_connector_keys.SYNC_GROUPS_S)
 )
 """Interval options for checkpoints and group offset syncs. They default to 5 seconds instead of

@@ -195,7 +195,7 @@ def check_delivery_guarantee(found: ProbeResult, target: ClusterCommands) -> Ite
             found,
             "delivery-note",
             note,
-            effect="records are replicated anyway",
+            effect="the delivery guarantee is not weakened",
             fix="no action needed, unless the note says otherwise",
             severity=CheckSeverity.NOTE,
         )
