@@ -316,6 +316,9 @@ def record_producer_id(
     others = [place for each, place in known.producers.items() if each != ours]
     if max(others, default=0) >= attempt.ordinal:
         return RetryRecovery(reason="another owner acquired the partition at the same time")
+    if known.era_number != attempt.state.era_number:
+        # Otherwise, our first segment would supersede the record of the other owner's era.
+        return RetryRecovery(reason="another owner began an era of the partition at the same time")
     return None
 
 

@@ -262,6 +262,10 @@ def test_nothing_is_lost_and_nothing_doubled_in_parts_in_many_schedules(chunk: i
     assert violations(range(first, first + size), conditions=weather.in_parts) == []
 
 
+def test_an_era_that_another_unfenced_owner_began_meanwhile_is_not_superseded() -> None:
+    assert violations(range(3144, 3145), conditions=weather.in_parts) == []
+
+
 def test_a_transaction_that_nobody_ends_is_told_and_copied_again_once_a_person_aborts_it() -> None:
     """Also where it began is deleted: it must be named all the same."""
     found = schedule.run(DELETED_BEGINNING, tracing=True)
