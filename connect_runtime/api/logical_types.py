@@ -21,7 +21,8 @@ MAX_DECIMAL_DIGITS = 4_300
 """Maximum number of digits of a Decimal. This is Python's limit for converting integers to text,
 because the conversion takes quadratic time."""
 _MAX_DECIMAL_BYTES = 1_785
-"""Maximum number of bytes for which every value has at most `MAX_DECIMAL_DIGITS` digits."""
+"""Maximum size of an encoded Decimal in bytes: no value of this size has more than
+`MAX_DECIMAL_DIGITS` digits."""
 _DAY_MS = 24 * 60 * 60 * 1000
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MILLISECOND = datetime.timedelta(milliseconds=1)

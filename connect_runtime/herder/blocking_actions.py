@@ -141,7 +141,7 @@ class TaskConfigGenerator:
             answer = self._calls.submit(self._prepare_generation_call(name, config, view))
             call, timeout_s = _TimedOutGenerationCall(answer=answer), GENERATE_TIMEOUT_S
         if futures.wait([call.answer], timeout=timeout_s).done:
-            return self._build_outcome(name, call.answer)
+            return self._build_generation_outcome(name, call.answer)
         self._pending[name] = call
         return ActionFailed(
             reason=f"connector {name} did not return task configs within {GENERATE_TIMEOUT_S:g} s"
@@ -183,7 +183,7 @@ class TaskConfigGenerator:
             _LOG.info("the applied connector configuration cannot be resolved: %s", error)
             return None
 
-    def _build_outcome(
+    def _build_generation_outcome(
         self, name: str, future: futures.Future[_GeneratedTaskConfigs | None]
     ) -> ActionOutcome:
         error = future.exception()
