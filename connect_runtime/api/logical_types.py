@@ -88,7 +88,7 @@ def decimal_from_logical(described: Schema, value: decimal.Decimal) -> bytes:
             f"Schema has scale {read_scale(described)}, value has scale {-exponent}."
         )
     if len(digits) > MAX_DECIMAL_DIGITS:
-        raise _decimal_too_long_error()
+        raise _create_decimal_too_long_error()
     unscaled = int("".join(map(str, digits)))
     if sign:
         unscaled = -unscaled
@@ -100,13 +100,13 @@ def decimal_to_logical(described: Schema, stored: bytes) -> decimal.Decimal:
     if not stored:
         raise DataError("A Decimal value must have at least one byte, but it is empty.")
     if len(stored) > _MAX_DECIMAL_BYTES:
-        raise _decimal_too_long_error()
+        raise _create_decimal_too_long_error()
     unscaled = int.from_bytes(stored, "big", signed=True)
     digits = tuple(int(digit) for digit in str(abs(unscaled)))
     return decimal.Decimal((int(unscaled < 0), digits, -read_scale(described)))
 
 
-def _decimal_too_long_error() -> DataError:
+def _create_decimal_too_long_error() -> DataError:
     return DataError(f"A Decimal has at most {MAX_DECIMAL_DIGITS:,} digits.")
 
 
