@@ -115,8 +115,8 @@ class ConnectAssignment:
 
 
 EMPTY_ASSIGNMENT = ConnectAssignment(leader="", leader_url="", config_offset=-1)
-"""Assignment that empty bytes stand for. The leader left the member out, so its work does not
-change."""
+"""The assignment that empty bytes encode: the leader left the member out, so the member's work
+does not change."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,8 +14,8 @@ from connect_runtime.base.errors import ConnectError, FatalError
 from connect_runtime.protocol.request_builders import RequestBuilder, RequestTarget
 
 JOIN_PURPOSE = "group-join"
-"""Purpose of the separate connection for JoinGroup and SyncGroup, which brokers answer only after
-all members have joined."""
+"""Purpose of the separate connection for JoinGroup and SyncGroup, to which brokers respond only
+after all members have joined."""
 GROUP_PURPOSE = "group"
 """Purpose of the connection for all other requests. Brokers process the requests of a connection
 one by one, so heartbeats must not wait behind a delayed JoinGroup."""

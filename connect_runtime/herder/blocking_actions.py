@@ -215,8 +215,10 @@ def _build_generation_failure(name: str, error: BaseException) -> ActionFailed:
 
 
 STATUS_FLUSH_TIMEOUT_S = 10.0
-"""Time limit of a status flush. It covers a leader election of a broker. Writes that remain
-unacknowledged are retried."""
+"""Time limit of a status flush, long enough for the election of a new partition leader.
+
+Writes that remain unacknowledged are retried.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
