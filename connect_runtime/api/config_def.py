@@ -186,15 +186,15 @@ class ConfigDef:
         Raises ConfigError for the first invalid value. An explicit null remains null, even if the
         key has a default.
         """
-        undefined = self._undefined_dependents()
+        undefined = self._find_undefined_dependents()
         if undefined:
             raise ConfigError(
                 f"Some configurations are referred to as dependents, but not defined: "
                 f"{','.join(undefined)}"
             )
-        return {name: self._parse_one(key, props, load) for name, key in self._keys.items()}
+        return {name: self._parse_key(key, props, load) for name, key in self._keys.items()}
 
-    def _parse_one(self, key: ConfigKey, props: Mapping[str, Any], load: ClassLoader) -> Any:
+    def _parse_key(self, key: ConfigKey, props: Mapping[str, Any], load: ClassLoader) -> Any:
         if key.name in props:
             value = config_types.parse_value(key.name, props[key.name], key.type, load=load)
         elif key.has_default:
@@ -224,14 +224,14 @@ class ConfigDef:
         listed twice.
         """
         values = {name: ConfigValue(name=name) for name in self._keys}
-        for name in self._undefined_dependents():
+        for name in self._find_undefined_dependents():
             message = f"{name} is referred in the dependents, but not defined."
             values[name] = ConfigValue(name=name, error_messages=[message], visible=False)
         parsed: dict[str, Any] = {}
-        roots = self._root_keys()
-        for name in self._depth_first(roots):
+        roots = self._find_root_keys()
+        for name in self._list_keys_depth_first(roots):
             parsed[name] = self._parse_and_validate(self._keys[name], props, (values[name], load))
-        for name in self._depth_first(roots):
+        for name in self._list_keys_depth_first(roots):
             _apply_recommender(self._keys[name], parsed, values[name])
         return values
 
@@ -241,8 +241,10 @@ class ConfigDef:
         props: Mapping[str, Any],
         into: tuple[ConfigValue, ClassLoader],
     ) -> Any:
-        """Parse and validate the value of one key. As in Java, a value that cannot be parsed is
-        validated as null."""
+        """Parse and validate the value of one key.
+
+        As in Java, a value that cannot be parsed is then validated as null.
+        """
         result, load = into
         result.value = None
         if key.name in props:
@@ -262,7 +264,7 @@ class ConfigDef:
             result.error_messages.append(str(error))
         return result.value
 
-    def _depth_first(self, roots: Sequence[str]) -> list[str]:
+    def _list_keys_depth_first(self, roots: Sequence[str]) -> list[str]:
         """Return each root key followed by its dependents in depth-first order.
 
         A key that is reachable on several paths is returned once per path. Cycles are not followed.
@@ -278,11 +280,11 @@ class ConfigDef:
             waiting.extend((each, inner) for each in reversed(self._keys[name].dependents))
         return order
 
-    def _undefined_dependents(self) -> list[str]:
+    def _find_undefined_dependents(self) -> list[str]:
         named = (each for key in self._keys.values() for each in key.dependents)
         return [each for each in dict.fromkeys(named) if each not in self._keys]
 
-    def _root_keys(self) -> list[str]:
+    def _find_root_keys(self) -> list[str]:
         children = {each for key in self._keys.values() for each in key.dependents}
         return [name for name in self._keys if name not in children]
 
@@ -328,12 +330,12 @@ def sort_keys_for_docs(definition: ConfigDef) -> list[ConfigKey]:
     groups = {group: place for place, group in enumerate(definition.groups)}
     importances = list(Importance)
 
-    def place(key: ConfigKey) -> tuple[object, ...]:
+    def get_sort_position(key: ConfigKey) -> tuple[object, ...]:
         group = -1 if key.group is None else groups[key.group]
         importance = importances.index(key.importance)
         return group, key.order_in_group, key.has_default, importance, key.name
 
-    return sorted(definition.keys.values(), key=place)
+    return sorted(definition.keys.values(), key=get_sort_position)
 
 
 def to_rst(definition: ConfigDef) -> str:

@@ -127,8 +127,8 @@ def find_imported_class(name: str) -> type:
     result: Any = sys.modules.get(module_name)
     if result is None:
         raise LookupError(
-            f"class {name} is not an installed plugin: add its module to a plugin.path folder, or"
-            " declare it as an entry point in the group connect_runtime.plugins, and restart the"
+            f"class {name} is not an installed plugin: add its module to a plugin.path directory,"
+            " or declare it as an entry point in the group connect_runtime.plugins, and restart the"
             " worker"
         )
     for part in path.split("."):

@@ -55,7 +55,7 @@ class ExactlyOnceSupport(enum.Enum):
 
 
 class TransactionBoundaries(enum.Enum):
-    """Support of a source connector for defining transaction boundaries itself (KIP-618)."""
+    """Whether a source connector can define transaction boundaries itself (KIP-618)."""
 
     SUPPORTED = "SUPPORTED"
     UNSUPPORTED = "UNSUPPORTED"

@@ -39,13 +39,15 @@ class Converter(Plugin, abc.ABC):
     def from_connect_data(
         self, topic: str, data: SchemaAndValue, record_headers: Headers
     ) -> bytes | None:
-        """Serialize the data; None is a tombstone. May add headers to `record_headers`."""
+        """Serialize a record's key or value; None is a tombstone. May add headers to
+        `record_headers`."""
 
     @abc.abstractmethod
     def to_connect_data(
         self, topic: str, payload: bytes | None, record_headers: Headers
     ) -> SchemaAndValue:
-        """Deserialize the payload. `record_headers` are the headers of the consumed record."""
+        """Deserialize the bytes of a record's key or value. `record_headers` are the headers of
+        the consumed record."""
 
 
 class HeaderConverter(Plugin, abc.ABC):

@@ -21,7 +21,8 @@ MAX_DECIMAL_DIGITS = 4_300
 """Maximum number of digits of a Decimal. This is Python's limit for converting integers to text,
 because the conversion takes quadratic time."""
 _MAX_DECIMAL_BYTES = 1_785
-"""Maximum number of bytes for which every value has at most `MAX_DECIMAL_DIGITS` digits."""
+"""Maximum size of an encoded Decimal in bytes: no value of this size has more than
+`MAX_DECIMAL_DIGITS` digits."""
 _DAY_MS = 24 * 60 * 60 * 1000
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MILLISECOND = datetime.timedelta(milliseconds=1)
@@ -87,7 +88,7 @@ def decimal_from_logical(described: Schema, value: decimal.Decimal) -> bytes:
             f"Schema has scale {read_scale(described)}, value has scale {-exponent}."
         )
     if len(digits) > MAX_DECIMAL_DIGITS:
-        raise _decimal_too_long_error()
+        raise _create_decimal_too_long_error()
     unscaled = int("".join(map(str, digits)))
     if sign:
         unscaled = -unscaled
@@ -99,13 +100,13 @@ def decimal_to_logical(described: Schema, stored: bytes) -> decimal.Decimal:
     if not stored:
         raise DataError("A Decimal value must have at least one byte, but it is empty.")
     if len(stored) > _MAX_DECIMAL_BYTES:
-        raise _decimal_too_long_error()
+        raise _create_decimal_too_long_error()
     unscaled = int.from_bytes(stored, "big", signed=True)
     digits = tuple(int(digit) for digit in str(abs(unscaled)))
     return decimal.Decimal((int(unscaled < 0), digits, -read_scale(described)))
 
 
-def _decimal_too_long_error() -> DataError:
+def _create_decimal_too_long_error() -> DataError:
     return DataError(f"A Decimal has at most {MAX_DECIMAL_DIGITS:,} digits.")
 
 

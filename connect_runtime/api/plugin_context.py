@@ -130,12 +130,13 @@ class SourceTaskContext(TaskContext, Protocol):
 
 
 class PendingReport(Protocol):
-    """Handle for a reported record that is being written to the dead letter queue."""
+    """Handle for a record that was reported and is being written to the dead letter queue."""
 
     def done(self) -> bool: ...
 
     def result(self, timeout: float | None = None) -> None:
-        """Wait up to `timeout` seconds until the record has been written.
+        """Wait up to `timeout` seconds until the reported record has been written to the dead
+        letter queue.
 
         Raises the write error, or TimeoutError.
         """
@@ -271,7 +272,7 @@ class LastTaskRuns:
     """Start time of each task's last run by a worker of this implementation, in wall-clock
     milliseconds of that worker."""
     foreign: Mapping[int, ForeignTaskRun] = field(default_factory=dict)
-    """Last run of each task that a Java worker ran last."""
+    """Last run of each task that was last run by a Java worker."""
     configs: Mapping[int, Sequence[DatedTaskConfig]] = field(default_factory=dict)
     """Known published configurations of each task, oldest first. The newest configuration is always
     included."""

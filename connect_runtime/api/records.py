@@ -49,7 +49,8 @@ class Headers:
         self._headers = list(headers)
 
     def add(self, key: str, value: Any, described: Schema | None = None) -> Headers:
-        """Append a header. Raises DataError if the value's class does not match the schema."""
+        """Append a header to this list. Raises DataError if the value's class does not match the
+        schema."""
         if described is not None:
             _check_header_value(described, value)
         return self.append(Header(key, value, described))
@@ -90,8 +91,8 @@ class Headers:
         return self
 
     def apply(self, change: HeaderChange, key: str | None = None) -> Headers:
-        """Replace every header, or every header named `key`, in place with the result of
-        `change`."""
+        """Replace every header, or every header named `key`, with the result of `change`,
+        keeping its position."""
         changed = (change(each) if key in (None, each.key) else each for each in self._headers)
         self._headers = [each for each in changed if each is not None]
         return self

@@ -102,7 +102,8 @@ class SchemaBuilder:
     def default(self, value: Any) -> SchemaBuilder:
         """Set the default value, which replaces null.
 
-        Call this method last, because the value is validated against the properties set before.
+        Call this method last, because the value is validated against the properties that are
+        already set.
         """
         _check_can_set("default", self._default, new=value)
         try:
@@ -128,7 +129,7 @@ class SchemaBuilder:
         return self
 
     def parameter(self, name: str, value: str) -> SchemaBuilder:
-        """Set a parameter. Unlike other properties, a parameter may be set again."""
+        """Set a parameter of the schema. Unlike other properties, a parameter may be set again."""
         return self.parameters({name: value})
 
     def parameters(self, parameters: Mapping[str, str]) -> SchemaBuilder:

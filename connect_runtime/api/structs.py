@@ -97,8 +97,8 @@ class Struct:
         return self._values[found.index]
 
     def validate(self) -> None:
-        """Raise DataError for the first field whose value is invalid or missing although it is
-        required."""
+        """Raise DataError for the first field whose value is invalid, or that is required but
+        not set."""
         for each in self.schema.fields:
             value = self._values[each.index]
             if value is None and (each.schema.optional or each.schema.default is not None):
@@ -159,10 +159,10 @@ def infer_schema_type(value: Any) -> SchemaType | None:
 
 def validate_value(described: Schema, value: Any, *, field: str | None = None) -> None:
     """Raise DataError if the value, or anything nested in it, is not valid for the schema."""
-    _validate_at(described, value, "value" if field is None else f'field: "{field}"')
+    _validate_nested_value(described, value, "value" if field is None else f'field: "{field}"')
 
 
-def _validate_at(described: Schema, value: Any, where: str) -> None:
+def _validate_nested_value(described: Schema, value: Any, where: str) -> None:
     if type(value) is described.python_class:
         return
     if value is None:
@@ -223,11 +223,11 @@ def _validate_elements(described: Schema, value: Any, where: str) -> None:
             value.validate()
         case SchemaType.ARRAY:
             for each in value:
-                _validate_at(described.value_schema, each, f"element of array {where}")
+                _validate_nested_value(described.value_schema, each, f"element of array {where}")
         case SchemaType.MAP:
             for key, each in value.items():
-                _validate_at(described.key_schema, key, f"key of map {where}")
-                _validate_at(described.value_schema, each, f"value of map {where}")
+                _validate_nested_value(described.key_schema, key, f"key of map {where}")
+                _validate_nested_value(described.value_schema, each, f"value of map {where}")
 
 
 def is_compatible_struct(of_value: Schema, described: Schema) -> bool:

@@ -81,14 +81,14 @@ class SourceTask(Task):
         """
 
     def commit(self) -> None:
-        """Handle the commit of offsets of returned records, for sources that track their own
-        offsets.
+        """Handle the offset commit of records that `poll` returned, for sources that track their
+        own offsets.
 
         May be called on a different thread than `poll`, unless the task writes exactly once.
         """
 
     def commit_record(self, record: SourceRecord, metadata: RecordMetadata | None) -> None:
-        """Handle a record that Kafka acknowledged, or that was filtered or skipped.
+        """Handle a returned record that Kafka acknowledged, or that was filtered or skipped.
 
         `metadata` is None if the record was filtered or skipped. May be called on a different
         thread than `poll`. Must return quickly.
@@ -105,11 +105,11 @@ class SinkTask(Task):
 
     @abc.abstractmethod
     def put(self, sink_records: Sequence[SinkRecord]) -> None:
-        """Write these records; the sequence may be empty. The task may buffer records until
-        `flush`."""
+        """Write these records to the target system; the sequence may be empty. The task may
+        buffer records until `flush`."""
 
     def flush(self, offsets: ConsumedOffsets) -> None:
-        """Durably store every record before these offsets that was passed to `put`."""
+        """Durably store every record that was passed to `put` and precedes these offsets."""
 
     def pre_commit(self, offsets: ConsumedOffsets) -> ConsumedOffsets:
         """Flush, and return the offsets to commit: by default all of `offsets`.
@@ -121,7 +121,7 @@ class SinkTask(Task):
 
     def open(self, partitions: Collection[TopicPartition]) -> None:
         """Prepare for newly assigned partitions. Called after the assignment, before their first
-        records."""
+        records are passed to `put`."""
 
     def close(self, partitions: Collection[TopicPartition]) -> None:
         """Release revoked partitions. Called after their offsets were committed."""

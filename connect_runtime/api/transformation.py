@@ -14,9 +14,11 @@ class Transformation(Plugin, abc.ABC):
     one task."""
 
     deterministic: ClassVar[bool] = False
-    """True if equal input records always produce equal output records. Set it to True if this
-    holds, because replication can then recognize after a crash which records are already
-    written."""
+    """True if equal input records always produce equal output records.
+
+    Set it to True if this holds, because replication can then detect after a crash which records
+    have already been written.
+    """
 
     @abc.abstractmethod
     def apply(self, record: AnyRecord) -> AnyRecord | None:

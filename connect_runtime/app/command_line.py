@@ -40,7 +40,8 @@ EXIT_SIGNAL_BASE = 128
 _LOG = logging.getLogger(__name__)
 _POLL_INTERVAL_S = 0.1
 _INTERRUPTED_START_TIMEOUT_S = 5.0
-"""How long to wait, after a signal during the start, until the worker can be stopped cleanly."""
+"""How long to wait for a start that was interrupted by a signal, so that the worker can be
+stopped cleanly."""
 
 
 class RunnableWorker(Protocol):
@@ -48,14 +49,14 @@ class RunnableWorker(Protocol):
 
     @property
     def failure(self) -> str | None:
-        """Reason why the worker failed, or None if it has not failed."""
+        """Reason why the worker failed; None if it has not failed."""
 
     def start(self) -> None:
         """Start the worker. Raises `ConnectError` if the start fails; nothing is left running in
         this case."""
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait for up to `timeout_s`; return True if the worker has failed."""
+        """Wait for up to `timeout_s` for the worker to fail; return True if it has failed."""
 
     def stop(self) -> None:
         """Stop the worker within a bounded time. Idempotent."""
@@ -102,13 +103,13 @@ def serve_worker(
 
 
 def _ignore_thread_death(_: ThreadDied) -> None:
-    """Ignore that the start thread ended unexpectedly, because the caller waits for the thread and
-    checks its failure."""
+    """Do nothing if the start thread ends unexpectedly, because the caller checks the thread for
+    a failure."""
 
 
 def _wait_for_start(starting: OwnedThread, stop: StopSignals) -> bool:
-    """Wait until the start has completed, or for a short time after a signal; return True if it has
-    completed."""
+    """Wait until the start has completed; after a signal, wait only for a short time. Return
+    True if the start has completed."""
     while not starting.join(_POLL_INTERVAL_S):
         if stop.stop_requested.is_set():
             return starting.join(_INTERRUPTED_START_TIMEOUT_S)
@@ -116,7 +117,7 @@ def _wait_for_start(starting: OwnedThread, stop: StopSignals) -> bool:
 
 
 def _get_start_exit_code(failure: BaseException | None) -> int:
-    """Return the exit code for the result of the start; 0 if the start succeeded."""
+    """Return the exit code for the result of the worker's start; 0 if the start succeeded."""
     match failure:
         case None:
             _LOG.info("Kafka Connect started")
@@ -221,7 +222,8 @@ class JavaUsageCommand(click.Command):
 
 
 def run_command(command: click.Command, arguments: list[str]) -> int:
-    """Run a command and return its exit code. Expected errors are printed without a stack trace."""
+    """Run a command and return its exit code. Expected errors are printed without a stack trace,
+    to stderr."""
     try:
         code = command.main(args=arguments, prog_name=command.name, standalone_mode=False)
     except click.ClickException as error:

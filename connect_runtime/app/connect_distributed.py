@@ -36,8 +36,10 @@ CONFLICT_CHECK_TIMEOUT_S = 10.0
 
 
 def build_worker(settings: DistributedSettings) -> WorkerProcess:
-    """Build a worker without starting it. Raises `FatalError` if the Kafka client library rejects
-    the settings."""
+    """Build a distributed worker without starting it.
+
+    Raises `FatalError` if the Kafka client library rejects the settings.
+    """
     return WorkerProcess(functools.partial(build_worker_mode, settings))
 
 
@@ -112,7 +114,9 @@ def _run_distributed_worker(files: tuple[pathlib.Path, ...], stop: StopSignals) 
     for each in given.warnings:
         _LOG.warning("%s", each)
     if len(files) > 1:
-        _LOG.warning("%s is ignored: create connectors through the REST API", files[1])
+        _LOG.warning(
+            "connector file %s is ignored: create connectors through the REST API", files[1]
+        )
     return command_line.serve_worker(lambda: build_worker(given), stop)
 
 
@@ -137,7 +141,7 @@ COMMAND = JavaUsageCommand(
 
 
 def main() -> None:
-    """Run the command and exit the process with its exit code."""
+    """Run `connect-distributed` and exit the process with its exit code."""
     process_lifecycle.exit_process(command_line.run_command(COMMAND, sys.argv[1:]))
 
 

@@ -29,12 +29,14 @@ from connect_runtime.system.clock import SystemClock
 from connect_runtime.system.signals import StopSignals
 
 CREATE_CONNECTOR_TIMEOUT_S = 60.0
-"""Timeout for validating and creating one connector."""
+"""Timeout of the request that validates and creates one connector."""
 
 
 def build_worker(settings: StandaloneSettings) -> WorkerProcess:
-    """Build a worker without starting it. Raises `FatalError` if the Kafka client library rejects
-    the settings."""
+    """Build a standalone worker without starting it.
+
+    Raises `FatalError` if the Kafka client library rejects the settings.
+    """
 
     def build_standalone_group(around: WorkerGroupDeps) -> WorkerGroup:
         return StandaloneGroup(around.url, around.configs.snapshot, clock=SystemClock())
@@ -60,7 +62,7 @@ def build_worker(settings: StandaloneSettings) -> WorkerProcess:
 def create_connectors(process: WorkerProcess, connectors: Sequence[ConnectorFile]) -> None:
     """Create connectors on a started worker, one after the other.
 
-    Raises `FatalError` with the reason for the first connector that is rejected.
+    Raises `FatalError` for the first connector that is rejected, with the reason.
     """
     assert process.core.herder is not None
     for each in connectors:
@@ -135,7 +137,7 @@ COMMAND = JavaUsageCommand(
 
 
 def main() -> None:
-    """Run the command and exit the process with its exit code."""
+    """Run `connect-standalone` and exit the process with its exit code."""
     process_lifecycle.exit_process(command_line.run_command(COMMAND, sys.argv[1:]))
 
 

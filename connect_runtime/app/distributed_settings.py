@@ -41,7 +41,8 @@ class DistributedSettings(WorkerSettings):
     """Settings for connections to the group coordinator."""
 
     def build_group_settings(self, *, worker_id: str, url: str) -> WorkerGroupSettings:
-        """Build the group settings. `url` is the advertised URL, and `worker_id` its host:port."""
+        """Build the settings of the worker group. `url` is the advertised URL, and `worker_id`
+        its host:port."""
         return WorkerGroupSettings(
             session=GroupSessionSettings(
                 membership=self.membership,
@@ -59,7 +60,10 @@ class DistributedSettings(WorkerSettings):
 def read_settings(
     path: pathlib.Path, *, environment: Mapping[str, str] = os.environ
 ) -> DistributedSettings:
-    """Read a worker file and import its plugins. Raises `SettingsError` with all problems."""
+    """Read a distributed worker's properties file and import its plugins.
+
+    Raises `SettingsError` with all problems.
+    """
     source = WorkerSettingsSource(
         file=str(path), folder=pathlib.Path.cwd(), environment=environment
     )
@@ -67,9 +71,11 @@ def read_settings(
 
 
 def parse_settings(content: str, source: WorkerSettingsSource) -> DistributedSettings:
-    """Parse the content of a worker file and import its plugins. Raises `SettingsError` with all
-    problems."""
-    return _validate_and_build(
+    """Parse the content of a distributed worker's properties file and import its plugins.
+
+    Raises `SettingsError` with all problems.
+    """
+    return _validate_and_build_settings(
         properties_file.parse_properties_file(
             content, file=source.file, folder=source.folder, environment=source.environment
         ),
@@ -81,12 +87,12 @@ def parse_settings(content: str, source: WorkerSettingsSource) -> DistributedSet
 def parse_derived_settings(
     properties: Mapping[str, str], source: WorkerSettingsSource
 ) -> DistributedSettings:
-    """Parse worker properties that were derived from `source.file`. Raises `SettingsError` with all
-    problems.
+    """Parse worker properties that were derived from another file, `source.file`.
 
-    Used for a worker of a `WorkerFleet`, which has no REST servers of its own.
+    Raises `SettingsError` with all problems. Used for a worker of a `WorkerFleet`, which has no
+    REST servers of its own.
     """
-    return _validate_and_build(
+    return _validate_and_build_settings(
         properties_file.resolve_properties(
             properties, file=source.file, folder=source.folder, environment=source.environment
         ),
@@ -95,7 +101,7 @@ def parse_derived_settings(
     )
 
 
-def _validate_and_build(
+def _validate_and_build_settings(
     given: ResolvedProperties, source: WorkerSettingsSource, *, has_own_rest: bool
 ) -> DistributedSettings:
     account, parts = worker_settings.read_common_settings(source, given, worker_keys.DISTRIBUTED)
@@ -138,8 +144,12 @@ def _read_topic_settings(account: ErrorCollector) -> RequiredTopics | None:
 def _validate_group_settings(account: ErrorCollector) -> None:
     enabled = ExactlyOnceSourceMode.ENABLED.value
     if account.values.get(_EXACTLY_ONCE_KEY, "").strip().lower() == enabled:
-        text = "source records cannot be written in transactions by this version: remove it, or run"
-        account.add_problem(_EXACTLY_ONCE_KEY, f"{text} such source connectors elsewhere")
+        text = (
+            "transactional writes of source records are not supported by this version: remove the"
+        )
+        account.add_problem(
+            _EXACTLY_ONCE_KEY, f"{text} setting, or run such source connectors on Java workers"
+        )
     if _uses_unsigned_protocol(account):
         account.add_warning(
             _PROTOCOL_KEY,
@@ -165,8 +175,10 @@ def _uses_unsigned_protocol(account: ErrorCollector) -> bool:
 
 
 def _require_signed_requests(account: ErrorCollector) -> None:
-    """Reject protocols without request signatures, because their internal requests would bypass the
-    password."""
+    """Report a problem if the group's protocol does not sign requests between workers.
+
+    The unsigned internal requests would bypass the password of basic authentication.
+    """
     if _uses_unsigned_protocol(account):
         account.add_problem(
             _PROTOCOL_KEY,

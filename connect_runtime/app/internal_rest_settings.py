@@ -21,7 +21,7 @@ class InternalRestSettings:
 
     settings: RestSettings
     https: HttpsContexts | None
-    """TLS contexts, or None if no listener uses https."""
+    """TLS contexts of the https listeners; None if no listener uses https."""
     warnings: tuple[str, ...] = ()
     """Warnings to log once."""
 
@@ -29,9 +29,10 @@ class InternalRestSettings:
 def read_internal_rest_settings(
     properties: Mapping[str, str], source: WorkerSettingsSource
 ) -> InternalRestSettings:
-    """Read `listeners`, `rest.advertised.*` and `listeners.https.*` (or `ssl.*`) of `source.file`.
+    """Read the settings of the shared internal REST server from worker properties.
 
-    Other properties are ignored. Raises `SettingsError` with all problems.
+    Uses `listeners`, `rest.advertised.*` and `listeners.https.*` (or `ssl.*`), and ignores other
+    properties. Raises `SettingsError` with all problems.
     """
     account = ErrorCollector(
         properties_file.resolve_properties(

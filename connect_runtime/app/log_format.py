@@ -75,7 +75,7 @@ def format_utc_timestamp(seconds: float) -> str:
 
 
 def build_formatter(log_format: str) -> logging.Formatter:
-    """Return the formatter for `TEXT_FORMAT` or `JSON_FORMAT`."""
+    """Return the log formatter for `TEXT_FORMAT` or `JSON_FORMAT`."""
     assert log_format in FORMATS, log_format
     return JsonFormatter() if log_format == JSON_FORMAT else TextFormatter()
 

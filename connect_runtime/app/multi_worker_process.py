@@ -57,7 +57,7 @@ _LOG = logging.getLogger(__name__)
 
 _CLOCK = SystemClock()
 _API_SETTINGS = RestSettings()
-"""REST settings of all workers of a fleet. The fleet itself owns the listeners."""
+"""REST settings of each worker of a fleet: no listeners, because the fleet itself owns them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,11 +80,11 @@ MEMBER_CHECK_TIMEOUT_S = 3.0
 
 
 def skip_wait_before_joining(_: Callable[[], bool]) -> None:
-    """Join the group without waiting for other members. Default of `before_joining`."""
+    """Default of `before_joining`: join the group without waiting for other members."""
 
 
 def ignore_startup_problem(_: str) -> None:
-    """Ignore a problem that delays the start. Default of `on_trouble`."""
+    """Default of `on_trouble`: ignore a problem that delays the start."""
 
 
 class FleetMember:
@@ -121,7 +121,7 @@ class FleetMember:
     def start(self) -> None:
         """Read the internal topics and join the group. Raises `ConnectError` if this fails.
 
-        After a failure nothing is left running; create a new member to retry.
+        After a failure nothing is left running. To retry, create a new member.
         """
         place, core = self._place, self._core
         try:
@@ -152,18 +152,19 @@ class FleetMember:
 
     @property
     def herder(self) -> WorkerHerder:
-        """The member's herder, for configurations, statuses and requests. Valid after `start`."""
+        """The member's herder, for reading configurations and statuses and for requests. Valid
+        after `start`."""
         assert self._core.herder is not None, "call start first"
         return self._core.herder
 
     @property
     def is_leader(self) -> bool:
-        """True if this worker is its group's leader as of the last rebalance."""
+        """True if this worker is its group's leader, as of the last rebalance."""
         return self._core.is_leader
 
     @property
     def leader_url(self) -> str:
-        """URL of the group's leader as of the last rebalance, or "" if the group has no leader."""
+        """URL of the group's leader as of the last rebalance; "" if the group has no leader."""
         url = self._core.leader_url
         return url if "://" in url else ""
 
@@ -174,7 +175,8 @@ class FleetMember:
 
     @property
     def assignment_offset(self) -> int:
-        """Config topic offset of the last assignment; -1 before the first."""
+        """Config topic offset on which the last assignment is based; -1 before the first
+        assignment."""
         return self._core.assignment_offset
 
     @property
@@ -185,7 +187,7 @@ class FleetMember:
 
     @property
     def failure(self) -> str | None:
-        """Reason why the worker failed, or None if it has not failed."""
+        """Reason why the worker failed; None if it has not failed."""
         return self._core.failure
 
     @property
@@ -204,7 +206,8 @@ class FleetMember:
         return 0 if self._core.metrics is None else self._core.metrics.rebalances()
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait for up to `timeout_s`; return True if the worker has failed (see `failure`)."""
+        """Wait for up to `timeout_s` for the worker to fail; return True if it has failed (see
+        `failure`)."""
         return self._core.wait(timeout_s)
 
     def stop(self) -> None:
@@ -225,9 +228,11 @@ class FleetMember:
         )
 
     def _sign_request(self, call: PeerRequest) -> PeerRequest:
-        """Sign a request to another worker, including its method, path, time and body digest. The
-        response must be signed unless a Java worker may be in the group. Raises
-        `PeerUnavailableError` if the group's key is needed and not known yet."""
+        """Sign a request to another worker: its method, path, time and body digest.
+
+        The response must be signed unless a Java worker may be in the group. Raises
+        `PeerUnavailableError` if the group's session key is needed and not known yet.
+        """
         key = self.herder.get_config_state().session_key
         must_be_signed = self.herder.signs_whole_requests()
         if must_be_signed and key is None:
@@ -267,8 +272,7 @@ def _build_member_mode(
 
 
 def _has_group_members(settings: DistributedSettings) -> bool:
-    """Return True if the group has visible members. A crashed member counts until its session
-    timeout."""
+    """Return True if the group has members. A crashed member counts until its session times out."""
     group = settings.config.group_id
     asked = AdminRequestClient(
         settings.connections,
@@ -373,8 +377,8 @@ class WorkerFleet:
             )
 
     def open(self) -> None:
-        """Open the listeners. Raises `RestServerError` if this fails; no listener is open in this
-        case."""
+        """Open the listeners of the fleet's servers. Raises `RestServerError` if this fails; no
+        listener is open in this case."""
         try:
             if self._internal is not None:
                 self._internal.start()
@@ -395,7 +399,7 @@ class WorkerFleet:
 
     @property
     def advertised_url(self) -> str:
-        """URL that members advertise to their groups. Valid after `open`."""
+        """URL that members advertise to their worker groups. Valid after `open`."""
         return UNREACHABLE_URL if self._internal is None else self._internal.advertised_url
 
     def create_member(
@@ -443,7 +447,7 @@ class WorkerFleet:
         )
 
     def close(self, graceful_s: int = REST_STOP_TIMEOUT_S) -> None:
-        """Stop serving requests. Idempotent."""
+        """Stop serving requests on both servers. Idempotent."""
         with contextlib.ExitStack() as last_first:
             last_first.callback(self._outer_own.stop)
             last_first.callback(self._loopback.stop, graceful_s)
@@ -452,4 +456,4 @@ class WorkerFleet:
 
 
 def _log_server_thread_death(ended: ThreadDied) -> None:
-    _LOG.error("%s failed: %r; requests are no longer answered", ended.name, ended.error)
+    _LOG.error("%s failed: %r; it no longer serves requests", ended.name, ended.error)

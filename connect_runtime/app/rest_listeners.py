@@ -31,8 +31,11 @@ _JAAS_OPTION = "-Djava.security.auth.login.config="
 
 
 def read_rest_users(environment: Mapping[str, str], folder: pathlib.Path) -> dict[str, str]:
-    """Read the passwords by user. If the result is empty, every user is admitted. Raises
-    `ConfigError`."""
+    """Read the REST API's users: a map from user name to password. If it is empty, every user is
+    admitted.
+
+    Raises `ConfigError`.
+    """
     jaas = folder / _find_jaas_file(environment.get(JVM_OPTIONS_VARIABLE, ""))
     users = folder / basic_auth.find_users_file(_read_text_file(jaas, "utf-8"))
     try:
@@ -89,8 +92,8 @@ def read_rest_configuration(
     environment: Mapping[str, str],
     folder: pathlib.Path,
 ) -> RestConfiguration:
-    """Read the REST configuration. Problems are added to the error collector `account`, and invalid
-    values are omitted."""
+    """Read a worker's REST configuration. Problems are added to the error collector `account`,
+    and invalid values are omitted."""
     found = _read_rest_settings(account)
     main = _read_https_contexts(
         account, found.needs_https(), prefix=rest_tls.LISTENERS_PREFIX, files=files
@@ -114,8 +117,8 @@ def read_rest_configuration(
 
 
 def _read_rest_settings(account: ErrorCollector) -> RestSettings:
-    """Parse the REST settings repeatedly, each time without the key that was reported last, to
-    report all problems."""
+    """Parse the REST settings repeatedly, each time without the key that was reported last, so
+    that all problems are reported."""
     properties = dict(account.values)
     while True:
         try:
@@ -154,7 +157,7 @@ def _read_basic_auth_users(
         account.add_problem(_EXTENSIONS_KEY, str(error))
     else:
         if not found:
-            account.add_warning(_EXTENSIONS_KEY, "the users file is empty: everyone is admitted")
+            account.add_warning(_EXTENSIONS_KEY, "the users file is empty: every user is admitted")
     return found
 
 
@@ -164,7 +167,8 @@ _LISTENERS_KEY, _ADMIN_LISTENERS_KEY = "listeners", "admin.listeners"
 def warn_about_exposed_rest_api(
     account: ErrorCollector, rest: RestConfiguration, *, in_group: bool
 ) -> None:
-    """Warn once about `listeners` and once about `admin.listeners` if they are exposed.
+    """Warn once each about `listeners` and `admin.listeners` if they are reachable without
+    protection.
 
     `in_group` is true if other workers must be able to reach this worker.
     """
@@ -242,7 +246,7 @@ def is_loopback(host: str) -> bool:
 
 
 def _format_addresses(listeners: Sequence[RestListener]) -> str:
-    """Format listener addresses for messages. Every interface is shown as 0.0.0.0."""
+    """Format listener addresses for messages. The address of all interfaces is shown as 0.0.0.0."""
     return ", ".join(
         str(each) if each.host else f"{each.scheme}://0.0.0.0:{each.port} (every interface)"
         for each in listeners

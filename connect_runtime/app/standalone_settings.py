@@ -45,13 +45,15 @@ class ConnectorFile:
     """Connector configuration, including `name`, with unresolved `${provider:path:key}`
     references."""
     target_state: TargetState | None = None
-    """Initial state. None keeps the current state, or STARTED for a new connector."""
+    """Initial state of the connector; None keeps its current state, or means STARTED for a new
+    connector."""
 
 
 def read_connector_file(path: pathlib.Path) -> ConnectorFile:
     """Read a connector file. Raises `ConfigError`; its message contains no configuration values.
 
-    A file that another user can change may not have references to other values.
+    A file that another user can change must not contain `${…}` references to other files or
+    variables.
     """
     try:
         content, writer = file_access.read_file_and_check_writers(path, max_bytes=_MAX_FILE_BYTES)
@@ -75,7 +77,7 @@ def read_connector_file(path: pathlib.Path) -> ConnectorFile:
 def parse_connector_file(content: bytes) -> ConnectorFile:
     """Parse the content of a connector file. Raises `ConfigError`."""
     if content.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{"):
-        return _parse_json(content)
+        return _parse_json_connector_file(content)
     try:
         found = java_properties.parse_properties(content.decode("iso-8859-1"))
     except ValueError as error:
@@ -83,7 +85,7 @@ def parse_connector_file(content: bytes) -> ConnectorFile:
     return _build_named_connector(found)
 
 
-def _parse_json(content: bytes) -> ConnectorFile:
+def _parse_json_connector_file(content: bytes) -> ConnectorFile:
     try:
         return _build_named_connector(request_bodies.parse_config(content))
     except UnreadableBody as error:
@@ -95,7 +97,7 @@ def _parse_json(content: bytes) -> ConnectorFile:
         both = (
             alone
             if words == alone
-            else f"read as a configuration: {alone}; read as a request: {words}"
+            else f"as a configuration: {alone}; as a request to create a connector: {words}"
         )
         raise ConfigError(both) from None
     given = request.config.get(_NAME_KEY, request.name)
@@ -131,7 +133,10 @@ class StandaloneSettings(WorkerSettings):
 def read_settings(
     path: pathlib.Path, *, environment: Mapping[str, str] = os.environ
 ) -> StandaloneSettings:
-    """Read a worker file and import its plugins. Raises `SettingsError` with all problems."""
+    """Read a standalone worker's properties file and import its plugins.
+
+    Raises `SettingsError` with all problems.
+    """
     source = WorkerSettingsSource(
         file=str(path), folder=pathlib.Path.cwd(), environment=environment
     )
@@ -139,8 +144,10 @@ def read_settings(
 
 
 def parse_settings(content: str, source: WorkerSettingsSource) -> StandaloneSettings:
-    """Parse the content of a worker file and import its plugins. Raises `SettingsError` with all
-    problems."""
+    """Parse the content of a standalone worker's properties file and import its plugins.
+
+    Raises `SettingsError` with all problems.
+    """
     given = properties_file.parse_properties_file(
         content, file=source.file, folder=source.folder, environment=source.environment
     )

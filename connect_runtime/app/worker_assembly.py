@@ -81,12 +81,12 @@ class WorkerAddress:
     url: str
     """URL that the worker advertises to its group."""
     peers: PeerClient | None
-    """Client for other workers, or None if no requests are forwarded."""
+    """Client for requests to other workers; None if no requests are forwarded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerGroupDeps:
-    """Dependencies of a worker's group."""
+    """What a worker group is built from: address, config store and metrics."""
 
     worker_id: str
     url: str
@@ -96,8 +96,8 @@ class WorkerGroupDeps:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartupSnapshot:
-    """State that a worker has read before it starts: its worker id, the configurations and the
-    statuses."""
+    """What a worker has read before it joins its group: configurations and statuses, and its
+    worker id."""
 
     worker_id: str
     configs: ConfigBackingStore
@@ -106,8 +106,8 @@ class StartupSnapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerMode:
-    """Components that differ between distributed and standalone workers. None of the components is
-    started yet."""
+    """Components that differ between distributed and standalone workers, before they are
+    started."""
 
     settings: WorkerSettings
     config: WorkerConfig
@@ -121,11 +121,12 @@ class WorkerMode:
     has_peers: bool
     """True if requests may be forwarded to other workers."""
     check_startup: Callable[[StartupSnapshot], None]
-    """Called after the stores were read. Raises `FatalError` if the worker must not run."""
+    """Check called after the config and status topics were read. Raises `FatalError` if the
+    worker must not run."""
 
 
 def _do_nothing() -> None:
-    """Do nothing; default callback."""
+    """Default callback, which does nothing."""
 
 
 class _HerderEventPoster:
@@ -144,7 +145,8 @@ class _HerderEventPoster:
 
 
 BuildWorkerMode = Callable[[Callable[[str], None]], WorkerMode]
-"""Function that builds a worker mode. Its argument is called when a vital component has failed."""
+"""Builds a worker mode. The argument is a callback for failures of a vital component, with the
+reason."""
 
 
 class WorkerAssembly:
@@ -156,7 +158,10 @@ class WorkerAssembly:
         self, build_mode: BuildWorkerMode, *, on_leading: Callable[[], None] = _do_nothing
     ) -> None:
         """Create the worker's components. `on_leading` is called when this worker becomes the
-        leader. Raises `FatalError` if the client library rejects the settings."""
+        leader.
+
+        Raises `FatalError` if the Kafka client library rejects the settings.
+        """
         self._ended = threading.Event()
         self._broken: str | None = None
         self.kind = kind = build_mode(self.report_failure)
@@ -188,19 +193,20 @@ class WorkerAssembly:
 
     @property
     def failure(self) -> str | None:
-        """Reason why the worker failed, or None if it has not failed."""
+        """Reason why the worker failed; None if it has not failed."""
         if self._loop is not None and self._loop.failure is not None:
             return self._loop.failure
         return self._broken
 
     @property
     def is_leader(self) -> bool:
-        """True if this worker is its group's leader as of the last rebalance."""
+        """True if this worker is its group's leader, as of the last rebalance."""
         return self._standing.is_leader
 
     @property
     def leader_url(self) -> str:
-        """URL that the group's leader advertised in the last rebalance; "" before the first."""
+        """URL that the group's leader advertised in the last rebalance; "" before the first
+        rebalance."""
         return self._standing.leader_url
 
     @property
@@ -210,7 +216,8 @@ class WorkerAssembly:
 
     @property
     def assignment_offset(self) -> int:
-        """Config topic offset of the last assignment; -1 before the first."""
+        """Config topic offset on which the last assignment is based; -1 before the first
+        assignment."""
         return self._standing.config_offset
 
     @property
@@ -220,7 +227,7 @@ class WorkerAssembly:
         return {} if self._worker is None else self._worker.started_items.snapshot()
 
     def look_up_cluster(self) -> None:
-        """Look up the id of the Kafka cluster. Raises `ConnectError` if no broker responds."""
+        """Read the Kafka cluster id. Raises `ConnectError` if no broker responds."""
         end = Deadline.after(CLUSTER_ID_TIMEOUT_S, now_s=self._clock.now_s())
         self._cluster_id = self.kind.admin.get_cluster_id(end)
         _LOG.info("connected to Kafka cluster %s", self._cluster_id)
@@ -228,7 +235,7 @@ class WorkerAssembly:
     def build_rest_dependencies(self, home: WorkerAddress) -> RestDependencies:
         """Build the herder and return the dependencies of the REST API.
 
-        From then on, requests can be submitted, but they are rejected until the worker is ready.
+        Afterwards, requests can be submitted, but they are rejected until the worker is ready.
         """
         settings = self.kind.settings
         self._home = home
@@ -281,11 +288,12 @@ class WorkerAssembly:
         self._loop.start()
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait for up to `timeout_s`; return True if the worker has failed (see `failure`)."""
+        """Wait for up to `timeout_s` for the worker to fail; return True if it has failed (see
+        `failure`)."""
         return self._ended.wait(timeout_s)
 
     def report_failure(self, reason: str) -> None:
-        """Report the failure of a vital component, which ends `wait`. Thread-safe."""
+        """Record that a vital component failed; this ends `wait`. Thread-safe."""
         _LOG.error("this worker cannot continue: %s", reason)
         self._broken = self._broken or reason
         self._ended.set()

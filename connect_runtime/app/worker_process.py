@@ -21,8 +21,10 @@ class WorkerProcess:
     thread; `wait` and `failure` are thread-safe."""
 
     def __init__(self, build_mode: BuildWorkerMode) -> None:
-        """Create the worker and its servers. Raises `FatalError` if the client library rejects the
-        settings."""
+        """Create the worker and its servers.
+
+        Raises `FatalError` if the Kafka client library rejects the settings.
+        """
         self.core = WorkerAssembly(build_mode)
         settings = self.core.kind.settings
         self._rest = RestServer(
@@ -40,7 +42,7 @@ class WorkerProcess:
 
     @property
     def failure(self) -> str | None:
-        """Reason why the worker failed, or None if it has not failed."""
+        """Reason why the worker failed; None if it has not failed."""
         return self.core.failure
 
     def start(self) -> None:
@@ -68,7 +70,8 @@ class WorkerProcess:
             raise
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait for up to `timeout_s`; return True if the worker has failed (see `failure`)."""
+        """Wait for up to `timeout_s` for the worker to fail; return True if it has failed (see
+        `failure`)."""
         return self.core.wait(timeout_s)
 
     def stop(self, rest_graceful_s: int = rest_server.GRACEFUL_STOP_TIMEOUT_S) -> None:

@@ -58,8 +58,10 @@ def select_broker_properties(values: Mapping[str, str], *, rest_uses_ssl: bool) 
 def validate_broker_security(
     account: ErrorCollector, values: Mapping[str, str], *, files: StoreFiles
 ) -> SecuritySettings | None:
-    """Parse the broker security settings. Return None if they are invalid, and add the problem to
-    the error collector `account`."""
+    """Parse and check the security settings for connections to brokers.
+
+    Return None if they are invalid. Problems are added to the error collector `account`.
+    """
     parsed = security_settings.parse_security_settings(values, files=files)
     for each in parsed.errors:
         account.add_problem(each.key, each.problem, allowed=each.allowed)
@@ -73,8 +75,10 @@ def validate_broker_security(
 def warn_about_client_security(
     account: ErrorCollector, values: Mapping[str, str], *, files: StoreFiles
 ) -> None:
-    """Check the security settings of the tasks' clients. Only warn about problems, because
-    connectors may set what is missing."""
+    """Check the security settings of the tasks' Kafka clients.
+
+    Problems are only warnings, because connectors may set what is missing.
+    """
     for kind in _CLIENT_KINDS:
         own = {
             key.removeprefix(kind.value): value
@@ -95,7 +99,8 @@ def warn_about_client_security(
 def parse_broker_access(
     account: ErrorCollector, values: Mapping[str, str], *, files: StoreFiles
 ) -> KafkaClusterAccess | None:
-    """Parse how to access the Kafka cluster, after its security settings were validated.
+    """Parse the settings for access to the Kafka cluster, after its security settings were
+    validated.
 
     Returns None if the settings are invalid. Problems are added to the error collector `account`.
     """
@@ -139,13 +144,14 @@ class WorkerSettings:
     """Path of the settings file, for messages."""
     rest: RestSettings
     https: HttpsContexts | None
-    """TLS contexts of the listeners, or None without https listeners."""
+    """TLS contexts of the https listeners; None if there are none."""
     admin_https: HttpsContexts | None
-    """TLS contexts of the admin listeners, or None without https admin listeners."""
+    """TLS contexts of the https admin listeners; None if there are none."""
     users: Mapping[str, str] | None = field(repr=False)
-    """Passwords by user, or None without basic authentication."""
+    """Passwords of the REST API's users, by user name; None if basic authentication is not
+    enabled."""
     access: KafkaClusterAccess
-    """Settings with which the worker's own clients access the Kafka cluster."""
+    """Settings for the worker's own clients to access the Kafka cluster."""
     files: StoreFiles
     """Reads certificate files. Relative paths are resolved against the working directory."""
     plugins: PluginRegistry
@@ -174,7 +180,7 @@ _KEYS_WITHOUT_EFFECT = {
         "socket.connection.setup.timeout.ms"
     ),
     "metadata.recovery.rebootstrap.trigger.ms": "has no effect here: bootstrap.servers are used"
-    " as soon as no known broker answers",
+    " as soon as no known broker responds",
     "bootstrap.resolve.timeout.ms": "has no effect here",
     "metadata.cluster.check.enable": "has no effect here",
     **{
@@ -188,7 +194,7 @@ _KEYS_WITHOUT_EFFECT = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerSettingsSource:
-    """Source of a worker's settings. Relative paths are resolved against `folder`."""
+    """Where a worker's settings come from. Relative paths are resolved against `folder`."""
 
     file: str
     folder: pathlib.Path
@@ -198,7 +204,7 @@ class WorkerSettingsSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerSettingsParts:
-    """Parsed settings. A part is None if it is invalid; the problem was reported to the
+    """Parsed settings of a worker. A part is None if it is invalid; its problem is in the
     `ErrorCollector`."""
 
     rest: RestConfiguration
@@ -214,8 +220,11 @@ class WorkerSettingsParts:
 def read_common_settings(
     source: WorkerSettingsSource, given: ResolvedProperties, definition: ConfigDef
 ) -> tuple[ErrorCollector, WorkerSettingsParts]:
-    """Read and validate all common settings. Problems are added to the error collector `account`,
-    whose `raise_errors_or_get_warnings` raises them."""
+    """Read and validate all settings that are common to distributed and standalone workers.
+
+    Problems are added to the returned error collector, whose `raise_errors_or_get_warnings` raises
+    them.
+    """
     account = ErrorCollector(given)
     _validate_worker_keys(account, definition)
     files = key_stores.create_store_files(source.folder)
@@ -243,8 +252,8 @@ def read_common_settings(
 def build_common_settings(
     source: WorkerSettingsSource, parts: WorkerSettingsParts, warnings: tuple[str, ...]
 ) -> dict[str, Any]:
-    """Return the fields of `WorkerSettings`, except the herder's settings. Call only if no problems
-    were reported."""
+    """Return the fields of `WorkerSettings` except `herder`. Call only if no problems were
+    reported."""
     assert parts.access is not None
     resolve: ResolveConnectorConfig = ConnectorConfigTransformer(
         providers=parts.providers.providers,
@@ -273,7 +282,7 @@ def _validate_worker_keys(account: ErrorCollector, definition: ConfigDef) -> Non
             continue  # a key of the worker's own clients, which validate it
         account.add_warning(
             key,
-            "has no effect: it is not a key of the Kafka Connect worker",
+            "has no effect: it is not a configuration key of Kafka Connect workers",
             nearest=config_errors.find_nearest_name(key, definition.keys),
         )
     for key, text in _KEYS_WITHOUT_EFFECT.items():

@@ -26,7 +26,7 @@ class Backoff:
         assert 0.0 <= self.jitter < 1.0, self.jitter
 
     def next_delay_s(self, rng: random.Random) -> float:
-        """Return the delay before the next attempt, and count the attempt."""
+        """Return the delay before the next attempt in seconds, and count the attempt."""
         exponent = min(self.attempts, 63)  # larger exponents overflow a float; max_s applies anyway
         self.attempts += 1
         delay_s = min(self.initial_s * self.multiplier**exponent, self.max_s)

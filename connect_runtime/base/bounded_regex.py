@@ -39,7 +39,7 @@ CLASS_CHARACTERS_MAX = 2_000_000
 lists each character when it compiles the expression (about 0.1 s at this limit)."""
 _STATES_MAX = 1_000
 _LOOKAHEAD_STEP_RESERVE = STEPS_MAX // 2
-"""Number of remaining steps at which lookaheads are no longer matched by `re`."""
+"""If fewer steps remain, lookaheads are matched by the NFA instead of `re`."""
 _LOOKAHEAD_STATES_MAX = 250_000
 """Maximum number of (state, position) pairs kept for lookaheads (about 50 MB)."""
 _PARTS_MAX = 100_000
@@ -70,7 +70,8 @@ _JAVA_GROUP = re.compile(r"\(\?<[a-zA-Z]")
 
 
 class PatternError(ValueError):
-    """A regular expression cannot be used. The message quotes it and states the reason."""
+    """Raised if a regular expression cannot be used. The message quotes it and states the
+    reason."""
 
     def __init__(self, pattern: str, reason: str) -> None:
         super().__init__(f"{pattern!r}: {reason}")
@@ -79,7 +80,7 @@ class PatternError(ValueError):
 
 
 class MatchLimitError(FatalError):
-    """Matching one name would take too many steps."""
+    """Raised if matching one name would take too many steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +93,10 @@ class BoundedPattern:
     _steps: dict[int, int] = field(repr=False, compare=False, default_factory=dict)
 
     def fullmatch(self, name: str, *, key: str = "") -> bool:
-        """Return whether the whole name matches.
+        """Return whether the expression matches the whole name.
 
         Raises `MatchLimitError` if matching would take too many steps. `key` is the configuration
-        key, which is shown in the message.
+        key of the expression, for the message.
         """
         matches = self._match_within_limits(name)
         if matches is None:
@@ -108,8 +109,8 @@ class BoundedPattern:
         return matches
 
     def _match_within_limits(self, name: str) -> bool | None:
-        """Return whether the whole name matches, or None after too many steps or a defect of
-        `re`."""
+        """Return whether the expression matches the whole name; None after too many steps or a
+        defect of `re`."""
         try:
             if self.estimate_steps(len(name)) <= STEPS_MAX:
                 return self._compiled.fullmatch(name) is not None
@@ -119,8 +120,10 @@ class BoundedPattern:
             return None
 
     def estimate_steps(self, length: int) -> int:
-        """Return an upper bound of the steps that `re` needs for a name of this length (rounded
-        up)."""
+        """Return an upper bound of the steps that `re` needs for a name of this length.
+
+        The length is rounded up.
+        """
         rounded = max(NAME_LENGTH_MAX, 1 << (length - 1).bit_length())
         if rounded not in self._steps:
             self._steps[rounded] = _estimate_cost(self._parsed, rounded)[1]
@@ -185,9 +188,9 @@ def compile_literal(name: str) -> BoundedPattern:
 
 
 def _parse_pattern(pattern: str) -> Any:
-    """Parse an expression, keeping only the captures that backreferences need.
+    """Parse a regular expression, keeping only the captures that its backreferences need.
 
-    `re` computes some captures incorrectly, so unneeded captures are removed.
+    `re` computes some captures incorrectly, so captures that are not needed are removed.
     """
     parsed = _parser.parse(pattern, re.ASCII)
     if not _has_backreference(parsed):
@@ -205,7 +208,7 @@ def _remove_captures(parsed: Any) -> None:
 
 
 def _list_subpatterns(op: Any, argument: Any) -> Sequence[Any]:
-    """Return the expressions that are nested in a part of an expression."""
+    """Return the expressions nested directly in one part of a regular expression."""
     if op is _constants.BRANCH:
         return list(argument[1])
     if op is _constants.GROUPREF_EXISTS:
@@ -293,7 +296,8 @@ position. `re` returns this end."""
 
 
 class _UnsupportedError(Exception):
-    """The expression has a backreference or too many states, so no NFA can be built."""
+    """Raised if no NFA can be built, because the expression has a backreference or too many
+    states."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,11 +318,12 @@ class _NfaState:
 
 
 class _TooManyStepsError(Exception):
-    """Matching one name would take too many steps."""
+    """Raised if matching one name would take too many steps."""
 
 
 class _Nfa:
-    """The NFA of one expression. State 0 is the accepting state."""
+    """The NFA (nondeterministic finite automaton) of one regular expression. State 0 is the
+    accepting state."""
 
     def __init__(self, parsed: Any) -> None:
         self._state = parsed.state
@@ -328,14 +333,15 @@ class _Nfa:
         self._first = self._add_pattern_sequence(list(parsed), parsed.state.flags, 0)
 
     def compute_max_re_steps(self, length: int) -> int:
-        """Return an upper bound of the steps of any single part that only `re` can match."""
+        """Return an upper bound of the steps that `re` needs for any single part that only `re`
+        can match."""
         parts = [
             each.part for each in self._steps if each.match is not None and each.lookahead is None
         ]
         return max((_estimate_cost([part], length)[1] for part in parts), default=0)
 
     def fullmatch(self, name: str) -> bool | None:
-        """Return whether the whole name matches, or None if `re` could need too many steps."""
+        """Return whether the NFA matches the whole name; None if `re` could need too many steps."""
         try:
             return _NfaMatch(self._steps, name).reaches_end(self._first)
         except _TooManyStepsError:
@@ -431,7 +437,7 @@ class _Nfa:
 
 
 class _NfaMatch:
-    """A match of one name against the NFA, within the step limits."""
+    """Matches one name against an NFA, within the step limits."""
 
     def __init__(self, steps: Sequence[_NfaState], name: str) -> None:
         self._steps = steps
@@ -442,7 +448,8 @@ class _NfaMatch:
         self._matching: set[tuple[int, int]] = set()
 
     def reaches_end(self, first: int) -> bool:
-        """Return whether a path exists from state `first` through the whole name.
+        """Return whether a path exists from state `first` through the whole name to the accepting
+        state.
 
         Raises `_TooManyStepsError` if the limits are exceeded.
         """
@@ -463,7 +470,8 @@ class _NfaMatch:
         return 0 in waiting[-1]
 
     def _match_state(self, number: int, at: int) -> int | None:
-        """Return the position after the state's match at `at`, or None if it does not match."""
+        """Return the position at which the state's match at `at` ends; None if the state does
+        not match there."""
         self._visits_left -= 1
         if self._visits_left < 0:
             raise _TooManyStepsError
@@ -483,7 +491,8 @@ class _NfaMatch:
         return None if match is None else match.end()
 
     def _matches_lookahead(self, first: int, last: int, at: int) -> bool:
-        """Return whether a path exists from state `first` at this position to state `last`.
+        """Return whether a lookahead's content matches at position `at`: a path leads from state
+        `first` to state `last`.
 
         Each (state, position) pair can reach only one `last` state, so results are cached for later
         evaluations of the same lookahead.
@@ -554,7 +563,8 @@ def _reject_java_syntax(pattern: str) -> None:
             at += 1 + pattern.startswith("^", at + 1)
             if pattern.startswith("]", at):
                 raise PatternError(
-                    pattern, r"a ] that opens a class means different things: write \]"
+                    pattern,
+                    r"a ] at the start of a class differs between Java and Python: write \]",
                 )
             continue
         elif _JAVA_GROUP.match(pattern, at):

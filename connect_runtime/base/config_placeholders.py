@@ -24,7 +24,7 @@ class Placeholder:
 
 
 def find_placeholders(text: str) -> Iterator[Placeholder]:
-    """Yield all placeholders from left to right."""
+    """Yield all placeholders in a text from left to right."""
     at = 0
     while (start := text.find("${", at)) >= 0 and (closing := text.find("}", start)) >= 0:
         at = closing + 1
@@ -41,8 +41,8 @@ def find_placeholders(text: str) -> Iterator[Placeholder]:
 
 
 def replace_placeholders(text: str, fill: Callable[[Placeholder], str]) -> str:
-    """Replace each placeholder with the result of `fill`. Placeholders in results are not
-    replaced."""
+    """Replace each placeholder in a text with the result of `fill`. Placeholders in results are
+    not replaced."""
     pieces, at = [], 0
     for each in find_placeholders(text):
         pieces += [text[at : each.start], fill(each)]

@@ -15,13 +15,13 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 LOOPBACK = "loopback"
-"""Client key that all loopback addresses of this machine share."""
+"""Client key that all loopback addresses share."""
 _IPV6_PREFIX = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientConnectionLimits:
-    """Maximum numbers of open connections of a server."""
+    """Maximum numbers of open connections that a server accepts."""
 
     total: int
     """Maximum connections in total, except loopback connections."""
@@ -63,7 +63,7 @@ class OpenConnections(Generic[T]):
     """Idle connections, longest idle first."""
 
     def admit_connection(self, connection: T, host: str) -> T | None:
-        """Register a new connection as idle.
+        """Register a newly accepted connection as idle, and return the connection to close, if any.
 
         Returns None if there is room; otherwise the connection to close, which is already
         unregistered. Returns `connection` itself if it is rejected because no other connection is
@@ -72,7 +72,7 @@ class OpenConnections(Generic[T]):
         client = get_client_key(host)
         victim = None
         if (
-            self._is_client_at_limit(client)
+            self._is_connection_limit_reached(client)
             and (victim := self._select_connection_to_close(client)) is None
         ):
             return connection
@@ -106,7 +106,9 @@ class OpenConnections(Generic[T]):
     def __len__(self) -> int:
         return len(self._client)
 
-    def _is_client_at_limit(self, client: str) -> bool:
+    def _is_connection_limit_reached(self, client: str) -> bool:
+        """Return whether the limit that applies to the client's next connection has been
+        reached."""
         if client == LOOPBACK:
             return self._counts[client] >= self.limits.loopback
         others = len(self._client) - self._counts[LOOPBACK]

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 
 class ConnectError(Exception):
-    """An operational error. Its message states what failed, where, and what to do next."""
+    """Base class of operational errors. The message states what failed, where, and what to do
+    next."""
 
 
 class RetriableError(ConnectError):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, order=True)
 class TopicPartition:
-    """One partition of a topic. Formatted like Kafka's, for example `orders-7`."""
+    """A partition of a topic. Formatted as Kafka does, for example `orders-7`."""
 
     topic: str
     partition: int
@@ -18,7 +18,7 @@ class TopicPartition:
 
 @dataclass(frozen=True, slots=True, order=True)
 class ConnectorTaskId:
-    """One task of a connector. Formatted like Connect's, for example `file-source-0`.
+    """A task of a connector. Formatted as Connect does, for example `file-source-0`.
 
     Sorted by connector, then by task number.
     """

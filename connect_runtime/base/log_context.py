@@ -22,8 +22,8 @@ _current: contextvars.ContextVar[tuple[tuple[str, str], ...]] = contextvars.Cont
 
 @contextlib.contextmanager
 def bind_log_fields(**parts: object) -> Iterator[None]:
-    """Bind context fields in a `with` block. Inner values replace outer values of the same
-    field."""
+    """Add context fields to the log lines of a `with` block. Inner values replace outer values
+    of a field."""
     merged = dict(_current.get())
     merged.update((name, str(value)) for name, value in parts.items())
     token = _current.set(tuple(merged.items()))
@@ -34,29 +34,29 @@ def bind_log_fields(**parts: object) -> Iterator[None]:
 
 
 def bind_current_flow() -> contextlib.AbstractContextManager[None]:
-    """Return a context manager that binds the caller's flow, if any, in a thread that the caller
-    starts."""
+    """Return a context manager for a thread that the caller starts: it adds the caller's flow,
+    if any, to the thread's log lines."""
     flow = dict(_current.get()).get("flow")
     return contextlib.nullcontext() if flow is None else bind_log_fields(flow=flow)
 
 
 def format_log_prefix() -> str:
-    """Format the bound fields as Kafka Connect does: `[east->west|task 3] ` (the flow without its
-    field name)."""
+    """Format the current context fields as Kafka Connect does: `[east->west|task 3] ` (the flow
+    without its field name)."""
     parts = [value if name == "flow" else f"{name} {value}" for name, value in _current.get()]
     return f"[{'|'.join(parts)}] " if parts else ""
 
 
 class LogContextFilter(logging.Filter):
-    """Copies the bound fields to each log record, but keeps fields that the record already has from
-    `extra`.
+    """Copies the current context fields to each log record, but keeps fields that the record
+    already has from `extra`.
 
     Attach the filter to handlers, because a logger's filters do not see records of its child
     loggers.
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Add the bound fields to the record. Always returns True."""
+        """Copy the current context fields to the log record. Always returns True."""
         record.context = format_log_prefix()
         for name, value in _current.get():
             if not hasattr(record, name):

@@ -29,11 +29,11 @@ _UNITS = (
 )
 
 Series = Mapping[tuple[str, ...], float]
-"""Metric values by label values. Label values are in the order of the metric's labels."""
+"""Values of a metric by label values, which are in the order of the metric's labels."""
 
 
 class HistogramValue(NamedTuple):
-    """The current counts and sum of one histogram series."""
+    """Current bucket counts and sum of one histogram series."""
 
     counts: tuple[int, ...]
     """Number of observations per bucket (not cumulative). The last bucket has no upper bound."""
@@ -76,13 +76,13 @@ class Metric:
         assert self.unit in _UNITS, f"{self.name}: unit '{self.unit}' is not one of _UNITS"
         assert self.help, self.name
         assert (self.kind is MetricKind.COUNTER) == self.name.endswith("_total"), self.name
-        assert not self.unit or self._base_name.endswith(self.unit), self.name
+        assert not self.unit or self._name_without_total_suffix.endswith(self.unit), self.name
         assert (self.kind is MetricKind.HISTOGRAM) == bool(self.bounds), self.name
         assert all(one < other for one, other in itertools.pairwise(self.bounds)), self.bounds
         assert all(map(math.isfinite, self.bounds)), self.bounds
 
     @property
-    def _base_name(self) -> str:
+    def _name_without_total_suffix(self) -> str:
         return self.name.removesuffix("_total")
 
 
@@ -125,7 +125,7 @@ class MetricRegistry:
     def increase_counter(
         self, metric: Metric, amount: float, *, labels: tuple[str, ...] = ()
     ) -> None:
-        """Increase a counter. An amount of 0 only creates the series."""
+        """Increase a counter. Increasing it by 0 only creates the series."""
         assert metric.kind is MetricKind.COUNTER, metric.name
         assert amount >= 0, (metric.name, amount)
         assert len(labels) == len(metric.labels), (metric.name, labels)
@@ -137,7 +137,8 @@ class MetricRegistry:
     def add_observations(
         self, metric: Metric, added: HistogramValue, *, labels: tuple[str, ...] = ()
     ) -> None:
-        """Add observations to a histogram. An empty `added` only creates the series."""
+        """Add observations to a histogram series. If `added` is empty, the series is only
+        created."""
         assert metric.kind is MetricKind.HISTOGRAM, metric.name
         assert len(added.counts) == len(metric.bounds) + 1, (metric.name, added)
         assert min(added.counts) >= 0, (metric.name, added)
@@ -151,7 +152,7 @@ class MetricRegistry:
         self._changed.add(metric.name)
 
     def set_gauge_series(self, metric: Metric, series: Series) -> None:
-        """Replace all series of a gauge. Series that are missing in `series` are removed."""
+        """Replace all series of a gauge. Existing series that are not in `series` are removed."""
         assert metric.kind is MetricKind.GAUGE, metric.name
         assert all(len(labels) == len(metric.labels) for labels in series), metric.name
         if self._values[metric.name] != series:
@@ -170,7 +171,7 @@ class MetricRegistry:
                 self._changed.add(metric.name)
 
     def publish_values(self) -> None:
-        """Replace `all_families` with the current values."""
+        """Replace `all_families` with a snapshot of the current values."""
         before = {each.metric.name: each for each in self.all_families}
         self.all_families = tuple(
             MetricFamily(

@@ -42,18 +42,19 @@ class AllowedHosts:
     """True to accept every host name."""
 
     def allows(self, host: str | None) -> bool:
-        """Return whether the `Host` header (with or without port) is accepted for reading.
+        """Return whether the `Host` header (with or without port) is accepted for a request that
+        only reads.
 
         A missing header (None) is accepted, because browsers always send the header.
         """
-        return self.allows_changes(host) or "." not in (_parse_name(host) or ".")
+        return self.allows_changes(host) or "." not in (_parse_host_name(host) or ".")
 
     def allows_changes(self, host: str | None) -> bool:
         """Return whether the `Host` header is accepted for a browser's request that makes
         changes."""
         if host is None or self.allow_all:
             return True
-        name = _parse_name(host)
+        name = _parse_host_name(host)
         return name is not None and (
             _is_address(name)
             or name == "localhost"
@@ -63,8 +64,10 @@ class AllowedHosts:
 
 
 def parse_allowed_hosts(names: Iterable[str]) -> AllowedHosts:
-    """Parse configured host names: `*.example.org` allows every subdomain of `example.org`, `*`
-    every name."""
+    """Parse configured host names.
+
+    `*.example.org` allows every subdomain of `example.org`, and `*` allows every name.
+    """
     given = [each.strip().lower().rstrip(".") for each in names if each.strip()]
     return AllowedHosts(
         names=frozenset(each for each in given if not each.startswith("*")),
@@ -87,7 +90,7 @@ def explain_refused_origin(origin: str | None) -> str:
 
 
 def is_cross_origin(*, host: str | None, origin: str | None, fetch_site: str | None) -> bool:
-    """Return whether a page of another origin sent the request.
+    """Return whether a request was sent by a page of another origin.
 
     `fetch_site` is the `Sec-Fetch-Site` header. Clients other than browsers send neither this
     header nor `Origin`.
@@ -116,8 +119,8 @@ def _get_host_and_port(match: re.Match[str], default_port: str) -> tuple[str, st
     return match["name"].lower().rstrip("."), match["port"] or default_port
 
 
-def _parse_name(host: str | None) -> str | None:
-    """Return the lower-case name in a `Host` header; None if the header is malformed."""
+def _parse_host_name(host: str | None) -> str | None:
+    """Return the lower-case host name in a `Host` header; None if the header is malformed."""
     match = _HOST_PATTERN.fullmatch((host or "").strip())
     return None if match is None else match["name"].lower().rstrip(".")
 

@@ -29,12 +29,12 @@ class Deadline:
 
     @classmethod
     def after(cls, timeout_s: float, *, now_s: float) -> Deadline:
-        """Create the deadline `timeout_s` from now."""
+        """Create a deadline that is `timeout_s` after the current time `now_s`."""
         return cls(now_s + timeout_s)
 
     def remaining_s(self, now_s: float) -> float:
-        """Return the remaining seconds. Never negative, so that the result can be used as a wait
-        timeout."""
+        """Return the seconds until the deadline. Never negative, so that the result can be used
+        as a wait timeout."""
         return max(0.0, self.at_s - now_s)
 
     def is_expired(self, now_s: float) -> bool:

@@ -26,7 +26,7 @@ class SampleWindows:
 
     @property
     def span_s(self) -> float:
-        """Period that all windows together cover, in seconds."""
+        """Total period that all windows cover, in seconds."""
         return self.windows * self.window_s
 
 
@@ -41,7 +41,8 @@ class _SampleWindow:
 
 
 class WindowedValues(NamedTuple):
-    """Statistics at one point in time. `avg`, `max` and `min` are NaN without recent values."""
+    """Statistics at one point in time. `avg`, `max` and `min` are NaN if there are no recent
+    values."""
 
     total: float
     """Sum of all values ever observed."""
@@ -55,12 +56,14 @@ class WindowedValues(NamedTuple):
 
     @property
     def share_of_ones(self) -> float:
-        """Fraction of ones among recent values of a 0/1 statistic; 0 without recent values."""
+        """Fraction of ones among recent values of a 0/1 statistic; 0 if there are no recent
+        values."""
         return 0.0 if math.isnan(self.avg) else self.avg
 
     @property
     def share_of_zeros(self) -> float:
-        """Fraction of zeros among recent values of a 0/1 statistic; 0 without recent values."""
+        """Fraction of zeros among recent values of a 0/1 statistic; 0 if there are no recent
+        values."""
         return 0.0 if math.isnan(self.avg) else 1.0 - self.avg
 
 
@@ -83,7 +86,7 @@ class WindowedStat:
     def observe_many(
         self, count: int, total: float, *, minimum: float, maximum: float, now_s: float
     ) -> None:
-        """Observe `count` values with the sum `total` in one call."""
+        """Observe `count` values whose sum is `total`, in one call."""
         assert count > 0, count
         windows = self._windows
         if not windows or now_s - windows[-1].begun_s >= self.sampling.window_s:

@@ -23,7 +23,7 @@ HIDDEN_VALUE = "[hidden]"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigProblem:
-    """One problem in a configuration file."""
+    """A problem in a configuration file."""
 
     line: int
     """Line number; 0 if the problem concerns the whole file."""
@@ -31,11 +31,11 @@ class ConfigProblem:
     """Path in the file, such as `flows[0].tasks.max`; "" for the whole file."""
     text: str
     given: str | None = None
-    """The value in the file. Never a secret."""
+    """The value in the file; None if it is not shown. Never a secret."""
     allowed: str | None = None
     """The allowed values."""
     nearest: str | None = None
-    """Known key that is most similar to an unknown key."""
+    """If the key is unknown, the known key that is most similar to it."""
 
     def describe(self, file: str) -> str:
         """Format the problem as one line: `file:line: key: problem`."""
@@ -52,7 +52,7 @@ class ConfigProblem:
 
 
 class SettingsError(FatalError):
-    """A configuration is invalid. `problems` are in file order."""
+    """Raised if a configuration is invalid. `problems` are in file order."""
 
     consequence: str = ""
     """Consequence for the command, such as "nothing was started"; "" if not stated."""
@@ -72,7 +72,7 @@ class SettingsError(FatalError):
 
 @contextlib.contextmanager
 def append_consequence_to_errors(text: str) -> Iterator[None]:
-    """Append a consequence to a `SettingsError` that is raised in this context."""
+    """Append a consequence to a `SettingsError` that is raised inside this `with` block."""
     try:
         yield
     except SettingsError as error:
@@ -94,7 +94,7 @@ def find_nearest_name(name: str, known: Iterable[str]) -> str | None:
 
 
 def _quote_value(text: str) -> str:
-    """Quote a value as in the file, escaping it if it contains control characters."""
+    """Quote a value from the file, and escape it if it contains control characters."""
     if text == HIDDEN_VALUE:
         return text
     return f"'{text}'" if text.isprintable() else repr(text)
@@ -131,7 +131,7 @@ _URL_SIGNATURE = re.compile(r"([?&;](?:sig|signature)=)[^\s&;]+", re.IGNORECASE)
 """Matches the signature of a URL that grants access without a login, such as an Azure shared access
 signature."""
 _URL_PASSWORD = re.compile(r"(//[^/\s:@]{0,256}:)[^/\s]{1,256}(?=@)")
-"""Matches up to the last @, because a password may contain the character."""
+"""Matches the password up to the last @, because a password may contain this character."""
 _LOGIN_PASSWORD = re.compile(
     r"""((?:^|[\s,;="'])(?!(?:User|Group|jdbc):)[^/\s:@,;="']{1,256}:)[^/\s,]{1,256}(?=@)"""
 )
@@ -148,13 +148,13 @@ def is_sensitive_key(name: str) -> bool:
 
 
 def hide_secrets(value: str) -> str:
-    """Replace the secrets that a value of a key that is not sensitive contains."""
+    """Replace the secrets in the value of a key that is not itself sensitive."""
     value = _URL_SIGNATURE.sub(lambda found: found[1] + HIDDEN_VALUE, _redact_url_passwords(value))
     return _SECRET_ASSIGNMENT.sub(lambda found: found[1] + HIDDEN_VALUE, value)
 
 
 def _redact_url_passwords(text: str) -> str:
-    """Replace the passwords of `user:password@host`."""
+    """Replace the passwords in texts of the form `user:password@host`."""
     for pattern in (_URL_PASSWORD, _LOGIN_PASSWORD):
         text = pattern.sub(lambda found: found[1] + HIDDEN_VALUE, text)
     return text
@@ -163,11 +163,12 @@ def _redact_url_passwords(text: str) -> str:
 def build_reference_problems(
     values: Iterable[tuple[int, str, str]], because: str
 ) -> list[ConfigProblem]:
-    """Build a problem for each value (line, key, text) with a reference such as `${file:path:key}`
-    in a file that another user can change.
+    """Build a problem for each value with a reference such as `${file:path:key}`, if another user
+    can change the file.
 
-    That user could otherwise have any file or variable of this user sent to an address of their
-    choice. `because` states who can change the file, and the remedy.
+    `values` are (line, key, text). The other user could otherwise have any file or variable of this
+    user sent to an address of their choice. `because` states who can change the file, and the
+    remedy.
     """
     return [
         ConfigProblem(line=line, key=key, text=f"refers to a value outside of this file, {because}")
@@ -177,11 +178,11 @@ def build_reference_problems(
 
 
 def explain_foreign_writer(path: pathlib.Path, writer: ForeignWriter) -> tuple[str, str]:
-    """Explain who can change a file through what, and how to prevent it, as two clauses."""
+    """Explain, as two clauses, who can change the file and how to prevent it."""
     who = "other users" if writer.owner is None else f"user id {writer.owner}"
-    what = "this file" if writer.path == path else f"its folder {writer.path}"
+    what = "this file" if writer.path == path else f"its directory {writer.path}"
     if writer.owner is None:
         remedy = f"run: chmod go-w {shlex.quote(str(writer.path))}"
     else:
-        remedy = "copy the file to a folder that is owned by root or by the user that runs it"
+        remedy = "copy the file to a directory owned by root or by the user that runs it"
     return f"{who} can write to {what}", remedy

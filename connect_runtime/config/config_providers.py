@@ -54,12 +54,11 @@ def rewrite_placeholders(text: str, format_placeholder: Callable[[str, str, str]
 
 
 class ProviderError(ValueError):
-    """A placeholder cannot be resolved. The message contains no values."""
+    """Raised if a placeholder cannot be resolved. The message contains no values."""
 
 
 class ProviderKind(enum.Enum):
-    """Where a provider reads its values: environment variables, a properties file or a
-    directory."""
+    """Source of a provider's values: environment variables, a properties file or a directory."""
 
     ENVIRONMENT = "env"
     FILE = "file"
@@ -68,14 +67,15 @@ class ProviderKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigProvider:
-    """A declared config provider."""
+    """A config provider that the configuration declares."""
 
     kind: ProviderKind
     paths: tuple[pathlib.Path, ...] = ()
     """Value of `allowed.paths`. After symbolic links are resolved (unlike in Kafka), files must be
     in or below these paths; empty allows all."""
     names: BoundedPattern | None = None
-    """Value of `allowlist.pattern`, which must match the entire name of an environment variable."""
+    """Value of `allowlist.pattern`: a regular expression that must match the whole name of an
+    environment variable."""
 
 
 BUILT_IN_PROVIDERS: Mapping[str, ConfigProvider] = {
@@ -85,8 +85,8 @@ BUILT_IN_PROVIDERS: Mapping[str, ConfigProvider] = {
 
 @dataclass(frozen=True, slots=True)
 class ResolvedText:
-    """Text with its placeholders replaced. `is_secret` is True if a provider supplied a part of the
-    text."""
+    """Text whose placeholders were replaced. `is_secret` is True if a provider supplied a part
+    of the text."""
 
     text: str = field(repr=False)
     is_secret: bool
@@ -122,12 +122,15 @@ class ConfigTransformer:
 
     @property
     def environment_names(self) -> frozenset[str]:
-        """Names of the environment variables that were used. They contain secrets that child
-        processes should not inherit."""
+        """Names of the environment variables that were used.
+
+        The variables contain secrets that child processes should not inherit.
+        """
         return frozenset(self._names)
 
     def resolve_placeholders(self, text: str) -> ResolvedText:
-        """Replace the placeholders in a text. Placeholders within provided values are not replaced.
+        """Replace the placeholders in a text. Placeholders within the replacement values are not
+        replaced.
 
         Raises `ProviderError`.
         """
@@ -170,8 +173,10 @@ class ConfigTransformer:
         )
 
     def _resolve_placeholder(self, found: Placeholder) -> str | None:
-        """Return a placeholder's value, or None if its provider is unknown and placeholders of
-        unknown providers are left unchanged."""
+        """Return a placeholder's value.
+
+        Returns None if its provider is unknown and such placeholders are left unchanged.
+        """
         name, path, key = found.provider, found.path or "", found.key
         provider = self._declared.get(name)
         if provider is None and not self._strict:
@@ -190,7 +195,7 @@ class ConfigTransformer:
             return self._read_environment_value(key, provider)
         if provider.kind is ProviderKind.FILE:
             return self._read_properties_value(path, key, provider=provider)
-        return self._read_folder_value(path, key, provider=provider)
+        return self._read_directory_value(path, key, provider=provider)
 
     def _read_environment_value(self, name: str, provider: ConfigProvider) -> str:
         try:
@@ -218,11 +223,11 @@ class ConfigTransformer:
             raise ProviderError(f"{file} has no key {key!r}")
         return self._properties[file][key]
 
-    def _read_folder_value(self, path: str, name: str, *, provider: ConfigProvider) -> str:
+    def _read_directory_value(self, path: str, name: str, *, provider: ConfigProvider) -> str:
         if not path:
             raise ProviderError(f"${{dir:{name}}} names no file: write ${{dir:path:file}}")
         if name in ("", "..") or pathlib.PurePath(name).name != name:
-            raise ProviderError(f"{name!r} must be a file name in {path}, without folders")
+            raise ProviderError(f"{name!r} must be a file name in {path}, without directories")
         # Editors and `kubectl create secret --from-file` append an unintended line break.
         file = _resolve_allowed_path(self._folder / path / name, provider)
         if file not in self._contents:
@@ -265,7 +270,7 @@ def _resolve_allowed_path(file: pathlib.Path, provider: ConfigProvider) -> pathl
         allowed = ", ".join(map(str, provider.paths))
         raise ProviderError(
             f"{file}{resolved_note} is not in allowed.paths of the provider ({allowed}): use a "
-            "file there, or add its folder"
+            "file there, or add its directory"
         )
     return real
 
@@ -286,8 +291,10 @@ ReportProblem = Callable[[ConfigProblem], None]
 def read_declared_providers(
     pairs: Mapping[str, JavaProperty], *, refuse: ReportProblem, warn: ReportProblem
 ) -> Mapping[str, ConfigProvider]:
-    """Return the declared providers by name. Reports errors to `refuse`, and unused keys to
-    `warn`."""
+    """Return the config providers that the properties declare, by name.
+
+    Reports errors to `refuse`, and unused keys to `warn`.
+    """
     listed = pairs.get(PROVIDERS_KEY)
     names = [name.strip() for name in listed.value.split(",")] if listed is not None else []
     found: dict[str, ConfigProvider] = {}

@@ -49,7 +49,7 @@ class ClientKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientConfig:
-    """A complete client configuration, which includes secrets."""
+    """A complete Kafka client configuration, which includes secrets."""
 
     client_id: str
     properties: Mapping[str, str] = field(repr=False)
@@ -140,8 +140,8 @@ def _build_sink_client_config(
 
 
 def find_client_overrides(config: Iterable[str], kind: ClientKind) -> dict[str, str]:
-    """Return a connector's overrides for a kind of client: the client's key by the connector's
-    key."""
+    """Return a connector's overrides for a kind of client, as a map from the connector's key to
+    the client's key."""
     prefix = kind.override_prefix
     return {
         name: name.removeprefix(prefix)
@@ -153,7 +153,8 @@ def find_client_overrides(config: Iterable[str], kind: ClientKind) -> dict[str, 
 def find_refused_overrides(
     worker: WorkerConfig, config: Iterable[str], kind: ClientKind
 ) -> dict[str, str]:
-    """Return overrides that the worker's policy does not allow, with Java's error message."""
+    """Return the connector's overrides that the worker's policy does not allow, each with Java's
+    error message."""
     return {
         name: f"The '{worker.override_policy.value}' policy does not allow '{key}' to be overridden"
         " in the connector configuration."
@@ -165,7 +166,7 @@ def find_refused_overrides(
 def find_refused_token_endpoints(
     worker: WorkerConfig, config: Mapping[str, str | None]
 ) -> dict[str, str]:
-    """Return the keys that name an OAuth token endpoint the worker does not allow, with the error
+    """Return the keys whose OAuth token endpoint the worker does not allow, each with an error
     message.
 
     Applies to connectors and tasks, and to keys with any prefix, because connectors with their own
@@ -174,8 +175,8 @@ def find_refused_token_endpoints(
     own = {value for name, value in worker.raw.items() if name.endswith(_TOKEN_ENDPOINT_KEYS)}
     return {
         name: f"{name}: this worker does not allow connectors to request tokens from {value}: use a"
-        f" URL that {worker_keys.OAUTH_URLS_KEY} lists in the worker's properties, or add this one"
-        " there"
+        f" URL that {worker_keys.OAUTH_URLS_KEY} in the worker's properties allows, or add this URL"
+        " to it"
         for name, value in config.items()
         if name.endswith(_TOKEN_ENDPOINT_KEYS) and value and value not in worker.oauth_urls | own
     }
@@ -201,7 +202,8 @@ def _build_client_config(
     base: Mapping[str, str],
     client_id: str,
 ) -> ClientConfig:
-    """Merge the settings by precedence. Raises `ConfigError` for overrides that are not allowed."""
+    """Merge the client settings in order of precedence. Raises `ConfigError` for overrides that
+    are not allowed."""
     refused = find_refused_overrides(worker, config, kind)
     if refused:
         raise ConfigError(" ".join(refused.values()))

@@ -36,14 +36,14 @@ _TOPIC_CREATION_UNSUPPORTED = (
 
 
 class ReloadAction(enum.Enum):
-    """`config.action.reload`: the action when a provider's value changes."""
+    """Value of `config.action.reload`: the action when a config provider's value changes."""
 
     NONE = "none"
     RESTART = "restart"
 
 
 class ErrorTolerance(enum.Enum):
-    """`errors.tolerance`: the setting that determines whether records with errors are skipped."""
+    """Value of `errors.tolerance`: whether records with errors are skipped."""
 
     NONE = "none"
     ALL = "all"
@@ -54,7 +54,7 @@ class ErrorHandlingConfig:
     """Parsed `errors.*` settings of a connector."""
 
     retry_timeout_ms: int = 0
-    """Maximum time for retrying a failed operation; -1 retries without limit."""
+    """Maximum time for retrying a failed operation; -1 retries without a time limit."""
     retry_delay_max_ms: int = 60_000
     tolerance: ErrorTolerance = ErrorTolerance.NONE
     log: bool = False
@@ -66,7 +66,7 @@ class ConnectorConfig:
     """Settings common to source and sink connectors."""
 
     raw: Mapping[str, str | None] = field(repr=False)
-    """The complete configuration with `${…}` resolved; may contain secrets."""
+    """The complete configuration with `${…}` references resolved; may contain secrets."""
     name: str
     connector_class: str
     tasks_max: int
@@ -76,7 +76,7 @@ class ConnectorConfig:
     predicates: tuple[str, ...]
     errors: ErrorHandlingConfig
     unsupported_settings: Mapping[str, str]
-    """Unsupported settings by name, with the reason why the connector cannot run."""
+    """Unsupported settings by name, each with the reason why the connector cannot run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,7 +143,8 @@ def parse_sink_config(
 
 
 def find_sink_topic_problems(props: Mapping[str, str | None]) -> dict[str, str]:
-    """Return conflicts between a sink's `topics`, `topics.regex` and dead letter topic, by key.
+    """Return conflicts between a sink's `topics`, `topics.regex` and dead letter topic, as messages
+    by key.
 
     The messages are those of Java's SinkConnectorConfig.validate.
     """
@@ -271,7 +272,7 @@ _GROUP_ID_OVERRIDE = f"{_ClientKind.CONSUMER.override_prefix}group.id"
 def add_config_error(
     values: ConfigValues, name: str, message: str, *, value: str | None = None
 ) -> None:
-    """Add an error to a key, even if the key has no definition."""
+    """Add an error message to a key's validation result, even if the key has no definition."""
     found = values.setdefault(name, ConfigValue(name=name, value=value))
     found.error_messages.append(message)
 
@@ -285,7 +286,7 @@ def check_null_values(values: ConfigValues, config: ConnectorProps) -> None:
 
 
 def check_sink_topic_settings(values: ConfigValues, config: ConnectorProps) -> None:
-    """Add errors for conflicting topic settings of a sink."""
+    """Add errors for conflicting topic settings of a sink connector."""
     for name, message in find_sink_topic_problems(config).items():
         add_config_error(values, name, message)
 
@@ -293,8 +294,8 @@ def check_sink_topic_settings(values: ConfigValues, config: ConnectorProps) -> N
 def check_consumer_group(
     values: ConfigValues, config: ConnectorProps, *, worker_group: str
 ) -> None:
-    """Add an error if a sink's consumer group is `worker_group`, the group of the Connect
-    workers."""
+    """Add an error if a sink connector's consumer group is `worker_group`, the group of the
+    Connect workers."""
     if _GROUP_ID_OVERRIDE in config:
         group = config[_GROUP_ID_OVERRIDE]
         if group == worker_group:
@@ -314,7 +315,7 @@ def check_unsupported_settings(
 ) -> None:
     """Add errors for unsupported settings, except for keys that already have an error.
 
-    `self_applied_keys` are keys that the connector applies itself.
+    `self_applied_keys` are settings that the connector implements itself.
     """
     found = {name: each.value for name, each in values.items() if not each.error_messages}
     for name, message in find_unsupported_settings(found, config).items():
@@ -325,9 +326,9 @@ def check_unsupported_settings(
 def check_token_endpoints(
     values: ConfigValues, config: ConnectorProps, worker: WorkerConfig
 ) -> None:
-    """Add errors for token endpoints that are not allowed, except those in client overrides.
+    """Add errors for token endpoints that the worker does not allow.
 
-    `check_client_overrides` checks client overrides.
+    Endpoints in client overrides are checked by `check_client_overrides`.
     """
     for name, message in connector_client_settings.find_refused_token_endpoints(
         worker, config
@@ -342,8 +343,8 @@ def check_token_endpoints(
 def check_client_overrides(
     worker: WorkerConfig, config: ConnectorProps, *, sink: bool
 ) -> list[ConfigInfo]:
-    """Return every client override of the connector, with errors for overrides the worker's policy
-    does not allow."""
+    """Return every client override of the connector, with an error if the worker does not allow
+    the override."""
     found = []
     for kind in _list_client_kinds(config, sink=sink):
         refused = {

@@ -102,8 +102,8 @@ class _KeyBuilder:
 def explain_invalid_name(name: str) -> str:
     """Return why a connector name is invalid, or "" if it is valid.
 
-    Java accepts these names, although no URL can then address the connector, or its records cannot
-    be written.
+    Java accepts these invalid names, although no URL can then address the connector, or its records
+    cannot be written.
     """
     if name in (".", ".."):
         return f"is {name!r}, which cannot be part of a URL"

@@ -25,7 +25,7 @@ class JavaProperty:
     key: str
     value: str = field(repr=False)
     line: int
-    """Line where the pair begins, starting at 1."""
+    """Line on which the pair begins, starting at 1."""
 
 
 def parse_properties(text: str) -> dict[str, str]:

@@ -42,7 +42,7 @@ class WorkerMetricsSettings:
 
 
 def validate_metrics_listener(name: str, value: Any) -> None:
-    """Validate `prometheus.listener`. Raises `ConfigError`."""
+    """Check that the value of `prometheus.listener` is valid. Raises `ConfigError` if it is not."""
     if value and _parse_metrics_listener(value) is None:
         raise config_types.build_invalid_value_error(
             name, value, "Value must have the form http://host:port, such as http://:9404"
@@ -50,7 +50,7 @@ def validate_metrics_listener(name: str, value: Any) -> None:
 
 
 def parse_metrics_settings(found: Mapping[str, Any]) -> WorkerMetricsSettings:
-    """Build the settings from parsed and validated properties."""
+    """Build the metrics settings from a worker's parsed and validated properties."""
     window_s = float(found["metrics.sample.window.ms"]) / 1000.0
     return WorkerMetricsSettings(
         sampling=SampleWindows(

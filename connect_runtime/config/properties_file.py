@@ -32,13 +32,13 @@ class ResolvedProperties:
 
     file: str
     pairs: PropertyPairs
-    """Key-value pairs as in the file, by key."""
+    """Key-value pairs as written in the file, by key."""
     values: Mapping[str, str] = field(repr=False)
     """Resolved values by key, excluding the keys in `unresolved_keys`."""
     provided_keys: frozenset[str]
-    """Keys whose value came from a provider."""
+    """Keys whose value came from a config provider."""
     unresolved_keys: frozenset[str]
-    """Keys whose placeholders cannot be resolved."""
+    """Keys whose value contains a placeholder that cannot be resolved."""
     providers: Mapping[str, ConfigProvider]
     problems: tuple[ConfigProblem, ...]
     warnings: tuple[ConfigProblem, ...]
@@ -47,8 +47,8 @@ class ResolvedProperties:
 def read_properties_text(path: pathlib.Path) -> str:
     """Read a properties file in Kafka's encoding, ISO-8859-1.
 
-    Raises `SettingsError` if it cannot be read, or if another user can change it and it has
-    `plugin.path`, whose modules are run, or references to other values.
+    Raises `SettingsError` if the file cannot be read. Also raises it if another user can change the
+    file, and the file sets `plugin.path`, whose modules are run, or refers to other values.
     """
     try:
         content, writer = file_access.read_file_and_check_writers(path, max_bytes=MAX_FILE_BYTES)
@@ -76,7 +76,8 @@ def read_properties_text(path: pathlib.Path) -> str:
 
 
 def parse_property_pairs(content: str, *, file: str) -> tuple[JavaProperty, ...]:
-    """Parse all pairs, including duplicate keys. Raises `SettingsError`."""
+    """Parse all key-value pairs of a properties file, including duplicate keys. Raises
+    `SettingsError`."""
     try:
         return java_properties.parse_property_entries(content)
     except ValueError as error:
@@ -88,7 +89,8 @@ def parse_property_pairs(content: str, *, file: str) -> tuple[JavaProperty, ...]
 def parse_properties_file(
     content: str, *, file: str, folder: pathlib.Path, environment: Mapping[str, str]
 ) -> ResolvedProperties:
-    """Parse and resolve a properties file. Relative paths are relative to `folder`.
+    """Parse a properties file and resolve its placeholders. Relative paths are relative to
+    `folder`.
 
     Raises `SettingsError` if the content is not a valid properties file.
     """
@@ -188,7 +190,7 @@ _MIN_REDACTED_LENGTH = 4
 
 
 class ErrorCollector:
-    """Collects problems and warnings of a file, at most one problem per key.
+    """Collects problems and warnings of a properties file, at most one problem per key.
 
     If a placeholder of a key cannot be resolved, only this problem is kept for the key.
     """
@@ -200,7 +202,7 @@ class ErrorCollector:
         self.values = given.values
 
     def add_problem(self, key: str, text: str, *, allowed: str | None = None) -> None:
-        """Record a problem of a key; "" stands for the whole file.
+        """Record a problem with a key's value; the key "" stands for the whole file.
 
         `text` may be a message of Java's ConfigDef.
         """
@@ -238,7 +240,8 @@ class ErrorCollector:
         return {each.key for each in self._problems if each.key} | self._given.unresolved_keys
 
     def raise_errors_or_get_warnings(self) -> tuple[str, ...]:
-        """Return the warnings as lines, or raise `SettingsError` with all problems."""
+        """Return the recorded warnings as lines, or raise `SettingsError` if problems were
+        recorded."""
         if self._problems:
             raise SettingsError(self._given.file, self._problems)
         ordered = sorted(dict.fromkeys(self._warnings), key=lambda each: each.line)
@@ -255,7 +258,7 @@ class ErrorCollector:
         return config_errors.HIDDEN_VALUE if config_errors.is_sensitive_key(key) else pair.value
 
     def _redact_message(self, key: str, text: str) -> str:
-        """Replace the message if it contains a secret or a value from a provider."""
+        """Replace the whole message if it contains a secret or a value from a provider."""
         for each in self._list_secret_keys():
             least = 1 if each == key else _MIN_REDACTED_LENGTH
             if any(len(part) >= least for part in _find_repeated_parts(self.values[each], text)):
@@ -271,6 +274,6 @@ class ErrorCollector:
 
 
 def _find_repeated_parts(value: str, text: str) -> list[str]:
-    """Return the parts of a value that occur in the text."""
+    """Return the parts of a configuration value that occur in a message."""
     parts = {value.strip(), *(each.strip() for each in value.split(","))} - {""}
     return [each for each in parts if each.lower() in text.lower()]

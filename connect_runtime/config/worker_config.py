@@ -62,7 +62,8 @@ class WorkerConfig:
     """Settings common to all workers."""
 
     raw: Mapping[str, str] = field(repr=False)
-    """All properties as given, for lookups by prefix; may contain secrets."""
+    """All properties as given, so that properties can be looked up by prefix; may contain
+    secrets."""
     bootstrap_servers: str
     key_converter: str
     value_converter: str
@@ -79,7 +80,7 @@ class WorkerConfig:
     metrics: WorkerMetricsSettings
 
     def get_properties_with_prefix(self, prefix: str) -> dict[str, str]:
-        """Return the properties that start with a prefix, with the prefix removed."""
+        """Return the properties whose keys start with a prefix, with the prefix removed."""
         return config_def.with_prefix(self.raw, prefix)
 
 
@@ -176,14 +177,16 @@ def _parse_common_config(properties: Mapping[str, str], found: Mapping[str, Any]
 
 
 def _parse_override_policy(name: str) -> ClientOverridePolicy:
-    """Parse the alias or Java class name of a policy. Raises ValueError if it is unknown."""
+    """Parse the alias or Java class name of a client override policy. Raises ValueError if it is
+    unknown."""
     simple = name.rpartition(".")[2].removesuffix("ConnectorClientConfigOverridePolicy")
     return ClientOverridePolicy(simple)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PropertyProblem:
-    """A problem of one property. The text continues a sentence that begins with the key."""
+    """A problem of one property. `text` continues a sentence that begins with the property's
+    key."""
 
     key: str
     text: str
@@ -195,7 +198,7 @@ class PropertyProblem:
 def find_property_problems(
     properties: Mapping[str, str], definition: ConfigDef
 ) -> tuple[PropertyProblem, ...]:
-    """Return problems of the properties, at most one per key."""
+    """Return the problems of a worker's properties, at most one per key."""
     values = definition.validate_all(properties)
     single = [
         PropertyProblem(key=each.name, text=each.error_messages[0])
@@ -215,7 +218,7 @@ def _parse_properties(properties: Mapping[str, str], definition: ConfigDef) -> d
 
 
 def _find_conflicting_values(found: Mapping[str, Any]) -> Iterator[PropertyProblem]:
-    """Find conflicts between valid values. Some values may be missing."""
+    """Find conflicts between valid values. Values of invalid properties are missing in `found`."""
     policy = "connector.client.config.override.policy"
     if policy in found:
         yield from _build_unknown_policy_problem(policy, found[policy])

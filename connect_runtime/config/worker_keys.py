@@ -149,7 +149,7 @@ def _define_common_keys() -> ConfigDef:
     keys.define(
         FILE_PATHS_KEY,
         Type.LIST,
-        "Files and folders that FileStream connectors may read and write; if empty, these"
+        "Files and directories that FileStream connectors may read and write; if empty, these"
         " connectors are disabled.",
         default=[],
     )

@@ -114,7 +114,7 @@ def parse_yaml(text: str) -> YamlDocument:
 
 
 def list_values(node: YamlNode | None, *, key: str = "") -> Iterator[tuple[int, str, str]]:
-    """Yield line, dotted key and text of each scalar below a node."""
+    """Yield line, dotted key and text of each scalar in a YAML tree."""
     match node:
         case YamlScalar(text=str(text), line=line):
             yield line, key, text
@@ -136,7 +136,7 @@ def format_yaml(tree: object) -> str:
 
 
 class _NestingTooDeepError(Exception):
-    """The YAML nesting exceeds `_MAX_DEPTH` levels."""
+    """Raised if YAML is nested deeper than `_MAX_DEPTH` levels."""
 
     def __init__(self, line: int) -> None:
         super().__init__(line)
@@ -144,7 +144,7 @@ class _NestingTooDeepError(Exception):
 
 
 class _DepthLimitedLoader(yaml.SafeLoader):
-    """YAML loader that stops at `_MAX_DEPTH` levels, before deeper levels are scanned."""
+    """YAML loader that stops at a nesting depth of `_MAX_DEPTH`, before it scans deeper levels."""
 
     _depth = 0
 
@@ -159,7 +159,7 @@ class _DepthLimitedLoader(yaml.SafeLoader):
 
 
 class _AliasExplosionError(Exception):
-    """YAML aliases are recursive or expand to too many nodes."""
+    """Raised if YAML aliases are recursive or expand to too many nodes."""
 
     def __init__(self, line: int) -> None:
         super().__init__(line)
@@ -215,7 +215,8 @@ class _NodeReader:
 
 
 def _describe_syntax_error(error: yaml.YAMLError) -> YamlProblem:
-    """Describe a syntax error without PyYAML's quote of the line, which may contain a password."""
+    """Describe a YAML syntax error without PyYAML's excerpt of the line, which may contain a
+    password."""
     if isinstance(error, yaml.MarkedYAMLError):
         mark = error.problem_mark or error.context_mark
         words = [_describe_parser_message(part) for part in (error.context, error.problem) if part]

@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class MemberLoads:
-    """Connectors and tasks assigned to each member, in the order in which the member reports them.
+    """Connectors and tasks assigned to each member, in the order in which the member reported them.
 
     Invariant: both maps have the same members in the same order.
     """
@@ -46,7 +46,7 @@ class MemberLoads:
     def from_members(
         cls, members: Mapping[str, ConnectorsAndTasks], *, without: Set[WorkItem]
     ) -> MemberLoads:
-        """Create loads from the work that members report, excluding the items in `without`."""
+        """Create the loads from the work that members report, excluding the items in `without`."""
         left = {member: held.without(without) for member, held in members.items()}
         return cls(
             connectors={member: list(held.connectors) for member, held in left.items()},
@@ -68,18 +68,19 @@ class MemberLoads:
         )
 
     def assign_to_member(self, member: str, items: Iterable[WorkItem]) -> None:
-        """Assign items to a member."""
+        """Assign connectors and tasks to a member."""
         more = ConnectorsAndTasks.from_items(items)
         self.connectors[member] += more.connectors
         self.tasks[member] += more.tasks
 
     def remove_from_member(self, member: str, items: Set[WorkItem]) -> None:
-        """Remove items from a member."""
+        """Remove connectors and tasks from a member."""
         self.connectors[member] = [each for each in self.connectors[member] if each not in items]
         self.tasks[member] = [each for each in self.tasks[member] if each not in items]
 
     def assign_work_evenly(self, items: Iterable[WorkItem]) -> None:
-        """Assign items to the least loaded members, balancing connectors and tasks separately."""
+        """Assign connectors and tasks to the least loaded members. Connectors and tasks are
+        balanced separately."""
         fresh = ConnectorsAndTasks.from_items(items)
         assign_evenly_to_members(self.connectors, fresh.connectors)
         assign_evenly_to_members(self.tasks, fresh.tasks)
@@ -87,7 +88,7 @@ class MemberLoads:
     def find_surplus_work(self, configured: ConnectorsAndTasks) -> dict[str, frozenset[WorkItem]]:
         """Return the work to revoke from each member so that all configured work can be balanced.
 
-        Empty while no member is running anything or nothing is configured.
+        The result is empty if no member is running any work or no work is configured.
         """
         if not configured or len(self.idle_members) == len(self.members):
             return {}
@@ -107,8 +108,8 @@ class MemberLoads:
 
 
 def assign_evenly_to_members(held: Mapping[str, list[T]], items: Sequence[T]) -> None:
-    """Assign items one by one to the member with the fewest items. Ties are resolved by member
-    id."""
+    """Assign each item to the member that has the fewest items so far. Ties are resolved by
+    member id."""
     order = sorted(
         held,
         key=lambda member: (len(held[member]), connectors_and_tasks.build_java_sort_key(member)),
@@ -125,10 +126,10 @@ def assign_evenly_to_members(held: Mapping[str, list[T]], items: Sequence[T]) ->
 
 
 def find_surplus_assignments(held: Mapping[str, Sequence[T]], total: int) -> dict[str, Sequence[T]]:
-    """Return the first items of each member that exceeds its share of `total`.
+    """Return the first items of each member that has more than its share of `total` items.
 
-    `total` includes unassigned items. If `total` is not divisible, the first members may have one
-    more item.
+    `total` includes unassigned items. If `total` is not divisible by the number of members, the
+    first members may have one more item.
     """
     least, extras = divmod(total, len(held))
     sizes = collections.Counter(len(items) for items in held.values())
@@ -147,14 +148,15 @@ def find_surplus_assignments(held: Mapping[str, Sequence[T]], total: int) -> dic
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DelayedRebalance:
-    """A scheduled rebalance. Until then, the work of departed members remains unassigned."""
+    """A scheduled rebalance. The work of departed members remains unassigned until the
+    rebalance."""
 
     candidates: tuple[str, ...] = ()
     """Members that were idle during the delay, in order of arrival."""
     scheduled_ms: int | None = None
-    """End of the delay in milliseconds of the caller's clock; None without a delay."""
+    """End of the delay in milliseconds of the caller's clock; None if no rebalance is scheduled."""
     revoked_before: bool = False
-    """True if the previous round revoked work to balance the load."""
+    """True if the previous rebalance revoked work to balance the load."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,11 +187,11 @@ def handle_lost_assignments(
     members_before: Set[str],
     times: RebalanceTimes,
 ) -> LostAssignments:
-    """Decide how to reassign `lost` work, which is sorted. `loads` has the work that members keep.
+    """Decide how to reassign the sorted `lost` work. `loads` contains the work that members keep.
 
-    If every member of the previous round is present, the work was not lost: members did not receive
-    the round's assignments. As in Java, if an idle member leaves after a round that revoked work,
-    the group waits for the whole delay although no work was lost.
+    If every member of the previous rebalance is present, the work was not lost: members did not
+    receive their assignments. As in Java, if an idle member leaves after a rebalance that revoked
+    work, the group waits for the whole delay although no work was lost.
     """
     if not lost and not waiting.revoked_before:
         return LostAssignments(delayed_rebalance=DelayedRebalance())
@@ -241,27 +243,28 @@ _MAX_REVOCATION_BACKOFF_EXPONENT = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignorState:
-    """State that a leader keeps from its previous round."""
+    """State that a leader keeps from its previous rebalance."""
 
     previous: frozenset[WorkItem] = frozenset()
-    """Work that was running or delayed after the previous round."""
+    """Connectors and tasks that were assigned or delayed after the previous rebalance."""
     revoked: frozenset[WorkItem] = frozenset()
-    """Work that the previous round revoked."""
+    """Connectors and tasks that the previous rebalance revoked."""
     members: frozenset[str] = frozenset()
     """Members of the previous round."""
     generation: int = -1
     delayed_rebalance: DelayedRebalance = field(default_factory=DelayedRebalance)
     revoking_rounds: int = 0
-    """Number of consecutive rounds that needed to revoke work."""
+    """Number of consecutive rebalances that needed to revoke work."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignmentRound:
-    """Input of the assignor for one generation."""
+    """Input of the assignor for one generation: configured work, and the members with the work
+    they report."""
 
     configured: ConfiguredWork
     members: Mapping[str, ConnectorsAndTasks]
-    """Work that each member reports, in the member's order."""
+    """Connectors and tasks that each member reports, in the member's order."""
     generation: int
     last_completed: int
     """Generation of the last assignment that this leader received; -1 if it has received none."""
@@ -272,37 +275,40 @@ class AssignmentPlan:
     """Assignment plan for one generation. Each map contains all members."""
 
     assigned: Mapping[str, ConnectorsAndTasks]
-    """Work to start, by member id."""
+    """Connectors and tasks to start, by member id."""
     revoked: Mapping[str, ConnectorsAndTasks]
     """Work to stop, by member id. May include lost work that is returned to a member but would
     overload it. Its revocation makes the member rejoin immediately, so that the work is reassigned
     without delay."""
     running: Mapping[str, ConnectorsAndTasks]
-    """Work that is running after the round, by member id."""
+    """Connectors and tasks that are running after the rebalance, by member id."""
     delay_ms: int
-    """Delay after which members rejoin; 0 without a scheduled rebalance."""
+    """Delay after which members rejoin; 0 if no rebalance is scheduled."""
     state: AssignorState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _RoundComparison:
-    """Comparison of the previous round with the members' reports and the configuration."""
+class _PreviousRebalanceComparison:
+    """Comparison of the previous rebalance with the members' reports and the configuration."""
 
     withdrawn: frozenset[WorkItem]
     """Work that was deleted or that several members are running. All members stop it, and
     configured work is reassigned."""
     missing: list[WorkItem]
-    """Work that should be running but is not reported by any member."""
+    """Connectors and tasks that should be running but are not reported by any member."""
     created: list[WorkItem]
-    """Configured work that has never been assigned."""
+    """Configured connectors and tasks that have never been assigned."""
 
 
 def plan_cooperative_assignment(
     round_: AssignmentRound, state: AssignorState, *, times: RebalanceTimes
 ) -> AssignmentPlan:
-    """Plan the next round towards running all configured work exactly once and balanced."""
+    """Plan the next assignments, so that eventually all configured work runs exactly once and is
+    balanced."""
     configured = round_.configured.list_work()
-    compared = _compare_with_last_round(round_, state, configured=frozenset(configured.items))
+    compared = _compare_with_previous_rebalance(
+        round_, state, configured=frozenset(configured.items)
+    )
     loads = MemberLoads.from_members(round_.members, without=compared.withdrawn)
     decision = handle_lost_assignments(
         compared.missing,
@@ -328,14 +334,14 @@ def plan_cooperative_assignment(
     )
 
 
-def _compare_with_last_round(
+def _compare_with_previous_rebalance(
     round_: AssignmentRound, state: AssignorState, *, configured: frozenset[WorkItem]
-) -> _RoundComparison:
+) -> _PreviousRebalanceComparison:
     reported = [item for held in round_.members.values() for item in held.items]
     active = frozenset(reported)
     previous = _select_previous_work(round_, state, active=active)
     deleted = previous - configured
-    return _RoundComparison(
+    return _PreviousRebalanceComparison(
         withdrawn=deleted | _find_duplicate_assignments(reported, active),
         missing=connectors_and_tasks.sort_connectors_and_tasks(previous - active - deleted),
         created=connectors_and_tasks.sort_connectors_and_tasks(configured - previous - active),
@@ -345,10 +351,10 @@ def _compare_with_last_round(
 def _select_previous_work(
     round_: AssignmentRound, state: AssignorState, *, active: frozenset[WorkItem]
 ) -> frozenset[WorkItem]:
-    """Return the work that should be running after the last round.
+    """Return the connectors and tasks that should be running after the previous rebalance.
 
     If members did not apply a revocation, returns the work that they report. Returns nothing if
-    this leader did not receive the round's assignment.
+    this leader did not receive its assignment of the previous rebalance.
     """
     if state.revoked & active:
         return active
@@ -367,9 +373,9 @@ def _find_duplicate_assignments(
 def _update_revocation_delay(
     state: AssignorState, *, needed: bool, times: RebalanceTimes
 ) -> AssignorState:
-    """Update the state for a round that does or does not need revocations (`needed`).
+    """Update the delay state after a rebalance that needs revocations, or does not (`needed`).
 
-    Starts a delay if consecutive rounds needed revocations. Call only while no delay is active.
+    Starts a delay if consecutive rebalances needed revocations. Call only while no delay is active.
     """
     waiting = state.delayed_rebalance
     if not needed:
@@ -392,7 +398,7 @@ def _set_revoked_before_flag(state: AssignorState, *, value: bool) -> AssignorSt
 
 
 def compute_revocation_backoff_ms(rounds: int, delay_max_ms: int) -> int:
-    """Compute the delay of a revocation: 40 ms, 1.6 s, 64 s, … up to `delay_max_ms`."""
+    """Compute the delay before the next revocation: 40 ms, 1.6 s, 64 s, … up to `delay_max_ms`."""
     unbounded_ms: int = REVOCATION_BACKOFF_BASE_MS ** min(rounds, _MAX_REVOCATION_BACKOFF_EXPONENT)
     return min(unbounded_ms, delay_max_ms)
 
@@ -402,7 +408,7 @@ def _build_plan(
     loads: MemberLoads,
     *,
     state: AssignorState,
-    compared: _RoundComparison,
+    compared: _PreviousRebalanceComparison,
     to_revoke: Mapping[str, frozenset[WorkItem]],
     now_ms: int,
 ) -> AssignmentPlan:
@@ -436,7 +442,7 @@ def _build_plan(
 def plan_eager_assignment(
     configured: ConfiguredWork, members: Iterable[str]
 ) -> dict[str, ConnectorsAndTasks]:
-    """Return the complete assignment of each member. Requires at least one member."""
+    """Return the complete eager assignment of each member. Requires at least one member."""
     ordered = sorted(members, key=connectors_and_tasks.build_java_sort_key)
     assert ordered, "a group must have at least one member"
     given: dict[str, list[WorkItem]] = {member: [] for member in ordered}

@@ -40,14 +40,16 @@ _MAX_STRING_BYTES = 0x7FFF
 
 
 class MalformedBytesError(ValueError):
-    """Metadata or an assignment is malformed. The message states the problem and its position."""
+    """Raised if metadata or an assignment is malformed. The message states the problem and its
+    position."""
 
 
 class ConnectProtocol(enum.Enum):
     """A sub-protocol of the group, with its wire name and version.
 
-    The broker selects one that all members support, in every generation. The first three, in lower
-    case, are the values of `connect.protocol`. Ordered by increasing preference.
+    In every generation, the broker selects a sub-protocol that all members support. The names of
+    the first three, in lower case, are the values of `connect.protocol`. Ordered by increasing
+    preference.
     """
 
     EAGER = ("default", 0)
@@ -84,14 +86,16 @@ class ConnectProtocol(enum.Enum):
         )
 
     def list_supported_protocols(self) -> tuple[ConnectProtocol, ...]:
-        """Return the protocols that a worker with this setting supports, in order of preference."""
+        """Return the protocols that a worker with this `connect.protocol` setting supports, in
+        order of preference."""
         oldest_first = list(ConnectProtocol)
         return tuple(reversed(oldest_first[: oldest_first.index(self) + 1]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectAssignment:
-    """A leader's assignment for one member. In metadata, it contains all work of a member."""
+    """A leader's assignment for one member. As a part of metadata, it contains all work of the
+    member."""
 
     error: int = NO_ERROR
     leader: str
@@ -102,17 +106,17 @@ class ConnectAssignment:
     assigned: ConnectorsAndTasks = connectors_and_tasks.NO_WORK
     revoked: ConnectorsAndTasks = connectors_and_tasks.NO_WORK
     delay_ms: int = 0
-    """Delay after which the member rejoins; 0 without a delay."""
+    """Delay after which the member rejoins; 0 if no rebalance is scheduled."""
 
     @property
     def failed(self) -> bool:
-        """True if the leader returned an error."""
+        """True if the leader returned an error instead of an assignment."""
         return self.error != NO_ERROR
 
 
 EMPTY_ASSIGNMENT = ConnectAssignment(leader="", leader_url="", config_offset=-1)
-"""Assignment that empty bytes stand for. The leader left the member out, so its work does not
-change."""
+"""The assignment that empty bytes encode: the leader left the member out, so the member's work
+does not change."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,11 +126,11 @@ class WorkerMetadata:
     url: str
     config_offset: int
     allocation: ConnectAssignment | None = None
-    """All work of the member; None before its first round."""
+    """All work of the member; None before its first assignment."""
 
     @property
     def running(self) -> ConnectorsAndTasks:
-        """All work that the member reports."""
+        """All connectors and tasks that the member reports."""
         return connectors_and_tasks.NO_WORK if self.allocation is None else self.allocation.assigned
 
 
@@ -253,7 +257,8 @@ class _ProtocolReader:
             raise self._create_error(f"{name} is not UTF-8: {error.reason}") from error
 
     def read_assignment_entries(self, name: str) -> ConnectorsAndTasks:
-        """Read an ARRAY of entries. It is empty if it is null or no bytes are left."""
+        """Read an ARRAY of assignment entries. Return no entries if the array is null or no
+        bytes are left."""
         connectors: list[str] = []
         tasks: list[ConnectorTaskId] = []
         count = 0 if self.is_at_end else self.read_integer(_I32, f"count of {name}")

@@ -42,7 +42,7 @@ class ConnectorsAndTasks:
         return bool(self.connectors or self.tasks)
 
     def without(self, gone: Iterable[WorkItem]) -> ConnectorsAndTasks:
-        """Return the items except those in `gone`."""
+        """Return the connectors and tasks except those in `gone`."""
         lacking = frozenset(gone)
         return ConnectorsAndTasks(
             connectors=tuple(each for each in self.connectors if each not in lacking),
@@ -50,7 +50,8 @@ class ConnectorsAndTasks:
         )
 
     def union(self, more: ConnectorsAndTasks) -> ConnectorsAndTasks:
-        """Return these items, followed by the items of `more` that are not among them."""
+        """Return these connectors and tasks, followed by the items of `more` that are not among
+        them."""
         known = frozenset(self.items)
         return ConnectorsAndTasks(
             connectors=self.connectors

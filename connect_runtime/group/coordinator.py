@@ -84,7 +84,7 @@ _REMEDY_BY_CODE: Mapping[int, str] = {
 
 
 class GroupMembershipError(FatalError):
-    """The group cannot be joined. `error_code` is Kafka's error code."""
+    """Raised if the group cannot be joined. `error_code` is Kafka's error code."""
 
     def __init__(self, what: str, *, error_code: int) -> None:
         remedy = _REMEDY_BY_CODE.get(error_code, "check the broker's log")
@@ -133,11 +133,11 @@ class CoordinatorLookup:
     settings: GroupRebalanceConfig
     rng: random.Random
     node: int | None = None
-    """Broker id of the coordinator; None while it is unknown."""
+    """Broker id of the group coordinator; None while it is unknown."""
     lost_since_s: float | None = None
     """Time when the last coordinator was lost; None once a coordinator has responded."""
     pending_token: int | None = None
-    """Token that identifies the lookup in flight."""
+    """Token of the lookup in flight; None if there is none."""
     retry: Backoff = field(init=False)
     _not_before_s: float = -math.inf
     _one_by_one: bool = False
@@ -160,14 +160,14 @@ class CoordinatorLookup:
 
     @property
     def work_deadline_s(self) -> float:
-        """Time when a member must stop its work if no coordinator is found; inf while one is
-        known."""
+        """Time at which a member must stop its work if no coordinator has been found; inf unless
+        a coordinator was lost."""
         if self.lost_since_s is None:
             return math.inf
         return self.lost_since_s + self.settings.heartbeat_interval_s
 
     def due_s(self) -> float:
-        """Time of the next lookup; inf if no lookup is needed."""
+        """Return the time of the next coordinator lookup; inf if no lookup is needed."""
         known = self.node is not None or self.pending_token is not None
         return math.inf if known else self._not_before_s
 
@@ -178,16 +178,16 @@ class CoordinatorLookup:
 
     @property
     def uses_single_lookup(self) -> bool:
-        """True if lookups are for a single group."""
+        """True if each lookup requests a single group."""
         return self._one_by_one
 
     def on_coordinator_found(self, node: int) -> None:
-        """Store the result of a lookup."""
+        """Record the broker id of the coordinator that a lookup found."""
         self.pending_token = None
         self.node = node
 
     def on_lookup_failed(self, now_s: float) -> None:
-        """Schedule another lookup after a backoff."""
+        """Schedule another coordinator lookup after a backoff."""
         self.pending_token = None
         self._not_before_s = now_s + self.retry.next_delay_s(self.rng)
 
@@ -199,7 +199,7 @@ class CoordinatorLookup:
     def on_coordinator_lost(self, now_s: float) -> None:
         """Record that the broker is not the coordinator or does not respond.
 
-        The first retry has no backoff.
+        The first lookup after the loss has no backoff.
         """
         self.node = None
         if self.lost_since_s is None:

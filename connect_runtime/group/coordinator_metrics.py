@@ -34,8 +34,10 @@ class CoordinatorMetrics:
         self._failures = WindowedStat(sampling)
 
     def record_request(self, api: str, now_s: float) -> None:
-        """Record that a request (`RequestBuilder.api`) was sent. Requests of other APIs are
-        ignored."""
+        """Record that a request to the coordinator was sent. `api` is `RequestBuilder.api`.
+
+        Requests of other APIs are ignored.
+        """
         if api == _HEARTBEAT_API:
             self._heartbeat_sent_s = now_s
         elif api == _JOIN_GROUP_API and self._rebalance_started_s is None:
@@ -105,5 +107,5 @@ def _collect_request_metrics(what: str, number: int, figures: WindowedValues) ->
 
 
 def _count_seconds_since(at_s: float | None, now_s: float) -> float:
-    """Return the whole seconds since a time, as in Java; -1 if `at_s` is None."""
+    """Return the whole seconds between two times, as in Java; -1 if `at_s` is None."""
     return _NEVER_HAPPENED if at_s is None else float(int(now_s - at_s))

@@ -15,7 +15,7 @@ _MIN_HEARTBEAT_SPACING_S = 0.1
 
 @dataclass(slots=True, kw_only=True)
 class HeartbeatTimer:
-    """Deadlines of heartbeats, session and worker loop, in monotonic seconds; inf without a
+    """Deadlines of heartbeats, session and worker loop, in monotonic seconds; inf if there is no
     deadline.
 
     While the coordinator is unknown, no heartbeats are due, and only the worker loop can time out.
@@ -33,15 +33,15 @@ class HeartbeatTimer:
     """True while the group considers this worker a member."""
     in_flight: bool = False
     next_heartbeat_s: float = math.inf
-    """Time to send the next heartbeat."""
+    """Time at which to send the next heartbeat."""
     session_deadline_s: float = math.inf
     loop_deadline_s: float = math.inf
     """Time after which the worker loop is considered stuck."""
     last_sent_s: float = -math.inf
     last_confirmed_s: float = -math.inf
-    """Send time of the last heartbeat that was answered without error; -inf before the first."""
+    """Send time of the last heartbeat that succeeded; -inf before the first success."""
     last_contact_s: float = -math.inf
-    """Send time of the last request that proves the membership."""
+    """Send time of the last request whose response proves that this worker is a member."""
     _hurried: bool = False
 
     def __post_init__(self) -> None:
@@ -75,7 +75,10 @@ class HeartbeatTimer:
             self.session_deadline_s = now_s + self.settings.session_timeout_s
 
     def request_heartbeat_now(self, now_s: float) -> None:
-        """Schedule a heartbeat as soon as possible. It is sent after this call."""
+        """Schedule the next heartbeat as early as possible.
+
+        That heartbeat is sent after this call; a heartbeat already in flight does not count.
+        """
         if self.in_flight:
             self._hurried = True
         elif self.next_heartbeat_s < math.inf:
@@ -90,7 +93,7 @@ class HeartbeatTimer:
         self.last_sent_s = now_s
 
     def on_heartbeat_response(self, now_s: float) -> None:
-        """Record a timely response, and restart the session timeout."""
+        """Record a timely heartbeat response, and restart the session timeout."""
         self.in_flight = False
         self.last_contact_s = self.last_sent_s
         self.retry.reset()
@@ -101,12 +104,14 @@ class HeartbeatTimer:
             self.request_heartbeat_now(now_s)
 
     def on_membership_confirmed(self, now_s: float) -> None:
-        """Record a response that confirms the membership without a rebalance in progress."""
+        """Record a heartbeat response that confirms the membership while no rebalance is in
+        progress."""
         self.last_confirmed_s = self.last_sent_s
         self.on_heartbeat_response(now_s)
 
     def on_heartbeat_failed(self, now_s: float) -> None:
-        """Schedule a retry after a temporary coordinator error. The session timeout continues."""
+        """Schedule a heartbeat retry after a transient coordinator error. The session timeout
+        continues."""
         self.in_flight = False
         self.next_heartbeat_s = now_s + self.retry.next_delay_s(self.rng)
 
@@ -116,7 +121,8 @@ class HeartbeatTimer:
             self.loop_deadline_s = now_s + self.settings.rebalance_timeout_s
 
     def compute_reassignment_time_s(self, *, was_leader: bool) -> float:
-        """Return when this member's work may be reassigned if it loses contact.
+        """Return the time at which this member's work may be reassigned if it loses contact with
+        the group.
 
         This is the end of the session plus the delay for which a leader keeps lost work unassigned.
         The delay does not apply to the work of a lost leader, which is reassigned immediately.
@@ -125,7 +131,7 @@ class HeartbeatTimer:
         return self.last_contact_s + self.settings.session_timeout_s + delay_s
 
     def get_earliest_deadline_s(self) -> float:
-        """The earliest deadline."""
+        """Return the earliest deadline of heartbeat, session and worker loop."""
         return min(self.next_heartbeat_s, self.session_deadline_s, self.loop_deadline_s)
 
     def check_invariants(self) -> None:

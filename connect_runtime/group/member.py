@@ -81,7 +81,8 @@ class GroupMember:
         return self._out.pop_instructions()
 
     def get_next_tick_s(self) -> float:
-        """Time to send `MemberTick` if no other event occurs; inf if none is needed."""
+        """Return the time at which `MemberTick` must be sent if no other event occurs; inf if
+        none is needed."""
         if self.state not in member_state.ACTIVE_STATES:
             return math.inf
         join_s = self._join_not_before_s if self._may_prepare_join else math.inf
@@ -94,7 +95,7 @@ class GroupMember:
 
     @property
     def generation(self) -> GroupGeneration:
-        """The current or last generation."""
+        """The current or last group generation."""
         return self._out.generation
 
     @property
@@ -192,13 +193,13 @@ class GroupMember:
 
     @property
     def _is_waiting_for_leader_assignments(self) -> bool:
-        """True if this member is the leader and the generation is waiting for the assignments that
-        it computes."""
+        """True if this member is the leader and has not yet computed the generation's
+        assignments."""
         return self.state is MemberState.SYNCING and self._round_token is None
 
     @property
     def _may_send_join(self) -> bool:
-        """True if JoinGroup can be sent.
+        """True if a JoinGroup request can be sent.
 
         A coordinator that does not respond to heartbeats would not respond to JoinGroup either, but
         the longer JoinGroup timeout would delay its detection.
@@ -216,7 +217,8 @@ class GroupMember:
 
     @property
     def _coordinator_timeout_s(self) -> float:
-        """Time to stop all work if no coordinator is found."""
+        """Time at which to stop all work if no coordinator has been found; inf if there is no
+        work to stop."""
         waits = self._has_work and self.state is not MemberState.JOINING
         return self.coordinator_lookup.work_deadline_s if waits else math.inf
 
@@ -267,7 +269,7 @@ class GroupMember:
             case CoordinatorErrorAction.RETRY_LATER:
                 self.coordinator_lookup.on_lookup_failed(now_s)
             case _:
-                self._fail_with_code("finding the coordinator", code)
+                self._fail_with_error_code("finding the coordinator", code)
 
     def _handle_coordinator_loss(self, reason: str, now_s: float) -> None:
         if self.coordinator_lookup.node is not None:
@@ -352,14 +354,15 @@ class GroupMember:
         )
 
     def _is_foreign_group_response(self, body: Any, name: str, expected: str) -> bool:
-        """Return whether the response is from another kind of group, and fail the membership if so.
+        """Return whether the response is from a group of another type, and fail the membership if
+        so.
 
-        Responses of older versions do not contain the kind of group.
+        Responses of older versions do not contain the group's type.
         """
         found = getattr(body, name, None)
         if found is None or found == expected:
             return False
-        self._fail_with_code(
+        self._fail_with_error_code(
             f"the group's {name.replace('_', ' ')} is {found!r}, expected {expected!r}",
             coordinator.INCONSISTENT_PROTOCOL,
         )
@@ -370,7 +373,7 @@ class GroupMember:
     ) -> None:
         reason = f"{doing} was answered with {request_errors.format_error_code(code)}"
         if action is CoordinatorErrorAction.FATAL:
-            self._fail_with_code(doing, code)
+            self._fail_with_error_code(doing, code)
         elif action is CoordinatorErrorAction.FIND_COORDINATOR:
             self._handle_coordinator_loss(reason, now_s)
         else:
@@ -398,7 +401,7 @@ class GroupMember:
             case CoordinatorErrorAction.FIND_COORDINATOR:
                 self._handle_coordinator_loss(reason, now_s)
             case CoordinatorErrorAction.FATAL:
-                self._fail_with_code("sending a heartbeat", code)
+                self._fail_with_error_code("sending a heartbeat", code)
             case _:
                 self._reset_membership(reason, action)
 
@@ -407,13 +410,13 @@ class GroupMember:
     def _reset_membership(
         self, reason: str, action: CoordinatorErrorAction = CoordinatorErrorAction.REJOIN
     ) -> None:
-        """End the membership in the current generation and rejoin."""
+        """End the membership in the current generation, so that the member rejoins."""
         if action is CoordinatorErrorAction.JOIN_AS_NEW_MEMBER:
             self._out.generation = GroupGeneration()
         elif action is CoordinatorErrorAction.REJOIN_SAME_ID:
             self._out.generation = GroupGeneration(member_id=self.generation.member_id)
         if action is not CoordinatorErrorAction.REJOIN_WITH_NEW_ID:
-            self._out.add_log_line(f"removed from the current rebalance round: {reason}")
+            self._out.add_log_line(f"removed from the current rebalance: {reason}")
         self._rejoin_reason = self._rejoin_reason or reason
         self._stop_heartbeats(MemberState.UNJOINED)
 
@@ -449,7 +452,7 @@ class GroupMember:
         self.state = MemberState.CLOSED
         self._out.add_instruction(MembershipClosed())
 
-    def _fail_with_code(self, doing: str, code: int) -> None:
+    def _fail_with_error_code(self, doing: str, code: int) -> None:
         what = f"group {self._options.group_id}: {doing}"
         self._fail_membership(GroupMembershipError(what, error_code=code))
 

@@ -14,8 +14,8 @@ from connect_runtime.base.errors import ConnectError, FatalError
 from connect_runtime.protocol.request_builders import RequestBuilder, RequestTarget
 
 JOIN_PURPOSE = "group-join"
-"""Purpose of the separate connection for JoinGroup and SyncGroup, which brokers answer only after
-all members have joined."""
+"""Purpose of the separate connection for JoinGroup and SyncGroup, to which brokers respond only
+after all members have joined."""
 GROUP_PURPOSE = "group"
 """Purpose of the connection for all other requests. Brokers process the requests of a connection
 one by one, so heartbeats must not wait behind a delayed JoinGroup."""
@@ -37,7 +37,8 @@ class SendGroupRequest:
 class PrepareJoin:
     """Instruction to stop all work that must not run while joining, then report `JoinPrepared`.
 
-    This is all work under the eager protocol. May be repeated during one rebalance.
+    Under the eager protocol, all work must stop. The instruction may be repeated during one
+    rebalance.
     """
 
     token: int
@@ -59,8 +60,10 @@ class ComputeAssignments:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebalanceCompleted:
-    """The member has joined the group. `assignment` is from the leader; b"" if this member was left
-    out."""
+    """The member has joined a generation of the group.
+
+    `assignment` is from the leader; b"" if the leader assigned nothing to this member.
+    """
 
     generation: int
     member_id: str
@@ -99,7 +102,8 @@ class MembershipFailed:
 
 @dataclass(frozen=True, slots=True)
 class MembershipClosed:
-    """Result of `CloseRequested`. No more requests are sent."""
+    """Final instruction after `CloseRequested`: the member has left, and no more requests are
+    sent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +128,8 @@ MemberInstruction: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class MemberTick:
-    """Time has passed. Must be sent at `GroupMember.get_next_tick_s` at the latest."""
+    """Wakes the member for time-based work. Must be sent at `GroupMember.get_next_tick_s` at the
+    latest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +168,7 @@ class CloseRequested:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinPrepared:
-    """Result of `PrepareJoin`: work that must not run while joining has stopped.
+    """Response to `PrepareJoin`: work that must not run while joining has stopped.
 
     `protocols` are (name, current metadata) pairs in order of preference.
     """
@@ -174,7 +179,7 @@ class JoinPrepared:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignmentsComputed:
-    """Result of `ComputeAssignments` from the leader: an assignment for every member by member
+    """The leader's response to `ComputeAssignments`: an assignment for every member, by member
     id."""
 
     generation: int
@@ -183,7 +188,8 @@ class AssignmentsComputed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupResponseReceived:
-    """A response arrived. `body` is the decoded response, an entity of the kio library."""
+    """A response to a group request arrived. `body` is the decoded response, an entity of the
+    kio library."""
 
     token: int
     body: Any
@@ -191,8 +197,8 @@ class GroupResponseReceived:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupRequestFailed:
-    """A request failed: it was not sent, no response arrived in time, or the connection was
-    lost."""
+    """A group request failed: it was not sent, no response arrived in time, or the connection
+    was lost."""
 
     token: int
     failure: ConnectError

@@ -79,7 +79,7 @@ def build_sync_group_request(
     assignments: Mapping[str, bytes],
 ) -> RequestBuilder:
     """Build a SyncGroup request, with which the leader sends assignments and other members wait for
-    them.
+    theirs.
 
     `assignments` are by member id; empty if this member is not the leader.
     """
@@ -127,8 +127,10 @@ def build_leave_group_request(group_id: str, *, member_id: str, reason: str) -> 
 
 @dataclass(slots=True, kw_only=True)
 class MemberStepOutput:
-    """Collects the instructions of one step. Requests are sent to the coordinator (`search.node`),
-    which must be known."""
+    """Collects the instructions that result from one event of a group member.
+
+    Requests are sent to the coordinator (`search.node`), which must be known.
+    """
 
     settings: GroupRebalanceConfig
     coordinator_lookup: CoordinatorLookup
@@ -137,16 +139,16 @@ class MemberStepOutput:
     _instructions: list[MemberInstruction] = field(default_factory=list)
 
     def pop_instructions(self) -> list[MemberInstruction]:
-        """Return and clear the instructions collected since the last call, in order."""
+        """Return and clear the collected instructions, in order."""
         instructions, self._instructions = self._instructions, []
         return instructions
 
     def add_instruction(self, instruction: MemberInstruction) -> None:
-        """Add an instruction."""
+        """Add an instruction for the member's caller."""
         self._instructions.append(instruction)
 
     def add_log_line(self, text: str) -> None:
-        """Add a log line."""
+        """Add an instruction to log a line."""
         self.add_instruction(MemberLogLine(f"group {self.settings.group_id}: {text}"))
 
     # Each of these methods returns the token that identifies the result.

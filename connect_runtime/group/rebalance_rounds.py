@@ -40,13 +40,13 @@ class MemberAssignment:
     current_protocol: ConnectProtocol
     """The group's protocol as of the last assignment."""
     assignment: ConnectAssignment | None = None
-    """All assigned work; None before the first assignment and after it was abandoned."""
+    """All assigned work; None before the first assignment and after the work was abandoned."""
     last_generation: int = -1
-    """Generation of the last assignment; -1 before the first."""
+    """Generation of the last assignment; -1 before the first assignment."""
 
     @classmethod
     def create_initial(cls, offers: ConnectProtocol) -> MemberAssignment:
-        """Return the state before the first assignment."""
+        """Return a worker's state before its first assignment."""
         return cls(supported_protocol=offers, current_protocol=offers)
 
     @property
@@ -56,7 +56,7 @@ class MemberAssignment:
 
     @property
     def rejoin_needed(self) -> bool:
-        """True if there is no valid assignment, so that the worker must rejoin."""
+        """True if there is no valid assignment and the worker must rejoin."""
         return self.assignment is None or self.assignment.failed
 
     def metadata(self, url: str, config_offset: int) -> tuple[tuple[str, bytes], ...]:
@@ -81,7 +81,7 @@ class MemberAssignment:
     def apply_assignment(
         self, data: bytes, *, protocol_name: str, generation: int
     ) -> AssignmentChange:
-        """Apply an assignment.
+        """Apply the leader's assignment to this worker's state.
 
         Raises MalformedBytesError, or ValueError for an unknown protocol. A failed assignment
         revokes nothing, because the next one contains the changes. When a group falls back to the
@@ -105,13 +105,14 @@ class MemberAssignment:
         return AssignmentChange(member=after, work_to_stop=stop, assignment=received)
 
     def abandon_work(self) -> tuple[MemberAssignment, ConnectorsAndTasks]:
-        """Abandon all work after losing the coordinator. Returns (new state, work to stop)."""
+        """Abandon all work after losing the coordinator. Return the new state and the work to
+        stop."""
         return dataclasses.replace(self, assignment=None), self.assigned_work
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignmentChange:
-    """Changes to a member's work that result from an assignment."""
+    """Changes to a worker's connectors and tasks that result from a new assignment."""
 
     member: MemberAssignment
     work_to_stop: ConnectorsAndTasks
@@ -120,7 +121,7 @@ class AssignmentChange:
     """The new assignment with all work, leader, config offset and delay."""
 
     def work_to_start(self, running: Iterable[WorkItem]) -> ConnectorsAndTasks:
-        """Return the assigned work that is not running."""
+        """Return the assigned connectors and tasks that are not running."""
         return self.assignment.assigned.without(running)
 
 
@@ -134,7 +135,7 @@ class LeaderElection:
     last_completed: int
     """Generation of the last assignment that this worker received; -1 if it has received none."""
     members: Mapping[str, bytes]
-    """Metadata by member id, including the leader."""
+    """Metadata of all members, including the leader, by member id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,13 +153,13 @@ class AssignmentOwners:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderAssignments:
-    """Result of a rebalance on the leader."""
+    """The assignments that the leader has computed in a rebalance."""
 
     assignments: Mapping[str, bytes]
-    """Assignment by member id. Contains every member; no assignment is empty."""
+    """Encoded assignment by member id. Contains every member; no assignment is empty."""
     state: AssignorState
     owners: AssignmentOwners | None
-    """None if the leader has read less of the config topic than a member."""
+    """Owners of all work; None if the leader has read less of the config topic than a member."""
     configured: ConfiguredWork
     """The configured work on which the assignments are based."""
     delay_ms: int = 0
@@ -169,7 +170,7 @@ class LeaderAssignments:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfiguredWorkSnapshots:
-    """The configured work as of this worker's last join, and the newest configured work."""
+    """Connectors and tasks configured at this worker's last join, and those configured now."""
 
     at_join: ConfiguredWork
     newest: ConfiguredWork
@@ -195,7 +196,7 @@ def perform_assignment(
             )
         offset = configured.offset
     plan = _plan_assignment(election, configured, state, states=states, times=times)
-    template = _make_assignment_template(election, states, offset=offset, delay_ms=plan.delay_ms)
+    template = _build_assignment_template(election, states, offset=offset, delay_ms=plan.delay_ms)
     answers = {
         member: dataclasses.replace(
             template,
@@ -241,8 +242,8 @@ def _plan_assignment(
     states: Mapping[str, WorkerMetadata],
     times: RebalanceTimes,
 ) -> AssignmentPlan:
-    """Plan with the group's assignor, eager or cooperative. The eager assignor leaves the state
-    unchanged."""
+    """Plan the assignments with the group's assignor, eager or cooperative. The eager assignor
+    leaves the state unchanged."""
     if election.protocol is ConnectProtocol.EAGER:
         assigned = assignor.plan_eager_assignment(configured, states)
         return AssignmentPlan(
@@ -266,7 +267,7 @@ def _build_config_mismatch_assignments(
     malformed: Mapping[str, str],
 ) -> LeaderAssignments:
     offset = max(each.config_offset for each in states.values())
-    template = _make_assignment_template(election, states, offset=offset, delay_ms=0)
+    template = _build_assignment_template(election, states, offset=offset, delay_ms=0)
     mismatch = dataclasses.replace(template, error=connect_protocol.CONFIG_MISMATCH)
     return LeaderAssignments(
         assignments=_encode_assignments(election, dict.fromkeys(election.members, mismatch)),
@@ -277,7 +278,7 @@ def _build_config_mismatch_assignments(
     )
 
 
-def _make_assignment_template(
+def _build_assignment_template(
     election: LeaderElection,
     states: Mapping[str, WorkerMetadata],
     *,

@@ -59,9 +59,10 @@ SHUTTING_DOWN_REPLY = RequestRefused(500, "Worker is shutting down")
 
 
 class PendingReplies:
-    """Futures of submitted requests, by ticket (the number that identifies a request).
+    """Futures of submitted requests that wait for the herder's reply, by ticket (the number that
+    identifies a request).
 
-    Thread-safe. Any second reply to a ticket is dropped.
+    Thread-safe. A second reply to the same ticket is dropped.
     """
 
     def __init__(self) -> None:
@@ -70,7 +71,7 @@ class PendingReplies:
         self._waiting: dict[int, futures.Future[WorkerReply]] = {}
 
     def create_reply_future(self) -> tuple[int, futures.Future[WorkerReply]]:
-        """Create a future and return it together with its ticket."""
+        """Create the future for a request's reply. Return it together with the request's ticket."""
         future: futures.Future[WorkerReply] = futures.Future()
         future.set_running_or_notify_cancel()  # a caller that gives up must not cancel it
         with self._lock:
@@ -79,20 +80,20 @@ class PendingReplies:
         return ticket, future
 
     def complete_reply(self, ticket: int, reply: WorkerReply) -> None:
-        """Complete the ticket's future with this reply."""
+        """Complete the future of the request with this ticket with the reply."""
         future = self._pop_future(ticket)
         if future is not None:
             future.set_result(reply)
 
     def fail_reply(self, ticket: int, error: BaseException) -> None:
-        """Complete the ticket's future with this error."""
+        """Complete the future of the request with this ticket with the error."""
         future = self._pop_future(ticket)
         if future is not None:
             future.set_exception(error)
 
     def complete_from_future(self, ticket: int, outcome: futures.Future[object]) -> None:
-        """Complete the ticket's future with the result or error of `outcome`, whose result must be
-        a reply."""
+        """When `outcome` completes, complete the ticket's future with its result (a reply) or
+        its error."""
 
         def on_done(future: futures.Future[object]) -> None:
             error = future.exception()
@@ -104,7 +105,8 @@ class PendingReplies:
         outcome.add_done_callback(on_done)
 
     def propagate_failure(self, ticket: int, outcome: futures.Future[object]) -> None:
-        """Fail the ticket's future if `outcome` fails. A success leaves the future pending."""
+        """If `outcome` fails, fail the ticket's future with its error. If it succeeds, the
+        future stays pending."""
 
         def on_done(future: futures.Future[object]) -> None:
             error = future.exception()
@@ -114,7 +116,8 @@ class PendingReplies:
         outcome.add_done_callback(on_done)
 
     def refuse_all_requests(self, reply: RequestRefused) -> None:
-        """Complete all pending futures with this refusal, because the herder is shutting down."""
+        """Complete the futures of all pending requests with this refusal, because the herder is
+        shutting down."""
         with self._lock:
             waiting: Iterable[int] = list(self._waiting)
         for ticket in waiting:
@@ -134,7 +137,8 @@ _LEADER_UNREACHABLE_REASON = (
 
 
 class OffsetRequestHandler(Protocol):
-    """Handles requests to `…/offsets` (KIP-875). May be called from any thread. Calls block."""
+    """Handles requests to `…/offsets` (KIP-875). The methods block and may be called from any
+    thread."""
 
     def read_offsets(self, connector: str, config: RawConfig) -> ConnectorOffsets: ...
 
@@ -211,7 +215,7 @@ class BackgroundActionRunner:
             case LeadershipAcquired():
                 self._submit_call(
                     self._deps.on_leadership_acquired, self._deps.thread_pool
-                ).add_done_callback(_log_callback_failure)
+                ).add_done_callback(_log_leadership_callback_failure)
             case ForwardTaskConfigs():
                 self._forward_task_configs(action)
             case ValidateAndPutConnector():
@@ -242,17 +246,17 @@ class BackgroundActionRunner:
             return
         problem = log_levels.find_namespace_problem(namespace)
         if problem is not None:
-            _LOG.warning("a log level is ignored: %s", problem)
+            _LOG.warning("ignored the requested log level: %s", problem)
             return
         changed = self._deps.log_levels.set_level(namespace, level)
         loggers = plurals.format_count(len(changed), "logger")
         _LOG.info("set log level %s for %s (%s)", level, namespace, loggers)
 
     def validate_and_put(self, ticket: int, request: PutConnector) -> None:
-        """Validate the configuration in the thread pool, then submit the request with the
-        validation result."""
+        """Validate a connector's configuration in the thread pool, then submit the request to
+        the herder, with the validation result."""
 
-        def run_in_pool() -> None:
+        def validate_and_submit() -> None:
             infos = self._deps.validate(request.config)
             validated = PutConnector(
                 connector=request.connector,
@@ -265,7 +269,7 @@ class BackgroundActionRunner:
                 self._replies.complete_reply(ticket, SHUTTING_DOWN_REPLY)
 
         self._replies.propagate_failure(
-            ticket, self._submit_call(run_in_pool, self._deps.plugin_thread_pool)
+            ticket, self._submit_call(validate_and_submit, self._deps.plugin_thread_pool)
         )
 
     def _write_status(self, subject: StatusSubject, state: RunState) -> None:
@@ -287,7 +291,7 @@ class BackgroundActionRunner:
             algorithm=self._deps.signature_algorithm,
         )
 
-        def build_event(error: BaseException | None) -> TaskConfigsForwarded:
+        def build_forwarded_event(error: BaseException | None) -> TaskConfigsForwarded:
             if error is None:
                 return TaskConfigsForwarded(token=action.token)
             status = None
@@ -298,7 +302,7 @@ class BackgroundActionRunner:
             return TaskConfigsForwarded(token=action.token, error=str(error), status=status)
 
         future = self._submit_call(lambda: peers.send_and_wait(call), self._deps.thread_pool)
-        future.add_done_callback(lambda done: self._post(build_event(done.exception())))
+        future.add_done_callback(lambda done: self._post(build_forwarded_event(done.exception())))
 
     def _handle_offsets_request(
         self, ticket: int, request: ReadConnectorOffsets | ModifyConnectorOffsets
@@ -311,19 +315,19 @@ class BackgroundActionRunner:
             return
         known = config
 
-        def run_in_pool() -> ConnectorOffsets | ConnectorOffsetsModified:
+        def read_or_modify_offsets() -> ConnectorOffsets | ConnectorOffsetsModified:
             offsets = self._deps.offsets
             if isinstance(request, ReadConnectorOffsets):
                 return offsets.read_offsets(request.connector, known)
             return offsets.modify_offsets(request.connector, known, request.offsets)
 
         self._replies.complete_from_future(
-            ticket, self._submit_call(run_in_pool, self._deps.plugin_thread_pool)
+            ticket, self._submit_call(read_or_modify_offsets, self._deps.plugin_thread_pool)
         )
 
     def _submit_call(self, run: Callable[[], object], calls: ThreadPool) -> futures.Future[object]:
-        """Submit a call to the thread pool. The future fails with `HerderQueueFullError` if the
-        pool is full."""
+        """Run a call in the thread pool. The returned future fails with `HerderQueueFullError`
+        if the pool is full."""
         try:
             return calls.submit(run)
         except ThreadPoolFull as error:
@@ -332,7 +336,7 @@ class BackgroundActionRunner:
             return failed
 
 
-def _log_callback_failure(done: futures.Future[object]) -> None:
+def _log_leadership_callback_failure(done: futures.Future[object]) -> None:
     error = done.exception()
     if error is not None:
         _LOG.error("the startup work of the new leader failed: %s", error, exc_info=error)

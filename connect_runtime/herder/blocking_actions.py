@@ -79,7 +79,7 @@ class _AppliedConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _GeneratedConfigs:
+class _GeneratedTaskConfigs:
     configs: Sequence[RawConfig] = field(repr=False)
     applied: _AppliedConfig | None
     """Applied configuration to cache; None if unknown."""
@@ -89,9 +89,9 @@ class _GeneratedConfigs:
 
 @dataclass(slots=True, kw_only=True)
 class _TimedOutGenerationCall:
-    """A task config generation call that exceeded its time limit."""
+    """A call of a connector's `task_configs` that exceeded its time limit."""
 
-    answer: futures.Future[_GeneratedConfigs | None]
+    answer: futures.Future[_GeneratedTaskConfigs | None]
     outdated: bool = False
     """True if the connector requested another reconfiguration after the call began."""
 
@@ -117,17 +117,21 @@ class TaskConfigGenerator:
         self._applied: dict[str, _AppliedConfig] = {}
 
     def forget_pending_call(self, name: str) -> None:
-        """Forget the pending call of a connector that is being started again."""
+        """Forget a connector's unfinished `task_configs` call, because the connector is being
+        started again."""
         self._pending.pop(name, None)
 
     def mark_pending_call_outdated(self, name: str) -> None:
-        """Mark the pending call as outdated, because the connector requested another
-        reconfiguration."""
+        """Mark a connector's unfinished `task_configs` call as outdated, because the connector
+        requested another reconfiguration."""
         if name in self._pending:
             self._pending[name].outdated = True
 
     def generate_task_configs(self, name: str, view: ClusterConfigState) -> ActionOutcome:
-        """Execute `GenerateTaskConfigs`. Raises `RetriableError` if the thread pool is full."""
+        """Let a connector generate its task configs, and return the outcome.
+
+        Raises `RetriableError` if the thread pool is full.
+        """
         self._forget_removed_connectors(view)
         config = view.config(name)
         if config is None:
@@ -137,7 +141,7 @@ class TaskConfigGenerator:
             answer = self._calls.submit(self._prepare_generation_call(name, config, view))
             call, timeout_s = _TimedOutGenerationCall(answer=answer), GENERATE_TIMEOUT_S
         if futures.wait([call.answer], timeout=timeout_s).done:
-            return self._build_outcome(name, call.answer)
+            return self._build_generation_outcome(name, call.answer)
         self._pending[name] = call
         return ActionFailed(
             reason=f"connector {name} did not return task configs within {GENERATE_TIMEOUT_S:g} s"
@@ -145,42 +149,42 @@ class TaskConfigGenerator:
 
     def _prepare_generation_call(
         self, name: str, config: RawConfig, view: ClusterConfigState
-    ) -> Callable[[], _GeneratedConfigs | None]:
+    ) -> Callable[[], _GeneratedTaskConfigs | None]:
         known, raw, generation = (
             self._applied.get(name),
             view.applied_config(name),
             view.generation(name),
         )
 
-        def call_connector() -> _GeneratedConfigs | None:
+        def call_connector() -> _GeneratedTaskConfigs | None:
             configs = self._worker.connector_task_configs(name, config)
             if configs is None:
                 return None
             if raw is None:
-                return _GeneratedConfigs(configs=configs, applied=None, is_applied=False)
+                return _GeneratedTaskConfigs(configs=configs, applied=None, is_applied=False)
             if known is not None and known.generation == generation and known.raw == raw:
                 applied: _AppliedConfig | None = known
             else:
                 applied = self._resolve_applied_config(raw, generation)
             now = self._resolve(config)
             is_applied = applied is not None and applied.resolved == now
-            return _GeneratedConfigs(configs=configs, applied=applied, is_applied=is_applied)
+            return _GeneratedTaskConfigs(configs=configs, applied=applied, is_applied=is_applied)
 
         return call_connector
 
     def _resolve_applied_config(
         self, raw: RawConfig, generation: int | None
     ) -> _AppliedConfig | None:
-        """Resolve the applied configuration. Return None if a reference can no longer be
-        resolved."""
+        """Resolve the configuration that the current tasks were generated from. Return None if a
+        reference can no longer be resolved."""
         try:
             return _AppliedConfig(generation=generation, raw=raw, resolved=self._resolve(raw))
         except ConnectError as error:
             _LOG.info("the applied connector configuration cannot be resolved: %s", error)
             return None
 
-    def _build_outcome(
-        self, name: str, future: futures.Future[_GeneratedConfigs | None]
+    def _build_generation_outcome(
+        self, name: str, future: futures.Future[_GeneratedTaskConfigs | None]
     ) -> ActionOutcome:
         error = future.exception()
         if error is not None:
@@ -199,8 +203,8 @@ class TaskConfigGenerator:
 
 
 def _build_generation_failure(name: str, error: BaseException) -> ActionFailed:
-    """Build the outcome of a failed call. The herder continues, because the connector caused the
-    error."""
+    """Build the outcome of a failed `task_configs` call. The herder continues, because the
+    connector caused the error."""
     if isinstance(error, ConnectError):
         lasting = isinstance(error, TooManyTasksError)
         if lasting:
@@ -211,8 +215,10 @@ def _build_generation_failure(name: str, error: BaseException) -> ActionFailed:
 
 
 STATUS_FLUSH_TIMEOUT_S = 10.0
-"""Time limit of a status flush. It covers a leader election of a broker. Writes that remain
-unacknowledged are retried."""
+"""Time limit of a status flush, long enough for the election of a new partition leader.
+
+Writes that remain unacknowledged are retried.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -77,7 +77,7 @@ from connect_runtime.storage.config_topic import (
 
 
 def record_config_change(herder: HerderState, change: ConfigChange) -> None:
-    """Record a config topic change until the herder handles it."""
+    """Record a config topic change until the herder handles the change."""
     changes = herder.changes
     match change:
         case ConnectorConfigured(connector, created):
@@ -243,7 +243,7 @@ class DistributedHerder:
             if not self._record_event(event):
                 actions += self._handle_event(event)
         if self._blocking_action is None:
-            self._run_script(outcome, actions)
+            self._run_procedures(outcome, actions)
         return actions
 
     def _record_event(self, event: HerderEvent) -> bool:
@@ -302,9 +302,9 @@ class DistributedHerder:
                 return []
         return [] if event.ticket is None else [SendReply(event.ticket, reply)]
 
-    def _run_script(self, outcome: ActionOutcome | None, actions: list[HerderAction]) -> None:
-        """Run the procedure until it blocks or sleeps, then start the next procedure if new events
-        have arrived."""
+    def _run_procedures(self, outcome: ActionOutcome | None, actions: list[HerderAction]) -> None:
+        """Run the current procedure until it blocks or sleeps. When it ends, start the next one
+        if new events have arrived."""
         if not self._is_procedure_awake():
             return
         while self._script is not None or self._has_new_events:
@@ -333,8 +333,8 @@ class DistributedHerder:
                 return
 
     def _is_procedure_awake(self) -> bool:
-        """Return True if the procedure is not sleeping. Shutdown or coordinator loss ends a sleep
-        early."""
+        """Return True if the current procedure is not sleeping. Shutdown or coordinator loss
+        ends a sleep early."""
         if self._sleeps_until_s is None:
             return True
         herder = self._state
@@ -348,7 +348,7 @@ class DistributedHerder:
         return True
 
     def _tick(self) -> HerderScript[bool]:
-        """Run one iteration of the herder. Return True if the next iteration must follow
+        """Run one iteration of the herder's loop. Return True if the next iteration must follow
         immediately."""
         herder = self._state
         if not herder.stores_loaded and not herder.is_closing:

@@ -157,7 +157,7 @@ class GroupSession:
     def confirm_join_prepared(self, now_s: float) -> None:
         """Confirm that revoked work has stopped, and join the group.
 
-        Does nothing if no preparation was requested. Also does nothing if newer events are queued,
+        Does nothing if the group did not request preparation, or if newer events are queued,
         because another confirmation will be requested.
         """
         outdating = (JoinRequested, CoordinatorLost)
@@ -216,7 +216,7 @@ class GroupSession:
                 self._actions.append(instruction)
             case PrepareJoin(token):
                 self._prepare_token = token
-                self._request_preparation()
+                self._request_join_preparation()
             case ComputeAssignments():
                 self._actions.append(self._build_assignment_request(instruction))
             case RebalanceCompleted():
@@ -229,18 +229,18 @@ class GroupSession:
             case MembershipClosed():
                 pass  # the property `is_closed` reports it
 
-    def _request_preparation(self) -> None:
+    def _request_join_preparation(self) -> None:
         self._drop_events(JoinRequested)
         self._events.append(JoinRequested(self._assignment.work_to_stop_before_join()))
 
     def _handle_coordinator_loss(self, reason: str) -> None:
-        """Record the coordinator loss, and request preparation again, because the herder forgets
-        earlier requests."""
+        """Record the coordinator loss. If a join was being prepared, request preparation again,
+        because the herder forgets earlier requests."""
         self._assignment, _ = self._assignment.abandon_work()
         self._delivered_assignment = self._assignment
         self._events[:] = [CoordinatorLost(reason)]
         if self._prepare_token is not None:
-            self._request_preparation()
+            self._request_join_preparation()
 
     def _build_assignment_request(self, request: ComputeAssignments) -> AssignmentRequested:
         election = LeaderElection(

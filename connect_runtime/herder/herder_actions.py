@@ -62,8 +62,10 @@ class WriteTaskConfigs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteTargetState:
-    """Write a connector's target state, and wait for the acknowledgement. Every worker may do this,
-    without the leader's write privilege."""
+    """Write a connector's target state, and wait for the acknowledgement.
+
+    Any worker may do this, because it does not require the leader's write privilege.
+    """
 
     connector: str
     state: TargetState
@@ -280,12 +282,12 @@ class SetLoggerLevel:
 
 @dataclass(frozen=True, slots=True)
 class LeadershipAcquired:
-    """This worker is the new leader and has started its own work."""
+    """This worker became the leader and has started its assigned connectors and tasks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForwardTaskConfigs:
-    """POST task configs to the leader, signed with the session key if available.
+    """Send task configs to the leader with POST, signed with the session key if there is one.
 
     `TaskConfigsForwarded` with the same `token` must follow. Must not block the herder, because the
     leader may be waiting for this worker to join.
@@ -308,10 +310,10 @@ class ValidateAndPutConnector:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandleOffsetsRequest:
-    """Read or modify a connector's offsets. The worker replies to the ticket.
+    """Read or modify a connector's offsets. The worker replies to the request.
 
-    All checks have passed for a modification. The producers of an exactly-once source are fenced
-    first.
+    Before a modification, all checks have passed, and the worker first fences the producers of an
+    exactly-once source.
     """
 
     ticket: int
@@ -320,7 +322,7 @@ class HandleOffsetsRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FenceZombieProducers:
-    """Fence the producers of earlier tasks, write the task count record and reply to the ticket.
+    """Fence the producers of earlier tasks, write the task count record and reply to the request.
 
     Fails with 409 if the task configs (and therefore the `generation`) have changed.
     """
@@ -335,7 +337,7 @@ class FenceZombieProducers:
 
 @dataclass(frozen=True, slots=True)
 class SendReply:
-    """Reply to a request with its own reply type, `ForwardRequest` or `RequestRefused`.
+    """Send the reply to a request: its documented reply type, `ForwardRequest` or `RequestRefused`.
 
     At most one reply is sent per ticket.
     """
@@ -375,13 +377,13 @@ HerderAction: TypeAlias = BlockingAction | BackgroundAction
 
 
 STAGE_JOINING = "ensuring membership in the cluster"
-"""Description of the herder's stage (its current operation) between rebalances."""
+"""Text for the herder's stage (its current operation) between rebalances."""
 STAGE_STARTING = "initializing and reading to the end of internal topics"
 STAGE_CLOSING = "shutting down"
 
 
 def describe_action(action: BlockingAction) -> str:
-    """Return a gerund phrase that can follow "The worker is currently"."""
+    """Describe the action as a gerund phrase that can follow "The worker is currently"."""
     match action:
         case ReadConfigTopic():
             return "reading to the end of the config topic"

@@ -58,10 +58,10 @@ class PluginInfo:
     """An installed plugin."""
 
     class_name: str
-    """Name that users may write in a configuration."""
+    """Name by which configurations refer to the plugin."""
     type: PluginType
     version: str | None = None
-    """None if the plugin declares no version."""
+    """Version that the plugin declares; None if it declares no version."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,14 +72,14 @@ class HerderStage:
     """
 
     description: str
-    """Gerund phrase, such as "reading to the end of the config topic"."""
+    """The operation as a gerund phrase, such as "reading to the end of the config topic"."""
     started_ms: int
     """Start time in milliseconds since the epoch."""
     completed_ms: int | None = None
     """End time in milliseconds since the epoch; None while the operation is in progress."""
 
     def __str__(self) -> str:
-        """Format the stage with the text of Java's Stage."""
+        """Format the stage with the same text as Java's `Stage`."""
         began = f"{self.description}, which began at {_format_instant(self.started_ms)}"
         if self.completed_ms is None:
             return f"The worker is currently {began}."
@@ -153,7 +153,8 @@ class Herder(Protocol):
         internal requests are signed."""
 
     def signs_whole_requests(self) -> bool:
-        """Return True if all group members sign the whole request to other workers.
+        """Return True if all group members sign entire requests to other workers, not only the
+        body.
 
         False while a Java worker is in the group, because Java workers sign only the body.
         """
@@ -170,21 +171,19 @@ class Herder(Protocol):
     # Executed in order on the herder's thread
 
     def submit_request(self, request: HerderRequest) -> futures.Future[WorkerReply]:
-        """Queue a request. The result is the reply documented at the request, `ForwardRequest` or
-        `RequestRefused`.
+        """Queue a request to the herder. The future's result is the reply documented at the
+        request, `ForwardRequest` or `RequestRefused`.
 
-        A `PutConnector` must have `invalid` None, because its configuration is first validated on
-        another thread. A standalone herder never replies `ForwardRequest`. It refuses
+        Leave the field `invalid` of a `PutConnector` None, because its configuration is first
+        validated on another thread. A standalone herder never replies `ForwardRequest`. It refuses
         `PutTaskConfigs` and `FenceZombieTasks`, which only workers of a group send.
         """
 
     # Executed on other threads
 
     def set_target_state(self, connector: str, state: TargetState) -> futures.Future[None]:
-        """Write STARTED or PAUSED as the target state of an existing connector.
-
-        Every worker may do this.
-        """
+        """Write STARTED or PAUSED as the target state of an existing connector. Any worker may
+        do this, not only the leader."""
 
     def reset_connector_active_topics(self, connector: str) -> futures.Future[None]:
         """Delete the connector's set of active topics."""
@@ -208,5 +207,6 @@ class Herder(Protocol):
         """Return the configuration keys of a plugin, which is named by class name or alias.
 
         `version` None selects the newest version. Fails with `NotFoundError` for an unknown plugin,
-        and with `ConnectRestError` 400 for an unknown version or a plugin type without keys.
+        and with `ConnectRestError` 400 for an unknown version or a plugin type that has no
+        configuration keys.
         """

@@ -38,7 +38,7 @@ class StoresLoaded:
 
 @dataclass(frozen=True, slots=True)
 class HerderTick:
-    """Time has passed. Sent when `next_tick_s` is reached, or earlier."""
+    """Starts an iteration of the herder. Sent when `next_tick_s` is reached, or earlier."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,8 @@ class TaskConfigsForwarded:
     error: str | None = None
     """None on success."""
     status: int | None = None
-    """HTTP status of the error if the leader responded."""
+    """HTTP status of the leader's error response; None if the leader did not respond or accepted
+    the task configs."""
 
 
 # Requests
@@ -141,17 +142,17 @@ class HerderShutdownRequested:
 
 @dataclass(frozen=True, slots=True)
 class ActionDone:
-    """The action succeeded."""
+    """The blocking action succeeded."""
 
 
 @dataclass(frozen=True, slots=True)
 class ActionTimedOut:
-    """The action exceeded its time limit. It may still complete."""
+    """The blocking action exceeded its time limit. It may still complete."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionFailed:
-    """The action failed."""
+    """The blocking action failed."""
 
     reason: str
     is_fenced: bool = False
@@ -190,7 +191,7 @@ class TaskConfigsGenerated:
     """Task configs as written to the config topic, with the `${…}` references of the connector's
     configuration."""
     config_applied: bool
-    """True if the running tasks were generated from the same connector configuration."""
+    """True if the running tasks were generated from the connector's current configuration."""
 
 
 ActionOutcome: TypeAlias = (
@@ -206,7 +207,7 @@ ActionOutcome: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class ActionCompleted:
-    """The blocking action in progress has completed with this outcome."""
+    """The blocking action that was in progress has completed with this outcome."""
 
     outcome: ActionOutcome
 

@@ -88,7 +88,8 @@ class HerderInbox:
         return True
 
     def wake_herder(self) -> None:
-        """Interrupt a `wait_for_event` call, because another source has events."""
+        """Wake the herder's thread from `wait_for_event`, because the worker group has new
+        events."""
         with self._changed:
             self._woken = True
             self._changed.notify_all()
@@ -107,10 +108,8 @@ class HerderInbox:
             self._changed.wait_for(lambda: self._events or self._woken, timeout=max(0.0, timeout_s))
 
     def close(self) -> None:
-        """Refuse new events.
-
-        Events that are already queued, such as a shutdown request, can still be popped.
-        """
+        """Refuse new events. Events that are already queued, such as a shutdown request, can
+        still be popped."""
         with self._changed:
             self._closed = True
 
@@ -182,11 +181,12 @@ class HerderLoop:
 
     @property
     def has_started(self) -> bool:
-        """True if the loop was started, so that requests will receive replies."""
+        """True if the loop was started, so that submitted requests will receive replies."""
         return self._thread is not None
 
     def request_stop(self) -> None:
-        """Request the loop to stop all work, leave the group and end. May be called repeatedly."""
+        """Request that the loop stop all work, leave the group and end. May be called
+        repeatedly."""
         self._deps.inbox.post_event(HerderShutdownRequested())
 
     def join(self, timeout_s: float) -> bool:
@@ -331,8 +331,8 @@ class HerderLoop:
 
 
 def _log_protocol_change(before: ConnectProtocol, after: ConnectProtocol) -> None:
-    """Log a change in which parts of internal requests are signed, when the group's protocol has
-    changed."""
+    """If the group's protocol has changed, log which parts of requests between workers are
+    signed now."""
     if before.signs_requests and not after.signs_requests:
         _LOG.warning(
             "the group fell back to protocol %s because a member supports nothing newer:"

@@ -1,8 +1,8 @@
 """Requests to the herder, their replies, and the queue of pending requests.
 
-Listings, statuses, topics and logger levels are not herder requests, because every worker can
-answer them without the herder. Pause and resume are not either, because they only write a target
-state.
+Listings, statuses, topics and logger levels are not herder requests, because any worker can serve
+them without the herder. Pause and resume are not herder requests either, because they only write a
+target state.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from connect_runtime.storage.config_records import RestartRequest
 
 @dataclass(frozen=True, slots=True)
 class CheckHealth:
-    """Reply when the herder's loop reaches this request, to prove that the loop is alive."""
+    """Check that the herder's loop is alive: the reply is sent when the loop reaches this
+    request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,15 +39,15 @@ CONFIG_KEYS_MAX = 10_000
 
 
 def explain_too_many_keys(config: Mapping[str, Any]) -> str | None:
-    """Return the reason if a configuration has too many keys, otherwise None."""
+    """Return an error reason if a configuration has too many keys, otherwise None."""
     if len(config) <= CONFIG_KEYS_MAX:
         return None
     return f"has {len(config):,} keys; allowed: at most {CONFIG_KEYS_MAX:,}"
 
 
 def explain_conflicting_name(connector: str, config: Mapping[str, Any]) -> str | None:
-    """Return the reason if a configuration has another `name` than the connector's, otherwise
-    None."""
+    """Return an error reason if the configuration's `name` differs from the connector's name,
+    otherwise None."""
     name = config.get("name")
     if name is None or name == connector:
         return None
@@ -170,8 +171,8 @@ class ModifyConnectorOffsets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReconfigureConnectorTasks:
-    """Let a connector generate its task configs, and publish them. Submitted by the herder
-    itself."""
+    """Let a connector generate its task configs, and publish them. The herder itself submits
+    this request."""
 
     connector: str
     first_due_s: float
@@ -205,17 +206,17 @@ HerderRequest: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class RequestAccepted:
-    """The request was executed."""
+    """The request was executed successfully."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectorDescription:
-    """A connector's configuration."""
+    """A connector's configuration and task configs."""
 
     connector: str
     config: RawConfig = field(repr=False)
     task_configs: tuple[RawConfig | None, ...] = field(repr=False)
-    """Task configs by task number; None for an unknown config."""
+    """Task configs by task number; None for a task whose config is unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,13 +226,13 @@ class PutConnectorResult:
     connector: str
     config: RawConfig = field(repr=False)
     tasks: tuple[ConnectorTaskId, ...]
-    """Tasks before the change. New task configs are generated later."""
+    """The connector's tasks before the change. New task configs are generated later."""
     created: bool
 
 
 @dataclass(frozen=True, slots=True)
 class ForwardRequest:
-    """The request must be sent to another worker."""
+    """The request must be sent to another worker instead."""
 
     url: str | None
     """None if the other worker is unknown."""
@@ -249,8 +250,11 @@ class RequestRefused:
 
 @dataclass(frozen=True, slots=True)
 class RestartAccepted:
-    """The restart request was published, and every worker restarts its own items. `plan` contains
-    the resulting statuses."""
+    """The restart request was published, and every worker restarts the connector and tasks that it
+    runs.
+
+    `plan` contains the resulting statuses.
+    """
 
     plan: RestartPlan
 
@@ -313,13 +317,13 @@ class RequestQueue:
         return taken
 
     def pop_reconfigurations(self, connector: str) -> list[ReconfigureConnectorTasks]:
-        """Remove and return all reconfigurations of a connector, because a new one replaces
-        them."""
+        """Remove and return all queued reconfigurations of a connector, because a new
+        reconfiguration replaces them."""
         taken = self._remove_scheduled_requests(ReconfigureConnectorTasks, connector)
         return [each for each in taken if isinstance(each, ReconfigureConnectorTasks)]
 
     def drop_scheduled_restart(self, connector: str) -> None:
-        """Remove the restart of a connector that the herder scheduled because secrets expire.
+        """Remove the restart that the herder scheduled for a connector whose secrets expire.
 
         See `config.action.reload`.
         """

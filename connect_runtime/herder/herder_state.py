@@ -69,7 +69,8 @@ class HerderSettings:
 class PendingConfigChanges:
     """Config topic changes that the herder has not handled yet.
 
-    Invariant: a change is dropped only after it was handled or a rebalance made it irrelevant.
+    Invariant: a change is dropped only after the herder has handled it or a rebalance has made it
+    irrelevant.
     """
 
     needs_rebalance: bool = False
@@ -126,7 +127,8 @@ class HerderState:
     was_leader: bool = False
     """True if this worker was the leader in the last assignment that it started."""
     rejoin_due_s: float | None = None
-    """Time to rejoin, because the leader delayed the reassignment of a lost worker's items."""
+    """Monotonic time at which to rejoin, because the leader delayed the reassignment of a lost
+    worker's items."""
     sync_attempts_left: int = MAX_SYNC_ATTEMPTS
     lost_write_privilege: bool = False
     """True if this worker cannot write to the config topic, because another worker has fenced it or
@@ -177,8 +179,10 @@ class HerderState:
         return self.last_rebalance is not None and self.last_rebalance.protocol.signs_requests
 
     def build_routing_state(self) -> RoutingState:
-        """Return the state on which request routing depends. It contains the latest configurations,
-        so that earlier requests are taken into account."""
+        """Return the state on which request routing depends.
+
+        It contains the latest configurations, which include the effects of earlier requests.
+        """
         return RoutingState(
             config=self.snapshot.config,
             is_leader=self.is_leader,
@@ -237,7 +241,8 @@ def start_connectors_and_tasks(
 
 
 def read_config_topic(herder: HerderState) -> HerderScript[bool]:
-    """Read the config topic to its end and use its configurations. Return False on timeout."""
+    """Read the config topic to its end and act on the new configurations. Return False on
+    timeout."""
     outcome = yield ReadConfigTopic(herder.settings.sync_timeout_s)
     herder.is_config_topic_readable = isinstance(outcome, ActionDone)
     if herder.is_config_topic_readable:

@@ -47,7 +47,8 @@ def find_stale_statuses(
 
 
 def perform_due_leader_duties(herder: HerderState) -> HerderScript[bool]:
-    """Perform the duties that are due. Return False if they failed and will be retried later."""
+    """Perform the leader's duties that are due. Return False if a duty failed and will be
+    retried later."""
     if herder.lost_write_privilege:
         if not herder.is_leader:
             herder.lost_write_privilege = False  # expected: another worker is the leader now

@@ -32,7 +32,7 @@ number of remaining attempts."""
 
 def prepare_to_join(herder: HerderState, stop: ConnectorsAndTasks) -> HerderScript[None]:
     """Stop the work that must not run during the rebalance, then confirm to the group that this
-    worker can join."""
+    worker is ready to join."""
     herder.is_joined = False
     herder.has_left = False
     yield from _stop_and_flush_work(herder, stop)
@@ -40,7 +40,8 @@ def prepare_to_join(herder: HerderState, stop: ConnectorsAndTasks) -> HerderScri
 
 
 def _stop_and_flush_work(herder: HerderState, stop: ConnectorsAndTasks) -> HerderScript[None]:
-    """Stop work and flush its statuses, so that other workers can start the released items."""
+    """Stop work and flush its statuses, so that other workers can start the stopped connectors
+    and tasks."""
     if not stop:
         return
     yield from herder_state.stop_connectors_and_tasks(herder, stop)
@@ -103,7 +104,8 @@ def handle_coordinator_loss(herder: HerderState, reason: str) -> HerderScript[No
 
 
 def apply_assignment(herder: HerderState) -> HerderScript[bool]:
-    """Sync with the config offset of the assignment and start the assigned work.
+    """Read the config topic up to the offset that the assignment is based on, and start the
+    assigned work.
 
     Return False if another rebalance was requested or this worker left the group.
     """

@@ -1,4 +1,4 @@
-"""Handles queued requests in order: routes and executes each request, and replies."""
+"""Handles the herder's queued requests in order: routes and executes each request, and replies."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ NO_TICKET = -1
 
 
 def handle_request(herder: HerderState, queued: QueuedRequest) -> HerderScript[None]:
-    """Execute one request, and reply if the request has a ticket."""
+    """Execute one queued request, and send its reply if the request has a ticket."""
     if isinstance(queued.request, ReconfigureConnectorTasks):
         yield from task_reconfiguration.reconfigure_connector_tasks(herder, queued.request)
         return
@@ -88,7 +88,7 @@ def _execute_request(
         case PutConnector() as request:
             return (yield from _put_connector(herder, request))
         case DeleteConnector(name):
-            return _build_write_reply(
+            return _build_config_write_reply(
                 (yield from herder_state.write_to_config_topic(herder, RemoveConnectorConfig(name)))
             )
         case StopConnector(name):
@@ -97,7 +97,7 @@ def _execute_request(
             return (yield from _restart_connector_and_tasks(herder, request))
         case PutTaskConfigs(connector=name, configs=configs):
             write = WriteTaskConfigs(connector=name, configs=configs)
-            return _build_write_reply(
+            return _build_config_write_reply(
                 (yield from herder_state.write_to_config_topic(herder, write))
             )
         case RestartTask() as request:
@@ -137,7 +137,7 @@ def _start_deferred_request(
             return RequestAccepted()
 
 
-def _build_write_reply(failure: str | None) -> HerderReply:
+def _build_config_write_reply(failure: str | None) -> HerderReply:
     return RequestAccepted() if failure is None else _build_refusal(failure)
 
 
@@ -252,7 +252,7 @@ def _fence_zombie_tasks(
             return RequestAccepted()
         case RecordTaskCount(tasks):
             write = WriteTaskCount(connector=name, tasks=tasks)
-            return _build_write_reply(
+            return _build_config_write_reply(
                 (yield from herder_state.write_to_config_topic(herder, write))
             )
         case FencePreviousProducers() as plan:

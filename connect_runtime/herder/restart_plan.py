@@ -16,7 +16,8 @@ from connect_runtime.storage.status_topic import StatusSnapshot
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartPlan:
-    """Statuses of a connector and its tasks. Items to be restarted have the status RESTARTING."""
+    """Plan for restarting a connector and its tasks: their statuses, which are RESTARTING for
+    those to restart."""
 
     request: RestartRequest
     connector: RunStatus
@@ -27,13 +28,13 @@ class RestartPlan:
         return self.connector.state is RunState.RESTARTING
 
     def restarted_tasks(self) -> tuple[ConnectorTaskId, ...]:
-        """Tasks to restart, in order."""
+        """Return the tasks to restart, in order."""
         restarting = RunState.RESTARTING
         return tuple(task for task, each in self.tasks.items() if each.state is restarting)
 
     def select_assigned_items(self, assigned: ConnectorsAndTasks) -> ConnectorsAndTasks:
-        """Return the connectors and tasks of the plan that a worker with this assignment must
-        restart."""
+        """Return the connectors and tasks of this plan that a worker with the given assignment
+        must restart."""
         name = self.request.connector
         connectors = (name,) if self.restarts_connector and name in assigned.connectors else ()
         own_tasks = frozenset(assigned.tasks)
@@ -47,7 +48,8 @@ class RestartPlan:
 
 
 def plan_restart(request: RestartRequest, statuses: StatusSnapshot) -> RestartPlan | None:
-    """Plan a restart. Return None if the connector has no status yet."""
+    """Plan the restart of a connector and its tasks. Return None if the connector has no status
+    yet."""
     connector = statuses.connector(request.connector)
     if connector is None:
         return None
@@ -79,5 +81,6 @@ def _mark_status_restarting(status: RunStatus, *, restarts: bool) -> RunStatus:
 def choose_broader_request(
     pending: RestartRequest | None, request: RestartRequest
 ) -> RestartRequest:
-    """Return the one of two restart requests for the same connector that restarts more items."""
+    """Compare two restart requests for the same connector, and return the one that restarts
+    more."""
     return pending if pending is not None and pending.impact >= request.impact else request

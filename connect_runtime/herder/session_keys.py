@@ -132,8 +132,10 @@ def _compute_hmac(key: SessionKey, body: bytes, *, algorithm: str) -> bytes:
 def build_signature_headers(
     key: SessionKey | None, body: bytes, *, algorithm: str
 ) -> dict[str, str]:
-    """Build the signature headers. Without a key they are empty, and the receiver refuses the
-    request."""
+    """Build the signature headers of an internal request.
+
+    Without a key the headers are empty, and the receiver refuses the request.
+    """
     if key is None:
         return {}
     return {
@@ -143,7 +145,7 @@ def build_signature_headers(
 
 
 def compute_body_digest(body: bytes) -> str:
-    """Return the value of `BODY_HEADER`."""
+    """Return the digest of a request body, as the value of `BODY_HEADER`."""
     return hashlib.sha256(body).hexdigest()
 
 
@@ -182,7 +184,7 @@ class SignedUserRequest:
 
     @property
     def signed_bytes(self) -> bytes:
-        """The bytes to be signed."""
+        """The text that the signature covers, as bytes."""
         when = f"{self.signed_ms} {self.nonce}"
         receiver = self.receiver.rstrip("/")
         return f"{receiver}\n{self.method} {self.target}\n{when}\n{self.digest}".encode()
@@ -213,12 +215,12 @@ def sign_response(key: SessionKey, *, nonce: str, status: int, body: bytes) -> s
 
 @dataclass(frozen=True, slots=True)
 class SignatureValid:
-    """The request comes from a worker of the group."""
+    """Verification result: the request comes from a worker of the group."""
 
 
 @dataclass(frozen=True, slots=True)
 class SignatureInvalid:
-    """The request must be refused with this HTTP status."""
+    """Verification result: the request must be refused with this HTTP status."""
 
     status: int
     message: str

@@ -46,10 +46,10 @@ class StandaloneGroupMachine:
     def execute_action(
         self, order: BackgroundAction, config: ClusterConfigState
     ) -> list[HerderEvent]:
-        """Execute an action and return the resulting events. Actions that do not concern the group
-        are ignored.
+        """Execute a group action of the herder, and return the resulting events.
 
-        `config` must be the latest state.
+        Actions that do not concern the group are ignored. `config` must be the latest state of the
+        config topic.
         """
         if self._closed:
             return []
@@ -98,7 +98,7 @@ class StandaloneGroup:
     """Implements `WorkerGroup` for the herder's thread."""
 
     session_timeout_s = math.inf
-    """Infinite, because no other worker ever receives the tasks."""
+    """Session timeout: infinite, because no other worker can ever receive the tasks."""
 
     def __init__(
         self,
@@ -107,7 +107,8 @@ class StandaloneGroup:
         *,
         clock: Clock,
     ) -> None:
-        """Create the group. `url` is this worker's REST URL; `config` returns the latest state."""
+        """Create the group. `url` is this worker's REST URL; `config` returns the latest
+        configurations."""
         self._clock = clock
         self._machine = StandaloneGroupMachine(url=url)
         self._config = config
@@ -116,7 +117,7 @@ class StandaloneGroup:
 
     @property
     def member_id(self) -> str:
-        """Always "", because a standalone worker has no group coordinator."""
+        """Member id: always "", because a standalone worker has no group coordinator."""
         return ""
 
     def start(self, on_event: OnGroupEvent, read_configured_work: GetConfiguredWork) -> None:
@@ -129,7 +130,7 @@ class StandaloneGroup:
         return events
 
     def record_loop_tick(self) -> None:
-        """Do nothing, because no rebalance waits for this worker."""
+        """Do nothing, because no other worker waits for this worker in a rebalance."""
 
     def confirm_join_prepared(self) -> None:
         self._execute_herder_action(ConfirmJoinPrepared())

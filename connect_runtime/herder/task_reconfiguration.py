@@ -46,10 +46,10 @@ def have_task_configs_changed(
     *,
     config_applied: bool,
 ) -> bool:
-    """Return True if the connector's task configs differ from the published ones.
+    """Return True if the generated task configs (`configs`) differ from the published ones.
 
-    Without `config_applied`, they always count as changed, because converters, transforms or
-    clients may have changed, which task configs do not show (KAFKA-9228).
+    If `config_applied` is False, they always count as changed: the connector's converters,
+    transforms or clients may have changed, which task configs do not show (KAFKA-9228).
     """
     if view.task_count(connector) != len(configs):
         return True
@@ -72,7 +72,7 @@ def get_published_configs(view: ClusterConfigState, connector: str) -> list[dict
 
 
 def find_provider_references(config: RawConfig) -> dict[str, str]:
-    """Return the properties that contain `${…}` references, as written."""
+    """Return the properties whose values contain `${…}` references, unresolved."""
     return {
         name: value
         for name, value in config.items()
@@ -102,8 +102,10 @@ def compute_retry_delay_s(attempts: int) -> float:
 def schedule_reconfiguration(
     herder: HerderState, connector: str, *, waiting: tuple[int, ...] = ()
 ) -> None:
-    """Schedule an immediate reconfiguration that replaces pending retries and takes over their
-    tickets."""
+    """Schedule an immediate reconfiguration of a connector's tasks.
+
+    It replaces pending retries, and the callers that wait for a retry now wait for it.
+    """
     for each in herder.queue.pop_reconfigurations(connector):
         waiting += each.tickets
     request = ReconfigureConnectorTasks(
@@ -115,7 +117,8 @@ def schedule_reconfiguration(
 def reconfigure_connector_tasks(
     herder: HerderState, request: ReconfigureConnectorTasks
 ) -> HerderScript[None]:
-    """Generate the task configs, publish them if they changed, and reply to the pending tickets."""
+    """Generate a connector's task configs, publish them if they changed, and reply to the
+    callers that wait for them."""
     failure = yield from _generate_and_publish_task_configs(
         herder, dataclasses.replace(request, tickets=())
     )
@@ -128,7 +131,8 @@ def reconfigure_connector_tasks(
 def _generate_and_publish_task_configs(
     herder: HerderState, request: ReconfigureConnectorTasks
 ) -> HerderScript[str | None]:
-    """Generate and publish task configs. Return the reason for a retry, or None on success."""
+    """Generate task configs, and publish them if they changed. Return the reason for a retry, or
+    None on success."""
     name = request.connector
     started = herder.snapshot.config.target_state(name) is TargetState.STARTED
     if name not in herder.running.connectors or not started:

@@ -39,8 +39,8 @@ class GroupMembership(Protocol):
 
     @property
     def session_timeout_s(self) -> float:
-        """Time without a heartbeat after which the group assigns this worker's work to other
-        workers."""
+        """Time without a heartbeat after which the group assigns this worker's connectors and
+        tasks to other workers."""
 
     def last_heartbeat_s(self) -> float:
         """Return the monotonic time at which the latest successful heartbeat was sent.
@@ -64,8 +64,8 @@ class StatusWriterInterface(Protocol):
         """Return True if the topic is already recorded as active for the connector."""
 
     def last_runs(self, connector: str) -> LastTaskRuns:
-        """Return the last runs of the connector's tasks. `configs` and `leaderless_period` are left
-        empty."""
+        """Return the last runs of a connector's tasks, without the fields `configs` and
+        `leaderless_period`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,11 +119,14 @@ class WorkerInterface(Protocol):
         """
 
     def stop_connectors_and_tasks(self, items: ConnectorsAndTasks) -> None:
-        """Stop connectors and tasks in parallel. Those that exceed the graceful shutdown timeout
-        are abandoned."""
+        """Stop connectors and tasks in parallel.
+
+        Those that exceed the graceful shutdown timeout are abandoned.
+        """
 
     def list_running(self) -> ConnectorsAndTasks:
-        """Return all items that were started and not stopped, including failed items."""
+        """Return all connectors and tasks that were started and not stopped, including failed
+        ones."""
 
     def connector_task_configs(
         self, connector: str, config: RawConfig
@@ -131,9 +134,9 @@ class WorkerInterface(Protocol):
         """Let a connector generate its task configs. Return None if it is not running on this
         worker.
 
-        `config` is its current configuration. Raises `ConfigError` if there are more configs than
-        `tasks.max`; the connector's status is then FAILED. Raises another `ConnectError` if the
-        connector raises or returns an invalid result.
+        `config` is the connector's current configuration. Raises `ConfigError` if there are more
+        task configs than `tasks.max`; the connector's status is then FAILED. Raises another
+        `ConnectError` if the connector raises or returns an invalid result.
         """
 
     def close(self) -> None:

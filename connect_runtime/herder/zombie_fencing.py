@@ -42,8 +42,11 @@ FencingPlan: TypeAlias = FencingNotNeeded | RecordTaskCount | FencePreviousProdu
 
 
 def plan_producer_fencing(view: ClusterConfigState, connector: str) -> FencingPlan:
-    """Decide which producers to fence. `view`, the state of the config topic, must include every
-    record up to the topic's end."""
+    """Decide whether the producers of earlier tasks must be fenced before a connector's new tasks
+    start.
+
+    `view`, the state of the config topic, must include every record up to the topic's end.
+    """
     if not view.fencing_pending(connector):
         return FencingNotNeeded()
     producers, tasks = view.fencing_count(connector), view.task_count(connector)

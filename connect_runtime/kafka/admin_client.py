@@ -57,7 +57,8 @@ class AdminClient:
         clock: Clock,
         is_cancelled: Callable[[], bool] = lambda: False,
     ) -> None:
-        """After `is_cancelled` returns True, calls promptly raise `RetriableError`."""
+        """Create the client. After `is_cancelled` returns True, calls promptly raise
+        `RetriableError`."""
         self._access = access
         self._client_id = client_id
         self._clock = clock
@@ -66,39 +67,39 @@ class AdminClient:
 
     def read_cluster_id(self, timeout_s: float) -> str:
         """Return the cluster id."""
-        return str(self._read((), timeout_s, doing="reading the cluster id").cluster_id)
+        return str(self._read_metadata((), timeout_s, doing="reading the cluster id").cluster_id)
 
     def list_brokers(self, timeout_s: float) -> list[int]:
-        """Return the ids of the brokers."""
-        found = self._read((), timeout_s, doing="listing brokers")
+        """Return the ids of the cluster's brokers."""
+        found = self._read_metadata((), timeout_s, doing="listing brokers")
         return sorted(int(each.node_id) for each in found.brokers)
 
     def list_topics(self, timeout_s: float) -> frozenset[str]:
-        """Return the names of all visible topics."""
-        found = self._read(None, timeout_s, doing="listing topics")
+        """Return the names of all topics that the principal may describe."""
+        found = self._read_metadata(None, timeout_s, doing="listing topics")
         return frozenset(str(each.name) for each in found.topics if each.name is not None)
 
     def describe_topics(self, names: Sequence[str], timeout_s: float) -> dict[str, Any]:
         """Return the metadata of each topic as a response entity."""
         found: dict[str, Any] = {}
-        for chunk, left_s in self._split(names, timeout_s):
-            doing = _describe_chunk("describing topic", chunk)
-            response = self._read(chunk, left_s, doing=doing)
+        for chunk, left_s in self._split_into_batches(names, timeout_s):
+            doing = _describe_topic_batch("describing topic", chunk)
+            response = self._read_metadata(chunk, left_s, doing=doing)
             entities = {str(each.name): each for each in response.topics}
-            found.update(self._select(chunk, entities, doing=doing))
+            found.update(self._select_requested_entities(chunk, entities, doing=doing))
         return found
 
     def describe_topic_configs(self, names: Sequence[str], timeout_s: float) -> dict[str, Any]:
         """Return the configuration of each topic as a response entity."""
         found: dict[str, Any] = {}
-        for chunk, left_s in self._split(names, timeout_s):
+        for chunk, left_s in self._split_into_batches(names, timeout_s):
             message = topic_requests.build_describe_configs_request(
                 topic_requests.TOPIC_RESOURCE, chunk
             )
-            doing = _describe_chunk("reading configs of", chunk)
-            response = self._send(AnyNodeTarget(), message, left_s, doing=doing)
+            doing = _describe_topic_batch("reading configs of", chunk)
+            response = self._send_admin_request(AnyNodeTarget(), message, left_s, doing=doing)
             entities = {str(each.resource_name): each for each in response.results}
-            found.update(self._select(chunk, entities, doing=doing))
+            found.update(self._select_requested_entities(chunk, entities, doing=doing))
         return found
 
     def describe_broker_configs(self, broker: int, timeout_s: float) -> Any:
@@ -107,48 +108,52 @@ class AdminClient:
             topic_requests.BROKER_RESOURCE, [str(broker)]
         )
         doing = f"reading configs of broker {broker}"
-        response = self._send(NodeTarget(broker), message, timeout_s, doing=doing)
+        response = self._send_admin_request(NodeTarget(broker), message, timeout_s, doing=doing)
         entities = {str(each.resource_name): each for each in response.results}
-        return self._select([str(broker)], entities, doing=doing)[str(broker)]
+        return self._select_requested_entities([str(broker)], entities, doing=doing)[str(broker)]
 
     def create_topics(
         self, topics: Sequence[NewTopic], timeout_s: float, *, validate_only: bool = False
     ) -> dict[str, Any]:
         """Create topics with one request, and return a response entity per topic.
 
-        The request is repeated if its response is lost. Thus a topic that it has created may be
-        reported as existing.
+        If the response is lost, the request is repeated. A topic that the first request has created
+        is then reported as existing.
         """
         names = [each.name for each in topics]
         message = topic_requests.build_create_topics_request(
             topics, timeout_ms=self._limit_timeout_ms(timeout_s), validate_only=validate_only
         )
-        doing = _describe_chunk("creating topic", names)
-        response = self._send(
+        doing = _describe_topic_batch("creating topic", names)
+        response = self._send_admin_request(
             ControllerTarget(),
             message,
             timeout_s,
             doing=doing,
             get_error_code=lambda body: _find_controller_error(body.topics),
         )
-        return self._select(names, {str(each.name): each for each in response.topics}, doing=doing)
+        return self._select_requested_entities(
+            names, {str(each.name): each for each in response.topics}, doing=doing
+        )
 
     def create_partitions(self, counts: Mapping[str, int], timeout_s: float) -> dict[str, Any]:
-        """Increase topics to these numbers of partitions with one request, and return a response
-        entity per topic."""
+        """Increase the topics' partition counts to the given numbers with one request, and
+        return a response entity per topic."""
         names = list(counts)
         message = topic_requests.build_create_partitions_request(
             counts, timeout_ms=self._limit_timeout_ms(timeout_s)
         )
-        doing = _describe_chunk("adding partitions to", names)
-        response = self._send(
+        doing = _describe_topic_batch("adding partitions to", names)
+        response = self._send_admin_request(
             ControllerTarget(),
             message,
             timeout_s,
             doing=doing,
             get_error_code=lambda body: _find_controller_error(body.results),
         )
-        return self._select(names, {str(each.name): each for each in response.results}, doing=doing)
+        return self._select_requested_entities(
+            names, {str(each.name): each for each in response.results}, doing=doing
+        )
 
     def alter_topic_configs(
         self, changes: Mapping[str, ConfigChange], timeout_s: float
@@ -156,10 +161,10 @@ class AdminClient:
         """Change configs of topics with one request, and return a response entity per topic."""
         names = list(changes)
         message = topic_requests.build_alter_topic_configs_request(changes)
-        doing = _describe_chunk("changing configs of", names)
-        response = self._send(ControllerTarget(), message, timeout_s, doing=doing)
+        doing = _describe_topic_batch("changing configs of", names)
+        response = self._send_admin_request(ControllerTarget(), message, timeout_s, doing=doing)
         entities = {str(each.resource_name): each for each in response.responses}
-        return self._select(names, entities, doing=doing)
+        return self._select_requested_entities(names, entities, doing=doing)
 
     def list_offsets(
         self,
@@ -169,32 +174,37 @@ class AdminClient:
         *,
         read_committed: bool,
     ) -> list[Any]:
-        """Look up offsets of partitions by topic that this broker leads. Returns a response entity
-        per partition and topic, in any order.
+        """Look up offsets of partitions that the given broker leads.
 
-        A failed request is not repeated, because another broker may lead the partitions by now.
+        Returns a response entity per partition and topic, in any order. A failed request is not
+        repeated, because another broker may lead the partitions by now.
         """
-        doing = _describe_chunk("requesting the offsets of", list(queries))
+        doing = _describe_topic_batch("requesting the offsets of", list(queries))
         message = request_builders.build_list_offsets_request(
             queries, read_committed=read_committed, timeout_ms=self._limit_timeout_ms(timeout_s)
         )
-        response = self._send(NodeTarget(leader), message, timeout_s, doing=doing, retry=False)
+        response = self._send_admin_request(
+            NodeTarget(leader), message, timeout_s, doing=doing, retry=False
+        )
         return list(response.topics)
 
     def list_groups(self, timeout_s: float) -> list[Any]:
-        """Return all visible groups as entities of ListGroups responses."""
+        """Return all groups that the principal may describe, as entities of ListGroups
+        responses."""
         end_s = self._clock.now_s() + timeout_s
         found: list[Any] = []
         for broker in self.list_brokers(timeout_s):
             left_s = max(0.01, end_s - self._clock.now_s())
             message = group_requests.build_list_groups_request()
             doing = f"listing groups of broker {broker}"
-            found += self._send(NodeTarget(broker), message, left_s, doing=doing).groups
+            found += self._send_admin_request(
+                NodeTarget(broker), message, left_s, doing=doing
+            ).groups
         return found
 
     def describe_classic_group(self, group: str, timeout_s: float) -> Any:
         """Return a group with its members as an entity of a DescribeGroups response."""
-        response = self._send(
+        response = self._send_admin_request(
             CoordinatorTarget(request_builders.GROUP_COORDINATOR, group),
             group_requests.build_describe_classic_groups_request(group),
             timeout_s,
@@ -202,12 +212,15 @@ class AdminClient:
             get_error_code=group_requests.find_error_code,
         )
         entities = {str(each.group_id): each for each in response.groups}
-        return self._select([group], entities, doing=f"describing group {group}")[group]
+        return self._select_requested_entities(
+            [group], entities, doing=f"describing group {group}"
+        )[group]
 
     def translate_entity_error(
         self, entity: Any, doing: str, advice: Mapping[int, ErrorAdvice] | None = None
     ) -> ConnectError:
-        """Translate the error code, and the message if there is one, of a response entity."""
+        """Translate a response entity's error code, with its error message if it has one, to a
+        `ConnectError`."""
         return client_errors.translate_error_code(
             int(entity.error_code),
             doing,
@@ -222,7 +235,7 @@ class AdminClient:
             self._requests = None
             self._close_requests()
 
-    def _split(
+    def _split_into_batches(
         self, names: Sequence[str], timeout_s: float
     ) -> Iterator[tuple[Sequence[str], float]]:
         """Yield the topic names in batches, each with the remaining time in seconds."""
@@ -230,7 +243,7 @@ class AdminClient:
         for at in range(0, len(names), _TOPICS_PER_REQUEST):
             yield names[at : at + _TOPICS_PER_REQUEST], max(0.01, end_s - self._clock.now_s())
 
-    def _select(
+    def _select_requested_entities(
         self, names: Sequence[str], entities: Mapping[str, Any], *, doing: str
     ) -> dict[str, Any]:
         """Return the response entities of the requested names. Raises `RetriableError` if an entity
@@ -241,11 +254,11 @@ class AdminClient:
             )
         return {name: entities[name] for name in names}
 
-    def _read(self, topics: Sequence[str] | None, timeout_s: float, *, doing: str) -> Any:
+    def _read_metadata(self, topics: Sequence[str] | None, timeout_s: float, *, doing: str) -> Any:
         message = request_builders.build_metadata_request(topics)
-        return self._send(AnyNodeTarget(), message, timeout_s, doing=doing)
+        return self._send_admin_request(AnyNodeTarget(), message, timeout_s, doing=doing)
 
-    def _send(
+    def _send_admin_request(
         self,
         to: RequestTarget,
         message: RequestBuilder,
@@ -263,7 +276,7 @@ class AdminClient:
             retry=retry,
         )
         try:
-            return self._connect().send_request(request, timeout_s)
+            return self._get_request_client().send_request(request, timeout_s)
         except ConnectError as error:
             where = f"{doing} on {self._access.name_and_addresses}"
             if self._is_cancelled():
@@ -273,11 +286,12 @@ class AdminClient:
             raise
 
     def _limit_timeout_ms(self, timeout_s: float) -> int:
-        """Return the time in which the controller must finish: at most one request's timeout."""
+        """Return the timeout to send to the controller: the remaining time, but at most one
+        request's timeout."""
         limit_s = self._access.to_connection_settings(self._client_id).request_timeout_s
         return max(1, round(min(timeout_s, limit_s) * 1000))
 
-    def _connect(self) -> AdminRequestClient:
+    def _get_request_client(self) -> AdminRequestClient:
         if self._requests is None:
             self._requests = AdminRequestClient(
                 self._access.to_connection_settings(self._client_id),
@@ -290,12 +304,14 @@ class AdminClient:
         return self._requests
 
 
-def _describe_chunk(doing: str, chunk: Sequence[str]) -> str:
+def _describe_topic_batch(doing: str, chunk: Sequence[str]) -> str:
     return f"{doing} {chunk[0]}" + (f" and {len(chunk) - 1} more" if chunk[1:] else "")
 
 
 def _find_controller_error(entities: Sequence[Any]) -> int:
-    """Return NOT_CONTROLLER if a broker that is no longer the controller responded, else 0. Other
-    error codes concern single topics."""
+    """Return NOT_CONTROLLER if the responding broker is no longer the controller, otherwise 0.
+
+    Other error codes concern single topics.
+    """
     codes = {int(each.error_code) for each in entities}
     return NOT_CONTROLLER if NOT_CONTROLLER in codes else 0

@@ -83,8 +83,8 @@ class AdminRequestClient:
         advice: Mapping[int, ErrorAdvice] | None = None,
         is_cancelled: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`where` names the cluster in messages. `advice` has remedies by error code.
-        `send_requests` is aborted when `is_cancelled` returns True."""
+        """Create the client. `where` names the cluster in messages. `advice` has remedies by
+        error code. `send_requests` is aborted when `is_cancelled` returns True."""
         self._settings = settings
         self._clock = clock
         self._rng = rng
@@ -105,7 +105,7 @@ class AdminRequestClient:
     def send_request(self, request: AdminRequest, timeout_s: float) -> Any:
         """Send a request and return the response body.
 
-        Raises `ConnectError`, after the timeout `RetriableError`.
+        Raises a `ConnectError` if the request fails, which is a `RetriableError` after a timeout.
         """
         (answer,) = self.send_requests([request], timeout_s)
         if isinstance(answer, ConnectError):
@@ -115,9 +115,10 @@ class AdminRequestClient:
     def send_requests(
         self, requests: Sequence[AdminRequest], timeout_s: float
     ) -> list[AdminResponse]:
-        """Send requests, and return a response or failure for each in the same order.
+        """Send requests, and return a response or error for each request, in the order of the
+        requests.
 
-        Raises `RetriableError` if aborted.
+        Raises `RetriableError` if the call is aborted.
         """
         now_s = self._clock.now_s()
         end = Deadline.after(timeout_s, now_s=now_s)
@@ -138,7 +139,7 @@ class AdminRequestClient:
         return [each.answer for each in all_pending]
 
     def translate_error_code(self, code: int, doing: str) -> ConnectError:
-        """Translate an error code of a response to a `ConnectError`."""
+        """Translate a broker's error code to a `ConnectError`."""
         return client_errors.translate_error_code(
             code, doing, where=self._where, advice_overrides=self._advice
         )
@@ -176,7 +177,8 @@ class AdminRequestClient:
         pending: Sequence[_PendingAdminRequest],
         replies: deque[tuple[_PendingAdminRequest, ClientResponse]],
     ) -> None:
-        """Process due work. Wait briefly for a response if none has arrived."""
+        """Process due work of the connections. If no response has arrived, wait briefly for the
+        next one."""
         wait_s = self._connections.tick(self._clock.now_s())
         if replies:
             return

@@ -242,13 +242,13 @@ class ConnectionReports:
         self._latest.clear()
 
     def get_security_error(self) -> KafkaError | None:
-        """Return the recorded authentication or TLS error, which no retry resolves; None without
-        one."""
+        """Return the recorded authentication or TLS error, which no retry resolves; None if
+        there is none."""
         return self._find_first_error(_AUTHENTICATION_ERRORS)
 
     def get_most_specific_error(self) -> KafkaError | None:
-        """Return the most specific recorded error: an authentication or TLS error, else a network
-        error."""
+        """Return the recorded error that best explains a failure: an authentication or TLS
+        error, else a network error."""
         return self.get_security_error() or self._find_first_error(_NETWORK_ERRORS)
 
     def _find_first_error(self, codes: dict[int, ErrorAdvice]) -> KafkaError | None:
@@ -263,13 +263,13 @@ def is_network_error(error: KafkaError) -> bool:
 
 
 def create_timeout_error() -> KafkaError:
-    """Create librdkafka's timeout error, for waits that librdkafka does not time out itself."""
+    """Create librdkafka's timeout error, for waits whose timeout librdkafka does not enforce."""
     return KafkaError(KafkaError._TIMED_OUT)
 
 
 def get_error_text(error: KafkaError) -> str:
-    """Return the error's text. Text of brokers that is not UTF-8, which the library cannot return,
-    is replaced by the error's name."""
+    """Return a librdkafka error's text, or its name if the text contains broker text that is not
+    UTF-8."""
     try:
         return error.str()
     except UnicodeDecodeError:
@@ -277,12 +277,13 @@ def get_error_text(error: KafkaError) -> str:
 
 
 def may_concern_whole_request(code: int) -> bool:
-    """Return whether one invalid topic may have caused this error for all topics of the request."""
+    """Return whether a single invalid topic may have caused this error code for all topics of
+    the request."""
     return code in _WHOLE_REQUEST_ERRORS
 
 
 def is_missing_topic_error(error: KafkaError) -> bool:
-    """Return whether the topic is missing, or not yet known to the broker."""
+    """Return whether the error means that the topic is missing, or not yet known to the broker."""
     return is_missing_topic_code(error.code())
 
 
@@ -293,7 +294,7 @@ def is_missing_topic_code(code: int) -> bool:
 
 
 def is_retriable_error(error: KafkaError) -> bool:
-    """Return whether a retry may succeed, judged by the error code."""
+    """Return whether a retry may succeed after this error."""
     return is_retriable_code(error.code())
 
 
@@ -314,8 +315,8 @@ def translate_error(
     """Translate a librdkafka error to a `ConnectError`.
 
     `doing` starts the message, for example "creating topic orders". `where` names the cluster and
-    its bootstrap addresses. With `reports`, a timeout is explained by the client's connection
-    errors. `advice_overrides` has remedies for this request by error code.
+    its bootstrap addresses. With `reports`, the client's connection errors explain a timeout.
+    `advice_overrides` has remedies for this request by error code.
     """
     if reports is not None and is_network_error(error):
         error = reports.get_most_specific_error() or error
@@ -348,8 +349,10 @@ def translate_error_code(
 
 
 def translate_request_failure(failure: ConnectError, doing: str) -> ConnectError:
-    """Translate the failure of a request on the runtime's own connections, which no broker
-    answered, to an error with a remedy."""
+    """Translate the failure of a request that no broker answered to an error with a remedy.
+
+    The request was sent on the runtime's own connections.
+    """
     match failure:
         case AuthenticationFailed(layer=FailureLayer.TLS):
             kind, advice = CERTIFICATE_REFUSED

@@ -23,14 +23,14 @@ _INT_MAX = 2_147_483_647
 
 @dataclass(frozen=True, slots=True)
 class LibrdkafkaIntegerSetting:
-    """An integer librdkafka setting with its bounds."""
+    """An integer librdkafka setting with its minimum and maximum."""
 
     name: str
     minimum: int
     maximum: int
 
     def convert_value(self, key: str, text: str) -> int:
-        """Convert a property value to an integer within the bounds.
+        """Convert a property value to an integer, limited to the minimum and maximum.
 
         Raises `FatalError` if the value is not an integer.
         """
@@ -127,7 +127,8 @@ _KEPT_KEYS = frozenset({*NUMBER_SETTINGS, *TEXT_SETTINGS})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaClusterAccess:
-    """Addresses, security settings and client properties needed to connect to one cluster."""
+    """Addresses, security settings and client properties that are needed to connect to a
+    cluster."""
 
     name: str = ""
     """The cluster's name for messages and logs; "" if only one cluster is in use."""
@@ -150,7 +151,8 @@ class KafkaClusterAccess:
         return translate_client_settings(self.properties) | security
 
     def to_connection_settings(self, client_id: str) -> ConnectionSettings:
-        """Create settings for the runtime's own connections. `client_id` is sent to the brokers."""
+        """Create settings for the runtime's own connections to the cluster. `client_id` is sent
+        to the brokers."""
         return connection_settings.create_connection_settings(
             self.properties,
             bootstrap=self.bootstrap,
@@ -185,7 +187,8 @@ def parse_cluster_access(
 
 
 def shorten_request_timeout(access: KafkaClusterAccess) -> KafkaClusterAccess:
-    """Return a copy whose request timeout defaults to 10 s, so that silent brokers are detected.
+    """Return a copy of the settings whose request timeout is 10 s by default, to detect
+    unresponsive brokers.
 
     Internal topics must be readable and writable within 30 s, even after a leader change.
     """

@@ -50,7 +50,8 @@ class ConflictingCluster:
     evidence: str
     """Evidence of the conflict, as a clause that follows the group id in the error message."""
     certain: bool = True
-    """False if a cluster that has its own topics and the same configuration would look the same."""
+    """False if a cluster with its own internal topics and the same configuration could cause the
+    same evidence."""
 
     def __str__(self) -> str:
         uses = "uses" if self.certain else "may use"
@@ -69,7 +70,7 @@ def find_conflicting_cluster(
     own_group: str,
     own_address: str,
 ) -> ConflictingCluster | None:
-    """Return the first conflicting group by name, preferring certain conflicts.
+    """Return the first conflicting group by name; groups whose conflict is certain come first.
 
     `own_address` is the host:port of the calling worker. If a group has another worker with this
     address, it probably runs on a container network that reuses addresses. Its worker addresses are
@@ -79,9 +80,9 @@ def find_conflicting_cluster(
     others: dict[str, _AssignedItems] = {}
     for group in sorted(groups, key=lambda each: each.group_id):
         if group.group_id == own_group:
-            own = _read_assignments(group)
+            own = _list_assigned_items(group)
         elif group.protocol_type == CONNECT_PROTOCOL_TYPE:
-            others[group.group_id] = _read_assignments(group)
+            others[group.group_id] = _list_assigned_items(group)
     for group_id, assigned in others.items():
         if own_address not in {worker_id for worker_id, _ in assigned.values()}:
             evidence = _find_status_evidence(assigned, topics, own=own)
@@ -130,7 +131,7 @@ def _find_offset_evidence(assigned: _AssignedItems, topics: InternalTopicsConten
     )
 
 
-def _read_assignments(group: DescribedGroup) -> _AssignedItems:
+def _list_assigned_items(group: DescribedGroup) -> _AssignedItems:
     """Return the worker address and config offset of every assigned connector and task."""
     found: dict[WorkItem, tuple[str, int]] = {}
     for metadata, assignment in group.members:

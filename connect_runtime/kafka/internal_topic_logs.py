@@ -33,7 +33,7 @@ class WorkerLogs:
     status: KafkaSharedLog
     admin: TopicAdmin
     fenced_writer: KafkaFencedWriter | None
-    """Writer of the leader, which fences earlier leaders; None if fencing is disabled."""
+    """The leader's writer, which fences writers of earlier leaders; None if fencing is disabled."""
 
 
 def create_worker_logs(
@@ -48,12 +48,14 @@ def create_worker_logs(
     on_trouble: Callable[[str], None] = lambda _: None,
     clock: Clock,
 ) -> WorkerLogs:
-    """Create the logs. Client ids follow Java's pattern, such as `<group.id>-<client.id>-configs`.
+    """Create the shared logs on the internal topics. Client ids follow Java's pattern, such as
+    `<group.id>-<client.id>-configs`.
 
-    `exactly_once`: leaders fence each other unless DISABLED. With ENABLED, only committed records
-    are read (KIP-618). `may_create`: internal.topics.automatic.creation.enable. `on_broken` is
-    called when a thread of a log ends unexpectedly. `on_trouble` is called with the reason while a
-    topic is missing, and with "" once it exists.
+    `exactly_once`: unless DISABLED, a new leader fences the previous leader's writes. With ENABLED,
+    only committed records are read (KIP-618). `may_create`:
+    internal.topics.automatic.creation.enable. `on_broken` is called when a thread of a log ends
+    unexpectedly. `on_trouble` is called with the reason while a topic is missing, and with "" once
+    it exists.
 
     Raises `FatalError` for settings that librdkafka rejects.
     """
@@ -64,7 +66,7 @@ def create_worker_logs(
     )
     found = {each.kind: each for each in topics.topics}
 
-    def create_log(purpose: InternalTopicKind) -> KafkaSharedLog:
+    def create_log_for_topic(purpose: InternalTopicKind) -> KafkaSharedLog:
         status = purpose is _Purpose.STATUS
         once, forever = LogRetryPolicy.TRY_ONCE, LogRetryPolicy.RETRY_FOREVER
         return KafkaSharedLog(
@@ -91,9 +93,9 @@ def create_worker_logs(
             clock=clock,
         )
     return WorkerLogs(
-        config=create_log(_Purpose.CONFIG),
-        offset=create_log(_Purpose.OFFSET),
-        status=create_log(_Purpose.STATUS),
+        config=create_log_for_topic(_Purpose.CONFIG),
+        offset=create_log_for_topic(_Purpose.OFFSET),
+        status=create_log_for_topic(_Purpose.STATUS),
         admin=admin,
         fenced_writer=fenced,
     )

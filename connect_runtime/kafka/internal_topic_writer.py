@@ -33,13 +33,13 @@ MARK_HEADERS: list[tuple[str, str | bytes | None]] = [(_MARK_HEADER, b"")]
 
 
 def is_own_record(message: confluent_kafka.Message) -> bool:
-    """Return whether this implementation, not a Java worker, wrote the record."""
+    """Return whether the record was written by this implementation, not by a Java worker."""
     headers = librdkafka_clients.read_headers(message)
     return headers is not None and any(each[0] == _MARK_HEADER for each in headers)
 
 
 def read_timestamp_ms(message: confluent_kafka.Message) -> int:
-    """Return the record's timestamp in milliseconds, or -1 without one."""
+    """Return the record's timestamp in milliseconds, or -1 if the record has no timestamp."""
     kind, found = message.timestamp()
     return -1 if kind == confluent_kafka.TIMESTAMP_NOT_AVAILABLE else int(found)
 
@@ -70,7 +70,8 @@ class LogRetryPolicy(enum.Enum):
     def settings(self) -> Mapping[str, object]:
         """librdkafka settings of this policy.
 
-        `TRY_ONCE` never resends, so the caller may write newer data after a failure.
+        With `TRY_ONCE`, records are never resent, so a failed write cannot arrive later and
+        overwrite newer data.
         """
         if self is LogRetryPolicy.RETRY_FOREVER:
             return {"message.timeout.ms": 0}
@@ -80,7 +81,7 @@ class LogRetryPolicy(enum.Enum):
 class SharedLogWriter:
     """Producer of a shared log. `run_writer_thread` is its thread body.
 
-    Invariant: `_waiting` counts every accepted record whose callback has not returned.
+    Invariant: `_waiting` counts the accepted records whose callbacks have not returned.
     """
 
     def __init__(
@@ -108,7 +109,7 @@ class SharedLogWriter:
         )
 
     def run_writer_thread(self, stop: threading.Event) -> None:
-        """Process delivery reports until stopped."""
+        """Process the producer's delivery reports until stopped."""
         while not stop.is_set():
             self._producer.poll(_REPORT_POLL_S)
 
@@ -137,7 +138,7 @@ class SharedLogWriter:
             ) from error
 
     def wait_for_acknowledgements(self, end: Deadline) -> None:
-        """Wait until every record sent before this call is written or has failed.
+        """Wait until every record sent before this call has been acknowledged or has failed.
 
         Raises `RetriableError` after the deadline.
         """
@@ -156,12 +157,14 @@ class SharedLogWriter:
             return dict(self._recorded)
 
     def clear_acknowledged_ends(self) -> None:
-        """Drop the end offsets, because the topic was truncated or recreated."""
+        """Forget the end offsets of acknowledged records, because the topic was truncated or
+        recreated."""
         with self._lock:
             self._recorded.clear()
 
     def close(self, timeout_s: float) -> None:
-        """Wait until sent records are acknowledged; after the timeout, discard the others.
+        """Wait until all sent records are acknowledged. After the timeout, discard the remaining
+        records.
 
         The thread that runs `run_writer_thread` must still be running.
         """
@@ -279,10 +282,8 @@ class KafkaFencedWriter:
         records: Sequence[KeyedRecord],
         timeout_s: float,
     ) -> None:
-        """Write the records in one transaction.
-
-        Committing waits for all records and raises the first error.
-        """
+        """Write the records in one transaction. The commit waits for all records and raises the
+        first error."""
         end = Deadline.after(timeout_s, now_s=self._clock.now_s())
         producer.begin_transaction()
         for record in records:

@@ -98,12 +98,12 @@ class InternalTopicManager:
         )
         failure: RetriableError | None = None
 
-        def try_create() -> bool:
+        def try_create_topic() -> bool:
             nonlocal failure
             try:
                 self.admin.create_topic(wanted, end)
             except TopicExistsError:
-                _LOG.debug("topic %s was created in the meantime", topic.name)
+                _LOG.debug("another client created topic %s in the meantime", topic.name)
             except _PERMISSION_ERRORS as error:
                 if uses_default and isinstance(error, UnsupportedByBrokersError):
                     raise FatalError(
@@ -124,7 +124,9 @@ class InternalTopicManager:
             return True
 
         left_s = end.remaining_s(self.clock.now_s())
-        if not clock.wait_until(try_create, timeout_s=left_s, interval_s=_CREATE_RETRY_DELAY_S):
+        if not clock.wait_until(
+            try_create_topic, timeout_s=left_s, interval_s=_CREATE_RETRY_DELAY_S
+        ):
             assert failure is not None
             raise failure
 
@@ -135,7 +137,7 @@ class InternalTopicManager:
             return None
 
     def _wait_for_topic(self, topic: InternalTopic, end: Deadline) -> int:
-        """Wait until the brokers know the topic, and return its partition count.
+        """Wait until the brokers know the new topic, and return its partition count.
 
         Immediately after creation, only the controller knows the topic.
         """
@@ -152,7 +154,7 @@ class InternalTopicManager:
         return found
 
     def _read_cleanup_policy(self, topic: InternalTopic, end: Deadline) -> str | None:
-        """Return the cleanup policy, or None without permission to read it.
+        """Return the topic's cleanup policy; None if the principal has no permission to read it.
 
         Retries while a broker does not know the topic yet.
         """

@@ -45,7 +45,7 @@ class EndOffsetsQuery:
     """Fetches a log's end offsets, combining the requests of tasks that start at the same time.
 
     A caller never receives the response to a request that was already in flight when it called,
-    because the caller's own record may have been written after that response.
+    because its own last record may have been written after the broker responded.
     """
 
     def __init__(self, ask: Callable[[Deadline], EndOffsets], *, clock: Clock) -> None:
@@ -58,7 +58,7 @@ class EndOffsetsQuery:
         self._ends: EndOffsets = {}
 
     def fetch_end_offsets(self, end: Deadline) -> EndOffsets:
-        """Return the end offsets. Raises `RetriableError` after the deadline."""
+        """Return the log's current end offsets. Raises `RetriableError` after the deadline."""
         with self._changed:
             wanted = self._begun + 1
             self._changed.wait_for(
@@ -126,8 +126,8 @@ class SharedLogReader:
         listener: LogListener,
         request_ranges: Callable[[], LogOffsetRanges],
     ) -> None:
-        """`request_ranges` returns the current offset ranges. It is called before the log is reread
-        from the start."""
+        """Create the reader. `request_ranges` returns the current offset ranges; it is called
+        before the log is reread from the start."""
         self._where = access.name_and_addresses
         self._topic = topic
         self._clock = clock
@@ -153,12 +153,14 @@ class SharedLogReader:
         )
 
     def assign_partitions(self, span: LogOffsetRanges) -> None:
-        """Assign the partitions. Call before `run_reader_thread`. Records within `span` count as
-        initial content."""
+        """Assign the log's partitions to the consumer. Call before `run_reader_thread`.
+
+        Records within `span` count as initial content.
+        """
         self._assign_offsets(span)
 
     def run_reader_thread(self, stop: threading.Event) -> None:
-        """Read until stopped, then close the consumer."""
+        """Read the log until stopped, then close the consumer."""
         try:
             self._check_replay_completed()
             while not stop.is_set():
@@ -171,8 +173,11 @@ class SharedLogReader:
             self._consumer.close()
 
     def _poll_messages(self, stop: threading.Event) -> list[confluent_kafka.Message]:
-        """Return the next messages. After a failure, in which the library may have lost messages,
-        wait a moment and continue from the known positions."""
+        """Return the next messages.
+
+        After a failure in which the library may have lost messages, wait a moment and resume from
+        the known positions.
+        """
         try:
             first = self._consumer.poll(_CONSUMER_POLL_S)
             return [] if first is None else [first, *self._consumer.consume(_MAX_BATCH_RECORDS, 0)]
@@ -187,13 +192,15 @@ class SharedLogReader:
             return []
 
     def mark_thread_ended(self, reason: BaseException) -> None:
-        """Record that the thread has ended, and wake all waiting threads."""
+        """Record that the reader's thread has ended, and wake all threads that wait for its
+        progress."""
         with self._moved:
             self._ended = reason
             self._moved.notify_all()
 
     def wait_until_replayed(self, end: Deadline) -> None:
-        """Wait until the initial content has been read. Raises the errors of `SharedLog.start`."""
+        """Wait until the log's initial content has been read. Raises the errors of
+        `SharedLog.start`."""
         self._wait_until_progress(lambda: self._replay_to is None, end)
 
     def wait_until_read(self, ends: Mapping[int, int], end: Deadline) -> None:
@@ -222,7 +229,7 @@ class SharedLogReader:
         )
 
     def _has_permanent_failure(self, troubles: int) -> bool:
-        """Return whether waiting cannot succeed because the reader has ended or was refused
+        """Return whether waiting is pointless, because the reader has ended or was denied
         access."""
         refused = isinstance(self._failure, AuthenticationError | NotAuthorizedError)
         return self._ended is not None or (refused and self._failure_count > troubles)
@@ -361,8 +368,8 @@ reason."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogOptions:
-    """Read and write options of a log. `committed_only`: skip records of open or aborted
-    transactions."""
+    """Read and write options of a log. With `committed_only`, records of open and aborted
+    transactions are skipped."""
 
     retry_policy: LogRetryPolicy = LogRetryPolicy.RETRY_FOREVER
     committed_only: bool = False
@@ -372,10 +379,10 @@ _DEFAULT_OPTIONS = LogOptions()
 
 
 class KafkaSharedLog:
-    """Implements `SharedLog`. `admin` may be shared and is not closed.
+    """Implements `SharedLog` on a topic. `admin` may be shared with other logs and is not closed.
 
-    `on_broken` is called when a thread ends unexpectedly. From then on the log is neither read nor
-    written, and its content is outdated.
+    `on_broken` is called when a thread of the log ends unexpectedly. From then on the log is
+    neither read nor written, and its content is outdated.
 
     Invariant: the reader and the writer either both exist (started) or both do not.
     """
@@ -475,7 +482,7 @@ class KafkaSharedLog:
         return self._writer
 
     def _fetch_end_offsets(self, writer: SharedLogWriter, end: Deadline) -> Mapping[int, int]:
-        """Return the current end offsets.
+        """Return the log's current end offsets.
 
         Retries while an end offset is below that of the acknowledged writes, because a former
         leader may respond before it learns that it was replaced.
@@ -501,8 +508,8 @@ class KafkaSharedLog:
         return found
 
     def _check_added_partitions(self, known: Mapping[int, int]) -> None:
-        """Log added partitions. They are not read because, as in Java, partitions are assigned only
-        once."""
+        """Log an error if partitions were added to the topic. They are not read because, as in
+        Java, partitions are assigned only once."""
         if not self._grown and any(each >= self._partitions for each in known):
             self._grown = True
             _LOG.error(

@@ -41,20 +41,21 @@ _CLOCK = SystemClock()
 
 
 class _GuardedClient:
-    """A client whose methods handle malformed text of the brokers."""
+    """A client whose methods tolerate malformed text from brokers."""
 
     where = ""
     """Name and addresses of the cluster, for messages."""
     _next_warning_s = -math.inf
 
     def log_malformed_text(self, error: UnicodeDecodeError) -> None:
-        """Log malformed text, at most once per `_WARNING_INTERVAL_S` for each client."""
+        """Log that text from the brokers was malformed, at most once per `_WARNING_INTERVAL_S`
+        and client."""
         now_s = _CLOCK.now_s()
         if now_s < self._next_warning_s:
             return
         self._next_warning_s = now_s + _WARNING_INTERVAL_S
         _LOG.warning(
-            "%s: the brokers caused a log line or error with malformed text (%s); it is not shown",
+            "%s: a log line or error contains malformed text from brokers (%s) and is not shown",
             self.where,
             error.reason,
         )
@@ -67,36 +68,36 @@ def _raise_malformed_text(
     method: Callable[Concatenate[ClientT, P], T],
 ) -> Callable[Concatenate[ClientT, P], T]:
     @functools.wraps(method)
-    def call(self: ClientT, /, *args: P.args, **kwargs: P.kwargs) -> T:
+    def call_and_translate_error(self: ClientT, /, *args: P.args, **kwargs: P.kwargs) -> T:
         try:
             return method(self, *args, **kwargs)
         except UnicodeDecodeError as error:
             raise RetriableError(
-                f"{self.where}: a response of the brokers contains malformed text ({error.reason})"
+                f"{self.where}: a response from brokers contains malformed text ({error.reason})"
             ) from error
 
-    return call
+    return call_and_translate_error
 
 
 def _log_malformed_text(
     method: Callable[Concatenate[ClientT, P], int],
 ) -> Callable[Concatenate[ClientT, P], int]:
     @functools.wraps(method)
-    def call(self: ClientT, /, *args: P.args, **kwargs: P.kwargs) -> int:
+    def call_and_log_error(self: ClientT, /, *args: P.args, **kwargs: P.kwargs) -> int:
         try:
             return method(self, *args, **kwargs)
         except UnicodeDecodeError as error:
             self.log_malformed_text(error)
             return 0
 
-    return call
+    return call_and_log_error
 
 
 class GuardedConsumer(_GuardedClient, confluent_kafka.Consumer):
-    """A consumer whose calls raise `RetriableError` for malformed text.
+    """A consumer whose methods raise `RetriableError` if the brokers return malformed text.
 
-    Records may have been lost then: assign the partitions again at the position to continue from.
-    A sink task fails, and restarts from its committed offsets.
+    Records may have been lost then: assign the partitions again, at the positions to continue from.
+    A sink task fails, and resumes from its committed offsets when it is restarted.
     """
 
     @_raise_malformed_text
@@ -124,7 +125,7 @@ class GuardedConsumer(_GuardedClient, confluent_kafka.Consumer):
         return super().commit(*args, **kwargs)
 
     def close(self) -> None:
-        """Close the consumer. It is closed even if the library raises."""
+        """Close the consumer. The consumer is closed even if the library raises an exception."""
         with contextlib.suppress(UnicodeDecodeError):
             super().close()
 
@@ -143,40 +144,41 @@ class GuardedProducer(_GuardedClient, confluent_kafka.Producer):
 
 
 class SafelyFreedAdminClient(_GuardedClient, library.AdminClient):
-    """An AdminClient that is freed only by a thread that creates or polls such a client.
+    """An AdminClient that only a thread that creates or polls such clients may free.
 
-    If no thread does so, dropped clients are kept until the process exits.
+    If there is no such thread, clients that are no longer referenced are kept until the process
+    exits.
     """
 
     # A class attribute, because module globals are gone when the interpreter shuts down.
     _dropped: queue.SimpleQueue[SafelyFreedAdminClient] = queue.SimpleQueue()
 
     def __init__(self, config: dict[str, Any], **kwargs: Any) -> None:
-        """Free dropped clients, then create a client. Raises the errors of `AdminClient`."""
+        """Free clients that are no longer referenced, then create a client. Raises the errors of
+        `AdminClient`."""
         self._free_dropped_clients()
         super().__init__(config, **kwargs)
 
     @_log_malformed_text
     def poll(self, timeout: float = -1.0) -> int:
-        """Free dropped clients, then poll. `timeout` in seconds; below 0 waits forever."""
+        """Free clients that are no longer referenced, then poll for events. `timeout` is in
+        seconds; a negative timeout waits forever."""
         self._free_dropped_clients()
         return super().poll(timeout)
 
     @_raise_malformed_text
     def list_topics(self, *args: Any, **kwargs: Any) -> library.ClusterMetadata:
-        """List topics. Raises `RetriableError` for malformed text."""
+        """List topics. Raises `RetriableError` if the brokers return malformed text."""
         return super().list_topics(*args, **kwargs)
 
     @_raise_malformed_text
     def list_groups(self, *args: Any, **kwargs: Any) -> list[library.GroupMetadata]:
-        """List groups. Raises `RetriableError` for malformed text."""
+        """List groups. Raises `RetriableError` if the brokers return malformed text."""
         return super().list_groups(*args, **kwargs)
 
     def __del__(self) -> None:
-        """Put the last reference into the queue, so that another thread frees the client.
-
-        The queue's `put` is reentrant.
-        """
+        """Queue the last reference to the client, so that another thread frees it. The queue's
+        `put` is reentrant."""
         self._dropped.put(self)
 
     def _free_dropped_clients(self) -> None:
@@ -192,7 +194,7 @@ def create_producer(
     settings: Mapping[str, object],
     reports: ConnectionReports,
 ) -> confluent_kafka.Producer:
-    """Create a producer. `settings` (librdkafka's names) override defaults.
+    """Create a producer. `settings`, with librdkafka's names, override the defaults.
 
     Raises `FatalError` for invalid settings.
     """
@@ -210,7 +212,7 @@ def create_consumer(
     settings: Mapping[str, object],
     reports: ConnectionReports,
 ) -> confluent_kafka.Consumer:
-    """Create a consumer. `settings` (librdkafka's names) override defaults.
+    """Create a consumer. `settings`, with librdkafka's names, override the defaults.
 
     Raises `FatalError` for invalid settings.
     """
@@ -228,7 +230,7 @@ def create_admin_client(
     settings: Mapping[str, object],
     reports: ConnectionReports,
 ) -> library.AdminClient:
-    """Create an admin client. `settings` (librdkafka's names) override defaults.
+    """Create an admin client. `settings`, with librdkafka's names, override the defaults.
 
     Raises `FatalError` for invalid settings.
     """
@@ -264,7 +266,7 @@ def _build_config(
 def _redact_errors(
     access: KafkaClusterAccess, on_error: Callable[[confluent_kafka.KafkaError], None]
 ) -> Callable[[confluent_kafka.KafkaError], None]:
-    """Wrap an error callback so that secrets are redacted from the errors.
+    """Wrap an error callback so that the errors passed to it contain no secrets.
 
     librdkafka repeats a token issuer's response, which may contain the secret that was sent.
     """
@@ -302,11 +304,11 @@ _call_headers = operator.methodcaller("headers")
 
 
 def read_headers(message: confluent_kafka.Message) -> Sequence[tuple[str, bytes | None]] | None:
-    """Return a record's headers; None if a header name is not UTF-8. Call once per message.
+    """Return a record's headers; None if a header name is not UTF-8. Call only once per message.
 
-    For such a name, the library returns a list with an invalid entry and an exception that is set
-    at the same time. `methodcaller` always detects this. A plain call that the interpreter has
-    optimized does not, and then the process crashes; so does a second call.
+    For such a name, the library returns a list with an invalid entry and sets an exception at the
+    same time. `methodcaller` always detects this. A plain call that the interpreter has optimized
+    does not, and the process crashes; a second call crashes it too.
     """
     try:
         found: Sequence[tuple[str, bytes | None]] | None = _call_headers(message)

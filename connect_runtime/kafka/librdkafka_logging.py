@@ -30,8 +30,10 @@ _DURATION_PATTERN = re.compile(r"\(after \d{1,20}ms in state [^)]{0,200}\)|(?<!\
 
 
 def get_cluster_logger(access: KafkaClusterAccess) -> logging.Logger:
-    """Return the logger of a cluster's clients, named after the cluster, or after a hash of its
-    addresses if the cluster has no name."""
+    """Return the logger for a cluster's clients.
+
+    It is named after the cluster, or after a hash of its addresses if the cluster has no name.
+    """
     addresses = ",".join(access.bootstrap)
     found = LIBRDKAFKA_LOGGER.getChild(
         access.name or hashlib.sha256(addresses.encode()).hexdigest()[:8]
@@ -54,7 +56,7 @@ def list_secret_forms(access: KafkaClusterAccess) -> frozenset[str]:
 
 
 def redact_secrets(text: str, forms: Collection[str]) -> str:
-    """Remove the given secret forms and token issuer responses from a text."""
+    """Remove secrets (in the given forms) and token issuer responses from a text."""
     text = _strip_issuer_response(text)
     for each in sorted(forms, key=len, reverse=True):
         text = text.replace(each, "…")
@@ -62,10 +64,10 @@ def redact_secrets(text: str, forms: Collection[str]) -> str:
 
 
 def _strip_issuer_response(text: str) -> str:
-    """Reduce a token issuer's response to its error code.
+    """Replace a token issuer's response in a log line with its error code.
 
     librdkafka logs the whole body of an error response. Any host may be configured as the issuer,
-    so that its response would otherwise be readable in statuses.
+    so its response would otherwise be readable in statuses.
     """
     for mark in _ISSUER_ERROR_PREFIXES:
         before, found, rest = text.partition(mark)

@@ -37,10 +37,12 @@ _INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__sh
 
 
 class TopicPatternMatcher:
-    """Matches topic names against a consumer's pattern. `topics` is the latest result, sorted."""
+    """Matches topic names against a consumer's pattern. `topics` contains the matching topics,
+    sorted."""
 
     def __init__(self, pattern: BoundedPattern, *, refresh_s: float) -> None:
-        """`refresh_s` is the interval between topic lookups (metadata.max.age.ms)."""
+        """Create the matcher. `refresh_s` is the interval between topic lookups
+        (metadata.max.age.ms)."""
         self._pattern = pattern
         self._refresh_s = refresh_s
         self._due_s = float("-inf")
@@ -51,11 +53,12 @@ class TopicPatternMatcher:
         return now_s >= self._due_s
 
     def on_lookup_failed(self, now_s: float) -> None:
-        """Schedule the next lookup after a failed one."""
+        """Schedule the next lookup of the cluster's topics after a failed lookup."""
         self._due_s = now_s + min(TOPIC_LOOKUP_RETRY_DELAY_S, self._refresh_s)
 
     def update_matching_topics(self, names: Iterable[str], now_s: float) -> bool:
-        """Match the names of all topics; return whether the result has changed.
+        """Match all topic names against the pattern; return whether the matching topics have
+        changed.
 
         Raises `MatchLimitError`.
         """
@@ -142,11 +145,11 @@ class KafkaRecordConsumer:
             self._assign_partitions(partitions, listener.on_partitions_assigned)
 
         def on_revoked(_: object, partitions: list[confluent_kafka.TopicPartition]) -> None:
-            self._revoked.update(_from_library_partitions(partitions))
+            self._revoked.update(_convert_from_library_partitions(partitions))
             self._call_rebalance_listener(listener.on_partitions_revoked, partitions)
 
         def on_lost(_: object, partitions: list[confluent_kafka.TopicPartition]) -> None:
-            self._revoked.update(_from_library_partitions(partitions))
+            self._revoked.update(_convert_from_library_partitions(partitions))
             self._call_rebalance_listener(listener.on_partitions_lost, partitions)
 
         def select_matching_topics(names: Sequence[str]) -> None:
@@ -276,7 +279,7 @@ class KafkaRecordConsumer:
         self._metadata.close()
 
     def _consume(self, timeout_s: float) -> list[confluent_kafka.Message]:
-        """Consume a batch of messages, but wait only for the first one.
+        """Consume a batch of messages, but wait only for the first message.
 
         librdkafka would wait until the whole batch is complete. A rebalance between the two calls
         may revoke the partition of the first message, which is then dropped.
@@ -304,7 +307,7 @@ class KafkaRecordConsumer:
         """Assign partitions with the offsets and pauses that the listener sets in its callback."""
         self._has_joined = True
         try:
-            self._start_offsets = dict(self.positions(_from_library_partitions(partitions)))
+            self._start_offsets = dict(self.positions(_convert_from_library_partitions(partitions)))
             self._start_paused = set()
             self._call_rebalance_listener(callback, partitions)
             if self._cooperative:
@@ -323,14 +326,15 @@ class KafkaRecordConsumer:
     ) -> None:
         """Call the listener and store its exception, which must not propagate into librdkafka."""
         try:
-            callback(_from_library_partitions(partitions))
+            callback(_convert_from_library_partitions(partitions))
         except BaseException as error:  # noqa: BLE001 - raised by `poll`
             self._raised = self._raised or error
 
     def _fetch_positions(
         self, partitions: Collection[_Partition], end: Deadline
     ) -> Mapping[_Partition, int]:
-        """Return each partition's committed offset, or its start offset if none is committed.
+        """Return the offset to start from for each partition: its committed offset, or a start
+        offset if none is committed.
 
         Raises `KafkaException`.
         """
@@ -386,8 +390,8 @@ class KafkaRecordConsumer:
 
 
 def _is_transient_offset_error(error: confluent_kafka.KafkaError) -> bool:
-    """Return whether the error is retriable, including while a transaction's offsets are
-    pending."""
+    """Return whether reading offsets can be retried after this error, for example because a
+    transaction's offsets are pending."""
     unstable = error.code() == confluent_kafka.KafkaError.UNSTABLE_OFFSET_COMMIT
     return unstable or client_errors.is_retriable_error(error)
 
@@ -398,14 +402,14 @@ def _is_transient_poll_error(error: confluent_kafka.KafkaError) -> bool:
     return error.code() in _TRANSIENT_ERROR_CODES or client_errors.is_missing_topic_error(error)
 
 
-def _from_library_partitions(
+def _convert_from_library_partitions(
     partitions: Iterable[confluent_kafka.TopicPartition],
 ) -> list[_Partition]:
     return [TopicPartition(each.topic, each.partition) for each in partitions]
 
 
 def _get_message_partition(message: confluent_kafka.Message) -> _Partition | None:
-    """Return the partition of a message; None if it is not a record."""
+    """Return the partition of a message; None if the message is not a record."""
     topic, partition = message.topic(), message.partition()
     if topic is None or partition is None:
         return None

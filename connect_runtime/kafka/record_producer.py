@@ -26,14 +26,14 @@ from connect_runtime.worker.task_client_interfaces import OnDelivered, ProducerR
 _LOG = logging.getLogger(__name__)
 _POLL_TIMEOUT_S = 0.2
 _STOP_CHECK_INTERVAL_S = 0.5
-"""Interval at which an idle thread checks whether to stop."""
+"""Interval at which an idle delivery-report thread checks whether to stop."""
 _DELIVERY_REPORT_TIMEOUT_S = 5.0
 
 
 class KafkaRecordProducer:
     """Implements `RecordProducer`, the producer of a source task, with confluent-kafka.
 
-    Invariant: `_waiting` counts every accepted record whose callback has not returned. It is empty
+    Invariant: `_waiting` counts the accepted records whose callbacks have not returned. It is 0
     until the producer exists.
     """
 
@@ -129,7 +129,8 @@ class KafkaRecordProducer:
         producer.poll(0)
 
     def _get_early_security_error(self) -> confluent_kafka.KafkaError | None:
-        """Return a rejection of credentials or certificates before the first delivered record.
+        """Return the error if credentials or certificates were rejected before the first record was
+        delivered.
 
         Later rejections (issuer unavailable, password being changed) may be transient and are only
         logged.

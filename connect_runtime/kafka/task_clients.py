@@ -50,7 +50,8 @@ _ERROR_ADVICE: Mapping[int, ErrorAdvice] = {
 
 
 class KafkaGroupOffsets:
-    """Implements `GroupOffsetsClient`. Connects on first use."""
+    """Reads and changes a consumer group's offsets; implements `GroupOffsetsClient`. Connects on
+    first use."""
 
     def __init__(
         self,
@@ -182,7 +183,10 @@ _PRODUCER_DEFAULTS: Mapping[str, object] = {
 
 
 class KafkaTaskClients:
-    """Implements `TaskClientFactory`. `files` resolves relative certificate paths."""
+    """Creates the Kafka clients of tasks; implements `TaskClientFactory`.
+
+    `files` resolves relative certificate paths.
+    """
 
     def __init__(self, *, files: StoreFiles, clock: Clock) -> None:
         self._files = files

@@ -22,7 +22,8 @@ from connect_runtime.protocol.topic_requests import NewTopic
 
 _LOG = logging.getLogger(__name__)
 _REQUEST_TIMEOUT_MS = 5_000
-"""Timeout of one request. A silent broker receives requests until the first one times out."""
+"""Timeout of one request. A broker that does not respond receives requests until the first one
+times out."""
 _RETRY_DELAY_S = 0.1
 _METADATA_PROPAGATION_S = 10.0
 _EARLIEST_TIMESTAMP, _LATEST_TIMESTAMP = -2, -1
@@ -31,7 +32,7 @@ _CLEANUP_POLICY = "cleanup.policy"
 
 
 class TopicAdmin:
-    """Admin client of a worker. Every wait ends at its deadline.
+    """Admin client of a worker. Every call ends at its deadline.
 
     Failures are raised as `client_errors` types.
     """
@@ -46,17 +47,17 @@ class TopicAdmin:
         )
         self._client_id = client_id
         self._idle: deque[AdminClient] = deque()
-        """Clients that no call uses. There are as many clients as calls at the same time."""
+        """Clients that no call is using. There are as many clients as concurrent calls."""
 
     def get_cluster_id(self, end: Deadline) -> str:
-        """Return the cluster id."""
+        """Return the Kafka cluster id."""
         with self._borrow_client(end) as (client, left_s):
             return client.read_cluster_id(left_s)
 
     def list_connect_groups(self, timeout_s: float) -> list[DescribedGroup]:
         """Return all visible Connect groups with their members.
 
-        Groups that may not be listed or described are missing.
+        Groups that the principal may not list or describe are omitted.
         """
         end = Deadline.after(timeout_s, now_s=self._clock.now_s())
         found: list[DescribedGroup] = []
@@ -108,11 +109,11 @@ class TopicAdmin:
         )
 
     def list_start_offsets(self, topic: str, partitions: int, end: Deadline) -> Mapping[int, int]:
-        """Return the first available offset by partition."""
+        """Return the first available offset of each partition."""
         return self._list_offsets(topic, partitions, end, timestamp=_EARLIEST_TIMESTAMP)
 
     def list_end_offsets(self, topic: str, partitions: int, end: Deadline) -> Mapping[int, int]:
-        """Return the end offset (exclusive) by partition, including records of open
+        """Return the end offset (exclusive) of each partition, including records of open
         transactions."""
         return self._list_offsets(topic, partitions, end, timestamp=_LATEST_TIMESTAMP)
 
@@ -154,8 +155,11 @@ class TopicAdmin:
         *,
         timestamp: int,
     ) -> None:
-        """Request the offsets of partitions that are missing in `found`, and add them to it.
-        Raises the first error of a partition."""
+        """Request the offsets of the partitions that are missing in `found`, and add them to
+        `found`.
+
+        Raises the first error of a partition.
+        """
         doing = f"requesting the offsets of {topic}"
         leaders = {
             int(each.partition_index): int(each.leader_id)
@@ -190,7 +194,8 @@ class TopicAdmin:
                 found[query.partition] = int(answer.offset)
 
     def close(self) -> None:
-        """Abort running calls and close the connections. Running calls close their own."""
+        """Abort running calls and close all idle connections. Each running call closes its own
+        connection."""
         self._closed.set()
         self._close_idle_clients()
 
@@ -201,7 +206,8 @@ class TopicAdmin:
 
     @contextlib.contextmanager
     def _borrow_client(self, end: Deadline) -> Iterator[tuple[AdminClient, float]]:
-        """Use a client that no other thread uses. Yields the client and the remaining seconds."""
+        """Borrow an admin client for exclusive use. Yields the client and the remaining time in
+        seconds."""
         try:
             client = self._idle.pop()
         except IndexError:
@@ -221,7 +227,8 @@ class TopicAdmin:
     def _request_entity(
         self, request: Callable[[AdminClient, float], Any], end: Deadline, *, doing: str
     ) -> Any:
-        """Request a response entity of a topic, and retry while it has a transient error code."""
+        """Request a topic's response entity, and retry while the entity has a transient error
+        code."""
         error: ConnectError | None = None
         while True:
             try:

@@ -64,7 +64,7 @@ _STOP_TIMEOUT_S = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerGroupSettings:
-    """Settings of the group membership.
+    """Settings of the worker's group membership.
 
     The member id starts with the client id of `connections`. In Java, this is `client.id`, or else
     `connect-` and the worker's host:port.
@@ -76,7 +76,7 @@ class WorkerGroupSettings:
 
 
 class KafkaWorkerGroup:
-    """Implements `WorkerGroup`.
+    """Implements `WorkerGroup` with a connection to the group coordinator.
 
     Invariant: the session and the metrics are accessed only under the lock, and the connections
     only by their own thread.
@@ -90,8 +90,8 @@ class KafkaWorkerGroup:
         rng: random.Random,
         on_taken: Callable[[GroupEvent], None] = lambda _: None,
     ) -> None:
-        """`on_taken` is called on the herder's thread with each event that `pop_events` returns,
-        for metrics."""
+        """Create the member. For metrics, `on_taken` is called on the herder's thread with each
+        event that `pop_events` returns."""
         self._settings = settings
         self._on_taken = on_taken
         self._clock = clock
@@ -100,7 +100,7 @@ class KafkaWorkerGroup:
         self._metrics = CoordinatorMetrics(settings.sampling)
         self._session: GroupSession | None = None
         self._configured: GetConfiguredWork | None = None
-        self._on_events: OnGroupEvent = _ignore_events
+        self._on_events: OnGroupEvent = _ignore_event_notification
         self._is_notified = False
         self._requests: list[SendGroupRequest] = []
         self._assignment_requests: queue.Queue[AssignmentRequested | None] = queue.Queue(maxsize=1)
@@ -190,7 +190,7 @@ class KafkaWorkerGroup:
         self._advance_session(lambda part, now_s: part.handle_event(HeartbeatRequested(), now_s))
 
     def get_metric_readings(self) -> list[MetricReading]:
-        """Return the current metrics of this member."""
+        """Return the current metrics of this group member."""
         with self._lock:
             assigned = (
                 connectors_and_tasks.NO_WORK
@@ -332,8 +332,8 @@ class KafkaWorkerGroup:
         self._advance_session(lambda part, now_s: part.submit_assignments(generation, lead, now_s))
 
 
-def _ignore_events() -> None:
-    """Ignore the notification; used until a listener is set."""
+def _ignore_event_notification() -> None:
+    """Do nothing when events arrive; used until a listener is set."""
 
 
 class _ConnectionLoop:
@@ -360,7 +360,8 @@ class _ConnectionLoop:
         self._poller.register(self._wakeup_receiver, transport.READABLE, handler=self._on_wakeup)
 
     def poll_connections_once(self, due_s: float) -> None:
-        """Process due work, then wait for events until `due_s` at the latest."""
+        """Process the connections' due work, then wait for network events until `due_s` at the
+        latest."""
         wait_s = self.connections.tick(self._clock.now_s())
         self._poller.poll(min(wait_s, due_s - self._clock.now_s(), _MAX_POLL_INTERVAL_S))
 

@@ -215,7 +215,7 @@ def test_commands_of_a_file_in_a_folder_that_others_can_write_are_refused(tmp_pa
     with pytest.raises(SettingsError) as raised:
         config_loader.load_config_file(path, environment={})
     assert str(raised.value).splitlines()[0] == (
-        f"{path}: hooks: can run code, but other users can write to its folder {tmp_path}; "
+        f"{path}: hooks: can run code, but other users can write to its directory {tmp_path}; "
         f"to allow the key, run: chmod go-w {tmp_path}"
     )
 
@@ -227,7 +227,7 @@ def test_a_file_of_another_user_is_warned_of_and_its_commands_are_refused(tmp_pa
     monkeypatch.setattr(file_access, "find_foreign_writer", lambda *_: writer)
     assert config_loader.load_config_file(path, environment={}).format_warnings() == [
         f"{path}: user id 4242 can write to this file and thus control mm2; to prevent it, copy "
-        "the file to a folder that is owned by root or by the user that runs it"
+        "the file to a directory owned by root or by the user that runs it"
     ]
     path.write_text(WITH_HOOKS)
     with pytest.raises(
@@ -241,7 +241,7 @@ def test_a_file_below_a_folder_that_others_can_write_is_refused(tmp_path):
     path.parent.mkdir(mode=0o755)
     path.write_text(WITH_HOOKS)
     tmp_path.chmod(0o777)
-    with pytest.raises(SettingsError, match=f"write to its folder {tmp_path}; to allow the key"):
+    with pytest.raises(SettingsError, match=f"write to its directory {tmp_path}; to allow the key"):
         config_loader.load_config_file(path, environment={})
 
 
