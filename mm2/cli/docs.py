@@ -171,7 +171,7 @@ its origin (a line of the file, `default` of mm2, or `MM2 default`).
 
 Values may contain `${env:NAME}`, `${file:path:key}` and `${dir:path:file}`.
 mm2 never shows the resolved values.
-Relative paths are relative to the folder of the file.
+Relative paths are resolved against the directory of the file.
 In `mm2.properties`, keys of the sections `spark`, `metrics`, `health` and `drill` have the prefix \
 `mm2.`, such as `mm2.metrics.port`.
 All other keys are those of MirrorMaker 2.

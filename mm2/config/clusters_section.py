@@ -56,7 +56,7 @@ class ClusterEntry:
     plain: ClusterSettings | None
     """Cluster settings without client-type prefixes; None if they are invalid."""
     roles: Mapping[Role, ClusterSettings | None]
-    """Settings by client type; None if they are invalid."""
+    """Cluster settings by client type (consumer, producer, admin); None if they are invalid."""
     properties_by_role: Mapping[Role | None, tuple[ClusterProperty, ...]]
     """Client properties in the file, by client type. The key None maps to the properties that apply
     to all clients."""
@@ -92,8 +92,8 @@ class ClusterEntries:
 
 @dataclass(slots=True)
 class _CollectedClientProperties:
-    """Client properties collected while reading: values, and the lines and keys from which they
-    were read."""
+    """Client properties read so far from a section: their values, and the file's lines and keys
+    that set them."""
 
     texts: dict[str, str] = field(default_factory=dict, repr=False)
     lines: dict[str, int] = field(default_factory=dict)
@@ -121,7 +121,7 @@ def _read_cluster(collector: ProblemCollector, entry: YamlEntry) -> ClusterEntry
     section = section_reader.convert_to_section(collector, entry, path=path)
     if section is None:
         return unusable
-    given = _group_by_role(section, path)
+    given = _group_properties_by_role(section, path)
     line = section.line
     plain = read_client_settings(collector, given[None], path=path, line=line)
     roles: dict[Role, ClusterSettings | None] = {}
@@ -141,7 +141,7 @@ def _read_cluster(collector: ProblemCollector, entry: YamlEntry) -> ClusterEntry
     )
 
 
-def _group_by_role(
+def _group_properties_by_role(
     section: YamlSection, path: str
 ) -> dict[Role | None, tuple[ClusterProperty, ...]]:
     found: dict[Role | None, list[ClusterProperty]] = {None: [], **{role: [] for role in Role}}

@@ -167,7 +167,7 @@ def _trace_origins(
     def find_key_origin(key: str) -> ValueOrigin:
         name = named.get(key)
         return (
-            _find_origin(flat, str(name))
+            _find_property_origin(flat, str(name))
             if isinstance(name, _PropertyName)
             else _MM2_DEFAULT_ORIGIN
         )
@@ -175,7 +175,7 @@ def _trace_origins(
     return find_key_origin
 
 
-def _find_origin(flat: FlatProperties, name: str) -> ValueOrigin:
+def _find_property_origin(flat: FlatProperties, name: str) -> ValueOrigin:
     """Return the origin of a flat property."""
     if name in flat.defaults:
         return _DEFAULT_ORIGIN
@@ -347,7 +347,7 @@ def _derive_rest_settings(flat: FlatProperties) -> EffectiveSection:
     found = {
         key: EffectiveValue(
             value=_hide_secret(key, resolved[key], flat.props[key]),
-            origin=_find_origin(flat, key),
+            origin=_find_property_origin(flat, key),
             is_used=is_on or key == dedicated_mode.INTERNAL_REST_KEY,
             note=unused if key != dedicated_mode.INTERNAL_REST_KEY else "",
         )
@@ -384,7 +384,7 @@ def _derive_mm2_sections(found: Mm2Settings) -> dict[str, EffectiveSection]:
 def _find_section_origin(flat: FlatProperties, path: str) -> ValueOrigin:
     name = f"mm2.{path}"
     if name in flat.locations:
-        return _find_origin(flat, name)
+        return _find_property_origin(flat, name)
     if path.startswith(hooks_section.HOOKS_SECTION):
         return ValueOrigin(kind=ValueOriginKind.FILE, key=path)
     return _DEFAULT_ORIGIN

@@ -89,8 +89,8 @@ class PropertyProblems:
         return False
 
     def should_read_connector_key(self, pair: Property, name: str) -> bool:
-        """Return True if this connector key has an effect and must be read. Otherwise warn, unless
-        the key sets the value that always applies."""
+        """Return True if this connector key has an effect and must be read. Otherwise warn that it
+        has none, unless its value is the one that is fixed in mm2."""
         value = pair.value.strip()
         if (
             name in mm2_property_keys.ACCEPTED_VALUES
@@ -105,7 +105,7 @@ class PropertyProblems:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowCluster:
-    """A cluster of a flow, with its properties."""
+    """Source or target cluster of a flow, with the properties that the file sets for it."""
 
     alias: str
     plain: PropertyMap
@@ -205,7 +205,9 @@ def _translate_client_property(
                 prefix in _BARE_PREFIXES
                 and collector.should_read_client_property(pair, bare, prefix=prefix)
             ):
-                _translate_weak_property(pair, bare, places=places, collector=collector, weak=weak)
+                _translate_low_precedence_property(
+                    pair, bare, places=places, collector=collector, weak=weak
+                )
             elif prefix not in _BARE_PREFIXES:
                 collector.warn(
                     pair, "has no effect, as in MirrorMaker 2: use the prefix of the cluster"
@@ -214,12 +216,12 @@ def _translate_client_property(
     return False
 
 
-_WeakTarget = tuple[str, FlowCluster, str]
+_LowPrecedenceTarget = tuple[str, FlowCluster, str]
 
 
-def _list_clients_by_prefix(flow: FlowProperties) -> dict[str, tuple[_WeakTarget, ...]]:
-    """Map each client prefix that is weaker than a cluster's own property to the clients to which
-    it applies, as (prefix in a flow, cluster, prefix in a cluster)."""
+def _list_clients_by_prefix(flow: FlowProperties) -> dict[str, tuple[_LowPrecedenceTarget, ...]]:
+    """Return the client prefixes over which a cluster's own properties take precedence, and the
+    clients to which each applies, as (prefix in a flow, cluster, prefix in a cluster)."""
     reading = (flows_section.CONSUMER_PREFIX, flow.source, _CONSUMER)
     source_admin = (flows_section.SOURCE_ADMIN_PREFIX, flow.source, _ADMIN)
     target_admin = (flows_section.TARGET_ADMIN_PREFIX, flow.target, _ADMIN)
@@ -231,11 +233,11 @@ def _list_clients_by_prefix(flow: FlowProperties) -> dict[str, tuple[_WeakTarget
     }
 
 
-def _translate_weak_property(
+def _translate_low_precedence_property(
     pair: Property,
     name: str,
     *,
-    places: tuple[_WeakTarget, ...],
+    places: tuple[_LowPrecedenceTarget, ...],
     collector: PropertyProblems,
     weak: PropertyMap,
 ) -> None:
@@ -313,8 +315,8 @@ class TranslatedProperties:
     """Properties for Connect workers, which are not part of any section."""
 
     def locate_problem(self, problem: Problem) -> Problem:
-        """Return the problem with its key in `clusters.yaml` replaced by the key in the properties
-        file."""
+        """Return the problem with its `clusters.yaml` key replaced by the key that the properties
+        file uses."""
         return _rename_problem_key(problem, self.keys, self.names)
 
 
