@@ -1,4 +1,4 @@
-"""Records an operator's request to restart partitions at another position.
+"""Records an operator's request to restart replication of partitions from another source position.
 
 The request is a record in the offset map. The copy process that acquires the partition next
 executes it by starting a new era, that is, a new generation of the mirror.
@@ -32,8 +32,9 @@ def record_era_requests(
     """Request a new era (generation of the mirror) of each partition at its given start position
     (`NewEraRequest`). Returns the updated offset map.
 
-    `store` must be open; `new_id` creates request ids. Raises `RetriableError`, also if a
-    different request is recorded concurrently, and `FatalError` if `store` raises it.
+    `store` must be open; `new_id` creates request ids. Raises `RetriableError` if the requests are
+    not stored in time or another operator's request is recorded concurrently, and any `FatalError`
+    of `store`.
     """
     requests = {
         name: NewEraRequest(request=new_id(), position=position)
