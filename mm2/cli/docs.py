@@ -129,7 +129,7 @@ def _render_metrics_lines() -> Iterator[str]:
     yield from ("", _JAVA_METRICS_INTRO)
     for group in (connector_metrics.SOURCE_METRICS, connector_metrics.CHECKPOINT_METRICS):
         labels = ", ".join(f"`{each}`" for each in group.tags)
-        yield from (f"Of `{group.name}`, with the labels {labels}:", "")
+        yield from (f"Metrics of `{group.name}`, with the labels {labels}:", "")
         yield from _render_table(
             ("attribute", "meaning"),
             ((f"`{name.replace('-', '_')}`", text) for name, text in group.attributes.items()),
@@ -274,7 +274,7 @@ def _render_options(
     required = {flow_keys.SOURCE.name, flow_keys.TARGET.name, "command"}
     for name, meaning in told.items():
         option = found[name]
-        default = "required" if name in required else _format_default(option.default)
+        default = "required" if name in required else _format_default_value(option.default)
         if option in flow_keys.FACTOR_OPTIONS:
             default = f"as `{flow_keys.REPLICATION_FACTOR.name}`"
         yield f"`{name}`", default, _format_inline_code(option.kind.allowed), meaning
@@ -313,7 +313,7 @@ def _render_worker_keys(told: Mapping[str, str], names: Iterable[str]) -> Iterat
         default = ours if ours is not None else usual
         yield (
             f"`{name}`",
-            _format_default(_format_plain_value(default)),
+            _format_default_value(_format_plain_value(default)),
             "as in Kafka Connect",
             meaning,
         )
@@ -342,7 +342,7 @@ def _render_refused_keys() -> Iterator[str]:
 # Tables
 
 
-def _format_default(default: str | tuple[str, ...] | None) -> str:
+def _format_default_value(default: str | tuple[str, ...] | None) -> str:
     if default is None:
         return ""
     if isinstance(default, tuple):

@@ -77,8 +77,7 @@ class _MonitoredCluster:
     lost: tuple[_UnreachableEntry, ...] = ()
 
     def check_reachability(self, now_s: float, wall_ms: int) -> None:
-        """Update `lost`, the unreachable cluster or brokers, from the responses received until
-        now."""
+        """Update `lost` (the unreachable cluster or brokers) from the responses received so far."""
         brokers = self.connections.view.brokers
         silent = self.watch.find_silent_leaders(brokers.keys(), now_s)
         answers = [self.connections.last_response_s(node_id) for node_id in brokers]
@@ -171,8 +170,8 @@ class ReachabilityMonitor:
         return "; ".join(each.describe() for each in lost)
 
     def run(self, stop: threading.Event) -> None:
-        """Monitor until stopped. After an unexpected error, keep the last state and restart
-        monitoring."""
+        """Monitor the clusters until stopped. After an unexpected error, keep the last state and
+        restart monitoring."""
         while True:
             try:
                 self._monitor_clusters(stop)
