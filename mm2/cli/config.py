@@ -51,10 +51,10 @@ def check_config(*, file: pathlib.Path, as_json: bool) -> int:
         if not as_json:
             error.consequence = "mm2 run would not start"
             raise
-        click.echo(json.dumps(_build_check_json(file, mistakes=error.problems), indent=2))
+        click.echo(json.dumps(_build_validation_json(file, mistakes=error.problems), indent=2))
         return exit_codes.BAD_INPUT
     if as_json:
-        click.echo(json.dumps(_build_check_json(file, found=found), indent=2))
+        click.echo(json.dumps(_build_validation_json(file, found=found), indent=2))
         return exit_codes.DONE
     for line in found.format_warnings():
         terminal.print_line(f"warning: {line}", err=True)
@@ -66,7 +66,7 @@ def check_config(*, file: pathlib.Path, as_json: bool) -> int:
     return exit_codes.DONE
 
 
-def _build_check_json(
+def _build_validation_json(
     file: pathlib.Path,
     *,
     found: Mm2Settings | None = None,

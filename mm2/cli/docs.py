@@ -130,7 +130,7 @@ def _render_metrics_lines() -> Iterator[str]:
     for group in (connector_metrics.SOURCE_METRICS, connector_metrics.CHECKPOINT_METRICS):
         labels = ", ".join(f"`{each}`" for each in group.tags)
         yield from (f"Metrics of `{group.name}`, with the labels {labels}:", "")
-        yield from _render_table(
+        yield from _render_markdown_table(
             ("attribute", "meaning"),
             ((f"`{name.replace('-', '_')}`", text) for name, text in group.attributes.items()),
         )
@@ -139,7 +139,7 @@ def _render_metrics_lines() -> Iterator[str]:
 
 
 def _render_metric_table(found: Sequence[Metric], more: tuple[str, ...] = ()) -> Iterator[str]:
-    return _render_table(
+    return _render_markdown_table(
         ("metric", "kind", "unit", "labels", "meaning"),
         (
             (
@@ -236,7 +236,7 @@ def _render_configuration_lines() -> Iterator[str]:
     yield _CONFIGURATION_INTRO.replace("{java}", told)
     for name, text, rows in sections:
         yield from (f"## {name}", "", text, "")
-        yield from _render_table(("key", "default", "allowed", "meaning"), rows)
+        yield from _render_markdown_table(("key", "default", "allowed", "meaning"), rows)
         yield ""
     yield from _render_refused_keys()
 
@@ -335,7 +335,7 @@ def _render_refused_keys() -> Iterator[str]:
         ("cluster", client_keys.REFUSED_PROPERTIES),
     ):
         rows = ((f"`{name}`", _format_inline_code(why)) for name, why in sorted(found.items()))
-        yield from _render_table((f"{where} key", "reason"), rows)
+        yield from _render_markdown_table((f"{where} key", "reason"), rows)
         yield ""
 
 
@@ -355,7 +355,7 @@ def _format_inline_code(text: str) -> str:
     return text.replace("*", r"\*").replace("<", r"\<")
 
 
-def _render_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+def _render_markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
     yield "| " + " | ".join(head) + " |"
     yield "|" + "---|" * len(head)
     for cells in rows:

@@ -250,7 +250,7 @@ def begin_move(order: MoveOptions, found: MoveComponentFactory) -> int:
     from mm2.failover.journal import MoveIdentity
     from mm2.failover.plan_findings import PlanVerdict
 
-    wanted = _build_request(order)
+    wanted = _build_move_request(order)
     path = order.journal or _build_default_journal_path(order, found.clock.wall_ms())
     planned, clusters = _plan_move(found, wanted, path)
     no_go = planned.verdict is PlanVerdict.NO_GO
@@ -422,7 +422,7 @@ def check_journal_matches_move(
 
     begun = file.journal.identity
     assert begun is not None, "the file was read"
-    said = move_request.describe_contradictions(begun.request, _build_request(order))
+    said = move_request.describe_contradictions(begun.request, _build_move_request(order))
     if begun.flow != now.flow:
         said.append(f"its flow is {begun.flow}")
     said += move_request.describe_changed_clusters(begun.request, begun.clusters, now.clusters)
@@ -439,7 +439,7 @@ def check_journal_matches_move(
         file.append(journal.encode_accepted_entry(more, at_ms=now_ms))
 
 
-def _build_request(order: MoveOptions) -> MoveRequest:
+def _build_move_request(order: MoveOptions) -> MoveRequest:
     from mm2.failover.move_request import MoveKind, MoveRequest
 
     kind = MoveKind.PLANNED if order.planned else MoveKind.EMERGENCY

@@ -298,10 +298,10 @@ class FlowLinkTranslator:
         def translate_offset(partition: TopicPartition, offset: int) -> Outcome:
             there = self.map_to_target(partition)
             if not self._is_from_cluster(partition, self._link.target_alias):
-                return _translate_replicated(known, partition, offset, there=there)
+                return _translate_replicated_offset(known, partition, offset, there=there)
             if (other := opposite.get_reverse_offsets()) is None:
                 return Unknown(partition=there, reason=_REVERSE_MAP_REQUIRED)
-            return _build_outcome(other.translate_back(there, offset), there)
+            return _build_translation_outcome(other.translate_back(there, offset), there)
 
         return translate_offset
 
@@ -314,10 +314,10 @@ class FlowLinkTranslator:
         def translate_offset(partition: TopicPartition, offset: int) -> Outcome:
             there = self.map_to_source(partition)
             if self._is_from_cluster(partition, self._link.source_alias):
-                return _build_outcome(known.translate_back(there, offset), there)
+                return _build_translation_outcome(known.translate_back(there, offset), there)
             if (other := opposite.get_reverse_offsets()) is None:
                 return Unknown(partition=there, reason=_REVERSE_MAP_REQUIRED)
-            return _translate_replicated(other, partition, offset, there=there)
+            return _translate_replicated_offset(other, partition, offset, there=there)
 
         return translate_offset
 
@@ -374,7 +374,7 @@ def _locate_offset_syncs(link: FlowLink) -> tuple[TranslationCluster, str] | Non
     return link.source, link.policy.offset_syncs_topic(link.target_alias)
 
 
-def _translate_replicated(
+def _translate_replicated_offset(
     known: OffsetMapWithSyncs,
     partition: TopicPartition,
     offset: int,
@@ -384,10 +384,10 @@ def _translate_replicated(
     found = known.translate(partition, offset)
     if isinstance(found, EarlierOffset) and known.count_unreplicated(partition, offset):
         return NotReady(partition=there, offset=found.downstream, again_max=found.reread_max)
-    return _build_outcome(found, there)
+    return _build_translation_outcome(found, there)
 
 
-def _build_outcome(found: TranslatedOffset, there: TopicPartition) -> Outcome:
+def _build_translation_outcome(found: TranslatedOffset, there: TopicPartition) -> Outcome:
     match found:
         case ExactOffset():
             return Exact(partition=there, offset=found.downstream)
@@ -530,7 +530,7 @@ class OffsetTranslator:
         if committed is None:
             return self._translate_checkpoints(group)
         translate = self._offsets.build_forward_translation(self._timeout_s)
-        found = _translate_group(group, committed, translate)
+        found = _translate_group_positions(group, committed, translate)
         ends = self._fetch_source_end_offsets(
             each.partition for each in found.places if isinstance(each.outcome, NotReady)
         )
@@ -539,7 +539,7 @@ class OffsetTranslator:
     def translate_group_back(self, group: str) -> GroupPlaces:
         """Translate the committed offsets of a target group to the source."""
         committed = _fetch_group_positions(self._link.target, group, self._timeout_s)
-        found = _translate_group(
+        found = _translate_group_positions(
             group, committed, self._offsets.build_backward_translation(self._timeout_s)
         )
         partitions = {each.partition for each in found.places}
@@ -619,7 +619,7 @@ class OffsetTranslator:
         )
 
 
-def _translate_group(
+def _translate_group_positions(
     group: str, positions: CommittedPositions, translate: TranslateOffset
 ) -> GroupPlaces:
     return GroupPlaces(

@@ -54,7 +54,7 @@ class ClusterEntry:
 
     line: int
     plain: ClusterSettings | None
-    """Cluster settings without client-type prefixes; None if they are invalid."""
+    """Cluster settings that apply to all client types; None if they are invalid."""
     roles: Mapping[Role, ClusterSettings | None]
     """Cluster settings by client type (consumer, producer, admin); None if they are invalid."""
     properties_by_role: Mapping[Role | None, tuple[ClusterProperty, ...]]
@@ -195,7 +195,7 @@ def _read_property(
     text = resolved.text.strip()
     secret = resolved.is_secret or config_errors.is_sensitive_key(name)
     kind = client_keys.SUPPORTED_PROPERTIES.get(name)
-    if kind is not None and not _is_valid_value(kind, text):
+    if kind is not None and not _is_valid_property_value(kind, text):
         shown = config_errors.HIDDEN_VALUE if secret else text
         collector.report(entry.line, key, "is not allowed", given=shown, allowed=kind.allowed)
         found.broken.add(name)
@@ -238,7 +238,7 @@ def _resolve_property_value(
     return None
 
 
-def _is_valid_value(kind: AnyValueType, text: str) -> bool:
+def _is_valid_property_value(kind: AnyValueType, text: str) -> bool:
     try:
         kind.parse((text,))
     except ValueError:

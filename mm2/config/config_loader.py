@@ -297,7 +297,7 @@ def parse_clusters_yaml(
         props={key: pair.value for key, pair in pairs.items()},
         locations={key: (pair.line, pair.path) for key, pair in pairs.items()},
         defaults=frozenset(key for key, pair in pairs.items() if pair.is_default),
-        resolve=_resolve_placeholders(
+        resolve=_build_placeholder_resolver(
             config_providers.BUILT_IN_PROVIDERS, environment=environment, folder=folder
         ),
     )
@@ -323,7 +323,9 @@ def parse_mm2_properties(
     flat = FlatProperties(
         props={key: pair.value for key, pair in translated.pairs.items()},
         locations={key: (pair.line, key) for key, pair in translated.pairs.items()},
-        resolve=_resolve_placeholders(translated.providers, environment=environment, folder=folder),
+        resolve=_build_placeholder_resolver(
+            translated.providers, environment=environment, folder=folder
+        ),
     )
     about = flow_plan.create_worker_settings_source(file, environment=environment, folder=folder)
     judged = _validate_settings(
@@ -334,7 +336,7 @@ def parse_mm2_properties(
     return dataclasses.replace(judged, warnings=ordered)
 
 
-def _resolve_placeholders(
+def _build_placeholder_resolver(
     providers: Mapping[str, ConfigProvider],
     *,
     environment: Mapping[str, str],

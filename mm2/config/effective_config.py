@@ -375,7 +375,7 @@ def _derive_mm2_sections(found: Mm2Settings) -> dict[str, EffectiveSection]:
                     key: EffectiveValue(
                         value=value, origin=_find_section_origin(found.flat, f"{name}.{key}")
                     )
-                    for key, value in _flatten_tree(given)
+                    for key, value in _flatten_sections(given)
                 }
             )
     return shown
@@ -390,10 +390,10 @@ def _find_section_origin(flat: FlatProperties, path: str) -> ValueOrigin:
     return _DEFAULT_ORIGIN
 
 
-def _flatten_tree(tree: Mapping[str, Any]) -> Iterator[tuple[str, PlainValue]]:
+def _flatten_sections(tree: Mapping[str, Any]) -> Iterator[tuple[str, PlainValue]]:
     for key, value in tree.items():
         if isinstance(value, Mapping):
-            yield from ((f"{key}.{name}", leaf) for name, leaf in _flatten_tree(value))
+            yield from ((f"{key}.{name}", leaf) for name, leaf in _flatten_sections(value))
         else:
             yield key, _parse_scalar(value) if isinstance(value, str) else value
 

@@ -375,6 +375,8 @@ class _FlowAliases:
 
 
 class _PropertiesTranslator:
+    """Translates the properties of one file into the sections of `clusters.yaml`."""
+
     def __init__(self, entries: Iterable[JavaProperty]) -> None:
         self._collector = PropertyProblems()
         self._pairs: PropertyMap = {}
@@ -401,7 +403,7 @@ class _PropertiesTranslator:
             warn=self._collector.warnings.append,
         )
         self._warn_unknown_providers(providers)
-        found = self._group_keys(list(dict.fromkeys(aliases)))
+        found = self._group_file_keys(list(dict.fromkeys(aliases)))
         document = self._build_document(found, listed.line)
         names = [f"{source}->{target}" for source, target in self._list_flows(found)]
         return TranslatedProperties(
@@ -427,7 +429,7 @@ class _PropertiesTranslator:
 
     # Sorting
 
-    def _group_keys(self, aliases: list[str]) -> _GroupedKeys:
+    def _group_file_keys(self, aliases: list[str]) -> _GroupedKeys:
         found = _GroupedKeys()
         found.clusters = {alias: {} for alias in aliases}
         ends = [(one, other) for one in aliases for other in aliases if one != other]

@@ -156,6 +156,8 @@ class TextConverter:
 
 
 class _YamlFlattener:
+    """Converts the sections of a YAML file to flat properties."""
+
     def __init__(self, root: YamlSection, folder: pathlib.Path) -> None:
         self._root = root
         self._texts = TextConverter(folder, {kind.value: kind for kind in ProviderKind})

@@ -169,7 +169,7 @@ class TopicThrottleListType:
 
 def text_type(allowed: str = "text") -> SingleValue[str]:
     """Create the value type for non-empty text."""
-    return SingleValue(allowed, _parse_not_blank)
+    return SingleValue(allowed, _parse_non_blank_text)
 
 
 def boolean_type() -> SingleValue[bool]:
@@ -248,7 +248,7 @@ def start_position_type() -> SingleValue[StartPosition]:
     return SingleValue(START_ALLOWED, parse_start_position)
 
 
-def _parse_not_blank(value: str) -> str:
+def _parse_non_blank_text(value: str) -> str:
     if not value:
         raise ValueError(value)
     return value

@@ -481,7 +481,7 @@ class MirrorCheckpointTask(SourceTask):
             return None
         if now_s >= self._emit_due_s:
             return self._emit_checkpoints(self._rounds)
-        self._sync_groups(self._rounds)
+        self._write_group_offsets(self._rounds)
         return None
 
     def commit_record(self, record: SourceRecord, metadata: RecordMetadata | None) -> None:
@@ -518,7 +518,7 @@ class MirrorCheckpointTask(SourceTask):
             self._publish_round_status()
         return [_build_checkpoint_record(each, self._topic, at_ms=at_ms) for each in made or ()]
 
-    def _sync_groups(self, rounds: CheckpointRounds) -> None:
+    def _write_group_offsets(self, rounds: CheckpointRounds) -> None:
         sync = self._offset_writer
         assert sync is not None
         result = self._run_or_log_warning(WRITING_GROUP_OFFSETS, lambda: sync.run(rounds.table))

@@ -346,7 +346,7 @@ class CopySupervisor:
         self._check_copy_process(now_s)
         self._stream.append_waiting_items()
         for line in self._stall_log.pop_lines(self._names, now_s):
-            self._log_line(logging.WARNING, "%s", line)
+            self._log_with_task_number(logging.WARNING, "%s", line)
         while self._acquisition_requests and around.may_acquire(self._acquisition_requests[0][1]):
             self._send_message(
                 {"type": "acquisition_granted", "id": self._acquisition_requests.popleft()[0]}
@@ -417,7 +417,7 @@ class CopySupervisor:
         self.reason = reason
         delay_s = self._backoff.next_delay_s(self._deps.random)
         self._start_at_s = now_s + delay_s
-        self._log_line(
+        self._log_with_task_number(
             logging.WARNING, "%s; restarting the copy process in %.1f s", reason, delay_s
         )
 
@@ -497,7 +497,7 @@ class CopySupervisor:
         if self.state in (TaskState.STARTING, TaskState.WAITING_FOR_SLOT):
             self.state = TaskState.RUNNING
             self.reason = ""
-            self._log_line(logging.INFO, "running")
+            self._log_with_task_number(logging.INFO, "running")
         self._stall_log.record_connection_errors(errors, now_s)
         self.progress.record_latency(latency, now_s)
         for gauge in gauges:
@@ -512,15 +512,17 @@ class CopySupervisor:
     def _log_phase_change(self, gauge: PartitionGauge) -> None:
         setup = self.settings.partitions[gauge.index]
         if gauge.phase == "halted":
-            self._log_line(logging.ERROR, "%s is halted: %s", setup.source_name, gauge.reason)
+            self._log_with_task_number(
+                logging.ERROR, "%s is halted: %s", setup.source_name, gauge.reason
+            )
         elif gauge.phase == "fenced":
             self.fenced_reason = gauge.reason
-            self._log_line(logging.ERROR, "%s", gauge.reason)
+            self._log_with_task_number(logging.ERROR, "%s", gauge.reason)
 
     def _log_incident(self, key: bytes, value: bytes) -> None:
         line = self.incidents.record_stored_incident(key, value)
         if line is not None:
-            self._log_line(logging.WARNING, "%s", line)
+            self._log_with_task_number(logging.WARNING, "%s", line)
 
     def acknowledge_stored(self) -> None:
         """Acknowledge newly stored stream items to the copy process."""
@@ -554,7 +556,7 @@ class CopySupervisor:
         except ConnectError as error:
             self._channel.close(str(error))
 
-    def _log_line(self, level: int, message: str, *values: object) -> None:
+    def _log_with_task_number(self, level: int, message: str, *values: object) -> None:
         with log_context.bind_log_fields(task=self.settings.task):
             _log.log(level, message, *values)
 

@@ -119,8 +119,8 @@ class FlowStateStore:
         self._state_requests.append(request)
 
     def run_once(self, timeout_s: float) -> None:
-        """Run the callbacks of stored items, then read the log to its end and respond to all queued
-        requests.
+        """Run the callbacks of stored items. If requests are queued, read the log to its end once
+        and respond to all of them.
 
         Raises `RetriableError` or `FatalError` if the log is broken and must be reopened.
         """
@@ -218,14 +218,15 @@ _LOG = logging.getLogger(__name__)
 
 
 class _OpeningStage(enum.Enum):
+    """How far a flow's state store has been opened: closed, being read to its end, or ready."""
+
     CLOSED = "closed"
     READING = "reading"
     READY = "ready"
 
 
 class TaskStateStore:
-    """Opens a flow's state store and reopens it after failures. Not
-    thread-safe.
+    """Opens a flow's state store and reopens it after failures. Not thread-safe.
 
     `unavailable_reason` states why the store is not ready; "" while it is ready.
     """

@@ -107,7 +107,7 @@ class GroupOffsetWriter:
             names, self._timeout_s, seen=self._last_positions
         )
         for group, error in sorted(results.failed.items()):
-            self._record_failure(group, str(error))
+            self._record_group_failure(group, str(error))
         return [
             group
             for group, positions in sorted(results.succeeded.items())
@@ -131,7 +131,7 @@ class GroupOffsetWriter:
                 partitions=target_topics.partitions,
                 ends=target_topics.ends,
             )
-            self._log_plan(plan)
+            self._log_sync_plan(plan)
             if plan.write:
                 plans[group] = plan
         results = self._groups.commit_offsets(
@@ -141,10 +141,10 @@ class GroupOffsetWriter:
             if isinstance(error, GroupInUseError):
                 self._log_group_problem(group, str(error), warns=False)
             else:
-                self._record_failure(group, str(error))
+                self._record_group_failure(group, str(error))
         for group, refused in sorted(results.succeeded.items()):
             for place, error in sorted(refused.items()):
-                self._record_failure(group, f"{place}: {error}")
+                self._record_group_failure(group, f"{place}: {error}")
             offsets = plurals.format_count(len(plans[group].write), "offset")
             _LOG.debug("group %s on the target: %s", group, offsets)
         return len(results.succeeded)
@@ -166,7 +166,7 @@ class GroupOffsetWriter:
             seen[group] = TargetGroup(state=state, positions=positions)
         for group, error in sorted({**states.failed, **results.failed}.items()):
             seen[group] = TargetGroup(state=_GroupState.UNKNOWN)
-            self._record_failure(group, str(error))
+            self._record_group_failure(group, str(error))
         for group, state in sorted(states.succeeded.items()):
             if state in {_GroupState.FOREIGN, _GroupState.UNKNOWN}:
                 self._log_group_problem(
@@ -205,7 +205,7 @@ class GroupOffsetWriter:
             ends = self._logs.fetch_bounds(places, timeout_s).succeeded
             target_topics.ends |= {place: each.end + each.pending for place, each in ends.items()}
 
-    def _log_plan(self, plan: GroupSyncPlan) -> None:
+    def _log_sync_plan(self, plan: GroupSyncPlan) -> None:
         for place, reason in sorted(plan.unchanged.items()):
             if reason is UnchangedReason.MISSING:
                 self._log_group_problem(
@@ -220,7 +220,7 @@ class GroupOffsetWriter:
                 plan.group, f"its offset for {place} is negative; writing its checkpoint"
             )
 
-    def _record_failure(self, group: str, text: str) -> None:
+    def _record_group_failure(self, group: str, text: str) -> None:
         self._failed_groups.add(group)
         self._log_group_problem(group, text)
 

@@ -204,8 +204,7 @@ class HandoverWait:
     """True if the task has replicated records since the wait began."""
 
     def covers(self, runs: Collection[JavaTaskRun]) -> bool:
-        """Return False if `runs` contains a Java run that the wait does not cover, so that a new
-        wait must begin.
+        """Return True if no new wait is needed for these Java task runs.
 
         Runs with unknown partitions, for example of a Java worker that restarts repeatedly, do not
         prolong the wait.
@@ -245,7 +244,7 @@ class HandoverWaits:
 
 
 _HANDOVER_WAITS = HandoverWaits()
-"""The handover waits of this process."""
+"""Waits for Java workers of all tasks in this process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -343,7 +342,7 @@ class JavaHandover:
         if not pending or now_s >= until_s:
             self._end_wait()
         else:
-            self._set_wait(pending, until_s, now_s)
+            self._update_wait(pending, until_s, now_s)
 
     def _build_handover_query(self) -> HandoverQuery:
         return HandoverQuery(
@@ -352,7 +351,7 @@ class JavaHandover:
             wall_ms=self._clock.wall_ms(),
         )
 
-    def _set_wait(self, pending: frozenset[JavaTaskRun], until_s: float, now_s: float) -> None:
+    def _update_wait(self, pending: frozenset[JavaTaskRun], until_s: float, now_s: float) -> None:
         if (pending, until_s) != (self._pending, self._until_s):
             self._pending, self._until_s = pending, until_s
             self._reason, self._is_logged = self._describe_wait(now_s), False

@@ -97,7 +97,7 @@ class MirrorTopicsResult:
         return sorted(name for name, each in self.problems.items() if each.is_transient)
 
     def merge(self, later: MirrorTopicsResult) -> MirrorTopicsResult:
-        """Return this result with the topics of a later result replaced."""
+        """Return this result, updated with a later result for some of the topics."""
         topics = later.pairs.keys() | later.problems.keys()
         return MirrorTopicsResult(
             pairs={**self.pairs, **later.pairs},
@@ -326,7 +326,7 @@ class MirrorTopicWriter:
         describable = {
             each.name: each for mirror, each in topics.items() if mirror not in existing.failed
         }
-        plan = self._build_plan(describable, existing.succeeded, end, listed=listed)
+        plan = self._build_mirror_topic_plan(describable, existing.succeeded, end, listed=listed)
         return MirrorTopicPreview(source=source, existing=existing, plan=plan)
 
     def sync_configs(self, names: Iterable[str], end: Deadline) -> None:
@@ -343,7 +343,9 @@ class MirrorTopicWriter:
         listed = self._target.list_topics(self._compute_remaining_s(end))
         existing = self._observe_topics(self._target, topics.keys() & listed, end)
         existing_topics = {topics[mirror].name: topics[mirror] for mirror in existing.succeeded}
-        plan = self._build_plan(existing_topics, existing.succeeded, end, listed=listed)
+        plan = self._build_mirror_topic_plan(
+            existing_topics, existing.succeeded, end, listed=listed
+        )
         if not self._stopped():
             self._apply_plan(replace(plan, create=(), add_partitions=()), end)
 
@@ -392,7 +394,7 @@ class MirrorTopicWriter:
             blocked={each.topic: each for each in findings if prevents_replication(each)},
         )
 
-    def _build_plan(
+    def _build_mirror_topic_plan(
         self,
         source: Mapping[str, ObservedTopic],
         existing: Mapping[str, ObservedTopic],
@@ -451,7 +453,7 @@ class MirrorTopicWriter:
     def _apply_plan(self, plan: MirrorTopicPlan, end: Deadline) -> dict[str, ConnectError]:
         """Create mirror topics, add partitions and alter configs. Returns failures by mirror
         topic."""
-        refused: dict[str, ConnectError] = dict(self._create_topics(plan, end).failed)
+        refused: dict[str, ConnectError] = dict(self._create_mirror_topics(plan, end).failed)
         if plan.add_partitions:
             growth = {each.name: each.partitions for each in plan.add_partitions}
             refused.update(
@@ -466,7 +468,9 @@ class MirrorTopicWriter:
                 _log.warning("syncing configs of %s failed: %s", name, error)
         return refused
 
-    def _create_topics(self, planned: MirrorTopicPlan, end: Deadline) -> PerTopicResult[None]:
+    def _create_mirror_topics(
+        self, planned: MirrorTopicPlan, end: Deadline
+    ) -> PerTopicResult[None]:
         topics = select_topics_to_create(planned)
         if not topics:
             return PerTopicResult(succeeded={}, failed={})

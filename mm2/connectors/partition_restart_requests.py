@@ -40,7 +40,7 @@ def record_era_requests(
         name: NewEraRequest(request=new_id(), position=position)
         for name, position in positions.items()
     }
-    _append_requests(requests, store, now)
+    _append_era_requests(requests, store, now)
     offset_map = store.catch_up()
     for name, request in requests.items():
         recorded = offset_map.get_partition(name).request
@@ -52,7 +52,7 @@ def record_era_requests(
     return offset_map
 
 
-def _append_requests(
+def _append_era_requests(
     requests: Mapping[TopicPartition, NewEraRequest],
     store: FlowStateStore,
     now: Clock,

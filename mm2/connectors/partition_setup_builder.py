@@ -205,7 +205,7 @@ class PartitionSetupBuilder:
             for number in numbers:
                 finding = self._check_partition(pair, number, common)
                 if finding is None:
-                    partitions.append(self._build_setup(pair, number, common))
+                    partitions.append(self._build_partition_setup(pair, number, common))
                 else:
                     findings.append(finding)
         return PartitionSetupPlan(
@@ -288,7 +288,9 @@ class PartitionSetupBuilder:
             partition=where, cause=cause, message=halt_messages.format_halt_message(cause, problem)
         )
 
-    def _build_setup(self, pair: MirrorPair, number: int, common: FlowSetup) -> PartitionSetup:
+    def _build_partition_setup(
+        self, pair: MirrorPair, number: int, common: FlowSetup
+    ) -> PartitionSetup:
         topic, mirror = pair.topic, pair.mirror
         opposite = replication_loops.format_reverse_offset_map_topic(self._flow)
         return replace(

@@ -44,7 +44,9 @@ def split_recreated_topics(
     for each in partitions:
         progress = offset_map.get_partition(TopicPartition(each.topic, each.partition))
         has_no_progress = not progress.newest_era and progress.open_request is None
-        stop = _find_recreated_halt(each, eras.get(each.topic, [])) if has_no_progress else None
+        stop = (
+            _find_recreated_topic_halt(each, eras.get(each.topic, [])) if has_no_progress else None
+        )
         if stop is None:
             result.copyable.append(each)
         else:
@@ -63,6 +65,6 @@ def _collect_newest_eras(known: OffsetMap) -> dict[str, list[Era]]:
     return eras
 
 
-def _find_recreated_halt(where: PartitionSetup, siblings: list[Era]) -> PartitionHalt | None:
+def _find_recreated_topic_halt(where: PartitionSetup, siblings: list[Era]) -> PartitionHalt | None:
     halts = [partition_recovery.check_topic_ids(where, era) for era in siblings]
     return halts[0] if halts and all(halts) else None

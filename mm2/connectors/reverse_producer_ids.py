@@ -162,6 +162,8 @@ class ResponseChannel(Protocol):
 
 
 class _PendingQuery(NamedTuple):
+    """A query that is waiting for the reverse flow's offset map to be read."""
+
     producers: tuple[int, ...]
     answer: ProducerIdsCallback
 
@@ -201,7 +203,7 @@ class ReverseProducerIds:
         """Query which of the producer ids belong to the reverse flow. `answer` is called once,
         unless `close` is called first."""
         if self._thread is None or not self._thread.is_alive:
-            self._thread = self._threads.start(f"reverse-flow {self._name}", self._run)
+            self._thread = self._threads.start(f"reverse-flow {self._name}", self._run_queries)
         try:
             self._queries.put_nowait(_PendingQuery(tuple(producers), answer))
         except queue.Full:
@@ -210,7 +212,7 @@ class ReverseProducerIds:
     def close(self) -> None:
         self._threads.stop_all(CLOSE_TIMEOUT_S)
 
-    def _run(self, stop: threading.Event) -> None:
+    def _run_queries(self, stop: threading.Event) -> None:
         try:
             while not stop.is_set():
                 waiting = self._take_queries()

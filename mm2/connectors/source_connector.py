@@ -144,7 +144,7 @@ class SourceTopicWatcher:
                 else:
                     self._run_periodic_action(rounds.acls, SYNCING_ACLS, looks.sync_acls)
             if rounds.loads.is_due(now_s):
-                self._run_periodic_action(rounds.loads, BALANCING_LOAD, self._balance_load)
+                self._run_periodic_action(rounds.loads, BALANCING_LOAD, self._balance_task_load)
 
     def _run_periodic_action(
         self, action: PeriodicAction, activity: str, run_action: Callable[[], None]
@@ -186,7 +186,7 @@ class SourceTopicWatcher:
         self._assignments.set_topics(result.topics)
         self._log_refresh_changes(result)
 
-    def _balance_load(self) -> None:
+    def _balance_task_load(self) -> None:
         if (
             self._assignments.move_overloaded_partitions(self._context.clock.now_s())
             and not self._is_stopping()

@@ -53,8 +53,8 @@ class TaskState(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionStatus:
-    """Status of one source partition. Offsets are -1 while unknown. Counters start with the
-    task."""
+    """Status of one source partition. Offsets are -1 while unknown. Counters count from the start
+    of the task."""
 
     partition: TopicPartition
     task: int
@@ -327,6 +327,8 @@ class SnapshotPublisher(Generic[SnapshotT]):
 
 
 class _SnapshotPublishers(Generic[SnapshotT]):
+    """Snapshots of one kind (such as tasks) by key, with the publisher of each. Thread-safe."""
+
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._owners: dict[Hashable, SnapshotPublisher[SnapshotT]] = {}
