@@ -32,7 +32,7 @@ _CERTIFICATE_KEYS = {
 """Property keys from which certificates are read, by store (truststore or keystore). If both keys
 of a store are set, the first takes precedence."""
 _SENT_SECRETS = {"PLAIN": "the password", "OAUTHBEARER": "tokens"}
-"""Secrets that are sent to brokers in plaintext, by SASL mechanism."""
+"""The secrets that each SASL mechanism sends to brokers in plaintext."""
 _PEM_ALLOWED = "PEM text, from -----BEGIN to -----END"
 
 Role = ClientType

@@ -122,7 +122,7 @@ class EngineSettings:
 
     @property
     def required_security(self) -> tuple[str, ...]:
-        """Spark properties for security that must not be set to false.
+        """Names of the security-related Spark properties that must not be set to false.
 
         On a Spark cluster, Spark's connections transmit the secret that protects the control
         channel to copy processes. On a single machine, every local user can connect to the driver,

@@ -176,7 +176,7 @@ def _trace_origins(
 
 
 def _find_property_origin(flat: FlatProperties, name: str) -> ValueOrigin:
-    """Return the origin of a flat property."""
+    """Return where a flat property comes from: a line of the file, or mm2's default."""
     if name in flat.defaults:
         return _DEFAULT_ORIGIN
     line, key = flat.locations[name]

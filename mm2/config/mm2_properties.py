@@ -306,7 +306,7 @@ class TranslatedProperties:
     problems: tuple[Problem, ...]
     warnings: tuple[Problem, ...]
     keys: Mapping[int, str]
-    """Property key on each line of the file, by line number."""
+    """Property keys of the file by line number."""
     names: tuple[str, ...]
     """Flow names in the order of the document."""
     pairs: Mapping[str, JavaProperty] = field(default_factory=dict)
@@ -368,7 +368,7 @@ class _FlowAliases:
 
     known: Collection[str]
 
-    def explain_unused(self, alias: str) -> str:
+    def explain_why_unused(self, alias: str) -> str:
         """Return the reason why client properties of the cluster have no effect, or "" if a flow
         uses the cluster."""
         return "" if alias in self.known else f"no flow of this file uses cluster {alias}"
@@ -532,7 +532,7 @@ class _PropertiesTranslator:
                 bare = name.removeprefix(prefix)
                 if not self._collector.should_read_client_property(pair, bare, prefix=prefix):
                     continue
-                nobody = ends.explain_unused(alias)
+                nobody = ends.explain_why_unused(alias)
                 if nobody:
                     self._collector.warn(pair, f"has no effect: {nobody}")
                 else:
