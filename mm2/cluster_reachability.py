@@ -38,8 +38,8 @@ class UnreachableCluster:
     """Address of the unreachable broker; empty if the whole cluster is unreachable."""
 
     def describe(self) -> str:
-        """Describe the unreachable cluster, for example `source east unreachable since 22:03:28Z:
-        connection to … refused`."""
+        """Describe the unreachable cluster or broker, for example `source east unreachable since
+        22:03:28Z: connection to … refused`."""
         broker = f" broker {self.broker}" if self.broker else ""
         since = "" if self.since_ms is None else f" since {format_utc_time(self.since_ms)}"
         reason = f": {self.reason}" if self.reason else ""
@@ -47,5 +47,5 @@ class UnreachableCluster:
 
 
 def format_utc_time(timestamp_ms: int) -> str:
-    """Format wall-clock milliseconds as `22:03:28Z`."""
+    """Format a wall-clock time in milliseconds as a UTC time of day, such as `22:03:28Z`."""
     return datetime.datetime.fromtimestamp(timestamp_ms / 1000, datetime.UTC).strftime("%H:%M:%SZ")

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 REMEDY_PREFIX = "Remedy: "
-"""Text that precedes the command at the end of a message."""
+"""Text before the remedy, which is the command at the end of a message."""
 ADMIN_PROPERTIES_PLACEHOLDER = "ADMIN.properties"
 """Placeholder for an administrator's client properties file for a secured cluster."""
 DEFAULT_CONFIG_FILE = "clusters.yaml"
@@ -30,7 +30,8 @@ def format_remedy(*lines: str) -> str:
 
 
 def extract_remedy(message: str) -> str:
-    """Return the command at the end of a message; "" if the message has no remedy."""
+    """Return the remedy of a message, which is the command at its end; "" if the message has no
+    remedy."""
     return split_remedy(message)[1]
 
 
@@ -114,8 +115,8 @@ class ClusterCommands:
     # Topics
 
     def build_set_topic_configs_command(self, topic: str, settings: Mapping[str, str]) -> str:
-        """Return the command that sets topic configs. A value with commas is put in brackets, as
-        the tool requires."""
+        """Return the command that sets topic configs. A value that contains commas is enclosed in
+        brackets, as `kafka-configs.sh` requires."""
         words = [
             f"{name}=[{value}]" if "," in value else f"{name}={value}"
             for name, value in settings.items()
@@ -197,8 +198,8 @@ class ClusterCommands:
         )
 
     def build_show_user_command(self, name: str) -> str:
-        """Return the command that shows for which SCRAM mechanisms the cluster has credentials of a
-        user."""
+        """Return the command that shows for which SCRAM mechanisms the cluster stores credentials
+        of a user."""
         return self._build_tool_command(
             "configs", "--describe", "--entity-type", "users", "--entity-name", name
         )
@@ -348,4 +349,5 @@ def _build_offsets_patch(source: str, topic: str, *, position: str, partition: i
 
 
 GENERIC_COMMANDS = OperatorCommands()
-"""Commands for messages that refer to no particular flow; they contain placeholders in capitals."""
+"""Commands for messages that refer to no particular flow. Placeholders in capitals stand for the
+missing names."""

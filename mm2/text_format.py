@@ -37,7 +37,7 @@ def format_megabytes(size: float | None) -> str:
 
 
 def format_size(number: float) -> str:
-    """Format bytes as `1.2 GB`."""
+    """Format a number of bytes in a readable unit, for example `1.2 GB`."""
     for unit, factor in _SIZE_UNITS:
         if number >= factor * 0.9995:
             return f"{number / factor:.1f} {unit}"
@@ -45,7 +45,7 @@ def format_size(number: float) -> str:
 
 
 def format_rate(bytes_s: float) -> str:
-    """Format bytes per second as `1 MB/s` or `1.5 MB/s`."""
+    """Format a rate in bytes per second in a readable unit, for example `1 MB/s` or `1.5 MB/s`."""
     for unit, factor in _SIZE_UNITS:
         if bytes_s >= factor:
             return f"{bytes_s / factor:g} {unit}/s"
@@ -65,7 +65,7 @@ def format_time(ms: int | None, timespec: str = "seconds") -> str:
 
 
 def format_duration(seconds: float | None) -> str:
-    """Format seconds as `0.3 s`, `45 s`, `12.5 min` or `3.4 h`."""
+    """Format a duration in seconds in a readable unit: `0.3 s`, `45 s`, `12.5 min` or `3.4 h`."""
     if seconds is None:
         return UNKNOWN_NUMBER
     if seconds < 9.95:

@@ -21,7 +21,7 @@ from mm2.preflight.check_report import CheckResult
 @options.config_argument
 @click.option("--flow", "flow_name", metavar="FLOW", help="Only this flow.  [default: all]")
 @options.json_option
-@options.timeout_option(10.0, "How long to wait for each response of a cluster.")
+@options.timeout_option(10.0, "How long to wait for each response from a cluster.")
 def check_command(
     *, file: pathlib.Path, flow_name: str | None, as_json: bool, timeout_s: float
 ) -> int:

@@ -51,10 +51,10 @@ def check_config(*, file: pathlib.Path, as_json: bool) -> int:
         if not as_json:
             error.consequence = "mm2 run would not start"
             raise
-        click.echo(json.dumps(_build_check_json(file, mistakes=error.problems), indent=2))
+        click.echo(json.dumps(_build_validation_json(file, mistakes=error.problems), indent=2))
         return exit_codes.BAD_INPUT
     if as_json:
-        click.echo(json.dumps(_build_check_json(file, found=found), indent=2))
+        click.echo(json.dumps(_build_validation_json(file, found=found), indent=2))
         return exit_codes.DONE
     for line in found.format_warnings():
         terminal.print_line(f"warning: {line}", err=True)
@@ -66,7 +66,7 @@ def check_config(*, file: pathlib.Path, as_json: bool) -> int:
     return exit_codes.DONE
 
 
-def _build_check_json(
+def _build_validation_json(
     file: pathlib.Path,
     *,
     found: Mm2Settings | None = None,
@@ -131,7 +131,7 @@ def convert_config(file: pathlib.Path, form: str | None) -> int:
     for line in found.notes:
         terminal.print_line(f"note: {line}", err=True)
     for line in lost:
-        terminal.print_line(f"not expressible in the other format: {line}", err=True)
+        terminal.print_line(f"cannot be expressed in the other format: {line}", err=True)
     click.echo(found.text, nl=False)
     return exit_codes.FAILED if lost else exit_codes.DONE
 
@@ -148,8 +148,8 @@ def _convert_config_file(file: pathlib.Path, *, is_properties: bool) -> Converte
 
 
 def _find_lost_settings(text: str, before: Mm2Settings, *, is_properties: bool) -> list[str]:
-    """Return the settings of `before`, the original file, that are missing or different when the
-    converted text is parsed."""
+    """Return the settings of the original file (`before`) that are missing or different in the
+    converted text."""
     read = (
         config_loader.parse_clusters_yaml if is_properties else config_loader.parse_mm2_properties
     )

@@ -175,7 +175,7 @@ class _RunningNodeAdapter:
 
 
 def _display_flows_until_signal(demo: Demo, now: SystemClock, stop: StopSignals) -> int:
-    """Display the flows like `mm2 run` does until a stop signal is received."""
+    """Display the flows as `mm2 run` does, until a stop signal is received."""
     from mm2.node.metrics_and_health import NodeTelemetry
     from mm2.status import retention_watch  # loads Kafka's client library
     from mm2.status.retention_watch import RetentionWatch

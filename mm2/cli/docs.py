@@ -129,8 +129,8 @@ def _render_metrics_lines() -> Iterator[str]:
     yield from ("", _JAVA_METRICS_INTRO)
     for group in (connector_metrics.SOURCE_METRICS, connector_metrics.CHECKPOINT_METRICS):
         labels = ", ".join(f"`{each}`" for each in group.tags)
-        yield from (f"Of `{group.name}`, with the labels {labels}:", "")
-        yield from _render_table(
+        yield from (f"Metrics of `{group.name}`, with the labels {labels}:", "")
+        yield from _render_markdown_table(
             ("attribute", "meaning"),
             ((f"`{name.replace('-', '_')}`", text) for name, text in group.attributes.items()),
         )
@@ -139,7 +139,7 @@ def _render_metrics_lines() -> Iterator[str]:
 
 
 def _render_metric_table(found: Sequence[Metric], more: tuple[str, ...] = ()) -> Iterator[str]:
-    return _render_table(
+    return _render_markdown_table(
         ("metric", "kind", "unit", "labels", "meaning"),
         (
             (
@@ -171,7 +171,7 @@ its origin (a line of the file, `default` of mm2, or `MM2 default`).
 
 Values may contain `${env:NAME}`, `${file:path:key}` and `${dir:path:file}`.
 mm2 never shows the resolved values.
-Relative paths are relative to the folder of the file.
+Relative paths are resolved against the directory of the file.
 In `mm2.properties`, keys of the sections `spark`, `metrics`, `health` and `drill` have the prefix \
 `mm2.`, such as `mm2.metrics.port`.
 All other keys are those of MirrorMaker 2.
@@ -236,7 +236,7 @@ def _render_configuration_lines() -> Iterator[str]:
     yield _CONFIGURATION_INTRO.replace("{java}", told)
     for name, text, rows in sections:
         yield from (f"## {name}", "", text, "")
-        yield from _render_table(("key", "default", "allowed", "meaning"), rows)
+        yield from _render_markdown_table(("key", "default", "allowed", "meaning"), rows)
         yield ""
     yield from _render_refused_keys()
 
@@ -274,7 +274,7 @@ def _render_options(
     required = {flow_keys.SOURCE.name, flow_keys.TARGET.name, "command"}
     for name, meaning in told.items():
         option = found[name]
-        default = "required" if name in required else _format_default(option.default)
+        default = "required" if name in required else _format_default_value(option.default)
         if option in flow_keys.FACTOR_OPTIONS:
             default = f"as `{flow_keys.REPLICATION_FACTOR.name}`"
         yield f"`{name}`", default, _format_inline_code(option.kind.allowed), meaning
@@ -313,7 +313,7 @@ def _render_worker_keys(told: Mapping[str, str], names: Iterable[str]) -> Iterat
         default = ours if ours is not None else usual
         yield (
             f"`{name}`",
-            _format_default(_format_plain_value(default)),
+            _format_default_value(_format_plain_value(default)),
             "as in Kafka Connect",
             meaning,
         )
@@ -335,14 +335,14 @@ def _render_refused_keys() -> Iterator[str]:
         ("cluster", client_keys.REFUSED_PROPERTIES),
     ):
         rows = ((f"`{name}`", _format_inline_code(why)) for name, why in sorted(found.items()))
-        yield from _render_table((f"{where} key", "reason"), rows)
+        yield from _render_markdown_table((f"{where} key", "reason"), rows)
         yield ""
 
 
 # Tables
 
 
-def _format_default(default: str | tuple[str, ...] | None) -> str:
+def _format_default_value(default: str | tuple[str, ...] | None) -> str:
     if default is None:
         return ""
     if isinstance(default, tuple):
@@ -355,7 +355,7 @@ def _format_inline_code(text: str) -> str:
     return text.replace("*", r"\*").replace("<", r"\<")
 
 
-def _render_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+def _render_markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
     yield "| " + " | ".join(head) + " |"
     yield "|" + "---|" * len(head)
     for cells in rows:

@@ -155,7 +155,7 @@ _MOVE_OPTIONS: tuple[Callable[[Any], Any], ...] = (
         "--journal",
         type=click.Path(path_type=pathlib.Path, dir_okay=False),
         help=(
-            "Journal file that records every step.  [default: a new file in the current folder, "
+            "Journal file that records every step.  [default: a new file in the current directory, "
             "named after the move and the time]"
         ),
     ),
@@ -199,7 +199,7 @@ _MOVE_OPTIONS: tuple[Callable[[Any], Any], ...] = (
 
 
 def run_move(order: MoveOptions) -> int:
-    """Plan, execute or resume a move, and return the exit code.
+    """Plan, execute or resume a move of consumer groups, and return the exit code.
 
     The exit code is 0 if the move completed or the verdict is GO or GO, AT A COST. It is 1 for
     NO-GO.
@@ -241,8 +241,8 @@ def run_move(order: MoveOptions) -> int:
 
 
 def begin_move(order: MoveOptions, found: MoveComponentFactory) -> int:
-    """Print the plan. With `--execute` and a verdict other than NO-GO, ask for confirmation and
-    execute the plan.
+    """Print the plan of a move. With `--execute` and a verdict other than NO-GO, ask for
+    confirmation and execute it.
 
     The journal is created only after the confirmation.
     """
@@ -250,7 +250,7 @@ def begin_move(order: MoveOptions, found: MoveComponentFactory) -> int:
     from mm2.failover.journal import MoveIdentity
     from mm2.failover.plan_findings import PlanVerdict
 
-    wanted = _build_request(order)
+    wanted = _build_move_request(order)
     path = order.journal or _build_default_journal_path(order, found.clock.wall_ms())
     planned, clusters = _plan_move(found, wanted, path)
     no_go = planned.verdict is PlanVerdict.NO_GO
@@ -383,7 +383,7 @@ def _execute_move(
 
 @contextlib.contextmanager
 def _convert_retriable_errors() -> Iterator[None]:
-    """Turn `RetriableError` into `FatalError` inside a `with` block.
+    """Convert `RetriableError` to `FatalError` inside a `with` block.
 
     If a cluster becomes unreachable during a move, the move ends with exit code FAILED, because
     UNREACHABLE would mean that nothing was changed.
@@ -402,7 +402,8 @@ def _was_origin_unreachable(file: JournalFile) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveSetup:
-    """Flow, hooks and cluster ids with which a move is resumed, to compare with its journal."""
+    """Flow, hooks and cluster ids of a resumed move, which are compared with those in its
+    journal."""
 
     flow: str
     hooks: frozenset[str]
@@ -421,7 +422,7 @@ def check_journal_matches_move(
 
     begun = file.journal.identity
     assert begun is not None, "the file was read"
-    said = move_request.describe_contradictions(begun.request, _build_request(order))
+    said = move_request.describe_contradictions(begun.request, _build_move_request(order))
     if begun.flow != now.flow:
         said.append(f"its flow is {begun.flow}")
     said += move_request.describe_changed_clusters(begun.request, begun.clusters, now.clusters)
@@ -438,7 +439,7 @@ def check_journal_matches_move(
         file.append(journal.encode_accepted_entry(more, at_ms=now_ms))
 
 
-def _build_request(order: MoveOptions) -> MoveRequest:
+def _build_move_request(order: MoveOptions) -> MoveRequest:
     from mm2.failover.move_request import MoveKind, MoveRequest
 
     kind = MoveKind.PLANNED if order.planned else MoveKind.EMERGENCY

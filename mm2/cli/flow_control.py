@@ -57,7 +57,7 @@ def pause_command(*, flow: str, topic: str | None, file: pathlib.Path, as_json: 
         else:
             found.pause_topic(topic)
     undo = OperatorCommands(file=str(file)).build_resume_command(flow, topic)
-    text = f"paused, also across restarts; to resume: {undo}"
+    text = f"paused until resumed, even across restarts; to resume: {undo}"
     _print_text_or_json(flow, topic, text, {"paused": True}, as_json=as_json)
     return exit_codes.DONE
 
@@ -121,7 +121,7 @@ def throttle_command(
     with connect_to_flow(file, flow) as found:
         found.throttle(limit, topic=topic)
     if bytes_s is None:
-        text = "throttled to the limit of the configuration"
+        text = "throttled to the limit set in the configuration"
     elif bytes_s == 0:
         text = "not throttled, until changed"
     else:
@@ -162,8 +162,7 @@ def restart_command(*, flow: str, topic: str | None, file: pathlib.Path, as_json
 
 @contextlib.contextmanager
 def connect_to_flow(file: pathlib.Path, flow: str) -> Iterator[FlowRestClient]:
-    """Return a REST client for a flow of the process on this machine that runs the configuration
-    file.
+    """Return a REST client for a flow of the local process that runs this configuration file.
 
     Raises `ProcessSocketError` if no process responds, and `click.UsageError` for an unknown flow
     or topic.
@@ -200,7 +199,7 @@ def connect_to_flow(file: pathlib.Path, flow: str) -> Iterator[FlowRestClient]:
 def _print_text_or_json(
     flow: str, topic: str | None, text: str, detail: dict[str, Any], *, as_json: bool
 ) -> None:
-    """Print `text`, or `detail` if the output format is JSON."""
+    """Print `text`, or the JSON object `detail` if the output format is JSON."""
     if as_json:
         found = {"version": JSON_VERSION, "flow": flow, "topic": topic, **detail}
         click.echo(json.dumps(found, indent=2))

@@ -37,14 +37,14 @@ class ReportQuery:
     timeout_s: float
     as_json: bool
     clusters: bool = False
-    """True to read the clusters even if a local process runs the flows."""
+    """True to read the status from the clusters even if a local process runs the flows."""
 
 
 def cluster_query_options(
     *, timeout_s: float
 ) -> Callable[[Callable[..., int]], Callable[..., int]]:
-    """Decorate a command that reads only the clusters: add its options and pass them as a
-    `ReportQuery`."""
+    """Decorate a command that reports on flows from the clusters only: add its options and pass
+    them as a `ReportQuery`."""
 
     def decorate(function: Callable[..., int]) -> Callable[..., int]:
         @options.config_argument
@@ -69,8 +69,8 @@ def cluster_query_options(
 
 
 def report_query_options(function: Callable[..., int]) -> Callable[..., int]:
-    """Decorate a command that queries the local process first: add its options and pass them as a
-    `ReportQuery`."""
+    """Decorate a command that reports on flows from the local process or the clusters: add its
+    options and pass them as a `ReportQuery`."""
 
     @cluster_query_options(timeout_s=30.0)
     @click.option(
@@ -125,8 +125,8 @@ def _print_to_stderr(line: str) -> None:
 def make_cluster_collector(settings: Mm2Settings, *, timeout_s: float) -> Callable[[Any], Any]:
     """Return a function that reads both clusters of a `Flow` and returns its `FlowReport`.
 
-    Reading a flow takes at most `timeout_s`. Half of this time is reserved for waiting until the
-    clusters respond, so that time is left to read the other cluster if one is unreachable. Each
+    Reading a flow takes at most `timeout_s`. At most half of this time is spent waiting for the
+    clusters to respond, so that one cluster can still be read if the other is unreachable. Each
     cluster's reachability is checked only once.
     """
     from mm2.cluster_reachability import ClusterSide

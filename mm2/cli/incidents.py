@@ -130,8 +130,8 @@ def incidents_command(
 def _read_all_incidents(
     settings: Mm2Settings, wanted: Sequence[Flow], *, timeout_s: float
 ) -> list[IncidentQueryResult]:
-    """Read the incidents from all targets in parallel within `timeout_s`. Half of this time is for
-    waiting until each target responds."""
+    """Read the incidents from all targets in parallel within `timeout_s`. At most half of this time
+    is spent waiting for the targets to respond."""
     from mm2.clusters import cluster_clients, incident_log, reachability_probe
     from mm2.clusters.flow_pair import FlowPair
 

@@ -1,7 +1,7 @@
 """Redirects the logs of librdkafka and py4j to a temporary file while a command runs.
 
-The file is in a private folder (mode 0700). It is removed when the command ends, but kept after a
-crash and at log level debug.
+The file is in a private directory (mode 0700). It is removed when the command ends, but kept after
+a crash and at log level debug.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mm2.copier import run_directory
 
 NOISY_LOGGERS = ("librdkafka", "py4j")
 MAX_KEPT_LOGS = 5
-"""Number of logs of failed runs that are kept. Each run removes older logs."""
+"""Number of kept library logs of failed runs. Each run removes older logs."""
 
 _log = logging.getLogger(__name__)
 

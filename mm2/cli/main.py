@@ -201,7 +201,7 @@ def _print_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
 def cli(*, log_format: str, log_level: str) -> None:
     """Replicate topics and consumer group offsets between Apache Kafka clusters.
 
-    Commands read clusters.yaml in the current folder, unless --config FILE or MM2_CONFIG names
+    Commands read clusters.yaml in the current directory, unless --config FILE or MM2_CONFIG names
     another file. Exit codes: 0 done, 1 problem, 2 bad input, 3 unknown, 4 unreachable (mm2 docs
     exit-codes).
 
@@ -231,8 +231,9 @@ def main() -> NoReturn:
 
 
 def _escape_unencodable_output() -> None:
-    """Print characters that the terminal's encoding lacks as escape sequences. Topic and group
-    names may contain any character, and an unprintable name must not abort a failover."""
+    """Configure the output to print characters that the terminal's encoding lacks as escape
+    sequences. Topic and group names may contain any character, and an unprintable name must not
+    abort a failover."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

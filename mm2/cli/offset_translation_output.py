@@ -84,8 +84,8 @@ def format_translation(answer: TranslationResult) -> Iterator[str]:
 
 
 def format_notes(answer: TranslationResult) -> Iterator[str]:
-    """Yield notes about groups without offsets, and about offsets that are not committed
-    offsets."""
+    """Yield notes about groups without offsets, and about translations that are less reliable
+    because the origin did not respond."""
     for group in answer.groups or ():
         if not group.places:
             yield f"group {group.group} has no offsets on {answer.origin}"
@@ -127,10 +127,13 @@ def translation_to_csv(answer: TranslationResult) -> str:
 
 
 def list_omitted_offsets(answer: TranslationResult) -> Iterator[str]:
-    """Yield a line for each offset that `translation_to_csv` omits."""
+    """Yield a message for each offset that `translation_to_csv` omits."""
     for group, place in answer.rows:
         if not group.isprintable():
-            yield f"omitted: group {group}, {place.partition}: see its name with --json"
+            yield (
+                f"omitted: group {group}, {place.partition}: the group's name has control "
+                "characters; use --json"
+            )
         elif translation_outcomes.offset_there(place.outcome) is None:
             prefix = f"group {group}, " if group else ""
             yield f"omitted: {prefix}{place.partition}: {_describe_outcome(place.outcome)}"
@@ -246,7 +249,8 @@ def _get_outcome_reason(outcome: Outcome) -> str:
 
 
 def _get_reread_bound(outcome: Outcome) -> int | None:
-    """Return the maximum number of re-read records; None if unknown."""
+    """Return the maximum number of records that are re-read after resuming at the translated
+    offset; None if unknown."""
     match outcome:
         case Exact():
             return 0

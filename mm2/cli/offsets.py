@@ -399,8 +399,8 @@ def translate_command(**given: Any) -> int:
 
 
 def _build_flow_link(settings: Mm2Settings, flow: Flow, *, clock: Clock) -> FlowLink:
-    """Describe how to connect to both clusters of the flow. Raises `FatalError` if settings are
-    invalid."""
+    """Build the `FlowLink` for translating offsets between the flow's clusters. Raises `FatalError`
+    if settings are invalid."""
     from mm2.client.offset_translator import FlowLink
     from mm2.clusters import cluster_clients
     from mm2.kafka.kafka_cluster import KafkaCluster

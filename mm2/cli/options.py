@@ -1,8 +1,8 @@
 """Command-line options that several commands share: configuration file, flow, timeout, JSON.
 
 The configuration file is `--config FILE`, otherwise the file named by the environment variable
-`MM2_CONFIG`, otherwise clusters.yaml in the current folder. Commands without other arguments also
-accept the file as `[FILE]`.
+`MM2_CONFIG`, otherwise clusters.yaml in the current directory. Commands without other arguments
+also accept the file as `[FILE]`.
 """
 
 from __future__ import annotations

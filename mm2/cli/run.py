@@ -64,7 +64,7 @@ class RunSelection:
     java_stopped: bool
 
 
-def _run_selection_options(function: Callable[..., int]) -> Callable[..., int]:
+def _add_flow_selection_options(function: Callable[..., int]) -> Callable[..., int]:
     """Add the options of `RunSelection` to a command, which receives them as `chosen`."""
 
     @click.option(
@@ -104,7 +104,7 @@ def _run_selection_options(function: Callable[..., int]) -> Callable[..., int]:
 
 @click.command("run")
 @options.config_argument
-@_run_selection_options
+@_add_flow_selection_options
 @click.option(
     "--until-caught-up",
     is_flag=True,
@@ -258,9 +258,9 @@ def _get_log_format() -> str:
 
 
 def make_signal_waiter(stop: StopSignals, beat: Callable[[], object]) -> Callable[[float], object]:
-    """Return a wait function for the main loop.
+    """Create the wait function of the main loop.
 
-    The function calls `beat`, then waits until a timeout in seconds or until a stop signal.
+    The function calls `beat`, then waits for the given number of seconds or until a stop signal.
     """
 
     def wait_for_signal(timeout_s: float) -> None:
@@ -276,8 +276,8 @@ def make_signal_waiter(stop: StopSignals, beat: Callable[[], object]) -> Callabl
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _ConfigReloader:
-    """Reloads the configuration file on SIGHUP (which sets `asked`), or when `mm2 reload` requests
-    it."""
+    """Reloads the configuration file on SIGHUP (whose handler sets `asked`), or when `mm2 reload`
+    requests it."""
 
     file: pathlib.Path
     names: tuple[str, ...]
@@ -324,7 +324,7 @@ class _ConfigReloader:
                 socket.close()
 
     def load_settings(self) -> Mm2Settings:
-        """Read the settings from the file again.
+        """Read the settings from the configuration file again.
 
         Raises `SettingsError` if the file is invalid or no longer contains a flow that `--flow`
         names.
@@ -366,9 +366,9 @@ def start_metrics_exporter(
     """Start the metrics endpoint. Return the exporter and a note for the live table; the exporter
     is None if the endpoint could not be started.
 
-    The endpoint also serves the pages in `beside`. It serves pages for browsers only under the host
-    names in `hosts`. Raises `MetricsPortError` if `metrics.required` is true and the port cannot be
-    opened.
+    The endpoint also serves the additional pages `beside`. It serves browser pages only to requests
+    that use a host name in `hosts`. Raises `MetricsPortError` if `metrics.required` is true and the
+    port cannot be opened.
     """
     if not settings.enabled and port is None:
         return None, ""

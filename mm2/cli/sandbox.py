@@ -31,7 +31,7 @@ _folder_option = click.option(
     "folder",
     type=click.Path(path_type=Path, file_okay=False),
     default=None,
-    help="Folder of the sandbox.  [default: sandbox in the cache folder]",
+    help="Directory of the sandbox.  [default: sandbox in the cache directory]",
 )
 _json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
@@ -99,7 +99,7 @@ def up_command(
         names=names,
         brokers=int(brokers),
         secure=secure,
-        settings=dict(_parse_setting(word) for word in settings),
+        settings=dict(_parse_broker_setting(word) for word in settings),
         kafka_version=kafka_version,
         in_containers=in_containers,
     )
@@ -109,7 +109,7 @@ def up_command(
         raise click.UsageError(str(error)) from error
     with _convert_sandbox_errors():
         state, started = sandbox_lifecycle.start_sandbox(
-            _resolve_folder(folder), request, report=_print_to_stderr
+            _resolve_sandbox_directory(folder), request, report=_print_to_stderr
         )
     if not started:
         _print_to_stderr("already up")
@@ -130,7 +130,7 @@ def up_command(
 def down_command(*, as_json: bool, folder: Path | None) -> int:
     """Stop the clusters and remove their data."""
     with _convert_sandbox_errors():
-        was_up = sandbox_lifecycle.stop_sandbox(_resolve_folder(folder))
+        was_up = sandbox_lifecycle.stop_sandbox(_resolve_sandbox_directory(folder))
     if as_json:
         click.echo(json.dumps({"version": JSON_VERSION, "was_up": was_up}))
     else:
@@ -149,12 +149,12 @@ def status_command(*, as_json: bool, folder: Path | None) -> int:
     cluster.
     """
     with _convert_sandbox_errors():
-        state = sandbox_lifecycle.read_status(_resolve_folder(folder))
+        state = sandbox_lifecycle.read_status(_resolve_sandbox_directory(folder))
     if state is None or state.phase != "ready":
         if as_json:
             _print_sandbox_json(state, [])
         _print_to_stderr(
-            f"no sandbox is running in {_resolve_folder(folder)}"
+            f"no sandbox is running in {_resolve_sandbox_directory(folder)}"
             if state is None
             else f"the sandbox is {state.phase}"
         )
@@ -191,8 +191,8 @@ def env_command(*, shell: str, as_json: bool, folder: Path | None) -> int:
       kafka-topics.sh --bootstrap-server $EAST --command-config $EAST_CONFIG --list
     """
     with _convert_sandbox_errors():
-        state = sandbox_lifecycle.read_ready_state(_resolve_folder(folder))
-    found = sandbox_lifecycle.make_shell_variables(_resolve_folder(folder), state)
+        state = sandbox_lifecycle.read_ready_state(_resolve_sandbox_directory(folder))
+    found = sandbox_lifecycle.make_shell_variables(_resolve_sandbox_directory(folder), state)
     if as_json:
         click.echo(json.dumps({"version": JSON_VERSION, "variables": found}, indent=2))
     else:
@@ -268,7 +268,7 @@ def kafka_command(
     """
     try:
         argv = sandbox_lifecycle.make_kafka_command(
-            _resolve_folder(folder), tool, arguments, cluster=cluster
+            _resolve_sandbox_directory(folder), tool, arguments, cluster=cluster
         )
     except UnknownClusterError as error:
         raise click.UsageError(str(error)) from error
@@ -285,7 +285,7 @@ def kafka_command(
 @_folder_option
 def logs_command(*, name: str | None, tail: int | None, folder: Path | None) -> None:
     """Print the logs of brokers and ZooKeeper servers, of all clusters or of cluster NAME."""
-    home = SandboxFolder(_resolve_folder(folder).absolute())
+    home = SandboxFolder(_resolve_sandbox_directory(folder).absolute())
     paths = sorted(
         path
         for pattern in ("broker-*/broker.log", "zookeeper/zookeeper.log")
@@ -324,7 +324,7 @@ def _print_clusters(
 
 
 def _print_next_commands(folder: Path | None, state: SandboxState) -> None:
-    where = _format_folder_argument(folder)
+    where = _format_directory_option(folder)
     first = state.clusters[0].name
     names = ", ".join(shell_variables.make_variable_name(each.name) for each in state.clusters)
     terminal.print_lines(
@@ -383,13 +383,13 @@ def _choose_health_exit_code(servers: Sequence[ServerHealth], folder: Path | Non
         return exit_codes.DONE
     _print_to_stderr(
         f"not up: {', '.join(down)}. Brokers are not restarted automatically. To recreate the "
-        f"clusters without their data, run mm2 sandbox down{_format_folder_argument(folder)} "
+        f"clusters without their data, run mm2 sandbox down{_format_directory_option(folder)} "
         "and then mm2 sandbox up"
     )
     return exit_codes.FAILED
 
 
-def _format_folder_argument(folder: Path | None) -> str:
+def _format_directory_option(folder: Path | None) -> str:
     return f" --dir {shlex.quote(str(folder))}" if folder else ""
 
 
@@ -410,14 +410,14 @@ def _extract_option(args: list[str], name: str) -> str | None:
     return None
 
 
-def _parse_setting(word: str) -> tuple[str, str]:
+def _parse_broker_setting(word: str) -> tuple[str, str]:
     key, equals, value = word.partition("=")
     if not equals or not key:
         raise click.BadParameter(f"{word!r} is not KEY=VALUE", param_hint="--set")
     return key, value
 
 
-def _resolve_folder(folder: Path | None) -> Path:
+def _resolve_sandbox_directory(folder: Path | None) -> Path:
     return folder or sandbox_lifecycle.find_default_folder()
 
 
@@ -427,8 +427,8 @@ def _print_to_stderr(line: str) -> None:
 
 @contextmanager
 def _convert_sandbox_errors() -> Iterator[None]:
-    """Turn a `SandboxError` into a click error inside a `with` block: the message without a
-    traceback, exit code 1."""
+    """Convert a `SandboxError` to a click error inside a `with` block: the message is printed
+    without a traceback, and the exit code is 1."""
     try:
         yield
     except SandboxError as error:

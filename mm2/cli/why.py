@@ -102,8 +102,8 @@ def _query_processes(
 ) -> tuple[list[_ProcessFlow], list[str], str]:
     """Query local processes for explanations of the topic.
 
-    Returns an explanation per flow, the processes' error lines, and a note that says why the
-    remaining flows are read from the clusters.
+    Returns one explanation per flow, the processes' error lines, and a note on why the remaining
+    flows are read from the clusters.
     """
     question = ExplainRequest(topic=topic)
     try:
@@ -183,9 +183,9 @@ def _add_operator_actions(
     *,
     timeout_s: float,
 ) -> list[tuple[int | None, Mapping[str, Any]]]:
-    """Add to each paused or stopped flow or topic who paused or stopped it.
+    """Add to each explanation who paused or stopped its flow or topic, if that is the case.
 
-    Only the targets of these flows are read, all within `timeout_s`.
+    Only the target clusters of paused or stopped flows are read, all within `timeout_s`.
     """
     from mm2.cli import library_logs
     from mm2.status import topic_explanation

@@ -45,7 +45,7 @@ class MirrorClient:
 
         `properties` have Java's names: `bootstrap.servers`, `security.*`, `ssl.*`, `sasl.*`,
         `replication.policy.*` (see `mirror_client_config`). `timeout_s` limits each query that has
-        no timeout argument. Tests pass `topics` in place of access to a cluster. Raises
+        no timeout argument. Tests pass a fake `topics` instead of connecting to a cluster. Raises
         `FatalError` if properties are invalid.
         """
         self._clock = clock or SystemClock()

@@ -80,16 +80,16 @@ def are_syncs_on_source(properties: ClientProperties) -> bool:
 def build_admin_access(properties: ClientProperties) -> KafkaClusterAccess:
     """Build the access settings for admin requests about topics and groups. Raises `FatalError` if
     a property is invalid."""
-    return _build_access(_stringify_properties(properties), _ADMIN_PREFIX)
+    return _build_cluster_access(_stringify_properties(properties), _ADMIN_PREFIX)
 
 
 def build_consumer_access(properties: ClientProperties) -> KafkaClusterAccess:
     """Build the access settings for reading records. Raises `FatalError` if a property is
     invalid."""
-    return _build_access(_stringify_properties(properties), _CONSUMER_PREFIX)
+    return _build_cluster_access(_stringify_properties(properties), _CONSUMER_PREFIX)
 
 
-def _build_access(texts: Mapping[str, str], prefix: str) -> KafkaClusterAccess:
+def _build_cluster_access(texts: Mapping[str, str], prefix: str) -> KafkaClusterAccess:
     own = {key.removeprefix(prefix): texts[key] for key in texts if key.startswith(prefix)}
     return cluster_access.parse_cluster_access(
         {**texts, **own}, files=key_stores.create_store_files(Path())

@@ -83,8 +83,8 @@ class OffsetMapWithSyncs:
         )
 
     def translate_back(self, partition: TopicPartition, downstream: int) -> TranslatedOffset:
-        """Translate a mirror topic's offset to the source. Uses only the offset map, because offset
-        syncs are too sparse."""
+        """Translate a mirror topic's offset to a source offset. Uses only the offset map, because
+        offset syncs are too sparse."""
         mine = self.offset_map.get_partition(partition)
         slots = self.syncs.list_syncs(partition) if self.syncs is not None else ()
         if slots and not offset_translation.agrees_with_sync(mine, slots[0]):
@@ -129,7 +129,7 @@ class FlowOffsetReader:
         self._existing_topics: set[str] = set()
 
     def read(self, timeout_s: float) -> OffsetMap:
-        """Read the current offset map; empty if it does not exist.
+        """Read the current offset map. It is empty if its topic does not exist.
 
         Raises `RetriableError` or `FatalError` on failure, and `MapReadTimeoutError` if records
         still arrive after the timeout.
@@ -141,9 +141,10 @@ class FlowOffsetReader:
         return self._map.read(response_s, must_end=lambda: end.is_expired(self._clock.now_s()))
 
     def read_syncs(self, timeout_s: float) -> OffsetSyncStore | None:
-        """Read the current offset syncs; None if they do not exist or are not readable.
+        """Read the current offset syncs. Returns None if their topic does not exist or cannot be
+        read.
 
-        Raises `RetriableError` if their cluster does not respond.
+        Raises `RetriableError` if the cluster that stores the topic does not respond.
         """
         if self._syncs is None:
             return None
@@ -155,13 +156,13 @@ class FlowOffsetReader:
                 self._sync_store = OffsetSyncStore(keep_history=True)
                 self._sync_tail = cluster.open_tail(topic)
             for each in self._sync_tail.read_to_end(timeout_s):
-                self._apply_map_record(each)
+                self._apply_offset_sync_record(each)
         except FatalError as error:
-            self._close_syncs()
+            self._close_syncs_reader()
             _LOG.warning("translating without offset syncs: %s", error)
             return None
         except ConnectError:
-            self._close_syncs()
+            self._close_syncs_reader()
             raise
         if not self._sync_store.is_ready:
             self._sync_store.mark_ready()
@@ -170,15 +171,16 @@ class FlowOffsetReader:
     def close(self) -> None:
         """Close the readers' connections."""
         self._map.close()
-        self._close_syncs()
+        self._close_syncs_reader()
 
     def _topic_exists(self, cluster: TranslationCluster, topic: str, timeout_s: float) -> bool:
-        """Return True if the topic exists. Reading a missing topic would wait for its creation."""
+        """Return True if the topic exists. Call before reading a topic, because reading a missing
+        topic waits for its creation."""
         if topic not in self._existing_topics and topic in cluster.topics.list_topics(timeout_s):
             self._existing_topics.add(topic)
         return topic in self._existing_topics
 
-    def _apply_map_record(self, record: TopicRecord) -> None:
+    def _apply_offset_sync_record(self, record: TopicRecord) -> None:
         where = f"{record.topic}: the record at offset {record.offset}"
         try:
             if record.key is not None:
@@ -186,7 +188,7 @@ class FlowOffsetReader:
         except MalformedRecordError as error:
             _LOG.warning("%s is not a valid offset sync (%s); skipping it", where, error)
 
-    def _close_syncs(self) -> None:
+    def _close_syncs_reader(self) -> None:
         tail, self._sync_tail = self._sync_tail, None
         if tail is not None:
             tail.close()
@@ -211,7 +213,7 @@ _UNTRANSLATED_REASONS: Mapping[UntranslatedReason, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowLink:
-    """The two clusters of a flow and their aliases, for offset translation."""
+    """Access to the two clusters of a flow, with their aliases, for offset translation."""
 
     target: TranslationCluster
     """Target cluster of the flow."""
@@ -296,10 +298,10 @@ class FlowLinkTranslator:
         def translate_offset(partition: TopicPartition, offset: int) -> Outcome:
             there = self.map_to_target(partition)
             if not self._is_from_cluster(partition, self._link.target_alias):
-                return _translate_replicated(known, partition, offset, there=there)
+                return _translate_replicated_offset(known, partition, offset, there=there)
             if (other := opposite.get_reverse_offsets()) is None:
                 return Unknown(partition=there, reason=_REVERSE_MAP_REQUIRED)
-            return _build_outcome(other.translate_back(there, offset), there)
+            return _build_translation_outcome(other.translate_back(there, offset), there)
 
         return translate_offset
 
@@ -312,10 +314,10 @@ class FlowLinkTranslator:
         def translate_offset(partition: TopicPartition, offset: int) -> Outcome:
             there = self.map_to_source(partition)
             if self._is_from_cluster(partition, self._link.source_alias):
-                return _build_outcome(known.translate_back(there, offset), there)
+                return _build_translation_outcome(known.translate_back(there, offset), there)
             if (other := opposite.get_reverse_offsets()) is None:
                 return Unknown(partition=there, reason=_REVERSE_MAP_REQUIRED)
-            return _translate_replicated(other, partition, offset, there=there)
+            return _translate_replicated_offset(other, partition, offset, there=there)
 
         return translate_offset
 
@@ -336,9 +338,9 @@ class FlowLinkTranslator:
 
     def _read_forward_offsets(self, timeout_s: float) -> OffsetMapWithSyncs:
         known = self._forward.read(timeout_s)
-        return OffsetMapWithSyncs(offset_map=known, syncs=self._read_syncs(timeout_s))
+        return OffsetMapWithSyncs(offset_map=known, syncs=self._read_forward_syncs(timeout_s))
 
-    def _read_syncs(self, timeout_s: float) -> OffsetSyncStore | None:
+    def _read_forward_syncs(self, timeout_s: float) -> OffsetSyncStore | None:
         if not self._link.syncs_on_source:
             return self._forward.read_syncs(timeout_s)
         return self.query_source(lambda _, left_s: self._forward.read_syncs(left_s), timeout_s)
@@ -372,7 +374,7 @@ def _locate_offset_syncs(link: FlowLink) -> tuple[TranslationCluster, str] | Non
     return link.source, link.policy.offset_syncs_topic(link.target_alias)
 
 
-def _translate_replicated(
+def _translate_replicated_offset(
     known: OffsetMapWithSyncs,
     partition: TopicPartition,
     offset: int,
@@ -382,10 +384,10 @@ def _translate_replicated(
     found = known.translate(partition, offset)
     if isinstance(found, EarlierOffset) and known.count_unreplicated(partition, offset):
         return NotReady(partition=there, offset=found.downstream, again_max=found.reread_max)
-    return _build_outcome(found, there)
+    return _build_translation_outcome(found, there)
 
 
-def _build_outcome(found: TranslatedOffset, there: TopicPartition) -> Outcome:
+def _build_translation_outcome(found: TranslatedOffset, there: TopicPartition) -> Outcome:
     match found:
         case ExactOffset():
             return Exact(partition=there, offset=found.downstream)
@@ -401,7 +403,8 @@ TRANSLATION_TIMEOUT_S = 60.0
 
 
 class OffsetTranslator:
-    """Translates offsets, groups and timestamps. Use it as a context manager, or call `close`.
+    """Translates offsets, consumer group offsets and timestamps between two clusters. Use it as a
+    context manager, or call `close`.
 
     Methods translate from the source cluster (`remote_alias`) to the target cluster; methods with
     "back" in their name translate in the opposite direction. All methods raise `RetriableError` or
@@ -474,7 +477,7 @@ class OffsetTranslator:
         asked = TopicPartition(topic, partition)
         outcome = self._offsets.build_forward_translation(self._timeout_s)(asked, offset)
         waits = [asked] if isinstance(outcome, NotReady) else []
-        return _check_log_end(outcome, offset, self._source_ends(waits).get(asked))
+        return _check_log_end(outcome, offset, self._fetch_source_end_offsets(waits).get(asked))
 
     def translate_back(self, topic: str, partition: int, offset: int) -> Outcome:
         """Translate a target offset to the source; `topic` is the target topic's name.
@@ -527,8 +530,8 @@ class OffsetTranslator:
         if committed is None:
             return self._translate_checkpoints(group)
         translate = self._offsets.build_forward_translation(self._timeout_s)
-        found = _translate_group(group, committed, translate)
-        ends = self._source_ends(
+        found = _translate_group_positions(group, committed, translate)
+        ends = self._fetch_source_end_offsets(
             each.partition for each in found.places if isinstance(each.outcome, NotReady)
         )
         return _check_group_log_ends(found, ends)
@@ -536,7 +539,7 @@ class OffsetTranslator:
     def translate_group_back(self, group: str) -> GroupPlaces:
         """Translate the committed offsets of a target group to the source."""
         committed = _fetch_group_positions(self._link.target, group, self._timeout_s)
-        found = _translate_group(
+        found = _translate_group_positions(
             group, committed, self._offsets.build_backward_translation(self._timeout_s)
         )
         partitions = {each.partition for each in found.places}
@@ -544,7 +547,7 @@ class OffsetTranslator:
             found, self._link.target.logs.fetch_bounds(partitions, self._timeout_s).succeeded
         )
 
-    def _source_ends(
+    def _fetch_source_end_offsets(
         self, partitions: Iterable[TopicPartition]
     ) -> Mapping[TopicPartition, LogBounds]:
         """Return the log end offsets of those source partitions that the source reports and mm2 is
@@ -616,7 +619,7 @@ class OffsetTranslator:
         )
 
 
-def _translate_group(
+def _translate_group_positions(
     group: str, positions: CommittedPositions, translate: TranslateOffset
 ) -> GroupPlaces:
     return GroupPlaces(
@@ -637,8 +640,9 @@ def _translate_group(
 
 
 def _check_log_end(outcome: Outcome, offset: int, ends: LogBounds | None) -> Outcome:
-    """Return `outcome`, or `BeyondEnd` if `offset` is beyond the log end offset of its partition in
-    `ends` (None if unknown)."""
+    """Return `outcome`, the translation of `offset`, or `BeyondEnd` if `offset` is beyond the log
+    end of its partition on the origin cluster. `ends` are that partition's log bounds; None if
+    unknown."""
     if ends is None or offset <= ends.high_watermark:
         return outcome
     return BeyondEnd(partition=outcome.partition, end=ends.high_watermark)

@@ -26,7 +26,7 @@ class Earlier:
     partition: TopicPartition
     offset: int
     again_max: int | None
-    """Maximum number of records that are read again; None if unknown."""
+    """Maximum number of records that the consumer reads again; None if unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,10 +81,10 @@ cluster."""
 
 
 class Basis(enum.Enum):
-    """How the offset that is translated was determined."""
+    """How the offset to translate was determined."""
 
     OFFSET = "offset"
-    """The offset is the one that the caller passed."""
+    """The caller passed the offset."""
     COMMITTED = "committed"
     """The group's committed offset, read from its cluster during the translation."""
     CHECKPOINT = "checkpoint"
@@ -100,7 +100,7 @@ class Basis(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """An offset of the origin cluster and its translation."""
+    """An offset on the origin cluster, with its translation to the destination cluster."""
 
     partition: TopicPartition
     """Partition on the origin cluster."""

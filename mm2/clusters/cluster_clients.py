@@ -20,7 +20,8 @@ from mm2.topics.flow_config import Flow
 
 
 def build_client_access(cluster: ClusterSettings, alias: str) -> KafkaClusterAccess:
-    """Build the connection settings for the Kafka library. `alias` is used in messages."""
+    """Build the connection settings of a librdkafka client. `alias` names the cluster in
+    messages."""
     return KafkaClusterAccess(
         name=alias,
         bootstrap=cluster.bootstrap_servers,

@@ -82,8 +82,8 @@ class PositionBasis(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointPair:
-    """A checkpoint. A group that has read up to offset `upstream` on the origin does not miss any
-    record if it continues at `downstream` on the destination."""
+    """The two offsets of a checkpoint: a group that has read up to `upstream` on the origin misses
+    no record if it continues at `downstream` on the destination."""
 
     upstream: int
     downstream: int
@@ -169,13 +169,13 @@ class UnreplicatedRecords:
     records: int | None
     """Number of records; None if some could not be counted."""
     at_least: int = 0
-    """Number of the records that could be counted: a lower bound if `records` is None."""
+    """Number of records that could be counted; only a lower bound if `records` is None."""
     first_ms: int | None = None
     """Timestamp of the first unreplicated record; None if there are no records."""
     last_ms: int | None = None
     """Timestamp of the last unreplicated record; None if there are no records."""
     unknown_reason: str = ""
-    """Reason why some records could not be counted, if known."""
+    """Reason why some unreplicated records could not be counted, if known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,9 +216,9 @@ class ClusterPairSnapshot:
     target_commands: ClusterCommands = field(default_factory=ClusterCommands)
     """Commands that access the destination with Kafka's command-line tools."""
     target_bounds: Mapping[TopicPartition, LogBounds] = field(default_factory=dict)
-    """Log bounds on the destination of the partitions that groups will read."""
+    """Start and end offsets of the destination partitions that groups will read."""
     unanswered: Mapping[TopicPartition, str] = field(default_factory=dict)
-    """Partitions for which the destination does not return the log bounds, with the reason."""
+    """Destination partitions whose start and end offsets could not be fetched, with the reason."""
     origin_error: str = ""
     """Reason why the origin does not respond; "" if it responds."""
     incomplete_reason: str = ""
@@ -235,7 +235,7 @@ class ClusterPairSnapshot:
     excluded_topics: Mapping[str, str] = field(default_factory=dict)
     """Topics of the destination that are no longer replicated, with the reason."""
     unfenced: Mapping[TopicPartition, str] = field(default_factory=dict)
-    """Partitions whose writers are not fenced, with the reason."""
+    """Partitions whose earlier writers are not fenced, with the reason."""
     unreplicated: tuple[UnreplicatedRecords, ...] = ()
     loss_count: int = 0
     """Number of the flow's incidents that report lost records."""

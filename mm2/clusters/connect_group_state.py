@@ -28,15 +28,16 @@ class ConnectGroupSnapshot:
     """Host of each group member. Empty if no worker is running the flow, even if stored statuses
     say otherwise. None if the cluster did not respond."""
     changed_ms: Mapping[str, int] = field(default_factory=dict)
-    """Timestamp of each status record or target state record, by record key."""
+    """Timestamp of the newest record of each key in the config and status topics."""
 
 
 def read_connect_group(
     side: FlowSide, props: Mapping[str, str], *, clock: Clock, timeout_s: float
 ) -> ConnectGroupSnapshot:
-    """Read the Connect group's state. `props` are the worker's properties.
+    """Read the Connect group's state from its config and status topics. `props` are the worker's
+    properties.
 
-    Raises `RetriableError` and `FatalError`.
+    Raises `RetriableError` or `FatalError` if a topic cannot be read.
     """
     end = Deadline.after(timeout_s, now_s=clock.now_s())
 

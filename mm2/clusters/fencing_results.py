@@ -1,5 +1,5 @@
-"""Results of fencing a flow's writers, and checks whether a partition was acquired again after
-fencing.
+"""Fencing results of a flow's writers, and functions that check whether a partition was acquired
+again after fencing.
 
 An owner of a partition is a producer that acquired the right to write it. Owners are ordered by the
 ordinal of their producer id in the offset map, then by epoch. An owner records its acquisition in
@@ -65,8 +65,8 @@ def summarize_fencing(found: Collection[FencingResult]) -> FencingSummary:
 def replace_tail_bounds_with_counts(
     mirrored: Collection[MirroredPartition], fences: FencingSummary
 ) -> tuple[MirroredPartition, ...]:
-    """Replace the upper bounds of unrecorded records, which are computed from offsets, with the
-    counted numbers where they are known."""
+    """Replace the numbers of records that the offset map lacks, which are upper bounds computed
+    from offsets, with the numbers counted during fencing where known."""
     counted = fences.tails
     return tuple(
         each
@@ -82,7 +82,8 @@ def list_replicated_partitions(known: OffsetMap) -> set[TopicPartition]:
 
 
 def find_newest_owner(known: PartitionMap) -> OwnerOrder:
-    """Return the order of the newest owner that is recorded in the offset map."""
+    """Return the order (producer ordinal and epoch) of the newest owner that is recorded in the
+    offset map."""
     orders = [key.owner_order for key in known.era_records]
     anchor = known.resume_point
     if anchor is not None:
@@ -110,8 +111,8 @@ def build_unfenced_result(
 
 
 def format_accepted_unfenced_reason(reason: str) -> str:
-    """Format the reason why a mirror that does not respond was left unfenced after the operator
-    accepted this."""
+    """Format the reason why an unresponsive mirror was left unfenced with the operator's
+    consent."""
     return f"its mirror does not respond, which the operator accepted: {reason}"
 
 
@@ -124,8 +125,8 @@ def build_fencing_result(
     marker: int,
     tail: int | None,
 ) -> FencingResult:
-    """Build the fencing result from the marker that this producer wrote. The marker fences only
-    older epochs of the same producer id."""
+    """Build the fencing result of a partition from the marker that fenced it, written by the given
+    producer. The marker fences only older epochs of the same producer id."""
     used = known.producers.get(producer_id)
     order, why = (0 if used is None else used.ordinal, epoch), ""
     if order[0] < find_newest_owner(known)[0]:

@@ -93,10 +93,10 @@ class FlowRestClient:
         return self._restart_tasks(self._find_topic_tasks(topic))
 
     def restart_partitions(self, partitions: Collection[TopicPartition]) -> list[int]:
-        """Restart the tasks that any of these partitions are assigned to. Returns the task
+        """Restart the tasks to which any of these partitions is assigned. Returns the task
         numbers."""
         wanted = set(partitions)
-        return self._restart_tasks(self._find_tasks(lambda where: where in wanted))
+        return self._restart_tasks(self._find_tasks_of_partitions(lambda where: where in wanted))
 
     def _restart_tasks(self, tasks: list[int]) -> list[int]:
         for number in tasks:
@@ -104,12 +104,12 @@ class FlowRestClient:
         return tasks
 
     def _find_topic_tasks(self, topic: str) -> list[int]:
-        found = self._find_tasks(lambda where: where.topic == topic)
+        found = self._find_tasks_of_partitions(lambda where: where.topic == topic)
         if not found:
             raise NoSuchTopicError(f"no task of {self._flow} replicates topic {topic!r}")
         return found
 
-    def _find_tasks(self, matches: Callable[[TopicPartition], bool]) -> list[int]:
+    def _find_tasks_of_partitions(self, matches: Callable[[TopicPartition], bool]) -> list[int]:
         return [
             int(each["id"]["task"])
             for each in self._send_request("GET", _build_path("tasks"))
@@ -147,7 +147,7 @@ class FlowRestClient:
         answer: list[Any] = []
         refused: list[PeerRefusedError] = []
 
-        def is_answered() -> bool:
+        def has_response() -> bool:
             try:
                 answer.append(self._peers.send_and_wait(call).value)
             except PeerRefusedError as error:
@@ -158,7 +158,7 @@ class FlowRestClient:
 
         try:
             if not clock.wait_until(
-                is_answered, timeout_s=CONFLICT_TIMEOUT_S, interval_s=CONFLICT_RETRY_DELAY_S
+                has_response, timeout_s=CONFLICT_TIMEOUT_S, interval_s=CONFLICT_RETRY_DELAY_S
             ):
                 raise refused[-1]
         except (PeerRefusedError, PeerUnavailableError) as error:

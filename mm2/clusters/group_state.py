@@ -81,7 +81,7 @@ def build_checkpointed_group(
 def build_checkpoint_pairs(
     flow: Flow, points: GroupCheckpoints
 ) -> Mapping[TopicPartition, CheckpointPair]:
-    """Map checkpoints to the partitions of the flow's source."""
+    """Convert a group's checkpoints to offset pairs by source partition."""
     return {
         _to_source_partition(flow, place): CheckpointPair(
             upstream=point.upstream, downstream=point.downstream
@@ -91,8 +91,8 @@ def build_checkpoint_pairs(
 
 
 def merge_earlier_positions(group: GroupSnapshot, before: CommittedPositions) -> GroupSnapshot:
-    """Use the higher of the current and the earlier position of each partition, unless the group's
-    committed offsets are known."""
+    """Return the group with the higher of its current and earlier positions per partition. If its
+    committed offsets are known, it is returned unchanged."""
     if group.basis is PositionBasis.COMMITTED:
         return group
     positions = cluster_pair_snapshot.merge_higher_positions(group.positions, before)
@@ -165,7 +165,7 @@ def collect_group_positions(
     checkpoint and the position in `earlier_positions`. `stable` is the parameter of
     `ConsumerGroups.fetch_positions`. `streams` are groups that an earlier snapshot identified as
     Kafka Streams applications. `topics` are source topics whose names may identify more such
-    groups. Raises `RetriableError` or `FatalError` on failure.
+    groups. Raises `RetriableError` or `FatalError` if a required request fails.
     """
     earlier_positions = earlier_positions or {}
     told = _read_checkpoints(clusters, names, clock=clock, timeout_s=timeout_s)
@@ -368,7 +368,8 @@ def _mark_streams_groups(
 def _run_group_query(
     ask: Callable[[], PerGroupResult[T]], wanted: Collection[str]
 ) -> PerGroupResult[T]:
-    """Run a query for all groups. If the query fails as a whole, mark each group as failed."""
+    """Run a query for all groups. If the whole query fails, return the error as the result of each
+    group."""
     try:
         return ask()
     except RetriableError as error:
@@ -422,7 +423,7 @@ def _read_checkpoints(
 def _add_target_state(
     side: FlowSide, found: Collection[GroupSnapshot], timeout_s: float
 ) -> Iterator[GroupSnapshot]:
-    """Add each group's state on the target, or the reason why it is unknown."""
+    """Add to each group its state on the target, or the reason why that state is unknown."""
     states = side.groups.describe_states([each.name for each in found], timeout_s)
     idle = [name for name, state in states.succeeded.items() if state is _GroupState.EMPTY]
     positions = side.groups.fetch_positions(idle, timeout_s)

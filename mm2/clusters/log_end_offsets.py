@@ -27,7 +27,7 @@ class NoLeaderError(RetriableError):
 
 
 def list_partitions(topics: DescribedTopics) -> Iterator[TopicPartition]:
-    """Yield all partitions of the described topics."""
+    """Yield all partitions of the topics in these topic descriptions."""
     for name, topic in topics.succeeded.items():
         for number in range(topic.partitions):
             yield TopicPartition(name, number)
@@ -36,7 +36,8 @@ def list_partitions(topics: DescribedTopics) -> Iterator[TopicPartition]:
 def find_leaders(
     partitions: Collection[TopicPartition], topics: DescribedTopics
 ) -> PartitionLeaders:
-    """Look up each partition's leader in the topic descriptions."""
+    """Return each partition's leader according to the topic descriptions, or the error that
+    explains why it has none."""
     return {each: _find_leader(each, topics) for each in partitions}
 
 

@@ -40,7 +40,7 @@ OffsetSyncsByPartition = Mapping[TopicPartition, tuple[OffsetSync, ...]]
 def read_offset_syncs(side: FlowSide, topic: str, timeout_s: float) -> OffsetSyncsByPartition:
     """Read all offset syncs of a topic. Unreadable records are skipped, as in MirrorMaker 2.
 
-    Raises `RetriableError` and `FatalError`.
+    Raises `RetriableError` or `FatalError` if the topic cannot be read.
     """
     found: dict[TopicPartition, tuple[OffsetSync, ...]] = {}
 
@@ -104,11 +104,12 @@ _Reasons = Mapping[TopicPartition, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirrorObservations:
-    """Responses of both clusters about the flow's partitions. Empty if the source was not queried.
+    """Offsets, timestamps and errors that both clusters returned for the flow's partitions. Empty
+    if the source was not queried.
 
     `source_bounds`, `source_errors` and `waiting_ms` are keyed by source partition,
-    `mirror_bounds`, `mirror_errors` and `newest_ms` by mirror partition. They are the inputs of the
-    fields of `MirroredPartition`.
+    `mirror_bounds`, `mirror_errors` and `newest_ms` by mirror partition. `build_partition` derives
+    the fields of `MirroredPartition` from them.
     """
 
     offset_map: OffsetMap
@@ -124,7 +125,8 @@ class MirrorObservations:
     def build_partition(
         self, partition: TopicPartition, mirror: TopicPartition
     ) -> MirroredPartition:
-        """Combine the responses of both clusters for one partition."""
+        """Build the `MirroredPartition` of one partition from the responses of both clusters and
+        the offset map."""
         known, there = self.offset_map.get_partition(partition), self.mirror_bounds.get(mirror)
         return MirroredPartition(
             partition=partition,
@@ -193,7 +195,8 @@ def compute_source_timeout_s(timeout_s: float) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirrorState:
-    """Replication state of a flow. Heartbeats are excluded because losing them does not matter."""
+    """Replication state of a flow's partitions. Heartbeats topics are excluded because losing
+    heartbeats does not matter."""
 
     offset_map: OffsetMap = field(repr=False)
     mirrored: tuple[MirroredPartition, ...]
@@ -347,8 +350,8 @@ def _collect_source_state(
     clock: Clock,
     timeout_s: float,
 ) -> _SourceState:
-    """Query the source for the topics that the flow replicates or has replicated. If the source
-    responds for some partitions only, the others are returned in `failed`."""
+    """Query the source for the topics that the flow replicates or has replicated. Partitions for
+    which it does not respond are returned in `failed`."""
     end = Deadline.after(timeout_s, now_s=clock.now_s())
     side = sides.source
     listed = side.admin.list_topics(timeout_s)

@@ -77,8 +77,7 @@ class _MonitoredCluster:
     lost: tuple[_UnreachableEntry, ...] = ()
 
     def check_reachability(self, now_s: float, wall_ms: int) -> None:
-        """Update `lost`, the unreachable cluster or brokers, from the responses received until
-        now."""
+        """Update `lost` (the unreachable cluster or brokers) from the responses received so far."""
         brokers = self.connections.view.brokers
         silent = self.watch.find_silent_leaders(brokers.keys(), now_s)
         answers = [self.connections.last_response_s(node_id) for node_id in brokers]
@@ -94,7 +93,7 @@ class _MonitoredCluster:
             )
         else:
             for node_id, last_s in sorted(silent.items()):
-                name = self._format_broker(node_id)
+                name = self._format_broker_name(node_id)
                 since_ms = _keep_outage_start(
                     before, name, wall_ms - round((now_s - last_s) * 1000)
                 )
@@ -106,9 +105,9 @@ class _MonitoredCluster:
 
     def list_broker_names(self) -> set[str]:
         """Return the names of the brokers in the cluster's metadata."""
-        return {self._format_broker(node_id) for node_id in self.connections.view.brokers}
+        return {self._format_broker_name(node_id) for node_id in self.connections.view.brokers}
 
-    def _format_broker(self, node_id: int) -> str:
+    def _format_broker_name(self, node_id: int) -> str:
         broker = self.connections.view.brokers[node_id]
         return f"{node_id} ({broker.host}:{broker.port})"
 
@@ -171,8 +170,8 @@ class ReachabilityMonitor:
         return "; ".join(each.describe() for each in lost)
 
     def run(self, stop: threading.Event) -> None:
-        """Monitor until stopped. After an unexpected error, keep the last state and restart
-        monitoring."""
+        """Monitor the clusters until stopped. After an unexpected error, keep the last state and
+        restart monitoring."""
         while True:
             try:
                 self._monitor_clusters(stop)
@@ -193,7 +192,7 @@ class ReachabilityMonitor:
                     next_check_s = now_s + CHECK_INTERVAL_S
                     settings = self._running.settings
                     self._apply_settings(settings, selector)
-                    self._check_clusters(settings)
+                    self._check_cluster_reachability(settings)
                 waits = [each.connections.tick(now_s) for each in self._monitored.values()]
                 selector.poll(max(0.0, min([MAX_POLL_S, *waits])))
         finally:
@@ -202,7 +201,7 @@ class ReachabilityMonitor:
             self._monitored.clear()
             selector.close()
 
-    def _check_clusters(self, settings: Mm2Settings) -> None:
+    def _check_cluster_reachability(self, settings: Mm2Settings) -> None:
         now_s, wall_ms = self._clock.now_s(), self._clock.wall_ms()
         for each in self._monitored.values():
             before = each.lost

@@ -74,7 +74,7 @@ class MetadataProbe:
             raise
 
     def tick(self) -> None:
-        """Send and receive as much as possible without blocking."""
+        """Send pending requests and process received responses without blocking."""
         now_s = self._clock.now_s()
         if not self._asked and now_s >= self._ask_at_s:
             self._asked = True
@@ -234,7 +234,8 @@ def describe_failure_cause(access: KafkaClusterAccess, failure: ConnectError) ->
 
 
 class _ClusterWait:
-    """Waits for one cluster to respond."""
+    """Waits for one cluster to respond to a metadata request, and records why it cannot be
+    reached."""
 
     def __init__(self, access: KafkaClusterAccess, *, clock: Clock) -> None:
         self.name = access.name
@@ -270,7 +271,7 @@ class _ClusterWait:
         return False
 
     def compute_remaining_s(self, now_s: float) -> float:
-        """Return the remaining time to wait if the cluster does not respond."""
+        """Return how much longer to wait, in seconds, if the cluster does not respond."""
         return max(0.0, self._unreachable_since_s + REFUSAL_GIVE_UP_S - now_s)
 
     def describe_cluster(self) -> str:

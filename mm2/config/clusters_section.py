@@ -32,7 +32,7 @@ _CERTIFICATE_KEYS = {
 """Property keys from which certificates are read, by store (truststore or keystore). If both keys
 of a store are set, the first takes precedence."""
 _SENT_SECRETS = {"PLAIN": "the password", "OAUTHBEARER": "tokens"}
-"""Secrets that are sent to brokers in plaintext, by SASL mechanism."""
+"""The secrets that each SASL mechanism sends to brokers in plaintext."""
 _PEM_ALLOWED = "PEM text, from -----BEGIN to -----END"
 
 Role = ClientType
@@ -54,9 +54,9 @@ class ClusterEntry:
 
     line: int
     plain: ClusterSettings | None
-    """Cluster settings without client-type prefixes; None if they are invalid."""
+    """Cluster settings that apply to all client types; None if they are invalid."""
     roles: Mapping[Role, ClusterSettings | None]
-    """Settings by client type; None if they are invalid."""
+    """Cluster settings by client type (consumer, producer, admin); None if they are invalid."""
     properties_by_role: Mapping[Role | None, tuple[ClusterProperty, ...]]
     """Client properties in the file, by client type. The key None maps to the properties that apply
     to all clients."""
@@ -92,8 +92,8 @@ class ClusterEntries:
 
 @dataclass(slots=True)
 class _CollectedClientProperties:
-    """Client properties collected while reading: values, and the lines and keys from which they
-    were read."""
+    """Client properties read so far from a section: their values, and the file's lines and keys
+    that set them."""
 
     texts: dict[str, str] = field(default_factory=dict, repr=False)
     lines: dict[str, int] = field(default_factory=dict)
@@ -121,7 +121,7 @@ def _read_cluster(collector: ProblemCollector, entry: YamlEntry) -> ClusterEntry
     section = section_reader.convert_to_section(collector, entry, path=path)
     if section is None:
         return unusable
-    given = _group_by_role(section, path)
+    given = _group_properties_by_role(section, path)
     line = section.line
     plain = read_client_settings(collector, given[None], path=path, line=line)
     roles: dict[Role, ClusterSettings | None] = {}
@@ -141,7 +141,7 @@ def _read_cluster(collector: ProblemCollector, entry: YamlEntry) -> ClusterEntry
     )
 
 
-def _group_by_role(
+def _group_properties_by_role(
     section: YamlSection, path: str
 ) -> dict[Role | None, tuple[ClusterProperty, ...]]:
     found: dict[Role | None, list[ClusterProperty]] = {None: [], **{role: [] for role in Role}}
@@ -195,7 +195,7 @@ def _read_property(
     text = resolved.text.strip()
     secret = resolved.is_secret or config_errors.is_sensitive_key(name)
     kind = client_keys.SUPPORTED_PROPERTIES.get(name)
-    if kind is not None and not _is_valid_value(kind, text):
+    if kind is not None and not _is_valid_property_value(kind, text):
         shown = config_errors.HIDDEN_VALUE if secret else text
         collector.report(entry.line, key, "is not allowed", given=shown, allowed=kind.allowed)
         found.broken.add(name)
@@ -238,7 +238,7 @@ def _resolve_property_value(
     return None
 
 
-def _is_valid_value(kind: AnyValueType, text: str) -> bool:
+def _is_valid_property_value(kind: AnyValueType, text: str) -> bool:
     try:
         kind.parse((text,))
     except ValueError:

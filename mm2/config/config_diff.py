@@ -1,9 +1,9 @@
 """Compares a changed configuration with the running one and plans the changes.
 
-For each flow, `plan_changes` decides whether to start, stop or restart it, change its topics, or
-reconfigure it while it is running. `plan_worker_changes` decides which Connect workers keep
-running, because a worker's own settings cannot change at runtime. Both functions are pure; the node
-(process of `mm2 run`) applies the plan.
+For each flow, `plan_config_changes` decides whether to start, stop or restart it, change its
+topics, or reconfigure it while it is running. `plan_worker_changes` decides which Connect workers
+keep running, because a worker's own settings cannot change at runtime. Both functions are pure; the
+node (process of `mm2 run`) applies the plan.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def plan_config_changes(old: Mm2Settings, new: Mm2Settings) -> ReloadPlan:
     ]
     changes = [each for each in found if each is not None]
     return ReloadPlan(
-        flows=(*changes, *gone), restart_required=tuple(_list_start_only_changes(old, new))
+        flows=(*changes, *gone), restart_required=tuple(_list_changes_requiring_restart(old, new))
     )
 
 
@@ -158,15 +158,15 @@ def _plan_flow_change(
 
 
 def _derive_worker_keys(found: Mm2Settings, flow: Flow) -> Mapping[str, object]:
-    """Derive the settings of the flow's worker other than client properties. The result contains no
-    secrets."""
+    """Derive the settings of the flow's Connect worker, without client properties. The result
+    contains no secrets."""
     ends = SourceAndTarget(flow.source, flow.target)
     given = dedicated_mode.derive_worker_config(found.flat.props, ends)
     return {key: given[key] for key in endpoints_section.WORKER_KEYS if key in given}
 
 
 def _choose_change_action(before: Flow, after: Flow) -> FlowChangeAction:
-    """Choose the least disruptive step that applies the change."""
+    """Choose the least disruptive action that applies the configuration change to the flow."""
     live = dataclasses.replace(before, throttles=after.throttles, groups=after.groups)
     if live == after:
         return FlowChangeAction.LIVE
@@ -186,7 +186,9 @@ def _diff_clients(old: Mm2Settings, new: Mm2Settings, flow: Flow) -> list[str]:
         return []
     told: list[str] = []
     for alias in (flow.source, flow.target):
-        before, after = (_get_section(each.effective, "clusters", alias) for each in (old, new))
+        before, after = (
+            _get_effective_section(each.effective, "clusters", alias) for each in (old, new)
+        )
         told += [f"cluster {alias}: {line}" for line in _format_differences(before, after)]
     return told or ["secrets, or the files that contain them, have changed"]
 
@@ -198,19 +200,19 @@ def _collect_client_settings(found: Mm2Settings, flow: Flow) -> tuple[object, ..
     return tuple((each.bootstrap_servers, each.security, dict(each.properties)) for each in both)
 
 
-def _list_start_only_changes(old: Mm2Settings, new: Mm2Settings) -> Iterable[str]:
+def _list_changes_requiring_restart(old: Mm2Settings, new: Mm2Settings) -> Iterable[str]:
     for name, one, other in (
         ("spark", old.spark, new.spark),
         ("metrics", old.metrics, new.metrics),
     ):
         if one == other:
             continue
-        before, after = (_get_section(each.effective, name) for each in (old, new))
+        before, after = (_get_effective_section(each.effective, name) for each in (old, new))
         yield from (
             f"{name}.{line}" for line in _format_differences(before, after) or ["conf: changed"]
         )
     for name in ("health", "drill", "rest"):
-        both = (_get_section(each.effective, name) for each in (old, new))
+        both = (_get_effective_section(each.effective, name) for each in (old, new))
         yield from (f"{name}.{line}" for line in _format_differences(*both))
     for variable in sorted(new.secret_environment - old.secret_environment):
         yield (
@@ -226,7 +228,7 @@ def _find_flow_section(found: Mm2Settings, name: str) -> Mapping[str, object]:
     return next(mine, {})
 
 
-def _get_section(effective: Mapping[str, object], *path: str) -> Mapping[str, object]:
+def _get_effective_section(effective: Mapping[str, object], *path: str) -> Mapping[str, object]:
     found: object = effective
     for name in path:
         found = found.get(name, {}) if isinstance(found, Mapping) else {}

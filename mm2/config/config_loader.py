@@ -97,8 +97,8 @@ def _validate_connector(
 
 
 def _locate_key(flat: FlatProperties, ends: SourceAndTarget, key: str) -> tuple[int, str]:
-    """Find the entry of the file that sets a key of a connector's configuration; the most specific
-    entry if there are several. Returns its line and key."""
+    """Return the line and key of the file's entry that sets a key of a connector's configuration.
+    If several entries set the key, the most specific entry is returned."""
     candidates = [f"{ends}.{key}", key]
     for side, alias in (("source.", ends.source), ("target.", ends.target)):
         if key.startswith(side):
@@ -115,7 +115,8 @@ _SOURCE, _, _CHECKPOINT = dedicated_mode.CONNECTORS
 
 
 def apply_custom_classes(flows: Iterable[FlowEntry], flat: FlatProperties) -> list[FlowEntry]:
-    """Replace built-in classes with the flows' custom classes. `flat` must already be validated."""
+    """Replace the built-in classes in flows with the custom classes that the file names. `flat`
+    must already be validated."""
     return [
         _apply_custom_classes_to_flow(each, flat)
         if each.has_custom_classes and each.enabled
@@ -172,13 +173,13 @@ _PLUGIN_PATH = "plugin.path"
 def load_config_file(path: pathlib.Path, *, environment: Mapping[str, str]) -> Mm2Settings:
     """Load a configuration file, resolve its placeholders and validate it.
 
-    Relative paths of certificates, `${file:…}` and `${dir:…}` are relative to the file's folder. In
-    properties files they are relative to the working directory, as in Java. Raises `SettingsError`
-    with all problems.
+    Relative paths of certificates, `${file:…}` and `${dir:…}` are resolved against the file's
+    directory. In properties files they are resolved against the working directory, as in Java.
+    Raises `SettingsError` with all problems.
     """
     text, writer = _read_text_and_find_writers(path)
     if writer is not None:
-        _check_references(text, path, writer)
+        _refuse_placeholders(text, path, writer)
     if is_properties_file(path):
         found = parse_mm2_properties(
             text, file=str(path), folder=pathlib.Path.cwd(), environment=environment
@@ -190,8 +191,8 @@ def load_config_file(path: pathlib.Path, *, environment: Mapping[str, str]) -> M
     return found if writer is None else _check_write_permissions(found, path, writer)
 
 
-def _check_references(text: str, path: pathlib.Path, writer: ForeignWriter) -> None:
-    """Raise `SettingsError` if the file, which another user can change, has references."""
+def _refuse_placeholders(text: str, path: pathlib.Path, writer: ForeignWriter) -> None:
+    """Raise `SettingsError` if a file that another user can change contains placeholders `${…}`."""
     values: Iterable[tuple[int, str, str]]
     if is_properties_file(path):
         pairs = properties_file.parse_property_pairs(text, file=str(path))
@@ -226,8 +227,8 @@ def _check_write_permissions(
 
 def _find_command_keys(found: Mm2Settings, *, prefix: str) -> Iterator[str]:
     """Find the keys of the file that can run commands or code on this machine. These are hooks,
-    folders of plugins, and all Spark properties (programs, JVM options, packages, plugins) except
-    those known to be harmless."""
+    plugin directories (`plugin.path`), and all Spark properties (programs, JVM options, packages,
+    plugins) except those known to be harmless."""
     for name, (_, key) in found.flat.locations.items():
         if name == _PLUGIN_PATH or name.endswith(f".{_PLUGIN_PATH}"):
             yield key
@@ -254,7 +255,7 @@ def read_config_text(path: pathlib.Path) -> str:
 
 
 def _read_text_and_find_writers(path: pathlib.Path) -> tuple[str, ForeignWriter | None]:
-    """Read the file as `read_properties_text` does, and find out who else can change it."""
+    """Read the file's text and find a user other than this process's who can change the file."""
     try:
         content, writer = file_access.read_file_and_check_writers(
             path, max_bytes=properties_file.MAX_FILE_BYTES
@@ -296,7 +297,7 @@ def parse_clusters_yaml(
         props={key: pair.value for key, pair in pairs.items()},
         locations={key: (pair.line, pair.path) for key, pair in pairs.items()},
         defaults=frozenset(key for key, pair in pairs.items() if pair.is_default),
-        resolve=_resolve_placeholders(
+        resolve=_build_placeholder_resolver(
             config_providers.BUILT_IN_PROVIDERS, environment=environment, folder=folder
         ),
     )
@@ -322,7 +323,9 @@ def parse_mm2_properties(
     flat = FlatProperties(
         props={key: pair.value for key, pair in translated.pairs.items()},
         locations={key: (pair.line, key) for key, pair in translated.pairs.items()},
-        resolve=_resolve_placeholders(translated.providers, environment=environment, folder=folder),
+        resolve=_build_placeholder_resolver(
+            translated.providers, environment=environment, folder=folder
+        ),
     )
     about = flow_plan.create_worker_settings_source(file, environment=environment, folder=folder)
     judged = _validate_settings(
@@ -333,7 +336,7 @@ def parse_mm2_properties(
     return dataclasses.replace(judged, warnings=ordered)
 
 
-def _resolve_placeholders(
+def _build_placeholder_resolver(
     providers: Mapping[str, ConfigProvider],
     *,
     environment: Mapping[str, str],
@@ -367,10 +370,12 @@ def _validate_settings(
     about: WorkerSettingsSource,
     place: Callable[[ConfigProblem], ConfigProblem] = lambda problem: problem,
 ) -> Mm2Settings:
-    """Complete the settings with flat properties, custom classes and warnings.
+    """Validate the connectors and workers, then add flat properties, custom classes and warnings to
+    the settings.
 
-    `place` maps a problem to its key in the file. Raises `SettingsError` if a connector or worker
-    rejects its configuration, or if flows with custom classes conflict with other flows.
+    `place` is a function that translates a problem's key to the key in the file. Raises
+    `SettingsError` if a connector or worker rejects its configuration, or if flows with custom
+    classes conflict with other flows.
     """
     mistakes = validate_connectors(flat)
     mistakes += flow_plan.validate_workers(flat, about)
@@ -418,7 +423,7 @@ def _read_root_section(
         entry = root.get_entry("kind") or root.entries[0]
         collector.report(entry.line, "kind", text)
         return None
-    _check_sections(collector, root)
+    _check_section_names(collector, root)
     known = clusters_section.read_clusters_section(
         collector, _get_section(collector, root, "clusters")
     )
@@ -430,7 +435,7 @@ def _read_root_section(
     )
     flows = _read_flows(collector, root, defaults)
     cross_checks.check_flows(
-        collector, [_omit_custom_flow(each) for each in flows], aliases=known.aliases
+        collector, [_remove_custom_flow(each) for each in flows], aliases=known.aliases
     )
     clients = _read_clients(collector, flows, known)
     spark, spark_shown = spark_section.read_spark_section(
@@ -481,9 +486,9 @@ def _read_root_section(
     return _ParsedSections(settings=found, flows=flows, aliases=known.aliases)
 
 
-def _omit_custom_flow(item: FlowEntry) -> FlowEntry:
-    """Return the flow for checks against other flows. A flow whose custom classes have not been
-    instantiated yet is reduced to its source and target."""
+def _remove_custom_flow(item: FlowEntry) -> FlowEntry:
+    """Return a flow entry for checks against other flows. If the flow has custom classes, which are
+    not instantiated yet, the entry has no flow, only its source and target aliases."""
     return dataclasses.replace(item, flow=None) if item.has_custom_classes else item
 
 
@@ -498,7 +503,7 @@ def _is_strimzi_resource(root: YamlSection) -> bool:
     return texts.get("apiVersion", "").startswith("kafka.strimzi.io/")
 
 
-def _check_sections(collector: ProblemCollector, root: YamlSection) -> None:
+def _check_section_names(collector: ProblemCollector, root: YamlSection) -> None:
     for entry in root.entries:
         if entry.key not in _KNOWN_SECTIONS:
             nearest = config_errors.find_nearest_name(entry.key, _KNOWN_SECTIONS)

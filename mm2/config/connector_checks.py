@@ -61,7 +61,7 @@ FIXED_VALUES: Mapping[str, tuple[str, ...]] = {
     "value.converter": (BYTE_ARRAY_CONVERTER,),
     "header.converter": (BYTE_ARRAY_CONVERTER,),
 }
-"""Keys that accept only the value that always applies. Other values are refused."""
+"""Keys whose value is fixed in mm2. Any other value is refused."""
 
 _SHORT_CONVERTER_NAMES = ("ByteArrayConverter", "ByteArray")
 WORKER_HANDLED_KEYS = frozenset(
@@ -223,8 +223,8 @@ def validate_keys(
     cross_key_errors: KeyErrors,
     load: ClassLoader = java_classes.resolve_class,
 ) -> list[ConfigValue]:
-    """Validate each key separately, then add the errors that involve several keys, which
-    `cross_key_errors` contains."""
+    """Validate each key separately, then add `cross_key_errors`, which are errors that involve
+    several keys."""
     values = definition.validate_all(props, load=load)
     for name, messages in cross_key_errors.items():
         if name not in values:

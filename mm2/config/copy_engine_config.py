@@ -122,7 +122,7 @@ class EngineSettings:
 
     @property
     def required_security(self) -> tuple[str, ...]:
-        """Spark properties for security that must not be set to false.
+        """Names of the security-related Spark properties that must not be set to false.
 
         On a Spark cluster, Spark's connections transmit the secret that protects the control
         channel to copy processes. On a single machine, every local user can connect to the driver,
@@ -173,10 +173,10 @@ def parse_engine_settings(
     _check_connector_keys(props)
     of_worker = dict(worker or {})
     try:
-        _parse_properties(of_worker)
+        _parse_engine_properties(of_worker)
     except ConfigError as error:
         raise ConfigError(f"in the Connect worker's properties: {error}") from None
-    return _parse_properties({**of_worker, **props})
+    return _parse_engine_properties({**of_worker, **props})
 
 
 def _check_connector_keys(props: Mapping[str, str]) -> None:
@@ -209,7 +209,7 @@ def _check_known_key(key: str, name: str) -> None:
         raise ConfigError(f"{key} is not a known key; known keys: {known} and conf.spark.…")
 
 
-def _parse_properties(props: Mapping[str, str]) -> EngineSettings | None:
+def _parse_engine_properties(props: Mapping[str, str]) -> EngineSettings | None:
     given = config_def.with_prefix(props, mirror_connector_keys.SPARK_PREFIX)
     engine = props.get(mirror_connector_keys.ENGINE)
     if engine is None and not given:
@@ -230,7 +230,7 @@ def _parse_properties(props: Mapping[str, str]) -> EngineSettings | None:
         elif name in _DRIVER_OPTION_TYPES:
             conf[f"spark.{name}"] = str(_parse_engine_value(key, text, _DRIVER_OPTION_TYPES[name]))
         else:
-            conf[_check_conf_name(key, name.removeprefix(_CONF))] = text.strip()
+            conf[_check_spark_property_name(key, name.removeprefix(_CONF))] = text.strip()
     made = EngineSettings(engine=engine, conf=conf, **fields)
     _check_spark_security(made)
     return made
@@ -243,7 +243,7 @@ def _parse_engine_value(key: str, text: str, kind: ValueType[T]) -> T:
         raise ConfigError(f"{key} is {text!r}; allowed: {kind.allowed}") from None
 
 
-def _check_conf_name(key: str, name: str) -> str:
+def _check_spark_property_name(key: str, name: str) -> str:
     if name in RESERVED_SPARK_CONF:
         raise ConfigError(f"{key} {RESERVED_SPARK_CONF[name]}")
     if not re.fullmatch(r"spark\.\S+", name):

@@ -60,7 +60,7 @@ def _check_flow_clusters(
     for option, alias in ((flow_keys.SOURCE, item.source), (flow_keys.TARGET, item.target)):
         if alias is None or alias in aliases:
             continue
-        shown = _describe_value(item, option)
+        shown = _format_option_value(item, option)
         collector.report(
             item.lines[option.name],
             f"{item.path}.{option.name}",
@@ -74,11 +74,11 @@ def _check_flow_clusters(
     if item.source is not None and item.source == item.target:
         key = f"{item.path}.{flow_keys.TARGET.name}"
         text = "is also the source: a flow needs two different clusters"
-        shown = _describe_value(item, flow_keys.TARGET)
+        shown = _format_option_value(item, flow_keys.TARGET)
         collector.report(item.lines[flow_keys.TARGET.name], key, text, given=shown)
 
 
-def _describe_value(item: FlowEntry, option: ConfigOption[str]) -> str:
+def _format_option_value(item: FlowEntry, option: ConfigOption[str]) -> str:
     """Return the option's value as text, hidden if a config provider resolved it."""
     return str(item.effective[option.name])
 
@@ -97,7 +97,7 @@ def _check_alias_separators(
                 item.lines[flow_keys.SEPARATOR.name],
                 f"{item.path}.{flow_keys.SEPARATOR.name}",
                 f"occurs in the alias {alias!r}, which makes remote topic names ambiguous",
-                given=_describe_value(item, flow_keys.SEPARATOR),
+                given=_format_option_value(item, flow_keys.SEPARATOR),
                 allowed="a separator that does not occur in any alias",
             )
 
@@ -111,7 +111,7 @@ def _check_duplicate_flows(collector: ProblemCollector, found: Sequence[FlowEntr
         if earlier is not item:
             line = earlier.lines[flow_keys.SOURCE.name]
             source, target = (
-                _describe_value(item, end) for end in (flow_keys.SOURCE, flow_keys.TARGET)
+                _format_option_value(item, end) for end in (flow_keys.SOURCE, flow_keys.TARGET)
             )
             text = (
                 f"the flow {source}->{target} is already defined on line {line}; put the topics "

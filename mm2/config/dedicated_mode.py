@@ -45,7 +45,7 @@ _TOP_LEVEL_KEYS = mirror_connector_keys.ALL_KEYS | frozenset(
 
 @dataclass(frozen=True, slots=True, order=True)
 class SourceAndTarget:
-    """The aliases of a flow's two clusters."""
+    """Aliases of a flow's source and target clusters."""
 
     source: str
     target: str

@@ -167,7 +167,7 @@ def _trace_origins(
     def find_key_origin(key: str) -> ValueOrigin:
         name = named.get(key)
         return (
-            _find_origin(flat, str(name))
+            _find_property_origin(flat, str(name))
             if isinstance(name, _PropertyName)
             else _MM2_DEFAULT_ORIGIN
         )
@@ -175,8 +175,8 @@ def _trace_origins(
     return find_key_origin
 
 
-def _find_origin(flat: FlatProperties, name: str) -> ValueOrigin:
-    """Return the origin of a flat property."""
+def _find_property_origin(flat: FlatProperties, name: str) -> ValueOrigin:
+    """Return where a flat property comes from: a line of the file, or mm2's default."""
     if name in flat.defaults:
         return _DEFAULT_ORIGIN
     line, key = flat.locations[name]
@@ -347,7 +347,7 @@ def _derive_rest_settings(flat: FlatProperties) -> EffectiveSection:
     found = {
         key: EffectiveValue(
             value=_hide_secret(key, resolved[key], flat.props[key]),
-            origin=_find_origin(flat, key),
+            origin=_find_property_origin(flat, key),
             is_used=is_on or key == dedicated_mode.INTERNAL_REST_KEY,
             note=unused if key != dedicated_mode.INTERNAL_REST_KEY else "",
         )
@@ -375,7 +375,7 @@ def _derive_mm2_sections(found: Mm2Settings) -> dict[str, EffectiveSection]:
                     key: EffectiveValue(
                         value=value, origin=_find_section_origin(found.flat, f"{name}.{key}")
                     )
-                    for key, value in _flatten_tree(given)
+                    for key, value in _flatten_sections(given)
                 }
             )
     return shown
@@ -384,16 +384,16 @@ def _derive_mm2_sections(found: Mm2Settings) -> dict[str, EffectiveSection]:
 def _find_section_origin(flat: FlatProperties, path: str) -> ValueOrigin:
     name = f"mm2.{path}"
     if name in flat.locations:
-        return _find_origin(flat, name)
+        return _find_property_origin(flat, name)
     if path.startswith(hooks_section.HOOKS_SECTION):
         return ValueOrigin(kind=ValueOriginKind.FILE, key=path)
     return _DEFAULT_ORIGIN
 
 
-def _flatten_tree(tree: Mapping[str, Any]) -> Iterator[tuple[str, PlainValue]]:
+def _flatten_sections(tree: Mapping[str, Any]) -> Iterator[tuple[str, PlainValue]]:
     for key, value in tree.items():
         if isinstance(value, Mapping):
-            yield from ((f"{key}.{name}", leaf) for name, leaf in _flatten_tree(value))
+            yield from ((f"{key}.{name}", leaf) for name, leaf in _flatten_sections(value))
         else:
             yield key, _parse_scalar(value) if isinstance(value, str) else value
 

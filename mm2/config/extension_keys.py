@@ -38,7 +38,7 @@ class ExtensionKey(Generic[T]):
     """A flow key that only mm2 has."""
 
     option: ConfigOption[T]
-    """Name, type and default in `clusters.yaml`."""
+    """Name, type and default of the key in `clusters.yaml`."""
     help: str
     """Description of the key for the configuration reference, in Markdown."""
     type: Type
@@ -54,7 +54,8 @@ class ExtensionKey(Generic[T]):
     """Name of the field of `Flow` that contains the key's value. "" if the field depends on other
     keys too; `flows_section` and `mirror_connector_config` then determine it."""
     build: Callable[[Any], Any] | None = None
-    """Converts a parsed value to the value of the field; None if both are the same."""
+    """Converts a parsed value to the value of the field of `Flow`; None if no conversion is
+    needed."""
 
     @property
     def name(self) -> str:
@@ -139,9 +140,9 @@ START: ExtensionKey[StartPosition] = ExtensionKey(
 consumer's `auto.offset.reset`."""
 DELIVERY = _declare_choice(
     "delivery",
-    "`auto`: exactly once; transactions are used only for old records. `transactional`: exactly "
-    "once, always with transactions. `at-least-once`: duplicates are possible because older "
-    "writers are not fenced.",
+    "`auto`: exactly once; transactions are used only for records older than half of the target's "
+    "`producer.id.expiration.ms`. `transactional`: exactly once, always with transactions. "
+    "`at-least-once`: duplicates are possible because older writers are not fenced.",
     DeliveryMode,
     default=DeliveryMode.AUTO,
     flow_field="delivery",

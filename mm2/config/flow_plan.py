@@ -75,8 +75,8 @@ def _list_token_endpoints(flat: FlatProperties) -> list[str]:
 
 
 def _is_ineffective_key(key: str, found: Mapping[str, str]) -> bool:
-    """Return True if setting the key has no effect: it sets the value that always applies, or
-    configures TLS or SASL on a plaintext connection."""
+    """Return True if setting the key has no effect: the value is the one that is fixed in mm2, or
+    the key configures TLS or SASL for a plaintext connection."""
     role = next((each for each in _CLIENT_PREFIXES if key.startswith(each)), "")
     name = key.removeprefix(role)
     if mm2_property_keys.is_fixed_value(name, found[key]):
@@ -130,8 +130,8 @@ def derive_allowed_hosts(flat: FlatProperties, source: WorkerSettingsSource) -> 
 def create_worker_settings_source(
     file: str, *, environment: Mapping[str, str], folder: pathlib.Path | None = None
 ) -> WorkerSettingsSource:
-    """Create the settings source for Connect workers. Relative paths start at `folder`, or at the
-    working directory if it is None, as in Java."""
+    """Create the settings source for Connect workers. Relative paths are resolved against the
+    directory `folder`; if it is None, against the working directory, as in Java."""
     return WorkerSettingsSource(
         file=file,
         folder=folder or pathlib.Path.cwd(),
@@ -210,12 +210,12 @@ def _discover_plugins_cached(
 
 
 def _discover_plugins(folders: Sequence[str], file_paths: Sequence[str]) -> PluginRegistry:
-    """Discover plugins once per process for all workers with the same folders."""
+    """Discover plugins once per process for all workers with the same plugin directories."""
     return _discover_plugins_cached(tuple(folders), tuple(file_paths))
 
 
 SOURCE_CONNECTOR, HEARTBEAT_CONNECTOR, CHECKPOINT_CONNECTOR = dedicated_mode.CONNECTORS
-"""Names of the connectors of every flow."""
+"""Names of the connectors that every flow has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,7 +226,7 @@ class FlowPlan:
     ends: SourceAndTarget
     worker: DistributedSettings = field(repr=False)
     worker_props: Mapping[str, str] = field(repr=False)
-    """Properties from which `worker` is parsed."""
+    """Worker properties from which `worker` was parsed."""
     connectors: Mapping[str, Mapping[str, str]] = field(repr=False)
     """Connector configurations by name, with placeholders `${…}` unresolved."""
     source_config: Mapping[str, str] = field(repr=False)

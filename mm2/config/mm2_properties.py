@@ -89,8 +89,8 @@ class PropertyProblems:
         return False
 
     def should_read_connector_key(self, pair: Property, name: str) -> bool:
-        """Return True if this connector key has an effect and must be read. Otherwise warn, unless
-        the key sets the value that always applies."""
+        """Return True if this connector key has an effect and must be read. Otherwise warn that it
+        has none, unless its value is the one that is fixed in mm2."""
         value = pair.value.strip()
         if (
             name in mm2_property_keys.ACCEPTED_VALUES
@@ -105,7 +105,7 @@ class PropertyProblems:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowCluster:
-    """A cluster of a flow, with its properties."""
+    """Source or target cluster of a flow, with the properties that the file sets for it."""
 
     alias: str
     plain: PropertyMap
@@ -205,7 +205,9 @@ def _translate_client_property(
                 prefix in _BARE_PREFIXES
                 and collector.should_read_client_property(pair, bare, prefix=prefix)
             ):
-                _translate_weak_property(pair, bare, places=places, collector=collector, weak=weak)
+                _translate_low_precedence_property(
+                    pair, bare, places=places, collector=collector, weak=weak
+                )
             elif prefix not in _BARE_PREFIXES:
                 collector.warn(
                     pair, "has no effect, as in MirrorMaker 2: use the prefix of the cluster"
@@ -214,12 +216,12 @@ def _translate_client_property(
     return False
 
 
-_WeakTarget = tuple[str, FlowCluster, str]
+_LowPrecedenceTarget = tuple[str, FlowCluster, str]
 
 
-def _list_clients_by_prefix(flow: FlowProperties) -> dict[str, tuple[_WeakTarget, ...]]:
-    """Map each client prefix that is weaker than a cluster's own property to the clients to which
-    it applies, as (prefix in a flow, cluster, prefix in a cluster)."""
+def _list_clients_by_prefix(flow: FlowProperties) -> dict[str, tuple[_LowPrecedenceTarget, ...]]:
+    """Return the client prefixes over which a cluster's own properties take precedence, and the
+    clients to which each applies, as (prefix in a flow, cluster, prefix in a cluster)."""
     reading = (flows_section.CONSUMER_PREFIX, flow.source, _CONSUMER)
     source_admin = (flows_section.SOURCE_ADMIN_PREFIX, flow.source, _ADMIN)
     target_admin = (flows_section.TARGET_ADMIN_PREFIX, flow.target, _ADMIN)
@@ -231,11 +233,11 @@ def _list_clients_by_prefix(flow: FlowProperties) -> dict[str, tuple[_WeakTarget
     }
 
 
-def _translate_weak_property(
+def _translate_low_precedence_property(
     pair: Property,
     name: str,
     *,
-    places: tuple[_WeakTarget, ...],
+    places: tuple[_LowPrecedenceTarget, ...],
     collector: PropertyProblems,
     weak: PropertyMap,
 ) -> None:
@@ -304,7 +306,7 @@ class TranslatedProperties:
     problems: tuple[Problem, ...]
     warnings: tuple[Problem, ...]
     keys: Mapping[int, str]
-    """Property key on each line of the file, by line number."""
+    """Property keys of the file by line number."""
     names: tuple[str, ...]
     """Flow names in the order of the document."""
     pairs: Mapping[str, JavaProperty] = field(default_factory=dict)
@@ -313,8 +315,8 @@ class TranslatedProperties:
     """Properties for Connect workers, which are not part of any section."""
 
     def locate_problem(self, problem: Problem) -> Problem:
-        """Return the problem with its key in `clusters.yaml` replaced by the key in the properties
-        file."""
+        """Return the problem with its `clusters.yaml` key replaced by the key that the properties
+        file uses."""
         return _rename_problem_key(problem, self.keys, self.names)
 
 
@@ -366,13 +368,15 @@ class _FlowAliases:
 
     known: Collection[str]
 
-    def explain_unused(self, alias: str) -> str:
+    def explain_why_unused(self, alias: str) -> str:
         """Return the reason why client properties of the cluster have no effect, or "" if a flow
         uses the cluster."""
         return "" if alias in self.known else f"no flow of this file uses cluster {alias}"
 
 
 class _PropertiesTranslator:
+    """Translates the properties of one file into the sections of `clusters.yaml`."""
+
     def __init__(self, entries: Iterable[JavaProperty]) -> None:
         self._collector = PropertyProblems()
         self._pairs: PropertyMap = {}
@@ -399,7 +403,7 @@ class _PropertiesTranslator:
             warn=self._collector.warnings.append,
         )
         self._warn_unknown_providers(providers)
-        found = self._group_keys(list(dict.fromkeys(aliases)))
+        found = self._group_file_keys(list(dict.fromkeys(aliases)))
         document = self._build_document(found, listed.line)
         names = [f"{source}->{target}" for source, target in self._list_flows(found)]
         return TranslatedProperties(
@@ -425,7 +429,7 @@ class _PropertiesTranslator:
 
     # Sorting
 
-    def _group_keys(self, aliases: list[str]) -> _GroupedKeys:
+    def _group_file_keys(self, aliases: list[str]) -> _GroupedKeys:
         found = _GroupedKeys()
         found.clusters = {alias: {} for alias in aliases}
         ends = [(one, other) for one in aliases for other in aliases if one != other]
@@ -528,7 +532,7 @@ class _PropertiesTranslator:
                 bare = name.removeprefix(prefix)
                 if not self._collector.should_read_client_property(pair, bare, prefix=prefix):
                     continue
-                nobody = ends.explain_unused(alias)
+                nobody = ends.explain_why_unused(alias)
                 if nobody:
                     self._collector.warn(pair, f"has no effect: {nobody}")
                 else:

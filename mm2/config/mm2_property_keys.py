@@ -43,7 +43,7 @@ ACCEPTED_VALUES: Mapping[str, tuple[str, ...]] = {
     **connector_checks.FIXED_VALUES,
     mirror_connector_keys.REPORTERS: ("", java_classes.JMX_REPORTER),
 }
-"""Keys that accept only the value that always applies. Other values are refused."""
+"""Keys whose value is fixed in mm2. Any other value is refused."""
 
 FLOW_ONLY_KEYS = frozenset({flow_keys.USE_DEFAULTS_FROM.name, "exactly.once.support"})
 """Keys that MirrorMaker 2 passes to a connector only if they have the prefix of its flow."""
@@ -186,7 +186,7 @@ def is_supported_property(name: str) -> bool:
 
 
 def is_fixed_value(name: str, value: str) -> bool:
-    """Return True if the property is set to the value that always applies."""
+    """Return True if the property is set to the value that is fixed in mm2."""
     return "".join(value.split()).lower() in _FIXED_CLIENT_VALUES.get(name, ())
 
 

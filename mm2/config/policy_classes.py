@@ -39,7 +39,8 @@ ParsedConfig = Mapping[str, Any]
 
 
 def build_replication_policy(props: Mapping[str, str], found: ParsedConfig) -> ReplicationPolicy:
-    """Create the replication policy. Raises `ConfigError`."""
+    """Create the replication policy. Raises `ConfigError` if its class or configuration is
+    invalid."""
     of = found[mirror_connector_keys.POLICY]
     name = java_classes.get_java_class_name(of)
     if name is None:
@@ -64,7 +65,7 @@ def build_replication_policy(props: Mapping[str, str], found: ParsedConfig) -> R
 
 
 def build_topic_filter(props: Mapping[str, str], found: ParsedConfig) -> TopicOrGroupFilter:
-    """Create the topic filter. Raises `ConfigError`.
+    """Create the topic filter. Raises `ConfigError` if its class or an expression is invalid.
 
     The checkpoint connector also uses the keys `topics` and `topics.exclude`, although they are not
     among its defined keys, as in Java.
@@ -88,7 +89,8 @@ def build_topic_filter(props: Mapping[str, str], found: ParsedConfig) -> TopicOr
 
 
 def build_group_filter(props: Mapping[str, str], found: ParsedConfig) -> TopicOrGroupFilter:
-    """Create the consumer group filter. Raises `ConfigError`."""
+    """Create the consumer group filter. Raises `ConfigError` if its class or an expression is
+    invalid."""
     of = found[mirror_connector_keys.GROUP_FILTER]
     if java_classes.get_java_class_name(of) is None:
         made = _create_custom_class(
@@ -105,7 +107,8 @@ def build_group_filter(props: Mapping[str, str], found: ParsedConfig) -> TopicOr
 
 
 def build_property_filter(props: Mapping[str, str], found: ParsedConfig) -> ConfigPropertyFilter:
-    """Create the filter of topic configs. Raises `ConfigError`.
+    """Create the filter of topic configs. Raises `ConfigError` if its class or an expression is
+    invalid.
 
     Any value of `use.defaults.from` other than `source` means the target, as in Java.
     """
@@ -132,8 +135,8 @@ def build_property_filter(props: Mapping[str, str], found: ParsedConfig) -> Conf
 
 
 def parse_config_list(key: str, props: Mapping[str, str]) -> list[str]:
-    """Parse a list according to the source connector's definition of its key. Raises
-    `ConfigError`."""
+    """Parse a list as the source connector's `ConfigDef` defines its key. Raises `ConfigError` if
+    it is invalid."""
     definition = mirror_connector_keys.SOURCE_KEYS.keys[key]
     value = config_types.parse_value(key, props[key], definition.type) if key in props else None
     definition.ensure_valid(value if key in props else definition.default)

@@ -3,7 +3,7 @@
 Worker and connector configurations are always derived from flat properties (`dedicated_mode`).
 Values are copied with their placeholders, so that no secret is resolved. Settings that the other
 format cannot express are reported (`InexpressibleKey`). Relative paths become absolute, because the
-two formats resolve them from different folders.
+two formats resolve them against different directories.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _CHOICE_OPTIONS: dict[str, ConfigOption[str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlatProperty:
-    """A flat property with its origin."""
+    """A property key and value, with the line and path in the YAML file that set it."""
 
     key: str
     value: str = field(repr=False)
@@ -108,16 +108,18 @@ def _build_incomparable_factors_error(
 
 
 def flatten_file(root: YamlSection, *, folder: pathlib.Path) -> FlattenedFile:
-    """Convert a valid YAML file to flat properties. Relative paths in the file start at
-    `folder`."""
+    """Convert a valid YAML file to flat properties. Relative paths in the file are resolved against
+    the directory `folder`."""
     return _YamlFlattener(root, folder).flatten_file()
 
 
 class TextConverter:
-    """Converts placeholders and paths in values to the other format.
+    """Converts placeholders and paths in values from the YAML format to the properties format, or
+    back.
 
-    Relative paths start at `folder`. `providers` maps the names of the input's config providers to
-    their kinds. `used` collects the kinds of the providers that values reference.
+    Relative paths are resolved against the directory `folder`. `providers` maps the names of the
+    input's config providers to their kinds. `used` collects the kinds of the providers that values
+    reference.
     """
 
     def __init__(self, folder: pathlib.Path, providers: Mapping[str, ProviderKind]) -> None:
@@ -154,6 +156,8 @@ class TextConverter:
 
 
 class _YamlFlattener:
+    """Converts the sections of a YAML file to flat properties."""
+
     def __init__(self, root: YamlSection, folder: pathlib.Path) -> None:
         self._root = root
         self._texts = TextConverter(folder, {kind.value: kind for kind in ProviderKind})
@@ -233,7 +237,9 @@ class _YamlFlattener:
         self, flow: YamlSection, defaults: Mapping[str, YamlEntry], path: str
     ) -> None:
         given = {each.key: each for each in flow.entries}
-        name = f"{self._get_text(given.get('from'))}->{self._get_text(given.get('to'))}"
+        name = (
+            f"{self._get_scalar_text(given.get('from'))}->{self._get_scalar_text(given.get('to'))}"
+        )
         whole = {**defaults, **given}
         if flow_keys.ENABLED.name not in whole:
             self._add_default_property(f"{name}.enabled", "true", line=flow.line, path=path)
@@ -246,7 +252,7 @@ class _YamlFlattener:
             ):
                 continue
             own = f"{_DEFAULTS_SECTION if inherited else path}.{key}"
-            position = self._get_text(entry).strip().lower()
+            position = self._get_scalar_text(entry).strip().lower()
             if key == extension_keys.START.name and position in ("earliest", "latest"):
                 self._add_property(f"{name}.{_RESET_KEY}", position, line=entry.line, path=own)
                 continue
@@ -267,7 +273,9 @@ class _YamlFlattener:
         option = flow_keys.REPLICATION_FACTOR.name
         factor = whole.get(option)
         value = (
-            self._get_text(factor) if factor is not None else flow_keys.REPLICATION_FACTOR.default
+            self._get_scalar_text(factor)
+            if factor is not None
+            else flow_keys.REPLICATION_FACTOR.default
         )
         made = FlatProperty(
             key=option,
@@ -277,12 +285,13 @@ class _YamlFlattener:
             is_default=factor is None,
         )
         syncs = (
-            self._get_text(whole.get(mirror_connector_keys.EMIT_SYNCS)).strip().lower() != "false"
+            self._get_scalar_text(whole.get(mirror_connector_keys.EMIT_SYNCS)).strip().lower()
+            != "false"
         )
         for key in mm2_property_keys.FACTOR_KEYS:
             if key not in whole and (syncs or key != mirror_connector_keys.SYNCS_TOPIC_FACTOR):
                 self._add_derived_property(f"{name}.{key}", made)
-        if self._get_text(whole.get(flow_keys.ENABLED.name)).strip().lower() != "false":
+        if self._get_scalar_text(whole.get(flow_keys.ENABLED.name)).strip().lower() != "false":
             self._factors_by_target.setdefault(name.partition("->")[2], []).append(made)
 
     def _derive_worker_replication_factors(self) -> None:
@@ -302,8 +311,8 @@ class _YamlFlattener:
                 self._add_derived_property(f"{target}.{key}", most)
 
     def _add_derived_property(self, key: str, made: FlatProperty) -> None:
-        """Add a property with the value of another property, and with its location for problem
-        reports."""
+        """Add a property whose value and location (for problem reports) are those of the property
+        `made`."""
         self._pairs.setdefault(key, dataclasses.replace(made, key=key))
 
     def _flatten_extension_section(
@@ -319,7 +328,8 @@ class _YamlFlattener:
                 self._add_entry(key, entry, f"{path}.{entry.key}")
 
     def _flatten_workers(self, aliases: Iterable[str], line: int) -> None:
-        """Add section `worker` for each cluster, and section `rest` once."""
+        """Add the properties of section `worker` for each cluster, and those of section `rest`
+        once."""
         for entry in _list_entries(self._root.get_entry("rest")):
             self._add_entry(entry.key, entry, f"rest.{entry.key}")
         given = {each.key: each for each in _list_entries(self._root.get_entry("worker"))}
@@ -333,7 +343,7 @@ class _YamlFlattener:
             value = str(mm2_property_keys.REBALANCE_DELAY_MS)
             self._add_default_property(f"{alias}.{delay}", value, line=line, path=f"worker.{delay}")
 
-    def _get_text(self, entry: YamlEntry | None) -> str:
+    def _get_scalar_text(self, entry: YamlEntry | None) -> str:
         value = entry.value if entry is not None else None
         return value.text or "" if isinstance(value, YamlScalar) else ""
 
@@ -350,7 +360,7 @@ class _YamlFlattener:
         ]
         for item in items:
             if "," in item or (len(items) == 1 and not item.strip()):
-                text = f"{item!r}, since commas separate the items of a list"
+                text = f"{item!r}, because commas separate the items of a list"
                 self._inexpressible.append(InexpressibleKey(line=entry.line, key=path, text=text))
         return self._add_property(key, ",".join(items), line=entry.line, path=path)
 
@@ -359,7 +369,8 @@ class _YamlFlattener:
         self._pairs.setdefault(key, FlatProperty(key=key, value=value, line=line, path=path))
 
     def _add_default_property(self, key: str, value: str, *, line: int, path: str = "") -> None:
-        """Add a default unless the property is already set. Problems are reported at `line`."""
+        """Add a default value unless the property is already set. Problems with the property are
+        reported at `line`."""
         made = FlatProperty(key=key, value=value, line=line, path=path, is_default=True)
         self._pairs.setdefault(key, made)
 
@@ -389,7 +400,8 @@ class ConvertedFile:
 
 
 def convert_to_yaml(translated: TranslatedProperties, *, folder: pathlib.Path) -> ConvertedFile:
-    """Convert a valid properties file to YAML. Relative paths in the file start at `folder`."""
+    """Convert a valid properties file to YAML. Relative paths in the file are resolved against the
+    directory `folder`."""
     texts = TextConverter(folder, {name: each.kind for name, each in translated.providers.items()})
     root = translated.document.root
     assert isinstance(root, YamlSection), "only valid properties files are converted"
@@ -449,7 +461,8 @@ def _find_worker_replication_factor(tree: dict[str, Any], target: str) -> str | 
 
 
 def convert_to_properties(root: YamlSection, *, folder: pathlib.Path) -> ConvertedFile:
-    """Convert a valid YAML file to properties. Relative paths in the file start at `folder`."""
+    """Convert a valid YAML file to properties. Relative paths in the file are resolved against the
+    directory `folder`."""
     found = flatten_file(root, folder=folder)
     return ConvertedFile(
         text="\n".join(

@@ -41,7 +41,7 @@ class ProblemCollector:
     """Collects the problems and warnings of one file, and resolves placeholders in its values."""
 
     folder: pathlib.Path
-    """Folder at which relative paths in values start."""
+    """Directory against which relative paths in values are resolved."""
     providers: ConfigTransformer
     lenient: bool = False
     """Report unknown keys as warnings instead of errors (`mm2.properties`, as in Java)."""
@@ -73,7 +73,7 @@ class ProblemCollector:
         allowed: str | None = None,
         nearest: str | None = None,
     ) -> None:
-        """Report an error at `key` on `line`. The file is refused after all errors are
+        """Record an error at `key` on `line`. The file is refused once all its errors have been
         collected."""
         self.problems.append(
             ConfigProblem(
@@ -82,13 +82,14 @@ class ProblemCollector:
         )
 
     def warn(self, line: int, key: str, text: str, *, nearest: str | None = None) -> None:
-        """Report a warning unless the same warning was already reported."""
+        """Record a warning unless the same warning has already been recorded."""
         found = ConfigProblem(line=line, key=key, text=text, nearest=nearest)
         if found not in self.warnings:  # one property may be read for several client types
             self.warnings.append(found)
 
     def report_unknown(self, line: int, key: str, *, nearest: str | None) -> None:
-        """Report an unknown key as an error, or as a warning if the file is `lenient`."""
+        """Record an error for an unknown key, or a warning if unknown keys are allowed
+        (`lenient`)."""
         if self.lenient:
             self.warn(line, key, "has no effect: unknown key", nearest=nearest)
         else:
@@ -97,7 +98,7 @@ class ProblemCollector:
 
 @dataclass(frozen=True, slots=True)
 class ArbitraryKeyText:
-    """A value of a section whose keys are not predefined."""
+    """Text of a setting in a section that accepts arbitrary keys."""
 
     text: str = field(repr=False)
     secret: bool
@@ -106,8 +107,8 @@ class ArbitraryKeyText:
 
 @dataclass(frozen=True, slots=True)
 class _SettingTexts:
-    """The text values that the file gives for a setting. `secret` is True if the setting's name
-    indicates a secret, or if a config provider returned any of the values."""
+    """Text values of one setting in the file. `secret` is True if the setting's name indicates a
+    secret, or if a config provider returned any of the values."""
 
     texts: tuple[str, ...] = field(repr=False)
     secret: bool
@@ -115,7 +116,7 @@ class _SettingTexts:
     path: str
 
     @property
-    def shown(self) -> str:
+    def displayed_text(self) -> str:
         if self.secret:
             return config_errors.HIDDEN_VALUE
         return config_errors.hide_secrets(", ".join(self.texts))
@@ -128,10 +129,10 @@ class _SettingTexts:
 
 
 class SectionReader:
-    """Reads one section, with the section of defaults as the fallback.
+    """Reads one section of the file; keys that it does not set are read from section `defaults`.
 
-    `path` is the section's name in messages. Problems in the defaults are reported only once, when
-    the section of defaults itself is read.
+    `path` is the section's name in messages. Problems in section `defaults` are reported only once,
+    when that section itself is read.
     """
 
     def __init__(
@@ -177,12 +178,16 @@ class SectionReader:
             collector.report(given.line, given.path, reason, given=shown)
             return None
         except RefusedValueError as error:
-            collector.report(given.line, given.path, str(error), given=given.shown)
+            collector.report(given.line, given.path, str(error), given=given.displayed_text)
             return None
         except (ValueError, OverflowError):
             allowed = option.kind.allowed
             collector.report(
-                given.line, given.path, "is not allowed", given=given.shown, allowed=allowed
+                given.line,
+                given.path,
+                "is not allowed",
+                given=given.displayed_text,
+                allowed=allowed,
             )
             return None
         if isinstance(value, int) and not given.secret:
@@ -198,7 +203,8 @@ class SectionReader:
         return self.require(option) if self._find_entry(option.name) is not None else None
 
     def read_texts(self, name: str) -> dict[str, ArbitraryKeyText]:
-        """Read a section with arbitrary keys and single values. Problems are reported."""
+        """Read a nested section whose keys are arbitrary and whose values are single texts. Reports
+        problems."""
         self._known.add(name)
         entry = self.section.get_entry(name)
         path = f"{self.path}.{name}"
@@ -206,7 +212,7 @@ class SectionReader:
         if section is None:
             return {}
         found = {
-            item.key: _read_entry(self.collector, item, f"{path}.{item.key}")
+            item.key: _read_entry_texts(self.collector, item, f"{path}.{item.key}")
             for item in section.entries
         }
         return {
@@ -216,8 +222,8 @@ class SectionReader:
         }
 
     def find_entries_with_prefix(self, prefixes: tuple[str, ...]) -> list[tuple[str, YamlEntry]]:
-        """Return the entries whose keys have one of these prefixes, with the path of their section.
-        Entries from the defaults are first."""
+        """Return the entries whose keys have one of these prefixes, each with its section's path.
+        Entries of section `defaults` come first."""
         defaults = self._defaults.entries if self._defaults is not None else ()
         found = [(_DEFAULTS_SECTION, entry) for entry in defaults]
         found += [(self.path, entry) for entry in self.section.entries]
@@ -231,8 +237,8 @@ class SectionReader:
         return self.section.line if entry is None else entry.line
 
     def warn_if_set(self, name: str, text: str) -> None:
-        """Warn about this key if the section itself sets it; a value in the defaults alone causes
-        no warning."""
+        """Record a warning about this key if the section itself sets it, but not if only section
+        `defaults` does."""
         entry = self.section.get_entry(name)
         if entry is not None:
             self.collector.warn(entry.line, f"{self.path}.{name}", text)
@@ -240,28 +246,29 @@ class SectionReader:
     def accept_remaining_keys(
         self, *, refused: Mapping[str, str], families: Mapping[str, str]
     ) -> None:
-        """Read all remaining keys of the section and the defaults as single values."""
+        """Accept all remaining keys of the section and of `defaults`; each must have a single
+        value."""
         known = self._known | set(refused)
-        self._accept_entries(
-            lambda name: name not in known and _find_prefix_reason(name, families) is None
+        self._accept_matching_entries(
+            lambda name: name not in known and _find_reason_for_prefix(name, families) is None
         )
 
     def accept_keys_with_prefix(self, prefixes: tuple[str, ...]) -> None:
-        """Read all keys with these prefixes as single values."""
-        self._accept_entries(lambda name: name.startswith(prefixes))
+        """Accept all keys with these prefixes; each must have a single value."""
+        self._accept_matching_entries(lambda name: name.startswith(prefixes))
 
-    def _accept_entries(self, wanted: Callable[[str], bool]) -> None:
+    def _accept_matching_entries(self, wanted: Callable[[str], bool]) -> None:
         for name, entry in self.merged_entries().items():
             if wanted(name):
                 self._known.add(name)
                 inherited = self.section.get_entry(name) is None
                 collector = self._muted_collector if inherited else self.collector
-                given = _read_entry(collector, entry, f"{self.path}.{name}")
+                given = _read_entry_texts(collector, entry, f"{self.path}.{name}")
                 if given is not None:
                     self.effective[name] = given.effective(is_list=False)
 
     def merged_entries(self) -> dict[str, YamlEntry]:
-        """Entries of the section and the defaults, by name. Entries of the section take
+        """Return the entries of the section and of `defaults` by key. The section takes
         precedence."""
         behind = self._defaults.entries if self._defaults is not None else ()
         return {each.key: each for each in (*behind, *self.section.entries)}
@@ -269,15 +276,16 @@ class SectionReader:
     def finish(
         self, *, refused: Mapping[str, str], families: Mapping[str, str] | None = None
     ) -> None:
-        """Report every key that was not read as refused or unknown.
+        """Report every key of the section that was not read, either as refused or as unknown.
 
-        `refused` contains the reasons for refused keys, by key; `families` those for key prefixes.
+        `refused` maps refused keys to the reasons, and `families` maps prefixes of refused keys to
+        the reasons.
         """
         for entry in self.section.entries:
             if entry.key in self._known:
                 continue
             path = f"{self.path}.{entry.key}" if self.path else entry.key
-            reason = refused.get(entry.key) or _find_prefix_reason(entry.key, families or {})
+            reason = refused.get(entry.key) or _find_reason_for_prefix(entry.key, families or {})
             if reason is not None:
                 self.collector.report(entry.line, path, reason)
             else:
@@ -295,7 +303,7 @@ class SectionReader:
     ) -> _SettingTexts | None:
         path = f"{self.path}.{option.name}" if self.path else option.name
         if entry is not None:
-            return _read_entry(collector, entry, path, is_list=option.kind.is_list)
+            return _read_entry_texts(collector, entry, path, is_list=option.kind.is_list)
         if option.default is None:
             text = f"{option.name} is missing"
             collector.report(self.section.line, self.path, text, allowed=option.kind.allowed)
@@ -305,7 +313,7 @@ class SectionReader:
         )
 
 
-def _read_entry(
+def _read_entry_texts(
     collector: ProblemCollector, entry: YamlEntry, path: str, *, is_list: bool = False
 ) -> _SettingTexts | None:
     node = entry.value
@@ -352,8 +360,8 @@ def _get_default_texts(default: str | tuple[str, ...]) -> tuple[str, ...]:
 def convert_to_section(
     collector: ProblemCollector, entry: YamlEntry, *, path: str
 ) -> YamlSection | None:
-    """Return the entry's value as a section. An empty entry is an empty section. For any other
-    value, report a problem and return None."""
+    """Return the entry's value as a section; no value counts as an empty section. If the value is
+    not a section, report the problem and return None."""
     node = entry.value
     if isinstance(node, YamlSection):
         return node
@@ -363,7 +371,7 @@ def convert_to_section(
     return None
 
 
-def _find_prefix_reason(name: str, families: Mapping[str, str]) -> str | None:
+def _find_reason_for_prefix(name: str, families: Mapping[str, str]) -> str | None:
     return next((why for prefix, why in families.items() if name.startswith(prefix)), None)
 
 

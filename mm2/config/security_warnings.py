@@ -57,7 +57,7 @@ def _warn_inline_secrets(flat: FlatProperties) -> list[ConfigProblem]:
     found = {
         key
         for key, value in flat.props.items()
-        if _has_secret(key, value) and not config_providers.find_provider_names(value)
+        if _contains_secret(key, value) and not config_providers.find_provider_names(value)
     }
     spark = {key for key in found if key.startswith(copy_engine_config.SPARK_CONF_PREFIX)}
     own = {key for key in spark if not key.endswith(copy_engine_config.COMMAND_LINE_SUFFIXES)}
@@ -98,7 +98,7 @@ def _build_secrets_warning(flat: FlatProperties, keys: set[str], who: str) -> li
     return [ConfigProblem(line=line, key=key, text=text)]
 
 
-def _has_secret(key: str, value: str) -> bool:
+def _contains_secret(key: str, value: str) -> bool:
     if key.endswith(_CERTIFICATE_SUFFIXES) or key.startswith(_REST_PREFIXES):
         return False
     if config_errors.is_sensitive_key(key):

@@ -63,7 +63,7 @@ def read_spark_section(
         allow_insecure_spark=found.get(_INSECURE),
     )
     found.finish(refused={})
-    _check_security(collector, spark, conf)
+    _check_required_security(collector, spark, conf)
     return spark, found.effective
 
 
@@ -124,7 +124,7 @@ def _build_conf_option(name: str, kind: ValueType[T]) -> ConfigOption[T]:
     return ConfigOption(name=name, kind=kind, default=None)
 
 
-def _check_security(
+def _check_required_security(
     collector: ProblemCollector, spark: EngineSettings, conf: Mapping[str, ArbitraryKeyText]
 ) -> None:
     """Report Spark properties that disable required security."""

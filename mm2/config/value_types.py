@@ -63,7 +63,7 @@ def parse_topic_throttle(text: str) -> TopicThrottle:
 
 
 def parse_throttle(text: str) -> int:
-    """Parse a rate like `parse_byte_rate`, or `none` for no limit (returned as 0)."""
+    """Parse a rate as `parse_byte_rate` does, or `none` for no limit (returned as 0)."""
     return 0 if text.strip().lower() == NO_LIMIT else parse_byte_rate(text)
 
 
@@ -91,7 +91,7 @@ class RefusedValueError(ValueError):
 
 
 class ValueType(Protocol[T_co]):
-    """Parser for the text of a setting."""
+    """Type of a setting: parses the setting's text and describes the allowed values."""
 
     @property
     def allowed(self) -> str:
@@ -104,8 +104,8 @@ class ValueType(Protocol[T_co]):
         ...
 
     def parse(self, texts: tuple[str, ...]) -> T_co:
-        """Parse the text values of a setting, exactly one unless `is_list`. Raises `ValueError` if
-        a value is not allowed."""
+        """Parse the text values of a setting; exactly one value unless `is_list` is True. Raises
+        `ValueError` if a value is not allowed."""
         ...
 
 
@@ -169,7 +169,7 @@ class TopicThrottleListType:
 
 def text_type(allowed: str = "text") -> SingleValue[str]:
     """Create the value type for non-empty text."""
-    return SingleValue(allowed, _parse_not_blank)
+    return SingleValue(allowed, _parse_non_blank_text)
 
 
 def boolean_type() -> SingleValue[bool]:
@@ -248,7 +248,7 @@ def start_position_type() -> SingleValue[StartPosition]:
     return SingleValue(START_ALLOWED, parse_start_position)
 
 
-def _parse_not_blank(value: str) -> str:
+def _parse_non_blank_text(value: str) -> str:
     if not value:
         raise ValueError(value)
     return value

@@ -52,11 +52,12 @@ class AclSync:
         self._target.close()
 
     def sync(self, mirrored_topics: Collection[str], timeout_s: float) -> AclPlan | None:
-        """Create missing ACLs and return the plan. Returns None if the source's ACLs cannot be
-        read.
+        """Create missing ACLs on the target and return the plan. Returns None if the source's ACLs
+        cannot be read.
 
         `mirrored_topics` are the source topics that the flow mirrors. Authorization errors are
-        logged. Raises `RetriableError` if a cluster does not respond, and `AuthenticationError`.
+        logged. Raises `RetriableError` if a cluster does not respond, and `AuthenticationError` if
+        it rejects the credentials.
         """
         end = Deadline.after(timeout_s, now_s=self._clock.now_s())
         acls = self._read_source_acls(timeout_s)
@@ -85,8 +86,8 @@ class AclSync:
         return acls
 
     def _read_target_acls(self, end: Deadline) -> list[TopicAcl] | None:
-        """Read the target's ACLs. Returns None if mm2 is not authorized to read them; all ACLs are
-        then created without comparison."""
+        """Read the target's ACLs. Returns None if mm2 is not authorized to read them; then all
+        planned ACLs are created without checking which exist."""
         try:
             return self._target.list_topic_acls(end.remaining_s(self._clock.now_s()))
         except (NoAuthorizerError, NotAuthorizedError):

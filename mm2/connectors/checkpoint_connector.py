@@ -85,7 +85,8 @@ class MirrorCheckpointConnector(SourceConnector):
     def start(self, props: Mapping[str, str]) -> None:
         """Create the checkpoints topic, scan the groups and start the scan thread.
 
-        Raises `ConfigError`, and `FatalError` if a cluster rejects the topic or denies access.
+        Raises `ConfigError` if the configuration is invalid, and `FatalError` if a cluster rejects
+        the topic or denies access.
         """
         super().start(props)
         config = mirror_connector_config.parse_checkpoint_config(props)
@@ -142,7 +143,7 @@ class MirrorCheckpointConnector(SourceConnector):
         return task_assignment.build_group_task_configs(self.props, self._assignments)
 
     def alter_offsets(self, props: Mapping[str, str], offsets: Sequence[SourceOffset]) -> bool:
-        """Check the format of altered offsets. The checkpoint task never reads these offsets."""
+        """Validate altered Connect source offsets. The checkpoint task never reads them."""
         connect_offsets.check_checkpoint_offsets(offsets)
         return True
 
@@ -161,7 +162,8 @@ class MirrorCheckpointConnector(SourceConnector):
             admin.close()
 
     def _run_scans(self, stop: threading.Event) -> None:
-        """Scan the groups every `refresh.groups.interval.seconds` (thread body)."""
+        """Scan the source's consumer groups every `refresh.groups.interval.seconds`. Runs on the
+        scan thread."""
         config, source = self._config, self._source
         assert config is not None
         assert source is not None
@@ -188,7 +190,8 @@ class MirrorCheckpointConnector(SourceConnector):
         )
 
     def _scan_groups(self, config: MirrorCheckpointConfig, source: ConsumerGroups) -> bool:
-        """Scan the groups. Returns True if tasks must be reconfigured. Raises `ConnectError`."""
+        """Scan the source's consumer groups. Returns True if tasks must be reconfigured. Raises
+        `ConnectError` if a request fails."""
         clock = self.context.clock
         end = Deadline.after(config.common.admin_timeout_s, now_s=clock.now_s())
         listed = source.list_groups(config.common.admin_timeout_s)
@@ -213,11 +216,11 @@ class MirrorCheckpointConnector(SourceConnector):
         known = self._groups
         selected = group_selection.select_groups(config.flow, topics, followed=known or ())
         change = group_selection.compare_selection(known or (), selected)
-        self._log_changes(selected, change, failed, filtered.unmatched)
+        self._log_group_changes(selected, change, failed, filtered.unmatched)
         self._groups = selected.groups
         return known is None or bool(change)
 
-    def _log_changes(
+    def _log_group_changes(
         self,
         selected: SelectedGroups,
         change: GroupSelectionChange,
@@ -245,7 +248,8 @@ class MirrorCheckpointConnector(SourceConnector):
             )
 
     def _handle_thread_death(self, end: ThreadDied) -> None:
-        """Fail the connector when its thread dies, because new groups would not be replicated."""
+        """Fail the connector if its scan thread dies, because new groups would not be
+        replicated."""
         error = end.error
         self.context.raise_error(
             error if isinstance(error, Exception) else FatalError(f"thread {end.name} ended")

@@ -1,4 +1,5 @@
-"""MirrorCheckpointTask: emits checkpoints of its groups and optionally syncs group offsets.
+"""MirrorCheckpointTask: emits checkpoints of the consumer groups that are assigned to the task and
+optionally syncs group offsets.
 
 At startup the task reads the published checkpoints (`CheckpointTable`), then the offset syncs. If
 the published checkpoints can be read, all syncs are used; otherwise only syncs written after the
@@ -81,17 +82,17 @@ _LOG = logging.getLogger(__name__)
 
 
 class NewCheckpoint(NamedTuple):
-    """A checkpoint to emit, and its record."""
+    """A checkpoint to emit, with the key and value of its record."""
 
     checkpoint: Checkpoint
     key: bytes
     value: bytes
     is_first: bool
-    """True if the group had no checkpoint for the partition before."""
+    """True if this is the group's first checkpoint for the partition."""
 
 
 class CheckpointRounds:
-    """Computes new checkpoints in rounds. Each round is one pass over all groups of the task.
+    """Computes a task's new checkpoints in rounds. A round is one pass over all groups of the task.
 
     Not thread-safe except for `find_groups`. No request is sent before `load` is called.
     """
@@ -145,8 +146,8 @@ class CheckpointRounds:
         return self._has_history is not None and self._syncs is not None and self._syncs.is_ready
 
     def load(self) -> bool:
-        """Continue loading the published checkpoints and offset syncs. Returns True once
-        `is_loaded`. Raises `ConnectError` if a retry may help."""
+        """Continue loading the published checkpoints and offset syncs. Returns True once both are
+        loaded. Raises `ConnectError` if a retry may succeed."""
         if self._has_history is None:
             self._has_history = self._load_published_checkpoints()
             if self._has_history is None:
@@ -176,12 +177,12 @@ class CheckpointRounds:
 
     @property
     def is_in_progress(self) -> bool:
-        """True if the current round is not finished."""
+        """True if the current pass over all groups is not finished."""
         return bool(self._remaining_chunks or self._unsent)
 
     @property
     def is_complete(self) -> bool:
-        """True if the last round is finished and all groups and offsets could be read."""
+        """True if the last pass over all groups is finished and read all groups and offsets."""
         return not self.is_in_progress and not self._failed_groups and not self._failed_reads
 
     def compute_checkpoints(self) -> list[NewCheckpoint]:
@@ -194,7 +195,7 @@ class CheckpointRounds:
             self._begin_round()
         try:
             while self._remaining_chunks and not self._unsent:
-                self._unsent = self._process_groups(self._remaining_chunks.pop())
+                self._unsent = self._compute_group_checkpoints(self._remaining_chunks.pop())
         except ConnectError:
             self._remaining_chunks.clear()
             raise
@@ -207,14 +208,16 @@ class CheckpointRounds:
         return checkpoints
 
     def _begin_round(self) -> None:
-        """Start a round: read the checkpoints published by other tasks first, then the groups.
+        """Start a pass over all groups: read the checkpoints published by other tasks, then the
+        groups.
 
         In the opposite order, a checkpoint that another task publishes later would make a group
-        appear to move backwards. Raises `LogTruncatedError` if the state must be loaded again.
+        appear to move backwards. Raises `LogTruncatedError` if the published checkpoints must be
+        loaded again.
         """
         try:
             if self._published is not None:
-                self._refresh_or_warn(READING_CHECKPOINTS, self._read_published_checkpoints)
+                self._refresh_or_log_warning(READING_CHECKPOINTS, self._read_published_checkpoints)
         except LogTruncatedError:
             self._forget_published_checkpoints()
             self._has_history = None
@@ -224,7 +227,7 @@ class CheckpointRounds:
         )[::-1]
         self._failed_groups = 0
 
-    def _process_groups(self, names: Sequence[str]) -> list[NewCheckpoint]:
+    def _compute_group_checkpoints(self, names: Sequence[str]) -> list[NewCheckpoint]:
         results = self._source.fetch_changed_positions(
             names, self._config.common.admin_timeout_s, seen=self._last_positions
         )
@@ -260,20 +263,24 @@ class CheckpointRounds:
         return checkpoints_made
 
     def _refresh_offsets(self) -> None:
-        """Refresh offset syncs and the offset map after reading the groups, so that the consumed
-        records are likely covered."""
+        """Refresh offset syncs and the offset map. Call after reading group offsets, so that the
+        syncs and the map probably include the offsets that the groups have committed."""
         syncs = self._syncs
         assert syncs is not None, "call load first"
         if self._clock.now_s() < self._refresh_due_s:
             return
-        self._refresh_or_warn(READING_OFFSET_SYNCS, lambda: syncs.refresh(TOPIC_READ_TIMEOUT_S))
-        self._refresh_or_warn(READING_OFFSET_MAP, lambda: self._map.refresh(TOPIC_READ_TIMEOUT_S))
+        self._refresh_or_log_warning(
+            READING_OFFSET_SYNCS, lambda: syncs.refresh(TOPIC_READ_TIMEOUT_S)
+        )
+        self._refresh_or_log_warning(
+            READING_OFFSET_MAP, lambda: self._map.refresh(TOPIC_READ_TIMEOUT_S)
+        )
         self._refresh_due_s = self._clock.now_s() + MAX_OFFSETS_AGE_S
         if self._map.reset_count != self._map_resets:
             self._map_resets = self._map.reset_count
             self._last_positions.clear()
 
-    def _refresh_or_warn(self, doing: str, refresh: Callable[[], None]) -> None:
+    def _refresh_or_log_warning(self, doing: str, refresh: Callable[[], None]) -> None:
         try:
             refresh()
         except LogTruncatedError:
@@ -292,9 +299,9 @@ class CheckpointRounds:
         return self._map.translate(partition, upstream, newest=self._syncs.get_newest(partition))
 
     def _is_record_replicated(self, partition: TopicPartition, upstream: int) -> bool:
-        """Return True if the record at a source offset has been replicated to the target. The
-        offset map decides, or offset syncs if there is no map or Java continued replication after
-        it."""
+        """Return True if the record at a source offset has been replicated to the target, according
+        to the offset map. Offset syncs are used if there is no map or Java has replicated since the
+        map ended."""
         assert self._syncs is not None, "call load first"
         newest = self._syncs.get_newest(partition)
         copied_to = self._map.get_next_source_offset(partition, newest=newest)
@@ -319,8 +326,8 @@ class CheckpointRounds:
             self._syncs.close()
 
     def _load_published_checkpoints(self) -> bool | None:
-        """Read the published checkpoints. Returns False if they cannot be read, None if the read is
-        unfinished."""
+        """Read the published checkpoints. Returns True when all have been read, False if they
+        cannot be read, and None if the read must be continued."""
         if self._published is None:
             self._published = self._clients.create_checkpoints_reader()
         try:
@@ -395,7 +402,8 @@ class MirrorCheckpointTask(SourceTask):
         self._publisher: SnapshotPublisher[CheckpointGroupsSnapshot] | None = None
         self._acknowledged = AcknowledgedRounds()
         self._stored_records: deque[None] = deque()
-        """One entry per stored record that has not been counted yet. Any thread may append."""
+        """One entry per record that Kafka has stored and that has not been counted yet. Any thread
+        may append."""
         self._emit_interval_s = self._sync_interval_s = math.inf
         self._emit_due_s = self._sync_due_s = 0.0
 
@@ -403,7 +411,8 @@ class MirrorCheckpointTask(SourceTask):
         return java_classes.KAFKA_VERSION
 
     def start(self, props: Mapping[str, str]) -> None:
-        """Parse the configuration without sending requests. Raises `ConfigError`."""
+        """Parse the configuration without sending requests. Raises `ConfigError` if it is
+        invalid."""
         config = mirror_connector_config.parse_checkpoint_config(props)
         groups = task_assignment.parse_groups(props)
         number = task_assignment.parse_task_index(props)
@@ -455,7 +464,7 @@ class MirrorCheckpointTask(SourceTask):
 
     def poll(self) -> Sequence[SourceRecord] | None:
         assert self._rounds is not None, "call start first"
-        self._publish_round()
+        self._publish_round_status()
         now_s = self.context.clock.now_s()
         if self._rounds.is_in_progress:
             return self._emit_checkpoints(self._rounds)
@@ -472,7 +481,7 @@ class MirrorCheckpointTask(SourceTask):
             return None
         if now_s >= self._emit_due_s:
             return self._emit_checkpoints(self._rounds)
-        self._sync_groups(self._rounds)
+        self._write_group_offsets(self._rounds)
         return None
 
     def commit_record(self, record: SourceRecord, metadata: RecordMetadata | None) -> None:
@@ -487,15 +496,15 @@ class MirrorCheckpointTask(SourceTask):
     def _load_state(self, rounds: CheckpointRounds) -> None:
         """Continue loading the published checkpoints and offset syncs. Until loading is finished,
         no checkpoints are emitted and no group offsets are written."""
-        done = self._run_or_warn(LOADING_STATE, rounds.load)
+        done = self._run_or_log_warning(LOADING_STATE, rounds.load)
         if not done:
             retry_s = self.context.clock.now_s() + min(ROUND_RETRY_DELAY_S, self._emit_interval_s)
             self._emit_due_s = self._sync_due_s = retry_s
 
     def _emit_checkpoints(self, rounds: CheckpointRounds) -> list[SourceRecord]:
-        """Emit checkpoints. Also called at startup, to cover changes made while no task was
-        running."""
-        made = self._run_or_warn(EMITTING_CHECKPOINTS, rounds.compute_checkpoints)
+        """Emit new checkpoints. Also called at startup, to cover offsets that groups committed
+        while no task was running."""
+        made = self._run_or_log_warning(EMITTING_CHECKPOINTS, rounds.compute_checkpoints)
         now_s = self.context.clock.now_s()
         interval_s = self._emit_interval_s
         self._emit_due_s = now_s + (
@@ -506,13 +515,13 @@ class MirrorCheckpointTask(SourceTask):
         if made is not None and rounds.is_complete:
             groups = len(rounds.table.list_groups())
             self._acknowledged.end_round(CheckpointRound(ended_at_s=now_s, groups=groups))
-            self._publish_round()
+            self._publish_round_status()
         return [_build_checkpoint_record(each, self._topic, at_ms=at_ms) for each in made or ()]
 
-    def _sync_groups(self, rounds: CheckpointRounds) -> None:
+    def _write_group_offsets(self, rounds: CheckpointRounds) -> None:
         sync = self._offset_writer
         assert sync is not None
-        result = self._run_or_warn(WRITING_GROUP_OFFSETS, lambda: sync.run(rounds.table))
+        result = self._run_or_log_warning(WRITING_GROUP_OFFSETS, lambda: sync.run(rounds.table))
         if result is not None and result.written:
             groups = plurals.format_count(result.written, "group")
             _LOG.debug("wrote the offsets of %s to the target", groups)
@@ -521,7 +530,7 @@ class MirrorCheckpointTask(SourceTask):
             self._publish_snapshot(dataclasses.replace(self._snapshot, last_write_s=written_s))
         self._sync_due_s = self.context.clock.now_s() + self._sync_interval_s
 
-    def _publish_round(self) -> None:
+    def _publish_round_status(self) -> None:
         """Publish the status of the last round (pass over all groups) whose checkpoints the target
         has all acknowledged."""
         while self._stored_records:
@@ -546,8 +555,9 @@ class MirrorCheckpointTask(SourceTask):
             self._snapshot = shown
             self._publisher.publish(shown)
 
-    def _run_or_warn(self, doing: str, action: Callable[[], _T]) -> _T | None:
-        """Run an action. On failure, log a warning unless the task is stopping, and return None."""
+    def _run_or_log_warning(self, doing: str, action: Callable[[], _T]) -> _T | None:
+        """Run an action and return its result. If it fails, log a warning unless the task is
+        stopping, and return None."""
         try:
             result = action()
         except ConnectError as error:

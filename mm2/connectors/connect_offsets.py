@@ -34,17 +34,17 @@ def build_checkpoint_partition(group: str, partition: TopicPartition) -> dict[st
 
 
 def read_next_offset(stored: Mapping[str, Any] | None) -> int | None:
-    """Return the next offset to replicate, or None if nothing has been replicated.
+    """Return the next source offset to replicate, or None if nothing has been replicated.
 
-    Java stores the last offset that the target acknowledged.
+    As in Java, the stored offset is the last one that the target acknowledged.
     """
     offset = None if stored is None else stored.get(OFFSET_KEY)
     return offset + 1 if isinstance(offset, int) and offset >= 0 else None
 
 
 def build_source_offset(position: int) -> dict[str, int]:
-    """Build the source offset that Java stores if `position` (greater than 0) is the next offset to
-    replicate."""
+    """Build the Connect source offset that Java stores when `position` (greater than 0) is the next
+    offset to replicate."""
     assert position > 0, position
     return {OFFSET_KEY: position - 1}
 
@@ -80,7 +80,7 @@ def check_source_offsets(offsets: Sequence[SourceOffset]) -> None:
     with Java's messages."""
     for each in offsets:
         if each.offset is not None:
-            partition = _require_partition(each)
+            partition = _require_source_partition(each)
             _check_string_key(partition, CLUSTER_KEY)
             _check_string_key(partition, TOPIC_KEY)
             _check_partition_number(partition)
@@ -88,12 +88,11 @@ def check_source_offsets(offsets: Sequence[SourceOffset]) -> None:
 
 
 def check_checkpoint_offsets(offsets: Sequence[SourceOffset]) -> None:
-    """Validate altered offsets of MirrorCheckpointConnector, which must be 0. Raises
-    `ConnectError`.
-    """
+    """Validate altered offsets of MirrorCheckpointConnector, which must be 0. Raises `ConnectError`
+    with Java's messages."""
     for each in offsets:
         if each.offset is not None:
-            partition = _require_partition(each)
+            partition = _require_source_partition(each)
             _check_string_key(partition, GROUP_KEY)
             _check_string_key(partition, TOPIC_KEY)
             _check_partition_number(partition)
@@ -101,31 +100,30 @@ def check_checkpoint_offsets(offsets: Sequence[SourceOffset]) -> None:
 
 
 def check_heartbeat_offsets(offsets: Sequence[SourceOffset]) -> None:
-    """Validate altered offsets of MirrorHeartbeatConnector, which must be 0. Raises
-    `ConnectError`.
-    """
+    """Validate altered offsets of MirrorHeartbeatConnector, which must be 0. Raises `ConnectError`
+    with Java's messages."""
     for each in offsets:
         if each.offset is not None:
-            partition = _require_partition(each)
+            partition = _require_source_partition(each)
             _check_string_key(partition, heartbeat_schedule.SOURCE_ALIAS_KEY)
             _check_string_key(partition, heartbeat_schedule.TARGET_ALIAS_KEY)
             _check_altered_offset(each, only_zero=True)
 
 
-def _require_partition(each: SourceOffset) -> Mapping[str, Any]:
+def _require_source_partition(each: SourceOffset) -> Mapping[str, Any]:
     if each.partition is None:
         raise ConnectError("Source partitions may not be null")
     return each.partition
 
 
 def _check_string_key(partition: Mapping[str, Any], key: str) -> None:
-    value = _require_key(partition, key)
+    value = _require_partition_key(partition, key)
     if not isinstance(value, str):
         raise _build_invalid_key_error(partition, key, value, requirement="must be a string")
 
 
 def _check_partition_number(partition: Mapping[str, Any]) -> None:
-    value = _require_key(partition, PARTITION_KEY)
+    value = _require_partition_key(partition, PARTITION_KEY)
     if not _is_integer(value) or value > _INT_MAX:
         raise _build_invalid_key_error(
             partition, PARTITION_KEY, value, requirement="must be an integer"
@@ -136,7 +134,7 @@ def _check_partition_number(partition: Mapping[str, Any]) -> None:
         )
 
 
-def _require_key(partition: Mapping[str, Any], key: str) -> Any:
+def _require_partition_key(partition: Mapping[str, Any], key: str) -> Any:
     if key not in partition:
         raise ConnectError(
             f"Source partition {_format_java_map(partition)} is missing the '{key}' key, which "

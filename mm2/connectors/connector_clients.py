@@ -92,7 +92,7 @@ def create_acl_admin(
     clock: Clock,
     gone: Callable[[], bool],
 ) -> KafkaAclAdmin:
-    """Create an ACL client for the cluster of `role`. The parameters are those of
+    """Create an ACL client for the cluster of `role`. The parameters are as in
     `create_admin`."""
     access, client_id = _build_cluster_access(common, role, use=use, task=None)
     return KafkaAclAdmin(access, client_id=client_id, clock=clock, is_shutting_down=gone)
@@ -137,7 +137,7 @@ def create_consumer_groups(
     task: int | str | None = None,
     gone: Callable[[], bool],
 ) -> KafkaGroups:
-    """Create a consumer group client for the cluster of `role`. The parameters are those of
+    """Create a consumer group client for the cluster of `role`. The parameters are as in
     `create_admin`."""
     access, client_id = _build_cluster_access(common, role, use=use, task=task)
     return KafkaGroups(access, client_id=client_id, clock=clock, is_shutting_down=gone)
@@ -151,7 +151,7 @@ def create_log_offsets(
     clock: Clock,
     task: int | str | None = None,
 ) -> KafkaLogOffsets:
-    """Create a client that reads partition end offsets. The parameters are those of
+    """Create a client that reads partition end offsets. The parameters are as in
     `create_admin`."""
     access, client_id = _build_cluster_access(common, role, use=use, task=task)
     return KafkaLogOffsets(access, client_id=client_id, clock=clock)
@@ -167,8 +167,8 @@ def create_topic_reader(
     topic: str,
     partitions: int = 1,
 ) -> TopicReader:
-    """Create a reader of a topic that has `partitions` partitions. The other parameters are those
-    of `create_admin`."""
+    """Create a reader of a topic that has `partitions` partitions. The other parameters are as in
+    `create_admin`."""
     access, client_id = _build_cluster_access(common, role, use=use, task=task)
     return TopicReader(
         access, client_id=client_id, topics=[topic], partitions=partitions, clock=clock
@@ -178,7 +178,7 @@ def create_topic_reader(
 def _build_cluster_access(
     common: MirrorConnectorConfig, role: ClientRole, *, use: str, task: int | str | None
 ) -> tuple[KafkaClusterAccess, str]:
-    """Build the settings with which a client accesses a cluster, and its `client.id`."""
+    """Build the connection settings of a client and its `client.id`."""
     properties = dict(common.client_properties(role, use, task=task))
     if not properties.get(client_keys.BOOTSTRAP_SERVERS, "").strip():
         raise ConfigError(
@@ -217,7 +217,8 @@ class CheckpointClients(Protocol):
 
 
 class KafkaCheckpointClients:
-    """Creates clients with Java's client ids. Raises `FatalError` for unsupported settings."""
+    """Creates the Kafka clients of the checkpoint connector and its tasks, with Java's client ids.
+    Raises `FatalError` for unsupported settings."""
 
     def __init__(
         self,
@@ -347,8 +348,8 @@ class SourceTaskClients(Protocol):
 
 
 class KafkaSourceTaskClients:
-    """Creates clients, with Java's client ids where Java has the same client. Raises `FatalError`
-    for unsupported settings."""
+    """Creates the Kafka clients of a source task, with Java's client ids where Java has the same
+    client. Raises `FatalError` for unsupported settings."""
 
     def __init__(
         self,
@@ -372,7 +373,7 @@ class KafkaSourceTaskClients:
         flow = self._config.flow
         factor = flow.replication_factor
         log = KafkaFlowStateLog(
-            self._parse_access(client_roles.TARGET_PRODUCER),
+            self._parse_cluster_access(client_roles.TARGET_PRODUCER),
             source_alias=flow.source,
             client_id=self._build_client_properties(
                 client_roles.TARGET_PRODUCER, LEDGER_CLIENT_ID_SUFFIX
@@ -422,7 +423,7 @@ class KafkaSourceTaskClients:
             client_roles.CLIENT_ID
         ]
         return KafkaRecordWriter(
-            self._parse_access(role), client_id=name, topic=topic.name, clock=self._clock
+            self._parse_cluster_access(role), client_id=name, topic=topic.name, clock=self._clock
         )
 
     def source(self) -> ClusterAccess:
@@ -441,8 +442,8 @@ class KafkaSourceTaskClients:
 
     def operator(self) -> OperatorCommands:
         return command_arguments.build_operator_commands(
-            source=self._parse_access(client_roles.SOURCE_CONSUMER),
-            target=self._parse_access(client_roles.TARGET_PRODUCER),
+            source=self._parse_cluster_access(client_roles.SOURCE_CONSUMER),
+            target=self._parse_cluster_access(client_roles.TARGET_PRODUCER),
             connector=self._config.common.name,
         )
 
@@ -458,7 +459,7 @@ class KafkaSourceTaskClients:
     def _build_client_properties(self, role: ClientRole, use: str) -> dict[str, str]:
         return dict(self._config.common.client_properties(role, use, task=self._task))
 
-    def _parse_access(self, role: ClientRole) -> KafkaClusterAccess:
+    def _parse_cluster_access(self, role: ClientRole) -> KafkaClusterAccess:
         common = self._config.common
         alias = common.source if role.side == "source" else common.target
         properties = client_roles.resolve_role_properties(common.props, role)
@@ -542,7 +543,8 @@ class SourceConnectorClients(Protocol):
 
 
 class KafkaSourceConnectorClients:
-    """Creates clients with Java's client ids. Raises `FatalError` for unsupported settings."""
+    """Creates the Kafka clients of the source connector, with Java's client ids. Raises
+    `FatalError` for unsupported settings."""
 
     def __init__(
         self,

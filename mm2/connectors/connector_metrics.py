@@ -43,8 +43,8 @@ _SAMPLING = SampleWindows()
 
 @dataclass(slots=True)
 class WindowedLatencies:
-    """Statistics of one latency over the sample windows, in milliseconds. The last value of a batch
-    is that of its youngest record."""
+    """Statistics of a latency over the sample windows, in milliseconds. The latest value is that of
+    the youngest record in the latest report."""
 
     _newest_ms: float = math.nan
     _sampled: WindowedStat = field(default_factory=lambda: WindowedStat(_SAMPLING))
@@ -71,7 +71,7 @@ class WindowedLatencies:
 
 
 def compute_checkpoint_attributes(latencies: WindowedLatencies, now_s: float) -> dict[str, float]:
-    """Compute the attributes of `CHECKPOINT_METRICS`."""
+    """Compute the values of the JMX attributes that `CHECKPOINT_METRICS` declares."""
     return latencies.compute_attributes("checkpoint-latency-ms", now_s)
 
 
@@ -80,8 +80,8 @@ class PartitionStatistics:
     """Metrics of one source partition, accumulated over all copy processes of the task.
 
     Invariant: `_records` and `_bytes` are the counters of the newest copy process. A copy process
-    sends its first gauge (report of a partition's state) before it copies a record, so a smaller
-    counter indicates a new copy process.
+    sends its first progress report before it copies a record, so a smaller counter indicates a new
+    copy process.
     """
 
     _record_stats: WindowedStat = field(default_factory=lambda: WindowedStat(_SAMPLING))
@@ -95,8 +95,8 @@ class PartitionStatistics:
     """Halt reason of the partition; "" if it is not halted."""
 
     def observe(self, gauge: PartitionGauge, now_s: float) -> None:
-        """Record a gauge (a copy process's report of the partition's state and counters). Call once
-        per gauge, in order."""
+        """Record a copy process's progress report of the partition. Call once per report, in
+        order."""
         if gauge.records < self._records:
             self._records = self._bytes = 0
         if gauge.records > self._records:
@@ -109,7 +109,7 @@ class PartitionStatistics:
         self.halt_reason = gauge.cause if gauge.phase == PartitionPhase.HALTED.value else ""
 
     def compute_attributes(self, now_s: float) -> dict[str, float]:
-        """Compute the attributes of `SOURCE_METRICS`."""
+        """Compute the values of the JMX attributes that `SOURCE_METRICS` declares."""
         counted, sized = (
             self._record_stats.compute_statistics(now_s),
             self._byte_stats.compute_statistics(now_s),
@@ -175,12 +175,12 @@ SOURCE_METRICS = JmxMetricGroup(
     tags=(*_FLOW_LABELS, *_PARTITION_LABELS),
     attributes={
         "record-count": "Records that the target has acknowledged.",
-        "record-rate": "Records that the target has acknowledged, per second.",
+        "record-rate": "Records per second that the target has acknowledged.",
         **_describe_windowed_attributes(
             "record-age-ms", "Age of records when fetched from the source"
         ),
         "byte-count": "Bytes of compressed record batches that the target has acknowledged.",
-        "byte-rate": "Bytes of compressed record batches acknowledged, per second.",
+        "byte-rate": "Compressed bytes per second that the target has acknowledged.",
         **_describe_windowed_attributes(
             "replication-latency-ms", "Age of records when the target acknowledged them"
         ),
@@ -240,7 +240,8 @@ AttributeValues = Mapping[tuple[str, ...], Mapping[str, float]]
 
 
 def declare_metrics(group: JmxMetricGroup, form: str) -> dict[str, Metric]:
-    """Return the metrics of a group by attribute. `form` is the name format: `legacy` or `new`."""
+    """Return the declarations of a group's metrics by JMX attribute. `form` is the name format,
+    `legacy` or `new`."""
     assert form in (LEGACY_FORMAT, NEW_FORMAT), form
     prefix = f"{_LEGACY_PREFIX}_{group.name.lower()}" if form == LEGACY_FORMAT else _NEW_PREFIX
     return {
@@ -264,7 +265,8 @@ _DECLARED_METRICS = {
 def build_families(
     group: JmxMetricGroup, owner: MetricsOwner, rows: AttributeValues
 ) -> list[MetricFamily]:
-    """Build the metric families in every configured name format."""
+    """Build the Prometheus metric families of a JMX metric group, in each configured name
+    format."""
     families = []
     for form in owner.formats:
         owner_labels = _build_owner_labels(owner, form)
@@ -278,8 +280,8 @@ def build_families(
 def build_mm2_family(
     metric: Metric, owner: MetricsOwner, values: Mapping[tuple[str, ...], float]
 ) -> MetricFamily:
-    """Build the family of a metric that Java lacks. `values` is keyed by the label values without
-    source and target."""
+    """Build the Prometheus family of a metric that only mm2 has. `values` is keyed by the label
+    values except source and target."""
     series = {(owner.source, owner.target, *about): value for about, value in values.items()}
     return MetricFamily(metric=metric, series=series)
 
@@ -297,8 +299,8 @@ def build_metrics_owner(task: ConnectorTaskId, config: MirrorConnectorConfig) ->
 
 
 class SourceMetrics:
-    """Metrics of a source task by mirror partition. A partition's metrics are exposed while it is
-    assigned."""
+    """Metrics of a source task by mirror partition. A partition's metrics are exposed while the
+    partition is assigned to the task."""
 
     def __init__(
         self,
@@ -324,8 +326,8 @@ class SourceMetrics:
             }
 
     def observe(self, where: PartitionSetup, gauge: PartitionGauge) -> None:
-        """Record a gauge (a copy process's report of a partition's state and counters). Call once
-        per gauge, in order. Gauges of unassigned partitions are ignored."""
+        """Record a copy process's progress report of a partition. Call once per report, in order.
+        Reports of unassigned partitions are ignored."""
         with self._lock:
             statistics = self._statistics.get(_build_partition_labels(where))
             if statistics is not None:
@@ -349,8 +351,8 @@ class SourceMetrics:
 
 
 class CheckpointMetrics:
-    """Metrics of a checkpoint task by group and mirror partition. A metric is exposed from the
-    first checkpoint of its group and partition on."""
+    """Metrics of a checkpoint task by group and mirror partition. A metric is exposed once its
+    group has a checkpoint for its partition."""
 
     def __init__(self, owner: MetricsOwner, *, clock: Clock) -> None:
         self._owner = owner

@@ -1,5 +1,5 @@
-"""Tracks the progress of a task over successive copy processes: gauges (reports of each partition's
-state and counters), totals, latencies and incidents."""
+"""Tracks the progress of a task over successive copy processes: each partition's newest progress
+report (`PartitionGauge`), totals, latencies and incidents."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from mm2.replication.replication_latency import LatencySnapshot
 
 
 class CopyTotals(NamedTuple):
-    """Counters of a partition, summed over all copy processes. Each has the meaning of the counter
-    of the same name in `PartitionGauge`."""
+    """Counters of a partition, summed over all copy processes. `PartitionGauge` defines each
+    counter."""
 
     records: int = 0
     bytes: int = 0
@@ -35,11 +35,10 @@ _LIFE_NUMBERS = itertools.count(1)
 
 
 class TaskCopyProgress:
-    """Gauges (reports of a partition's state and counters), totals and latencies of a task's
-    partitions.
+    """Progress reports (`PartitionGauge`), totals and latencies of a task's partitions.
 
     `counter_generation` identifies the period over which counters accumulate, as in `TaskStatus`.
-    `gauges` contains the newest gauge of each partition, by index in `partitions`. `latency`
+    `gauges` contains the newest report of each partition, by index in `partitions`. `latency`
     contains the latencies over all copy processes; it is None before the first report. Its
     `ahead_ms` is the maximum over approximately the last minute.
     """
@@ -47,8 +46,8 @@ class TaskCopyProgress:
     def __init__(
         self, partitions: Sequence[PartitionSetup], *, previous: TaskCopyProgress | None = None
     ) -> None:
-        """Create the progress of a new assignment. `previous` is that of the previous assignment:
-        the counters of partitions in both assignments continue."""
+        """Create the progress of a new assignment. `previous` is the progress of the previous
+        assignment; partitions that are in both keep their counters."""
         self.counter_generation: int = (
             next(_LIFE_NUMBERS) if previous is None else previous.counter_generation
         )
@@ -63,8 +62,8 @@ class TaskCopyProgress:
         self._previous_latency = LatencySnapshot() if self.latency is None else self.latency
 
     def record_gauge(self, gauge: PartitionGauge) -> bool:
-        """Store a gauge (report of a partition's state and counters). Returns True if the
-        partition's phase or reason has changed."""
+        """Store a partition's progress report. Returns True if the partition's phase or reason has
+        changed."""
         before = self.gauges.get(gauge.index)
         self.gauges[gauge.index] = gauge
         return before is None or (before.phase, before.reason) != (gauge.phase, gauge.reason)
@@ -80,10 +79,12 @@ class TaskCopyProgress:
         )
 
     def record_copy_end(self, reason: str) -> None:
-        """Keep the totals of a copy process that has ended, because the next one counts from
-        zero."""
+        """Add the counters of a copy process that has ended to the totals, because the next copy
+        process counts from zero."""
         self._previous_totals |= {index: self.get_totals(index) for index in self.gauges}
-        self.gauges = {index: _to_idle_gauge(gauge, reason) for index, gauge in self.gauges.items()}
+        self.gauges = {
+            index: _build_idle_gauge(gauge, reason) for index, gauge in self.gauges.items()
+        }
         if self.latency is not None:
             self._previous_latency = self.latency
 
@@ -105,7 +106,7 @@ class TaskCopyProgress:
         return {name: self.get_totals(index) for index, name in enumerate(self._names)}
 
 
-def _to_idle_gauge(gauge: PartitionGauge, reason: str) -> PartitionGauge:
+def _build_idle_gauge(gauge: PartitionGauge, reason: str) -> PartitionGauge:
     idle = dataclasses.replace(
         gauge, records=0, bytes=0, batches=0, reencoded_batches=0, already_stored_records=0
     )
@@ -126,8 +127,9 @@ class IncidentCounts:
     _newest_ids: dict[tuple[TopicPartition, IncidentKind], str] = field(default_factory=dict)
 
     def record_stored_incident(self, key: bytes, value: bytes) -> str | None:
-        """Count a stored incident. Returns the line to log, or None if the incident was counted
-        before. Raises the same errors as `incident_records.decode_incident`."""
+        """Count an incident that is stored in the incident topic. Returns the line to log, or None
+        if the incident was already counted. Raises the same errors as
+        `incident_records.decode_incident`."""
         incident = incident_records.decode_incident(key, value)
         partition = TopicPartition(incident.topic, incident.partition)
         if self._newest_ids.get((partition, incident.kind)) == incident.id:

@@ -1,9 +1,9 @@
 """Starts, monitors and restarts the copy process of one task, and stores its stream of offset map
 records and incidents.
 
-The copy process replicates the records. The supervisor sends it settings, answers its requests, and
-appends its stream to the flow store (the internal topics) in order before acknowledging it. A copy
-process that ends unexpectedly is restarted after a backoff. The first copy process is started
+The copy process replicates the records. The supervisor sends it settings, responds to its requests,
+and appends its stream to the flow store (the internal topics) in order before acknowledging it. A
+copy process that ends unexpectedly is restarted after a backoff. The first copy process is started
 before its settings are known, while the clusters are being read.
 """
 
@@ -41,10 +41,10 @@ from mm2.replication.recovery_instructions import FlowStateRecord, RecoveredStat
 
 @dataclass(slots=True)
 class StoredStreamPosition:
-    """Tracks which stream items of a copy process (records for the flow's internal topics, numbered
-    from 1) are stored.
+    """Tracks up to which number the items of a copy process's stream are stored. The items are
+    records for the flow's internal topics, numbered from 1.
 
-    Invariant: all items up to `through` are stored; the next item is not.
+    Invariant: all items up to number `through` are stored; item `through` + 1 is not.
     """
 
     through: int = 0
@@ -59,7 +59,8 @@ class StoredStreamPosition:
             self._stored_ahead.remove(self.through)
 
     def pop_advance(self) -> int | None:
-        """Return `through` if it has advanced since the last call, else None."""
+        """Return the number up to which all items are stored if it has advanced since the last
+        call, else None."""
         if self.last_reported == self.through:
             return None
         self.last_reported = self.through
@@ -73,7 +74,8 @@ which a waiting process exits."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyStarter:
-    """Starts the copy processes of one task. Their messages are delivered to `inbox`."""
+    """Starts the copy processes of one task. Messages from the processes are delivered to
+    `inbox`."""
 
     flow: str
     task: int
@@ -95,27 +97,27 @@ class CopyStarter:
 
 
 class EarlyCopyStart:
-    """A copy process that is started before its settings are known. Call `take` to use the process,
-    or `end` to discard it."""
+    """Starts a copy process before its settings are known. Call `take_process` to use the process,
+    or `end` to end it."""
 
     def __init__(self, starter: CopyStarter, get_endpoints: Callable[[], CopyEndpoints]) -> None:
-        """Prepare the start. `get_endpoints` returns the clusters and topics to which the copy
-        process connects."""
+        """Prepare to start a copy process. `get_endpoints` returns the clusters and topics to which
+        the process connects."""
         self._starter = starter
         self._endpoints = get_endpoints
         self._started: StartedCopyProcess | None = None
         self._until_s: float | None = None
 
     def tick(self, now_s: float) -> None:
-        """Start the process, or end it after `EARLY_START_TIMEOUT_S`. Call while the settings are
-        unknown."""
+        """Start the copy process at the first call, or end it after `EARLY_START_TIMEOUT_S`. Call
+        while the settings are unknown."""
         if self._until_s is None:
             self._until_s = now_s + EARLY_START_TIMEOUT_S
             started = self._started = self._starter.start()
             with contextlib.suppress(RetriableError):  # it has ended: another one will be started
                 started.channel.send(control_messages.encode_endpoints(self._endpoints()))
         elif now_s >= self._until_s:
-            self.end("no settings within the time limit")
+            self.end("its settings were not determined in time")
 
     def take_process(self) -> StartedCopyProcess | None:
         """Return the started copy process; the caller becomes its owner. Returns None if no process
@@ -127,7 +129,7 @@ class EarlyCopyStart:
         return None
 
     def end(self, reason: str) -> None:
-        """End the process. Thread-safe and idempotent."""
+        """End the copy process that was started early, if any. Thread-safe and idempotent."""
         started, self._started = self._started, None
         if started is not None:
             started.end(reason)
@@ -168,13 +170,13 @@ class CopyStream:
         self._next_number = 1
 
     def discard_waiting_items(self) -> None:
-        """Discard items that have not been appended yet. The next copy process recovers from the
-        stored state."""
+        """Discard stream items that have not been appended to the store. The next copy process
+        recovers from the stored state."""
         self._unappended.clear()
 
     def receive(self, message: Mapping[str, Any]) -> list[FlowStateRecord]:
-        """Queue the stream items of the control message `record` for `append_waiting_items`, and
-        return them."""
+        """Queue the stream items of a control message of type `record` for `append_waiting_items`,
+        and return them."""
         items = control_messages.decode_log_items(dict(message))
         control_messages.check_incident_items(items)
         if message["first"] != self._next_number:
@@ -197,8 +199,8 @@ class CopyStream:
             self._unappended.popleft()
 
     def pop_advance(self) -> int | None:
-        """Return the number of the last item up to which all items are stored, if it has advanced
-        since the last call, else None."""
+        """Return the number up to which all stream items are stored if it has advanced since the
+        last call, else None."""
         return self._stored.pop_advance()
 
     def _build_stored_handler(self, number: int, item: FlowStateRecord) -> OnRecorded:
@@ -238,17 +240,17 @@ class CopySupervisorDeps:
     random: Random
     on_log_broken: Callable[[ConnectError], None]
     query_producer_ids: QueryProducerIds
-    """Queries which of the source's producer ids belong to the reverse flow."""
+    """Finds out which of the source's producer ids belong to the reverse flow."""
     may_acquire: Callable[[float], bool]
     """Returns True if a partition may be acquired. The argument is the time in monotonic seconds at
     which the copy process requested this. Called repeatedly until it returns True."""
     may_keep_running: Callable[[float], bool]
-    """Returns False if another worker may already own the task. The copy process is then ended."""
+    """Returns False if another worker may own the task by now. The copy process is then ended."""
     on_streamed: Callable[[Sequence[FlowStateRecord]], None]
     """Called with the stream items, in order. Raises `MalformedMessageError` if it cannot decode
     them."""
     on_gauge: Callable[[PartitionSetup, PartitionGauge], None]
-    """Called with each gauge (report of a partition's state and counters), in order."""
+    """Called with each progress report of a partition, in order."""
 
 
 class CopySupervisor:
@@ -268,9 +270,9 @@ class CopySupervisor:
         early_copy: StartedCopyProcess | None = None,
         confirmed_after_s: float | None = None,
     ) -> None:
-        """Create a supervisor. The counters of `previous`, the previous supervisor, continue.
-        `early_copy` is a started copy process that is waiting for these settings. The first
-        acquisitions are also permitted by a confirmation of the task's group membership after
+        """Create a supervisor that continues the counters of the `previous` supervisor.
+        `early_copy` is a copy process that has been started and waits for these settings. The first
+        acquisitions may also rely on a confirmation of group membership that is newer than
         `confirmed_after_s`."""
         self.settings = settings
         self.state = TaskState.STARTING
@@ -327,7 +329,7 @@ class CopySupervisor:
     # Timers
 
     def tick(self, now_s: float) -> None:
-        """Start the copy process when due, end it if it is unresponsive, and answer its
+        """Start the copy process when due, end it if it is unresponsive, and respond to its
         requests."""
         if self.has_ended:
             return
@@ -339,12 +341,12 @@ class CopySupervisor:
             if self.state is TaskState.STOPPING:
                 self.state = TaskState.STOPPED
             elif now_s >= self._start_at_s:
-                self._start_copy(now_s)
+                self._start_copy_process(now_s)
             return
-        self._check_copy(now_s)
+        self._check_copy_process(now_s)
         self._stream.append_waiting_items()
         for line in self._stall_log.pop_lines(self._names, now_s):
-            self._log_line(logging.WARNING, "%s", line)
+            self._log_with_task_number(logging.WARNING, "%s", line)
         while self._acquisition_requests and around.may_acquire(self._acquisition_requests[0][1]):
             self._send_message(
                 {"type": "acquisition_granted", "id": self._acquisition_requests.popleft()[0]}
@@ -353,7 +355,7 @@ class CopySupervisor:
             self._next_heartbeat_s = now_s + control_messages.HEARTBEAT_INTERVAL_S
             self._send_message({"type": "heartbeat"})
 
-    def _start_copy(self, now_s: float) -> None:
+    def _start_copy_process(self, now_s: float) -> None:
         if self._early_copy is not None and not self._early_copy.is_usable:
             self._end_early_copy()
         early_copy, self._early_copy = self._early_copy, None
@@ -376,8 +378,9 @@ class CopySupervisor:
         if self._paused:
             self._send_message({"type": "pause"})
 
-    def _check_copy(self, now_s: float) -> None:
-        """Check whether the copy process has a slot in the engine, is alive, or has ended."""
+    def _check_copy_process(self, now_s: float) -> None:
+        """Update the state from the copy process: waiting for a slot in the engine, running, or
+        ended. End the process if it does not report in time."""
         assert self._handle is not None
         if self._connection_lost is not None:
             self._await_final_error(*self._connection_lost, now_s)
@@ -414,16 +417,15 @@ class CopySupervisor:
         self.reason = reason
         delay_s = self._backoff.next_delay_s(self._deps.random)
         self._start_at_s = now_s + delay_s
-        self._log_line(
+        self._log_with_task_number(
             logging.WARNING, "%s; restarting the copy process in %.1f s", reason, delay_s
         )
 
     # Messages of the copy process
 
     def handle_message(self, message: dict[str, Any], now_s: float) -> None:
-        """Handle a message from the copy process (`control_messages`), or the end of its
-        connection. After a malformed message, the copy process is ended and a new one is
-        started."""
+        """Handle a message from the copy process (`control_messages`) or the end of its connection.
+        A malformed message ends the copy process, and a new one is started."""
         self._reported_at_s = now_s
         try:
             self._dispatch_message(message, now_s)
@@ -436,7 +438,7 @@ class CopySupervisor:
         well_formed = control_messages.reject_malformed_message(message)
         match message["type"]:
             case "gauges":
-                self._handle_gauges(message, now_s)
+                self._handle_progress_reports(message, now_s)
             case "record":
                 self._handle_stream_message(message)
             case "recovered_state_request":
@@ -483,7 +485,7 @@ class CopySupervisor:
         self._handle.cancel()
         self._handle_copy_end(self._fatal or error or f"lost the copy process ({reason})", now_s)
 
-    def _handle_gauges(self, message: dict[str, Any], now_s: float) -> None:
+    def _handle_progress_reports(self, message: dict[str, Any], now_s: float) -> None:
         with control_messages.reject_malformed_message(message):
             shift_s = self._clock_shift.record(message, now_s)
             latency = progress_reports.decode_latency_snapshot(message, shift_s)
@@ -495,7 +497,7 @@ class CopySupervisor:
         if self.state in (TaskState.STARTING, TaskState.WAITING_FOR_SLOT):
             self.state = TaskState.RUNNING
             self.reason = ""
-            self._log_line(logging.INFO, "running")
+            self._log_with_task_number(logging.INFO, "running")
         self._stall_log.record_connection_errors(errors, now_s)
         self.progress.record_latency(latency, now_s)
         for gauge in gauges:
@@ -510,15 +512,17 @@ class CopySupervisor:
     def _log_phase_change(self, gauge: PartitionGauge) -> None:
         setup = self.settings.partitions[gauge.index]
         if gauge.phase == "halted":
-            self._log_line(logging.ERROR, "%s is halted: %s", setup.source_name, gauge.reason)
+            self._log_with_task_number(
+                logging.ERROR, "%s is halted: %s", setup.source_name, gauge.reason
+            )
         elif gauge.phase == "fenced":
             self.fenced_reason = gauge.reason
-            self._log_line(logging.ERROR, "%s", gauge.reason)
+            self._log_with_task_number(logging.ERROR, "%s", gauge.reason)
 
     def _log_incident(self, key: bytes, value: bytes) -> None:
         line = self.incidents.record_stored_incident(key, value)
         if line is not None:
-            self._log_line(logging.WARNING, "%s", line)
+            self._log_with_task_number(logging.WARNING, "%s", line)
 
     def acknowledge_stored(self) -> None:
         """Acknowledge newly stored stream items to the copy process."""
@@ -552,7 +556,7 @@ class CopySupervisor:
         except ConnectError as error:
             self._channel.close(str(error))
 
-    def _log_line(self, level: int, message: str, *values: object) -> None:
+    def _log_with_task_number(self, level: int, message: str, *values: object) -> None:
         with log_context.bind_log_fields(task=self.settings.task):
             _log.log(level, message, *values)
 
@@ -590,7 +594,7 @@ class CopySupervisor:
             self._send_message({"type": "stop", "deadline_s": deadline_s})
 
     def restart(self, reason: str, now_s: float) -> None:
-        """Kill the copy process because its reports cannot be stored, and schedule a new one."""
+        """Kill the copy process and schedule the start of a new one."""
         self._end_early_copy()
         if self._channel is not None and self._handle is not None:
             self._handle.cancel()

@@ -1,4 +1,4 @@
-"""A flow's durable state in its offset map and incident topics, which is read and appended to.
+"""Reads and appends a flow's durable state: its offset map and incidents, each stored in a topic.
 
 Each store is owned by one thread. It preserves the order of each copy process's stream, and keeps
 in memory only what the task's partitions need. `TaskStateStore` reopens the store after a failure.
@@ -39,8 +39,8 @@ from mm2.replication.recovery_instructions import (
 )
 
 LEDGER_READ_TIMEOUT_S = 4.0
-"""Time limit of a read to the end of the store (the flow's offset map and incident topics).
-Shorter than `control_messages.PEER_TIMEOUT_S`, because no heartbeats are sent during a read."""
+"""Time limit for reading a flow's offset map and incident topics to their end. Shorter than
+`control_messages.PEER_TIMEOUT_S`, because no heartbeats are sent during a read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +68,7 @@ def must_reopen_log(error: ConnectError) -> bool:
 
 
 class FlowStateStore:
-    """A flow's offset map and incident topics.
+    """Reads and appends to a flow's offset map and incident topics.
 
     Invariant: the map in memory contains only records that were read back from the log, never
     records that were only sent.
@@ -81,7 +81,8 @@ class FlowStateStore:
         partitions: Collection[TopicPartition] | None = None,
         read_java_progress: ReadJavaProgress = lambda _: {},
     ) -> None:
-        """`partitions` are the partitions to keep in memory; None keeps all."""
+        """Create a store that keeps the map of these `partitions` in memory; None keeps all
+        partitions."""
         self._log = log
         self._record_filter = (
             _keep_all_records if partitions is None else _build_record_filter(partitions)
@@ -101,8 +102,7 @@ class FlowStateStore:
 
     @property
     def is_busy(self) -> bool:
-        """True if requests or appends are pending, so that `run_once` should be called without
-        delay."""
+        """True if requests or appends are pending and `run_once` should be called without delay."""
         return bool(self._state_requests) or self._log.pending > 0
 
     def close(self, timeout_s: float) -> None:
@@ -115,12 +115,12 @@ class FlowStateStore:
         self._log.append(topic, item.key, item.value, on_recorded=on_recorded)
 
     def request_recovered_state(self, request: RecoveredStateRequest) -> None:
-        """Queue a copy process's request for recovered state, to be answered by `run_once`."""
+        """Queue a copy process's request for recovered state. `run_once` responds to it."""
         self._state_requests.append(request)
 
     def run_once(self, timeout_s: float) -> None:
-        """Run callbacks of stored items, and answer all queued requests after one read to the end
-        of the log.
+        """Run the callbacks of stored items. If requests are queued, read the log to its end once
+        and respond to all of them.
 
         Raises `RetriableError` or `FatalError` if the log is broken and must be reopened.
         """
@@ -161,7 +161,7 @@ class FlowStateStore:
         only.
 
         The map of a partition is valid only if no `unreadable` record may concern the partition.
-        Raises `RetriableError` as `FlowStateLog.read_to_end`.
+        Raises `RetriableError` in the same cases as `FlowStateLog.read_to_end`.
         """
         for record in self._log.read_to_end(timeout_s):
             if record.topic is FlowStateTopic.MAP:
@@ -190,9 +190,9 @@ def _keep_all_records(_: MapKey) -> bool:
 
 
 def _build_record_filter(share: Collection[TopicPartition]) -> Callable[[MapKey], bool]:
-    """Build a filter that keeps all records of the assigned partitions. It also keeps eras (mirror
-    generations) and era requests of the other partitions of their topics, which show whether the
-    topic was replicated before."""
+    """Build a filter that keeps all map records of the assigned partitions. For the other
+    partitions of the same topics, it keeps only eras (mirror generations) and era requests, which
+    show whether the topic was replicated before."""
     kept = frozenset(share)
     topics = {each.topic for each in kept}
 
@@ -206,25 +206,27 @@ def _build_record_filter(share: Collection[TopicPartition]) -> Callable[[MapKey]
 
 
 def _ignore_tombstone_error(_error: ConnectError | None) -> None:
-    """Ignore a failed tombstone, because the next acquisition writes it again."""
+    """Ignore that a tombstone could not be written, because the next acquisition writes it
+    again."""
 
 
 LEDGER_ATTEMPT_TIMEOUT_S = 4.0
-"""Time limit of one attempt to open or read the store (a flow's offset map and incident topics).
-An attempt delays stopping the task."""
+"""Time limit of one attempt to open or read a flow's offset map and incident topics. An attempt
+delays stopping the task."""
 LEDGER_UNAVAILABLE = "the flow's internal topics on the target cannot be used"
 _LOG = logging.getLogger(__name__)
 
 
 class _OpeningStage(enum.Enum):
+    """How far a flow's state store has been opened: closed, being read to its end, or ready."""
+
     CLOSED = "closed"
     READING = "reading"
     READY = "ready"
 
 
 class TaskStateStore:
-    """Opens a flow's state store and reopens it after failures. Not
-    thread-safe.
+    """Opens a flow's state store and reopens it after failures. Not thread-safe.
 
     `unavailable_reason` states why the store is not ready; "" while it is ready.
     """
@@ -245,8 +247,8 @@ class TaskStateStore:
         return self._stage is _OpeningStage.READY
 
     def open_or_read(self) -> None:
-        """Open the flow's store, or continue reading it, if an attempt is due. Raises `FatalError`
-        if access is denied."""
+        """Open the flow's store or continue reading it, if the next attempt is due. Raises
+        `FatalError` if access is denied."""
         if self.is_ready or self._clock.now_s() < self._due_s:
             return
         try:
@@ -265,7 +267,7 @@ class TaskStateStore:
         self._warnings.reset(LEDGER_UNAVAILABLE)
 
     def run_once(self) -> None:
-        """Answer the store's queued requests and run its callbacks."""
+        """Respond to the store's queued requests and run its callbacks."""
         try:
             self.store.run_once(0.0)
         except ConnectError as error:
@@ -281,7 +283,7 @@ class TaskStateStore:
             return None
 
     def mark_broken(self, error: ConnectError) -> None:
-        """Close the flow's store after an error, so that `open_or_read` reopens it."""
+        """Mark the flow's store as unusable after an error, so that `open_or_read` reopens it."""
         self._stage = _OpeningStage.CLOSED
         self._schedule_retry(error)
 

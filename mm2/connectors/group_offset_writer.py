@@ -38,7 +38,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class GroupSyncResult(NamedTuple):
-    """Result of a round of `GroupOffsetWriter`."""
+    """Result of one pass of `GroupOffsetWriter` over all groups."""
 
     written: int
     """Number of groups whose offsets were written."""
@@ -49,9 +49,8 @@ class GroupSyncResult(NamedTuple):
 
 @dataclass(slots=True)
 class _TargetTopics:
-    """Partition counts and end offsets of target topics, cached for one round. Topics without
-    DESCRIBE permission have no entry.
-    """
+    """Partition counts and end offsets of target topics, cached for one pass over all groups.
+    Topics without DESCRIBE permission have no entry."""
 
     partitions: dict[str, int] = field(default_factory=dict)
     ends: dict[TopicPartition, int] = field(default_factory=dict)
@@ -77,8 +76,9 @@ class GroupOffsetWriter:
         self._last_positions: ReportedPositions = {}
 
     def run(self, table: CheckpointTable) -> GroupSyncResult:
-        """Run one round of comparing and writing group offsets. Raises `ConnectError` if the target
-        does not respond or denies access. Some groups may have been written before the error."""
+        """Compare the offsets of all groups with their checkpoints once, and write those that must
+        change. Raises `ConnectError` if the target does not respond or denies access. Some groups'
+        offsets may have been written before the error."""
         self._current_problems, self._failed_groups = set(), set()
         for group in table.changed:
             self._last_positions.pop(group, None)
@@ -90,7 +90,7 @@ class GroupOffsetWriter:
             for each in lagging:  # reported again until their offsets are as planned
                 self._last_positions.pop(each, None)
             for chunk in consumer_groups.split_into_chunks(lagging, MAX_GROUPS_PER_WRITE):
-                written += self._write_groups(chunk, table, target_topics)
+                written += self._write_group_offsets(chunk, table, target_topics)
         self._logged_problems = (
             self._current_problems
         )  # problems that disappeared are logged again if they return
@@ -107,7 +107,7 @@ class GroupOffsetWriter:
             names, self._timeout_s, seen=self._last_positions
         )
         for group, error in sorted(results.failed.items()):
-            self._record_failure(group, str(error))
+            self._record_group_failure(group, str(error))
         return [
             group
             for group, positions in sorted(results.succeeded.items())
@@ -118,10 +118,10 @@ class GroupOffsetWriter:
             ).write
         ]
 
-    def _write_groups(
+    def _write_group_offsets(
         self, names: Sequence[str], table: CheckpointTable, target_topics: _TargetTopics
     ) -> int:
-        self._read_topics(names, table, target_topics)
+        self._read_target_topics(names, table, target_topics)
         plans: dict[str, GroupSyncPlan] = {}
         for group, seen in self._read_groups(names).items():
             plan = group_offset_sync.plan_group_sync(
@@ -131,7 +131,7 @@ class GroupOffsetWriter:
                 partitions=target_topics.partitions,
                 ends=target_topics.ends,
             )
-            self._log_plan(plan)
+            self._log_sync_plan(plan)
             if plan.write:
                 plans[group] = plan
         results = self._groups.commit_offsets(
@@ -139,19 +139,19 @@ class GroupOffsetWriter:
         )
         for group, error in sorted(results.failed.items()):
             if isinstance(error, GroupInUseError):
-                self._log_problem(group, str(error), warns=False)
+                self._log_group_problem(group, str(error), warns=False)
             else:
-                self._record_failure(group, str(error))
+                self._record_group_failure(group, str(error))
         for group, refused in sorted(results.succeeded.items()):
             for place, error in sorted(refused.items()):
-                self._record_failure(group, f"{place}: {error}")
+                self._record_group_failure(group, f"{place}: {error}")
             offsets = plurals.format_count(len(plans[group].write), "offset")
             _LOG.debug("group %s on the target: %s", group, offsets)
         return len(results.succeeded)
 
     def _read_groups(self, names: Sequence[str]) -> dict[str, TargetGroup]:
-        """Read groups just before writing: first their states, then their positions without pending
-        transactional offsets."""
+        """Read groups just before writing their offsets: first their states, then their committed
+        offsets without pending transactional commits."""
         states = self._groups.describe_states(names, self._timeout_s)
         seen = {group: TargetGroup(state=state) for group, state in states.succeeded.items()}
         idle_states = {_GroupState.EMPTY, _GroupState.ABSENT}
@@ -166,15 +166,15 @@ class GroupOffsetWriter:
             seen[group] = TargetGroup(state=state, positions=positions)
         for group, error in sorted({**states.failed, **results.failed}.items()):
             seen[group] = TargetGroup(state=_GroupState.UNKNOWN)
-            self._record_failure(group, str(error))
+            self._record_group_failure(group, str(error))
         for group, state in sorted(states.succeeded.items()):
             if state in {_GroupState.FOREIGN, _GroupState.UNKNOWN}:
-                self._log_problem(
+                self._log_group_problem(
                     group, f"its state is {state.value}, so its offsets are not changed"
                 )
         return seen
 
-    def _read_topics(
+    def _read_target_topics(
         self, names: Iterable[str], table: CheckpointTable, target_topics: _TargetTopics
     ) -> None:
         """Read partition counts and end offsets that these groups' checkpoints require and that are
@@ -205,26 +205,26 @@ class GroupOffsetWriter:
             ends = self._logs.fetch_bounds(places, timeout_s).succeeded
             target_topics.ends |= {place: each.end + each.pending for place, each in ends.items()}
 
-    def _log_plan(self, plan: GroupSyncPlan) -> None:
+    def _log_sync_plan(self, plan: GroupSyncPlan) -> None:
         for place, reason in sorted(plan.unchanged.items()):
             if reason is UnchangedReason.MISSING:
-                self._log_problem(
+                self._log_group_problem(
                     plan.group, f"{place} does not exist, so its checkpoint is not written yet"
                 )
             if reason is UnchangedReason.BEYOND:
-                self._log_problem(
+                self._log_group_problem(
                     plan.group, f"{place} ends before its checkpoint, which is not written yet"
                 )
         for place in sorted(plan.replaces_empty):
-            self._log_problem(
+            self._log_group_problem(
                 plan.group, f"its offset for {place} is negative; writing its checkpoint"
             )
 
-    def _record_failure(self, group: str, text: str) -> None:
+    def _record_group_failure(self, group: str, text: str) -> None:
         self._failed_groups.add(group)
-        self._log_problem(group, text)
+        self._log_group_problem(group, text)
 
-    def _log_problem(self, group: str, text: str, *, warns: bool = True) -> None:
+    def _log_group_problem(self, group: str, text: str, *, warns: bool = True) -> None:
         self._current_problems.add((group, text))
         if (group, text) not in self._logged_problems:
             self._logged_problems.add((group, text))

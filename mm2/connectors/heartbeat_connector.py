@@ -1,4 +1,4 @@
-"""MirrorHeartbeatConnector and its task: one heartbeat per interval, byte for byte as in Java.
+"""MirrorHeartbeatConnector and its task: emit one heartbeat per interval, byte for byte as in Java.
 
 The heartbeats topic is created on `target.cluster.*`. Records are written by the worker's producer,
 which must write to that cluster (`producer.override.*` can redirect it), as in Java.
@@ -39,8 +39,8 @@ POLL_INTERVAL_S = 1.0
 
 
 class MirrorHeartbeatTask(SourceTask):
-    """MirrorMaker 2's heartbeat task. It reads no Connect offsets, and the offsets of its records
-    are constant."""
+    """MirrorMaker 2's heartbeat task. It reads no Connect offsets, and all its records have the
+    same source offset."""
 
     def __init__(self) -> None:
         self._schedule: HeartbeatSchedule | None = None
@@ -50,7 +50,8 @@ class MirrorHeartbeatTask(SourceTask):
         return java_classes.KAFKA_VERSION
 
     def start(self, props: Mapping[str, str]) -> None:
-        """Parse the configuration and schedule the first heartbeat. Raises `ConfigError`."""
+        """Parse the configuration and schedule the first heartbeat. Raises `ConfigError` if it is
+        invalid."""
         config = mirror_connector_config.parse_heartbeat_config(props)
         if config.interval_s is None:
             raise ConfigError("this connector emits no heartbeats, so it cannot have tasks")
@@ -118,7 +119,8 @@ class MirrorHeartbeatConnector(SourceConnector):
     def start(self, props: Mapping[str, str]) -> None:
         """Create the heartbeats topic.
 
-        Raises `ConfigError`, and `FatalError` if the target rejects the topic or denies access.
+        Raises `ConfigError` if the configuration is invalid, and `FatalError` if the target rejects
+        the topic or denies access.
         """
         super().start(props)
         config = mirror_connector_config.parse_heartbeat_config(props)
@@ -152,6 +154,6 @@ class MirrorHeartbeatConnector(SourceConnector):
         return heartbeat_schedule.build_task_configs(self.props, self._interval_s)
 
     def alter_offsets(self, props: Mapping[str, str], offsets: Sequence[SourceOffset]) -> bool:
-        """Check the format of altered offsets. The heartbeat task never reads these offsets."""
+        """Validate altered Connect source offsets. The heartbeat task never reads them."""
         connect_offsets.check_heartbeat_offsets(offsets)
         return True

@@ -20,7 +20,7 @@ HEARTBEAT_OFFSET = {"offset": 0}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeartbeatSchedule:
-    """Heartbeats of one flow, written to partition 0 of `topic`."""
+    """Schedule of one flow's heartbeats, which are written to partition 0 of `topic`."""
 
     source: str
     target: str
@@ -29,7 +29,8 @@ class HeartbeatSchedule:
 
     @property
     def source_partition(self) -> Mapping[str, str]:
-        """Key of the Connect source offset, in the order in which Java writes it."""
+        """Source partition of the heartbeats' Connect source offset, with its fields in Java's
+        order."""
         return {SOURCE_ALIAS_KEY: self.source, TARGET_ALIAS_KEY: self.target}
 
     def compute_next_s(self, last_s: float | None, now_s: float) -> float:

@@ -33,7 +33,7 @@ class Mm2InternalTopic:
 
     name: str
     replication_factor: int
-    """-1 for the brokers' default replication factor."""
+    """Replication factor of the topic; -1 for the brokers' default."""
     factor_key: str
     """Configuration key of the replication factor, for error messages."""
 

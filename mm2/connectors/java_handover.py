@@ -4,9 +4,9 @@ A worker that stopped cleanly has closed its producer, so no wait is needed. A w
 killed, frozen or partitioned may still send batches for as long as its producer retries
 (`delivery.timeout.ms`). Batches sent later are detected by tail matching.
 
-The decision depends on which worker ran the task's partitions under any task number, because
+The decision depends on which workers ran the task's partitions, as part of any task, because
 partitions move between tasks. An mm2 task reports RUNNING only after the wait. This process
-remembers the elapsed wait, so that a restarted task waits only for the remaining time.
+remembers when a wait began, so that a restarted task waits only for the remaining time.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ DEFAULT_DELIVERY_TIMEOUT_S = 120.0
 within a minute."""
 _UNLIMITED_TIMEOUT_MS = 2**31 - 1
 MAX_CLOCK_SKEW_S = 600.0
-"""Maximum assumed clock difference between machines."""
+"""Maximum assumed difference between the clocks of two machines."""
 
 _PartitionSet = frozenset[TopicPartition]
 
@@ -55,7 +55,7 @@ class JavaTaskRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandoverQuery:
-    """Input of the decision whether to wait for Java workers."""
+    """Facts that decide whether a task must wait for Java workers."""
 
     partitions: Collection[TopicPartition]
     """Partitions of the waiting task."""
@@ -66,14 +66,14 @@ class HandoverQuery:
 
 
 def read_delivery_timeout_s(producer: Mapping[str, str]) -> float:
-    """Read how long the producer of a Java task retries from its properties."""
+    """Return the delivery timeout of a Java task's producer, from the producer's properties."""
     text = producer.get(DELIVERY_TIMEOUT_CONFIG, "").strip()
     given = int(text) if text.isdecimal() else _UNLIMITED_TIMEOUT_MS
     return given / 1000 if given < _UNLIMITED_TIMEOUT_MS else DEFAULT_DELIVERY_TIMEOUT_S
 
 
 def find_unfinished_java_runs(runs: LastTaskRuns, query: HandoverQuery) -> frozenset[JavaTaskRun]:
-    """Find the Java runs whose end the task must await."""
+    """Find the task runs on Java workers that may still write to the waiting task's partitions."""
     if not runs.foreign:
         return frozenset()
     owned_since_ms = _find_ownership_start_times(runs, query.partitions)
@@ -100,7 +100,7 @@ def find_unfinished_java_runs(runs: LastTaskRuns, query: HandoverQuery) -> froze
 def find_tasks_run_by_java(
     runs: LastTaskRuns, number: int, *, delivery_timeout_s: float, wall_ms: int
 ) -> tuple[int, ...]:
-    """Find the other tasks that are known to be run by a Java worker.
+    """Find the connector's other tasks that a Java worker is known to run.
 
     Only Java's delivery guarantees apply while a Java worker runs any of the connector's tasks.
     """
@@ -144,8 +144,8 @@ def _can_no_longer_write(
 def _find_ownership_start_times(
     runs: LastTaskRuns, partitions: Collection[TopicPartition]
 ) -> dict[TopicPartition, int]:
-    """Find the time (wall clock, ms) since which an mm2 task has run each partition. Partitions
-    that no mm2 task runs are omitted."""
+    """Find the time (wall clock, ms) at which an mm2 task took over each partition. Partitions that
+    no mm2 task runs are omitted."""
     owned_since_ms: dict[TopicPartition, int] = {}
     for number, began_ms in runs.own_start_ms.items():
         configs = _select_configs_until(runs.configs.get(number, ()), began_ms)
@@ -196,7 +196,7 @@ _TaskKey = tuple[str, ConnectorTaskId]
 
 @dataclass(frozen=True, slots=True)
 class HandoverWait:
-    """A task's wait, begun at `started_s`, for the end of Java task runs."""
+    """A task's wait for the end of Java task runs, begun at `started_s` (monotonic seconds)."""
 
     runs: frozenset[JavaTaskRun]
     started_s: float
@@ -204,7 +204,7 @@ class HandoverWait:
     """True if the task has replicated records since the wait began."""
 
     def covers(self, runs: Collection[JavaTaskRun]) -> bool:
-        """Return False if Java ran partitions of the task after the wait began.
+        """Return True if no new wait is needed for these Java task runs.
 
         Runs with unknown partitions, for example of a Java worker that restarts repeatedly, do not
         prolong the wait.
@@ -224,8 +224,8 @@ class HandoverWaits:
     def get_or_begin(
         self, key: _TaskKey, runs: frozenset[JavaTaskRun], *, now_s: float
     ) -> HandoverWait:
-        """Return the current wait of the task. Begin a wait if none covers the given Java task
-        runs."""
+        """Return the task's current wait. If it does not cover the given Java task runs, begin a
+        new wait."""
         with self._lock:
             known = self._begun.get(key)
             if known is None or not known.covers(runs):
@@ -244,12 +244,12 @@ class HandoverWaits:
 
 
 _HANDOVER_WAITS = HandoverWaits()
-"""The handover waits of this process."""
+"""Waits for Java workers of all tasks in this process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingTask:
-    """A waiting task, its flow and its partitions."""
+    """A task that waits for Java workers, with its flow and partitions."""
 
     flow: str
     task: ConnectorTaskId
@@ -276,8 +276,9 @@ class JavaHandover:
         clock: Clock,
         waits: HandoverWaits = _HANDOVER_WAITS,
     ) -> None:
-        """`runs` is `PipelineTaskContext.last_runs`, the last runs of the connector's tasks.
-        `producer` contains the producer properties of the Java task."""
+        """Create the handover of a task. `runs` is `PipelineTaskContext.last_runs`, which returns
+        the last runs of the connector's tasks. `producer` contains the producer properties of the
+        Java task."""
         self.skipped = skipped
         self.warning = ""
         """Warning while Java workers run other tasks of the connector; "" otherwise."""
@@ -298,7 +299,7 @@ class JavaHandover:
         the wait does not change."""
         if now_s >= self._check_due_s:
             self._check_due_s = now_s + RUNS_POLL_INTERVAL_S
-            self._check_runs(now_s)
+            self._check_java_runs(now_s)
         return self._reason
 
     def compute_remaining_s(self, now_s: float) -> float:
@@ -306,8 +307,8 @@ class JavaHandover:
         return max(0.0, self._until_s - now_s) if self._reason else 0.0
 
     def check_other_tasks(self) -> None:
-        """Check which workers run the connector's other tasks and update `warning`. Call while this
-        task is replicating.
+        """Check whether Java workers run the connector's other tasks, and update `warning`. Call
+        while this task is replicating.
 
         A finding takes effect only if two consecutive checks agree, because mm2 tasks may be about
         to report that they are running.
@@ -328,10 +329,10 @@ class JavaHandover:
             else:
                 _LOG.info("%s: no Java worker is running its tasks any more", self._task.flow)
 
-    def _check_runs(self, now_s: float) -> None:
+    def _check_java_runs(self, now_s: float) -> None:
         unfinished = frozenset[JavaTaskRun]()
         if not self.skipped:
-            unfinished = find_unfinished_java_runs(self._runs(), self._build_query())
+            unfinished = find_unfinished_java_runs(self._runs(), self._build_handover_query())
         if not unfinished:
             self._waits.forget(self._task.key)
             self._end_wait()
@@ -341,30 +342,30 @@ class JavaHandover:
         if not pending or now_s >= until_s:
             self._end_wait()
         else:
-            self._set_wait(pending, until_s, now_s)
+            self._update_wait(pending, until_s, now_s)
 
-    def _build_query(self) -> HandoverQuery:
+    def _build_handover_query(self) -> HandoverQuery:
         return HandoverQuery(
             partitions=self._task.partitions,
             delivery_timeout_s=self._delivery_timeout_s,
             wall_ms=self._clock.wall_ms(),
         )
 
-    def _set_wait(self, pending: frozenset[JavaTaskRun], until_s: float, now_s: float) -> None:
+    def _update_wait(self, pending: frozenset[JavaTaskRun], until_s: float, now_s: float) -> None:
         if (pending, until_s) != (self._pending, self._until_s):
             self._pending, self._until_s = pending, until_s
             self._reason, self._is_logged = self._describe_wait(now_s), False
         elif not self._is_logged:  # logged at the second check, so not for a wait of milliseconds
             self._is_logged = True
-            _LOG.warning("%s: %s", self._format_task_name, self._reason)
+            _LOG.warning("%s: %s", self._task_name, self._reason)
 
     def _end_wait(self) -> None:
         if self._is_logged:
-            _LOG.info("%s: no longer waiting for Java workers", self._format_task_name)
+            _LOG.info("%s: no longer waiting for Java workers", self._task_name)
         self._reason, self._is_logged, self._pending = "", False, frozenset()
 
     @property
-    def _format_task_name(self) -> str:
+    def _task_name(self) -> str:
         return f"{self._task.flow} task {self._task.task.task}"
 
     def _describe_wait(self, now_s: float) -> str:

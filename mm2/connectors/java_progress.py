@@ -38,8 +38,8 @@ class JavaProgressReader:
         connect_syncs: Callable[[], TopicTail] | None,
         clock: Clock,
     ) -> None:
-        """`alias` is the source cluster's alias. `connect_syncs` is None if the flow has no
-        offset-syncs topic."""
+        """Create a reader. `alias` is the source cluster's alias. `connect_syncs` connects to the
+        offset-syncs topic; None if the flow has none."""
         self._alias = alias
         self._partitions = frozenset(partitions)
         self._offsets = offsets
@@ -51,13 +51,14 @@ class JavaProgressReader:
     def read(
         self, partitions: Collection[TopicPartition]
     ) -> Mapping[TopicPartition, JavaMirrorProgress]:
-        """Read both topics to their ends and return each partition's progress. Implements
-        `flow_state_store.ReadJavaProgress`; raises `ConnectError`."""
+        """Read the Connect offsets and offset syncs to their ends and return each partition's
+        progress. Implements `flow_state_store.ReadJavaProgress`. Raises `ConnectError` if a topic
+        cannot be read."""
         ordered = sorted(partitions)
         stored: Sequence[Mapping[str, object] | None] = self._offsets.offsets(
             [connect_offsets.build_source_partition(self._alias, each) for each in ordered]
         )
-        self._read_syncs()
+        self._read_offset_syncs()
         found = {
             each: self._build_progress(each, connect_offsets.read_next_offset(offset))
             for each, offset in zip(ordered, stored, strict=True)
@@ -77,7 +78,7 @@ class JavaProgressReader:
             return JavaMirrorProgress(next_offset=0) if syncs else None
         return JavaMirrorProgress(next_offset=next_offset, sync=syncs.find_below(next_offset))
 
-    def _read_syncs(self) -> None:
+    def _read_offset_syncs(self) -> None:
         """Read the offset syncs. If the topic is missing or access is denied, continue as if it
         were empty."""
         if self._connect_syncs is None:

@@ -54,8 +54,8 @@ class JavaReverseFlow:
         syncs: OffsetSyncsLocation | None,
         clock: Clock,
     ) -> None:
-        """`syncs` is the location of this flow's own offset syncs; None if the flow has no offset
-        syncs."""
+        """Create a detector. `syncs` is this flow's own offset-syncs topic; None if the flow has
+        none."""
         self._flow = flow
         self._source = source
         self._target = target
@@ -63,8 +63,8 @@ class JavaReverseFlow:
         self._clock = clock
 
     def exclude_loops(self, plan: PartitionSetupPlan, timeout_s: float) -> PartitionSetupPlan:
-        """Move partitions that would be replicated in a loop from the plan's partitions to its
-        findings. Raises the same errors as `find_topics`."""
+        """Exclude partitions that would be replicated in a loop: move them from the plan's
+        partitions to its findings. Raises the same errors as `find_topics`."""
         flow, java = self._flow, self.find_topics(timeout_s)
         loop_reasons = {
             each: replication_loops.explain_loop(flow, each, java=True) for each in java
@@ -83,10 +83,11 @@ class JavaReverseFlow:
         return replace(plan, partitions=kept, findings=(*plan.findings, *findings))
 
     def find_topics(self, timeout_s: float) -> frozenset[str]:
-        """Find the source topics that Java replicates to or has replicated to.
+        """Find the source topics to which Java replicates, or has replicated, in the reverse
+        direction.
 
         Topics of the reverse flow that cannot be read for lack of permission are ignored. Copy
-        processes report a missing permission on the reverse flow's map themselves. Raises
+        processes report a missing permission on the reverse flow's offset map. Raises
         `RetriableError` if a cluster does not respond in time.
         """
         if self._flow.policy.renames_topics:
@@ -132,7 +133,7 @@ class JavaReverseFlow:
     def _read_topic(
         self, topic: str, end: Deadline, *, on: ReverseFlowCluster
     ) -> Mapping[bytes, bytes]:
-        """Return the current values of a compacted topic by key. Returns an empty mapping if the
+        """Return the latest value of each key of a compacted topic. Returns an empty mapping if the
         topic does not exist."""
         described = on.admin.describe_topics([topic], self._compute_remaining_s(end))
         found = described.succeeded.get(topic)
@@ -178,8 +179,8 @@ def _find_partitions_with_syncs(stored: Collection[bytes]) -> set[TopicPartition
 
 
 def _decode_source_partition(key: bytes) -> Mapping[str, object]:
-    """Decode the key of a Connect source offset. Returns an empty mapping if the key cannot be from
-    a mirror connector."""
+    """Decode the source partition from a Connect offset's key. Returns an empty mapping if no
+    mirror connector can have written the key."""
     try:
         _, where = json.loads(key)
     except (ValueError, TypeError):

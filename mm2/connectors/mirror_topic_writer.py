@@ -79,14 +79,15 @@ class MirrorTopicProblem:
     partitions: int
     """Number of affected partitions."""
     is_transient: bool = False
-    """True if the error is transient."""
+    """True if the problem may disappear without intervention."""
     remedy: str = ""
     """A command that may resolve the problem; "" if none is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirrorTopicsResult:
-    """Result by source topic. Each topic is in `pairs` or in `problems`, and may have warnings."""
+    """Results by source topic: each topic is either in `pairs` (with its mirror topic) or in
+    `problems`, and may have warnings."""
 
     pairs: Mapping[str, MirrorPair]
     problems: Mapping[str, MirrorTopicProblem]
@@ -96,7 +97,7 @@ class MirrorTopicsResult:
         return sorted(name for name, each in self.problems.items() if each.is_transient)
 
     def merge(self, later: MirrorTopicsResult) -> MirrorTopicsResult:
-        """Merge this result with a later result for some of the topics."""
+        """Return this result, updated with a later result for some of the topics."""
         topics = later.pairs.keys() | later.problems.keys()
         return MirrorTopicsResult(
             pairs={**self.pairs, **later.pairs},
@@ -150,7 +151,7 @@ def collect_mirror_topics(
 
 
 def collect_warnings(plan: MirrorTopicPlan) -> dict[str, tuple[str, ...]]:
-    """Collect the warnings of topics that are replicated despite them."""
+    """Collect the warnings about topics that are replicated nevertheless."""
     warnings: dict[str, tuple[str, ...]] = {}
     for each in plan.findings:
         if not prevents_replication(each):
@@ -169,15 +170,16 @@ def prevents_replication(finding: MirrorTopicFinding) -> bool:
 
 
 def may_topic_become_visible(error: ConnectError) -> bool:
-    """Return True for errors that are transient if the mirror topic was just listed or created."""
+    """Return True for errors that may disappear soon because the mirror topic was only just listed
+    or created."""
     return isinstance(error, (RetriableError, TopicMissingError))
 
 
 def _build_failure_problem(
     message: str, partitions: int, error: ConnectError, *, passing: bool, grant_command: str
 ) -> MirrorTopicProblem:
-    """Build the problem of a failed request. `grant_command` is a command that grants the missing
-    permission."""
+    """Build the problem of a topic for which a request failed. `grant_command` is a command that
+    grants the missing permission."""
     is_denied = isinstance(error, NotAuthorizedError)
     return MirrorTopicProblem(
         cause=TOPIC_REFUSED_CAUSE,
@@ -210,7 +212,7 @@ def _is_transient_mirror_error(error: ConnectError) -> bool:
 METADATA_PROPAGATION_TIMEOUT_S = 10.0
 """How long brokers may take to apply a change that the controller has acknowledged."""
 TOPIC_RETRY_TIMEOUT_S = 20.0
-"""How long transient failures of one topic may delay the other topics."""
+"""Maximum time for which retries for one topic may delay the other topics."""
 _METADATA_POLL_INTERVAL_S = 0.1
 _TOPIC_RETRY_DELAY_S = 1.0
 
@@ -219,7 +221,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MirrorTopicPreview:
-    """Source topics, their existing mirror topics, and the planned changes."""
+    """Source topics, their existing mirror topics, and the planned changes to mirror topics."""
 
     source: PerTopicResult[ObservedTopic]
     existing: PerTopicResult[ObservedTopic]
@@ -268,7 +270,7 @@ class MirrorTopicWriter:
             min(TOPIC_RETRY_TIMEOUT_S, self._compute_remaining_s(end) / 2.0),
             now_s=self._clock.now_s(),
         )
-        result = self._run_round(names, end)
+        result = self._apply_changes_once(names, end)
         transient = result.list_transient_topics()
         if transient:
             first = result.problems[transient[0]].message
@@ -280,7 +282,7 @@ class MirrorTopicWriter:
         while (
             transient and self._compute_remaining_s(until) and not self._pause(_TOPIC_RETRY_DELAY_S)
         ):
-            result = result.merge(self._run_round(transient, end))
+            result = result.merge(self._apply_changes_once(transient, end))
             transient = result.list_transient_topics()
         return result
 
@@ -288,7 +290,8 @@ class MirrorTopicWriter:
         """Describe these source topics and their mirror topics without changing them.
 
         Waits up to `METADATA_PROPAGATION_TIMEOUT_S` until each mirror topic has the number of
-        `partitions`. Raises the same errors as `apply`.
+        partitions that `partitions` specifies for its source topic. Raises the same errors as
+        `apply`.
         """
         source = self._observe_topics(self._source, partitions, end)
         sizes = {
@@ -323,7 +326,7 @@ class MirrorTopicWriter:
         describable = {
             each.name: each for mirror, each in topics.items() if mirror not in existing.failed
         }
-        plan = self._build_plan(describable, existing.succeeded, end, listed=listed)
+        plan = self._build_mirror_topic_plan(describable, existing.succeeded, end, listed=listed)
         return MirrorTopicPreview(source=source, existing=existing, plan=plan)
 
     def sync_configs(self, names: Iterable[str], end: Deadline) -> None:
@@ -340,7 +343,9 @@ class MirrorTopicWriter:
         listed = self._target.list_topics(self._compute_remaining_s(end))
         existing = self._observe_topics(self._target, topics.keys() & listed, end)
         existing_topics = {topics[mirror].name: topics[mirror] for mirror in existing.succeeded}
-        plan = self._build_plan(existing_topics, existing.succeeded, end, listed=listed)
+        plan = self._build_mirror_topic_plan(
+            existing_topics, existing.succeeded, end, listed=listed
+        )
         if not self._stopped():
             self._apply_plan(replace(plan, create=(), add_partitions=()), end)
 
@@ -354,7 +359,7 @@ class MirrorTopicWriter:
             side, sorted(names), self._compute_remaining_s(end), clock=self._clock
         )
 
-    def _run_round(self, names: Iterable[str], end: Deadline) -> MirrorTopicsResult:
+    def _apply_changes_once(self, names: Iterable[str], end: Deadline) -> MirrorTopicsResult:
         preview = self.preview(names, end)
         source, existing, plan = preview.source, preview.existing, preview.plan
         topics = {
@@ -389,7 +394,7 @@ class MirrorTopicWriter:
             blocked={each.topic: each for each in findings if prevents_replication(each)},
         )
 
-    def _build_plan(
+    def _build_mirror_topic_plan(
         self,
         source: Mapping[str, ObservedTopic],
         existing: Mapping[str, ObservedTopic],
@@ -448,7 +453,7 @@ class MirrorTopicWriter:
     def _apply_plan(self, plan: MirrorTopicPlan, end: Deadline) -> dict[str, ConnectError]:
         """Create mirror topics, add partitions and alter configs. Returns failures by mirror
         topic."""
-        refused: dict[str, ConnectError] = dict(self._create_topics(plan, end).failed)
+        refused: dict[str, ConnectError] = dict(self._create_mirror_topics(plan, end).failed)
         if plan.add_partitions:
             growth = {each.name: each.partitions for each in plan.add_partitions}
             refused.update(
@@ -463,7 +468,9 @@ class MirrorTopicWriter:
                 _log.warning("syncing configs of %s failed: %s", name, error)
         return refused
 
-    def _create_topics(self, planned: MirrorTopicPlan, end: Deadline) -> PerTopicResult[None]:
+    def _create_mirror_topics(
+        self, planned: MirrorTopicPlan, end: Deadline
+    ) -> PerTopicResult[None]:
         topics = select_topics_to_create(planned)
         if not topics:
             return PerTopicResult(succeeded={}, failed={})
@@ -472,11 +479,11 @@ class MirrorTopicWriter:
     def _wait_until_topics_visible(
         self, partitions: Mapping[str, int], end: Deadline
     ) -> PerTopicResult[ObservedTopic]:
-        """Describe mirror topics until each has its number of partitions or the deadline has
-        passed.
+        """Describe mirror topics repeatedly until each has its number of partitions or the deadline
+        has passed.
 
-        Any broker may answer, and brokers learn of a new topic or partition shortly after it was
-        acknowledged.
+        Any broker may respond, and brokers learn of a new topic or partition only shortly after its
+        creation was acknowledged.
         """
         until = Deadline.after(
             min(METADATA_PROPAGATION_TIMEOUT_S, self._compute_remaining_s(end)),

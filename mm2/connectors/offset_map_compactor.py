@@ -27,7 +27,8 @@ from mm2.replication.recovery_instructions import FlowStateRecord
 COMPACTION_INTERVAL_S = 300.0
 """Time between two compaction rounds."""
 STEP_INTERVAL_S = 2.0
-"""Time between two steps of a round. Changes are read back before more changes are planned."""
+"""Time between two compaction steps. The changes of a step are read back before more changes are
+planned."""
 READ_TIMEOUT_S = 1.0
 PLANNING_TIME_LIMIT_S = 0.1
 """Planning time limit per step."""
@@ -36,8 +37,8 @@ _LOG = logging.getLogger(__name__)
 
 
 class MapCompactor:
-    """Compacts the offset maps of one task. Runs on the thread that owns the flow's store (its
-    offset map and incident topics)."""
+    """Compacts the offset maps of a task's partitions. Runs on the thread that owns the flow's
+    store (its offset map and incident topics)."""
 
     def __init__(
         self,
@@ -57,8 +58,8 @@ class MapCompactor:
         self._due_s = clock.now_s() + random.uniform(0.0, COMPACTION_INTERVAL_S)
 
     def observe(self, where: PartitionSetup, gauge: PartitionGauge) -> None:
-        """Record whether the partition is being replicated, and the start offset of its source
-        log."""
+        """Record from a progress report whether the partition is being replicated, and the start
+        offset of its source log."""
         name = TopicPartition(where.topic, where.partition)
         if gauge.phase == PartitionPhase.COPYING.value and gauge.log_start >= 0:
             self._log_starts[name] = gauge.log_start
@@ -70,7 +71,7 @@ class MapCompactor:
         self._log_starts.clear()
 
     def run_once(self, now_s: float) -> None:
-        """Run one step of a compaction round if it is due."""
+        """Run the next compaction step if it is due."""
         if now_s < self._due_s or self._unrecorded:
             return
         if not self._queue:
@@ -78,11 +79,11 @@ class MapCompactor:
         self._due_s = now_s + STEP_INTERVAL_S
         known = self._store.read_map(READ_TIMEOUT_S) if self._queue else None
         if known is not None:
-            self._run_step(known, until_s=self._clock.now_s() + PLANNING_TIME_LIMIT_S)
+            self._run_compaction_step(known, until_s=self._clock.now_s() + PLANNING_TIME_LIMIT_S)
         if not self._queue:
             self._due_s = now_s + COMPACTION_INTERVAL_S
 
-    def _run_step(self, offset_map: OffsetMap, *, until_s: float) -> None:
+    def _run_compaction_step(self, offset_map: OffsetMap, *, until_s: float) -> None:
         left = MAX_CHANGES_PER_STEP
         for _ in range(len(self._queue)):
             name = self._queue.popleft()
@@ -104,8 +105,8 @@ class MapCompactor:
                 return
 
     def _append_changes(self, name: TopicPartition, changes: list[MapChange]) -> bool:
-        """Append changes in order. Returns False if the log is full, so that no later change is
-        appended."""
+        """Append map changes to the flow's store in order. Returns False if a change could not be
+        appended; later changes must then not be appended."""
         for each in changes:
             value = (
                 None if each.segment is None else offset_map_records.encode_map_value(each.segment)

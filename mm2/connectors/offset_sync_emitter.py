@@ -59,7 +59,8 @@ class OffsetSyncEmitter:
         return self._emitter.in_flight > 0
 
     def record_segments(self, segments: Iterable[tuple[MapSegmentKey, MapSegment]]) -> None:
-        """Derive offset syncs from the resume points in streamed segments."""
+        """Derive offset syncs from the resume points in offset map segments that a copy process has
+        streamed."""
         for key, segment in segments:
             name = TopicPartition(key.topic, key.partition)
             for step in self._span_tracker.extract_new_spans(key, segment):
@@ -81,7 +82,7 @@ class OffsetSyncEmitter:
             self._writer.write(key, value, on_written=self._build_result_handler(sync))
 
     def handle_commit(self) -> None:
-        """Make delayed syncs due. Call after source offsets were committed."""
+        """Make delayed offset syncs due. Call after the worker has committed source offsets."""
         self._emitter.promote_delayed_syncs()
 
     def close(self, timeout_s: float) -> None:

@@ -27,8 +27,8 @@ _LOG = logging.getLogger(__name__)
 
 
 class OffsetSyncsFollower:
-    """Follows the offset syncs of a flow. Not thread-safe. `keep_history` is passed to
-    `OffsetSyncStore`."""
+    """Reads the offset syncs of a flow as they are written, and translates offsets with them. Not
+    thread-safe. `keep_history` is passed to `OffsetSyncStore`."""
 
     def __init__(self, connect: Callable[[], TopicTail], *, keep_history: bool) -> None:
         self._connect = connect
@@ -63,11 +63,11 @@ class OffsetSyncsFollower:
             )
 
     def translate(self, partition: TopicPartition, upstream: int) -> TranslatedOffset:
-        """Translate an upstream offset with the offset syncs; see `TranslateOffset`."""
+        """Translate a source offset with the offset syncs; see `TranslateOffset`."""
         return self._table.translate(partition, upstream)
 
     def get_newest(self, partition: TopicPartition) -> OffsetSync | None:
-        """Return the newest offset sync of the partition, or None if it has none."""
+        """Return the partition's newest offset sync, or None if no sync is known."""
         slots = self._table.list_syncs(partition)
         return slots[0] if slots else None
 
@@ -78,12 +78,12 @@ class OffsetSyncsFollower:
 
 
 MAP_RETRY_DELAY_S = 60.0
-"""Delay before retrying to read a missing or unreadable map."""
+"""Delay in seconds before another attempt to read a missing or unreadable offset map."""
 
 
 class OffsetMapFollower:
-    """Follows the offset map of a flow. Not thread-safe. Keeps only topics for which `takes_topic`
-    returns True."""
+    """Reads the offset map of a flow as it is written, and translates offsets with it. Not
+    thread-safe. Keeps only topics for which `takes_topic` returns True."""
 
     def __init__(
         self,
@@ -137,10 +137,11 @@ class OffsetMapFollower:
     def translate(
         self, partition: TopicPartition, upstream: int, *, newest: OffsetSync | None
     ) -> TranslatedOffset:
-        """Translate an upstream offset with the offset map; see `TranslateOffset`.
+        """Translate a source offset with the offset map; see `TranslateOffset`.
 
         `newest` is the partition's newest offset sync. If the sync contradicts the map, the map is
-        ignored, because it may be for a deleted topic or Java may have replicated since.
+        ignored, because it may describe a deleted topic or Java may have replicated records since
+        the map was written.
         """
         if self._is_map_contradicted(partition, newest):
             return UntranslatedReason.UNKNOWN
@@ -168,7 +169,7 @@ class OffsetMapFollower:
         return translator
 
     def _clear_caches(self) -> None:
-        """Clear the caches. Call after the map has changed."""
+        """Clear the caches derived from the offset map. Call after the map has changed."""
         self._translators.clear()
         self._confirmed_syncs.clear()
 

@@ -1,4 +1,4 @@
-"""Records an operator's request to restart partitions at another position.
+"""Records an operator's request to restart replication of partitions from another source position.
 
 The request is a record in the offset map. The copy process that acquires the partition next
 executes it by starting a new era, that is, a new generation of the mirror.
@@ -32,14 +32,15 @@ def record_era_requests(
     """Request a new era (generation of the mirror) of each partition at its given start position
     (`NewEraRequest`). Returns the updated offset map.
 
-    `store` must be open; `new_id` creates request ids. Raises `RetriableError`, also if a
-    different request is recorded concurrently, and `FatalError` if `store` raises it.
+    `store` must be open; `new_id` creates request ids. Raises `RetriableError` if the requests are
+    not stored in time or another operator's request is recorded concurrently, and any `FatalError`
+    of `store`.
     """
     requests = {
         name: NewEraRequest(request=new_id(), position=position)
         for name, position in positions.items()
     }
-    _append_requests(requests, store, now)
+    _append_era_requests(requests, store, now)
     offset_map = store.catch_up()
     for name, request in requests.items():
         recorded = offset_map.get_partition(name).request
@@ -51,7 +52,7 @@ def record_era_requests(
     return offset_map
 
 
-def _append_requests(
+def _append_era_requests(
     requests: Mapping[TopicPartition, NewEraRequest],
     store: FlowStateStore,
     now: Clock,

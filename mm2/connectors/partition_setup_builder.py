@@ -1,8 +1,8 @@
 """Builds the `PartitionSetup` of every assigned partition, and reports partitions that must not be
 replicated.
 
-Both clusters are read and nothing is changed: `mirror_topic_writer` creates mirror topics for the
-whole flow, while each task describes only its own partitions here.
+This module only reads from both clusters. `mirror_topic_writer` creates the mirror topics of the
+whole flow, whereas here each task describes only its own partitions.
 """
 
 from __future__ import annotations
@@ -38,14 +38,15 @@ FIRST_CONTACT_TIMEOUT_S = 10.0
 """Time limit of the first request to each cluster, so that an unreachable cluster is reported
 early."""
 FENCE_RENEWALS_PER_EXPIRATION = 3
-"""Number of fence renewals within the brokers' producer expiration time."""
+"""Number of fence renewals within the time after which brokers forget an idle producer
+(`producer.id.expiration.ms`)."""
 
 _CODEC_IDS = {"uncompressed": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionFinding:
-    """Why a partition is not replicated, and how to resolve it."""
+    """Why a partition is not replicated, and how to resolve the problem."""
 
     partition: TopicPartition
     cause: str
@@ -105,7 +106,8 @@ class PartitionSetupBuilder:
         *,
         pause: Callable[[float], bool],
     ) -> PartitionSetupPlan:
-        """Build the setup, or a finding, for each of these source partitions.
+        """Build for each of these source partitions either its setup or a finding (why it must not
+        be replicated).
 
         Waits up to `mirror_topic_writer.METADATA_PROPAGATION_TIMEOUT_S` for mirror topics that
         brokers do not know yet. `pause` sleeps for the given seconds and returns True if waiting
@@ -132,8 +134,8 @@ class PartitionSetupBuilder:
         )
 
     def read_flow_setup(self, end: Deadline) -> FlowSetup:
-        """Read the settings shared by the flow's partitions. Raises the same errors as
-        `build_plan`, but early if a cluster is unreachable."""
+        """Read the settings that all partitions of the flow share. Raises the same errors as
+        `build_plan`, and reports an unreachable cluster early."""
         flow = self._flow
         source_id = self._source.cluster_id(
             min(FIRST_CONTACT_TIMEOUT_S, self._compute_remaining_s(end))
@@ -180,8 +182,8 @@ class PartitionSetupBuilder:
         *,
         partition_numbers: Mapping[str, Iterable[int]] | None = None,
     ) -> PartitionSetupPlan:
-        """Build a setup or a finding for each partition. `partition_numbers` contains the partition
-        numbers by topic; None for all."""
+        """Build a setup or a finding for each partition of the topics. `partition_numbers` limits
+        the partitions of each topic; None means all."""
         partitions: list[PartitionSetup] = []
         findings: list[PartitionFinding] = []
         for name in sorted({*topics.pairs, *topics.problems}):
@@ -203,7 +205,7 @@ class PartitionSetupBuilder:
             for number in numbers:
                 finding = self._check_partition(pair, number, common)
                 if finding is None:
-                    partitions.append(self._build_setup(pair, number, common))
+                    partitions.append(self._build_partition_setup(pair, number, common))
                 else:
                     findings.append(finding)
         return PartitionSetupPlan(
@@ -214,7 +216,7 @@ class PartitionSetupBuilder:
         return end.remaining_s(self._clock.now_s())
 
     def _describe_next_check(self) -> str:
-        """Return the clause that says when the problem is checked again."""
+        """Return the clause of a message that states when mm2 checks the problem again."""
         interval_s = self._flow.refresh_topics_interval_s
         if interval_s is None:
             return "; checked again at the next start"
@@ -223,8 +225,8 @@ class PartitionSetupBuilder:
     def _build_findings(
         self, name: str, problem: MirrorTopicProblem, numbers: Iterable[int]
     ) -> list[PartitionFinding]:
-        """Build the findings of a topic. Their remedy ends with the restart command, which checks
-        the topic immediately."""
+        """Build the findings of a topic's partitions. Their remedy ends with the command that
+        restarts the flow, which checks the topic immediately."""
         lines = [
             *filter(None, (problem.remedy,)),
             self._operator.build_restart_command(self._flow.name),
@@ -286,7 +288,9 @@ class PartitionSetupBuilder:
             partition=where, cause=cause, message=halt_messages.format_halt_message(cause, problem)
         )
 
-    def _build_setup(self, pair: MirrorPair, number: int, common: FlowSetup) -> PartitionSetup:
+    def _build_partition_setup(
+        self, pair: MirrorPair, number: int, common: FlowSetup
+    ) -> PartitionSetup:
         topic, mirror = pair.topic, pair.mirror
         opposite = replication_loops.format_reverse_offset_map_topic(self._flow)
         return replace(

@@ -19,8 +19,8 @@ REPEAT_INTERVAL_S = 60.0
 
 
 class RateLimitedWarnings:
-    """Logs at most one warning per subject and minute. Not thread-safe. The number of subjects must
-    be small."""
+    """Logs at most one warning per subject and minute. Not thread-safe. Subjects are remembered, so
+    there must be few different ones."""
 
     def __init__(self, log: logging.Logger, *, clock: Clock) -> None:
         self._log = log
@@ -53,8 +53,8 @@ _CLOSED_PHASE = "closed"
 
 @dataclass(slots=True)
 class _Stall:
-    """A problem that has persisted since `since_s` and was last logged at `logged_s`; -inf for
-    never."""
+    """A problem that began at `since_s` and was last logged at `logged_s` (-inf if never), in
+    monotonic seconds."""
 
     since_s: float
     reason: str = ""
@@ -69,8 +69,7 @@ class _Stall:
 
 @dataclass(slots=True)
 class StallLog:
-    """Selects log lines from the gauges (reported partition states) and connection errors of a
-    task's copy process.
+    """Selects the log lines about a copy process's waiting partitions and connection errors.
 
     Invariant: a logged problem is logged again only after a minute, or if it recurs after it was
     resolved.
@@ -82,7 +81,7 @@ class StallLog:
     _logged_troubles: set[str] = field(default_factory=set)
 
     def record_gauge(self, gauge: PartitionGauge, now_s: float) -> None:
-        """Record the gauge (reported state) of one partition."""
+        """Record the progress report of one partition."""
         if gauge.phase not in _WAITING_PHASES:
             self._waits.pop(gauge.index, None)
             if gauge.phase == _CLOSED_PHASE:  # its wait did not end
@@ -98,7 +97,8 @@ class StallLog:
             self._troubles.setdefault(address, _Stall(now_s)).reason = reason
 
     def pop_lines(self, names: Sequence[str], now_s: float) -> list[str]:
-        """Return the lines to log now. `names` contains the names of the task's partitions."""
+        """Return the lines to log now and mark their problems as logged. `names` contains the names
+        of the task's partitions."""
         return [*self._build_problem_lines(now_s), *self._build_wait_lines(names, now_s)]
 
     def _build_problem_lines(self, now_s: float) -> list[str]:
@@ -128,8 +128,8 @@ class StallLog:
 def _update_reported_problems(
     waits: Mapping[_Key, _Stall], logged: set[_Key], now_s: float
 ) -> tuple[set[_Key], bool]:
-    """Return the keys of the problems to log now, and whether a logged problem is resolved. Updates
-    `logged`."""
+    """Return the keys of the problems to log now, and whether a logged problem has been resolved.
+    `logged` (keys of the problems logged so far) is updated."""
     over = bool(logged - waits.keys())
     logged.intersection_update(waits)
     due = {key for key, wait in waits.items() if wait.is_due(now_s)}

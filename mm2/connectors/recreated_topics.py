@@ -1,8 +1,8 @@
 """Detects partitions without progress whose topic was deleted and recreated.
 
-A recreated topic halts the partitions that were replicated before. If the new topic has more
-partitions, the added partitions have no progress, so the progress of the topic's other partitions
-decides.
+If a topic is recreated, its partitions that were replicated before are halted. Partitions that only
+the new topic has are without progress, so the progress of the topic's other partitions decides
+whether they are halted too.
 """
 
 from __future__ import annotations
@@ -20,31 +20,33 @@ from mm2.replication.partition_setup import PartitionSetup
 
 
 class RecreatedTopicSplit(NamedTuple):
-    """Partitions of a task, split into partitions that may be replicated and halted partitions of
-    recreated topics."""
+    """A task's partitions, split into those that may be replicated and those of recreated topics,
+    which are halted."""
 
     copyable: list[PartitionSetup]
     """Partitions that may be replicated."""
     halted: list[tuple[PartitionSetup, PartitionHalt]]
-    """Partitions that must not be replicated, with their halt."""
+    """Partitions that must not be replicated, each with the halt that states the reason."""
 
 
 def split_recreated_topics(
     partitions: Iterable[PartitionSetup], offset_map: OffsetMap
 ) -> RecreatedTopicSplit:
-    """Find partitions without progress that belong to recreated topics. `offset_map` is the flow's
-    map.
+    """Split partitions into copyable partitions and partitions without progress whose topic was
+    recreated. `offset_map` is the flow's offset map.
 
-    Partitions with an era (mirror generation) or an era request are copyable, because acquisition
-    checks them. Partitions of a topic are also copyable if one of them already has an era of the
-    new topic.
+    Partitions with an era (mirror generation) or an era request are copyable, because their
+    acquisition detects a recreated topic. A partition without progress is copyable if another
+    partition of its topic already has an era of the new topic.
     """
     eras = _collect_newest_eras(offset_map)
     result = RecreatedTopicSplit([], [])
     for each in partitions:
         progress = offset_map.get_partition(TopicPartition(each.topic, each.partition))
         has_no_progress = not progress.newest_era and progress.open_request is None
-        stop = _find_recreated_halt(each, eras.get(each.topic, [])) if has_no_progress else None
+        stop = (
+            _find_recreated_topic_halt(each, eras.get(each.topic, [])) if has_no_progress else None
+        )
         if stop is None:
             result.copyable.append(each)
         else:
@@ -63,6 +65,6 @@ def _collect_newest_eras(known: OffsetMap) -> dict[str, list[Era]]:
     return eras
 
 
-def _find_recreated_halt(where: PartitionSetup, siblings: list[Era]) -> PartitionHalt | None:
+def _find_recreated_topic_halt(where: PartitionSetup, siblings: list[Era]) -> PartitionHalt | None:
     halts = [partition_recovery.check_topic_ids(where, era) for era in siblings]
     return halts[0] if halts and all(halts) else None

@@ -2,9 +2,9 @@
 skipped.
 
 The reverse flow stores each producer id in its offset map topic, on this flow's source, before it
-writes its first batch. Reading that topic to its end after a batch was seen therefore either finds
-the id or proves that the batch is not from the reverse flow. Reads run on a separate thread; one
-read answers many queries.
+writes its first batch. Reading that topic to its end after a batch was fetched therefore either
+finds the batch's producer id or proves that the reverse flow did not write the batch. Reads run on
+a separate thread; one read serves many queries.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ broker may not know the topic yet."""
 
 
 class ReverseOffsetMapReader:
-    """Reads producer ids from the reverse flow's offset map. Not thread-safe.
+    """Reads the producer ids of the reverse flow from its offset map. Not thread-safe.
 
     Known ids are never discarded, even if the topic is deleted.
     """
@@ -44,8 +44,8 @@ class ReverseOffsetMapReader:
         clock: Clock,
         flow: str,
     ) -> None:
-        """The reader connects lazily to this flow's source. `flow` is the name of the reverse
-        flow."""
+        """Create a reader that connects to this flow's source at the first query. `flow` is the
+        name of the reverse flow."""
         self._topic = topic
         self._flow = flow
         self._connect_admin = connect_admin
@@ -65,12 +65,12 @@ class ReverseOffsetMapReader:
         access is denied or a record cannot be decoded.
         """
         if not self._ids.issuperset(producers) and self._topic_exists(timeout_s):
-            self._read_map(timeout_s)
+            self._read_offset_map(timeout_s)
         return frozenset(self._ids.intersection(producers))
 
     def _topic_exists(self, timeout_s: float) -> bool:
-        """Return False if the topic does not exist because the reverse flow never ran or the topic
-        was deleted."""
+        """Return True if the reverse flow's offset map topic exists. False means that the flow has
+        never run or that its topic was deleted."""
         if self._tail is not None:
             return True
         if self._admin is None:
@@ -85,8 +85,8 @@ class ReverseOffsetMapReader:
         return False
 
     def _confirm_topic_missing(self, failure: ConnectError, names: Collection[str]) -> None:
-        """Confirm that the topic is missing. Raises `RetriableError` if the broker may not know the
-        topic yet."""
+        """Confirm that the reverse flow's offset map topic is missing. Raises `RetriableError` if
+        the broker may not know the topic yet."""
         if not names or self._topic in names:
             raise RetriableError(f"{failure}; the broker may have just started")
         now_s = self._clock.now_s()
@@ -95,13 +95,13 @@ class ReverseOffsetMapReader:
         if self._has_existed and now_s - self._missing_since_s < MISSING_TOPIC_GRACE_S:
             raise RetriableError(f"{failure}; the topic existed before")
 
-    def _read_map(self, timeout_s: float) -> None:
+    def _read_offset_map(self, timeout_s: float) -> None:
         if self._tail is None:
             self._tail = self._connect_tail()
         try:
             found = self._tail.read_to_end(timeout_s)
         except (LogTruncatedError, TopicMissingError) as error:
-            self._disconnect()
+            self._close_topic_reader()
             self._map = OffsetMap(key_filter=self._collect_producer_id)
             raise RetriableError(str(error)) from error
         self._has_existed = True
@@ -111,19 +111,19 @@ class ReverseOffsetMapReader:
             raise FatalError(each.describe(topic=f"{self._topic} on the source", flow=self._flow))
 
     def _collect_producer_id(self, key: MapKey) -> bool:
-        """Collect the producer id of a record. Ids never change owners; the rest of the map is
-        discarded."""
+        """Collect the producer id from a record's key, and return False so that the map does not
+        keep the record. Producer ids never change owners."""
         if isinstance(key, MapProducerKey):
             self._ids.add(key.producer_id)
         return False
 
-    def _disconnect(self) -> None:
+    def _close_topic_reader(self) -> None:
         tail, self._tail = self._tail, None
         if tail is not None:
             tail.close()
 
     def close(self) -> None:
-        self._disconnect()
+        self._close_topic_reader()
         used, self._admin = self._admin, None
         if used is not None:
             used.close()
@@ -139,7 +139,8 @@ _LOG = logging.getLogger(__name__)
 
 
 class ProducerIdsCallback(Protocol):
-    """Called with the queried ids that belong to the reverse flow, or with None and the error.
+    """Callback for a query of producer ids. Receives the ids that belong to the reverse flow, or
+    None and the error.
 
     `denied` is True if a permission is missing. Called on another thread.
     """
@@ -153,7 +154,7 @@ QueryProducerIds = Callable[[Sequence[int], ProducerIdsCallback], None]
 
 
 class ResponseChannel(Protocol):
-    """The sending half of `TaskChannel`. Thread-safe."""
+    """Sends messages to a copy process; the sending half of `TaskChannel`. Thread-safe."""
 
     def send(self, message: Mapping[str, object]) -> None: ...
 
@@ -161,12 +162,15 @@ class ResponseChannel(Protocol):
 
 
 class _PendingQuery(NamedTuple):
+    """A query that is waiting for the reverse flow's offset map to be read."""
+
     producers: tuple[int, ...]
     answer: ProducerIdsCallback
 
 
 def create_response_sender(channel: ResponseChannel, number: int) -> ProducerIdsCallback:
-    """Create a callback that sends the response to request `number` of the copy process."""
+    """Create a callback that sends the result to the copy process as the response to its request
+    `number`."""
 
     def send_response(theirs: frozenset[int] | None, why: str, *, denied: bool = False) -> None:
         try:
@@ -182,7 +186,8 @@ def create_response_sender(channel: ResponseChannel, number: int) -> ProducerIds
 
 
 class ReverseProducerIds:
-    """Answers producer id queries on a separate thread, which the first query starts.
+    """Finds out on a separate thread which producer ids belong to the reverse flow. The first query
+    starts the thread.
 
     `query` and `close` are not thread-safe.
     """
@@ -195,9 +200,10 @@ class ReverseProducerIds:
         self._thread: OwnedThread | None = None
 
     def query(self, producers: Sequence[int], answer: ProducerIdsCallback) -> None:
-        """Query producer ids. `answer` is called once, unless `close` is called before."""
+        """Query which of the producer ids belong to the reverse flow. `answer` is called once,
+        unless `close` is called first."""
         if self._thread is None or not self._thread.is_alive:
-            self._thread = self._threads.start(f"reverse-flow {self._name}", self._run)
+            self._thread = self._threads.start(f"reverse-flow {self._name}", self._run_queries)
         try:
             self._queries.put_nowait(_PendingQuery(tuple(producers), answer))
         except queue.Full:
@@ -206,7 +212,7 @@ class ReverseProducerIds:
     def close(self) -> None:
         self._threads.stop_all(CLOSE_TIMEOUT_S)
 
-    def _run(self, stop: threading.Event) -> None:
+    def _run_queries(self, stop: threading.Event) -> None:
         try:
             while not stop.is_set():
                 waiting = self._take_queries()
@@ -216,7 +222,7 @@ class ReverseProducerIds:
             self._map.close()
 
     def _take_queries(self) -> list[_PendingQuery]:
-        """Return all pending queries. Returns an empty list if none arrives within
+        """Remove and return all pending queries. Returns an empty list if no query arrives within
         `QUERY_POLL_INTERVAL_S`."""
         queries: list[_PendingQuery] = []
         try:

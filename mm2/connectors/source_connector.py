@@ -1,8 +1,8 @@
 """MirrorSourceConnector: selects the source topics to replicate and assigns partitions to tasks.
 
 A thread refreshes topics, mirror topics, configs and ACLs at their intervals, as in Java's
-connector. Task configurations have Java's format, so a group leader of either product can assign
-tasks to workers of either product.
+connector. Task configurations have Java's format, so whether the group's leader is a Java or an mm2
+worker, it can assign tasks to Java and mm2 workers.
 
 Unlike in Java's connector, partitions remain with their tasks unless a task is overloaded for a
 long time. Partitions that must not be replicated are assigned to no task and reported. Topics that
@@ -61,11 +61,12 @@ REFRESHING_TOPICS, SYNCING_CONFIGS, SYNCING_ACLS = (
 BALANCING_LOAD = "balancing the load of tasks"
 _LOG = logging.getLogger(__name__)
 _LOGGED_TOPIC_COUNTS: dict[str, str] = {}
-"""The topic count line that each flow's connector logged at its last start in this process."""
+"""By flow name: the line with the partition and topic counts that the connector logged at its last
+start in this process."""
 
 
 class SourceTopicWatcher:
-    """Refreshes the flow's topics on a thread. Can be started and stopped only once."""
+    """Refreshes the flow's topics on a separate thread. Can be started and stopped only once."""
 
     def __init__(
         self,
@@ -132,7 +133,9 @@ class SourceTopicWatcher:
         while not stop.wait(rounds.compute_delay_s(clock.now_s())):
             now_s = clock.now_s()
             if rounds.topics.is_due(now_s):
-                self._run_periodic_action(rounds.topics, REFRESHING_TOPICS, self._refresh_again)
+                self._run_periodic_action(
+                    rounds.topics, REFRESHING_TOPICS, self._refresh_topics_and_tasks
+                )
             if rounds.configs.is_due(now_s):
                 self._run_periodic_action(rounds.configs, SYNCING_CONFIGS, looks.sync_configs)
             if rounds.acls.is_due(now_s):
@@ -141,12 +144,13 @@ class SourceTopicWatcher:
                 else:
                     self._run_periodic_action(rounds.acls, SYNCING_ACLS, looks.sync_acls)
             if rounds.loads.is_due(now_s):
-                self._run_periodic_action(rounds.loads, BALANCING_LOAD, self._balance_load)
+                self._run_periodic_action(rounds.loads, BALANCING_LOAD, self._balance_task_load)
 
     def _run_periodic_action(
         self, action: PeriodicAction, activity: str, run_action: Callable[[], None]
     ) -> None:
-        """Run a periodic action. Failures are logged, except while the connector is stopping.
+        """Run a periodic action. A failure is logged, unless the connector is stopping, and retried
+        later.
 
         At startup, errors that a retry cannot resolve are raised.
         """
@@ -166,7 +170,7 @@ class SourceTopicWatcher:
     def _run_first_refresh(self) -> None:
         self._refresh_topics(sync_configs=True)
 
-    def _refresh_again(self) -> None:
+    def _refresh_topics_and_tasks(self) -> None:
         """Refresh the topics, and request new task configurations if they have changed."""
         first = not self._assignments.has_topics
         self._refresh_topics(sync_configs=first)
@@ -180,9 +184,9 @@ class SourceTopicWatcher:
             self._assignments.list_assigned_topics(), sync_configs=syncs
         )
         self._assignments.set_topics(result.topics)
-        self._log_result(result)
+        self._log_refresh_changes(result)
 
-    def _balance_load(self) -> None:
+    def _balance_task_load(self) -> None:
         if (
             self._assignments.move_overloaded_partitions(self._context.clock.now_s())
             and not self._is_stopping()
@@ -192,7 +196,7 @@ class SourceTopicWatcher:
 
     # Log and status
 
-    def _log_result(self, result: TopicRefreshResult) -> None:
+    def _log_refresh_changes(self, result: TopicRefreshResult) -> None:
         """Log what has changed since the last refresh."""
         previous, self._last_result = self._last_result, result
         logged = (
@@ -254,8 +258,8 @@ class SourceTopicWatcher:
         return self._stop_requested.is_set() or (self._starting and self._context.wait(0.0))
 
     def _wait_or_stop(self, timeout_s: float) -> bool:
-        """Wait for `timeout_s`. Returns True if the connector should stop, according to the
-        worker's context at startup and to `stop` later."""
+        """Wait for up to `timeout_s`. Returns True if the connector should stop: during startup the
+        worker's context decides, afterwards a call of `stop`."""
         return (
             self._context.wait(timeout_s)
             if self._starting
@@ -263,7 +267,8 @@ class SourceTopicWatcher:
         )
 
     def _handle_thread_death(self, end: ThreadDied) -> None:
-        """Fail the connector when its thread dies, because new topics would not be replicated."""
+        """Fail the connector if its refresh thread dies, because new topics would not be
+        replicated."""
         error = end.error
         self._context.raise_error(
             error if isinstance(error, Exception) else FatalError(f"thread {end.name} ended")
@@ -304,7 +309,8 @@ class MirrorSourceConnector(SourceConnector):
     def start(self, props: Mapping[str, str]) -> None:
         """Start the refresh thread.
 
-        Raises `ConfigError`, and `FatalError` if a cluster denies access or rejects a topic.
+        Raises `ConfigError` if the configuration is invalid, and `FatalError` if a cluster denies
+        access or rejects a topic.
         """
         super().start(props)
         config = mirror_connector_config.parse_source_config(props)
@@ -328,11 +334,12 @@ class MirrorSourceConnector(SourceConnector):
         return [] if watch is None else watch.task_configs(self.props, max_tasks)
 
     def alter_offsets(self, props: Mapping[str, str], offsets: Sequence[SourceOffset]) -> bool:
-        """Alter the start positions of partitions. Raises `ConnectError`.
+        """Apply altered Connect offsets as start positions of partitions. Raises `ConnectError` if
+        they are invalid or cannot be recorded.
 
         Partitions that mm2 has replicated begin a new era (generation of the mirror), because their
-        progress is in the flow's map. For other partitions, the Connect offsets are the progress,
-        as in Java.
+        progress is stored in the flow's offset map. For other partitions, the Connect offsets are
+        the progress, as in Java.
         """
         connect_offsets.check_source_offsets(offsets)
         config = mirror_connector_config.parse_source_config(props)

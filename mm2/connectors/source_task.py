@@ -40,7 +40,8 @@ from mm2.replication.replication_latency import LatencySnapshot
 OFFSET_REPORT_INTERVAL_S = 1.0
 STATUS_INTERVAL_S = 0.5
 STOP_MARGIN_S = 0.7
-"""Part of the stop timeout that is reserved for the work after the copy process has ended."""
+"""Part of the task's stop timeout that is reserved for closing resources after the copy process has
+ended."""
 _PIPELINE_STATES = {
     TaskState.STARTING: PipelineState.STARTING,
     TaskState.WAITING_FOR_SLOT: PipelineState.WAITING,
@@ -82,10 +83,11 @@ class MirrorSourceTask(PipelineTask):
         return java_classes.KAFKA_VERSION
 
     def start(self, props: Mapping[str, str]) -> None:
-        """Acquire the data plane (the engine and server for copy processes) and start reading topic
-        metadata on a thread.
+        """Acquire the data plane (engine and control server of the copy processes) and start
+        reading topic metadata on a thread.
 
-        Raises `ConfigError`, and `FatalError` if the data plane cannot be opened.
+        Raises `ConfigError` if the configuration is invalid, and `FatalError` if the data plane
+        cannot be opened.
         """
         task_config = mirror_connector_config.parse_source_task_config(props)
         self._props = dict(props)
@@ -103,7 +105,8 @@ class MirrorSourceTask(PipelineTask):
                 clients.create_sync_writer(), lag_max=task_config.config.lag_max, clock=clock
             )
         self._runner = SourceTaskRunner(
-            task_config, self._build_deps(task_config, clients, plane=self._plane, number=number)
+            task_config,
+            self._build_runner_deps(task_config, clients, plane=self._plane, number=number),
         )
         self._publisher = status_registry.REGISTRY.create_task_publisher(
             task_config.config.flow.name, number
@@ -113,7 +116,7 @@ class MirrorSourceTask(PipelineTask):
         )
         self._runner.start()
 
-    def _build_deps(
+    def _build_runner_deps(
         self,
         task_config: MirrorSourceTaskConfig,
         clients: SourceTaskClients,
@@ -229,8 +232,8 @@ class MirrorSourceTask(PipelineTask):
     # Requests of the copy process
 
     def _may_acquire_partitions(self, asked_at_s: float) -> bool:
-        """Return True once the Connect group has confirmed, after the acquisition was requested,
-        that this worker owns the task."""
+        """Return True if the Connect group has confirmed this worker's ownership of the task since
+        the copy process requested to acquire a partition."""
         if self.context.last_heartbeat_s() > asked_at_s:
             return True
         self.context.request_heartbeat()
@@ -251,7 +254,7 @@ class MirrorSourceTask(PipelineTask):
     # Reports
 
     def _report_progress(self, runner: SourceTaskRunner, *, offsets: bool) -> None:
-        """Report state and progress to the worker if they have changed."""
+        """Report the task's state and progress to the worker if they have changed."""
         supervised = runner.supervisor
         if supervised is None:
             state, reason = PipelineState.STARTING, runner.reason
@@ -336,5 +339,6 @@ class MirrorSourceTask(PipelineTask):
             self._latency_publisher.publish(supervised.progress.latency)
 
     def _count_missing_slots(self) -> int:
-        """Return how many more task slots the copy processes of this worker process need."""
+        """Return how many additional task slots the engine needs to run all copy processes of this
+        worker process."""
         return 0 if self._plane is None else self._plane.engine.get_slot_usage().missing

@@ -39,8 +39,8 @@ class FlowState(enum.Enum):
 
 
 class TaskState(enum.Enum):
-    """State of a task and its copy process. RUNNING after the copy process sent its first report. A
-    FAILED task has no copy process."""
+    """State of a task and its copy process. A task is RUNNING once its copy process has sent its
+    first report. A FAILED task has no copy process."""
 
     STARTING = "STARTING"
     WAITING_FOR_SLOT = "WAITING_FOR_SLOT"
@@ -53,8 +53,8 @@ class TaskState(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionStatus:
-    """Status of one source partition. Offsets are -1 while unknown. Counters start with the
-    task."""
+    """Status of one source partition. Offsets are -1 while unknown. Counters count from the start
+    of the task."""
 
     partition: TopicPartition
     task: int
@@ -141,7 +141,8 @@ class TaskStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskPlacement:
-    """A task of the flow on any node, according to the Connect group's internal topics."""
+    """Where a task of the flow runs (on any node), according to the Connect group's internal
+    topics."""
 
     number: int
     state: str
@@ -196,7 +197,7 @@ class FlowStatus:
 
     @property
     def is_empty(self) -> bool:
-        """True if the flow certainly has nothing to replicate on any node."""
+        """True if it is certain that the flow has nothing to replicate on any node."""
         nothing = not self.partitions and not self.remote_partitions
         return self.state is FlowState.RUNNING and nothing
 
@@ -217,7 +218,7 @@ class TaskSnapshot:
 
     status: TaskStatus
     partitions: tuple[PartitionStatus, ...] = ()
-    """All assigned partitions, including those that must not be replicated."""
+    """Status of all assigned partitions, including those that must not be replicated."""
     slots_missing: int = 0
     """Number of Spark slots for which the task is waiting."""
     fencing_command: str = ""
@@ -236,7 +237,7 @@ class ConnectorSnapshot:
     is_planned: bool
     """True once both clusters have responded and tasks could be assigned."""
     reason: str = ""
-    """What the connector is waiting for before `is_planned` becomes True."""
+    """Why no tasks can be assigned yet; "" once `is_planned` is True."""
     copyable: int = 0
     """Number of partitions that are assigned to tasks, on any worker."""
     props: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -256,7 +257,7 @@ class GroupSearchResult:
     matching_count: int
     """Number of matching groups."""
     groups: Mapping[str, Sequence[Checkpoint]]
-    """The first matching groups by name, with their current checkpoints."""
+    """The first matching groups in order of their names, each with its current checkpoints."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -278,17 +279,19 @@ class CheckpointGroupsSnapshot:
     group_count: int = 0
     """Number of groups with checkpoints."""
     find_groups: Callable[[str, int], GroupSearchResult] = field(repr=False)
-    """Returns at most the given number of groups whose names contain a text. Thread-safe."""
+    """Function that returns the groups whose names contain a text, up to a given number.
+    Thread-safe."""
 
     @property
     def is_waiting(self) -> bool:
-        """True until a round has succeeded, and a write if writing offsets is enabled."""
+        """True until checkpoints have been computed for all groups once and, if enabled, group
+        offsets have been written once."""
         return self.last_round_s is None or (self.writes_offsets and self.last_write_s is None)
 
     @property
     def done_s(self) -> float:
-        """Time of the last round or the last write, whichever is older; the start time if one of
-        them is missing."""
+        """Time up to which the task is done: the older of the last pass over all groups and the
+        last write of group offsets; the start time if either has not happened yet."""
         times = [self.last_round_s, *([self.last_write_s] if self.writes_offsets else [])]
         return min(self.started_s if each is None else each for each in times)
 
@@ -324,6 +327,8 @@ class SnapshotPublisher(Generic[SnapshotT]):
 
 
 class _SnapshotPublishers(Generic[SnapshotT]):
+    """Snapshots of one kind (such as tasks) by key, with the publisher of each. Thread-safe."""
+
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._owners: dict[Hashable, SnapshotPublisher[SnapshotT]] = {}
@@ -386,14 +391,16 @@ class StatusRegistry:
         """Return the current snapshots of all publishers."""
         connectors = {str(key): part for key, part in self._connectors.get_snapshots().items()}
         return RegistrySnapshot(
-            tasks=_group_by_task(self._tasks),
+            tasks=_group_snapshots_by_task(self._tasks),
             connectors=connectors,
-            groups=_group_by_task(self._groups),
-            latencies=_group_by_task(self._latencies),
+            groups=_group_snapshots_by_task(self._groups),
+            latencies=_group_snapshots_by_task(self._latencies),
         )
 
 
-def _group_by_task(publishers: _SnapshotPublishers[SnapshotT]) -> dict[str, dict[int, SnapshotT]]:
+def _group_snapshots_by_task(
+    publishers: _SnapshotPublishers[SnapshotT],
+) -> dict[str, dict[int, SnapshotT]]:
     by_flow: dict[str, dict[int, SnapshotT]] = {}
     for key, snapshot in publishers.get_snapshots().items():
         assert isinstance(key, tuple)

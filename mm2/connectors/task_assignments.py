@@ -24,7 +24,8 @@ from mm2.topics.task_assignment import AssignableTopics, PartitionAssignment
 
 
 class TaskByteRates:
-    """Computes the byte rates of a flow's partitions between two calls. Not thread-safe."""
+    """Computes the byte rates of a flow's partitions, averaged over the time between two calls. Not
+    thread-safe."""
 
     def __init__(self, flow: str, *, registry: StatusRegistry = status_registry.REGISTRY) -> None:
         self._flow = flow
@@ -32,7 +33,7 @@ class TaskByteRates:
         self._previous: tuple[float, Mapping[TopicPartition, int]] | None = None
 
     def compute_rates(self, tasks: int, now_s: float) -> PartitionByteRates | None:
-        """Compute the partition byte rates of a flow that has this number of tasks.
+        """Compute the byte rate (bytes/s) of each partition of the flow, which has `tasks` tasks.
 
         Returns None unless all tasks ran in this process at both this call and the previous one.
         The counters of a restarted task start at zero.
@@ -66,9 +67,9 @@ PublishedTaskConfigs = Sequence[Mapping[str, str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _LastRefresh:
-    """Result of the last refresh, replaced as a whole. `initial_topics` is the result of
-    `task_assignment.find_initial_topics`; None means that all partitions start at their earliest
-    record."""
+    """Topics found by the last refresh; the object is replaced as a whole. `initial_topics` is the
+    result of `task_assignment.find_initial_topics`; None means that all partitions start at their
+    earliest record."""
 
     topics: AssignableTopics
     initial_topics: frozenset[str] | None
@@ -76,8 +77,8 @@ class _LastRefresh:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _MovedAssignments:
-    """Assignments with partitions moved for load balancing, derived from the `published`
-    assignments."""
+    """Assignments after moving partitions for load balancing, and the `published` assignments from
+    which they were derived."""
 
     published: list[PartitionAssignment]
     assignments: list[PartitionAssignment]
@@ -105,7 +106,7 @@ class SourceTaskAssignments:
 
     @property
     def has_topics(self) -> bool:
-        """True once a refresh has finished."""
+        """True once a topic refresh has finished."""
         return self._last_refresh is not None
 
     def list_assigned_topics(self) -> frozenset[str]:
@@ -113,7 +114,7 @@ class SourceTaskAssignments:
         return task_assignment.list_assigned_topics(self._parse_published_assignments())
 
     def set_topics(self, topics: AssignableTopics) -> None:
-        """Record the topics found by a refresh."""
+        """Record the topics that a refresh has found."""
         if self._config.flow.start.kind is StartAt.EARLIEST:
             beginning = None
         elif self._last_refresh is not None:
@@ -132,8 +133,8 @@ class SourceTaskAssignments:
         )
 
     def move_overloaded_partitions(self, now_s: float) -> bool:
-        """Move partitions from a task that has been overloaded for a long time. Returns True if
-        partitions are moved."""
+        """Plan to move partitions away from a task that has been overloaded for a long time.
+        Returns True if partitions are to be moved."""
         current = self._parse_published_assignments()
         rates = self._byte_rates.compute_rates(len(current), now_s)
         if rates is None or self._last_refresh is None:
@@ -165,8 +166,8 @@ class SourceTaskAssignments:
         )
 
     def _plan_assignments(self, tasks_max: int) -> list[PartitionAssignment]:
-        """Plan the assignments. Moves for load balancing apply until other assignments are
-        published."""
+        """Plan the tasks' partition assignments. Moves for load balancing apply until other
+        assignments are published."""
         refresh, common = self._last_refresh, self._config.common
         if refresh is None:
             raise RetriableError(
@@ -183,17 +184,17 @@ class SourceTaskAssignments:
         return task_assignment.parse_published_assignments(self._read_published_configs())
 
     def _read_published_configs(self) -> PublishedTaskConfigs:
-        """Return the published configurations, or the previous ones while new ones are being
-        written."""
+        """Return the published task configurations, or the previously published ones while the
+        leader is writing new ones."""
         self._last_published = self._published() or self._last_published
         return self._last_published
 
 
 def _build_previous_topic_filter(configs: PublishedTaskConfigs) -> Callable[[str], bool]:
-    """Build the topic filter of the published task configurations. Accepts all topics if the filter
-    cannot be evaluated.
+    """Build the topic filter with which the published task configurations were created. It accepts
+    all topics if the filter cannot be evaluated.
 
-    Replicating a topic from its start is preferable to leaving a gap.
+    A topic is then replicated from its start, which is preferable to leaving a gap.
     """
     props = configs[0] if configs else {}
     filters = (

@@ -1,5 +1,5 @@
-"""Runs the copy process of one task's assignment on the task's thread: plan, start, replace and
-stop.
+"""Runs the copy process for a task's assigned partitions on the task's thread: plans, starts,
+replaces and stops it.
 
 A second thread reads the topics on both clusters, because brokers may be slow. A running copy
 process is kept if a later read does not find its topics, because it detects deleted topics itself.
@@ -62,12 +62,13 @@ READING_TOPICS = "reading topic metadata"
 _LOG = logging.getLogger(__name__)
 
 AdminPairFactory = Callable[[], tuple[Admin, Admin]]
-"""Creates the admin clients of source and target. May raise `FatalError`."""
+"""Creates the admin clients of source and target. Raises `FatalError` if the settings are
+invalid."""
 
 
 class TopicPoller:
-    """Reads the topics of an assignment on a separate thread. `pop_result`, `reason` and `failure`
-    are for use by the task's thread."""
+    """Reads the metadata of a task's topics periodically on a separate thread. `pop_result`,
+    `reason` and `failure` are for use by the task's thread."""
 
     def __init__(
         self,
@@ -80,9 +81,9 @@ class TopicPoller:
         name: str,
     ) -> None:
         self.reason = f"reading topic metadata of {flow.source} and {flow.target}"
-        """Why no first result is available yet."""
+        """Why topic metadata has not been read yet."""
         self.failure: FatalError | None = None
-        """Set if no result will become available."""
+        """The error because of which topic metadata can never be read; None otherwise."""
         self._flow = flow
         self._share = tuple(partitions)
         self._admins = create_admins
@@ -99,7 +100,8 @@ class TopicPoller:
         self._threads.start(f"topics {self._name}", self._run_polls)
 
     def pop_result(self) -> PartitionSetupPlan | None:
-        """Return the newest result once. Returns None if there is no new result."""
+        """Return the plan from the newest read of topic metadata, or None if no new plan has been
+        made since the last call."""
         with self._lock:
             plan, self._found = self._found, None
         return plan
@@ -114,8 +116,8 @@ class TopicPoller:
                 stop.wait(self._read_topics(stop))
 
     def _read_topics(self, stop: threading.Event) -> float | None:
-        """Read the topics. Returns the delay until the next read in seconds, or None if no further
-        read is needed."""
+        """Read the topics' metadata once. Returns the delay in seconds until the next read, or None
+        if no further read is needed."""
         interval_s = self._flow.refresh_topics_interval_s
         retry_s = min(TOPIC_RETRY_DELAY_S, interval_s or TOPIC_RETRY_DELAY_S)
         try:
@@ -161,8 +163,8 @@ def apply_offset_map(
     *,
     added: Collection[TopicPartition],
 ) -> PartitionSetupPlan:
-    """Complete the plan with the flow's offset map: start positions, and halts for recreated
-    topics.
+    """Complete the plan with the flow's offset map: set start positions and halt partitions of
+    recreated topics.
 
     Partitions in `added` joined the flow later and start at their earliest record. Both rules need
     the eras (mirror generations) of a topic's other partitions. A partition without progress is
@@ -192,13 +194,15 @@ def apply_offset_map(
 
 
 def needs_readable_map(plan: PartitionSetupPlan, offset_map: OffsetMap) -> bool:
-    """Return True if `plan` must be completed again once the map is readable."""
+    """Return True if the offset map contains unreadable records because of which `plan` must be
+    completed again later."""
     return any(_find_unreadable_map_halt(each, offset_map) is not None for each in plan.partitions)
 
 
 def _find_unreadable_map_halt(where: PartitionSetup, known: OffsetMap) -> PartitionHalt | None:
-    """Return the halt of a partition without progress. Other partitions do not need the eras
-    (mirror generations) of their siblings, and their acquisition detects unreadable records."""
+    """Return the halt for a partition without progress if the offset map contains an unreadable
+    record that may concern it. Partitions with progress do not need the eras (mirror generations)
+    of their topic's other partitions, and their acquisition detects unreadable records."""
     progress = known.get_partition(get_source_partition(where))
     if progress.newest_era or progress.open_request is not None:
         return None
@@ -215,7 +219,8 @@ def _find_unreadable_map_halt(where: PartitionSetup, known: OffsetMap) -> Partit
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdatedCopyPlan:
-    """The partitions to replicate from now on, with findings and warnings."""
+    """The partitions that the task's copy process must replicate from now on, with findings and
+    warnings."""
 
     partitions: PartitionSetupTuple
     findings: tuple[PartitionFinding, ...]
@@ -227,7 +232,8 @@ class UpdatedCopyPlan:
 def merge_running_partitions(
     running: Sequence[PartitionSetup], plan: PartitionSetupPlan
 ) -> UpdatedCopyPlan:
-    """Merge a later `plan` of an assignment with the partitions that are already `running`."""
+    """Merge a new plan for the task's partitions with the partitions that are already being
+    replicated (`running`)."""
     must_end = {each.partition for each in plan.findings if each.is_harmful}
     copied = {
         get_source_partition(each): each
@@ -249,7 +255,8 @@ def merge_running_partitions(
 def can_copy_process_keep_running(
     running: Iterable[PartitionSetup], planned: Iterable[PartitionSetup]
 ) -> bool:
-    """Return True if a copy process of `running` can continue with the settings in `planned`.
+    """Return True if the copy process that replicates `running` can continue although the planned
+    setups are now `planned`.
 
     A longer producer expiration on the brokers does not require a restart.
     """
@@ -264,7 +271,7 @@ def can_copy_process_keep_running(
 
 
 def get_source_partition(where: PartitionSetup) -> TopicPartition:
-    """Return the source partition of a setup."""
+    """Return the source partition that a `PartitionSetup` is for."""
     return TopicPartition(where.topic, where.partition)
 
 
@@ -273,9 +280,11 @@ BUSY_POLL_INTERVAL_S = 0.05
 permits."""
 MAX_MESSAGES_PER_ITERATION = 500
 PLAN_RETRY_DELAY_S = 5.0
-"""Delay before completing a plan is retried after the offset map could not be read."""
+"""Delay in seconds before another attempt to complete a plan if the offset map could not be
+read."""
 OWNERSHIP_CONFIRMATION_AGE_S = 5.0
-"""Maximum age of a group confirmation that permits the first acquisitions."""
+"""Maximum age in seconds of a Connect group confirmation that permits a new copy process's first
+acquisitions."""
 REPLACE_TIMEOUT_S = 1.9
 CLOSE_TIMEOUT_S = 1.0
 
@@ -295,7 +304,7 @@ class SourceTaskDeps:
     in_group: bool
     """True if a Connect group assigns the partitions."""
     read_java_progress: ReadJavaProgress
-    """Reads the progress of Java's MirrorMaker."""
+    """Reads the replication progress that Java's MirrorMaker 2 has recorded."""
     sync_emitter: OffsetSyncEmitter | None
     """Writes offset syncs; None if the flow has no offset-syncs topic."""
     may_acquire: Callable[[float], bool]
@@ -308,14 +317,14 @@ class SourceTaskDeps:
     """Returns why replication must not begin at this time (monotonic seconds); "" if it may
     begin."""
     on_gauge: Callable[[PartitionSetup, PartitionGauge], None]
-    """Called with each gauge (reported state) of a partition, in order."""
+    """Called with each progress report of a partition, in order."""
     on_assigned: Callable[[Sequence[PartitionSetup]], None]
-    """Called with the partitions that are replicated."""
+    """Called with the partitions to replicate each time a copy process is set up."""
 
 
 class SourceTaskRunner:
-    """Runs the copy process of one task. Not thread-safe except for `abandon`. An exception fails
-    the task.
+    """Runs the copy process of one task. Not thread-safe except for `abandon`. An exception raised
+    by a method fails the task.
 
     `supervisor` is None while nothing is replicated; `reason` then states why.
     """
@@ -363,7 +372,7 @@ class SourceTaskRunner:
     # One iteration
 
     def run_once(self, timeout_s: float) -> None:
-        """Run one iteration of the task. Raises `FatalError` if the task cannot start or
+        """Run one iteration of the task's loop. Raises `FatalError` if the task cannot start or
         continue."""
         if self._deps.data_plane.failure:
             raise FatalError(self._deps.data_plane.failure)
@@ -374,9 +383,9 @@ class SourceTaskRunner:
         if self._store.is_ready:
             self._store.run_once()
         if not self._store.is_ready:
-            self._reopen_ledger(now_s)
+            self._reopen_state_store(now_s)
             return
-        self._update_plan(now_s)
+        self._update_copy_plan(now_s)
         if self._deps.sync_emitter is not None:
             self._deps.sync_emitter.run_once()
         copy = self.supervisor
@@ -408,8 +417,8 @@ class SourceTaskRunner:
             if self.supervisor is not None and self.supervisor.channel is channel:
                 self.supervisor.handle_message(message, self._deps.clock.now_s())
 
-    def _reopen_ledger(self, now_s: float) -> None:
-        """End the copy process until the flow's internal topics are usable again."""
+    def _reopen_state_store(self, now_s: float) -> None:
+        """End the copy process, and reopen the flow's internal topics if an attempt is due."""
         if self.supervisor is not None:
             self.supervisor.restart(self._store.unavailable_reason, now_s)
         self.reason = self._store.unavailable_reason
@@ -426,7 +435,7 @@ class SourceTaskRunner:
             self._early_start.tick(now_s)
             self._deps.may_acquire(self._started_s)  # requests a confirmation early
 
-    def _update_plan(self, now_s: float) -> None:
+    def _update_copy_plan(self, now_s: float) -> None:
         if self._topic_poller.failure is not None:
             raise self._topic_poller.failure
         wait_reason = self._deps.get_wait_reason(now_s) if self.supervisor is None else ""
@@ -446,11 +455,11 @@ class SourceTaskRunner:
         plan, self._plan = self._plan, None
         if needs_readable_map(plan, offset_map):
             self._plan, self._plan_due_s = plan, now_s + halt_messages.MAP_RETRY_DELAY_S
-        self._apply_plan(
+        self._apply_copy_plan(
             apply_offset_map(plan, offset_map, added=self.task_config.added_partitions), now_s
         )
 
-    def _apply_plan(self, plan: PartitionSetupPlan, now_s: float) -> None:
+    def _apply_copy_plan(self, plan: PartitionSetupPlan, now_s: float) -> None:
         running = () if self.supervisor is None else self.supervisor.settings.partitions
         later = merge_running_partitions(running, plan)
         self.status_builder.set_findings(later.findings)
@@ -469,7 +478,7 @@ class SourceTaskRunner:
             self.reason = later.findings[0].message
 
     def _log_new_warnings(self, lines: Iterable[str]) -> None:
-        """Log new warnings. Persistent warnings are logged once."""
+        """Log the warnings that the previous call did not include."""
         found = tuple(dict.fromkeys(lines))
         for line in found:
             if line not in self._logged_warnings:
@@ -498,7 +507,7 @@ class SourceTaskRunner:
         *,
         before: CopySupervisor | None,
     ) -> None:
-        """Start supervising a copy process with the current live settings."""
+        """Start supervising a copy process for these partitions, with the current settings."""
         around = self._deps
         settings = self._build_copy_configuration(partitions)
         supervisor_deps = CopySupervisorDeps(
@@ -510,7 +519,7 @@ class SourceTaskRunner:
             may_acquire=around.may_acquire,
             may_keep_running=around.may_keep_running,
             on_streamed=self._handle_streamed_items,
-            on_gauge=self._handle_gauge,
+            on_gauge=self._handle_progress_report,
         )
         self.supervisor = CopySupervisor(
             settings,
@@ -557,7 +566,7 @@ class SourceTaskRunner:
                 segments = offset_sync_emitter.decode_segments(items)
             self._deps.sync_emitter.record_segments(segments)
 
-    def _handle_gauge(self, where: PartitionSetup, gauge: PartitionGauge) -> None:
+    def _handle_progress_report(self, where: PartitionSetup, gauge: PartitionGauge) -> None:
         self._compactor.observe(where, gauge)
         self._deps.on_gauge(where, gauge)
 
@@ -569,7 +578,8 @@ class SourceTaskRunner:
             self.supervisor.pause(paused=paused)
 
     def reconfigure(self, task_config: MirrorSourceTaskConfig) -> None:
-        """Apply changed live settings. The assignment must be unchanged."""
+        """Apply changed throttles and topic pauses without a restart. The assigned partitions must
+        be unchanged."""
         self.task_config = task_config
         if self.supervisor is not None:
             self.supervisor.throttle(task_config.throttle.flow, task_config.throttle.topics)

@@ -32,8 +32,8 @@ NO_PROPS: Mapping[str, str] = {}
 
 
 class TaskStatusBuilder:
-    """Builds status snapshots. `snapshot` is the newest one; the object is kept while nothing
-    changes."""
+    """Builds the status snapshots of a task. `snapshot` is the newest snapshot; the object stays
+    the same while nothing changes."""
 
     def __init__(self, number: int) -> None:
         self._number = number
@@ -44,13 +44,13 @@ class TaskStatusBuilder:
         self._finding_statuses: tuple[PartitionStatus, ...] = ()
 
     def set_findings(self, findings: Iterable[PartitionFinding]) -> None:
-        """Set the partitions that must not be replicated."""
+        """Set the findings: the partitions that must not be replicated, with reasons."""
         self._finding_statuses = tuple(
             build_finding_status(each, task=self._number) for each in findings
         )
 
     def clear_cache(self) -> None:
-        """Drop cached statuses. Call when the copy supervisor is replaced."""
+        """Drop the cached partition statuses. Call when the copy supervisor is replaced."""
         self._cache = {}
 
     def update(
@@ -62,8 +62,8 @@ class TaskStatusBuilder:
         props: Mapping[str, str] = NO_PROPS,
         java_warning: str = "",
     ) -> None:
-        """Update `snapshot`. If `copy` is None, nothing is being replicated, and `reason` states
-        why.
+        """Update `snapshot` from the state of the copy supervisor `copy`. If `copy` is None,
+        nothing is being replicated, and `reason` states why.
 
         `props` is the task's configuration; `java_warning` is the warning that Java workers run
         tasks of the flow (see `TaskSnapshot`).
@@ -117,8 +117,8 @@ def suggest_fencing_command(
 
 
 def build_task_status(copy: CopySupervisor) -> TaskStatus:
-    """Build the status of a task. Incidents and restarts are counted from the task's assignment
-    on."""
+    """Build the status of a task. Incidents and restarts are counted from the time at which the
+    task was assigned to this node."""
     return TaskStatus(
         index=copy.settings.task,
         state=copy.state,
@@ -133,8 +133,8 @@ def build_task_status(copy: CopySupervisor) -> TaskStatus:
 
 
 def build_partition_status(copy: CopySupervisor, index: int) -> PartitionStatus:
-    """Build the status of a partition. Until the copy process reports the first gauge (partition
-    state), the partition is waiting for the task's reason."""
+    """Build the status of a partition. Until the copy process has sent the first progress report of
+    the partition, its phase is waiting and its reason is the task's."""
     where = copy.settings.partitions[index]
     gauge = copy.progress.gauges.get(index)
     totals = copy.progress.get_totals(index)

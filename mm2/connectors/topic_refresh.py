@@ -37,14 +37,15 @@ from mm2.topics.flow_config import Flow
 from mm2.topics.task_assignment import AssignableTopics
 
 REFRESH_RETRY_DELAY_S = 10.0
-"""Delay after a failure, unless the action's interval is shorter."""
+"""Delay in seconds before a failed periodic action is retried, unless the action's interval is
+shorter."""
 LOAD_CHECK_INTERVAL_S = 30.0
 """Interval at which the load of tasks is checked."""
 
 
 @dataclass(slots=True)
 class PeriodicAction:
-    """An action that runs at an interval."""
+    """Schedule of an action that runs at an interval."""
 
     interval_s: float | None
     """Interval in seconds; None to run once."""
@@ -63,7 +64,7 @@ class PeriodicAction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefreshSchedule:
-    """When the connector's periodic actions are due.
+    """Schedule of the source connector's periodic actions.
 
     The first refresh runs immediately and includes a config sync; later config syncs run at their
     own interval. ACLs are synced shortly after the start, as in Java.
@@ -129,7 +130,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicRefreshResult:
-    """Result of a refresh."""
+    """Result of a topic refresh: topics, findings and warnings."""
 
     topics: AssignableTopics
     """Partitions to assign to tasks."""
@@ -142,8 +143,8 @@ class TopicRefreshResult:
 class TopicRefresher:
     """Refreshes the topics of a flow. Raises the same errors as `KafkaSourceConnectorClients`.
 
-    `wait`, called with seconds, returns True if the connector is stopping; `is_stopping` checks the
-    same without waiting. Nothing is changed once the connector is stopping.
+    `wait` waits for the given seconds and returns True if the connector is stopping; `is_stopping`
+    returns the same without waiting. Nothing is changed once the connector is stopping.
     """
 
     def __init__(
@@ -224,8 +225,8 @@ class TopicRefresher:
     def refresh(
         self, assigned_topics: Collection[str], *, sync_configs: bool
     ) -> TopicRefreshResult:
-        """Create mirror topics or add their missing partitions. With `sync_configs`, also sync
-        topic configs.
+        """Create missing mirror topics and add missing partitions to existing ones. With
+        `sync_configs`, also sync topic configs.
 
         `assigned_topics` are topics with assigned partitions. Raises `RetriableError` if a cluster
         does not respond and `FatalError` if it denies access.
@@ -246,7 +247,7 @@ class TopicRefresher:
         self._mirrored_topics = frozenset(each.topic for each in plan.partitions)
         warnings = [line for _, lines in sorted(topics.warnings.items()) for line in lines]
         return TopicRefreshResult(
-            topics=_to_assignable_topics(plan, selected),
+            topics=_build_assignable_topics(plan, selected),
             findings=plan.findings,
             warnings=(
                 *plan.warnings,
@@ -276,8 +277,8 @@ class TopicRefresher:
         self._acls.sync(self._mirrored_topics, self._config.common.admin_timeout_s)
 
     def _list_topics(self, held: Collection[str], end: Deadline) -> frozenset[str]:
-        """List the topics of the source, and assigned topics unless they certainly no longer
-        exist."""
+        """List the source's topics. Topics with assigned partitions are included unless it is
+        certain that they no longer exist."""
         listed = self._source.list_topics(self._compute_remaining_s(end))
         missing = {name for name in held if name not in listed}
         if missing:
@@ -296,7 +297,7 @@ class TopicRefresher:
         return end.remaining_s(self._clock.now_s())
 
 
-def _to_assignable_topics(plan: PartitionSetupPlan, topics: frozenset[str]) -> AssignableTopics:
+def _build_assignable_topics(plan: PartitionSetupPlan, topics: frozenset[str]) -> AssignableTopics:
     copyable = (TopicPartition(each.topic, each.partition) for each in plan.partitions)
     unsure = (each.partition.topic for each in plan.findings if not each.is_harmful)
     return AssignableTopics(

@@ -152,7 +152,7 @@ def test_what_is_said_to_any_node_is_done_on_all(
 
         told = nodes.tell("pause", "--topic", one)
         assert told.startswith(
-            f"east->west, topic {one}: paused, also across restarts; to resume: "
+            f"east->west, topic {one}: paused until resumed, even across restarts; to resume: "
         )
         await_still(target, [one])
         await_more(target, [other], nodes.tail)

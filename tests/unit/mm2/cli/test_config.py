@@ -130,7 +130,7 @@ def test_what_no_form_can_say_is_refused(tmp_path, capsys):
         GOOD.replace("to: west", "to: west, topics: ['a{1,2}']")
     )
     assert main.run_command(["config", "convert"]) == 2
-    assert "flows[0].topics: 'a{1,2}', since commas" in capsys.readouterr().err
+    assert "flows[0].topics: 'a{1,2}', because commas" in capsys.readouterr().err
 
 
 def test_reload_without_a_running_process(tmp_path, capsys, monkeypatch):

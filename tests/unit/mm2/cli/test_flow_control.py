@@ -78,7 +78,7 @@ def live(herder) -> dict[str, str]:
 def test_a_flow_is_paused_and_goes_on(herder, config, capsys):
     undo = f"mm2 resume 'east->west' --config {config}"
     told = run(config, capsys, "pause")
-    assert told == f"east->west: paused, also across restarts; to resume: {undo}\n"
+    assert told == f"east->west: paused until resumed, even across restarts; to resume: {undo}\n"
     assert herder.get_config_state().target_state(NAME) is TargetState.PAUSED
     told = run(config, capsys, "resume")
     assert told == "east->west: resumed; replication continues where it was paused\n"
@@ -88,7 +88,7 @@ def test_a_flow_is_paused_and_goes_on(herder, config, capsys):
 def test_so_is_a_topic(herder, config, capsys):
     told = run(config, capsys, "pause", "--topic", "orders")
     assert told.startswith(
-        "east->west, topic orders: paused, also across restarts; to resume: mm2 "
+        "east->west, topic orders: paused until resumed, even across restarts; to resume: mm2 "
     )
     assert "--topic orders" in told
     assert live(herder) == {"live.paused.topic.orders": "true"}
@@ -103,7 +103,7 @@ def test_rates_are_set_and_given_back(herder, config, capsys):
     assert told == "east->west: throttled to 20 MB/s until changed\n"
     assert live(herder) == {"live.throttle": "20MB", "live.throttle.topic.orders": "none"}
     told = run(config, capsys, "throttle", "default")
-    assert told == "east->west: throttled to the limit of the configuration\n"
+    assert told == "east->west: throttled to the limit set in the configuration\n"
     assert live(herder) == {"live.throttle.topic.orders": "none"}
 
 
