@@ -116,7 +116,8 @@ class SourceBatchDecoder:
         self._entry = entry
         self._transform = transform
         self.next_source = entry.first
-        """First source offset that is not yet read; never before the entry's `first`."""
+        """First source offset that has not been read; at least the batch's first offset to
+        replicate (`first`)."""
 
     @property
     def size(self) -> int:
@@ -135,8 +136,8 @@ class SourceBatchDecoder:
         return not self._decoder.remaining
 
     def read(self, count: int, *, max_bytes: int) -> list[BatchRecord]:
-        """Decode the next records within both limits, but at least one. Return the records that
-        must be stored on the target."""
+        """Decode up to `count` records or `max_bytes` bytes, but at least one record. Return the
+        records that must be stored on the target."""
         try:
             found = self._decoder.read(count, max_bytes=max_bytes)
         except MalformedRecordsError as error:

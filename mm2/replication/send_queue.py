@@ -208,8 +208,8 @@ class PartitionSendQueue:
         return True
 
     def _stage_decoded_batch(self, chosen: list[SourceBatch], why: str) -> None:
-        """Decode the first batch of `chosen`, merge the following batches that fit, and stage the
-        result."""
+        """Decode the first batch of `chosen`, merge it with the following batches that fit, and
+        stage the merged batch."""
         head = chosen[0]
         most = self._memory_budget.largest_decoded_bytes
         plain = _get_batch_codec(head.header) == compression.NONE

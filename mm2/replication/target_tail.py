@@ -102,8 +102,8 @@ class TargetTail:
         return sorted(self._batches, key=lambda each: each.offset)
 
     def skip_deleted(self, log_start: int) -> None:
-        """Skip a deleted resume-point batch, or mark the tail as lost. The target's log starts at
-        `log_start`."""
+        """Skip the batch before the resume point if it was deleted, or mark the tail as lost if
+        later batches were deleted too. The target's log starts at `log_start`."""
         if self.next_offset < log_start <= self.start:
             self.next_offset = self.start  # retention deleted the resume point's batch
         else:

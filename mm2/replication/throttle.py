@@ -56,7 +56,7 @@ class ByteRateLimits:
         return found is None or found.is_open(now_s)
 
     def consume_topic(self, topic: str, size: int) -> None:
-        """Charge received bytes to a topic's limit."""
+        """Deduct received bytes from a topic's limit."""
         found = self.topics.get(topic)
         if found is not None:
             found.consume(size)
