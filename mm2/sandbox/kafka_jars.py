@@ -107,6 +107,7 @@ class IvyProgress:
         self._counts = {"found ": 0, "[SUCCESSFUL ": 0}
 
     def feed(self, line: str) -> None:
+        """Process a line of Ivy's output, and report progress if due."""
         for start in self._counts:
             if line.strip().startswith(start):
                 self._counts[start] += 1

@@ -129,8 +129,8 @@ class ConsumerLogReader:
         return [message for message in records if message.offset() < end], True
 
     def read_bounds(self, partition: TopicPartition) -> tuple[int, int]:
-        """Return the log start offset and the end offset. With read_committed, the end is the last
-        stable offset."""
+        """Return a partition's log start offset and end offset. With read_committed, the end is the
+        last stable offset."""
         place = confluent_kafka.TopicPartition(partition.topic, partition.partition)
         doing = f"looking up the end offsets of {partition}"
         start, end = self._retry_request(

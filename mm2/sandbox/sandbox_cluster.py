@@ -407,7 +407,7 @@ class SandboxCluster:
 
     def _await_cluster_metadata(self) -> None:
         """Wait until the brokers of a ZooKeeper cluster know each other, and create the users of a
-        new secure cluster. Other KRaft clusters need no wait.
+        new secure cluster. KRaft clusters without security need neither.
 
         Users are created over a client connection, because the storage tool takes their credentials
         as command-line arguments, which every user of the machine could read and use to log in.

@@ -187,8 +187,8 @@ def _find_cluster(said: SandboxState, name: str | None) -> RunningCluster:
 
 
 def find_processes(home: SandboxFolder) -> list[int]:
-    """Return the ids of this user's processes (brokers, guards) that have the sandbox's folder in
-    their command line."""
+    """Return the ids of this user's processes (brokers and the processes that guard them) that have
+    the sandbox's folder in their command line."""
     marker = os.fsencode(home.clusters) + b"/"
     found = []
     for entry in Path("/proc").iterdir():
@@ -243,11 +243,11 @@ def _launch_supervisor(home: SandboxFolder) -> SandboxState:
 
 
 def _await_ready_sandbox(home: SandboxFolder) -> SandboxState:
-    def is_settled() -> bool:
+    def has_start_finished() -> bool:
         said = home.read_state()
         return not home.is_supervisor_running() or (said is not None and said.phase != "starting")
 
-    in_time = clock.wait_until(is_settled, timeout_s=_SANDBOX_START_TIMEOUT_S)
+    in_time = clock.wait_until(has_start_finished, timeout_s=_SANDBOX_START_TIMEOUT_S)
     said = home.read_state()
     if said is not None and said.phase == "ready" and home.is_supervisor_running():
         return said

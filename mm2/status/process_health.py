@@ -80,7 +80,8 @@ class ReplicationActivity:
 
     @property
     def at_ms(self) -> int:
-        """Time of the latest evidence, or the start time if there is none."""
+        """Time of the latest evidence of replication; without evidence, the time when this node
+        started to replicate the flow."""
         return self.begun_ms if self.last is None else self.last.at_ms
 
 
@@ -108,9 +109,10 @@ class ReplicationActivityTracker:
         """Process a snapshot; return the activity as of the current time on both clocks.
 
         If this node does not replicate the flow (`copies` is false), forget the flow and return
-        None. `pulses` are the reports of the flow's copy processes. `all_move` is true if every
-        partition of the flow is being replicated. Newer reports from the same processes replace
-        older ones, because their clock offset to this process becomes more accurate.
+        None. `pulses` are the reports. `all_move` is true if every partition of the flow is being
+        replicated. Newer reports from the same processes replace older ones, because their clock
+        offset to this process becomes more accurate.
+        """
         """
         if not copies:
             self._known.pop(flow, None)

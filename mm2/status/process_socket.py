@@ -118,7 +118,7 @@ class ProcessSocket:
             raise ProcessSocketError(f"cannot listen at {self.path}: {error}") from error
 
     def serve(self, answer: Callable[[ProcessRequest], ProcessResponse], timeout_s: float) -> None:
-        """Answer one request if it arrives within the timeout."""
+        """Wait up to `timeout_s` for a request, and respond to it."""
         ready, _, _ = select.select([self._listener], [], [], timeout_s)
         if not ready:
             return
@@ -149,11 +149,11 @@ def _read_request(connection: socket.socket) -> ProcessRequest | ProcessResponse
     except (ValueError, KeyError, TypeError) as error:
         return ProcessResponse(code=exit_codes.FAILED, lines=(f"invalid request: {error}",))
     if isinstance(question, ReloadRequest | RestApiRequest):
-        return replace(question, peer=_describe_peer(connection))
+        return replace(question, peer=_format_socket_peer(connection))
     return question
 
 
-def _describe_peer(connection: socket.socket) -> str:
+def _format_socket_peer(connection: socket.socket) -> str:
     """Describe the client as reported by the kernel, for example `root (uid 0, pid 17)`."""
     size = struct.calcsize("3i")
     found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)

@@ -21,7 +21,7 @@ from mm2.status.status_document import FlowReport, ReportedFlowState
 LAG_NOTE_THRESHOLD_MS = 60_000
 """Age of the lag from which a healthy flow is reported with a note."""
 _WAITING_STATES = frozenset({"waiting", "acquiring"})
-"""States of partitions that are currently not being replicated."""
+"""States of partitions whose replication is currently interrupted."""
 PARTITION_WAIT_MAX_S = 10
 """Maximum time for which a partition may be waiting, for example for a new leader, while the flow
 is still healthy."""

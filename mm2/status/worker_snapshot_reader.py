@@ -29,7 +29,8 @@ ConfigPredicate = Callable[[Mapping[str, str], FlowPlan], bool]
 
 
 class _CachedPredicate:
-    """Caches a predicate's result per subject until the configuration or the plan changes."""
+    """Caches whether a connector's or task's configuration satisfies a predicate, until the
+    configuration or the plan changes."""
 
     def __init__(self) -> None:
         self._known: dict[object, tuple[Mapping[str, str], FlowPlan, bool]] = {}
@@ -42,7 +43,8 @@ class _CachedPredicate:
         *,
         of: object,
     ) -> bool:
-        """Return the predicate's value for `of`, cached if possible."""
+        """Return the value of predicate `question` for the connector or task `of`. The cached value
+        is used while its configuration and the plan are unchanged."""
         known = self._known.get(of)
         if known is None or known[0] is not props or known[1] is not plan:
             known = self._known[of] = (props, plan, question(props, plan))

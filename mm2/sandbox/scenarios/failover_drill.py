@@ -421,14 +421,14 @@ class Drill:
         before, after = apps.reading.processed, apps.target_consumer.processed
         self._wait_until(
             lambda: any(each >= TARGET_FIRST_NUMBER for each in after),
-            "it has read what came before",
+            "the group has processed the records that precede the failover",
         )
         if self._kind is MoveKind.PLANNED:
             sent = apps.writing.sent
-            self._wait_until(lambda: sent <= {*before, *after}, "it has read all")
+            self._wait_until(lambda: sent <= {*before, *after}, "the group has processed all records")
         all_s = self._clock.now_s() - left_s
         apps.target_producer.stop()
-        self._wait_until(lambda: apps.target_producer.sent <= set(after), "it has read all")
+        self._wait_until(lambda: apps.target_producer.sent <= set(after), "the group has processed all records")
         self._wait_until_idle(after)
         apps.target_consumer.stop()
         mine = [each for each in after if each < TARGET_FIRST_NUMBER]

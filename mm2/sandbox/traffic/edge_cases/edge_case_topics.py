@@ -110,7 +110,7 @@ CURRENT_TOPICS = (
     ),
     EdgeCaseTopic(
         name="past",
-        description="timestamps of 2001, of 1970, and none",
+        description="timestamps from 2001 and 1970, and no timestamps",
         write=topic_writers.write_past_timestamps,
         features=frozenset({RecordFeature.NO_TIME}),
         codecs=_CURRENT_CODECS,
@@ -118,7 +118,7 @@ CURRENT_TOPICS = (
     ),
     EdgeCaseTopic(
         name="future",
-        description="timestamps of tomorrow and of the year 9999",
+        description="timestamps in the future, up to the year 9999",
         write=topic_writers.write_future_timestamps,
         features=frozenset(),
         codecs=_CURRENT_CODECS,
