@@ -96,8 +96,8 @@ class TransformChain:
 def create_chain(
     props: Mapping[str, str], *, load: ClassLoader = config_types.find_imported_class
 ) -> TransformChain | None:
-    """Create the transform chain of a configuration. Return None without transforms. Raises
-    `TransformChainError`.
+    """Create the transform chain of a configuration. Return None if no transforms are
+    configured. Raises `TransformChainError`.
 
     Pass `config_types.load_class` as `load` if the operator's configuration file or the worker
     already allows the classes.

@@ -1,4 +1,4 @@
-"""Tracks for `--until-caught-up` how many of the records that the source had at the start are
+"""Tracks for `mm2 run --until-caught-up` how many of the records that the source had at the start are
 replicated.
 
 The end of a partition is the last stable offset when its copying starts. This end offset never

@@ -247,7 +247,9 @@ def _make_topic_table(
         made.add_row(*([row.flow] if several else []), cells[0], *cells[1 if wide else 2 :])
     if not chosen.hidden:
         return made
-    more = _make_styled_text(f"… and {plurals.format_count(chosen.hidden, 'more topic')}", style="dim")
+    more = _make_styled_text(
+        f"… and {plurals.format_count(chosen.hidden, 'more topic')}", style="dim"
+    )
     return console.Group(made, more)
 
 

@@ -114,7 +114,11 @@ def _parse_config_patch(what: str, body: bytes) -> Iterator[tuple[str, str, str]
             yield f"throttle {what}: {_format_rate_limit(value)}", "throttle", ""
         elif key.startswith(mirror_connector_keys.OVERRIDE_TOPIC_THROTTLE):
             topic = key.removeprefix(mirror_connector_keys.OVERRIDE_TOPIC_THROTTLE)
-            yield f"throttle topic {topic} of {what}: {_format_rate_limit(value)}", "throttle", topic
+            yield (
+                f"throttle topic {topic} of {what}: {_format_rate_limit(value)}",
+                "throttle",
+                topic,
+            )
         elif key.startswith(mirror_connector_keys.OVERRIDE_PAUSED_TOPIC):
             topic = key.removeprefix(mirror_connector_keys.OVERRIDE_PAUSED_TOPIC)
             verb = "resume" if value is None else "pause"

@@ -425,10 +425,14 @@ class Drill:
         )
         if self._kind is MoveKind.PLANNED:
             sent = apps.writing.sent
-            self._wait_until(lambda: sent <= {*before, *after}, "the group has processed all records")
+            self._wait_until(
+                lambda: sent <= {*before, *after}, "the group has processed all records"
+            )
         all_s = self._clock.now_s() - left_s
         apps.target_producer.stop()
-        self._wait_until(lambda: apps.target_producer.sent <= set(after), "the group has processed all records")
+        self._wait_until(
+            lambda: apps.target_producer.sent <= set(after), "the group has processed all records"
+        )
         self._wait_until_idle(after)
         apps.target_consumer.stop()
         mine = [each for each in after if each < TARGET_FIRST_NUMBER]
