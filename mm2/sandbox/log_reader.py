@@ -62,11 +62,11 @@ class ConsumerLogReader:
         return len(found.partitions)
 
     def read(self, partition: TopicPartition) -> Iterator[RecordChunk]:
-        """Yield record chunks from the log start to the current end (which depends on the isolation
-        level).
+        """Yield a partition's records in chunks, from the log start to the current end (which
+        depends on the isolation level).
 
-        Read one partition at a time. Raises an exception if no record arrives for 30 s, or if the
-        cluster rejects a request.
+        Finish one partition before reading another. Raises an exception if no record arrives for 30
+        s, or if the cluster rejects a request.
         """
         start, end = self.read_bounds(partition)
         if start >= end:

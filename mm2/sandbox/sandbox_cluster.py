@@ -136,7 +136,7 @@ class SandboxCluster:
       override the defaults.
     - `listeners` (by node id) are additional listeners, for proxies.
     - `users`: if not None, the cluster is secure and has `admin` and these users.
-    - `folder` is kept at `close`. If it is omitted, a temporary folder is created and removed.
+    - `folder` is kept at `close`. If it is omitted, a temporary directory is created and removed.
     - `port` is node 1's preferred port; node 2 prefers the next port, and so on. A node whose
       preferred port is in use gets any free port.
     - `kafka_version`: see `kafka_releases`. Its jars are downloaded at the first start.
@@ -299,7 +299,7 @@ class SandboxCluster:
             each.unfreeze()
 
     def close(self) -> None:
-        """Kill the brokers, release the ports, and remove the folder unless the caller provided
+        """Kill the brokers, release the ports, and remove the directory unless the caller provided
         it."""
         self.kill()
         self._release_ports()

@@ -139,7 +139,7 @@ class SparkCluster:
         return 0 if state is None else int(str(state["aliveworkers"]))
 
     def close(self) -> None:
-        """Kill all processes, and remove the folder unless the caller provided it."""
+        """Kill all processes, and remove the directory unless the caller provided it."""
         for daemon in [*self.workers, *([self.master] if self.master else [])]:
             daemon.kill()
         for port in self._ports:

@@ -1,5 +1,5 @@
-"""Tracks for `mm2 run --until-caught-up` how many of the records that the source had at the start are
-replicated.
+"""Tracks for `mm2 run --until-caught-up` how many of the records that the source had at the start
+are replicated.
 
 The end of a partition is the last stable offset when its copying starts. This end offset never
 changes afterwards. A flow is counted from its first snapshot that has a plan.

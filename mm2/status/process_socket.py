@@ -1,6 +1,6 @@
 """Provides the Unix socket over which commands query the process that runs a configuration file.
 
-A process that runs `clusters.yaml` listens in a folder that only its user can access:
+A process that runs `clusters.yaml` listens in a directory that only its user can access:
 `$MM2_RUN_DIR`, else `$XDG_RUNTIME_DIR/mm2`, else `mm2-run-<uid>` in the temporary directory. The
 socket's name consists of a hash of the file's path and the process id. A request and its response
 are one line of JSON each, with a version; then the connection is closed.
@@ -92,7 +92,7 @@ class ProcessResponse:
 
 
 def find_socket_folder(environ: Mapping[str, str] = os.environ) -> pathlib.Path:
-    """Return the folder that contains this user's sockets: `$MM2_RUN_DIR`, else
+    """Return the directory that contains this user's sockets: `$MM2_RUN_DIR`, else
     `$XDG_RUNTIME_DIR/mm2`, else `mm2-run-<uid>` in the temporary directory."""
     if environ.get("MM2_RUN_DIR"):
         return pathlib.Path(environ["MM2_RUN_DIR"])
@@ -193,10 +193,10 @@ def query_processes(
 def _query_folder(
     file: pathlib.Path, request: ProcessRequest, *, folder: pathlib.Path, timeout_s: float
 ) -> dict[int, ProcessResponse]:
-    """Query each process that has a socket in the folder.
+    """Query each process that has a socket in the directory.
 
-    The folder is opened, then checked and used through its descriptor, so that another user cannot
-    exchange it in between.
+    The directory is opened, then checked and used through its descriptor, so that another user
+    cannot exchange it in between.
     """
     try:
         opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -244,7 +244,7 @@ def _query_process(
 
 
 def _find_sockets(file: pathlib.Path, folder: int) -> Iterator[tuple[int, str]]:
-    """Yield the process id and name of each socket of the file in an open folder."""
+    """Yield the process id and name of each socket of the file in an open directory."""
     prefix, suffix = f"{_make_name_prefix(file)}-", ".sock"
     for name in sorted(os.listdir(folder)):
         pid = name.removeprefix(prefix).removesuffix(suffix)
@@ -270,11 +270,12 @@ def _create_folder(where: pathlib.Path) -> None:
 def _check_folder_owner(
     where: pathlib.Path, *, uid: int, ours: bool = False, opened: int | None = None
 ) -> None:
-    """Raise `ProcessSocketError` if a user other than `uid` could listen in the folder, of which
+    """Raise `ProcessSocketError` if a user other than `uid` could listen in the directory, of which
     `opened` is the descriptor.
 
-    If `ours` is true, the folder must be owned by user `uid`. Otherwise root may query the folder
-    of the user that runs the processes, but not a folder that anybody could have created.
+    If `ours` is true, the directory must be owned by user `uid`. Otherwise root may query the
+    directory of the user that runs the processes, but not a directory that anybody could have
+    created.
     """
     try:
         file_access.check_private_folder(
@@ -282,8 +283,9 @@ def _check_folder_owner(
         )
     except ForeignFolderError as error:
         raise ProcessSocketError(
-            f"{error}, or set MM2_RUN_DIR to another folder for both mm2 run and this command: "
-            f"anyone with access to this folder could impersonate the mm2 process of user id {uid}"
+            f"{error}, or set MM2_RUN_DIR to another directory for both mm2 run and this command: "
+            "anyone with access to this directory could impersonate the mm2 process of user id "
+            f"{uid}"
         ) from error
 
 

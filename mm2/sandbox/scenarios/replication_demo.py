@@ -4,8 +4,8 @@ Runs a replication node between two sandbox clusters. All processes that it star
 signal takes effect within a second or two, a second signal immediately.
 
 At the end, a running consumer group is moved to the other cluster with `mm2 failover` and hooks
-that stop the applications. A hook is a shell command that creates a file in a folder and waits in
-that folder for the response; it ends when the folder is removed.
+that stop the applications. A hook is a shell command that creates a file in a directory and waits
+in that directory for the response; it ends when the directory is removed.
 """
 
 from __future__ import annotations

@@ -204,7 +204,7 @@ def test_a_cache_that_others_can_write_to_is_refused(tmp_path, serve, what):
         _jars(tmp_path)
     assert str(raised.value) == (
         f"cannot run programs from the cache {tmp_path}: other users can write to {path}: set "
-        "MM2_CACHE to a folder that belongs to this user, or run chmod -R go-w "
+        "MM2_CACHE to a directory that belongs to this user, or run chmod -R go-w "
         f"{tmp_path}"
     )
     path.chmod(0o755)
