@@ -45,7 +45,7 @@ class ObservedMirrors:
 def check_mirror_topics(
     seen: ObservedMirrors, operator: OperatorCommands
 ) -> Iterator[CheckFinding]:
-    """Report problems with mirror topics. Equal problems of several topics are merged into one
+    """Report problems with mirror topics. Identical problems in several topics are merged into one
     finding."""
     if not seen.source and not seen.undescribed:
         yield _build_finding(
@@ -62,7 +62,7 @@ def check_mirror_topics(
                 "NAME", "Describe", "DescribeConfigs", "Read"
             ),
         )
-    yield from _merge_equal_findings(_check_each_topic(seen, operator))
+    yield from _merge_findings_by_topic(_check_each_topic(seen, operator))
     for mirror, topics in sorted(seen.name_conflicts.items()):
         yield _build_finding(
             seen,
@@ -85,8 +85,8 @@ def check_mirror_topics(
 def _check_each_topic(
     seen: ObservedMirrors, operator: OperatorCommands
 ) -> Iterator[tuple[str, CheckFinding]]:
-    """Yield each finding with its topic, which is added to the finding when equal findings are
-    merged."""
+    """Yield each finding together with its topic. The caller adds the topic when it merges findings
+    that differ only in the topic."""
     for found in seen.planned.findings:
         stops = found.severity is MirrorFindingSeverity.STOP
         yield (
@@ -217,7 +217,7 @@ def _check_message_sizes(seen: ObservedMirrors) -> Iterator[tuple[str, CheckFind
             )
 
 
-def _merge_equal_findings(
+def _merge_findings_by_topic(
     found: Iterator[tuple[str, CheckFinding]],
 ) -> Iterator[CheckFinding]:
     """Merge findings that differ only in the topic. The merged finding has the first topic's

@@ -1,4 +1,4 @@
-"""Selection of the source topics that a flow mirrors, and the reasons for it.
+"""Selects the source topics that a flow mirrors, and explains why a topic is mirrored or not.
 
 As in `MirrorSourceConnector.shouldReplicateTopic`, the rules are the topic filter, the heartbeats
 topics, internal topics and cycles. In addition, no topic is mirrored to a topic that mm2 writes.
@@ -11,7 +11,7 @@ from mm2.topics.flow_config import Flow
 
 
 def explain_match(flow: Flow, topic: str) -> str:
-    """Explain by which rule a source topic is mirrored; "" if it is not mirrored."""
+    """Explain which rule selects a source topic for mirroring; "" if it is not mirrored."""
     if not should_replicate_topic(flow, topic):
         return ""
     if flow.topics.matches(topic):
