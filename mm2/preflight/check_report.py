@@ -221,13 +221,13 @@ def format_report(report: CheckReport) -> Iterator[str]:
     for each in report.findings:
         yield ""
         head = f"{_SEVERITY_LABELS[each.severity]} {each.area.value} {', '.join(each.subjects)}"
-        yield f"{head}: {each.text}{_format_affected(each.affects)} ({each.code})"
+        yield f"{head}: {each.text}{_format_affected_subjects(each.affects)} ({each.code})"
         yield f"  effect: {each.effect}"
         yield f"  fix:    {each.fix}"
         if each.command:
             yield f"  $ {each.command}"
     yield ""
-    yield _format_summary(report)
+    yield _format_report_summary(report)
 
 
 def report_to_json(report: CheckReport, file: str) -> dict[str, Any]:
@@ -259,7 +259,7 @@ def report_to_json(report: CheckReport, file: str) -> dict[str, Any]:
     }
 
 
-def _format_affected(topics: Sequence[str]) -> str:
+def _format_affected_subjects(topics: Sequence[str]) -> str:
     if not topics:
         return ""
     more = len(topics) - _MAX_TOPICS_NAMED
@@ -267,7 +267,7 @@ def _format_affected(topics: Sequence[str]) -> str:
     return f"; affects {plurals.format_count(len(topics), 'topic')}: {named}"
 
 
-def _format_summary(report: CheckReport) -> str:
+def _format_report_summary(report: CheckReport) -> str:
     counts = (
         plurals.format_count(number, label)
         for severity, label in (

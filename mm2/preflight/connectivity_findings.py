@@ -183,6 +183,8 @@ class ConnectResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _FailureCause:
+    """Finding code, effect and fix for a cause of connection failures."""
+
     code: str
     effect: str
     fix: str

@@ -311,7 +311,7 @@ class MapRebuild:
         bounds = self._determine_ranges(due)
         if bounds:
             partitions = tuple(self._setups[each.partition] for each in bounds)
-            self._compare_ranges(bounds, partitions)
+            self._compare_log_ranges(bounds, partitions)
 
     def _build_setups(self, topics: Collection[str]) -> None:
         tools = self._tools
@@ -374,7 +374,7 @@ class MapRebuild:
                 partition=each,
                 source_end=self._get_source_end(each, ends.succeeded[each].end),
                 target_end=target_to[each],
-                reverse_producers=self._find_reverse_producers(each, back),
+                reverse_producers=self._find_reverse_flow_producers(each, back),
             )
             for each in sorted(ends.succeeded)
         ]
@@ -427,7 +427,7 @@ class MapRebuild:
             return self._tools.read_reverse_map()
         return None
 
-    def _find_reverse_producers(
+    def _find_reverse_flow_producers(
         self, partition: TopicPartition, back: OffsetMap | None
     ) -> frozenset[int]:
         where = self._setups[partition]
@@ -450,7 +450,7 @@ class MapRebuild:
         kind = self._plans[partition].kind
         self.results[partition] = RebuiltPartition(partition=partition, scope=kind, reason=why)
 
-    def _compare_ranges(
+    def _compare_log_ranges(
         self,
         bounds: list[LogCompareRange],
         partitions: tuple[PartitionSetup, ...],

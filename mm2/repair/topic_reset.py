@@ -361,7 +361,7 @@ class ResetWaiter:
         end = Deadline.after(timeout_s, now_s=self.clock.now_s())
         begun_s: dict[TopicPartition, float] = {}
         while True:
-            known, over = self._read_map(), end.is_expired(self.clock.now_s())
+            known, over = self._read_offset_map(), end.is_expired(self.clock.now_s())
             seen = self.collect_partitions()
             found = [
                 self._get_outcome(each, known, seen, begun_s, over=over) for each in self.decisions
@@ -386,7 +386,7 @@ class ResetWaiter:
             for each in found
         ]
 
-    def _read_map(self) -> OffsetMap | None:
+    def _read_offset_map(self) -> OffsetMap | None:
         try:
             return self.store.catch_up()
         except RetriableError:

@@ -168,15 +168,15 @@ class MapReconstruction:
     @property
     def position(self) -> int:
         """Source offset up to which every record is on the mirror."""
-        return self._position_and_epoch[0]
+        return self._matched_position_and_epoch[0]
 
     @property
     def source_epoch(self) -> int:
         """Leader epoch of the source batch before `position`; -1 if it was not read."""
-        return self._position_and_epoch[1]
+        return self._matched_position_and_epoch[1]
 
     @property
-    def _position_and_epoch(self) -> tuple[int, int]:
+    def _matched_position_and_epoch(self) -> tuple[int, int]:
         if (
             self._has_begun
             and self._matched_to == len(self._offsets)
@@ -344,7 +344,7 @@ class MapReconstruction:
             self._fail_matching(self._describe_mismatch(record))
             return True
         self._mirror_records.popleft()
-        self._record_match(record, max(matched))
+        self._store_match(record, max(matched))
         self._candidates = [each + 1 for each in matched]
         return True
 
@@ -391,7 +391,7 @@ class MapReconstruction:
             what = f"any record of the source, which ends at {self.read_to}"
         return f"target offset {record.offset} does not match {what}"
 
-    def _record_match(self, record: BatchRecord, at: int) -> None:
+    def _store_match(self, record: BatchRecord, at: int) -> None:
         """Record that a mirror record matches the source record at index `at`."""
         self.has_match = True
         new = not self._marks[at]

@@ -80,7 +80,7 @@ def decode_source_batch(
         found = records.decode_batch(header, entry.batch, max_bytes=max_bytes)
     except (MalformedRecordsError, DecompressionError) as error:
         raise _convert_decode_error(error) from error
-    return _select_records(found, entry, transform)
+    return _select_records_to_store(found, entry, transform)
 
 
 def _convert_decode_error(error: Exception) -> BatchUnreadableError:
@@ -88,7 +88,7 @@ def _convert_decode_error(error: Exception) -> BatchUnreadableError:
     return BatchTooLargeError(str(error)) if too_large else BatchUnreadableError(str(error))
 
 
-def _select_records(
+def _select_records_to_store(
     found: list[BatchRecord], entry: SourceBatch, transform: RecordTransform | None
 ) -> list[BatchRecord]:
     if entry.header.base_offset < entry.first:
@@ -143,7 +143,7 @@ class SourceBatchDecoder:
         except MalformedRecordsError as error:
             raise _convert_decode_error(error) from error
         behind = self._entry.header.last_offset if self.is_done else found[-1].offset
-        transformed = _select_records(found, self._entry, self._transform)
+        transformed = _select_records_to_store(found, self._entry, self._transform)
         self.next_source = max(self.next_source, behind + 1)
         return transformed
 

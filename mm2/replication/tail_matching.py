@@ -337,7 +337,7 @@ class TailMatcher:
 
     def _match_whole_batch(self, entry: SourceBatch) -> None:
         mine = self.tail[self.matched_batches]
-        self._record_match(entry.first, mine.offset, count=mine.count)
+        self._store_match(entry.first, mine.offset, count=mine.count)
         self._advance_source(entry.header.last_offset + 1, entry.header.leader_epoch)
         self._complete_batch()
 
@@ -354,7 +354,7 @@ class TailMatcher:
                 return
             theirs.popleft()
             mine.popleft()
-            self._record_match(one.offset, other.offset)
+            self._store_match(one.offset, other.offset)
             assert self._source_side.batch is not None
             behind = theirs[0].offset if theirs else self._source_side.batch.next_source
             self._advance_source(behind, self._source_side_epoch)
@@ -368,7 +368,7 @@ class TailMatcher:
             place = (self.position, self.matched_to, self.source_epoch)
             self.junctions.append(Junction(len(self.runs), *place))
 
-    def _record_match(self, source: int, target: int, *, count: int = 1) -> None:
+    def _store_match(self, source: int, target: int, *, count: int = 1) -> None:
         self.matched_to = target + count
         self.matched_records += count
         if target - source != self._delta:

@@ -74,7 +74,7 @@ class ConsumerLogReader:
         place = confluent_kafka.TopicPartition(partition.topic, partition.partition, start)
         self._consumer.assign([place])
         try:
-            yield from self._iterate_chunks(partition, end)
+            yield from self._iterate_record_chunks(partition, end)
         finally:
             self._consumer.unassign()
 
@@ -87,13 +87,13 @@ class ConsumerLogReader:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _iterate_chunks(self, partition: TopicPartition, end: int) -> Iterator[RecordChunk]:
+    def _iterate_record_chunks(self, partition: TopicPartition, end: int) -> Iterator[RecordChunk]:
         stalled = self._make_stall_deadline()
         finished = False
         while not finished:
             records, finished = self._take_messages_below_end(partition, self._poll_messages(), end)
             if records:
-                yield _make_chunk(records)
+                yield _make_record_chunk(records)
                 stalled = self._make_stall_deadline()
             elif stalled.is_expired(self._clock.now_s()):
                 raise self._clients.create_timeout_error(f"reading {partition} up to offset {end}")
@@ -158,7 +158,7 @@ def _read_headers(message: Any) -> Sequence[tuple[str, bytes | None]]:
     return _MALFORMED_HEADERS if found is None else found
 
 
-def _make_chunk(messages: Sequence[Any]) -> RecordChunk:
+def _make_record_chunk(messages: Sequence[Any]) -> RecordChunk:
     contents: list[RawRecord] = [
         (
             message.key(),

@@ -176,7 +176,7 @@ class SparkCluster:
             child = processes.start_process(
                 [*argv, "--properties-file", str(settings), *arguments],
                 output=output,
-                env=_make_environment(home, folder),
+                env=_make_spark_environment(home, folder),
                 cwd=folder,
             )
         return SparkDaemon(child, host=host, log=log)
@@ -216,7 +216,7 @@ class SparkCluster:
             )
 
 
-def _make_environment(home: Path, folder: Path) -> dict[str, str]:
+def _make_spark_environment(home: Path, folder: Path) -> dict[str, str]:
     return {
         **{name: value for name, value in os.environ.items() if not name.startswith("SPARK_")},
         "SPARK_HOME": str(home),

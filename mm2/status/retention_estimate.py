@@ -167,7 +167,7 @@ class RetentionRiskEstimator:
         self, now: RetentionSample, retention: TopicRetention | None
     ) -> Iterator[RetentionRisk]:
         if retention is not None and retention.retention_ms is not None:
-            yield from _estimate_by_time(now, retention.retention_ms)
+            yield from _estimate_by_retention_time(now, retention.retention_ms)
         if retention is not None and retention.retention_bytes is not None:
             yield from self._estimate_by_size(now, retention.retention_bytes)
         yield from self._estimate_by_log_start(now)
@@ -210,7 +210,7 @@ class RetentionRiskEstimator:
         assert all(times[-1] - each < RATE_SAMPLING_MS for each in times[1:-1])
 
 
-def _estimate_by_time(now: RetentionSample, keeps_ms: int) -> Iterator[RetentionRisk]:
+def _estimate_by_retention_time(now: RetentionSample, keeps_ms: int) -> Iterator[RetentionRisk]:
     if now.waiting_since_ms is None:
         return
     left_ms = max(0, now.waiting_since_ms + keeps_ms - now.at_ms)

@@ -320,7 +320,7 @@ FindUnreachable = Callable[[Flow], tuple[UnreachableCluster, ...]]
 """Function that returns the unreachable clusters and brokers of a flow."""
 
 
-def _find_no_unreachable_clusters(_: Flow) -> tuple[UnreachableCluster, ...]:
+def _return_no_unreachable_clusters(_: Flow) -> tuple[UnreachableCluster, ...]:
     return ()
 
 
@@ -334,7 +334,7 @@ class RetentionWatch:
         *,
         open_source: OpenRetentionReader,
         clock: Clock,
-        unreachable: FindUnreachable = _find_no_unreachable_clusters,
+        unreachable: FindUnreachable = _return_no_unreachable_clusters,
     ) -> None:
         self._running = running
         self._unreachable = unreachable
@@ -463,7 +463,7 @@ class RetentionWatch:
                 )  # old values are outdated, and a query would only wait
                 continue
             target_lost = ClusterSide.TARGET in lost
-            waiting = self._select_waiting_partitions(status, target_lost=target_lost)
+            waiting = self._select_partitions_at_risk(status, target_lost=target_lost)
             found: SourceSnapshots = {}
             if waiting:
                 found = self._collect_from_source(settings, flow, waiting)
@@ -489,7 +489,7 @@ class RetentionWatch:
         for name in self._sources.keys() - there:
             self._close_reader(name)
 
-    def _select_waiting_partitions(
+    def _select_partitions_at_risk(
         self, status: FlowStatus, *, target_lost: bool
     ) -> dict[TopicPartition, PartitionStatus]:
         """Select the partitions that lag, are paused or halted, or have not been replicated for a

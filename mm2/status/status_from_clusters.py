@@ -293,7 +293,7 @@ def _make_partition_report(
         state=topic_rows.PAUSED_STATE
         if holds.is_topic_paused(where.topic)
         else status_document.UNREPORTED_STATE,
-        reason=_describe_problem(each, risk),
+        reason=_describe_partition_problem(each, risk),
         copied_to=each.copied_to,
         start=None if each.source_bounds is None else each.source_bounds.start,
         end=None if each.source_bounds is None else each.source_bounds.end,
@@ -322,7 +322,7 @@ def _estimate_risk(
     return fold.estimate(retention)
 
 
-def _describe_problem(each: MirroredPartition, risk: RetentionRisk) -> str:
+def _describe_partition_problem(each: MirroredPartition, risk: RetentionRisk) -> str:
     if each.stop_reason:
         return each.stop_reason
     if (

@@ -138,7 +138,7 @@ class StatusHistory:
         self._seen = tuple(statuses)
         since: dict[_StateKey, _StateStart] = {}
         for status in statuses:
-            for of, state in _list_states(status):
+            for of, state in _list_tracked_states(status):
                 known = self._since.get(of)
                 same = known is not None and known.state == state
                 since[of] = (
@@ -190,7 +190,7 @@ class StatusHistory:
         assert all(len(each.problems) <= REMEMBERED_PROBLEMS_MAX for each in self._flows.values())
 
 
-def _list_states(status: FlowStatus) -> Iterator[tuple[_StateKey, str]]:
+def _list_tracked_states(status: FlowStatus) -> Iterator[tuple[_StateKey, str]]:
     paused = " paused" if status.overrides.paused else ""
     yield (status.flow, None), status.state.value + paused
     for each in status.partitions:

@@ -37,6 +37,8 @@ ZERO_RATE = CopyRate(0.0, 0.0)
 
 @dataclass(frozen=True, slots=True)
 class _RateSample:
+    """Records and bytes that each topic had replicated at monotonic time `at_s`."""
+
     at_s: float
     totals: Mapping[TopicKey, tuple[int, int]]
 

@@ -307,12 +307,14 @@ def run_command(words: Sequence[str], timeout_s: float, gone: Callable[[], bool]
     line = shlex.join(["mm2", *words])
     try:
         with tempfile.TemporaryDirectory(prefix="mm2-page-", ignore_cleanup_errors=True) as name:
-            return _run_child(words, pathlib.Path(name), line=line, timeout_s=timeout_s, gone=gone)
+            return _run_child_process(
+                words, pathlib.Path(name), line=line, timeout_s=timeout_s, gone=gone
+            )
     except (OSError, ProcessStartError) as error:
         raise CommandFailedError(f"{line}: {error}") from error
 
 
-def _run_child(
+def _run_child_process(
     words: Sequence[str],
     folder: pathlib.Path,
     *,

@@ -20,9 +20,9 @@ class SteppingBackUnseen(MapReconstruction):
 class DoublesCounted(MapReconstruction):
     """Counts records instead of comparing them."""
 
-    def _record_match(self, record: BatchRecord, at: int) -> None:
+    def _store_match(self, record: BatchRecord, at: int) -> None:
         doubled = at < self._matched_to < len(self._offsets)
-        super()._record_match(record, self._matched_to if doubled else at)
+        super()._store_match(record, self._matched_to if doubled else at)
 
 
 class LastPlaceBelieved(MapReconstruction):

@@ -216,7 +216,7 @@ def test_a_cache_that_others_can_write_to_is_refused(tmp_path, serve, what):
 def test_a_cache_of_another_user_is_refused(tmp_path, serve):
     serve(_CONTENT)
     os.chown(tmp_path, 4242, -1)
-    told = f"{tmp_path} belongs to user id 4242: set MM2_CACHE to a folder"
+    told = f"{tmp_path} belongs to user id 4242: set MM2_CACHE to a directory"
     with pytest.raises(SandboxError, match=told):
         _jars(tmp_path)
 
