@@ -118,7 +118,7 @@ def list_required_acls(wanted: FlowOperations) -> list[RequiredAcl]:
 
 
 _REVERSE_FLOW_NOT_SEEN = (
-    "the reverse flow of the same topic names is not detected, so records may be replicated in a "
+    "a reverse flow with the same topic names is not detected, so records may be replicated in a "
     "loop"
 )
 

@@ -83,7 +83,8 @@ class ResetDecision:
     request: str
     partition_map: PartitionMap
     is_recreated: bool = False
-    """True if the source topic is not the one that has been replicated until now."""
+    """True if the source topic is not the topic that was replicated so far, because it was
+    recreated."""
 
     def describe(self) -> str:
         """Describe in one line where the partition restarts, and the consequences."""

@@ -74,8 +74,8 @@ class RecoveryScriptRunner:
 
     setup: PartitionSetup
     token: int = 0
-    """Number that changes whenever a script (generator of instructions) starts or is abandoned. An
-    answer with an older token is for a script that has ended."""
+    """Number that changes whenever a script (generator of instructions) starts or is abandoned. A
+    response with an older token is for a script that has ended."""
     _script: Script[object] | None = None
     _outstanding: Instruction | None = None
     _on_end: OnScriptEnd | None = None

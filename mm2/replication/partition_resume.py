@@ -194,7 +194,7 @@ def _find_open_transaction_start(attempt: RecoveryAttempt, end: int) -> Script[i
     transaction exists.
 
     The map counts the transaction's records as replicated, but the next marker commits or aborts
-    them. Foreign batches may be in between. An offset that is too low does no harm.
+    them. Batches of other producers may lie in between. An offset that is too low is harmless.
     """
     ours = {*attempt.state.producers, attempt.fence.producer.id}
     at = end

@@ -133,7 +133,7 @@ class PartitionSendQueue:
 
         Returns False if the queue is empty, the next batch is `unreadable`, other partitions'
         decoded batches leave no room in the memory budget, or the transform dropped all records
-        read until now. In the last case, the copy loop must run before the next part is read.
+        read so far. In the last case, the copy loop must run before the next part is read.
         """
         while not self._staged and self._queue and self.unreadable is None:
             if not self._run_staging_step():

@@ -43,8 +43,8 @@ class RecordDifference:
     """All records of a partition with the same kind of difference, and the offsets of the first
     record.
 
-    If one side lacks the record, its offset is that of the record found in the same position, or
-    None at the end of the log.
+    If a log lacks the record, the offset of its record in the same position is used, or None at the
+    end of the log.
     """
 
     kind: DifferenceKind

@@ -269,7 +269,7 @@ class SandboxCluster:
                 return
 
     def stop(self, *, timeout_s: float = 15.0) -> None:
-        """Stop all brokers gracefully and concurrently. Kill those still running after
+        """Stop all brokers gracefully and concurrently. Kill brokers that are still running after
         `timeout_s`."""
         for node in self.brokers.values():
             node.request_stop()

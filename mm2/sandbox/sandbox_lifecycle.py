@@ -182,8 +182,8 @@ def _find_cluster(said: SandboxState, name: str | None) -> RunningCluster:
         if each.name == name:
             return each
     known = " or ".join(f"--cluster {each}" for each in names)
-    wrong = "which cluster?" if name is None else f"there is no cluster {name!r}:"
-    raise UnknownClusterError(f"{wrong} say {known}")
+    wrong = "no cluster specified" if name is None else f"there is no cluster {name!r}"
+    raise UnknownClusterError(f"{wrong}: use {known}")
 
 
 def find_processes(home: SandboxFolder) -> list[int]:

@@ -106,7 +106,7 @@ class ProcessSocket:
     created."""
 
     def __init__(self, file: pathlib.Path, *, folder: pathlib.Path) -> None:
-        _create_folder(folder)
+        _create_socket_directory(folder)
         self.path = folder / f"{_make_name_prefix(file)}-{os.getpid()}.sock"
         self._listener = socket.socket(socket.AF_UNIX)
         try:
@@ -173,9 +173,9 @@ def query_processes(
     Removes the sockets of processes that no longer exist. Raises `ProcessSocketError` if no process
     responds, or if another user could respond.
     """
-    answers = _query_folder(file, request, folder=folder, timeout_s=timeout_s)
+    answers = _query_directory(file, request, folder=folder, timeout_s=timeout_s)
     if not answers:
-        another = "name the file of the running process with --config FILE or MM2_CONFIG"
+        another = "specify the running process's file with --config FILE or MM2_CONFIG"
         if file.exists():
             start = f"mm2 run --config {shlex.quote(str(file))}"
             remedy = (
@@ -190,7 +190,7 @@ def query_processes(
     return answers
 
 
-def _query_folder(
+def _query_directory(
     file: pathlib.Path, request: ProcessRequest, *, folder: pathlib.Path, timeout_s: float
 ) -> dict[int, ProcessResponse]:
     """Query each process that has a socket in the directory.
@@ -203,7 +203,7 @@ def _query_folder(
     except (FileNotFoundError, NotADirectoryError, PermissionError):
         return {}
     try:
-        _check_folder_owner(folder, uid=os.geteuid(), opened=opened)
+        _check_directory_owner(folder, uid=os.geteuid(), opened=opened)
         found = {
             pid: _query_process(pathlib.Path(f"/proc/self/fd/{opened}", name), request, timeout_s)
             for pid, name in _find_sockets(file, opened)
@@ -259,15 +259,15 @@ def _make_name_prefix(file: pathlib.Path) -> str:
     return hashlib.sha256(str(where).encode()).hexdigest()[:16]
 
 
-def _create_folder(where: pathlib.Path) -> None:
+def _create_socket_directory(where: pathlib.Path) -> None:
     try:
         where.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _check_folder_owner(where, uid=os.geteuid(), ours=True)
+        _check_directory_owner(where, uid=os.geteuid(), ours=True)
     except OSError as error:
         raise ProcessSocketError(f"cannot create {where}: {error}") from error
 
 
-def _check_folder_owner(
+def _check_directory_owner(
     where: pathlib.Path, *, uid: int, ours: bool = False, opened: int | None = None
 ) -> None:
     """Raise `ProcessSocketError` if a user other than `uid` could listen in the directory, of which

@@ -253,7 +253,7 @@ class SourceRetentionReader:
             )
         if len(due) > WARNED_TOPICS_MAX:
             more = plurals.format_count(len(due) - WARNED_TOPICS_MAX, "more topic")
-            _log.warning("%s: the same applies to %s; see mm2 lag", self._flow, more)
+            _log.warning("%s: %s may also lose unreplicated records; see mm2 lag", self._flow, more)
         over = sorted(self._warned_at_s.keys() - worst.keys())
         for topic in over:
             del self._warned_at_s[topic]

@@ -206,7 +206,7 @@ class StatusSite:
         """
         wanted = asked.query.get("look") == "1"
         if wanted and not asked.requested_with:
-            told = "look=1 needs the header X-Requested-With, with any value"
+            told = "look=1 requires the header X-Requested-With, with any value"
             return _make_json_page(
                 {**json_documents.make_document_head(seen), "error": told},
                 status=HTTPStatus.FORBIDDEN,

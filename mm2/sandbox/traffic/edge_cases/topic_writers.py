@@ -477,8 +477,8 @@ def _compute_round_time_ms(writer: TopicWriter, number: int) -> int:
 def _write_closing_rounds(writer: TopicWriter) -> None:
     """Write unique keys, so that all earlier rounds can be cleaned while these records remain.
 
-    Their timestamps are the latest ones, even compared with transaction markers, which have the
-    broker's time.
+    Their timestamps are later than all others, including those of transaction markers, which have
+    the broker's time.
     """
     after_ms = writer.clock.wall_ms() + _ROUND_STEP_MS
     for number in range(_CLOSING_ROUNDS):
