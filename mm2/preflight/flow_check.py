@@ -126,7 +126,7 @@ class FlowCheck:
                     code="look-refused" if isinstance(error, NotAuthorizedError) else "look-failed",
                     text=str(error),
                     effect="this part of the flow could not be checked",
-                    fix="fix the cause that the message names, and check again",
+                    fix="fix the cause named in the message, then check again",
                 )
             )
 

@@ -114,7 +114,7 @@ def report_refused_topics(flow: str, why: Mapping[str, str]) -> Iterator[CheckFi
             text=f"the cluster refuses to create {what}: {reason}",
             affects=tuple(names) if len(names) > 1 else (),
             effect="the flow does not start",
-            fix="correct the cause that the cluster's error message names",
+            fix="correct the cause named in the cluster's error message",
         )
 
 

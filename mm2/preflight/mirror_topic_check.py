@@ -126,7 +126,7 @@ def _check_each_topic(
                 "topic-unseen",
                 why.replace(f"topic {name}", "it"),
                 effect="it is unknown whether the topic can be replicated",
-                fix="fix the cause that the message names, and check again",
+                fix="fix the cause named in the message, then check again",
             ),
         )
     for mirror, why in sorted(seen.refused.items()):
@@ -137,7 +137,7 @@ def _check_each_topic(
                 "mirror-refused",
                 f"the cluster refuses to create it: {why.replace(f'topic {mirror}', 'it')}",
                 effect="the topic is not replicated",
-                fix="correct the cause that the cluster's error message names",
+                fix="correct the cause named in the cluster's error message",
             ),
         )
     yield from _check_retention(seen)

@@ -443,7 +443,8 @@ class ResetWaiter:
         shown = None if seen is None else seen.get(name)
         if shown is not None and shown.reason:
             why = (
-                f"no task has applied the decision yet; its state is {shown.state}: {shown.reason}"
+                "no task has applied the decision yet; the partition's state is "
+                f"{shown.state}: {shown.reason}"
             )
         else:
             why = self.explain_inactivity() or (

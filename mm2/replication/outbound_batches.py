@@ -170,7 +170,7 @@ def _transform_record(transform: RecordTransform, record: BatchRecord) -> bytes 
 
 class OffsetSpan(NamedTuple):
     """Maps source offsets to record indexes of a batch: the record at source offset `source` has
-    index `index`, the next one `index` + 1, …."""
+    index `index`; consecutive offsets have consecutive indexes."""
 
     source: int
     place: int

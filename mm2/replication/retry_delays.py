@@ -1,5 +1,5 @@
-"""Retries of a partition: the delay between attempts, and the number of consecutive occurrences of
-a problem."""
+"""Tracks a partition's retries: the delay between attempts, and the number of consecutive
+occurrences of a problem."""
 
 from __future__ import annotations
 

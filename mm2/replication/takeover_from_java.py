@@ -386,8 +386,8 @@ def continue_after_java(
 def _react_to_mismatch(
     attempt: RecoveryAttempt, traced: MapReconstruction
 ) -> PartitionHalt | RetryRecovery | None:
-    """React to records that do not match the source if only this flow and MirrorMaker 2 are allowed
-    to write."""
+    """Choose the reaction to mirror records that do not match the source, if only this flow and
+    MirrorMaker 2 are allowed to write."""
     ours = {*attempt.state.producers, attempt.fence.producer.id}
     may = attempt.setup.target_topics is not TargetTopicAccess.EXCLUSIVE
     if may or not traced.mismatch or traced.producer_id in ours:

@@ -38,7 +38,7 @@ class ByteRateLimit:
         return self._level > 0
 
     def consume(self, size: int) -> None:
-        """Remove received bytes from the bucket."""
+        """Deduct received bytes from the token bucket."""
         self._level -= size
 
 

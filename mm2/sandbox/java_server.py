@@ -49,7 +49,7 @@ def make_java_command(
 
 
 class RunningProgram(Protocol):
-    """A started program. `ChildProcess` is an implementation."""
+    """A program started by a `ProgramRunner`. `ChildProcess` is one implementation."""
 
     @property
     def pid(self) -> int:

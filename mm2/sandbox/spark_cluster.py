@@ -101,7 +101,7 @@ class SparkCluster:
         """Start all processes and wait until the workers are registered. Raises `SandboxError` on
         timeout."""
         java_installation.find_java()
-        port, web = self._port(), self._port()
+        port, web = self._reserve_port(), self._reserve_port()
         self.url = f"spark://127.0.0.1:{port}"
         self.state_url = f"http://127.0.0.1:{web}/json/"
         arguments = ["--host", "127.0.0.1", "--port", str(port), "--webui-port", str(web)]
@@ -118,7 +118,14 @@ class SparkCluster:
         number = len(self.workers) + 1
         host = f"127.0.0.{number}"
         arguments = [
-            *("--host", host, "--port", str(self._port()), "--webui-port", str(self._port())),
+            *(
+                "--host",
+                host,
+                "--port",
+                str(self._reserve_port()),
+                "--webui-port",
+                str(self._reserve_port()),
+            ),
             *("--cores", str(self.spec.cores), "--memory", self.spec.memory),
             *("--work-dir", str(self.folder / f"worker-{number}" / "work")),
             self.url,
@@ -157,7 +164,7 @@ class SparkCluster:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _port(self) -> int:
+    def _reserve_port(self) -> int:
         self._ports.append(port_reservation.reserve_port())
         return self._ports[-1].port
 
