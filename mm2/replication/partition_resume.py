@@ -116,8 +116,8 @@ def find_resume_position(
 def _build_retry_resume_point_ahead(
     attempt: RecoveryAttempt, segment: MapSegment, *, epoch_known: bool
 ) -> RetryRecovery:
-    """Build a retry because another owner wrote after our marker, or because the mirror was
-    recreated on a cluster without topic ids."""
+    """Build a retry outcome for a resume point after our marker: another owner wrote in between, or
+    the mirror was recreated on a cluster without topic ids."""
     if epoch_known:
         return RetryRecovery(reason="another owner acquired the partition after our marker")
     return _build_retry_recreated_mirror(attempt, segment)
@@ -168,11 +168,17 @@ def _find_position_after_truncation(
     era = attempt.state.era
     assert era is not None
     if back.source_position is None or back.target_position is None:
-        return RetryRecovery(reason="the partition's eras are missing from the offset map")
+        return RetryRecovery(
+            reason="the partition's eras (mirror generations) are missing from the offset map"
+        )
     target = min(target, back.target_position)
     if target > attempt.fence.marker_offset + 1:
         return RetryRecovery(reason="a new leader reported too low a log end for the mirror")
-    lost = "" if era.first_target <= target else "the target lost records of an older era"
+    lost = (
+        ""
+        if era.first_target <= target
+        else "the target lost records of an older era (mirror generation)"
+    )
     return ResumePosition(
         era=attempt.state.era_number,
         source=back.source_position,
@@ -188,7 +194,7 @@ def _find_open_transaction_start(attempt: RecoveryAttempt, end: int) -> Script[i
     transaction exists.
 
     The map counts the transaction's records as replicated, but the next marker commits or aborts
-    them. Foreign batches may be in between. An offset that is too low does no harm.
+    them. Batches of other producers may lie in between. An offset that is too low is harmless.
     """
     ours = {*attempt.state.producers, attempt.fence.producer.id}
     at = end
@@ -439,8 +445,8 @@ def _create_era_after_lost_tail(
 def _create_matched_segments(
     attempt: RecoveryAttempt, position: ResumePosition, pairs: TailMatcher
 ) -> tuple[FlowStateRecord, ...]:
-    """Create the map segments of the matched part of the tail, which still belong to the era
-    (generation of the mirror) that ends."""
+    """Create map segments for the matched part of the tail; they belong to the previous era
+    (generation of the mirror)."""
     if not pairs.runs:
         return ()
     found = eras.create_partition_acquired(

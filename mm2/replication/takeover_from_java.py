@@ -196,7 +196,7 @@ def retrace_mirror(
         if left.lost:
             traced.fail(left.lost)
         elif left.committed:
-            failed = yield from _compare_logs(attempt, traced, left.committed)
+            failed = yield from _compare_mirror_with_source(attempt, traced, left.committed)
             if failed is not None:
                 return failed
         if not traced.mismatch or (begins.exact and not traced.has_match):
@@ -204,7 +204,7 @@ def retrace_mirror(
     return traced
 
 
-def _compare_logs(
+def _compare_mirror_with_source(
     attempt: RecoveryAttempt, traced: MapReconstruction, batches: Sequence[TailBatch]
 ) -> Script[RetryRecovery | PartitionHalt | None]:
     at = idle = 0
@@ -268,8 +268,8 @@ def _feed_mirror_batches(
     *,
     at: int,
 ) -> tuple[MissingInput, int]:
-    """Feed the batches of one fetch that are expected next, `batches` from index `at` on, while
-    more input of the mirror is needed."""
+    """Feed batches of one mirror fetch to the reconstruction, from `batches[at]` on, while it needs
+    more of the mirror."""
     need = MissingInput.TARGET
     with contextlib.suppress(DamagedBatchError):  # its checksum was valid a moment ago
         for header, batch in tail_reader.iter_valid_batches(held, start=batches[at].offset):
@@ -377,7 +377,7 @@ def continue_after_java(
     era = NewEra(
         source=traced.position,
         source_epoch=traced.source_epoch,
-        reason=traced.mismatch or lost or "MirrorMaker 2 wrote to the mirror in the meantime",
+        reason=traced.mismatch or lost or "MirrorMaker 2 wrote to the mirror after this flow",
         incidents=_create_retrace_incidents(attempt, traced),
     )
     return (yield from eras.begin_era(attempt, era))
@@ -386,8 +386,8 @@ def continue_after_java(
 def _react_to_mismatch(
     attempt: RecoveryAttempt, traced: MapReconstruction
 ) -> PartitionHalt | RetryRecovery | None:
-    """React to records that do not match the source if only this flow and MirrorMaker 2 are allowed
-    to write."""
+    """Choose the reaction to mirror records that do not match the source, if only this flow and
+    MirrorMaker 2 are allowed to write."""
     ours = {*attempt.state.producers, attempt.fence.producer.id}
     may = attempt.setup.target_topics is not TargetTopicAccess.EXCLUSIVE
     if may or not traced.mismatch or traced.producer_id in ours:
@@ -435,7 +435,7 @@ def _create_uncompared_incidents(
         kind=IncidentKind.TAKEN_FROM_JAVA,
         source=(since[0], begins.source) if since[0] < begins.source else None,
         target=(since[1], begins.target),
-        detail="copied by MirrorMaker 2 in the meantime and not compared with the source",
+        detail="copied by MirrorMaker 2 after the resume point and not compared with the source",
     )
     return (stated,)
 

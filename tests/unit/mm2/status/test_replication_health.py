@@ -145,8 +145,8 @@ TARGET_LOST = "target west unreachable since 00:00:00Z: refused"
             report(part("", end=9, waiting_since_ms=NOW_MS - 61_000), activity=None),
             Health.UNKNOWN,
             [
-                "a record has been waiting for 61 s to be replicated; whether others are "
-                "replicated is known only to the process that runs the flow"
+                "a record has been waiting for 61 s to be replicated; only the process that "
+                "runs the flow knows whether other records are being replicated"
             ],
         ),
         (
