@@ -14,7 +14,6 @@ from connect_runtime.base.errors import FatalError
 from connect_runtime.base.timing import Clock
 from connect_runtime.network.cluster_connections import ClusterConnections
 from connect_runtime.network.transport import Poller
-from mm2.cluster_reachability import ClusterSide, UnreachableCluster
 from mm2.copier import (
     client_properties,
     leader_availability,
@@ -41,6 +40,7 @@ from mm2.replication.recovery_instructions import (
     RefreshTargetMetadata,
 )
 from mm2.replication.replication_latency import LatencyHistogram
+from mm2.unreachable_cluster import ClusterSide, UnreachableCluster
 
 TICK_INTERVAL_S = 0.02
 SWEEP_INTERVAL_S = 10.0

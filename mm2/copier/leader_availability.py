@@ -17,11 +17,11 @@ from connect_runtime.network.cluster_connections import ClientResponse
 from connect_runtime.protocol import request_builders, request_errors
 from connect_runtime.protocol.cluster_metadata import ClusterMetadata
 from connect_runtime.protocol.request_builders import NodeTarget, RequestBuilder, RequestTarget
-from mm2 import cluster_reachability
-from mm2.cluster_reachability import ClusterSide
+from mm2 import unreachable_cluster
 from mm2.copier.progress_reports import PartitionGauge
 from mm2.replication.partition_setup import PartitionSetup
 from mm2.replication.partition_state import PartitionPhase
+from mm2.unreachable_cluster import ClusterSide
 
 PROBE_SOFTWARE_VERSION = "1"
 
@@ -62,7 +62,7 @@ class LeaderMonitor:
         Time during which this process was suspended does not count, because responses may be
         waiting to be read.
         """
-        if now_s - self._checked_s > cluster_reachability.PROBE_INTERVAL_S:
+        if now_s - self._checked_s > unreachable_cluster.PROBE_INTERVAL_S:
             self._awake_since_s = now_s
         self._checked_s = now_s
         self._led_since_s = {each: self._led_since_s.get(each, now_s) for each in leaders}
@@ -73,7 +73,7 @@ class LeaderMonitor:
             if now_s - max(last_s, self._awake_since_s) > self.unreachable_after_s:
                 silent[node_id] = last_s
             if (
-                now_s - last_s >= cluster_reachability.PROBE_INTERVAL_S
+                now_s - last_s >= unreachable_cluster.PROBE_INTERVAL_S
                 and node_id not in self._probed
             ):
                 self._probe_leader(node_id)

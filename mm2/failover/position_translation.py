@@ -19,7 +19,7 @@ from mm2.config import mirror_connector_keys
 from mm2.failover import divergence, group_plan
 from mm2.failover.divergence import RecordRange
 from mm2.failover.unreplicated_tails import UnreplicatedTail
-from mm2.formats.mm2_records import OffsetSync
+from mm2.formats.mirrormaker2_records import OffsetSync
 from mm2.offsets import offset_translation
 from mm2.offsets.offset_map import OffsetMap, PartitionMap
 from mm2.offsets.offset_translation import (

@@ -15,7 +15,7 @@ from connect_runtime.base.ids import TopicPartition
 from mm2.clusters.cluster_pair_snapshot import UnreplicatedRecords
 from mm2.failover import divergence
 from mm2.failover.divergence import ForeignRecordScan, RecordRange
-from mm2.formats.mm2_records import OffsetSync
+from mm2.formats.mirrormaker2_records import OffsetSync
 from mm2.offsets.log_bounds import LogBounds
 from mm2.offsets.offset_map import OffsetMap
 from mm2.topics import naming, topic_selection

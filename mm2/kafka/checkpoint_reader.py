@@ -10,7 +10,7 @@ from connect_runtime.base.errors import FatalError
 from connect_runtime.base.ids import TopicPartition
 from connect_runtime.base.timing import Clock, Deadline
 from connect_runtime.kafka.client_errors import TopicMissingError
-from mm2.formats import mm2_records
+from mm2.formats import mirrormaker2_records
 from mm2.formats.primitive_types import MalformedRecordError, UnknownRecordVersionError
 from mm2.kafka.client_interfaces import StateTopics, TopicRecord
 from mm2.offsets.checkpoint_rules import CheckpointTable, NamePredicate
@@ -33,7 +33,7 @@ class CheckpointWriteTimes:
             return
         self.newest_ms = max(self.newest_ms or 0, record.time_ms)
         with contextlib.suppress(MalformedRecordError):
-            about = mm2_records.decode_checkpoint_key(record.key)
+            about = mirrormaker2_records.decode_checkpoint_key(record.key)
             self._found.setdefault(about.group, {})[about.partition] = record.time_ms
 
     def get_group(self, group: str) -> Mapping[TopicPartition, int]:

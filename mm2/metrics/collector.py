@@ -23,7 +23,6 @@ from dataclasses import dataclass, field
 from connect_runtime.base.ids import TopicPartition
 from connect_runtime.base.metrics import HistogramValue, MetricFamily, MetricRegistry, Series
 from mm2 import version
-from mm2.cluster_reachability import ClusterSide
 from mm2.config.operator_overrides import OverrideKind
 from mm2.connectors import status_registry
 from mm2.connectors.status_registry import (
@@ -42,6 +41,7 @@ from mm2.status.replication_health import FlowHealth
 from mm2.status.status_document import FlowReport, ReportedLag
 from mm2.status.topic_rows import FlowsOverview, TopicRow
 from mm2.topics import naming
+from mm2.unreachable_cluster import ClusterSide
 
 COUNTER_RETENTION_MS = 600_000
 """Time for which counters of a removed flow or topic are still exported, so that they are scraped

@@ -27,9 +27,9 @@ from connect_runtime.herder.herder_requests import (
 )
 from mm2.config import (
     dedicated_mode,
-    extension_keys,
     flow_plan,
     mirror_connector_keys,
+    mm2_only_keys,
     operator_overrides,
 )
 from mm2.config.flow_plan import FlowPlan
@@ -43,7 +43,7 @@ change the files one after the other."""
 _COMMAND_LINE_KEYS = frozenset({mirror_connector_keys.JAVA_STOPPED_CLEANLY})
 """Keys that can be set only on the command line. Keys in `_COMMAND_LINE_OR_FILE_KEYS` may also be
 set in the file."""
-_COMMAND_LINE_OR_FILE_KEYS = _COMMAND_LINE_KEYS | {extension_keys.THROTTLE.name}
+_COMMAND_LINE_OR_FILE_KEYS = _COMMAND_LINE_KEYS | {mm2_only_keys.THROTTLE.name}
 
 _log = logging.getLogger(__name__)
 

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from connect_runtime.base.ids import TopicPartition
-from mm2.formats import mm2_records, primitive_types
-from mm2.formats.mm2_records import Checkpoint, CheckpointKey
+from mm2.formats import mirrormaker2_records, primitive_types
+from mm2.formats.mirrormaker2_records import Checkpoint, CheckpointKey
 from mm2.offsets.offset_translation import (
     EarlierOffset,
     ExactOffset,
@@ -33,7 +33,7 @@ NamePredicate = Callable[[str], bool]
 GroupCheckpoints = Mapping[TopicPartition, Checkpoint]
 """Checkpoints of one group by the partition's name on the target."""
 _NO_CHECKPOINTS: GroupCheckpoints = {}
-_MAX_NEXT_OFFSET = mm2_records.MAX_RECORD_OFFSET + 1
+_MAX_NEXT_OFFSET = mirrormaker2_records.MAX_RECORD_OFFSET + 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,10 +71,10 @@ class CheckpointTable:
 
         Raises `MalformedRecordError` and changes nothing; the reader logs the error and continues.
         """
-        about = mm2_records.decode_checkpoint_key(key)
+        about = mirrormaker2_records.decode_checkpoint_key(key)
         if not self.group_filter(about.group):
             return None
-        after = None if value is None else mm2_records.decode_checkpoint(key, value)
+        after = None if value is None else mirrormaker2_records.decode_checkpoint(key, value)
         self._unreadable.pop(about, None)
         before = self._groups.get(about.group, _NO_CHECKPOINTS).get(about.partition)
         if before == after:
@@ -89,7 +89,7 @@ class CheckpointTable:
     def mark_unreadable(self, key: bytes, reason: str) -> None:
         """Mark the current checkpoint of this key as unreadable until another record replaces it.
         The previous checkpoint, now outdated, remains in the table."""
-        self._unreadable[mm2_records.decode_checkpoint_key(key)] = reason
+        self._unreadable[mirrormaker2_records.decode_checkpoint_key(key)] = reason
 
     def explain_unreadable(self, group: str) -> str:
         """Return why a current checkpoint of the group cannot be read; "" if all are readable."""

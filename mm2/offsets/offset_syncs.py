@@ -23,8 +23,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from connect_runtime.base.ids import TopicPartition
-from mm2.formats import mm2_records
-from mm2.formats.mm2_records import OffsetSync
+from mm2.formats import mirrormaker2_records
+from mm2.formats.mirrormaker2_records import OffsetSync
 from mm2.formats.offset_map_records import MapSegment, MapSegmentKey
 from mm2.offsets.offset_translation import (
     EarlierOffset,
@@ -67,9 +67,9 @@ class OffsetSyncStore:
         Raises `MalformedRecordError` and changes nothing.
         """
         if value is None:
-            self._partitions.pop(mm2_records.decode_offset_sync_key(key), None)
+            self._partitions.pop(mirrormaker2_records.decode_offset_sync_key(key), None)
         else:
-            self.add(mm2_records.decode_offset_sync(key, value))
+            self.add(mirrormaker2_records.decode_offset_sync(key, value))
 
     def add(self, sync: OffsetSync) -> None:
         """Apply a decoded offset sync."""

@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 from connect_runtime.base.ids import TopicPartition
 from mm2.formats import offset_map_records
-from mm2.formats.mm2_records import OffsetSync
+from mm2.formats.mirrormaker2_records import OffsetSync
 from mm2.formats.offset_map_records import Era
 from mm2.offsets.offset_map import EraRuns, PartitionMap
 

@@ -18,9 +18,9 @@ from random import Random
 from mm2.formats.offset_map_records import Era
 from mm2.formats.record_sets import DamagedBatchError
 from mm2.replication import (
-    eras,
     halt_messages,
     hanging_transactions,
+    mirror_generations,
     offset_map_writer,
     partition_resume,
     producer_fencing,
@@ -153,11 +153,15 @@ def recover_partition(context: RecoveryContext) -> Script[RecoveryOutcome]:
     if hanging is not None:
         return hanging
     if is_requested:
-        return (yield from eras.begin_requested_era(attempt))
+        return (yield from mirror_generations.begin_requested_era(attempt))
     if known.era is None and known.anchor is not None:
         return halt_messages.build_era_missing_halt(context.setup, known.anchor.key.era)
     if known.era is None:
-        begin = eras.begin_first_era if known.java is None else takeover_from_java.take_over_mirror
+        begin = (
+            mirror_generations.begin_first_era
+            if known.java is None
+            else takeover_from_java.take_over_mirror
+        )
         return (yield from begin(attempt))
     position = yield from partition_resume.find_resume_position(attempt)
     if not isinstance(position, ResumePosition):

@@ -15,10 +15,10 @@ from mm2.formats.incident_records import IncidentKind
 from mm2.formats.offset_map_records import MapSegment
 from mm2.formats.record_batch import BatchHeader
 from mm2.replication import (
-    eras,
     error_policy,
     halt_messages,
     hanging_transactions,
+    mirror_generations,
     offset_map_writer,
     outbound_batches,
     producer_fencing,
@@ -26,8 +26,8 @@ from mm2.replication import (
     tail_reader,
     takeover_from_java,
 )
-from mm2.replication.eras import NewEra
 from mm2.replication.halt_messages import PartitionHalt
+from mm2.replication.mirror_generations import NewEra
 from mm2.replication.recovery_instructions import (
     EpochEnd,
     FetchedRecords,
@@ -298,7 +298,7 @@ def _match_tail(attempt: RecoveryAttempt, position: ResumePosition) -> Script[Re
         return (yield from _resume_without_source(attempt, position, pairs, lost_from=lost_from))
     if left.lost:
         return (
-            yield from eras.begin_era(
+            yield from mirror_generations.begin_era(
                 attempt, _create_era_after_lost_tail(attempt, position, left.lost)
             )
         )
@@ -306,16 +306,20 @@ def _match_tail(attempt: RecoveryAttempt, position: ResumePosition) -> Script[Re
         if len(left.writers) > 1:
             pairs.discard_matches()
         return (
-            yield from eras.begin_era(attempt, _create_era_after_mismatch(attempt, position, pairs))
+            yield from mirror_generations.begin_era(
+                attempt, _create_era_after_mismatch(attempt, position, pairs)
+            )
         )
     if changed:
         return (
-            yield from eras.begin_era(
+            yield from mirror_generations.begin_era(
                 attempt, _create_era_after_transform_change(attempt, position, pairs)
             )
         )
     return (
-        yield from eras.continue_era(attempt, era=position.era, start=position.source, match=pairs)
+        yield from mirror_generations.continue_era(
+            attempt, era=position.era, start=position.source, match=pairs
+        )
     )
 
 
@@ -368,7 +372,7 @@ def _resume_without_source(
             attempt.setup, position=pairs.position, start=found.offset
         )
     left = lost_from if pairs.is_complete else pairs.matched_to
-    stated = eras.create_incident(
+    stated = mirror_generations.create_incident(
         attempt,
         kind=IncidentKind.SOURCE_GONE,
         source=(pairs.position, found.offset),
@@ -382,7 +386,7 @@ def _resume_without_source(
         incidents=(stated,),
         previous_era_records=_create_matched_segments(attempt, position, pairs),
     )
-    return (yield from eras.begin_era(attempt, era))
+    return (yield from mirror_generations.begin_era(attempt, era))
 
 
 def _has_transform_changed(attempt: RecoveryAttempt) -> bool:
@@ -410,7 +414,7 @@ def _create_era_after_mismatch(
     """Create a new era (generation of the mirror) because the tail does not match after compaction,
     retention, or a rewritten source."""
     why = f"the last records of this flow do not match the source: {pairs.mismatch}"
-    stated = eras.create_incident(
+    stated = mirror_generations.create_incident(
         attempt,
         kind=IncidentKind.NOT_PAIRED,
         target=(pairs.matched_to, attempt.fence.tail_end),
@@ -428,7 +432,7 @@ def _create_era_after_mismatch(
 def _create_era_after_lost_tail(
     attempt: RecoveryAttempt, position: ResumePosition, why: str
 ) -> NewEra:
-    stated = eras.create_incident(
+    stated = mirror_generations.create_incident(
         attempt,
         kind=IncidentKind.NOT_PAIRED,
         target=(position.target, attempt.fence.tail_end),
@@ -449,7 +453,7 @@ def _create_matched_segments(
     (generation of the mirror)."""
     if not pairs.runs:
         return ()
-    found = eras.create_partition_acquired(
+    found = mirror_generations.create_partition_acquired(
         attempt, era=position.era, start=position.source, match=pairs, target=pairs.matched_to
     )
     return (

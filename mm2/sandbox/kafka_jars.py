@@ -32,7 +32,7 @@ from connect_runtime.base.timing import Deadline
 from connect_runtime.system import clock, file_access, java_installation, processes
 from connect_runtime.system.clock import SystemClock
 from connect_runtime.system.processes import ChildProcess
-from mm2.sandbox import temporary_folders
+from mm2.sandbox import temporary_directories
 from mm2.sandbox.sandbox_errors import SandboxError
 
 _IVY_TIMEOUT_S = 900.0
@@ -214,7 +214,7 @@ def ensure_jars(
     is missing, if the repository serves different files, or if other users can write to the cache.
     """
     say = print_to_stderr if report is None else report
-    base = temporary_folders.find_cache_folder() if cache is None else cache
+    base = temporary_directories.find_cache_folder() if cache is None else cache
     folder = base / artefacts.name
     digests = artefacts.digests()
     _check_writers(base, folder)

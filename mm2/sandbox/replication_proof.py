@@ -42,8 +42,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from connect_runtime.base.ids import TopicPartition
 from mm2.formats import incident_records
 from mm2.formats.incident_records import Incident, IncidentKind, OffsetRange
-from mm2.sandbox import copy_comparison, log_reader, log_records
-from mm2.sandbox.copy_comparison import (
+from mm2.sandbox import log_comparison, log_reader, log_records
+from mm2.sandbox.log_comparison import (
     DifferenceKind,
     LogComparison,
     PartitionComparison,
@@ -131,10 +131,10 @@ class _TopicComparer:
         def read_original_chunks() -> Iterable[RecordChunk]:
             return _read_record_chunks(self._source, source, restamped=restamped) if here else ()
 
-        outcome = copy_comparison.compare_logs(
+        outcome = log_comparison.compare_logs(
             read_original_chunks(),
             _read_record_chunks(self._target, target, restamped=restamped) if there else (),
-            find_originals=lambda wanted: copy_comparison.find_original_offsets(
+            find_originals=lambda wanted: log_comparison.find_original_offsets(
                 read_original_chunks(), wanted
             ),
         )
@@ -303,10 +303,10 @@ def compare_partition_logs(
         key = held.key_hash(index)
         return bool(key) and (last[key] > index or held.is_tombstone(index))
 
-    outcome = copy_comparison.compare_logs(
+    outcome = log_comparison.compare_logs(
         held.chunks(),
         sides.target.exclude_ranges(sides.ignored).chunks(),
-        find_originals=lambda wanted: copy_comparison.find_original_offsets(held.chunks(), wanted),
+        find_originals=lambda wanted: log_comparison.find_original_offsets(held.chunks(), wanted),
         is_allowed_to_lack=is_allowed_to_lack,
     )
     # Contents are hashes, so the altered field is unknown.

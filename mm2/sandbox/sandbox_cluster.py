@@ -37,7 +37,7 @@ from mm2.sandbox import (
     kafka_releases,
     port_reservation,
     sandbox_clients,
-    temporary_folders,
+    temporary_directories,
     zookeeper,
 )
 from mm2.sandbox.broker_process import BrokerSpec, KafkaBroker
@@ -48,7 +48,7 @@ from mm2.sandbox.java_server import JavaServer, LocalRunner, ProgramRunner
 from mm2.sandbox.port_reservation import PortReservation
 from mm2.sandbox.sandbox_clients import ClientProperties, SandboxClients
 from mm2.sandbox.sandbox_errors import PortInUseError, SandboxError
-from mm2.sandbox.temporary_folders import TemporaryFolder
+from mm2.sandbox.temporary_directories import TemporaryFolder
 from mm2.sandbox.zookeeper import ZooKeeper
 
 _SETUP_CLIENT_ID = "mm2-sandbox"
@@ -179,7 +179,7 @@ class SandboxCluster:
         self._any_ports = False
         self._temporary: TemporaryFolder | None = None
         if folder is None:
-            self._temporary = temporary_folders.make_temporary_folder(name)
+            self._temporary = temporary_directories.make_temporary_folder(name)
             folder = self._temporary.path
         self.folder = folder
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)

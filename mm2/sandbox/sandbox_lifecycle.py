@@ -23,7 +23,7 @@ from mm2.sandbox import (
     kafka_tools,
     sandbox_state,
     shell_variables,
-    temporary_folders,
+    temporary_directories,
 )
 from mm2.sandbox.kafka_tools import ToolTarget
 from mm2.sandbox.sandbox_errors import SandboxError, UnknownClusterError
@@ -38,7 +38,7 @@ _PACKAGES_FOLDER = Path(__file__).parents[2]
 def find_default_folder() -> Path:
     """Return the directory of this user's sandbox, which is used unless the user specifies another
     directory."""
-    return temporary_folders.find_cache_folder() / "sandbox"
+    return temporary_directories.find_cache_folder() / "sandbox"
 
 
 def start_sandbox(

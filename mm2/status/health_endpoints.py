@@ -22,11 +22,11 @@ from connect_runtime.rest.mounted_pages import (
     PageThreadPool,
 )
 from connect_runtime.system.threads import CachedValue
-from mm2.cluster_reachability import ClusterSide
 from mm2.connectors.status_registry import FlowStatus
 from mm2.status import process_health, replication_health
 from mm2.status.process_health import FlowReadiness, HealthFinding, HealthResult
 from mm2.status.status_document import FlowReport
+from mm2.unreachable_cluster import ClusterSide
 
 LIVE_PATH, READY_PATH, REPLICATING_PATH = "/health/live", "/health/ready", "/health/replicating"
 RESULT_MAX_AGE_S = 1.0

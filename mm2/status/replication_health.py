@@ -13,10 +13,10 @@ from typing import Any
 
 from connect_runtime.base import plurals
 from mm2 import exit_codes, text_format
-from mm2.cluster_reachability import UnreachableCluster
 from mm2.replication import replication_latency
 from mm2.status import retention_estimate, status_document, topic_rows
 from mm2.status.status_document import FlowReport, ReportedFlowState
+from mm2.unreachable_cluster import UnreachableCluster
 
 LAG_NOTE_THRESHOLD_MS = 60_000
 """Age of the lag from which a healthy flow is reported with a note."""

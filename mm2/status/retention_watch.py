@@ -22,7 +22,6 @@ from connect_runtime.base.ids import TopicPartition
 from connect_runtime.base.timing import Clock
 from connect_runtime.system.clock import SystemClock
 from mm2 import operator_commands
-from mm2.cluster_reachability import ClusterSide, UnreachableCluster
 from mm2.clusters import cluster_clients, mirror_state
 from mm2.clusters.flow_pair import FlowPair
 from mm2.config.mm2_settings import Mm2Settings
@@ -42,6 +41,7 @@ from mm2.status.retention_estimate import (
 from mm2.status.status_document import FlowReport
 from mm2.status.status_from_process import SourcePartitionSnapshot, SourceSnapshots, StatusHistory
 from mm2.topics.flow_config import Flow
+from mm2.unreachable_cluster import ClusterSide, UnreachableCluster
 
 SOURCE_REQUEST_TIMEOUT_S = 15.0
 TIMESTAMP_READ_TIMEOUT_S = 5.0

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from connect_runtime.base.ids import TopicPartition
-from mm2.cluster_reachability import ClusterSide, UnreachableCluster
 from mm2.replication import partition_lag
 from mm2.replication.halt_messages import HaltCause
 from mm2.status.process_health import LastReplication, ReplicationActivity, ReplicationEvidence
 from mm2.status.retention_estimate import DeletionCause, RetentionRisk, RiskKind
+from mm2.unreachable_cluster import ClusterSide, UnreachableCluster
 
 STATUS_JSON_VERSION = 1
 REPORTED_BY_CLUSTERS = "clusters"

@@ -18,7 +18,6 @@ from connect_runtime.base.timing import Clock, Deadline
 from connect_runtime.storage.cluster_config_state import ClusterConfigState, TargetState
 from connect_runtime.storage.config_records import ConfigRecordKind
 from connect_runtime.storage.status_records import RunState, StatusSubject
-from mm2.cluster_reachability import ClusterSide, UnreachableCluster
 from mm2.clusters import connect_group_state, mirror_state
 from mm2.clusters.cluster_pair_snapshot import MirroredPartition
 from mm2.clusters.connect_group_state import ConnectGroupSnapshot
@@ -50,6 +49,7 @@ from mm2.status.status_document import (
     TaskReport,
 )
 from mm2.topics.flow_config import Flow
+from mm2.unreachable_cluster import ClusterSide, UnreachableCluster
 
 _ReportState = ReportedFlowState
 _ConnectStatus = RunState

@@ -17,7 +17,6 @@ from typing import NamedTuple
 from connect_runtime.base import plurals
 from connect_runtime.base.ids import TopicPartition
 from mm2 import operator_commands
-from mm2.cluster_reachability import ClusterSide, UnreachableCluster
 from mm2.connectors.status_registry import (
     FlowState,
     FlowStatus,
@@ -39,6 +38,7 @@ from mm2.status.status_document import (
     TaskReport,
 )
 from mm2.topics.flow_config import Flow
+from mm2.unreachable_cluster import ClusterSide, UnreachableCluster
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

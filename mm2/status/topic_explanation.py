@@ -16,7 +16,6 @@ from typing import Any
 from connect_runtime.base.errors import ConnectError
 from connect_runtime.base.timing import Clock
 from mm2 import operator_commands
-from mm2.cluster_reachability import ClusterSide
 from mm2.clusters import cluster_clients, incident_log
 from mm2.clusters.flow_pair import FlowPair
 from mm2.config import operator_overrides
@@ -31,6 +30,7 @@ from mm2.status import operator_log, replication_health, status_document, status
 from mm2.status.status_document import FlowReport, PartitionReport, ReportedFlowState, ReportedLag
 from mm2.topics import topic_selection
 from mm2.topics.flow_config import DeliveryMode, Flow
+from mm2.unreachable_cluster import ClusterSide
 
 OLD_RECORDS_REASON = "its records are older than the brokers' producer id expiration"
 _UNKNOWN = ReportedFlowState.UNKNOWN

@@ -24,7 +24,7 @@ from connect_runtime.base.ids import TopicPartition
 from mm2 import operator_commands, text_format
 from mm2.config import flow_plan
 from mm2.connectors.status_registry import CheckpointGroupsSnapshot, FlowStatus
-from mm2.formats.mm2_records import Checkpoint
+from mm2.formats.mirrormaker2_records import Checkpoint
 from mm2.status import replication_health, retention_estimate, status_document, topic_rows
 from mm2.status.replication_health import FlowHealth, FlowHealthResult
 from mm2.status.status_document import (

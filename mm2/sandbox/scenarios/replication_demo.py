@@ -30,7 +30,7 @@ from mm2.config.mm2_settings import Mm2Settings
 from mm2.connectors.status_registry import FlowState, FlowStatus
 from mm2.node.node import Mm2Node
 from mm2.sandbox import replication_proof, sandbox_cluster
-from mm2.sandbox.copy_comparison import PartitionComparison, TopicsComparison
+from mm2.sandbox.log_comparison import PartitionComparison, TopicsComparison
 from mm2.sandbox.log_reader import ConsumerLogReader
 from mm2.sandbox.sandbox_clients import ClientProperties, SandboxClients
 from mm2.sandbox.sandbox_cluster import SandboxCluster

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from mm2 import exit_codes
-from mm2.cluster_reachability import ClusterSide, UnreachableCluster
 from mm2.status import replication_health, topic_rows
 from mm2.status.process_health import LastReplication, ReplicationActivity, ReplicationEvidence
 from mm2.status.replication_health import FlowHealth
 from mm2.status.retention_estimate import DeletionCause, RetentionRisk, RiskKind
 from mm2.status.status_document import FlowReport, PartitionReport, ReportedFlowState, TaskReport
+from mm2.unreachable_cluster import ClusterSide, UnreachableCluster
 
 Health, Side, State = FlowHealth, ClusterSide, ReportedFlowState
 NOW_MS = 1_790_000_000_000
